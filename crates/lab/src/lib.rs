@@ -1,0 +1,3 @@
+//! Workloads against simulated drives in virtual time.
+
+pub mod theory;

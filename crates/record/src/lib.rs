@@ -1,0 +1,332 @@
+//! The run record `thermocline.run/1`: what one lab run measured, as versioned JSON.
+//!
+//! Invariants:
+//! * Every number is a JSON number in the unit its name ends in; bytes and counts are exact integers.
+//! * Ratios can be recomputed from the byte counters beside them: `alwa = device / host`, `dlwa = media / device`,
+//!   `waf = media / host = alwa · dlwa`. Preconditioning counts in none of them.
+//! * The causes in `media_bytes_written` sum to its `total`, and so do those of each tier.
+//! * A reader refuses a record whose `schema` it does not know.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The schema name this version writes and reads.
+pub const SCHEMA: &str = "thermocline.run/1";
+
+/// What one lab run measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// Version of Thermocline that ran.
+    pub version: String,
+    /// The stack as given, such as `raw:p5316`.
+    pub stack: String,
+    /// The device as simulated.
+    pub device: DeviceInfo,
+    /// The workload as replayed.
+    pub workload: WorkloadInfo,
+    /// Every setting that shaped the run, by key.
+    pub config: BTreeMap<String, serde_json::Value>,
+    /// Seed of all randomness of the run.
+    pub seed: u64,
+    /// Bytes written before measurement began, to precondition the drive. In no ratio.
+    pub prefill_bytes_written: u64,
+    /// Bytes the host asked to be written.
+    pub host_bytes_written: u64,
+    /// Bytes the host asked to be read.
+    pub host_bytes_read: u64,
+    /// Bytes the host discarded (trim and write-zeroes).
+    pub host_bytes_trimmed: u64,
+    /// Requests served, of any kind.
+    pub requests: u64,
+    /// Bytes written by the layer above the device, by tier and then by cause. Empty for `raw`.
+    pub engine_bytes_written: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Bytes the device was asked to write.
+    pub device_bytes_written: u64,
+    /// Bytes programmed into the media, by cause.
+    pub media_bytes_written: MediaBytes,
+    /// Erase blocks' bytes erased.
+    pub media_bytes_erased: u64,
+    /// Application-level write amplification, device / host.
+    pub alwa: Option<f64>,
+    /// Device-level write amplification, media / device.
+    pub dlwa: Option<f64>,
+    /// Write amplification factor, media / host.
+    pub waf: Option<f64>,
+    /// [`Self::alwa`] over the steady window.
+    pub alwa_steady: Option<f64>,
+    /// [`Self::dlwa`] over the steady window.
+    pub dlwa_steady: Option<f64>,
+    /// [`Self::waf`] over the steady window.
+    pub waf_steady: Option<f64>,
+    /// Whether, and by which rule, the run became steady.
+    pub steady_state: SteadyState,
+    /// FDP statistics as in the device's log page, where the device has them.
+    pub fdp: Option<FdpStats>,
+    /// Latency by kind of request (`read`, `write`, `flush`, `trim`), where time is modelled.
+    pub latency_ns: Option<BTreeMap<String, LatencyNs>>,
+    /// Bandwidth and request rate, where time is modelled.
+    pub bandwidth: Option<Bandwidth>,
+    /// How long the drive lasts under this load, where its endurance is known.
+    pub life: Option<Life>,
+    /// How the run went over its length; points are equally spaced in bytes written by the host.
+    pub series: Vec<SeriesPoint>,
+    /// State of the device's units at the end.
+    pub units: Units,
+    /// Wear of the device's units at the end.
+    pub wear: Wear,
+    /// Things a reader must know about this run, one sentence each.
+    pub notes: Vec<String>,
+    /// Host blocks of 4 KiB written per second of processor time. Differs between runs.
+    pub host_blocks_per_cpu_second: f64,
+    /// Largest resident memory of the process so far. Differs between runs.
+    pub peak_rss_bytes: u64,
+}
+
+/// The device as simulated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// Profile name, such as `p5316`.
+    pub profile: String,
+    /// What the profile describes, such as `Solidigm D5-P5316 15.36 TB`.
+    pub title: String,
+    /// `conventional`, `multi-stream`, `fdp`, `zns` or `direct`.
+    pub kind: String,
+    /// Capacity of the product itself.
+    pub product_capacity_bytes: u64,
+    /// Capacity exported in this run.
+    pub capacity_bytes: u64,
+    /// Media behind it in this run.
+    pub media_bytes: u64,
+    /// Overprovisioning, (media − capacity) / capacity.
+    pub overprovisioning: f64,
+    /// Mapping unit (indirection unit).
+    pub mapping_unit_bytes: u64,
+    /// Unit of erasure (superblock, reclaim unit or zone).
+    pub unit_bytes: u64,
+    /// How many units there are.
+    pub units: u64,
+    /// Whether time was modelled.
+    pub timed: bool,
+}
+
+/// The workload as replayed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadInfo {
+    /// File name of a trace, or the specification of a generator.
+    pub name: String,
+    /// `trace` or `generator`.
+    pub kind: String,
+    /// Trace format, such as `thermocline-csv`.
+    pub format: Option<String>,
+    /// Bytes the workload addresses after remapping.
+    pub span_bytes: u64,
+    /// Distinct bytes written, in 4 KiB blocks, where known.
+    pub working_set_bytes: Option<u64>,
+    /// Time from first to last request as recorded, in seconds, for traces.
+    pub duration_seconds: Option<f64>,
+    /// How addresses were mapped: `dense`, `fold` or `none`.
+    pub remap: Option<String>,
+    /// How the drive was filled first: `first-touch`, `sequential` or `none`.
+    pub prefill: String,
+    /// Lines left out because they could not be read (`--skip-bad`).
+    pub skipped_lines: u64,
+}
+
+/// Bytes programmed into the media.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MediaBytes {
+    /// All of them.
+    pub total: u64,
+    /// By cause; sums to `total`. Keys: `host`, `read_modify_write`, `padding`, `relocation`, `wear_levelling`.
+    pub by_cause: BTreeMap<String, u64>,
+    /// Host bytes that never reached the media because they were overwritten or trimmed in the write buffer first.
+    pub absorbed_in_buffer: u64,
+    /// Host bytes still in the write buffer at the end.
+    pub left_in_buffer: u64,
+}
+
+/// Whether a run became steady, by the SNIA PTS rule applied to write amplification.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteadyState {
+    /// True when the rule was met.
+    pub reached: bool,
+    /// The rule in words.
+    pub rule: String,
+    /// Host bytes written at the start and end of the measurement window, when reached.
+    pub window: Option<[u64; 2]>,
+    /// Host bytes written over the exported capacity.
+    pub drive_fills: f64,
+}
+
+/// NVMe FDP statistics (log page 22h), accumulated over the measured run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FdpStats {
+    /// Host bytes with metadata written.
+    pub hbmw: u64,
+    /// Media bytes with metadata written.
+    pub mbmw: u64,
+    /// Media bytes erased.
+    pub mbe: u64,
+    /// Events by name, such as `media_reallocated`, `ru_not_written_to_capacity`.
+    pub events: BTreeMap<String, u64>,
+}
+
+/// A latency distribution in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyNs {
+    /// Requests measured.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p99_9: u64,
+    /// 99.99th percentile.
+    pub p99_99: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// Rates over the measured run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bandwidth {
+    /// Simulated time the measured run took, in seconds.
+    pub seconds: f64,
+    /// Host writes, bytes per second.
+    pub host_write_bytes_per_second: f64,
+    /// Host reads, bytes per second.
+    pub host_read_bytes_per_second: f64,
+    /// Media programs, bytes per second.
+    pub media_write_bytes_per_second: f64,
+    /// Requests per second.
+    pub requests_per_second: f64,
+    /// Requests in flight: the queue depth held, or `null` when the trace's own clock paced the run.
+    pub queue_depth: Option<u32>,
+}
+
+/// How long the drive lasts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Life {
+    /// Years with 10 %, 50 % and 90 % probability not to be exceeded.
+    pub years_p10: f64,
+    /// Median.
+    pub years_p50: f64,
+    /// See [`Self::years_p10`].
+    pub years_p90: f64,
+    /// Host writes assumed, drive capacities per day.
+    pub drive_writes_per_day: f64,
+    /// Host bytes the product can take at this write amplification (median), for its full capacity.
+    pub tbw_bytes: f64,
+    /// Rated host bytes of the product, where its maker states them.
+    pub rated_tbw_bytes: Option<f64>,
+    /// Warranty in years, where stated.
+    pub warranty_years: Option<f64>,
+    /// Extra overprovisioning that would be needed without this placement to get the same write amplification.
+    pub verdict: String,
+    /// What the figures rest on, one sentence each.
+    pub assumptions: Vec<String>,
+}
+
+/// One point of the time series; counters are since the previous point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SeriesPoint {
+    /// Host bytes written since the start of the measured run.
+    pub host_bytes: u64,
+    /// Simulated seconds since the start, where time is modelled; else the workload's own clock.
+    pub seconds: f64,
+    /// Host bytes written since the previous point.
+    pub host_bytes_written: u64,
+    /// Media bytes programmed since the previous point.
+    pub media_bytes_written: u64,
+    /// Write amplification since the previous point.
+    pub waf: Option<f64>,
+    /// Write latency percentiles since the previous point in nanoseconds, where time is modelled: p50, p99, p99.9.
+    pub write_latency_ns: Option<[u64; 3]>,
+    /// Read latency percentiles since the previous point in nanoseconds, where time is modelled and reads occurred.
+    pub read_latency_ns: Option<[u64; 3]>,
+    /// Free units at this point.
+    pub free_units: u64,
+}
+
+/// State of the device's units at the end of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Units {
+    /// How many device units one cell stands for; above 1 when there are too many to list.
+    pub units_per_cell: u64,
+    /// Written share of each cell, 0..=1.
+    pub fill: Vec<f32>,
+    /// Valid share of each cell's capacity, 0..=1.
+    pub valid: Vec<f32>,
+    /// State of each cell: `f` free, `o` open, `c` closed (written to capacity), `r` retired, `m` mixed.
+    pub state: String,
+    /// Closed units by valid share in 20 equal bins from empty to full.
+    pub valid_histogram: Vec<u64>,
+}
+
+/// Wear of the device's units at the end of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wear {
+    /// Erase count of each cell (mean over the cell), in the order of [`Units::fill`].
+    pub erase_counts: Vec<f32>,
+    /// Smallest erase count of any unit in service.
+    pub min: u64,
+    /// Mean erase count.
+    pub mean: f64,
+    /// Largest erase count.
+    pub max: u64,
+    /// Units taken out of service.
+    pub retired: u64,
+    /// Spare units left.
+    pub spare_left: u64,
+    /// True when the drive ran out of spares and turned read-only.
+    pub end_of_life: bool,
+}
+
+/// Why a text is not a run record.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The text is not JSON of the expected shape.
+    #[error("not a run record")]
+    Shape(#[from] serde_json::Error),
+    /// The record was written under another schema.
+    #[error("the record's schema is `{found}`, this version reads `{SCHEMA}`")]
+    Schema {
+        /// The schema found.
+        found: String,
+    },
+}
+
+impl RunRecord {
+    /// The record as indented JSON, ending in a line feed.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a record holds only JSON values");
+        text.push('\n');
+        text
+    }
+
+    /// Reads a record back.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the text is not JSON of this shape or has another schema.
+    pub fn from_json(text: &str) -> Result<RunRecord, ReadError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let head: Head = serde_json::from_str(text)?;
+        if head.schema != SCHEMA {
+            return Err(ReadError::Schema { found: head.schema });
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+}

@@ -1,0 +1,53 @@
+//! Addresses and identifiers.
+
+/// Logical block address: the index of a mapping unit in what the device exports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lba(pub u64);
+
+/// Physical block address: `unit × blocks per unit + offset in the unit`, in mapping units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pba(pub u64);
+
+/// A unit of erasure as the flash translation layer sees it: zone, superblock or reclaim unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitId(pub u32);
+
+/// A lifetime class: all blocks written to one open unit share it. Dense from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Class(pub u8);
+
+/// Whose request it is: a volume of a multi-volume trace, or a generator of a mix. Dense from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantId(pub u32);
+
+impl Lba {
+    /// The address as a vector index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Pba {
+    /// The address as a vector index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl UnitId {
+    /// The identifier as a vector index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Class {
+    /// The class as a vector index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

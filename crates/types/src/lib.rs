@@ -1,0 +1,19 @@
+//! Addresses, sizes, time, requests and causes shared by every Thermocline crate.
+//!
+//! Invariants:
+//! * Nothing here does I/O, reads a clock or asks the system for randomness.
+//! * Every address, size and instant is a newtype; arithmetic between different kinds does not compile.
+
+mod bytes;
+mod cause;
+mod id;
+mod request;
+mod rng;
+mod time;
+
+pub use bytes::{Bytes, ParseBytesError};
+pub use cause::Cause;
+pub use id::{Class, Lba, Pba, TenantId, UnitId};
+pub use request::{Op, Request};
+pub use rng::Rng;
+pub use time::Time;

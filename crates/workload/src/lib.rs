@@ -1,0 +1,23 @@
+//! Block traces in every common format, synthetic workloads, and what they are made of.
+//!
+//! A workload is a [`Source`]: something that yields [`Request`]s in batches, in order, at most once.
+
+pub mod synthetic;
+pub mod trace;
+
+use thermocline_types::Request;
+
+/// How many requests one call of [`Source::fill`] yields at most. Sized so that a batch stays in the first-level cache.
+pub const BATCH: usize = 256;
+
+/// A stream of requests in order of issue.
+pub trait Source {
+    /// Clears `batch` and fills it with the next requests, at most [`BATCH`]. An empty batch means the end.
+    ///
+    /// # Errors
+    /// Traces report the first line that cannot be read; generators do not fail.
+    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), trace::Error>;
+
+    /// Share of the workload already yielded, 0..=1, for progress displays.
+    fn fraction_done(&self) -> f64;
+}
