@@ -229,7 +229,7 @@ pub struct Life {
     pub rated_tbw_bytes: Option<f64>,
     /// Warranty in years, where stated.
     pub warranty_years: Option<f64>,
-    /// Extra overprovisioning that would be needed without this placement to get the same write amplification.
+    /// The finding in words, including "nothing needed".
     pub verdict: String,
     /// What the figures rest on, one sentence each.
     pub assumptions: Vec<String>,
