@@ -1,1 +1,25 @@
-//! placeholder
+//! The core every flash translation layer shares: map, units, victim selection, placement, relocation.
+//!
+//! A drive's firmware and a log-structured layer on the host do the same thing: append blocks to open *units* (zones,
+//! superblocks, reclaim units), remember where each block lies, and, when space runs out, pick a *victim* unit, copy
+//! its valid blocks elsewhere and erase it. [`Ftl`] is that machine without time or geometry; whoever uses it gives
+//! it a [`Media`] to act on.
+//!
+//! Invariants:
+//! * Pure: no I/O, no clock, no randomness but the seed.
+//! * At most one valid copy of a block exists, and the map points at it.
+//! * No sequence of writes and trims below the exported capacity runs out of units; see [`Ftl`] for the argument.
+
+mod ftl;
+mod map;
+mod packed;
+pub mod placement;
+mod shape;
+mod units;
+pub mod victim;
+
+pub use ftl::{Erased, Ftl, Media, NoMedia, OutOfUnits};
+pub use map::Map;
+pub use packed::Packed;
+pub use shape::{Shape, ShapeError};
+pub use units::{UnitState, Units};

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lba(pub u64);
 
-/// Physical block address: `unit × blocks per unit + offset in the unit`, in mapping units.
+/// Physical block address: unit and offset in the unit, packed as the flash translation layer defines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pba(pub u64);
 

@@ -1,0 +1,480 @@
+//! The translation layer itself: writes, trims, garbage collection, wear levelling.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::ops::Range;
+
+use thermocline_types::{Cause, Class, Lba, Pba, Rng, UnitId};
+
+use crate::placement::Placement;
+use crate::victim::Victim;
+use crate::{Map, Shape, ShapeError, UnitState, Units};
+
+/// What the translation layer does to the media, as it does it.
+pub trait Media {
+    /// A valid block is read to be copied.
+    fn read(&mut self, pba: Pba);
+    /// A block is written.
+    fn program(&mut self, pba: Pba, cause: Cause);
+    /// A unit is erased for the `erases`-th time.
+    fn erase(&mut self, unit: UnitId, erases: u32) -> Erased;
+}
+
+/// What became of an erased unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Erased {
+    /// It can be written again.
+    Usable,
+    /// It is worn out and was not replaced: it leaves service.
+    WornOut,
+}
+
+/// Media that takes everything and never wears out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoMedia;
+
+impl Media for NoMedia {
+    #[inline]
+    fn read(&mut self, _pba: Pba) {}
+    #[inline]
+    fn program(&mut self, _pba: Pba, _cause: Cause) {}
+    #[inline]
+    fn erase(&mut self, _unit: UnitId, _erases: u32) -> Erased {
+        Erased::Usable
+    }
+}
+
+/// The device has worn out so far that its remaining units cannot hold what it exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfUnits;
+
+impl fmt::Display for OutOfUnits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "so many units are worn out that the rest cannot hold the exported capacity")
+    }
+}
+
+impl std::error::Error for OutOfUnits {}
+
+#[derive(Clone, Copy, Debug)]
+struct Frontier {
+    unit: UnitId,
+    next: u32,
+    open: bool,
+}
+
+/// A set of units whose data never leaves it: a reclaim group, or the whole device.
+#[derive(Clone, Debug)]
+struct Pool {
+    units: Range<u32>,
+    /// Free units, least worn first.
+    free: BinaryHeap<Reverse<(u32, u32)>>,
+    /// Garbage collection keeps more than this many units free before any host write.
+    reserve: usize,
+    /// Unit-closing classes of this pool: how many of its units can be open at once.
+    frontiers: u32,
+    /// Units in service.
+    in_service: u32,
+    /// Where the next look for uneven wear starts, from the first unit of the pool.
+    levelled: u32,
+}
+
+/// A page-mapped, log-structured translation layer over units of erasure.
+///
+/// # Why it never runs out of units
+///
+/// Let a pool have `N` units of `b` blocks, at most `F` open frontiers of which `K` take relocated blocks, and hold at
+/// most `L` valid blocks with `N ≥ ⌊L/b⌋ + 1 + F + K` (checked by [`Ftl::new`]). Before every host write, garbage
+/// collection runs until more than `K` units are free.
+///
+/// *It always finds something to gain.* With at most `K` free units, at least `N − F − K > L/b` units are closed, so
+/// one holds an invalid block. If the policy picks a unit without any (FIFO may), copying it gains nothing and loses
+/// nothing, and the policy is overruled by greedy once it has done so for as many turns as there are units.
+///
+/// *It never runs dry on the way.* Let `f` be the free units and `S = f·b + Σ slack` the free blocks it can write,
+/// where slack is what is left in its `K` frontiers. A host write starts collection with `f ≥ K`, so `S ≥ K·b`, and
+/// copying `v ≤ b` blocks and erasing their unit changes `S` by `b − v ≥ 0`. A copy fails only if more than `f`
+/// frontiers overflow, which takes at least the `f + 1` smallest slacks plus `f + 1` blocks. All slacks sum to at least
+/// `(K − f)·b` and none exceeds `b`, so these `f + 1` smallest sum to at least `b`: it would take `b + f + 1 > b` blocks.
+///
+/// *It ends.* While a closed unit with an invalid block exists and is taken, `S` grows by at least one block a turn, and
+/// `S ≥ (2K + 1)·b` implies `f > K`.
+#[derive(Clone, Debug)]
+pub struct Ftl<P> {
+    map: Map,
+    units: Units,
+    pools: Vec<Pool>,
+    frontiers: Vec<Frontier>,
+    placement: P,
+    victim: Victim,
+    rng: Rng,
+    host_writes: u64,
+    programmed: [u64; Cause::ALL.len()],
+    erased: u64,
+    redirected: u64,
+    levelling: Option<u32>,
+    most_erases: u32,
+    scratch: Vec<(u32, Lba)>,
+}
+
+/// Erases between two looks for uneven wear, so that levelling adds at most a sixteenth to the erases. Chosen, not
+/// measured.
+const LEVELLING_PERIOD: u64 = 16;
+/// Units looked at each time. Chosen to cost nothing beside the copying of a unit.
+const LEVELLING_WINDOW: u32 = 256;
+
+impl<P: Placement> Ftl<P> {
+    /// An erased device. `seed` feeds the randomised victim policies.
+    ///
+    /// # Errors
+    /// [`ShapeError::TooFewUnits`] when the open and reserve units of `placement` do not fit beside the exported blocks.
+    pub fn new(shape: Shape, placement: P, victim: Victim, seed: u64) -> Result<Self, ShapeError> {
+        let pools: Vec<Pool> =
+            (0..placement.pools()).map(|pool| Pool::new(shape, &placement, pool)).collect();
+        let holds: u64 = pools.iter().map(|pool| pool.holds(shape)).sum();
+        if holds < shape.exported() {
+            let short = (shape.exported() - holds).div_ceil(u64::from(shape.blocks_per_unit()));
+            let units = u64::from(shape.units());
+            return Err(ShapeError::TooFewUnits { units, needed: units + short });
+        }
+        let idle = Frontier { unit: UnitId(0), next: 0, open: false };
+        Ok(Ftl {
+            map: Map::new(shape.exported(), shape.pba_limit()),
+            units: Units::new(shape),
+            pools,
+            frontiers: vec![idle; usize::from(placement.classes())],
+            placement,
+            victim,
+            rng: Rng::new(seed),
+            host_writes: 0,
+            programmed: [0; Cause::ALL.len()],
+            erased: 0,
+            redirected: 0,
+            levelling: None,
+            most_erases: 0,
+            scratch: Vec::with_capacity(shape.blocks_per_unit() as usize),
+        })
+    }
+
+    /// Evens out wear: when the most and the least erased closed units are more than `spread` erases apart, the data of
+    /// the latter is moved so that it takes part again (static wear levelling). Free units are always taken least worn
+    /// first (dynamic wear levelling).
+    #[must_use]
+    pub fn with_wear_levelling(mut self, spread: u32) -> Self {
+        self.levelling = Some(spread);
+        self
+    }
+
+    /// Writes `lba` for the host, collecting garbage first if units are short.
+    ///
+    /// # Errors
+    /// [`OutOfUnits`] when too many units have worn out; nothing was written.
+    ///
+    /// # Panics
+    /// If `lba` is beyond the exported capacity.
+    #[inline]
+    pub fn write(
+        &mut self,
+        lba: Lba,
+        handle: u16,
+        media: &mut impl Media,
+    ) -> Result<(), OutOfUnits> {
+        let mut class = self.placement.place(lba, handle, self.host_writes);
+        let pool = self.placement.pool(class);
+        if self.pools[usize::from(pool)].is_short() {
+            class = self.make_room(class, pool, media)?;
+        }
+        let pba = self.append(class, lba, Cause::Host, media);
+        if let Some(old) = self.map.replace(lba, pba) {
+            self.units.invalidate(old);
+        }
+        self.host_writes += 1;
+        Ok(())
+    }
+
+    /// Forgets what `lba` holds. Returns whether it held anything.
+    #[inline]
+    pub fn trim(&mut self, lba: Lba) -> bool {
+        let old = self.map.take(lba);
+        if let Some(old) = old {
+            self.units.invalidate(old);
+        }
+        old.is_some()
+    }
+
+    /// Where `lba` lies, if it was written and not trimmed since.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, lba: Lba) -> Option<Pba> {
+        self.map.get(lba)
+    }
+
+    /// Brings the map entry of `lba` into the cache ahead of its use. Changes nothing.
+    #[inline]
+    pub fn prefetch(&self, lba: Lba) {
+        std::hint::black_box(self.map.get(lba));
+    }
+
+    /// Blocks programmed so far for `cause`.
+    #[must_use]
+    pub fn programmed(&self, cause: Cause) -> u64 {
+        self.programmed[cause.index()]
+    }
+
+    /// Blocks the host has written so far.
+    #[must_use]
+    pub fn host_writes(&self) -> u64 {
+        self.host_writes
+    }
+
+    /// Units erased so far.
+    #[must_use]
+    pub fn erased(&self) -> u64 {
+        self.erased
+    }
+
+    /// Host writes that went to another pool because theirs was full.
+    #[must_use]
+    pub fn redirected(&self) -> u64 {
+        self.redirected
+    }
+
+    /// Units that can be opened now.
+    #[must_use]
+    pub fn free_units(&self) -> usize {
+        self.pools.iter().map(|pool| pool.free.len()).sum()
+    }
+
+    /// The map.
+    #[must_use]
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// The placement policy.
+    #[must_use]
+    pub fn placement(&self) -> &P {
+        &self.placement
+    }
+
+    /// The units, with the written length of open ones brought up to date.
+    pub fn units(&mut self) -> &Units {
+        for frontier in self.frontiers.iter().filter(|frontier| frontier.open) {
+            self.units.set_written(frontier.unit, frontier.next);
+        }
+        &self.units
+    }
+
+    /// Blocks still to be written in the open unit of `class`.
+    #[must_use]
+    pub fn slack(&self, class: Class) -> u32 {
+        let frontier = self.frontiers[class.index()];
+        if frontier.open { self.units.shape().blocks_per_unit() - frontier.next } else { 0 }
+    }
+
+    /// Bytes of memory held by map and units.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.map.memory_bytes() + self.units.memory_bytes()
+    }
+
+    /// Writes the next block of `class`'s open unit, opening a new one if needed. The caller updates the map.
+    #[inline]
+    fn append(&mut self, class: Class, lba: Lba, cause: Cause, media: &mut impl Media) -> Pba {
+        let frontier = self.frontiers[class.index()];
+        let frontier = if frontier.open { frontier } else { self.open_unit(class) };
+        let shape = self.units.shape();
+        let pba = shape.pba(frontier.unit, frontier.next);
+        self.units.program(pba, lba);
+        self.programmed[cause.index()] += 1;
+        media.program(pba, cause);
+        self.frontiers[class.index()].next += 1;
+        if frontier.next + 1 == shape.blocks_per_unit() {
+            self.frontiers[class.index()].open = false;
+            self.units.close(frontier.unit, shape.blocks_per_unit(), self.host_writes);
+        }
+        pba
+    }
+
+    fn open_unit(&mut self, class: Class) -> Frontier {
+        let pool = usize::from(self.placement.pool(class));
+        let Reverse((_, unit)) =
+            self.pools[pool].free.pop().expect("the reserve covers every open frontier");
+        let frontier = Frontier { unit: UnitId(unit), next: 0, open: true };
+        self.units.open(frontier.unit, class);
+        self.frontiers[class.index()] = frontier;
+        frontier
+    }
+
+    /// Collects garbage until `pool` has units to spare, and returns the class to write: `class`, or its counterpart in
+    /// another pool when this one is full of valid data.
+    #[cold]
+    fn make_room(
+        &mut self,
+        class: Class,
+        pool: u8,
+        media: &mut impl Media,
+    ) -> Result<Class, OutOfUnits> {
+        if self.collect(pool, media).is_ok() {
+            return Ok(class);
+        }
+        for other in 0..self.placement.pools() {
+            if other != pool && self.collect(other, media).is_ok() {
+                self.redirected += 1;
+                return Ok(self.placement.redirect(class, other));
+            }
+        }
+        Err(OutOfUnits)
+    }
+
+    fn collect(&mut self, pool: u8, media: &mut impl Media) -> Result<(), OutOfUnits> {
+        let index = usize::from(pool);
+        let mut fruitless = 0;
+        while self.pools[index].is_short() {
+            let range = self.pools[index].units.clone();
+            let chosen = if fruitless > self.pools[index].in_service {
+                self.units.emptiest_closed(range)
+            } else {
+                self.victim.choose(&self.units, range, self.host_writes, &mut self.rng)
+            };
+            let victim = chosen.ok_or(OutOfUnits)?;
+            if self.units.valid_count(victim) == self.units.shape().blocks_per_unit() {
+                if fruitless > self.pools[index].in_service || !self.has_garbage(index) {
+                    return Err(OutOfUnits);
+                }
+                fruitless += 1;
+            } else {
+                fruitless = 0;
+            }
+            self.relocate(victim, Cause::Relocation, media);
+            self.level_wear(index, media);
+        }
+        Ok(())
+    }
+
+    fn has_garbage(&self, pool: usize) -> bool {
+        let emptiest = self.units.emptiest_closed(self.pools[pool].units.clone());
+        emptiest
+            .is_some_and(|unit| self.units.valid_count(unit) < self.units.shape().blocks_per_unit())
+    }
+
+    /// Copies the valid blocks of the closed `victim` and erases it.
+    fn relocate(&mut self, victim: UnitId, cause: Cause, media: &mut impl Media) {
+        let shape = self.units.shape();
+        let from = self.units.class(victim);
+        let mut blocks = std::mem::take(&mut self.scratch);
+        blocks.clear();
+        self.units.valid_blocks(victim, &mut blocks);
+        self.units.begin_relocation(victim);
+        for &(_, lba) in &blocks {
+            self.prefetch(lba);
+        }
+        for &(offset, lba) in &blocks {
+            media.read(shape.pba(victim, offset));
+            let class = self.placement.place_relocated(lba, from, self.host_writes);
+            let pba = self.append(class, lba, cause, media);
+            self.map.relocate(lba, pba);
+        }
+        self.scratch = blocks;
+        let erases = self.units.erase(victim);
+        self.erased += 1;
+        self.most_erases = self.most_erases.max(erases);
+        let pool = usize::from(self.placement.pool(from));
+        match media.erase(victim, erases) {
+            Erased::Usable => self.pools[pool].free.push(Reverse((erases, victim.0))),
+            Erased::WornOut => {
+                self.units.retire(victim);
+                self.pools[pool].in_service -= 1;
+            }
+        }
+    }
+
+    /// Static wear levelling: once per [`LEVELLING_PERIOD`] erases, and only while the reserve is whole, looks at the
+    /// next [`LEVELLING_WINDOW`] units of the pool and moves the least erased one if it lags too far behind.
+    fn level_wear(&mut self, pool: usize, media: &mut impl Media) {
+        let Some(spread) = self.levelling else { return };
+        if !self.erased.is_multiple_of(LEVELLING_PERIOD) || self.pools[pool].is_short() {
+            return;
+        }
+        let Range { start, end } = self.pools[pool].units;
+        let window = (end - start).min(LEVELLING_WINDOW);
+        let hand = self.pools[pool].levelled;
+        self.pools[pool].levelled = (hand + window) % (end - start);
+        let youngest = (0..window)
+            .map(|step| UnitId(start + (hand + step) % (end - start)))
+            .filter(|&unit| self.units.state(unit) == UnitState::Closed)
+            .min_by_key(|&unit| self.units.erases(unit));
+        if let Some(unit) = youngest
+            && self.most_erases.saturating_sub(self.units.erases(unit)) > spread
+        {
+            self.relocate(unit, Cause::WearLevelling, media);
+        }
+    }
+
+    /// Checks every invariant by a full scan: map against reverse map, valid bits against counts. For tests.
+    ///
+    /// # Panics
+    /// When an invariant does not hold.
+    pub fn verify(&mut self) {
+        let shape = self.units.shape();
+        let units = self.units();
+        let mut total = 0;
+        let mut blocks = Vec::new();
+        for unit in units.ids() {
+            blocks.clear();
+            units.valid_blocks(unit, &mut blocks);
+            assert_eq!(blocks.len() as u32, units.valid_count(unit), "valid count of {unit:?}");
+            assert!(blocks.iter().all(|&(offset, _)| offset < units.written(unit)), "{unit:?}");
+            total += blocks.len() as u64;
+        }
+        assert_eq!(total, self.map.mapped(), "one valid copy per mapped block");
+        for lba in (0..shape.exported()).map(Lba) {
+            if let Some(pba) = self.map.get(lba) {
+                assert!(self.units.is_valid(pba), "{lba:?} points at an invalid block");
+                assert_eq!(self.units.lba_at(pba), Some(lba), "reverse map of {pba:?}");
+            }
+        }
+        for pool in &self.pools {
+            for Reverse((_, unit)) in &pool.free {
+                assert_eq!(self.units.state(UnitId(*unit)), UnitState::Free);
+            }
+        }
+    }
+}
+
+impl Pool {
+    fn new(shape: Shape, placement: &impl Placement, pool: u8) -> Self {
+        let share = |pool: u8| {
+            (u64::from(shape.units()) * u64::from(pool) / u64::from(placement.pools())) as u32
+        };
+        let units = share(pool)..share(pool + 1);
+        let frontiers = (0..placement.classes())
+            .filter(|&class| placement.pool(Class(class)) == pool)
+            .count() as u32;
+        Pool {
+            free: units.clone().map(|unit| Reverse((0, unit))).collect(),
+            reserve: placement.relocation_classes(pool).len(),
+            frontiers,
+            in_service: units.end - units.start,
+            levelled: 0,
+            units,
+        }
+    }
+
+    /// Valid blocks the pool can hold without running out of units.
+    fn holds(&self, shape: Shape) -> u64 {
+        let set_aside = u64::from(self.frontiers) + self.reserve as u64 + 1;
+        let blocks = u64::from(shape.blocks_per_unit());
+        // `⌊L/b⌋ ≤ units − set aside` allows up to one unit less one block more than this.
+        u64::from(self.in_service).saturating_sub(set_aside) * blocks + (blocks - 1)
+    }
+
+    #[inline]
+    fn is_short(&self) -> bool {
+        self.free.len() <= self.reserve
+    }
+}
+
+#[cfg(test)]
+mod tests;

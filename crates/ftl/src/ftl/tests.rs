@@ -1,0 +1,194 @@
+use proptest::prelude::*;
+use thermocline_types::Rng;
+
+use super::*;
+use crate::placement::{Handles, Isolation, Nothing, SeparateRelocation};
+
+fn uniform_waf(shape: Shape, victim: Victim, fills: u64) -> f64 {
+    let mut ftl = Ftl::new(shape, Nothing, victim, 1).unwrap();
+    let mut rng = Rng::new(42);
+    let exported = shape.exported();
+    for lba in 0..exported {
+        ftl.write(Lba(lba), 0, &mut NoMedia).unwrap();
+    }
+    let mut overwrite = |writes: u64| {
+        let before = ftl.programmed(Cause::Relocation);
+        for _ in 0..writes {
+            ftl.write(Lba(rng.below(exported)), 0, &mut NoMedia).unwrap();
+        }
+        1.0 + (ftl.programmed(Cause::Relocation) - before) as f64 / writes as f64
+    };
+    overwrite(fills * exported);
+    overwrite(fills * exported)
+}
+
+/// Uniform random writes, greedy, one frontier: simulated by Desnoyers' ftlsim (SYSTOR 2012), spare = (T − U) / T.
+#[test]
+fn matches_published_greedy_write_amplification() {
+    for (units, spare, blocks, expected) in
+        [(3200, 0.219, 128, 2.443), (2000, 0.12, 128, 4.248), (2000, 0.219, 16, 2.208)]
+    {
+        let exported = (f64::from(units * blocks) * (1.0 - spare)) as u64;
+        let waf = uniform_waf(Shape::new(exported, units, blocks).unwrap(), Victim::Greedy, 4);
+        let error = waf / expected - 1.0;
+        assert!(error.abs() < 0.02, "{units} x {blocks}, spare {spare}: {waf:.3}, not {expected}");
+    }
+}
+
+#[test]
+fn sequential_overwrites_copy_nothing() {
+    let shape = Shape::new(1000 * 32, 1070, 32).unwrap();
+    let mut ftl = Ftl::new(shape, Nothing, Victim::Greedy, 1).unwrap();
+    for write in 0..5 * shape.exported() {
+        ftl.write(Lba(write % shape.exported()), 0, &mut NoMedia).unwrap();
+    }
+    assert_eq!(ftl.programmed(Cause::Relocation), 0);
+    ftl.verify();
+}
+
+#[test]
+fn too_few_units_are_refused_with_the_number_needed() {
+    // 10 units of valid data, one frontier, one in reserve, one more: 13 are needed.
+    let error = Ftl::new(Shape::new(80, 12, 8).unwrap(), Nothing, Victim::Greedy, 1).unwrap_err();
+    assert_eq!(error, ShapeError::TooFewUnits { units: 12, needed: 13 });
+    assert!(Ftl::new(Shape::new(80, 13, 8).unwrap(), Nothing, Victim::Greedy, 1).is_ok());
+}
+
+#[test]
+fn wear_levelling_bounds_the_spread_of_erase_counts() {
+    let run = |levelling: Option<u32>| {
+        let shape = Shape::new(200 * 16, 240, 16).unwrap();
+        let mut ftl = Ftl::new(shape, SeparateRelocation, Victim::Greedy, 1).unwrap();
+        if let Some(spread) = levelling {
+            ftl = ftl.with_wear_levelling(spread);
+        }
+        let mut rng = Rng::new(5);
+        for lba in 0..shape.exported() {
+            ftl.write(Lba(lba), 0, &mut NoMedia).unwrap();
+        }
+        for _ in 0..200_000 {
+            ftl.write(Lba(rng.below(shape.exported() / 20)), 0, &mut NoMedia).unwrap();
+        }
+        ftl.verify();
+        let erases: Vec<u32> = ftl.units().ids().map(|unit| ftl.units.erases(unit)).collect();
+        (
+            erases.iter().max().unwrap() - erases.iter().min().unwrap(),
+            ftl.programmed(Cause::WearLevelling),
+        )
+    };
+    let (without, none) = run(None);
+    let (with, copied) = run(Some(20));
+    assert_eq!(none, 0);
+    assert!(copied > 0);
+    // 40 of 240 units circulate; one unit of cold data moved per 16 erases brings all others in once per 80 rounds.
+    assert!(without > 300 && with <= 80 + 30, "spread {without} without, {with} with levelling");
+}
+
+struct Fragile(u32);
+
+impl Media for Fragile {
+    fn read(&mut self, _pba: Pba) {}
+    fn program(&mut self, _pba: Pba, _cause: Cause) {}
+    fn erase(&mut self, _unit: UnitId, erases: u32) -> Erased {
+        if erases >= self.0 { Erased::WornOut } else { Erased::Usable }
+    }
+}
+
+#[test]
+fn a_worn_out_device_refuses_writes_and_keeps_its_data() {
+    let shape = Shape::new(20 * 8, 26, 8).unwrap();
+    let mut ftl = Ftl::new(shape, Nothing, Victim::Greedy, 1).unwrap();
+    let mut rng = Rng::new(5);
+    let mut media = Fragile(10);
+    for lba in 0..shape.exported() {
+        ftl.write(Lba(lba), 0, &mut media).unwrap();
+    }
+    let mut writes = 0_u64;
+    while ftl.write(Lba(rng.below(shape.exported())), 0, &mut media).is_ok() {
+        writes += 1;
+        assert!(writes < 26 * 8 * 10, "more writes than the media can take");
+    }
+    assert_eq!(ftl.map().mapped(), shape.exported());
+    ftl.verify();
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u64, u16),
+    Trim(u64),
+    Sweep(u64, u64),
+    Hammer(u64, u16),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (any::<u64>(), 0..20_u16).prop_map(|(lba, handle)| Step::Write(lba, handle)),
+        1 => any::<u64>().prop_map(Step::Trim),
+        1 => (any::<u64>(), 1..64_u64).prop_map(|(from, stride)| Step::Sweep(from, stride)),
+        1 => (any::<u64>(), 0..20_u16).prop_map(|(lba, handle)| Step::Hammer(lba, handle)),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+/// Runs `steps` on a device cut as tightly as [`Ftl::new`] allows, checking it against a set of written blocks.
+fn survives<P: Placement>(placement: P, victim: Victim, blocks: u32, data: u32, steps: &[Step]) {
+    let set_aside = (0..placement.pools())
+        .map(|pool| 1 + placement.relocation_classes(pool).len() as u32)
+        .sum::<u32>()
+        + u32::from(placement.classes());
+    let exported = u64::from(data) * u64::from(blocks);
+    let shape = Shape::new(exported, data + set_aside, blocks).unwrap();
+    let Ok(ftl) = Ftl::new(shape, placement, victim, 9) else {
+        return; // The pools share the units so unevenly that the tightest cut does not fit.
+    };
+    let mut ftl = ftl.with_wear_levelling(3);
+    let mut written = vec![false; exported as usize];
+    for step in std::iter::once(&Step::Sweep(0, 1)).chain(steps) {
+        for (lba, handle) in step.writes(exported, u64::from(blocks)) {
+            ftl.write(Lba(lba), handle, &mut NoMedia).expect("nothing wears out");
+            written[lba as usize] = true;
+        }
+        if let Step::Trim(lba) = step {
+            let lba = lba % exported;
+            let held = std::mem::take(&mut written[lba as usize]);
+            assert_eq!(ftl.trim(Lba(lba)), held);
+        }
+    }
+    ftl.verify();
+    for (lba, &held) in written.iter().enumerate() {
+        assert_eq!(ftl.lookup(Lba(lba as u64)).is_some(), held, "block {lba}");
+    }
+}
+
+impl Step {
+    /// The blocks and handles this step writes on a device of `exported` blocks in units of `blocks`.
+    fn writes(&self, exported: u64, blocks: u64) -> Vec<(u64, u16)> {
+        let at = |lba: u64| lba % exported;
+        match *self {
+            Step::Write(lba, handle) => vec![(at(lba), handle)],
+            Step::Trim(_) => vec![],
+            Step::Sweep(from, stride) => (0..exported)
+                .map(|turn| (at(at(from) + turn * stride), (turn % 5) as u16))
+                .collect(),
+            Step::Hammer(lba, handle) => vec![(at(lba), handle); 3 * blocks as usize],
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 64 } else { 256 }))]
+    #[test]
+    fn never_runs_out_of_units_below_exported_capacity(
+        steps in steps(),
+        victim in prop::sample::select(Victim::list().into_iter().map(|(v, _)| v).collect::<Vec<_>>()),
+        blocks in 1_u32..70,
+        data in 2_u32..24,
+        (groups, handles) in (1_u8..4, 1_u8..6),
+        persistent in any::<bool>(),
+    ) {
+        survives(Nothing, victim, blocks, data, &steps);
+        survives(SeparateRelocation, victim, blocks, data, &steps);
+        let isolation = if persistent { Isolation::Persistently } else { Isolation::Initially };
+        survives(Handles::new(groups, handles, isolation), victim, blocks, data, &steps);
+    }
+}

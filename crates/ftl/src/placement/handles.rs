@@ -1,0 +1,133 @@
+//! Placement by the handle that came with the write: multi-stream drives and Flexible Data Placement.
+
+use std::ops::Range;
+
+use thermocline_types::{Class, Lba};
+
+use super::Placement;
+
+/// Where garbage collection may put the data of a handle (NVM Express TP4146).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Relocated data of all handles of a reclaim group is mixed.
+    Initially,
+    /// Relocated data stays with its handle.
+    Persistently,
+}
+
+/// One open unit per placement handle and reclaim group, and open units for relocation as the isolation type asks.
+///
+/// A write's handle is `reclaim group × handles + handle`; one beyond the last counts as handle 0 of group 0, as a
+/// drive treats an invalid placement identifier. State: none.
+#[derive(Clone, Copy, Debug)]
+pub struct Handles {
+    groups: u8,
+    handles: u8,
+    isolation: Isolation,
+}
+
+impl Handles {
+    /// `handles` per reclaim group, `groups` of them.
+    ///
+    /// # Panics
+    /// If the open units this asks for exceed 255.
+    #[must_use]
+    pub fn new(groups: u8, handles: u8, isolation: Isolation) -> Self {
+        let placement = Handles { groups, handles, isolation };
+        let classes = u32::from(groups) * u32::from(placement.classes_per_group());
+        assert!(groups > 0 && handles > 0 && classes <= 255, "1 to 255 open units");
+        placement
+    }
+
+    fn classes_per_group(&self) -> u8 {
+        match self.isolation {
+            Isolation::Initially => self.handles.saturating_add(1),
+            Isolation::Persistently => self.handles.saturating_mul(2),
+        }
+    }
+
+    /// The handle a class belongs to, or `None` for the mixed relocation class.
+    #[must_use]
+    pub fn handle_of(&self, class: Class) -> Option<u8> {
+        let within = class.0 % self.classes_per_group();
+        match self.isolation {
+            Isolation::Initially => (within < self.handles).then_some(within),
+            Isolation::Persistently => Some(within % self.handles),
+        }
+    }
+}
+
+impl Placement for Handles {
+    fn classes(&self) -> u8 {
+        self.groups * self.classes_per_group()
+    }
+
+    fn relocation_classes(&self, pool: u8) -> Range<u8> {
+        let first = pool * self.classes_per_group();
+        first + self.handles..first + self.classes_per_group()
+    }
+
+    #[inline]
+    fn place(&mut self, _lba: Lba, handle: u16, _now: u64) -> Class {
+        let handles = u16::from(self.handles);
+        let (group, handle) = (handle / handles, handle % handles);
+        if group >= u16::from(self.groups) {
+            return Class(0);
+        }
+        Class(group as u8 * self.classes_per_group() + handle as u8)
+    }
+
+    #[inline]
+    fn place_relocated(&mut self, _lba: Lba, from: Class, _now: u64) -> Class {
+        let first = from.0 - from.0 % self.classes_per_group();
+        match self.isolation {
+            Isolation::Initially => Class(first + self.handles),
+            Isolation::Persistently => {
+                Class(first + self.handles + (from.0 - first) % self.handles)
+            }
+        }
+    }
+
+    fn pools(&self) -> u8 {
+        self.groups
+    }
+
+    fn pool(&self, class: Class) -> u8 {
+        class.0 / self.classes_per_group()
+    }
+
+    fn redirect(&self, class: Class, pool: u8) -> Class {
+        Class(pool * self.classes_per_group() + class.0 % self.classes_per_group())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn initially_isolated_handles_share_one_relocation_class_per_group() {
+        let mut fdp = Handles::new(2, 3, Isolation::Initially);
+        assert_eq!(fdp.classes(), 8);
+        assert_eq!(fdp.relocation_classes(1), 7..8);
+        assert_eq!(fdp.place(Lba(0), 4, 0), Class(5));
+        assert_eq!(fdp.place(Lba(0), 6, 0), Class(0), "an invalid identifier counts as the first");
+        for from in [4, 5, 6, 7] {
+            assert_eq!(fdp.place_relocated(Lba(0), Class(from), 0), Class(7));
+            assert_eq!(fdp.pool(Class(from)), 1);
+        }
+    }
+
+    #[test]
+    fn persistently_isolated_handles_keep_their_data_apart() {
+        let mut fdp = Handles::new(1, 3, Isolation::Persistently);
+        assert_eq!(fdp.classes(), 6);
+        for handle in 0..3_u8 {
+            let host = fdp.place(Lba(0), u16::from(handle), 0);
+            let moved = fdp.place_relocated(Lba(0), host, 0);
+            let again = fdp.place_relocated(Lba(0), moved, 0);
+            assert_eq!((host.0, moved.0, again.0), (handle, handle + 3, handle + 3));
+            assert_eq!(fdp.handle_of(moved), Some(handle));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Policies that know more than any drive can: bounds for what placement could reach.
+
+use std::ops::Range;
+
+use thermocline_types::{Class, Lba};
+
+use super::Placement;
+
+/// Knows how often every block is written in the whole workload, and nothing else: classes one octave of rate apart.
+///
+/// The best any policy can do that learns rates and does not predict. State: 1 byte per block.
+#[derive(Clone, Debug)]
+pub struct TrueRates {
+    class: Vec<u8>,
+    classes: u8,
+}
+
+impl TrueRates {
+    /// `writes[lba]` is how often the block is written; the hottest octave is class 0.
+    ///
+    /// # Panics
+    /// If `classes` is 0.
+    #[must_use]
+    pub fn new(writes: &[u32], classes: u8) -> Self {
+        assert!(classes > 0, "at least one class");
+        let top = writes.iter().copied().max().unwrap_or(0).max(1).ilog2();
+        let class = writes
+            .iter()
+            .map(|&count| (top - count.max(1).ilog2()).min(u32::from(classes) - 1) as u8)
+            .collect();
+        TrueRates { class, classes }
+    }
+}
+
+impl Placement for TrueRates {
+    fn classes(&self) -> u8 {
+        self.classes
+    }
+
+    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
+        0..self.classes
+    }
+
+    fn place(&mut self, lba: Lba, _handle: u16, _now: u64) -> Class {
+        Class(self.class[lba.index()])
+    }
+
+    fn place_relocated(&mut self, lba: Lba, _from: Class, _now: u64) -> Class {
+        Class(self.class[lba.index()])
+    }
+}
+
+/// Knows when every block will be overwritten: classes of geometrically growing remaining lifetime.
+///
+/// Close to what perfect prediction can reach with that many open units. State: 4 bytes per block and 4 per write.
+#[derive(Clone, Debug)]
+pub struct Clairvoyant {
+    death_of_write: Vec<u32>,
+    dies_at: Vec<u32>,
+    bounds: Vec<u64>,
+}
+
+/// The death time of blocks that are never written again.
+const NEVER: u32 = u32::MAX;
+
+impl Clairvoyant {
+    /// `writes` is the sequence of blocks the host will write, preconditioning included, over blocks `0..blocks`. A block
+    /// with `r` host writes left to live goes to class `⌊log_ratio(1 + r / unit)⌋`, at most the last; `unit` is the
+    /// number of blocks in a unit.
+    ///
+    /// # Panics
+    /// If `classes` is 0 or the sequence is longer than 2^32 − 2 writes.
+    #[must_use]
+    pub fn new(writes: &[u32], blocks: u64, unit: u32, classes: u8, ratio: f64) -> Self {
+        assert!(classes > 0, "at least one class");
+        assert!(writes.len() < NEVER as usize, "the sequence is too long for 32-bit times");
+        let mut next = vec![NEVER; blocks as usize];
+        let mut death_of_write = vec![NEVER; writes.len()];
+        for (time, &lba) in writes.iter().enumerate().rev() {
+            death_of_write[time] = next[lba as usize];
+            next[lba as usize] = time as u32;
+        }
+        let bounds = (1..i32::from(classes))
+            .map(|k| (f64::from(unit) * (ratio.powi(k) - 1.0)).ceil() as u64)
+            .collect();
+        Clairvoyant { death_of_write, dies_at: next, bounds }
+    }
+
+    fn class(&self, dies_at: u32, now: u64) -> Class {
+        if dies_at == NEVER {
+            return Class(self.bounds.len() as u8);
+        }
+        let remaining = u64::from(dies_at).saturating_sub(now);
+        Class(self.bounds.partition_point(|&bound| bound <= remaining) as u8)
+    }
+}
+
+impl Placement for Clairvoyant {
+    fn classes(&self) -> u8 {
+        self.bounds.len() as u8 + 1
+    }
+
+    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
+        0..self.bounds.len() as u8 + 1
+    }
+
+    fn place(&mut self, lba: Lba, _handle: u16, now: u64) -> Class {
+        let dies_at = self.death_of_write.get(now as usize).copied().unwrap_or(NEVER);
+        self.dies_at[lba.index()] = dies_at;
+        self.class(dies_at, now)
+    }
+
+    fn place_relocated(&mut self, lba: Lba, _from: Class, now: u64) -> Class {
+        self.class(self.dies_at[lba.index()], now)
+    }
+}

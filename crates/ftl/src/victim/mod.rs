@@ -1,0 +1,197 @@
+//! Victim selection: which closed unit garbage collection cleans next.
+//!
+//! Every policy is a pure function of a read-only view of the units, the host-write clock and, for the randomised
+//! ones, a seeded generator. `u` is the valid share of a unit, *age* the host blocks written since it was closed.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use thermocline_types::{Rng, UnitId};
+
+use crate::{UnitState, Units};
+
+/// Which closed unit is cleaned next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Victim {
+    /// The fewest valid blocks.
+    Greedy,
+    /// The best ratio of space gained to copying cost, weighed by age.
+    CostBenefit(CostBenefit),
+    /// Greedy among the given share of closed units, oldest first (Hu et al., SYSTOR 2009, "windowed greedy";
+    /// SepBIT's simulator uses a share of 0.9).
+    Windowed {
+        /// Share of the closed units considered, in (0, 1].
+        share: f64,
+    },
+    /// Greedy among `d` closed units drawn at random (Van Houdt, SIGMETRICS 2013, "d-choices"); 1 is random.
+    Choices {
+        /// How many are drawn.
+        d: u32,
+    },
+    /// The unit closed longest ago.
+    Fifo,
+}
+
+/// Published forms of the cost-benefit score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostBenefit {
+    /// `(1 − u) · age / (1 + u)`: Rosenblum and Ousterhout, SOSP 1991 (LFS).
+    Lfs,
+    /// `(1 − u) · age / 2u`: Kawaguchi, Nishioka and Motoda, USENIX 1995 (read and write cost `2u`).
+    Kawaguchi,
+    /// `(1 − u) / u · √age`: as in the simulators of SepBIT (FAST 2022) and MiDAS (FAST 2024).
+    SquareRootAge,
+    /// `(1 − u) / u · ∜age`: between greedy and square-root age; chosen, not published.
+    FourthRootAge,
+}
+
+impl Victim {
+    /// Chooses among the closed units of `range`, or `None` when there are none.
+    #[must_use]
+    pub fn choose(
+        &self,
+        units: &Units,
+        range: Range<u32>,
+        now: u64,
+        rng: &mut Rng,
+    ) -> Option<UnitId> {
+        let blocks = f64::from(units.shape().blocks_per_unit());
+        match *self {
+            Victim::Greedy => units.emptiest_closed(range),
+            Victim::CostBenefit(form) => units.best_closed(range, |valid, closed_at| {
+                form.score(f64::from(valid) / blocks, (now - closed_at) as f64)
+            }),
+            Victim::Windowed { share } => windowed(units, range, share),
+            Victim::Choices { d } => choices(units, range, d, rng),
+            Victim::Fifo => units.best_closed(range, |_, closed_at| -(closed_at as f64)),
+        }
+    }
+
+    /// Every named policy with a line about it, for listings.
+    #[must_use]
+    pub fn list() -> Vec<(Victim, &'static str)> {
+        vec![
+            (Victim::Greedy, "fewest valid blocks"),
+            (
+                Victim::CostBenefit(CostBenefit::SquareRootAge),
+                "(1-u)/u * sqrt(age), as SepBIT and MiDAS",
+            ),
+            (Victim::CostBenefit(CostBenefit::FourthRootAge), "(1-u)/u * age^(1/4)"),
+            (Victim::CostBenefit(CostBenefit::Kawaguchi), "(1-u)/2u * age, Kawaguchi 1995"),
+            (Victim::CostBenefit(CostBenefit::Lfs), "(1-u)/(1+u) * age, LFS 1991"),
+            (
+                Victim::Windowed { share: 0.9 },
+                "greedy among the oldest share of units: windowed:0.9",
+            ),
+            (Victim::Choices { d: 10 }, "greedy among d random units: choices:10"),
+            (Victim::Choices { d: 1 }, "any closed unit"),
+            (Victim::Fifo, "the unit closed longest ago"),
+        ]
+    }
+}
+
+impl CostBenefit {
+    /// The score of a unit with valid share `u` closed `age` host writes ago; higher is cleaned first. A unit without
+    /// valid blocks scores infinite where the form divides by `u`.
+    #[must_use]
+    pub fn score(self, u: f64, age: f64) -> f64 {
+        let age = age + 1.0;
+        match self {
+            CostBenefit::Lfs => (1.0 - u) * age / (1.0 + u),
+            CostBenefit::Kawaguchi => (1.0 - u) * age / (2.0 * u),
+            CostBenefit::SquareRootAge => (1.0 - u) / u * age.sqrt(),
+            CostBenefit::FourthRootAge => (1.0 - u) / u * age.sqrt().sqrt(),
+        }
+    }
+}
+
+fn closed(units: &Units, range: Range<u32>) -> impl Iterator<Item = UnitId> {
+    range.map(UnitId).filter(|&unit| units.state(unit) == UnitState::Closed)
+}
+
+fn windowed(units: &Units, range: Range<u32>, share: f64) -> Option<UnitId> {
+    let mut by_age: Vec<(u64, UnitId)> =
+        closed(units, range).map(|unit| (units.closed_at(unit), unit)).collect();
+    let window = ((by_age.len() as f64 * share).ceil() as usize).clamp(1, by_age.len().max(1));
+    if window < by_age.len() {
+        by_age.select_nth_unstable(window - 1);
+        by_age.truncate(window);
+    }
+    by_age.into_iter().map(|(_, unit)| unit).min_by_key(|&unit| (units.valid_count(unit), unit))
+}
+
+/// Draws among all units of the range and redraws what is not closed; falls back to a scan when closed units are rare.
+fn choices(units: &Units, range: Range<u32>, d: u32, rng: &mut Rng) -> Option<UnitId> {
+    let span = u64::from(range.end - range.start);
+    let mut draw = || {
+        (0..64)
+            .map(|_| UnitId(range.start + rng.below(span) as u32))
+            .find(|&unit| units.state(unit) == UnitState::Closed)
+    };
+    (0..d)
+        .filter_map(|_| draw())
+        .min_by_key(|&unit| units.valid_count(unit))
+        .or_else(|| closed(units, range.clone()).next())
+}
+
+impl fmt::Display for Victim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Victim::Greedy => write!(f, "greedy"),
+            Victim::CostBenefit(CostBenefit::Lfs) => write!(f, "lfs"),
+            Victim::CostBenefit(CostBenefit::Kawaguchi) => write!(f, "kawaguchi"),
+            Victim::CostBenefit(CostBenefit::SquareRootAge) => write!(f, "cost-benefit"),
+            Victim::CostBenefit(CostBenefit::FourthRootAge) => write!(f, "cost-benefit-4"),
+            Victim::Windowed { share } => write!(f, "windowed:{share}"),
+            Victim::Choices { d: 1 } => write!(f, "random"),
+            Victim::Choices { d } => write!(f, "choices:{d}"),
+            Victim::Fifo => write!(f, "fifo"),
+        }
+    }
+}
+
+/// Why a text names no victim policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownVictim(String);
+
+impl fmt::Display for UnknownVictim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> =
+            Victim::list().iter().map(|(victim, _)| victim.to_string()).collect();
+        write!(f, "`{}` is no victim policy; there are {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownVictim {}
+
+impl FromStr for Victim {
+    type Err = UnknownVictim;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = || UnknownVictim(text.to_owned());
+        let (name, parameter) = text.split_once(':').unwrap_or((text, ""));
+        match (name, parameter) {
+            ("greedy", "") => Ok(Victim::Greedy),
+            ("lfs", "") => Ok(Victim::CostBenefit(CostBenefit::Lfs)),
+            ("kawaguchi", "") => Ok(Victim::CostBenefit(CostBenefit::Kawaguchi)),
+            ("cost-benefit", "") => Ok(Victim::CostBenefit(CostBenefit::SquareRootAge)),
+            ("cost-benefit-4", "") => Ok(Victim::CostBenefit(CostBenefit::FourthRootAge)),
+            ("fifo", "") => Ok(Victim::Fifo),
+            ("random", "") => Ok(Victim::Choices { d: 1 }),
+            ("windowed", share) => match share.parse() {
+                Ok(share) if share > 0.0 && share <= 1.0 => Ok(Victim::Windowed { share }),
+                _ => Err(refuse()),
+            },
+            ("choices", d) => match d.parse() {
+                Ok(d) if (1..=1024).contains(&d) => Ok(Victim::Choices { d }),
+                _ => Err(refuse()),
+            },
+            _ => Err(refuse()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
