@@ -193,6 +193,33 @@ impl<P: Placement> Ftl<P> {
         Ok(())
     }
 
+    /// Programs one block of fill after the last block of `class` if its open unit is begun, collecting garbage first if
+    /// units are short. Returns whether it did: a pool full of valid data has no room for fill.
+    pub fn pad(&mut self, class: Class, media: &mut impl Media) -> bool {
+        let pool = self.placement.pool(class);
+        let room = !self.pools[usize::from(pool)].is_short() || self.collect(pool, media).is_ok();
+        let pads = room && self.frontiers[class.index()].open;
+        if pads {
+            let pba = self.advance(class);
+            self.programmed[Cause::Padding.index()] += 1;
+            media.program(pba, Cause::Padding);
+        }
+        pads
+    }
+
+    /// Closes the open unit of `class` as it is; what is unwritten stays so until garbage collection erases the unit.
+    /// Returns the blocks left unwritten.
+    pub fn finish(&mut self, class: Class) -> u32 {
+        let frontier = &mut self.frontiers[class.index()];
+        if !frontier.open {
+            return 0;
+        }
+        frontier.open = false;
+        let (unit, written) = (frontier.unit, frontier.next);
+        self.units.close(unit, written, self.host_writes);
+        self.units.shape().blocks_per_unit() - written
+    }
+
     /// Forgets what `lba` holds. Returns whether it held anything.
     #[inline]
     pub fn trim(&mut self, lba: Lba) -> bool {
@@ -279,32 +306,41 @@ impl<P: Placement> Ftl<P> {
         self.map.memory_bytes() + self.units.memory_bytes()
     }
 
-    /// Writes the next block of `class`'s open unit, opening a new one if needed. The caller updates the map.
+    /// Writes `lba` to the next block of `class`. The caller updates the map.
     #[inline]
     fn append(&mut self, class: Class, lba: Lba, cause: Cause, media: &mut impl Media) -> Pba {
+        if !self.frontiers[class.index()].open {
+            self.open_unit(class);
+        }
         let frontier = self.frontiers[class.index()];
-        let frontier = if frontier.open { frontier } else { self.open_unit(class) };
-        let shape = self.units.shape();
-        let pba = shape.pba(frontier.unit, frontier.next);
+        let pba = self.units.shape().pba(frontier.unit, frontier.next);
         self.units.program(pba, lba);
         self.programmed[cause.index()] += 1;
         media.program(pba, cause);
-        self.frontiers[class.index()].next += 1;
-        if frontier.next + 1 == shape.blocks_per_unit() {
-            self.frontiers[class.index()].open = false;
+        self.advance(class)
+    }
+
+    /// Moves the write position of `class`'s open unit past its next block, closing the unit at its end. Returns the
+    /// address passed.
+    #[inline]
+    fn advance(&mut self, class: Class) -> Pba {
+        let shape = self.units.shape();
+        let frontier = &mut self.frontiers[class.index()];
+        let pba = shape.pba(frontier.unit, frontier.next);
+        frontier.next += 1;
+        if frontier.next == shape.blocks_per_unit() {
+            frontier.open = false;
             self.units.close(frontier.unit, shape.blocks_per_unit(), self.host_writes);
         }
         pba
     }
 
-    fn open_unit(&mut self, class: Class) -> Frontier {
+    fn open_unit(&mut self, class: Class) {
         let pool = usize::from(self.placement.pool(class));
         let Reverse((_, unit)) =
             self.pools[pool].free.pop().expect("the reserve covers every open frontier");
-        let frontier = Frontier { unit: UnitId(unit), next: 0, open: true };
-        self.units.open(frontier.unit, class);
-        self.frontiers[class.index()] = frontier;
-        frontier
+        self.units.open(UnitId(unit), class);
+        self.frontiers[class.index()] = Frontier { unit: UnitId(unit), next: 0, open: true };
     }
 
     /// Collects garbage until `pool` has units to spare, and returns the class to write: `class`, or its counterpart in

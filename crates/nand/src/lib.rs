@@ -1,1 +1,2 @@
-//! placeholder
+//! Simulated flash drives.
+pub mod profile;

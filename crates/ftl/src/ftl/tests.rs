@@ -118,6 +118,8 @@ enum Step {
     Trim(u64),
     Sweep(u64, u64),
     Hammer(u64, u16),
+    Pad(u8),
+    Finish(u8),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -126,6 +128,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<u64>().prop_map(Step::Trim),
         1 => (any::<u64>(), 1..64_u64).prop_map(|(from, stride)| Step::Sweep(from, stride)),
         1 => (any::<u64>(), 0..20_u16).prop_map(|(lba, handle)| Step::Hammer(lba, handle)),
+        1 => any::<u8>().prop_map(Step::Pad),
+        1 => any::<u8>().prop_map(Step::Finish),
     ];
     prop::collection::vec(step, 1..120)
 }
@@ -148,10 +152,21 @@ fn survives<P: Placement>(placement: P, victim: Victim, blocks: u32, data: u32, 
             ftl.write(Lba(lba), handle, &mut NoMedia).expect("nothing wears out");
             written[lba as usize] = true;
         }
-        if let Step::Trim(lba) = step {
-            let lba = lba % exported;
-            let held = std::mem::take(&mut written[lba as usize]);
-            assert_eq!(ftl.trim(Lba(lba)), held);
+        match *step {
+            Step::Trim(lba) => {
+                let held = std::mem::take(&mut written[(lba % exported) as usize]);
+                assert_eq!(ftl.trim(Lba(lba % exported)), held);
+            }
+            Step::Pad(class) => {
+                let class = Class(class % ftl.placement().classes());
+                let before = ftl.programmed(Cause::Padding);
+                let padded = ftl.pad(class, &mut NoMedia);
+                assert_eq!(ftl.programmed(Cause::Padding) - before, u64::from(padded));
+            }
+            Step::Finish(class) => {
+                ftl.finish(Class(class % ftl.placement().classes()));
+            }
+            _ => {}
         }
     }
     ftl.verify();
@@ -166,7 +181,7 @@ impl Step {
         let at = |lba: u64| lba % exported;
         match *self {
             Step::Write(lba, handle) => vec![(at(lba), handle)],
-            Step::Trim(_) => vec![],
+            Step::Trim(_) | Step::Pad(_) | Step::Finish(_) => vec![],
             Step::Sweep(from, stride) => (0..exported)
                 .map(|turn| (at(at(from) + turn * stride), (turn % 5) as u16))
                 .collect(),
@@ -184,11 +199,12 @@ proptest! {
         blocks in 1_u32..70,
         data in 2_u32..24,
         (groups, handles) in (1_u8..4, 1_u8..6),
-        persistent in any::<bool>(),
+        isolation in prop::sample::select(
+            vec![Isolation::Initially, Isolation::Persistently, Isolation::Shared]
+        ),
     ) {
         survives(Nothing, victim, blocks, data, &steps);
         survives(SeparateRelocation, victim, blocks, data, &steps);
-        let isolation = if persistent { Isolation::Persistently } else { Isolation::Initially };
         survives(Handles::new(groups, handles, isolation), victim, blocks, data, &steps);
     }
 }

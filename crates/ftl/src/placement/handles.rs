@@ -11,8 +11,10 @@ use super::Placement;
 pub enum Isolation {
     /// Relocated data of all handles of a reclaim group is mixed.
     Initially,
-    /// Relocated data stays with its handle.
+    /// Relocated data stays with its handle, in an open unit of its own.
     Persistently,
+    /// Relocated data shares the open unit of its handle's host writes.
+    Shared,
 }
 
 /// One open unit per placement handle and reclaim group, and open units for relocation as the isolation type asks.
@@ -43,6 +45,7 @@ impl Handles {
         match self.isolation {
             Isolation::Initially => self.handles.saturating_add(1),
             Isolation::Persistently => self.handles.saturating_mul(2),
+            Isolation::Shared => self.handles,
         }
     }
 
@@ -52,7 +55,7 @@ impl Handles {
         let within = class.0 % self.classes_per_group();
         match self.isolation {
             Isolation::Initially => (within < self.handles).then_some(within),
-            Isolation::Persistently => Some(within % self.handles),
+            Isolation::Persistently | Isolation::Shared => Some(within % self.handles),
         }
     }
 }
@@ -64,7 +67,8 @@ impl Placement for Handles {
 
     fn relocation_classes(&self, pool: u8) -> Range<u8> {
         let first = pool * self.classes_per_group();
-        first + self.handles..first + self.classes_per_group()
+        let own = if self.isolation == Isolation::Shared { 0 } else { self.handles };
+        first + own..first + self.classes_per_group()
     }
 
     #[inline]
@@ -85,6 +89,7 @@ impl Placement for Handles {
             Isolation::Persistently => {
                 Class(first + self.handles + (from.0 - first) % self.handles)
             }
+            Isolation::Shared => from,
         }
     }
 

@@ -2,6 +2,8 @@ use super::*;
 use crate::Shape;
 use thermocline_types::{Class, Lba};
 
+type Score = &'static dyn Fn(f64, f64) -> f64;
+
 /// Four units of eight blocks, closed in order at host writes 8, 16, 24, 32, with `valid[i]` blocks left in each.
 fn closed_units(valid: [u32; 4]) -> Units {
     let shape = Shape::new(32, 6, 8).unwrap();
@@ -45,14 +47,14 @@ fn windowed_greedy_looks_at_the_oldest_only() {
 #[test]
 fn cost_benefit_scores_match_hand_calculation() {
     // Ages 24, 16, 8, 0 host writes, plus one.
-    let by_hand = |valid: [u32; 4], score: &dyn Fn(f64, f64) -> f64| {
+    let by_hand = |valid: [u32; 4], score: Score| {
         let scores: Vec<f64> =
             (0..4).map(|i| score(f64::from(valid[i]) / 8.0, 25.0 - 8.0 * i as f64)).collect();
         let best = (0..4).max_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap();
         UnitId(best as u32)
     };
     for valid in [[6, 4, 3, 2], [7, 7, 6, 1], [5, 4, 4, 4], [7, 5, 2, 1]] {
-        let forms: [(CostBenefit, &dyn Fn(f64, f64) -> f64); 4] = [
+        let forms: [(CostBenefit, Score); 4] = [
             (CostBenefit::Lfs, &|u, age| (1.0 - u) * age / (1.0 + u)),
             (CostBenefit::Kawaguchi, &|u, age| (1.0 - u) * age / (2.0 * u)),
             (CostBenefit::SquareRootAge, &|u, age| (1.0 - u) / u * age.powf(0.5)),

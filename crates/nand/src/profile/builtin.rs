@@ -1,0 +1,22 @@
+//! The profiles that come with Thermocline.
+
+const PROFILES: [(&str, &str); 7] = [
+    ("ideal", include_str!("../../profiles/ideal.toml")),
+    ("p5316", include_str!("../../profiles/p5316.toml")),
+    ("pm9d3", include_str!("../../profiles/pm9d3.toml")),
+    ("pm1725a", include_str!("../../profiles/pm1725a.toml")),
+    ("micron2300", include_str!("../../profiles/micron2300.toml")),
+    ("zn540", include_str!("../../profiles/zn540.toml")),
+    ("p5800x", include_str!("../../profiles/p5800x.toml")),
+];
+
+/// The text of the built-in profile `name`.
+#[must_use]
+pub fn builtin(name: &str) -> Option<&'static str> {
+    PROFILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// The names of all built-in profiles.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PROFILES.iter().map(|(name, _)| *name)
+}

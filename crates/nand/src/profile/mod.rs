@@ -1,0 +1,508 @@
+//! Device profiles: what a drive is made of, as TOML with a source for every number.
+
+mod builtin;
+mod cut;
+mod error;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use thermocline_types::Bytes;
+
+pub use builtin::{builtin, names};
+pub use cut::Cut;
+pub use error::ProfileError;
+
+/// What kind of drive it is, as the host sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// One stream of writes, mapped by the drive.
+    Conventional,
+    /// Several streams chosen by a tag on each write.
+    MultiStream,
+    /// Flexible Data Placement: reclaim unit handles and groups.
+    Fdp,
+    /// Zoned namespaces: the host writes zones sequentially and resets them.
+    Zns,
+    /// Media written in place without erase.
+    Direct,
+}
+
+impl Kind {
+    /// The name used in profiles and records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Conventional => "conventional",
+            Kind::MultiStream => "multi-stream",
+            Kind::Fdp => "fdp",
+            Kind::Zns => "zns",
+            Kind::Direct => "direct",
+        }
+    }
+}
+
+/// A drive.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Short name, as used after the colon of a stack.
+    pub name: String,
+    /// What the profile describes.
+    pub title: String,
+    /// What kind of drive it is.
+    pub kind: Kind,
+    /// Capacity the product exports.
+    #[serde(deserialize_with = "size")]
+    pub capacity: Bytes,
+    /// Overprovisioning: (media − capacity) / capacity.
+    #[serde(default)]
+    pub op: f64,
+    /// Garbage proportion 1 − capacity / media; when given, it replaces `op`.
+    #[serde(default)]
+    pub garbage: Option<f64>,
+    /// Mapping unit (indirection unit): smaller writes cost a read-modify-write. 512 B to 64 KiB.
+    #[serde(deserialize_with = "size")]
+    pub mapping_unit: Bytes,
+    /// Unit of erasure, used as it is at any capacity; without it, the product's own is scaled with the capacity.
+    #[serde(default, deserialize_with = "optional_size")]
+    pub unit: Option<Bytes>,
+    /// Garbage collection in the drive.
+    #[serde(default)]
+    pub gc: Gc,
+    /// Write buffer in the drive.
+    #[serde(default)]
+    pub buffer: Option<Buffer>,
+    /// Endurance.
+    #[serde(default)]
+    pub wear: Wear,
+    /// Dies and what they are made of.
+    #[serde(default)]
+    pub geometry: Option<Geometry>,
+    /// How long things take; needs `geometry`.
+    #[serde(default)]
+    pub timing: Option<Timing>,
+    /// Streams of a multi-stream drive.
+    #[serde(default)]
+    pub streams: Option<Streams>,
+    /// Placement of an FDP drive.
+    #[serde(default)]
+    pub fdp: Option<Fdp>,
+    /// Zones of a ZNS drive.
+    #[serde(default)]
+    pub zns: Option<Zns>,
+    /// Where each number comes from, by key; the longest matching prefix of a key counts.
+    #[serde(default)]
+    pub source: BTreeMap<String, String>,
+}
+
+/// Garbage collection in the drive.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gc {
+    /// Victim selection policy, by name.
+    pub victim: String,
+    /// Whether relocated blocks have an open unit of their own or share the host's.
+    pub separate: bool,
+}
+
+impl Default for Gc {
+    fn default() -> Self {
+        Gc { victim: "greedy".into(), separate: true }
+    }
+}
+
+/// Write buffer in the drive.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buffer {
+    /// How much host data waits in it, at most.
+    #[serde(deserialize_with = "size")]
+    pub size: Bytes,
+    /// Whether writes to a mapping unit that is waiting are merged into it, so that sequential small writes need no
+    /// read-modify-write and overwrites are absorbed.
+    pub merge: bool,
+    /// Whether capacitors save the buffer at power loss; without them a flush programs it, padding the last page.
+    pub power_loss_protection: bool,
+}
+
+/// Endurance.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Wear {
+    /// Program/erase cycles a block takes on average; without it, wear has no limit.
+    pub pe_cycles: Option<f64>,
+    /// Standard deviation of that between blocks, as a share of it.
+    pub pe_spread: f64,
+    /// Spare units that replace worn-out ones, as a share of all units and beside the overprovisioning.
+    pub spare: f64,
+    /// Share of units that are bad from the factory; they use up spares.
+    pub factory_bad: f64,
+    /// Largest difference of erase counts that static wear levelling tolerates; without it there is none.
+    pub levelling_spread: Option<u32>,
+    /// Rated endurance in drive writes per day.
+    pub rated_dwpd: Option<f64>,
+    /// Warranty in years.
+    pub warranty_years: Option<f64>,
+}
+
+impl Default for Wear {
+    fn default() -> Self {
+        Wear {
+            pe_cycles: None,
+            pe_spread: 0.1,
+            spare: 0.0,
+            factory_bad: 0.0,
+            levelling_spread: None,
+            rated_dwpd: None,
+            warranty_years: None,
+        }
+    }
+}
+
+/// Dies and what they are made of.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Geometry {
+    /// Buses between controller and dies.
+    pub channels: u32,
+    /// Dies on all channels together.
+    pub dies: u32,
+    /// Planes of a die that are programmed and erased together.
+    pub planes: u32,
+    /// Page of one plane.
+    #[serde(deserialize_with = "size")]
+    pub page: Bytes,
+    /// Erase block of one plane.
+    #[serde(deserialize_with = "size")]
+    pub block: Bytes,
+    /// Dies that a unit is striped over; all of them if absent.
+    #[serde(default)]
+    pub unit_dies: Option<u32>,
+    /// Unit of erasure of the product (reclaim unit); one erase block of every plane of those dies if absent.
+    #[serde(default, deserialize_with = "optional_size")]
+    pub unit: Option<Bytes>,
+}
+
+impl Geometry {
+    /// What one program operation writes: a page of every plane of a die.
+    #[must_use]
+    pub fn program_unit(&self) -> Bytes {
+        Bytes(self.page.0 * u64::from(self.planes))
+    }
+
+    /// Dies that a unit is striped over.
+    #[must_use]
+    pub fn dies_per_unit(&self) -> u32 {
+        self.unit_dies.unwrap_or(self.dies)
+    }
+
+    /// The product's unit of erasure.
+    #[must_use]
+    pub fn product_unit(&self) -> Bytes {
+        let superblock = self.block.0 * u64::from(self.planes) * u64::from(self.dies_per_unit());
+        self.unit.unwrap_or(Bytes(superblock))
+    }
+}
+
+/// How long things take. Times are in microseconds, rates in 10^6 bytes per second.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// Array read of a page (tR).
+    pub read_us: f64,
+    /// Program of a page on all planes of a die (tPROG).
+    pub program_us: f64,
+    /// Erase of a block on all planes of a die (tERASE).
+    pub erase_us: f64,
+    /// Channel bus.
+    pub bus_mb_per_s: f64,
+    /// Command and address cycles per operation on the channel.
+    #[serde(default)]
+    pub command_us: f64,
+    /// How long a running program or erase takes to give way to a read; without it, reads wait for it to end.
+    #[serde(default)]
+    pub suspend_us: Option<f64>,
+    /// Host link, host reads.
+    pub link_read_mb_per_s: f64,
+    /// Host link, host writes.
+    pub link_write_mb_per_s: f64,
+    /// Controller latency of a read.
+    pub firmware_read_us: f64,
+    /// Controller latency of a write.
+    pub firmware_write_us: f64,
+    /// Commands the controller can start per second, in thousands.
+    pub controller_kiops: f64,
+}
+
+/// Streams of a multi-stream drive.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Streams {
+    /// How many streams can be open.
+    pub count: u8,
+}
+
+/// Placement of an FDP drive.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fdp {
+    /// Reclaim groups.
+    pub groups: u8,
+    /// Reclaim unit handles per group.
+    pub handles: u8,
+    /// Whether relocated data stays with its handle.
+    pub persistently_isolated: bool,
+}
+
+/// Zones of a ZNS drive.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zns {
+    /// Distance between the first blocks of neighbouring zones.
+    #[serde(deserialize_with = "size")]
+    pub zone_size: Bytes,
+    /// Writable part of a zone.
+    #[serde(deserialize_with = "size")]
+    pub zone_capacity: Bytes,
+    /// Zones that can be open at once; 0 is no limit.
+    pub max_open: u32,
+    /// Zones that can be open or closed at once; 0 is no limit.
+    pub max_active: u32,
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(u64),
+        Text(String),
+    }
+    match Written::deserialize(deserializer) {
+        Ok(Written::Number(bytes)) => Ok(Bytes(bytes)),
+        Ok(Written::Text(text)) => text.parse().map_err(serde::de::Error::custom),
+        Err(_) => Err(serde::de::Error::custom("expected a size such as \"16KiB\"")),
+    }
+}
+
+fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    size(deserializer).map(Some)
+}
+
+impl Profile {
+    /// Reads a profile from TOML text; `file` names it in errors.
+    ///
+    /// # Errors
+    /// [`ProfileError`] with file, key and reason for text that is not TOML, unknown or missing keys, wrong types and
+    /// values that make no drive.
+    pub fn from_toml(file: &str, text: &str) -> Result<Profile, ProfileError> {
+        Profile::with_overrides(file, text, &[])
+    }
+
+    /// The same after replacing values: each override is a dotted key, as in `timing.read_us`, and a TOML value. Text
+    /// that is no TOML value stands for itself.
+    ///
+    /// # Errors
+    /// As [`Profile::from_toml`].
+    pub fn with_overrides(
+        file: &str,
+        text: &str,
+        overrides: &[(String, String)],
+    ) -> Result<Profile, ProfileError> {
+        let mut table: toml::Table = toml::from_str(text)
+            .map_err(|source| ProfileError::new(file, "", source.to_string().trim_end()))?;
+        for (key, value) in overrides {
+            set(&mut table, key, value).map_err(|reason| ProfileError::new(file, key, &reason))?;
+        }
+        let profile: Profile = serde_path_to_error::deserialize(table).map_err(|error| {
+            let key = error.path().to_string();
+            let key = if key == "." { "" } else { &key };
+            ProfileError::new(file, key, error.inner().message())
+        })?;
+        profile.check(file)?;
+        Ok(profile)
+    }
+
+    /// Media over capacity, minus one, from whichever of `op` and `garbage` is given.
+    #[must_use]
+    pub fn overprovisioning(&self) -> f64 {
+        self.garbage.map_or(self.op, |garbage| garbage / (1.0 - garbage))
+    }
+
+    /// What one program operation writes; one mapping unit where no geometry is given.
+    #[must_use]
+    pub fn program_unit(&self) -> Bytes {
+        self.geometry.as_ref().map_or(self.mapping_unit, Geometry::program_unit)
+    }
+
+    /// Unit of erasure of the product, where it is known.
+    #[must_use]
+    pub fn product_unit(&self) -> Option<Bytes> {
+        let zone = self.zns.as_ref().map(|zns| zns.zone_capacity);
+        zone.or(self.geometry.as_ref().map(Geometry::product_unit))
+    }
+
+    fn check(&self, file: &str) -> Result<(), ProfileError> {
+        let rules: [(&str, bool, &str); 13] = [
+            ("capacity", self.capacity.0 > 0, "must be above zero"),
+            ("op", (0.0..=16.0).contains(&self.op), "must be between 0 and 16"),
+            (
+                "garbage",
+                self.garbage.is_none_or(|g| (0.0..0.95).contains(&g)),
+                "must be at least 0 and below 0.95",
+            ),
+            (
+                "mapping_unit",
+                self.mapping_unit.0.is_power_of_two()
+                    && (Bytes::SECTOR..=Bytes::kib(64)).contains(&self.mapping_unit),
+                "must be a power of two between 512 B and 64 KiB",
+            ),
+            (
+                "unit",
+                self.unit.is_none_or(|unit| unit.0 > 0 && unit.0.is_multiple_of(self.program_unit().0)),
+                "must be a multiple of mapping_unit and of geometry.page times planes",
+            ),
+            (
+                "gc.victim",
+                self.gc.victim.parse::<thermocline_ftl::victim::Victim>().is_ok(),
+                "is no victim policy; `thermocline lab list victims` shows them",
+            ),
+            (
+                "wear.pe_cycles",
+                self.wear.pe_cycles.is_none_or(|cycles| cycles >= 1.0),
+                "must be at least 1",
+            ),
+            (
+                "wear.pe_spread",
+                (0.0..=0.5).contains(&self.wear.pe_spread),
+                "must be between 0 and 0.5",
+            ),
+            (
+                "wear.spare",
+                (0.0..=1.0).contains(&self.wear.spare)
+                    && (0.0..=self.wear.spare).contains(&self.wear.factory_bad),
+                "must be between 0 and 1, and at least factory_bad",
+            ),
+            (
+                "timing",
+                self.timing.is_none() || self.geometry.is_some() || self.kind == Kind::Direct,
+                "needs [geometry] beside it",
+            ),
+            (
+                "streams",
+                self.streams.as_ref().is_some_and(|s| s.count > 0)
+                    || self.kind != Kind::MultiStream,
+                "a multi-stream drive needs [streams] with count of at least 1",
+            ),
+            (
+                "fdp",
+                self.fdp.as_ref().is_some_and(Fdp::fits) || self.kind != Kind::Fdp,
+                "an FDP drive needs [fdp] with at least 1 group and 1 handle, and at most 255 open units in all",
+            ),
+            (
+                "zns",
+                self.zns.as_ref().is_some_and(|zns| zns.fits(self.mapping_unit))
+                    || self.kind != Kind::Zns,
+                "a ZNS drive needs [zns] with zone_capacity of at most zone_size, both multiples of mapping_unit, and \
+                 max_open of at most max_active",
+            ),
+        ];
+        for (key, holds, reason) in rules {
+            if !holds {
+                return Err(ProfileError::new(file, key, reason));
+            }
+        }
+        self.check_geometry(file)?;
+        self.check_timing(file)
+    }
+
+    fn check_geometry(&self, file: &str) -> Result<(), ProfileError> {
+        let Some(geometry) = &self.geometry else { return Ok(()) };
+        let counts = [geometry.channels, geometry.dies, geometry.planes];
+        let dies = geometry.dies_per_unit();
+        let rules = [
+            ("geometry", counts.iter().all(|&n| (1..=65_536).contains(&n)), "counts must be 1 to 65536"),
+            (
+                "geometry.page",
+                geometry.program_unit().0.is_multiple_of(self.mapping_unit.0) && geometry.page.0 > 0,
+                "times planes must be a multiple of mapping_unit",
+            ),
+            (
+                "geometry.block",
+                geometry.block.0 > 0 && geometry.block.0.is_multiple_of(geometry.page.0.max(1)),
+                "must be a multiple of geometry.page",
+            ),
+            (
+                "geometry.unit_dies",
+                dies > 0 && dies <= geometry.dies && geometry.dies.is_multiple_of(dies.max(1)),
+                "must divide geometry.dies",
+            ),
+        ];
+        rules.iter().find(|(_, holds, _)| !holds).map_or(Ok(()), |(key, _, reason)| {
+            Err(ProfileError::new(file, key, reason))
+        })
+    }
+
+    fn check_timing(&self, file: &str) -> Result<(), ProfileError> {
+        let Some(t) = &self.timing else { return Ok(()) };
+        let values = [
+            ("timing.read_us", t.read_us, false),
+            ("timing.program_us", t.program_us, false),
+            ("timing.erase_us", t.erase_us, false),
+            ("timing.command_us", t.command_us, false),
+            ("timing.suspend_us", t.suspend_us.unwrap_or(0.0), false),
+            ("timing.firmware_read_us", t.firmware_read_us, false),
+            ("timing.firmware_write_us", t.firmware_write_us, false),
+            ("timing.bus_mb_per_s", t.bus_mb_per_s, true),
+            ("timing.link_read_mb_per_s", t.link_read_mb_per_s, true),
+            ("timing.link_write_mb_per_s", t.link_write_mb_per_s, true),
+            ("timing.controller_kiops", t.controller_kiops, true),
+        ];
+        for (key, value, positive) in values {
+            if !value.is_finite() || value < 0.0 || value > 1e9 || (positive && value <= 0.0) {
+                return Err(ProfileError::new(file, key, "must be a number above zero and below 10^9"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Fdp {
+    fn fits(&self) -> bool {
+        let per_group = u32::from(self.handles) * if self.persistently_isolated { 2 } else { 1 } + 1;
+        self.groups > 0 && self.handles > 0 && u32::from(self.groups) * per_group <= 255
+    }
+}
+
+impl Zns {
+    fn fits(&self, mapping_unit: Bytes) -> bool {
+        let whole = |size: Bytes| size.0 > 0 && size.0.is_multiple_of(mapping_unit.0);
+        whole(self.zone_size)
+            && whole(self.zone_capacity)
+            && self.zone_capacity <= self.zone_size
+            && (self.max_active == 0 || (self.max_open > 0 && self.max_open <= self.max_active))
+    }
+}
+
+/// Replaces the value at a dotted key, making tables on the way.
+fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), String> {
+    let parsed = format!("value = {value}").parse::<toml::Table>().ok();
+    let parsed = parsed.and_then(|mut table| table.remove("value"));
+    let parsed = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), parsed);
+            Ok(())
+        }
+        Some((head, rest)) => table
+            .entry(head)
+            .or_insert_with(|| toml::Value::Table(toml::Table::new()))
+            .as_table_mut()
+            .ok_or_else(|| format!("`{head}` is a value, not a table"))
+            .and_then(|inner| set(inner, rest, value)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
