@@ -112,6 +112,7 @@ pub struct Ftl<P> {
     host_writes: u64,
     programmed: [u64; Cause::ALL.len()],
     erased: u64,
+    copied_from: u64,
     redirected: u64,
     levelling: Option<u32>,
     most_erases: u32,
@@ -150,6 +151,7 @@ impl<P: Placement> Ftl<P> {
             host_writes: 0,
             programmed: [0; Cause::ALL.len()],
             erased: 0,
+            copied_from: 0,
             redirected: 0,
             levelling: None,
             most_erases: 0,
@@ -259,6 +261,12 @@ impl<P: Placement> Ftl<P> {
     #[must_use]
     pub fn erased(&self) -> u64 {
         self.erased
+    }
+
+    /// Units so far that still held valid blocks when they were chosen, which then had to be copied.
+    #[must_use]
+    pub fn copied_from(&self) -> u64 {
+        self.copied_from
     }
 
     /// Host writes that went to another pool because theirs was full.
@@ -412,6 +420,7 @@ impl<P: Placement> Ftl<P> {
             let pba = self.append(class, lba, cause, media);
             self.map.relocate(lba, pba);
         }
+        self.copied_from += u64::from(!blocks.is_empty());
         self.scratch = blocks;
         let erases = self.units.erase(victim);
         self.erased += 1;

@@ -3,7 +3,7 @@
 //! Invariants:
 //! * A unit's valid count equals the number of its set valid bits.
 //! * `groups[g]` holds the exact smallest valid count and earliest closing over the closed units of group `g`, so that a
-//!   search over units can skip whole groups.
+//!   search over units can skip whole groups; with no closed unit, its valid count has the not-closed mark.
 
 use thermocline_types::{Class, Lba, Pba, UnitId};
 
@@ -247,7 +247,7 @@ impl Units {
         let mut best: Option<(f64, UnitId)> = None;
         let groups = range.start as usize / GROUP..(range.end as usize).div_ceil(GROUP);
         for (index, group) in self.groups[groups.clone()].iter().enumerate() {
-            if group.min_valid == u32::MAX {
+            if group.min_valid & NOT_CLOSED != 0 {
                 continue;
             }
             if best.is_some_and(|(top, _)| score(group.min_valid, group.oldest) <= top) {
@@ -278,6 +278,9 @@ impl Units {
             if group.min_valid < least {
                 (least, at) = (group.min_valid, index);
             }
+        }
+        if least & NOT_CLOSED != 0 {
+            return None;
         }
         let first = at * GROUP;
         let members = &self.valid[first..(first + GROUP).min(self.valid.len())];

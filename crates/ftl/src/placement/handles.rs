@@ -49,6 +49,18 @@ impl Handles {
         }
     }
 
+    /// The class that host writes with `handle` go to.
+    #[inline]
+    #[must_use]
+    pub fn class_of_handle(&self, handle: u16) -> Class {
+        let handles = u16::from(self.handles);
+        let (group, handle) = (handle / handles, handle % handles);
+        if group >= u16::from(self.groups) {
+            return Class(0);
+        }
+        Class(group as u8 * self.classes_per_group() + handle as u8)
+    }
+
     /// The handle a class belongs to, or `None` for the mixed relocation class.
     #[must_use]
     pub fn handle_of(&self, class: Class) -> Option<u8> {
@@ -73,12 +85,7 @@ impl Placement for Handles {
 
     #[inline]
     fn place(&mut self, _lba: Lba, handle: u16, _now: u64) -> Class {
-        let handles = u16::from(self.handles);
-        let (group, handle) = (handle / handles, handle % handles);
-        if group >= u16::from(self.groups) {
-            return Class(0);
-        }
-        Class(group as u8 * self.classes_per_group() + handle as u8)
+        self.class_of_handle(handle)
     }
 
     #[inline]

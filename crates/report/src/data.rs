@@ -1,0 +1,98 @@
+//! The records as the page shows them, and as it carries them for its scripts.
+
+use serde::Serialize;
+use thermocline_record::RunRecord;
+
+use crate::palette::{CAUSES, CauseStyle, Ramp, Style, VALID, WEAR, style, swatch};
+use crate::text::escape;
+
+/// Everything the scripts read.
+#[derive(Serialize)]
+struct PageData<'a> {
+    labels: Vec<&'a str>,
+    styles: Vec<Style>,
+    causes: &'a [CauseStyle],
+    ramps: Ramps,
+    records: Vec<&'a RunRecord>,
+}
+
+/// Colours of the two maps.
+#[derive(Serialize)]
+struct Ramps {
+    valid: Ramp,
+    wear: Ramp,
+}
+
+/// One record in its place on the page.
+pub(crate) struct Run<'a> {
+    /// Position among the records, which decides its style.
+    pub index: usize,
+    /// Its stack, numbered where a stack occurs more than once. Not escaped.
+    pub label: String,
+    /// What was measured.
+    pub record: &'a RunRecord,
+}
+
+impl Run<'_> {
+    /// Swatch and name as HTML.
+    pub fn name(&self) -> String {
+        format!("{}<span class=\"stack\">{}</span>", swatch(self.index), escape(&self.label))
+    }
+
+    /// Whether the ratios of this run are those of its steady window.
+    pub fn is_steady(&self) -> bool {
+        self.record.steady_state.reached
+    }
+
+    /// WAF, ALWA and DLWA to report: of the steady window where the run became steady, else of the whole run.
+    pub fn ratios(&self) -> Ratios {
+        let r = self.record;
+        let choose = |steady: Option<f64>, whole| {
+            if self.is_steady() { steady.or(whole) } else { whole }
+        };
+        Ratios {
+            waf: choose(r.waf_steady, r.waf),
+            alwa: choose(r.alwa_steady, r.alwa),
+            dlwa: choose(r.dlwa_steady, r.dlwa),
+        }
+    }
+}
+
+/// The ratios a run is judged by.
+pub(crate) struct Ratios {
+    /// Media bytes / host bytes.
+    pub waf: Option<f64>,
+    /// Device bytes / host bytes.
+    pub alwa: Option<f64>,
+    /// Media bytes / device bytes.
+    pub dlwa: Option<f64>,
+}
+
+/// The records in the order given, each with a label of its own.
+pub(crate) fn runs(records: &[RunRecord]) -> Vec<Run<'_>> {
+    let label = |index: usize, stack: &str| {
+        let same = |other: &&RunRecord| other.stack == stack;
+        if records.iter().filter(same).count() == 1 {
+            return stack.to_owned();
+        }
+        format!("{stack} #{}", records[..=index].iter().filter(same).count())
+    };
+    let run = |(index, record): (usize, _)| {
+        let record: &RunRecord = record;
+        Run { index, label: label(index, &record.stack), record }
+    };
+    records.iter().enumerate().map(run).collect()
+}
+
+/// The data as JSON that may stand inside a script element: no `<` is left in it that could end the element.
+pub(crate) fn json(runs: &[Run<'_>]) -> String {
+    let data = PageData {
+        labels: runs.iter().map(|run| run.label.as_str()).collect(),
+        styles: runs.iter().map(|run| style(run.index)).collect(),
+        causes: &CAUSES,
+        ramps: Ramps { valid: VALID, wear: WEAR },
+        records: runs.iter().map(|run| run.record).collect(),
+    };
+    let text = serde_json::to_string(&data).expect("a record holds only JSON values");
+    text.replace('<', "\\u003c")
+}

@@ -1,0 +1,211 @@
+//! The page as a reader and a browser get it.
+
+mod sample;
+
+use std::path::Path;
+
+use sample::{Shape, record, three};
+use thermocline_record::RunRecord;
+use thermocline_report::render;
+
+/// The data the page carries, as the browser's JSON parser gets it.
+fn carried(page: &str) -> serde_json::Value {
+    let start = page.find("id=\"data\">").expect("the page carries data") + "id=\"data\">".len();
+    let length = page[start..].find("</script>").expect("the element ends");
+    serde_json::from_str(&page[start..start + length]).expect("the data is JSON")
+}
+
+/// The page without scripts and licences: what is read with JavaScript off.
+fn prose(page: &str) -> &str {
+    &page[..page.find("<footer>").expect("the page has a footer")]
+}
+
+fn one(units: usize) -> RunRecord {
+    record(&Shape {
+        stack: "raw:ideal",
+        title: "An ideal drive",
+        waf: 2.0,
+        modify_share: 0.0,
+        units,
+        steady: true,
+        timed: false,
+        life: None,
+    })
+}
+
+/// Written beside the test binaries, to be looked at in a browser.
+fn keep(name: &str, page: &str) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, page).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+#[test]
+fn same_records_give_the_same_bytes() {
+    let page = render("Three drives", &three(true));
+    assert_eq!(page, render("Three drives", &three(true)));
+    keep("report-timed.html", &page);
+}
+
+#[test]
+fn every_stack_has_its_finding_row_and_section() {
+    let page = render("Three drives", &three(false));
+    keep("report-untimed.html", &page);
+    for (i, run) in three(false).iter().enumerate() {
+        assert!(
+            prose(&page).matches(&run.stack).count() >= 5,
+            "{} is missing somewhere",
+            run.stack
+        );
+        assert!(page.contains(&format!("id=\"stack-{i}\"")));
+    }
+    assert!(page.contains("Writes 4.12 bytes to its media per host byte once steady"));
+    assert_eq!(carried(&page)["records"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn the_page_loads_nothing() {
+    let page = render("Three drives", &three(true));
+    assert!(page.contains("content=\"default-src 'none'; script-src 'unsafe-inline';"));
+    for request in ["fetch(", "XMLHttpRequest", "WebSocket", "import(", "sendBeacon"] {
+        assert!(!page.contains(request), "the page holds `{request}`");
+    }
+    // The library draws images into canvases, so it names `src`; the policy leaves it nothing but `data:` to load.
+    let (before, rest) = page.split_once("<script>").expect("the library's script");
+    let (_, after) = rest.split_once("</script>").expect("it ends");
+    for load in ["src=", "href=", "@import", "url(", "<link", "<iframe", "<img"] {
+        assert!(!before.contains(load) && !after.contains(load), "the page holds `{load}`");
+    }
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let evil = "</script><b onload='x'>\"&<!--";
+    let mut run = one(4);
+    evil.clone_into(&mut run.stack);
+    evil.clone_into(&mut run.version);
+    evil.clone_into(&mut run.device.title);
+    evil.clone_into(&mut run.workload.name);
+    evil.clone_into(&mut run.steady_state.rule);
+    run.config.insert(evil.to_owned(), evil.into());
+    run.notes.push(evil.to_owned());
+    run.media_bytes_written.by_cause.insert(evil.to_owned(), 1);
+    run.engine_bytes_written.entry(evil.to_owned()).or_default().insert(evil.to_owned(), 1);
+    let scripts = |page: &str| page.matches("</script").count();
+    let page = render(evil, std::slice::from_ref(&run));
+    assert_eq!(scripts(&page), scripts(&render("tame", &[one(4)])));
+    assert!(!page.contains("<b onload"));
+    assert!(!page.contains("<!--"));
+    assert_eq!(carried(&page)["labels"][0], evil);
+    keep("report-hostile.html", &page);
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let page = render("One drive", &[one(4)]);
+    assert!(page.contains("<td>not modelled</td>"));
+    assert!(page.contains("Lifetime unknown."));
+    let mut mixed = three(true);
+    mixed[2] = three(false).remove(2);
+    let page = render("One of them untimed", &mixed);
+    assert_eq!(page.matches("<span class=\"unmodelled\">not modelled</span></td>").count(), 6);
+    let mut blank = one(4);
+    blank.waf = None;
+    blank.waf_steady = None;
+    let page = render("One drive", &[blank]);
+    assert!(page.contains("<dt>WAF</dt><dd>unknown</dd>"));
+    assert!(page.contains("Its write amplification is unknown"));
+}
+
+#[test]
+fn ratios_before_steady_state_are_transient_and_win_nothing() {
+    let mut runs = three(false);
+    runs[1].steady_state.reached = false;
+    let page = render("Three drives", &runs);
+    assert!(page.contains("<td>1.26 <span class=\"tag warn\">transient</span></td>"));
+    assert!(page.contains("not yet steady</strong> after 4.06"));
+    assert!(!page.contains("\u{2605}</span> 1.26"), "a transient WAF is marked best");
+    let steady = render("One drive", &[one(4)]);
+    assert!(!prose(&steady).contains("tag warn"));
+}
+
+#[test]
+fn only_a_better_cell_is_marked() {
+    let best = |runs: &[RunRecord]| render("Drives", runs).matches("<td class=\"best\">").count();
+    assert_eq!(best(&[one(4)]), 0);
+    assert_eq!(best(&[one(4), one(4)]), 0);
+    // WAF, DLWA and life of the two steady ones.
+    assert_eq!(best(&three(false)), 3);
+}
+
+#[test]
+fn one_stack_twice_keeps_its_runs_apart() {
+    let page = render("Twice", &[one(4), one(4)]);
+    assert_eq!(carried(&page)["labels"], serde_json::json!(["raw:ideal #1", "raw:ideal #2"]));
+}
+
+#[test]
+fn different_workloads_are_called_out() {
+    let mut other = one(4);
+    other.workload.name = "zipf:1.0".to_owned();
+    assert!(render("Two", &[one(4), other]).contains("do not compare"));
+}
+
+#[test]
+fn extremes_render() {
+    let mut empty = one(1);
+    empty.host_bytes_written = 0;
+    empty.series.clear();
+    empty.waf = None;
+    empty.waf_steady = Some(f64::NAN);
+    empty.wear.mean = f64::INFINITY;
+    empty.media_bytes_written.by_cause.clear();
+    let mut bare = one(0);
+    bare.series.clear();
+    bare.device.capacity_bytes = 0;
+    bare.steady_state.drive_fills = f64::NAN;
+    for (name, runs) in [
+        ("report-empty.html", vec![empty]),
+        ("report-bare.html", vec![bare]),
+        ("report-large.html", vec![one(4096)]),
+        ("report-none.html", vec![]),
+    ] {
+        let page = render(name, &runs);
+        let shown = prose(&page);
+        assert!(
+            !shown.contains("NaN") && !shown.contains("inf"),
+            "{name} shows a number that is none"
+        );
+        let text = carried(&page).to_string();
+        assert!(
+            !text.contains("NaN") && !text.contains("Infinity"),
+            "{name} carries a number that is none"
+        );
+        keep(name, &page);
+    }
+}
+
+#[test]
+fn tiers_above_the_device_have_their_own_bytes() {
+    let mut runs: Vec<RunRecord> = (0..7).map(|_| one(40)).collect();
+    let host = runs[0].host_bytes_written;
+    let causes = [("host", host), ("metadata", host / 50), ("relocation", host / 4)];
+    let causes = causes.map(|(cause, bytes)| (cause.to_owned(), bytes)).into();
+    runs[0].stack = "tier:p5800x+p5316".to_owned();
+    runs[0].engine_bytes_written.insert("capacity".to_owned(), causes);
+    let page = render("Seven runs", &runs);
+    assert!(page.contains("Layer above the device, capacity"));
+    assert!(page.contains("raw:ideal #6"));
+    keep("report-seven.html", &page);
+}
+
+#[test]
+fn one_timed_run_has_every_chart() {
+    let page = render("One run", &three(true)[..1]);
+    let charts = "waf host_rate media_rate write_latency read_latency write_percentiles \
+                  read_percentiles causes life unit_map wear_map valid_histogram wear_histogram";
+    for chart in charts.split_whitespace() {
+        assert!(page.contains(&format!("data-chart=\"{chart}\"")), "{chart} is missing");
+        assert!(page.contains(&format!("\n  {chart}")), "no builder for {chart}");
+    }
+    keep("report-one.html", &page);
+}
