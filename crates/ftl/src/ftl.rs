@@ -376,6 +376,9 @@ impl<P: Placement> Ftl<P> {
         let index = usize::from(pool);
         let mut fruitless = 0;
         while self.pools[index].is_short() {
+            if !self.can_copy_a_unit(pool) {
+                return Err(OutOfUnits);
+            }
             let range = self.pools[index].units.clone();
             let chosen = if fruitless > self.pools[index].in_service {
                 self.units.emptiest_closed(range)
@@ -395,6 +398,16 @@ impl<P: Placement> Ftl<P> {
             self.level_wear(index, media);
         }
         Ok(())
+    }
+
+    /// Whether the free blocks that relocation can write (`S` in the argument at [`Ftl`]) suffice for any victim. Always so
+    /// until units retire.
+    fn can_copy_a_unit(&self, pool: u8) -> bool {
+        let free = self.pools[usize::from(pool)].free.len();
+        let classes = self.placement.relocation_classes(pool);
+        let slack: u32 = classes.clone().map(|class| self.slack(Class(class))).sum();
+        let blocks = self.units.shape().blocks_per_unit() as usize;
+        free * blocks + slack as usize >= classes.len() * blocks
     }
 
     fn has_garbage(&self, pool: usize) -> bool {

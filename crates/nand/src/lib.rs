@@ -1,2 +1,30 @@
-//! Simulated flash drives.
+//! Simulated flash drives: conventional, multi-stream, FDP, ZNS; geometry, time and wear.
+//!
+//! A [`Drive`] is made from a [`Profile`], at any capacity, and serves requests in virtual time. Its decisions never
+//! depend on time, so timed and untimed runs give the same write amplification.
+//!
+//! Invariants:
+//! * Pure and deterministic: equal profiles, seeds and requests give equal results on every machine.
+//! * Every byte has a cause; see [`Counters`].
+//! * Below its exported capacity a drive never runs out of units until it is worn out; see
+//!   [`thermocline_ftl::Ftl`] for the argument.
+
+mod buffer;
+mod counters;
+mod direct;
+mod drive;
+mod mapped;
+mod media;
 pub mod profile;
+mod timing;
+mod wear;
+mod zoned;
+
+pub use counters::Counters;
+pub use direct::Direct;
+pub use drive::{Drive, DriveError, UnitView};
+pub use mapped::Mapped;
+pub use media::Media;
+pub use profile::{Cut, Kind, Profile, ProfileError};
+pub use wear::Endurance;
+pub use zoned::{Zone, ZoneError, ZoneState, Zoned};

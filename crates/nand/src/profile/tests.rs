@@ -32,7 +32,8 @@ fn every_number_of_a_built_in_profile_has_a_source() {
             assert!(described || sourced, "{name}: `{key}` has no source");
         }
         for source in sources.keys() {
-            let used = keys.iter().any(|key| key == source || key.starts_with(&format!("{source}.")));
+            let used =
+                keys.iter().any(|key| key == source || key.starts_with(&format!("{source}.")));
             assert!(used, "{name}: source of `{source}`, which is not there");
         }
     }

@@ -1,0 +1,81 @@
+//! What went through a drive, byte by byte.
+
+use thermocline_types::Cause;
+
+/// Bytes through a drive since it was made, or between two instants (see [`Counters::since`]).
+///
+/// Every byte has a cause: `media[cause]` sums to what was programmed, and
+/// `host_written = media[Host] + absorbed + buffered`; [`Counters::check`] holds both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes the host wrote.
+    pub host_written: u64,
+    /// Bytes the host read.
+    pub host_read: u64,
+    /// Bytes the host trimmed or zeroed.
+    pub host_trimmed: u64,
+    /// Bytes programmed, by [`Cause`].
+    pub media: [u64; Cause::ALL.len()],
+    /// Bytes programmed, counted as whole mapping units where they were programmed.
+    pub media_total: u64,
+    /// Host bytes overwritten or trimmed while in the write buffer.
+    pub absorbed: u64,
+    /// Host bytes in the write buffer now.
+    pub buffered: u64,
+    /// Bytes of units erased.
+    pub erased: u64,
+    /// Units chosen for relocation that still held valid data.
+    pub media_reallocated: u64,
+    /// Reclaim units closed by the host before they were full.
+    pub units_not_full: u64,
+    /// Host writes with a placement handle that does not exist.
+    pub invalid_handles: u64,
+    /// Host writes sent to another reclaim group because theirs was full.
+    pub redirected: u64,
+}
+
+impl Counters {
+    /// The same counted from `start`. What was in the write buffer then is taken as still to be programmed, so the
+    /// equation holds for the difference as well, with `buffered` as the change (wrapping when it shrank).
+    #[must_use]
+    pub fn since(&self, start: &Counters) -> Counters {
+        let mut media = self.media;
+        media.iter_mut().zip(start.media).for_each(|(now, then)| *now -= then);
+        Counters {
+            host_written: self.host_written - start.host_written,
+            host_read: self.host_read - start.host_read,
+            host_trimmed: self.host_trimmed - start.host_trimmed,
+            media,
+            media_total: self.media_total - start.media_total,
+            absorbed: self.absorbed - start.absorbed,
+            buffered: self.buffered.wrapping_sub(start.buffered),
+            erased: self.erased - start.erased,
+            media_reallocated: self.media_reallocated - start.media_reallocated,
+            units_not_full: self.units_not_full - start.units_not_full,
+            invalid_handles: self.invalid_handles - start.invalid_handles,
+            redirected: self.redirected - start.redirected,
+        }
+    }
+
+    /// Checks that causes sum to the bytes programmed and that no host byte is unaccounted for.
+    ///
+    /// # Errors
+    /// A sentence with the numbers that do not add up.
+    pub fn check(&self) -> Result<(), String> {
+        let causes: u64 = self.media.iter().sum();
+        if causes != self.media_total {
+            return Err(format!(
+                "causes sum to {causes} bytes, {} were programmed",
+                self.media_total
+            ));
+        }
+        let host = self.media[Cause::Host.index()].wrapping_add(self.absorbed);
+        if host.wrapping_add(self.buffered) != self.host_written {
+            return Err(format!(
+                "host wrote {} bytes; {host} programmed or absorbed and {} in the buffer",
+                self.host_written, self.buffered as i64
+            ));
+        }
+        Ok(())
+    }
+}

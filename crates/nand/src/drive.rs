@@ -1,0 +1,203 @@
+//! Any drive, as the host sees it.
+
+use thermocline_ftl::UnitState;
+use thermocline_types::{Bytes, Request, Time, UnitId};
+
+use crate::counters::Counters;
+use crate::direct::Direct;
+use crate::mapped::Mapped;
+use crate::media::Media;
+use crate::profile::{Cut, Kind, Profile, ProfileError};
+use crate::zoned::{ZoneError, ZoneState, Zoned};
+
+/// Why a drive did not serve a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// The request ends beyond the device.
+    #[error("the request ends at byte {} of a device of {}", end.0, capacity.0)]
+    OutOfRange {
+        /// One past the last byte asked for.
+        end: Bytes,
+        /// Size of the device.
+        capacity: Bytes,
+    },
+    /// A zoned drive was asked to write part of a logical block.
+    #[error("{} bytes at {} are no whole blocks of {unit}", length.0, offset.0)]
+    Misaligned {
+        /// First byte.
+        offset: Bytes,
+        /// Number of bytes.
+        length: Bytes,
+        /// Logical block of the drive.
+        unit: Bytes,
+    },
+    /// A zone command failed.
+    #[error("zone {zone}: {error}")]
+    Zone {
+        /// Which zone.
+        zone: u32,
+        /// Why.
+        #[source]
+        error: ZoneError,
+    },
+    /// So many units are worn out that the drive turned read-only.
+    #[error("the drive is worn out and read-only")]
+    EndOfLife,
+}
+
+/// A simulated drive.
+#[derive(Clone, Debug)]
+pub enum Drive {
+    /// Conventional, multi-stream or FDP.
+    Mapped(Box<Mapped>),
+    /// ZNS.
+    Zoned(Box<Zoned>),
+    /// In-place media.
+    Direct(Box<Direct>),
+}
+
+/// One unit of a drive at one instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnitView {
+    /// Free, open, closed or retired.
+    pub state: UnitState,
+    /// Written share of its blocks.
+    pub fill: f32,
+    /// Valid share of its blocks.
+    pub valid: f32,
+    /// How often it was erased.
+    pub erases: u32,
+}
+
+impl Drive {
+    /// A fresh drive after `profile`, cut to export `capacity` or what the product does.
+    ///
+    /// # Errors
+    /// [`ProfileError`] when the profile cannot be cut to that capacity.
+    pub fn new(
+        profile: &Profile,
+        capacity: Option<Bytes>,
+        seed: u64,
+    ) -> Result<Drive, ProfileError> {
+        let cut = Cut::new(profile, capacity)?;
+        Ok(match profile.kind {
+            Kind::Zns => Drive::Zoned(Box::new(Zoned::new(profile, cut, seed))),
+            Kind::Direct => Drive::Direct(Box::new(Direct::new(profile, cut, seed))),
+            Kind::Conventional | Kind::MultiStream | Kind::Fdp => {
+                Drive::Mapped(Box::new(Mapped::new(profile, cut, seed)?))
+            }
+        })
+    }
+
+    /// Serves `request`, which arrives at `at`, not before any earlier one, with placement handle `handle` (0 if none);
+    /// returns when it is complete.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    #[inline]
+    pub fn submit(&mut self, at: Time, request: &Request, handle: u16) -> Result<Time, DriveError> {
+        match self {
+            Drive::Mapped(drive) => drive.submit(at, request, handle),
+            Drive::Zoned(drive) => drive.submit(at, request),
+            Drive::Direct(drive) => drive.submit(at, request),
+        }
+    }
+
+    /// Brings what serving `request` will look at into the cache. Changes nothing.
+    #[inline]
+    pub fn prefetch(&self, request: &Request) {
+        if let Drive::Mapped(drive) = self {
+            drive.prefetch(request);
+        }
+    }
+
+    /// How the drive is cut.
+    #[must_use]
+    pub fn cut(&self) -> &Cut {
+        match self {
+            Drive::Mapped(drive) => drive.cut(),
+            Drive::Zoned(drive) => drive.cut(),
+            Drive::Direct(drive) => drive.cut(),
+        }
+    }
+
+    /// Bytes the host can address: for a zoned drive, up to the end of the last zone.
+    #[must_use]
+    pub fn address_space(&self) -> Bytes {
+        match self {
+            Drive::Zoned(drive) => Bytes(drive.zone_size().0 * u64::from(drive.zones())),
+            _ => self.cut().capacity(),
+        }
+    }
+
+    /// Bytes through the drive so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        match self {
+            Drive::Mapped(drive) => drive.counters(),
+            Drive::Zoned(drive) => drive.counters(),
+            Drive::Direct(drive) => drive.counters(),
+        }
+    }
+
+    /// Whether time is modelled.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        self.media().is_timed()
+    }
+
+    /// Media: endurance and spares.
+    #[must_use]
+    pub fn media(&self) -> &Media {
+        match self {
+            Drive::Mapped(drive) => drive.media(),
+            Drive::Zoned(drive) => drive.media(),
+            Drive::Direct(drive) => drive.media(),
+        }
+    }
+
+    /// Units or zones that are erased and can be opened.
+    #[must_use]
+    pub fn free_units(&self) -> u64 {
+        match self {
+            Drive::Mapped(drive) => drive.free_units(),
+            Drive::Zoned(drive) => drive.empty_zones(),
+            Drive::Direct(_) => 0,
+        }
+    }
+
+    /// Every unit, in order; none where the media has no units of erasure.
+    pub fn units(&mut self) -> Vec<UnitView> {
+        match self {
+            Drive::Mapped(drive) => {
+                let units = drive.units();
+                let blocks = units.shape().blocks_per_unit() as f32;
+                let view = |unit: UnitId| UnitView {
+                    state: units.state(unit),
+                    fill: units.written(unit) as f32 / blocks,
+                    valid: units.valid_count(unit) as f32 / blocks,
+                    erases: units.erases(unit),
+                };
+                units.ids().map(view).collect()
+            }
+            Drive::Zoned(drive) => (0..drive.zones()).map(|zone| zone_view(drive, zone)).collect(),
+            Drive::Direct(_) => Vec::new(),
+        }
+    }
+}
+
+/// A zone as a unit: all that is written counts as valid, because only the host knows better.
+fn zone_view(drive: &Zoned, zone: u32) -> UnitView {
+    let zone = drive.zone(zone);
+    let fill = ((zone.write_pointer - zone.start).as_f64() / zone.capacity.as_f64()) as f32;
+    let state = match zone.state {
+        ZoneState::Empty => UnitState::Free,
+        ZoneState::Full | ZoneState::ReadOnly => UnitState::Closed,
+        ZoneState::Offline => UnitState::Retired,
+        ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen | ZoneState::Closed => {
+            UnitState::Open
+        }
+    };
+    UnitView { state, fill, valid: fill, erases: zone.resets }
+}

@@ -1,0 +1,263 @@
+//! Page-mapped drives: conventional, multi-stream and FDP.
+
+use thermocline_ftl::placement::{Handles, Isolation, Placement};
+use thermocline_ftl::{Ftl, Units};
+use thermocline_types::{Bytes, Cause, Class, Lba, Op, Request, Time};
+
+use crate::buffer::{Sectors, Waiting, WriteBuffer};
+use crate::counters::Counters;
+use crate::drive::DriveError;
+use crate::media::Media;
+use crate::profile::{Cut, Kind, Profile, ProfileError};
+
+/// A drive that maps logical blocks to flash itself.
+///
+/// Writes smaller than a mapping unit, or not aligned to it, cost the rewrite of the whole unit, unless the write buffer
+/// merges them first. Trims act on whole mapping units, as drives do.
+#[derive(Clone, Debug)]
+pub struct Mapped {
+    cut: Cut,
+    ftl: Ftl<Handles>,
+    media: Media,
+    buffer: Option<WriteBuffer>,
+    power_loss_protection: bool,
+    handles: u16,
+    full: Sectors,
+    counters: Counters,
+}
+
+impl Mapped {
+    /// A fresh drive.
+    ///
+    /// # Errors
+    /// [`ProfileError`] when the open units of all handles do not fit the capacity.
+    pub fn new(profile: &Profile, cut: Cut, seed: u64) -> Result<Self, ProfileError> {
+        let placement = placement(profile);
+        let victim =
+            profile.gc.victim.parse().map_err(|error| {
+                ProfileError::new(&profile.name, "gc.victim", &format!("{error}"))
+            })?;
+        let mut ftl = Ftl::new(cut.shape, placement, victim, seed)
+            .map_err(|error| ProfileError::new(&profile.name, "op", &error.to_string()))?;
+        if let Some(spread) = profile.wear.levelling_spread {
+            ftl = ftl.with_wear_levelling(spread);
+        }
+        let merging = profile.buffer.as_ref().filter(|buffer| buffer.merge);
+        let sectors = cut.mapping_unit.0 / Bytes::SECTOR.0;
+        Ok(Mapped {
+            cut,
+            ftl,
+            media: Media::new(profile, &cut, seed),
+            buffer: merging.map(|b| WriteBuffer::new((b.size.0 / cut.mapping_unit.0) as usize)),
+            power_loss_protection: profile.buffer.as_ref().is_none_or(|b| b.power_loss_protection),
+            handles: handles(profile),
+            full: if sectors == 128 { Sectors::MAX } else { (1 << sectors) - 1 },
+            counters: Counters::default(),
+        })
+    }
+
+    /// Serves `request`, which arrives at `at`, with placement handle `handle`; returns when it is complete.
+    ///
+    /// # Errors
+    /// [`DriveError`] for addresses beyond the capacity and for writes after the end of life.
+    pub fn submit(&mut self, at: Time, request: &Request, handle: u16) -> Result<Time, DriveError> {
+        if request.end() > self.cut.capacity() {
+            return Err(DriveError::OutOfRange {
+                end: request.end(),
+                capacity: self.cut.capacity(),
+            });
+        }
+        self.media.arrive(at);
+        match request.op {
+            Op::Write => self.write(request, handle),
+            Op::Read => Ok(self.read(at, request)),
+            Op::Trim | Op::WriteZeroes => {
+                self.trim(request);
+                Ok(self.media.acknowledged())
+            }
+            Op::Flush => self.flush(),
+        }
+    }
+
+    /// Brings the map entries of `request` into the cache ahead of its use.
+    #[inline]
+    pub fn prefetch(&self, request: &Request) {
+        if request.op != Op::Flush && request.end() <= self.cut.capacity() && request.length.0 > 0 {
+            self.ftl.prefetch(Lba(request.offset.0 / self.cut.mapping_unit.0));
+        }
+    }
+
+    /// How the drive is cut.
+    #[must_use]
+    pub fn cut(&self) -> &Cut {
+        &self.cut
+    }
+
+    /// The media.
+    #[must_use]
+    pub fn media(&self) -> &Media {
+        &self.media
+    }
+
+    /// The units, with open ones brought up to date.
+    pub fn units(&mut self) -> &Units {
+        self.ftl.units()
+    }
+
+    /// Units that can be opened now.
+    #[must_use]
+    pub fn free_units(&self) -> u64 {
+        self.ftl.free_units() as u64
+    }
+
+    /// Bytes of memory held by map and units.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.ftl.memory_bytes()
+    }
+
+    /// Bytes through the drive so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let unit = self.cut.mapping_unit.0;
+        let mut counters = self.counters;
+        for cause in [Cause::Padding, Cause::Relocation, Cause::WearLevelling] {
+            counters.media[cause.index()] = self.ftl.programmed(cause) * unit;
+        }
+        counters.media_total =
+            Cause::ALL.iter().map(|&cause| self.ftl.programmed(cause)).sum::<u64>() * unit;
+        counters.buffered =
+            self.buffer.as_ref().map_or(0, |buffer| buffer.sectors() * Bytes::SECTOR.0);
+        counters.erased = self.ftl.erased() * self.cut.unit().0;
+        counters.media_reallocated = self.ftl.copied_from();
+        counters.redirected = self.ftl.redirected();
+        counters
+    }
+
+    /// Makes `handle` point at a fresh reclaim unit (FDP: Reclaim Unit Handle Update).
+    pub fn update_handle(&mut self, handle: u16) {
+        let class = self.ftl.placement().class_of_handle(handle);
+        self.counters.units_not_full += u64::from(self.ftl.finish(class) > 0);
+    }
+
+    fn write(&mut self, request: &Request, handle: u16) -> Result<Time, DriveError> {
+        self.media.receive(request.length);
+        self.counters.host_written += request.length.0;
+        self.counters.invalid_handles += u64::from(handle >= self.handles);
+        let unit = self.cut.mapping_unit.0;
+        let (mut from, end) = (request.offset.0, request.end().0);
+        while from < end {
+            let lba = from / unit;
+            let to = end.min((lba + 1) * unit);
+            let sectors = self.sectors(from - lba * unit, to - lba * unit);
+            let write = Waiting { lba: Lba(lba), sectors, handle };
+            match &mut self.buffer {
+                Some(buffer) => {
+                    let overwritten = buffer.insert(write);
+                    self.counters.absorbed += u64::from(overwritten) * Bytes::SECTOR.0;
+                }
+                None => self.commit(write)?,
+            }
+            from = to;
+        }
+        while let Some(oldest) = self.overflow() {
+            self.commit(oldest)?;
+        }
+        Ok(self.media.acknowledged())
+    }
+
+    fn overflow(&mut self) -> Option<Waiting> {
+        self.buffer.as_mut().filter(|buffer| buffer.is_overfull())?.pop()
+    }
+
+    /// The sectors of a mapping unit from byte `from` to `to`; both are multiples of 512.
+    #[inline]
+    fn sectors(&self, from: u64, to: u64) -> Sectors {
+        if to - from == self.cut.mapping_unit.0 {
+            return self.full;
+        }
+        let (first, last) = (from / Bytes::SECTOR.0, to.div_ceil(Bytes::SECTOR.0));
+        ((1 << (last - first)) - 1) << first
+    }
+
+    #[inline]
+    fn commit(&mut self, write: Waiting) -> Result<(), DriveError> {
+        let unit = self.cut.mapping_unit.0;
+        let mut host = unit;
+        if write.sectors != self.full {
+            host = u64::from(write.sectors.count_ones()) * Bytes::SECTOR.0;
+            self.media.read_to_modify(self.ftl.lookup(write.lba));
+        }
+        self.ftl
+            .write(write.lba, write.handle, &mut self.media)
+            .map_err(|_| DriveError::EndOfLife)?;
+        self.counters.media[Cause::Host.index()] += host;
+        self.counters.media[Cause::ReadModifyWrite.index()] += unit - host;
+        Ok(())
+    }
+
+    fn read(&mut self, at: Time, request: &Request) -> Time {
+        self.counters.host_read += request.length.0;
+        let unit = self.cut.mapping_unit;
+        let lbas = request.offset.0 / unit.0..request.end().div_ceil(unit);
+        let (ftl, buffer) = (&self.ftl, &self.buffer);
+        let waits = |lba| buffer.as_ref().is_some_and(|buffer| buffer.contains(lba));
+        let blocks = lbas.map(Lba).map(|lba| if waits(lba) { None } else { ftl.lookup(lba) });
+        self.media.read_for_host(at, request.length, blocks)
+    }
+
+    fn trim(&mut self, request: &Request) {
+        self.counters.host_trimmed += request.length.0;
+        let unit = self.cut.mapping_unit;
+        let (first, end) = (request.offset.div_ceil(unit), request.end().0 / unit.0);
+        for lba in (first..end).map(Lba) {
+            if let Some(buffer) = &mut self.buffer {
+                self.counters.absorbed += u64::from(buffer.remove(lba)) * Bytes::SECTOR.0;
+            }
+            self.ftl.trim(lba);
+        }
+    }
+
+    /// With power-loss protection the buffer counts as durable. Without, it is programmed, and the last page of every open
+    /// unit is filled up.
+    fn flush(&mut self) -> Result<Time, DriveError> {
+        if self.power_loss_protection {
+            self.media.receive(Bytes::ZERO);
+            return Ok(self.media.acknowledged());
+        }
+        while let Some(oldest) = self.buffer.as_mut().and_then(WriteBuffer::pop) {
+            self.commit(oldest)?;
+        }
+        for class in 0..self.ftl.placement().classes() {
+            let class = Class(class);
+            for _ in 0..self.ftl.slack(class) % self.cut.blocks_per_page {
+                self.ftl.pad(class, &mut self.media);
+            }
+        }
+        Ok(self.media.drained())
+    }
+}
+
+fn placement(profile: &Profile) -> Handles {
+    let separate = if profile.gc.separate { Isolation::Initially } else { Isolation::Shared };
+    match (profile.kind, &profile.streams, &profile.fdp) {
+        (Kind::MultiStream, Some(streams), _) => Handles::new(1, streams.count, separate),
+        (Kind::Fdp, _, Some(fdp)) => {
+            let persistent = fdp.persistently_isolated;
+            let isolation = if persistent { Isolation::Persistently } else { separate };
+            Handles::new(fdp.groups, fdp.handles, isolation)
+        }
+        _ => Handles::new(1, 1, separate),
+    }
+}
+
+fn handles(profile: &Profile) -> u16 {
+    match (profile.kind, &profile.streams, &profile.fdp) {
+        (Kind::MultiStream, Some(streams), _) => u16::from(streams.count),
+        (Kind::Fdp, _, Some(fdp)) => u16::from(fdp.groups) * u16::from(fdp.handles),
+        _ => u16::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+use proptest::prelude::*;
+use thermocline_types::{Rng, TenantId};
+
+use super::*;
+use crate::profile::builtin;
+
+fn profile(name: &str, overrides: &[(&str, &str)]) -> Profile {
+    let overrides: Vec<(String, String)> =
+        overrides.iter().map(|&(key, value)| (key.into(), value.into())).collect();
+    Profile::with_overrides(name, builtin(name).unwrap(), &overrides).unwrap()
+}
+
+fn drive(profile: &Profile, capacity: Bytes) -> Mapped {
+    Mapped::new(profile, Cut::new(profile, Some(capacity)).unwrap(), 1).unwrap()
+}
+
+fn request(op: Op, offset: u64, length: u64) -> Request {
+    Request {
+        at: Time::ZERO,
+        op,
+        offset: Bytes(offset),
+        length: Bytes(length),
+        tenant: TenantId(0),
+    }
+}
+
+fn media(counters: &Counters, cause: Cause) -> u64 {
+    counters.media[cause.index()]
+}
+
+#[test]
+fn small_and_misaligned_writes_cost_whole_mapping_units() {
+    let p5316 = profile("p5316", &[]);
+    let mut drive = drive(&p5316, Bytes::mib(256));
+    let cases = [
+        (0, 4096, 1),            // a sixteenth of a unit
+        (65_536 - 512, 1024, 2), // a sector in each of two units
+        (65_536, 65_536, 1),     // exactly one unit
+        (4096, 65_536, 2),       // one unit's worth, misaligned
+        (0, 3 * 65_536 + 512, 4),
+    ];
+    for (offset, length, units) in cases {
+        let before = drive.counters();
+        drive.submit(Time::ZERO, &request(Op::Write, offset, length), 0).unwrap();
+        let counters = drive.counters().since(&before);
+        counters.check().unwrap();
+        assert_eq!(media(&counters, Cause::Host), length, "{offset} {length}");
+        assert_eq!(counters.media_total, units * 65_536, "{offset} {length}");
+    }
+}
+
+#[test]
+fn a_merging_buffer_makes_small_sequential_writes_whole() {
+    let merging = profile("p5316", &[("buffer.merge", "true"), ("buffer.size", "1MiB")]);
+    let mut drive = drive(&merging, Bytes::mib(256));
+    for block in 0..4096 {
+        drive.submit(Time::ZERO, &request(Op::Write, block * 4096, 4096), 0).unwrap();
+    }
+    let counters = drive.counters();
+    counters.check().unwrap();
+    assert_eq!(media(&counters, Cause::ReadModifyWrite), 0);
+    assert_eq!(counters.buffered, 1 << 20);
+    for _ in 0..10 {
+        drive.submit(Time::ZERO, &request(Op::Write, 4095 * 4096, 4096), 0).unwrap();
+    }
+    let counters = drive.counters();
+    counters.check().unwrap();
+    assert_eq!(counters.absorbed, 10 * 4096, "overwrites in the buffer never reach the media");
+    drive.submit(Time::ZERO, &request(Op::Trim, 4080 * 4096, 65_536), 0).unwrap();
+    let counters = drive.counters();
+    counters.check().unwrap();
+    assert_eq!(counters.absorbed, 10 * 4096 + 65_536, "nor does what is trimmed there");
+}
+
+#[test]
+fn a_flush_pads_only_without_power_loss_protection() {
+    for (protected, padding) in [("true", 0), ("false", 32_768 - 4096)] {
+        let client = profile("micron2300", &[("buffer.power_loss_protection", protected)]);
+        let mut drive = drive(&client, Bytes::mib(256));
+        drive.submit(Time::ZERO, &request(Op::Write, 0, 4096), 0).unwrap();
+        let done = drive.submit(Time::ZERO, &request(Op::Flush, 0, 0), 0).unwrap();
+        let counters = drive.counters();
+        counters.check().unwrap();
+        assert_eq!(media(&counters, Cause::Padding), padding);
+        assert_eq!(done >= Time::micros(575), padding > 0, "{done:?}");
+    }
+}
+
+#[test]
+fn trims_act_on_whole_units_and_lower_write_amplification() {
+    let ideal = profile("ideal", &[("op", "0.07")]);
+    let waf = |trims: bool| {
+        let mut drive = drive(&ideal, Bytes::mib(128));
+        let mut rng = Rng::new(3);
+        let blocks = 32_768;
+        for block in 0..blocks {
+            drive.submit(Time::ZERO, &request(Op::Write, block * 4096, 4096), 0).unwrap();
+        }
+        for _ in 0..6 * blocks {
+            let block = rng.below(blocks);
+            if trims {
+                drive
+                    .submit(Time::ZERO, &request(Op::Trim, rng.below(blocks) * 4096, 4096), 0)
+                    .unwrap();
+            }
+            drive.submit(Time::ZERO, &request(Op::Write, block * 4096, 4096), 0).unwrap();
+        }
+        let counters = drive.counters();
+        counters.check().unwrap();
+        counters.media_total as f64 / counters.host_written as f64
+    };
+    let (without, with) = (waf(false), waf(true));
+    assert!(with < 0.5 * without, "{with} with trims of half the blocks, {without} without");
+    let mut drive = drive(&ideal, Bytes::mib(128));
+    drive.submit(Time::ZERO, &request(Op::Write, 0, 8192), 0).unwrap();
+    drive.submit(Time::ZERO, &request(Op::Trim, 512, 8192 - 1024), 0).unwrap();
+    assert!(drive.ftl.lookup(Lba(0)).is_some() && drive.ftl.lookup(Lba(1)).is_some());
+}
+
+#[test]
+fn handles_keep_short_lived_data_apart() {
+    let waf = |handles: bool| {
+        let fdp = profile("pm9d3", &[("buffer.merge", "false")]);
+        let mut drive = drive(&fdp, Bytes::mib(256));
+        let blocks = 65_536;
+        let mut rng = Rng::new(3);
+        for block in 0..blocks {
+            let handle = u16::from(handles && block < blocks / 10);
+            drive.submit(Time::ZERO, &request(Op::Write, block * 4096, 4096), handle).unwrap();
+        }
+        // Half of the writes go round the large part in order, half anywhere in the small part.
+        let mut next = blocks / 10;
+        for _ in 0..6 * blocks {
+            let block = if rng.below(2) > 0 { next } else { rng.below(blocks / 10) };
+            if block == next {
+                next = if next + 1 == blocks { blocks / 10 } else { next + 1 };
+            }
+            let handle = u16::from(handles && block < blocks / 10);
+            drive.submit(Time::ZERO, &request(Op::Write, block * 4096, 4096), handle).unwrap();
+        }
+        let counters = drive.counters();
+        counters.check().unwrap();
+        assert!(counters.media_reallocated > 0 && counters.invalid_handles == 0);
+        counters.media_total as f64 / counters.host_written as f64
+    };
+    let (mixed, apart) = (waf(false), waf(true));
+    assert!(mixed > 1.2 && apart < 1.05, "{apart} apart, {mixed} mixed");
+}
+
+#[test]
+fn fdp_events_are_counted() {
+    let mut drive = drive(&profile("pm9d3", &[("buffer.merge", "false")]), Bytes::mib(256));
+    drive.submit(Time::ZERO, &request(Op::Write, 0, 4096), 9).unwrap();
+    drive.submit(Time::ZERO, &request(Op::Write, 0, 4096), 3).unwrap();
+    drive.update_handle(3);
+    drive.update_handle(5);
+    let counters = drive.counters();
+    assert_eq!((counters.invalid_handles, counters.units_not_full), (1, 1));
+}
+
+#[test]
+fn beyond_the_capacity_is_refused_without_effect() {
+    let mut drive = drive(&profile("ideal", &[]), Bytes::mib(128));
+    let error = drive.submit(Time::ZERO, &request(Op::Write, (128 << 20) - 4096, 8192), 0);
+    assert!(matches!(error, Err(DriveError::OutOfRange { .. })), "{error:?}");
+    assert_eq!(drive.counters(), Counters::default());
+}
+
+#[test]
+fn a_drive_worn_out_turns_read_only() {
+    let fragile = profile("ideal", &[("wear.pe_cycles", "20"), ("wear.spare", "0.05")]);
+    let mut drive = drive(&fragile, Bytes::mib(64));
+    let mut rng = Rng::new(3);
+    let mut written = 0;
+    loop {
+        let write = request(Op::Write, rng.below(16_384) * 4096, 4096);
+        match drive.submit(Time::ZERO, &write, 0) {
+            Ok(_) => written += 4096,
+            Err(error) => break assert_eq!(error, DriveError::EndOfLife),
+        }
+    }
+    let endurance = drive.media().endurance();
+    assert!(endurance.spare_left() == 0 && endurance.retired() > 0);
+    let cycles = drive.counters().erased as f64 / drive.cut().media().as_f64();
+    assert!((14.0..24.0).contains(&cycles), "{cycles} of 20 cycles and 5 % spares used");
+    assert!(written > 0);
+    drive.submit(Time::ZERO, &request(Op::Read, 0, 4096), 0).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Time changes nothing but time, and no byte is ever unaccounted for.
+    #[test]
+    fn timed_and_untimed_drives_write_the_same_bytes(
+        name in prop::sample::select(vec!["p5316", "pm9d3", "pm1725a", "micron2300"]),
+        merge in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let timed = profile(name, &[("buffer.merge", if merge { "true" } else { "false" })]);
+        let mut untimed = timed.clone();
+        untimed.timing = None;
+        let capacity = Bytes::mib(192);
+        let (mut timed, mut untimed) = (drive(&timed, capacity), drive(&untimed, capacity));
+        let mut rng = Rng::new(seed);
+        let mut at = Time::ZERO;
+        for _ in 0..4000 {
+            let (op, length) = match rng.below(40) {
+                0 => (Op::Flush, 0),
+                1 => (Op::Trim, 512 * (1 + rng.below(4096))),
+                2..6 => (Op::Read, 512 * (1 + rng.below(256))),
+                _ => (Op::Write, 512 * (1 + rng.below(512))),
+            };
+            let offset = if op == Op::Flush { 0 } else { 512 * rng.below((capacity.0 - length) / 512) };
+            let request = request(op, offset, length);
+            at += Time::micros(rng.below(300));
+            let done = timed.submit(at, &request, 0).unwrap();
+            prop_assert!(done >= at && done < at + Time::seconds(60), "{op:?} took {:?}", done.since(at));
+            untimed.submit(at, &request, 0).unwrap();
+        }
+        prop_assert_eq!(timed.counters(), untimed.counters());
+        timed.counters().check().unwrap();
+    }
+}

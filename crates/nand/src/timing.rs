@@ -1,0 +1,320 @@
+//! When things happen: one timeline per die, a work-conserving server per channel and link, no event queue.
+//!
+//! Model (after the timelines of NVMeVirt, FAST 2023, and FEMU, FAST 2018, with a background queue of our own):
+//! * A host write is acknowledged once its data is in the write buffer. The buffer holds a fixed number of program units;
+//!   the next one is admitted when the oldest has been programmed.
+//! * A program occupies the channel for its transfer and then the die for tPROG; a read the die for tR and then the
+//!   channel. Channels and links serve in order of arrival and lose no idle time to transfers that are not ready yet.
+//! * A read goes before queued programs and erases of its die. A running one is suspended if the drive can do that, else
+//!   waited for; what it displaces is delayed by as much.
+//! * The translation layer decides relocations at once, so that time never changes write amplification. Their reads,
+//!   programs and erases queue as *debt*, which is worked off when a die would be idle, and in step with host programs so
+//!   that it is gone when the open unit is full. The reserve units are what makes waiting safe.
+//!
+//! Invariant: requests are submitted in order of arrival.
+
+use std::collections::VecDeque;
+
+use thermocline_types::{Bytes, Time, UnitId};
+
+use crate::profile::{Geometry, Timing};
+
+/// Where program unit `page` of unit `unit` lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The unit of erasure.
+    pub unit: UnitId,
+    /// The program unit within it.
+    pub page: u32,
+}
+
+/// A serial resource that never idles while work is waiting.
+#[derive(Clone, Copy, Debug, Default)]
+struct Server {
+    free_at: u64,
+}
+
+impl Server {
+    /// Serves `work` ns that is ready at `ready`, asked for at `now`; returns when it is done.
+    fn serve(&mut self, now: u64, ready: u64, work: u64) -> u64 {
+        self.free_at = self.free_at.max(now) + work;
+        self.free_at.max(ready + work)
+    }
+}
+
+/// Queued programs and erases of a die, each with its start and end; starts never precede the previous end.
+#[derive(Clone, Debug, Default)]
+struct Die {
+    work: VecDeque<(u64, u64)>,
+    reads_end: u64,
+}
+
+impl Die {
+    fn work_end(&self) -> u64 {
+        self.work.back().map_or(0, |&(_, end)| end)
+    }
+
+    fn forget_before(&mut self, now: u64) {
+        while self.work.len() > 1 && self.work[0].1 <= now {
+            self.work.pop_front();
+        }
+    }
+
+    /// Queues a program or erase that is ready at `ready`; returns when it is done.
+    fn enqueue(&mut self, now: u64, ready: u64, duration: u64) -> u64 {
+        self.forget_before(now);
+        let start = ready.max(self.work_end()).max(self.reads_end);
+        self.work.push_back((start, start + duration));
+        start + duration
+    }
+
+    /// Reads for `duration` as soon as possible after `now`; returns when the data is in the page register.
+    fn read(&mut self, now: u64, duration: u64, suspend: Option<u64>) -> u64 {
+        self.forget_before(now);
+        let mut start = now.max(self.reads_end);
+        let mut first_delayed = self.work.len();
+        for (index, work) in self.work.iter().enumerate() {
+            if work.1 <= start {
+                continue;
+            }
+            first_delayed = index;
+            if work.0 < start {
+                match suspend {
+                    Some(latency) if latency < work.1 - start => start += latency,
+                    _ => {
+                        start = work.1;
+                        first_delayed = index + 1;
+                    }
+                }
+            }
+            break;
+        }
+        self.reads_end = start + duration;
+        self.delay(first_delayed, start, duration);
+        self.reads_end
+    }
+
+    /// Pushes back what overlaps a read of `duration` from `start`: the suspended operation by the whole read, later ones
+    /// by what is left after gaps.
+    fn delay(&mut self, first: usize, start: u64, duration: u64) {
+        let mut earliest = start + duration;
+        for work in self.work.range_mut(first..) {
+            let length = work.1 - work.0;
+            if work.0 < start {
+                work.1 += duration;
+            } else if work.0 < earliest {
+                *work = (earliest, earliest + length);
+            } else {
+                break;
+            }
+            earliest = work.1;
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Debt {
+    Read { page: Page, bytes: u64 },
+    Program(Page),
+    Erase(UnitId),
+}
+
+/// Timelines of a drive's dies, channels, controller and link. Times inside are nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    geometry: Geometry,
+    pages_per_unit: u32,
+    read: u64,
+    program: u64,
+    erase: u64,
+    suspend: Option<u64>,
+    command: u64,
+    ns_per_bus_byte: f64,
+    ns_per_byte_in: f64,
+    ns_per_byte_out: f64,
+    firmware_read: u64,
+    firmware_write: u64,
+    start_command: u64,
+    dies: Vec<Die>,
+    channels: Vec<Server>,
+    controller: Server,
+    link_in: Server,
+    link_out: Server,
+    buffered: VecDeque<u64>,
+    buffer_pages: usize,
+    debt: VecDeque<Debt>,
+    relocation_ready: u64,
+    now: u64,
+    previous: u64,
+}
+
+impl Timeline {
+    /// Timelines of a drive with units of `pages_per_unit` program units and room for `buffer` bytes of host writes.
+    #[must_use]
+    pub fn new(geometry: &Geometry, timing: &Timing, pages_per_unit: u32, buffer: Bytes) -> Self {
+        let ns = |us: f64| Time::micros_f64(us).as_nanos();
+        let page = geometry.program_unit();
+        Timeline {
+            pages_per_unit,
+            read: ns(timing.read_us),
+            program: ns(timing.program_us),
+            erase: ns(timing.erase_us),
+            suspend: timing.suspend_us.map(ns),
+            command: ns(timing.command_us),
+            ns_per_bus_byte: 1e3 / timing.bus_mb_per_s,
+            ns_per_byte_in: 1e3 / timing.link_write_mb_per_s,
+            ns_per_byte_out: 1e3 / timing.link_read_mb_per_s,
+            firmware_read: ns(timing.firmware_read_us),
+            firmware_write: ns(timing.firmware_write_us),
+            start_command: (1e6 / timing.controller_kiops).round() as u64,
+            dies: vec![Die::default(); geometry.dies as usize],
+            channels: vec![Server::default(); geometry.channels as usize],
+            controller: Server::default(),
+            link_in: Server::default(),
+            link_out: Server::default(),
+            buffered: VecDeque::new(),
+            buffer_pages: (buffer.0 / page.0).max(u64::from(geometry.dies)) as usize,
+            debt: VecDeque::new(),
+            relocation_ready: 0,
+            now: 0,
+            previous: 0,
+            geometry: geometry.clone(),
+        }
+    }
+
+    /// A request arrives at `at`. Dies that were idle since the previous one worked off debt meanwhile.
+    pub fn arrive(&mut self, at: Time) {
+        self.previous = self.now;
+        self.now = at.as_nanos().max(self.now);
+        let started = self.controller.serve(self.now, self.now, self.start_command);
+        self.work_while_idle();
+        self.now = self.now.max(started - self.start_command);
+    }
+
+    /// `bytes` arrive over the link; returns when the controller has them.
+    pub fn receive(&mut self, bytes: Bytes) -> Time {
+        let transfer = (bytes.as_f64() * self.ns_per_byte_in) as u64;
+        Time(self.link_in.serve(self.now, self.now, transfer) + self.firmware_write)
+    }
+
+    /// Waits for a place in the write buffer for one more program unit; returns when there is one.
+    pub fn admit(&mut self) -> Time {
+        if self.buffered.len() < self.buffer_pages {
+            return Time(self.now);
+        }
+        let freed = self.buffered.pop_front().expect("a full buffer has an oldest page");
+        Time(freed.max(self.now))
+    }
+
+    /// When everything the host wrote so far is on the media.
+    #[must_use]
+    pub fn drained(&self) -> Time {
+        Time(self.buffered.iter().copied().max().unwrap_or(0).max(self.now) + self.firmware_write)
+    }
+
+    /// Programs a page of host data and works off the share of debt due with it.
+    pub fn program_host(&mut self, page: Page) {
+        let pages_left = (self.pages_per_unit - page.page).max(1) as usize;
+        for _ in 0..self.debt.len().div_ceil(pages_left) {
+            let debt = self.debt.pop_front().expect("counted");
+            self.work_off(debt, self.now);
+        }
+        let done = self.schedule_program(page, self.now, self.now);
+        self.buffered.push_back(done);
+    }
+
+    /// Programs a page of relocated data in the background.
+    pub fn program_relocated(&mut self, page: Page) {
+        self.debt.push_back(Debt::Program(page));
+    }
+
+    /// Reads `bytes` of a page in the background, to copy them.
+    pub fn read_to_relocate(&mut self, page: Page, more: Bytes) {
+        match self.debt.back_mut() {
+            Some(Debt::Read { page: last, bytes }) if *last == page => *bytes += more.0,
+            _ => self.debt.push_back(Debt::Read { page, bytes: more.0 }),
+        }
+    }
+
+    /// Erases a unit in the background.
+    pub fn erase(&mut self, unit: UnitId) {
+        self.debt.push_back(Debt::Erase(unit));
+    }
+
+    /// Reads `bytes` of `page` inside the drive; returns when the controller has them.
+    pub fn read(&mut self, page: Page, bytes: Bytes) -> Time {
+        let (die, channel) = self.place(page);
+        let ready = self.dies[die].read(self.now, self.read, self.suspend);
+        let transfer = self.command + (bytes.as_f64() * self.ns_per_bus_byte) as u64;
+        Time(self.channels[channel].serve(self.now, ready, transfer))
+    }
+
+    /// Sends `bytes`, ready at `ready`, to the host; returns when it has them.
+    pub fn send(&mut self, ready: Time, bytes: Bytes) -> Time {
+        let transfer = (bytes.as_f64() * self.ns_per_byte_out) as u64;
+        let ready = ready.as_nanos().max(self.now);
+        Time(self.link_out.serve(self.now, ready, transfer) + self.firmware_read)
+    }
+
+    /// The current request's arrival.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        Time(self.now)
+    }
+
+    fn place(&self, page: Page) -> (usize, usize) {
+        let width = self.geometry.dies_per_unit();
+        let first = (u64::from(page.unit.0) * u64::from(width)) % u64::from(self.geometry.dies);
+        let die = (first as u32 + page.page % width) % self.geometry.dies;
+        (die as usize, (die % self.geometry.channels) as usize)
+    }
+
+    fn schedule_program(&mut self, page: Page, now: u64, ready: u64) -> u64 {
+        let (die, channel) = self.place(page);
+        let bytes = self.geometry.program_unit().as_f64();
+        let transfer = self.command + (bytes * self.ns_per_bus_byte) as u64;
+        let transferred = self.channels[channel].serve(now, ready, transfer);
+        self.dies[die].enqueue(now, transferred, self.program)
+    }
+
+    fn work_off(&mut self, debt: Debt, now: u64) {
+        match debt {
+            Debt::Read { page, bytes } => {
+                let (die, channel) = self.place(page);
+                let ready = self.dies[die].enqueue(now, now, self.read);
+                let transfer = self.command + (bytes as f64 * self.ns_per_bus_byte) as u64;
+                let done = self.channels[channel].serve(now, ready, transfer);
+                self.relocation_ready = self.relocation_ready.max(done);
+            }
+            Debt::Program(page) => {
+                self.schedule_program(page, now, self.relocation_ready);
+            }
+            Debt::Erase(unit) => {
+                for page in 0..self.geometry.dies_per_unit().min(self.pages_per_unit) {
+                    let (die, _) = self.place(Page { unit, page });
+                    self.dies[die].enqueue(now, now, self.erase);
+                }
+            }
+        }
+    }
+
+    /// Works off debt whose die had nothing else to do between the previous request and this one.
+    fn work_while_idle(&mut self) {
+        while let Some(&debt) = self.debt.front() {
+            let page = match debt {
+                Debt::Read { page, .. } | Debt::Program(page) => page,
+                Debt::Erase(unit) => Page { unit, page: 0 },
+            };
+            let (die, _) = self.place(page);
+            let idle_from = self.dies[die].work_end().max(self.previous).max(self.relocation_ready);
+            if idle_from >= self.now {
+                break;
+            }
+            self.debt.pop_front();
+            self.work_off(debt, idle_from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
