@@ -2,7 +2,12 @@
 //!
 //! A workload is a [`Source`]: something that yields [`Request`]s in batches, in order, at most once.
 
+mod granule;
+pub mod profile;
+pub mod remap;
 pub mod synthetic;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 
 use thermocline_types::Request;

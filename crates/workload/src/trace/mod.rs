@@ -1,1 +1,28 @@
-//! Traces.
+//! Block traces: opening, recognising, reading and writing them.
+//!
+//! [`open`] takes a file as people have it (plain, gzip or zstd; any [`Format`]), finds out what it is by looking
+//! inside, and yields [`Request`](thermocline_types::Request)s in the order of the file.
+//!
+//! Invariants:
+//! * Memory does not grow with the length of a trace, only with its number of volumes.
+//! * No bytes make a reader panic: what cannot be read is an [`Error`] that names file, line and what was expected.
+//! * Times are counted from the first request and never go back; requests stamped earlier than their predecessor
+//!   keep their place and are counted in [`Trace::reordered`].
+//! * Reads and writes of no bytes are ignored: they touch no media.
+
+mod clock;
+mod detect;
+mod error;
+mod format;
+mod formats;
+mod input;
+mod reader;
+mod record;
+mod text;
+mod volumes;
+mod write;
+
+pub use error::{Error, ErrorKind};
+pub use format::{Format, UnknownFormat};
+pub use reader::{Options, Trace, open};
+pub use write::write_csv;

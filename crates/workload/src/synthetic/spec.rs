@@ -1,0 +1,409 @@
+//! A whole workload: one pattern over the span, or several tenants side by side.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use thermocline_types::Bytes;
+
+use super::options::{check_io_size, check_shares};
+use super::{Error, Options, Pattern};
+
+/// What a generator generates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Spec {
+    /// One pattern over the whole span.
+    One(Pattern),
+    /// Several patterns at once, each in a region and with a tenant identifier of its own, in order.
+    Tenants(Vec<Tenant>),
+}
+
+/// One tenant of a mix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tenant {
+    /// For people.
+    pub name: String,
+    /// What it writes in its region.
+    pub pattern: Pattern,
+    /// How large its region is; regions follow each other from offset 0.
+    pub span: TenantSpan,
+    /// Its weight among the requests; shares need not sum to 1.
+    pub share: f64,
+    /// Overrides [`Options::io_size`].
+    pub io_size: Option<Bytes>,
+    /// Overrides [`Options::read_share`].
+    pub read_share: Option<f64>,
+    /// Overrides [`Options::trim_share`].
+    pub trim_share: Option<f64>,
+}
+
+/// How large a tenant's region is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TenantSpan {
+    /// So many bytes, a multiple of 4 KiB.
+    Bytes(Bytes),
+    /// Per cent of the workload's span, rounded down to 4 KiB.
+    Percent(f64),
+    /// An equal part of what the others leave, rounded down to 4 KiB.
+    Rest,
+}
+
+/// The file as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    tenant: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: Option<String>,
+    workload: String,
+    span: Option<String>,
+    share: Option<f64>,
+    io_size: Option<String>,
+    read_share: Option<f64>,
+    trim_share: Option<f64>,
+}
+
+impl Spec {
+    /// Reads what stands behind `--workload`: a pattern, or the name of a `.toml` file of tenants.
+    ///
+    /// # Errors
+    /// If it is neither, the file cannot be read, or either says something impossible.
+    pub fn load(text: &str) -> Result<Spec, Error> {
+        let path = Path::new(text);
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+            let wrong = |source| Error::File { path: path.to_owned(), source };
+            let content = std::fs::read_to_string(path).map_err(|source| wrong(source.into()))?;
+            return Spec::from_toml(&content).map_err(|source| wrong(source.into()));
+        }
+        text.parse()
+    }
+
+    /// Reads the content of a file of tenants:
+    ///
+    /// ```toml
+    /// [[tenant]]
+    /// name = "database"        # optional
+    /// workload = "zipf:0.99"   # any pattern
+    /// span = "60%"             # or "24GiB"; default: an equal part of what the others leave
+    /// share = 3                # of the requests, relative; default 1
+    /// io_size = "8KiB"         # these three default to the options of the run
+    /// read_share = 0.5
+    /// trim_share = 0.0
+    /// ```
+    ///
+    /// # Errors
+    /// If it is not TOML, has other keys, no tenants, or values out of range.
+    pub fn from_toml(content: &str) -> Result<Spec, Error> {
+        let file: File = toml::from_str(content)?;
+        if file.tenant.is_empty() {
+            return Err(Error::Options("a workload file needs at least one [[tenant]]".to_owned()));
+        }
+        let tenants = file.tenant.into_iter().enumerate().map(|(index, entry)| entry.read(index));
+        Ok(Spec::Tenants(tenants.collect::<Result<_, _>>()?))
+    }
+
+    /// The span this workload needs if it says so itself: all tenants give theirs in bytes.
+    #[must_use]
+    pub fn fixed_span(&self) -> Option<Bytes> {
+        let Spec::Tenants(tenants) = self else { return None };
+        tenants.iter().try_fold(Bytes::ZERO, |sum, tenant| match tenant.span {
+            TenantSpan::Bytes(bytes) => sum.get().checked_add(bytes.get()).map(Bytes),
+            TenantSpan::Percent(_) | TenantSpan::Rest => None,
+        })
+    }
+
+    /// The bytes that each tenant addresses, in order of their identifiers.
+    ///
+    /// # Errors
+    /// If they do not fit the span of `options`.
+    pub fn extents(&self, options: &Options) -> Result<Vec<std::ops::Range<Bytes>>, Error> {
+        let regions = self.regions(options)?;
+        Ok(regions.iter().map(|region| region.base..region.base + region.span).collect())
+    }
+
+    /// The tenants' names in order of their identifiers; none for a single pattern.
+    #[must_use]
+    pub fn tenant_names(&self) -> Vec<&str> {
+        match self {
+            Spec::One(_) => Vec::new(),
+            Spec::Tenants(tenants) => tenants.iter().map(|tenant| tenant.name.as_str()).collect(),
+        }
+    }
+}
+
+impl Entry {
+    fn read(self, index: usize) -> Result<Tenant, Error> {
+        let name = self.name.unwrap_or_else(|| index.to_string());
+        let wrong = |what: String| Error::Tenant { tenant: name.clone(), what };
+        let pattern = self.workload.parse().map_err(|error: Error| wrong(error.to_string()))?;
+        let span =
+            self.span.map_or(Ok(TenantSpan::Rest), |text| read_span(&text)).map_err(wrong)?;
+        let share = self.share.unwrap_or(1.0);
+        if !(share.is_finite() && share > 0.0) {
+            return Err(wrong(format!("share is {share}, must be above 0")));
+        }
+        let io_size = self
+            .io_size
+            .map(|text| text.parse::<Bytes>())
+            .transpose()
+            .map_err(|error| wrong(error.to_string()))?;
+        Ok(Tenant {
+            pattern,
+            span,
+            share,
+            io_size,
+            read_share: self.read_share,
+            trim_share: self.trim_share,
+            name,
+        })
+    }
+}
+
+fn read_span(text: &str) -> Result<TenantSpan, String> {
+    if let Some(number) = text.trim().strip_suffix('%') {
+        return match number.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(TenantSpan::Percent(percent)),
+            _ => Err(format!("span is {text}, must be above 0 % and at most 100 %")),
+        };
+    }
+    let bytes: Bytes =
+        text.parse().map_err(|error: thermocline_types::ParseBytesError| error.to_string())?;
+    if bytes == Bytes::ZERO || !bytes.get().is_multiple_of(Bytes::BLOCK.get()) {
+        return Err(format!("span is {bytes}, must be a multiple of 4 KiB above 0"));
+    }
+    Ok(TenantSpan::Bytes(bytes))
+}
+
+/// One tenant with every default filled in.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    pub(super) pattern: Pattern,
+    pub(super) base: Bytes,
+    pub(super) span: Bytes,
+    pub(super) share: f64,
+    pub(super) io_size: Option<Bytes>,
+    pub(super) read_share: f64,
+    pub(super) trim_share: f64,
+}
+
+impl Spec {
+    /// Lays the tenants out over the span.
+    pub(super) fn regions(&self, options: &Options) -> Result<Vec<Region>, Error> {
+        options.check()?;
+        let regions = match self {
+            Spec::One(pattern) => vec![Region {
+                pattern: *pattern,
+                base: Bytes::ZERO,
+                span: options.span,
+                share: 1.0,
+                io_size: options.io_size,
+                read_share: options.read_share,
+                trim_share: options.trim_share,
+            }],
+            Spec::Tenants(tenants) => lay_out(tenants, options)?,
+        };
+        for region in &regions {
+            if matches!(region.pattern, Pattern::Circular { .. }) && region.trim_share > 0.0 {
+                let what = "a circular log trims its own tail: its trim share must be 0";
+                return Err(Error::Options(what.to_owned()));
+            }
+        }
+        Ok(regions)
+    }
+}
+
+fn lay_out(tenants: &[Tenant], options: &Options) -> Result<Vec<Region>, Error> {
+    let blocks = options.span.get() / Bytes::BLOCK.get();
+    let asked = |tenant: &Tenant| match tenant.span {
+        TenantSpan::Bytes(bytes) => bytes.get() / Bytes::BLOCK.get(),
+        TenantSpan::Percent(percent) => (blocks as f64 * percent / 100.0) as u64,
+        TenantSpan::Rest => 0,
+    };
+    let fixed = tenants.iter().map(asked).fold(0, u64::saturating_add);
+    let left = blocks.checked_sub(fixed).ok_or_else(|| {
+        Error::Options(format!("the tenants' spans add up to more than the span {}", options.span))
+    })?;
+    let rest = tenants.iter().filter(|tenant| tenant.span == TenantSpan::Rest).count() as u64;
+    let mut base = Bytes::ZERO;
+    let place = |tenant: &Tenant| {
+        let wrong = |what: String| Error::Tenant { tenant: tenant.name.clone(), what };
+        let blocks = if tenant.span == TenantSpan::Rest { left / rest } else { asked(tenant) };
+        if blocks == 0 {
+            return Err(wrong(format!("no block of the span {} is left for it", options.span)));
+        }
+        let region = Region {
+            pattern: tenant.pattern,
+            base,
+            span: Bytes(blocks * Bytes::BLOCK.get()),
+            share: tenant.share,
+            io_size: tenant.io_size.or(options.io_size),
+            read_share: tenant.read_share.unwrap_or(options.read_share),
+            trim_share: tenant.trim_share.unwrap_or(options.trim_share),
+        };
+        base += region.span;
+        check_shares(region.read_share, region.trim_share)
+            .map_err(|error| wrong(error.to_string()))?;
+        let sizes = region.io_size.map_or(Ok(()), |io_size| check_io_size(io_size, region.span));
+        sizes.map_err(|error| wrong(error.to_string()))?;
+        Ok(region)
+    };
+    tenants.iter().map(place).collect()
+}
+
+impl FromStr for Spec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.parse().map(Spec::One)
+    }
+}
+
+/// The canonical text of a single pattern; tenants as one line for people, which does not read back.
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenants = match self {
+            Spec::One(pattern) => return write!(f, "{pattern}"),
+            Spec::Tenants(tenants) => tenants,
+        };
+        for (index, tenant) in tenants.iter().enumerate() {
+            let between = if index == 0 { "" } else { " + " };
+            write!(f, "{between}{} ({}, share {}", tenant.name, tenant.pattern, tenant.share)?;
+            match tenant.span {
+                TenantSpan::Bytes(bytes) => write!(f, ", {bytes}")?,
+                TenantSpan::Percent(percent) => write!(f, ", {percent} % of the span")?,
+                TenantSpan::Rest => {}
+            }
+            if let Some(io_size) = tenant.io_size {
+                write!(f, ", {io_size} each")?;
+            }
+            for (what, share) in [("read", tenant.read_share), ("trim", tenant.trim_share)] {
+                if let Some(share) = share {
+                    write!(f, ", {what} share {share}")?;
+                }
+            }
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::Limit;
+
+    const MIX: &str = r#"
+        [[tenant]]
+        name = "wal"
+        workload = "circular"
+        span = "1MiB"
+        share = 3
+        io_size = "16KiB"
+
+        [[tenant]]
+        name = "table"
+        workload = "zipf:0.99"
+        span = "50%"
+        read_share = 0.25
+
+        [[tenant]]
+        workload = "seq"
+    "#;
+
+    #[test]
+    fn tenants_are_read_and_laid_out_side_by_side() {
+        let spec = Spec::from_toml(MIX).expect("valid");
+        assert_eq!(spec.tenant_names(), ["wal", "table", "2"]);
+        assert_eq!(spec.fixed_span(), None);
+        let regions = spec.regions(&Options::new(Bytes::mib(8), Limit::Writes(1))).expect("fits");
+        let layout: Vec<(u64, u64)> = regions
+            .iter()
+            .map(|region| (region.base.get() >> 10, region.span.get() >> 10))
+            .collect();
+        assert_eq!(layout, [(0, 1024), (1024, 4096), (5120, 3072)]);
+        assert_eq!(
+            spec.to_string(),
+            "wal (circular:50, share 3, 1 MiB, 16 KiB each) + table (zipf:0.99, share 1, 50 % of the span, read share 0.25) \
+             + 2 (seq, share 1)"
+        );
+    }
+
+    #[test]
+    fn spans_in_bytes_fix_the_span() {
+        let spec = Spec::from_toml(
+            "tenant = [{workload='seq', span='1GiB'}, {workload='uniform', span='3GiB'}]",
+        );
+        assert_eq!(spec.expect("valid").fixed_span(), Some(Bytes::gib(4)));
+        assert_eq!("seq".parse::<Spec>().expect("valid").fixed_span(), None);
+    }
+
+    #[test]
+    fn errors_name_tenant_and_reason() {
+        let cases = [
+            ("", "missing field `tenant`"),
+            ("[[tenant]]\nworkload = 'seq'\ncolour = 'red'", "unknown field `colour`"),
+            ("[[tenant]\n", "line 1"),
+            ("tenant = []", "at least one [[tenant]]"),
+            (
+                "[[tenant]]\nname = 'a'\nworkload = 'zipf'",
+                "tenant `a`: workload `zipf`: THETA is missing",
+            ),
+            ("[[tenant]]\nworkload = 'seq'\nshare = 0.0", "tenant `0`: share is 0"),
+            (
+                "[[tenant]]\nworkload = 'seq'\nspan = '1000'",
+                "span is 1000 B, must be a multiple of 4 KiB",
+            ),
+            ("[[tenant]]\nworkload = 'seq'\nspan = '0%'", "span is 0%"),
+            ("[[tenant]]\nworkload = 'seq'\nspan = 'big'", "`big` is not a size"),
+            ("[[tenant]]\nworkload = 'seq'\nio_size = '4 apples'", "`4 apples` is not a size"),
+        ];
+        for (content, part) in cases {
+            let error = Spec::from_toml(content).expect_err(part).to_string();
+            assert!(error.contains(part), "{content}: {error}");
+        }
+    }
+
+    #[test]
+    fn tenants_that_do_not_fit_are_refused() {
+        let options = Options::new(Bytes::mib(1), Limit::Writes(1));
+        let cases = [
+            ("tenant = [{workload='seq', span='2MiB'}]", "more than the span 1 MiB"),
+            ("tenant = [{workload='seq', span='100%'}, {workload='seq'}]", "tenant `1`: no block"),
+            ("tenant = [{workload='seq', io_size='2MiB'}]", "tenant `0`: I/O size 2 MiB is larger"),
+            ("tenant = [{workload='seq', read_share=2}]", "tenant `0`: read share is 2"),
+            ("tenant = [{workload='circular', trim_share=0.5}]", "trims its own tail"),
+        ];
+        for (content, part) in cases {
+            let error = Spec::from_toml(content)
+                .expect("readable")
+                .regions(&options)
+                .expect_err(part)
+                .to_string();
+            assert!(error.contains(part), "{content}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_are_read_and_named_in_errors() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let path = folder.path().join("mix.toml");
+        let text = path.to_str().expect("a path in UTF-8");
+        let missing = Spec::load(text).expect_err("missing");
+        assert!(missing.to_string().contains("mix.toml"), "{missing}");
+        std::fs::write(&path, MIX).expect("writable");
+        assert_eq!(Spec::load(text).expect("valid"), Spec::from_toml(MIX).expect("valid"));
+        std::fs::write(&path, "tenant = []").expect("writable");
+        let empty = Spec::load(text).expect_err("no tenants");
+        let source = std::error::Error::source(&empty).expect("the reason").to_string();
+        assert!(
+            empty.to_string().contains("mix.toml") && source.contains("at least one"),
+            "{empty}: {source}"
+        );
+        assert_eq!(Spec::load("zipf:1").expect("valid"), Spec::One(Pattern::Zipf { theta: 1.0 }));
+    }
+}

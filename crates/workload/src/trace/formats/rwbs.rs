@@ -1,0 +1,100 @@
+//! The kernel's short code for what a block request does, as blktrace, ftrace and biosnoop print it.
+//!
+//! From `blk_fill_rwbs` in Linux `kernel/trace/blktrace.c`: an `F` in front is a flush before the request, then `W`
+//! write, `R` read, `D` trim (`DE` secure), `F` flush, `WZ` write zeroes, `N` anything else (write zeroes too, on
+//! kernels without `WZ`), then flags: `F` forced unit access, `A` read-ahead, `S` synchronous, `M` metadata. Zoned
+//! devices add `ZA` append, counted as a write, and `ZR`, `ZO`, `ZC`, `ZF`, which move no data.
+
+use thermocline_types::Op;
+
+use super::super::record::{Expected, Parsed, Record, sectors};
+
+/// What a code says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Action {
+    /// What is asked, if it concerns data.
+    pub op: Option<Op>,
+    /// Whether a flush comes first.
+    pub preflush: bool,
+}
+
+/// Reads a code.
+pub(super) fn action(code: &[u8]) -> Result<Action, Expected> {
+    let flags = |rest: &[u8]| rest.iter().all(|byte| b"FASMBVE".contains(byte));
+    let (preflush, rest) = match code.strip_prefix(b"F") {
+        Some(rest) => (true, rest),
+        None => (false, code),
+    };
+    let op = match rest {
+        [b'W', b'Z', rest @ ..] if flags(rest) => Some(Op::WriteZeroes),
+        [b'W', rest @ ..] if flags(rest) => Some(Op::Write),
+        [b'R', rest @ ..] if flags(rest) => Some(Op::Read),
+        [b'D', rest @ ..] if flags(rest) => Some(Op::Trim),
+        [b'Z', b'A', rest @ ..] if flags(rest) => Some(Op::Write),
+        [b'Z'] => Some(Op::WriteZeroes),
+        [b'Z', b'R' | b'O' | b'C' | b'F', ..] => None,
+        [b'N', rest @ ..] if flags(rest) => preflush.then_some(Op::Flush),
+        rest if preflush && flags(rest) => Some(Op::Flush),
+        _ => return Err(Expected("an operation code such as R, W, WS, FWFS, D, FN")),
+    };
+    Ok(Action { op, preflush: preflush && op != Some(Op::Flush) })
+}
+
+/// The record of a code and an extent in sectors; `None` for an extent that is not there.
+pub(super) fn record<'a>(
+    at: u64,
+    device: &'a [u8],
+    action: Action,
+    extent: Option<(u64, u64)>,
+) -> Parsed<'a> {
+    let Some(op) = action.op else { return Ok(None) };
+    let flush = Record::new(at, Op::Flush, 0, 0).on(device);
+    let (first, count) = match extent {
+        _ if op == Op::Flush => return flush.checked(),
+        // Flushes made of writes without data carry sector 0 or -1 and no length.
+        None | Some((_, 0)) => return if action.preflush { flush.checked() } else { Ok(None) },
+        Some(extent) => extent,
+    };
+    let record = Record::new(at, op, sectors(first)?, sectors(count)?).on(device);
+    Record { preflush: action.preflush, ..record }.checked()
+}
+
+/// Whether `token` looks like `major,minor`.
+pub(super) fn is_device(token: &[u8]) -> bool {
+    let Some(comma) = memchr::memchr(b',', token) else { return false };
+    let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    digits(&token[..comma]) && digits(&token[comma + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_all_kernels() {
+        let cases: [(&str, Option<Op>, bool); 16] = [
+            ("R", Some(Op::Read), false),
+            ("RAM", Some(Op::Read), false),
+            ("W", Some(Op::Write), false),
+            ("WS", Some(Op::Write), false),
+            ("WFS", Some(Op::Write), false),
+            ("FWFSM", Some(Op::Write), true),
+            ("FW", Some(Op::Write), true),
+            ("D", Some(Op::Trim), false),
+            ("DE", Some(Op::Trim), false),
+            ("WZS", Some(Op::WriteZeroes), false),
+            ("Z", Some(Op::WriteZeroes), false),
+            ("FN", Some(Op::Flush), false),
+            ("F", Some(Op::Flush), false),
+            ("FF", Some(Op::Flush), false),
+            ("N", None, false),
+            ("ZR", None, false),
+        ];
+        for (code, op, preflush) in cases {
+            assert_eq!(action(code.as_bytes()), Ok(Action { op, preflush }), "{code}");
+        }
+        for code in ["", "Q", "W4", "8,0", "write"] {
+            assert!(action(code.as_bytes()).is_err(), "{code}");
+        }
+    }
+}

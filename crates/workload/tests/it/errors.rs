@@ -1,0 +1,132 @@
+//! Every way a trace can be wrong.
+
+use thermocline_workload::trace::{ErrorKind, Format, Options, Trace, open};
+
+use crate::{drain, read};
+
+fn kind_and_text(bytes: &[u8], options: &Options) -> (ErrorKind, String) {
+    let error = read(bytes, options).unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+#[test]
+fn missing_files_directories_and_empty_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = open(dir.path().join("no.csv"), &Options::default()).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Open);
+    assert!(error.to_string().contains("no.csv: cannot open the trace: No such file"), "{error}");
+    let error = open(dir.path(), &Options::default()).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Open);
+    assert!(error.to_string().contains("directory"), "{error}");
+    let path = dir.path().join("empty");
+    std::fs::write(&path, b"").unwrap();
+    let error = open(&path, &Options::default()).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Empty);
+    let header_only = b"timestamp_us,op,offset_bytes,length_bytes\n";
+    assert_eq!(kind_and_text(header_only, &Options::default()).0, ErrorKind::Empty);
+}
+
+#[test]
+fn a_bad_line_is_named_with_what_was_expected_and_found() {
+    let bytes =
+        b"timestamp_us,op,offset_bytes,length_bytes\n0,W,0,4096\n1,X,4096,4096\n2,W,0,512\n";
+    let error = read(bytes, &Options::default()).unwrap_err();
+    assert_eq!((error.kind(), error.line()), (ErrorKind::BadRecord, Some(3)));
+    assert_eq!(
+        error.to_string(),
+        "sample:3: expected an operation R, W, D, F or Z in column 2, found `1,X,4096,4096`"
+    );
+}
+
+#[test]
+fn bad_lines_are_counted_when_they_may_be_skipped() {
+    let bytes = b"0,W,0,4096\nnonsense\n1,W,18446744073709551615,1\n2,W,0,99999999999\n3,W,0,512\n\
+                  4,W,0,512\n";
+    let options = Options { skip_bad: true, ..Options::default() };
+    let mut trace =
+        Trace::from_reader("sample", std::io::Cursor::new(bytes.to_vec()), &options).unwrap();
+    assert_eq!(drain(&mut trace).unwrap().len(), 3);
+    assert_eq!(trace.skipped(), 3);
+}
+
+#[test]
+fn a_trace_in_which_nothing_can_be_read_is_an_error_even_when_skipping() {
+    let options = Options { skip_bad: true, format: Some(Format::Msr), ..Options::default() };
+    let (kind, text) = kind_and_text(b"0,W,0,4096\n1,W,0,512\n", &options);
+    assert_eq!(kind, ErrorKind::BadRecord);
+    assert!(text.contains("none of 2") && text.contains("msr"), "{text}");
+}
+
+#[test]
+fn formats_that_cannot_carry_write_amplification_are_refused_with_the_reason() {
+    let biosnoop_bt = "Attaching 4 probes...\nTIME(ms)     COMM             PID    LAT(ms)\n";
+    let after_banner = biosnoop_bt.split_once('\n').unwrap().1;
+    let mut oracle = Vec::new();
+    for second in 0..10_u32 {
+        oracle.extend(second.to_le_bytes());
+        oracle.extend((u64::from(second) * 77).to_le_bytes());
+        oracle.extend(4096_u32.to_le_bytes());
+        oracle.extend((-1_i64).to_le_bytes());
+    }
+    let cases: [(&[u8], &str); 8] = [
+        (biosnoop_bt.as_bytes(), "neither"),
+        (after_banner.as_bytes(), "bcc"),
+        (&oracle, "oracleGeneral"),
+        (b"time,op,size,latency\n1,W,4096,10\n", "none is an address"),
+        (b"\x07tae\0\0\0\0\x01\0", "blkparse -i"),
+        (b"PERFILE2\0\0\0", "perf script"),
+        (b"\xfd7zXZ\0\0\0", "xz -dc"),
+        (b"BZh91AY&SY", "bzip2"),
+    ];
+    for (bytes, reason) in cases {
+        let (kind, text) = kind_and_text(bytes, &Options::default());
+        assert_eq!(kind, ErrorKind::Unusable, "{text}");
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn unknown_content_is_quoted() {
+    let options = Options::default();
+    let (kind, text) = kind_and_text(b"hello world, this is not a trace\n", &options);
+    assert_eq!(kind, ErrorKind::Unrecognised);
+    assert!(text.contains("`hello world") && text.contains("--format"), "{text}");
+    let garbage: Vec<u8> =
+        (0..4096_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    assert_eq!(kind_and_text(&garbage, &options).0, ErrorKind::Unrecognised);
+    let (kind, text) = kind_and_text(b"when,what,sector,count\n1,W,0,8\n", &options);
+    assert_eq!(kind, ErrorKind::Unrecognised);
+    assert!(text.contains("timestamp_us,op,offset_bytes,length_bytes"), "{text}");
+}
+
+#[test]
+fn a_volume_that_does_not_occur_is_answered_with_those_that_do() {
+    let options = Options { volume: Some("usr_0".into()), ..Options::default() };
+    let bytes = b"128166372003061629,hm,0,Read,0,512,1\n128166372003061630,hm,1,Write,0,512,1\n";
+    let (kind, text) = kind_and_text(bytes, &options);
+    assert_eq!(kind, ErrorKind::NoSuchVolume);
+    assert!(text.contains("`usr_0`") && text.contains("hm_0, hm_1"), "{text}");
+}
+
+#[test]
+fn a_binary_trace_cut_within_a_record_says_where() {
+    let sample = crate::samples::all().into_iter().find(|s| s.format == Format::Vscsi).unwrap();
+    let error = read(&sample.bytes[..sample.bytes.len() - 5], &Options::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadRecord);
+    assert!(error.to_string().contains("record 4 at byte 96"), "{error}");
+}
+
+#[test]
+fn a_failing_reader_is_reported() {
+    struct Failing;
+    impl std::io::Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("cable pulled"))
+        }
+    }
+    let reader = std::io::Read::chain(&b"1,W,0,4096\n"[..], Failing);
+    let mut trace = Trace::from_reader("sample", reader, &Options::default()).unwrap();
+    let error = drain(&mut trace).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Read);
+    assert!(error.to_string().contains("cable pulled"), "{error}");
+}

@@ -1,0 +1,130 @@
+//! Every format: recognised as itself, read exactly.
+
+use thermocline_types::Op;
+use thermocline_workload::trace::{ErrorKind, Format, Options, Trace, write_csv};
+
+use crate::{drain, read, samples};
+
+fn open(bytes: &[u8], options: &Options) -> Trace {
+    let reader = std::io::Cursor::new(bytes.to_vec());
+    Trace::from_reader("sample", reader, options).unwrap()
+}
+
+#[test]
+fn every_sample_is_recognised_and_gives_exactly_its_requests() {
+    for sample in samples::all() {
+        let mut trace = open(&sample.bytes, &Options::default());
+        assert_eq!(trace.format(), sample.format);
+        let requests = drain(&mut trace).unwrap();
+        assert_eq!(requests, sample.requests, "{}", sample.format);
+        assert_eq!(trace.volumes(), sample.volumes, "{}", sample.format);
+    }
+}
+
+#[test]
+fn every_format_has_a_sample() {
+    let samples = samples::all();
+    for format in Format::ALL {
+        assert!(samples.iter().any(|sample| sample.format == format), "{format}");
+    }
+}
+
+#[test]
+fn a_stated_format_reads_the_same() {
+    for sample in samples::all() {
+        let options = Options { format: Some(sample.format), ..Options::default() };
+        assert_eq!(read(&sample.bytes, &options).unwrap(), sample.requests, "{}", sample.format);
+    }
+}
+
+#[test]
+fn a_byte_order_mark_and_windows_line_ends_change_nothing() {
+    for sample in samples::all().into_iter().filter(|sample| sample.format != Format::Vscsi) {
+        let text = String::from_utf8(sample.bytes).unwrap();
+        let dos = format!("\u{feff}{}", text.replace("\r\n", "\n").replace('\n', "\r\n"));
+        let requests = read(dos.as_bytes(), &Options::default()).unwrap();
+        assert_eq!(requests, sample.requests, "{}", sample.format);
+    }
+}
+
+#[test]
+fn one_volume_is_kept_when_asked_for_and_becomes_tenant_zero() {
+    for sample in samples::all().into_iter().filter(|sample| sample.volumes.len() == 2) {
+        let volume = Some(sample.volumes[1].to_owned());
+        let mut trace = open(&sample.bytes, &Options { volume, ..Options::default() });
+        let requests = drain(&mut trace).unwrap();
+        let wanted: Vec<_> = sample.requests.iter().filter(|r| r.tenant.0 == 1).collect();
+        assert_eq!(requests.len(), wanted.len());
+        assert!(requests.iter().all(|r| r.tenant.0 == 0));
+        assert!(requests.iter().zip(wanted).all(|(a, b)| (a.op, a.offset) == (b.op, b.offset)));
+        assert_eq!(trace.volumes(), &sample.volumes[1..]);
+    }
+}
+
+#[test]
+fn times_that_go_back_are_held_and_counted() {
+    let mut trace = open(b"10,W,0,512\n30,W,0,512\n20,W,0,512\n31,W,0,512\n", &Options::default());
+    let times: Vec<u64> = drain(&mut trace).unwrap().iter().map(|r| r.at.as_nanos()).collect();
+    assert_eq!(times, [0, 20_000, 20_000, 21_000]);
+    assert_eq!(trace.reordered(), 1);
+}
+
+#[test]
+fn blkparse_without_issue_events_is_read_by_queue_events() {
+    let text = "8,0 1 1 0.000000000 5 Q W 8 + 8 [a]\n8,0 1 2 0.000001000 5 G W 8 + 8 [a]\n\
+                8,0 1 3 0.000002000 5 C W 8 + 8 [0]\n";
+    let requests = read(text.as_bytes(), &Options::default()).unwrap();
+    assert_eq!(requests.len(), 1);
+    assert_eq!((requests[0].op, requests[0].offset.get()), (Op::Write, 4096));
+}
+
+#[test]
+fn ftrace_without_issue_events_is_read_by_bio_queue_events() {
+    let text = " a-1 [000] 5.000001: block_bio_queue: 8,0 FW 8 + 8 [a]\n\
+                 a-1 [000] 5.000002: block_bio_complete: 8,0 FW 8 + 8 [0]\n";
+    let ops: Vec<Op> =
+        read(text.as_bytes(), &Options::default()).unwrap().iter().map(|r| r.op).collect();
+    assert_eq!(ops, [Op::Flush, Op::Write]);
+}
+
+#[test]
+fn the_clock_tells_disksim_from_mqsim_and_if_it_cannot_the_user_is_asked() {
+    let spaced = |step: u64| -> String {
+        (0..50).map(|i| format!("{} 0 {} 8 {}\n", i * step, i * 8, i % 2)).collect()
+    };
+    let found = |text: &str| {
+        Trace::from_reader(
+            "sample",
+            std::io::Cursor::new(text.as_bytes().to_vec()),
+            &Options::default(),
+        )
+        .map(|trace| trace.format())
+    };
+    assert_eq!(found(&spaced(20_000)).unwrap(), Format::MqSim);
+    assert_eq!(found(&spaced(5)).unwrap(), Format::DiskSim);
+    for unclear in [spaced(400), spaced(0)] {
+        let error = found(&unclear).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Ambiguous);
+        let text = error.to_string();
+        assert!(text.contains("disksim or mqsim") && text.contains("--format"), "{text}");
+    }
+}
+
+#[test]
+fn own_csv_with_tenants_is_not_taken_for_alibaba() {
+    let options = Options::default();
+    let own = open(b"5,W,0,4096,0\n7,W,4096,4096,1\n", &options);
+    assert_eq!(own.format(), Format::ThermoclineCsv);
+    let epoch = open(b"1577808002000129,W,0,4096,3\n", &options);
+    assert_eq!(epoch.format(), Format::ThermoclineCsv);
+}
+
+#[test]
+fn what_is_written_reads_back_the_same() {
+    for sample in samples::all() {
+        let mut csv = Vec::new();
+        let count = write_csv(&mut open(&sample.bytes, &Options::default()), &mut csv).unwrap();
+        assert_eq!(count, sample.requests.len() as u64);
+        assert_eq!(read(&csv, &Options::default()).unwrap(), sample.requests, "{}", sample.format);
+    }
+}

@@ -1,0 +1,34 @@
+//! The traces that ship with the project.
+
+use std::path::PathBuf;
+
+use thermocline_types::Op;
+use thermocline_workload::trace::{Format, Options, open};
+
+use crate::drain;
+
+fn testdata(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
+}
+
+#[test]
+fn the_totals_are_those_of_the_capture() {
+    // Requests and bytes of writes, trims and flushes, as the captured files add up.
+    let cases = [
+        ("postgres-tpcc.csv.gz", [(106_460, 5_843_267_584), (133, 3_224_231_936), (18_374, 0)]),
+        ("rocksdb-overwrite.csv.gz", [(14_449, 6_149_033_984), (734, 35_942_469_632), (1_533, 0)]),
+        ("cassandra-ycsb-a.csv.gz", [(4_487, 1_096_499_200), (273, 4_803_362_816), (2_208, 0)]),
+    ];
+    for (name, totals) in cases {
+        let mut trace = open(testdata(name), &Options::default()).unwrap();
+        assert_eq!(trace.format(), Format::ThermoclineCsv);
+        let requests = drain(&mut trace).unwrap();
+        for (op, total) in [Op::Write, Op::Trim, Op::Flush].into_iter().zip(totals) {
+            let chosen = requests.iter().filter(|r| r.op == op);
+            let sum = chosen.fold((0, 0), |(n, bytes), r| (n + 1, bytes + r.length.get()));
+            assert_eq!(sum, total, "{name} {op:?}");
+        }
+        assert_eq!((trace.skipped(), trace.reordered()), (0, 0));
+        assert_eq!(trace.volumes(), [name]);
+    }
+}
