@@ -1,3 +1,26 @@
-//! Workloads against simulated drives in virtual time.
+//! Workloads against simulated drives in virtual time: runs, steady state, closed forms, experiments.
+//!
+//! A run takes an [`Input`](input::Input), looks through it once ([`Prepared`]), and replays it against a
+//! [`Stack`]; what comes out is a [`RunRecord`](thermocline_record::RunRecord).
+//!
+//! Invariants:
+//! * Equal inputs, stacks, settings and seeds give equal records, but for what they cost the machine.
+//! * The bytes of every run add up, or the run fails.
 
+mod cost;
+mod error;
+pub mod headroom;
+pub mod input;
+mod life;
+mod meter;
+mod outcome;
+pub mod reproduce;
+mod run;
+mod stack;
+mod steady;
 pub mod theory;
+
+pub use error::Error;
+pub use input::{Input, Prefill, Prepared};
+pub use run::{Pacing, Settings, run};
+pub use stack::{Layer, Stack};

@@ -1,0 +1,237 @@
+//! `lab analyze`.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use clap::Args;
+use comfy_table::{Cell, CellAlignment};
+use serde::Serialize;
+use thermocline_lab::headroom::{Headroom, headroom};
+use thermocline_lab::{Input, Prepared};
+use thermocline_types::Bytes;
+use thermocline_workload::profile::Profile;
+use thermocline_workload::synthetic::Generator;
+use thermocline_workload::trace;
+
+use super::args::WorkloadArgs;
+use crate::progress::Progress;
+use crate::table::plain;
+
+/// Arguments of `lab analyze`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  thermocline lab analyze --trace testdata/postgres-tpcc.csv.gz
+  thermocline lab analyze --workload zipf:0.99 --span 1GiB --json")]
+pub struct AnalyzeArgs {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// Leave out the simulations of what placement could reach
+    #[arg(long)]
+    no_headroom: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Analysis {
+    schema: &'static str,
+    workload: String,
+    format: Option<String>,
+    skipped_lines: u64,
+    volumes: Vec<String>,
+    profile: Profile,
+    headroom: Option<Headroom>,
+}
+
+/// `lab analyze`.
+pub fn analyze(args: &AnalyzeArgs) -> anyhow::Result<()> {
+    let mut analysis = profile(&args.workload.input()?)?;
+    if !args.no_headroom {
+        let bar = Progress::default().bar("headroom");
+        let mut prepared: Prepared = args.workload.prepare(Bytes::BLOCK, None)?;
+        analysis.headroom = Some(headroom(&mut prepared, &mut |share| bar.set(share))?);
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&analysis)?)?;
+    } else {
+        out.write_all(text(&analysis).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn profile(input: &Input) -> anyhow::Result<Analysis> {
+    let (workload, format, skipped_lines, volumes, profile);
+    match input {
+        Input::Trace { path, options, .. } => {
+            let mut opened = trace::open(path, options)?;
+            profile = Profile::of(&mut opened)?;
+            workload = path.display().to_string();
+            format = Some(opened.format().to_string());
+            skipped_lines = opened.skipped();
+            volumes = opened.volumes().to_vec();
+        }
+        Input::Synthetic { spec, options } => {
+            profile = Profile::of(&mut Generator::new(spec, options)?)?;
+            workload = spec.to_string();
+            (format, skipped_lines) = (None, 0);
+            volumes = spec.tenant_names().into_iter().map(str::to_owned).collect();
+        }
+    }
+    let schema = "thermocline.analyze/1";
+    Ok(Analysis { schema, workload, format, skipped_lines, volumes, profile, headroom: None })
+}
+
+fn text(analysis: &Analysis) -> String {
+    let mut text = summary(analysis);
+    text += &operations(&analysis.profile);
+    text += &alignment(&analysis.profile);
+    text += &rewrites(&analysis.profile);
+    if analysis.profile.tenants.len() > 1 {
+        text += &tenants(analysis);
+    }
+    if let Some(headroom) = &analysis.headroom {
+        text += &headroom_table(headroom);
+    }
+    text
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn summary(analysis: &Analysis) -> String {
+    let profile = &analysis.profile;
+    let format = analysis.format.as_ref().map_or(String::new(), |format| format!(" ({format})"));
+    let mut text = format!("{}{format}: {} requests", analysis.workload, profile.requests);
+    if profile.duration_s > 0.0 {
+        let _ = write!(text, " in {:.1} s", profile.duration_s);
+    }
+    let _ = write!(
+        text,
+        "\n  {} written over a working set of {}, {:.2} times; addresses up to {}\n  {} of the bytes written in sequence",
+        Bytes(profile.bytes_written),
+        Bytes(profile.working_set_bytes),
+        profile.writes_per_working_set,
+        Bytes(profile.span_bytes),
+        percent(profile.sequential_share),
+    );
+    if let Some(daily) = profile.daily_bytes_written {
+        let _ = write!(text, "; {} a day at this pace", Bytes(daily as u64));
+    }
+    if analysis.skipped_lines > 0 {
+        let _ = write!(text, "\n  {} lines could not be read and were left out", analysis.skipped_lines);
+    }
+    let _ = write!(text, "\n  skew:");
+    for hot in &profile.skew.hottest {
+        let _ = write!(text, " hottest {} take {},", percent(hot.share_of_blocks), percent(hot.share_of_writes));
+    }
+    match profile.skew.zipf_theta {
+        Some(theta) => {
+            let fit = profile.skew.zipf_r2.map_or(String::new(), |r2| format!(" (R² {r2:.2})"));
+            let _ = writeln!(text, " like Zipf {theta:.2}{fit}\n");
+        }
+        None => text += " no power law fits\n\n",
+    }
+    text
+}
+
+fn right(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn operations(profile: &Profile) -> String {
+    let mut table = plain();
+    table.set_header(["operation", "requests", "share", "bytes", "sizes (share of requests)"]);
+    for operation in profile.operations.iter().filter(|operation| operation.requests > 0) {
+        let sizes: Vec<String> = operation
+            .sizes
+            .iter()
+            .filter(|class| class.requests * 100 >= operation.requests)
+            .map(|class| {
+                let share = class.requests as f64 / operation.requests as f64;
+                format!("≤{} {:.0} %", Bytes(class.bytes_max), share * 100.0)
+            })
+            .collect();
+        table.add_row(vec![
+            Cell::new(operation.operation),
+            right(operation.requests.to_string()),
+            right(percent(operation.share_of_requests)),
+            right(Bytes(operation.bytes).to_string()),
+            Cell::new(sizes.join(", ")),
+        ]);
+    }
+    format!("{table}\n")
+}
+
+fn alignment(profile: &Profile) -> String {
+    let mut table = plain();
+    let mut header = vec![Cell::new("writes aligned to")];
+    header.extend(profile.alignment.iter().map(|a| right(Bytes(a.alignment_bytes).to_string())));
+    table.set_header(header);
+    let mut requests = vec![Cell::new("share of writes")];
+    requests.extend(profile.alignment.iter().map(|a| right(percent(a.share_of_writes))));
+    table.add_row(requests);
+    let mut bytes = vec![Cell::new("share of bytes")];
+    bytes.extend(profile.alignment.iter().map(|a| right(percent(a.share_of_bytes))));
+    table.add_row(bytes);
+    format!("{table}\n")
+}
+
+fn rewrites(profile: &Profile) -> String {
+    let rewrites = &profile.rewrites;
+    let mut table = plain();
+    table.set_header(["rewritten after", "block writes", "share"]);
+    let total = (rewrites.first_writes + rewrites.rewrites).max(1) as f64;
+    let mut row = |name: String, blocks: u64| {
+        table.add_row(vec![
+            Cell::new(name),
+            right(blocks.to_string()),
+            right(percent(blocks as f64 / total)),
+        ]);
+    };
+    for class in &rewrites.classes {
+        let range = format!("{} to {}", Bytes(class.bytes_min), Bytes(2 * class.bytes_min));
+        row(range, class.blocks);
+    }
+    row("first write".into(), rewrites.first_writes);
+    format!("{table}\n")
+}
+
+fn tenants(analysis: &Analysis) -> String {
+    let mut table = plain();
+    table.set_header(["tenant", "requests", "read", "written", "trimmed", "working set", "in sequence"]);
+    for tenant in &analysis.profile.tenants {
+        let number = tenant.tenant as usize;
+        let name = analysis.volumes.get(number).cloned().unwrap_or_else(|| number.to_string());
+        table.add_row(vec![
+            Cell::new(name),
+            right(tenant.requests.to_string()),
+            right(Bytes(tenant.bytes_read).to_string()),
+            right(Bytes(tenant.bytes_written).to_string()),
+            right(Bytes(tenant.bytes_trimmed).to_string()),
+            right(Bytes(tenant.working_set_bytes).to_string()),
+            right(percent(tenant.sequential_share)),
+        ]);
+    }
+    format!("{table}\n")
+}
+
+fn headroom_table(headroom: &Headroom) -> String {
+    let mut table = plain();
+    table.set_header(["placement knows", "WAF", "best victim policy"]);
+    for line in &headroom.lines {
+        table.add_row(vec![
+            Cell::new(line.knowledge),
+            right(format!("{:.3}", line.waf)),
+            Cell::new(&line.victim),
+        ]);
+    }
+    let unit = Bytes(u64::from(headroom.blocks_per_unit) * Bytes::BLOCK.0);
+    format!(
+        "headroom on a full drive with {} garbage, units of {unit}, 4 KiB mapping, no trims:\n{table}\n{}\n",
+        percent(headroom.garbage),
+        headroom.verdict(),
+    )
+}

@@ -1,0 +1,94 @@
+//! `lab list`.
+
+use std::io::Write as _;
+
+use clap::{Args, ValueEnum};
+use thermocline_ftl::victim::Victim;
+use thermocline_lab::Layer;
+use thermocline_lab::reproduce::EXPERIMENTS;
+use thermocline_nand::profile::{Profile, builtin, names};
+use thermocline_workload::synthetic::FORMS;
+use thermocline_workload::trace::Format;
+
+use crate::table::plain;
+
+/// What can be listed.
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// Device profiles, the part of a stack after the colon
+    Devices,
+    /// Layers, the part of a stack before the colon
+    Layers,
+    /// Synthetic workloads
+    Workloads,
+    /// Trace formats
+    Formats,
+    /// Placement policies
+    Placements,
+    /// Victim policies of garbage collection
+    Victims,
+    /// Experiments that `lab reproduce` repeats
+    Experiments,
+}
+
+/// Arguments of `lab list`.
+#[derive(Args)]
+pub struct ListArgs {
+    /// What to list
+    what: What,
+    /// With `devices`: print the whole profile of this one, to start your own from
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// `lab list`.
+pub fn list(args: &ListArgs) -> anyhow::Result<()> {
+    if let Some(name) = &args.name {
+        anyhow::ensure!(matches!(args.what, What::Devices), "a NAME goes with devices only");
+        let Some(text) = builtin(name) else {
+            anyhow::bail!("no built-in device is called `{name}`; there are {}", names().collect::<Vec<_>>().join(", "));
+        };
+        return Ok(write!(std::io::stdout(), "{text}")?);
+    }
+    let rows: Vec<[String; 2]> = match args.what {
+        What::Devices => devices()?,
+        What::Layers => Layer::ALL.iter().map(|(layer, about)| row(layer, about)).collect(),
+        What::Workloads => {
+            let tenants = row("FILE.toml", "several tenants side by side, each [[tenant]] with name, workload, span, share, \
+                               io_size, read_share, trim_share");
+            FORMS.iter().map(|form| row(form.syntax, form.description)).chain([tenants]).collect()
+        }
+        What::Formats => Format::ALL.iter().map(|format| row(format, format.description())).collect(),
+        What::Placements => vec![
+            row("none", "no handle on any write (raw)"),
+            row("tenant", "the handle of a write is the number of its tenant (tag)"),
+        ],
+        What::Victims => Victim::list().iter().map(|(victim, about)| row(victim, about)).collect(),
+        What::Experiments => EXPERIMENTS.iter().map(|e| row(e.name, e.title)).collect(),
+    };
+    let mut table = plain();
+    rows.into_iter().for_each(|row| {
+        table.add_row(row);
+    });
+    Ok(writeln!(std::io::stdout(), "{table}")?)
+}
+
+fn row(name: impl ToString, about: &str) -> [String; 2] {
+    [name.to_string(), about.to_owned()]
+}
+
+fn devices() -> anyhow::Result<Vec<[String; 2]>> {
+    let describe = |name: &str| -> anyhow::Result<[String; 2]> {
+        let profile = Profile::from_toml(name, builtin(name).unwrap_or_default())?;
+        let timed = if profile.timing.is_some() { "timed" } else { "untimed" };
+        let about = format!(
+            "{} ({}, OP {:.1} %, mapping unit {}, {timed})",
+            profile.title,
+            profile.kind.name(),
+            profile.overprovisioning() * 100.0,
+            profile.mapping_unit
+        );
+        Ok(row(name, &about))
+    };
+    names().map(describe).collect()
+}

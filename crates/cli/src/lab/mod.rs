@@ -1,0 +1,47 @@
+//! `thermocline lab`.
+
+mod analyze;
+mod args;
+mod convert;
+mod list;
+mod output;
+mod reproduce;
+mod run;
+mod theory;
+
+use clap::Subcommand;
+
+/// What `thermocline lab` can do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run one workload against one stack
+    Run(run::RunArgs),
+    /// Run the same workload against several stacks: one table, one report
+    Compare(run::CompareArgs),
+    /// Tell what a workload is made of, and whether placement can help it
+    Analyze(analyze::AnalyzeArgs),
+    /// Closed forms: write amplification without simulating anything
+    Theory(theory::TheoryArgs),
+    /// Repeat a published experiment: our figures beside theirs
+    Reproduce(reproduce::ReproduceArgs),
+    /// Rewrite a trace of any format as plain csv
+    Convert(convert::ConvertArgs),
+    /// List devices, workloads, trace formats, victims, placements and experiments
+    List(list::ListArgs),
+}
+
+/// Does what `command` says.
+///
+/// # Errors
+/// Whatever went wrong, for the user to read.
+pub fn execute(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Compare(args) => run::compare(&args),
+        Command::Analyze(args) => analyze::analyze(&args),
+        Command::Theory(args) => theory::theory(&args),
+        Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::Convert(args) => convert::convert(&args),
+        Command::List(args) => list::list(&args),
+    }
+}

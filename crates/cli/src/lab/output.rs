@@ -1,0 +1,65 @@
+//! Where results go: a table, JSON, a record file, a report.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use thermocline_record::RunRecord;
+
+use super::args::write_file;
+use crate::table;
+
+/// Where results go.
+#[derive(Args, Clone)]
+pub struct OutputArgs {
+    /// Print JSON instead of a table
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Write the JSON to a file as well
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    record: Option<PathBuf>,
+    /// Write an HTML report: one file, no network needed to read it
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    report: Option<PathBuf>,
+}
+
+/// Several runs of the same workload.
+#[derive(Serialize)]
+struct Comparison<'a> {
+    schema: &'static str,
+    runs: &'a [RunRecord],
+}
+
+impl OutputArgs {
+    /// Gives out one run.
+    pub fn give_run(&self, record: &RunRecord) -> anyhow::Result<()> {
+        self.give(std::slice::from_ref(record), &record.to_json())
+    }
+
+    /// Gives out a comparison.
+    pub fn give_comparison(&self, records: &[RunRecord]) -> anyhow::Result<()> {
+        let comparison = Comparison { schema: "thermocline.compare/1", runs: records };
+        self.give(records, &format!("{}\n", serde_json::to_string_pretty(&comparison)?))
+    }
+
+    fn give(&self, records: &[RunRecord], json: &str) -> anyhow::Result<()> {
+        if let Some(path) = &self.record {
+            write_file(path, json)?;
+        }
+        if let Some(path) = &self.report {
+            let title = format!("Thermocline: {}", records[0].workload.name);
+            write_file(path, &thermocline_report::render(&title, records))?;
+        }
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            out.write_all(json.as_bytes())?;
+        } else {
+            out.write_all(table::show(records).as_bytes())?;
+        }
+        if let (Some(path), false) = (&self.report, self.json) {
+            writeln!(out, "report: {}", path.display())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! `lab reproduce`.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use comfy_table::{Cell, CellAlignment};
+use serde::Serialize;
+use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, Options};
+
+use crate::progress::Progress;
+use crate::table::plain;
+
+/// Arguments of `lab reproduce`.
+#[derive(Args)]
+pub struct ReproduceArgs {
+    /// Name of an experiment (`lab list experiments`), or `all`
+    #[arg(value_name = "EXPERIMENT")]
+    experiment: String,
+    /// Seed of all randomness
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Folder of the traces that ship with Thermocline
+    #[arg(long, value_name = "DIR", default_value = "testdata")]
+    traces: PathBuf,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    schema: &'static str,
+    experiment: &'static str,
+    title: &'static str,
+    source: &'static str,
+    seed: u64,
+    figures: Vec<Figure>,
+    notes: &'static [&'static str],
+}
+
+/// `lab reproduce`.
+pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
+    let chosen: Vec<&Experiment> = if args.experiment == "all" {
+        EXPERIMENTS.iter().collect()
+    } else {
+        let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        vec![Experiment::find(&args.experiment).with_context(|| {
+            format!("`{}` is no experiment; there are {}", args.experiment, names.join(", "))
+        })?]
+    };
+    let options = Options { seed: args.seed, traces: args.traces.clone() };
+    let mut out = std::io::stdout().lock();
+    for experiment in chosen {
+        let bar = Progress::default().bar(experiment.name);
+        let figures = experiment.run(&options, &mut |share| bar.set(share))?;
+        drop(bar);
+        if args.json {
+            let outcome = Outcome {
+                schema: "thermocline.reproduce/1",
+                experiment: experiment.name,
+                title: experiment.title,
+                source: experiment.source,
+                seed: args.seed,
+                figures,
+                notes: experiment.notes,
+            };
+            writeln!(out, "{}", serde_json::to_string_pretty(&outcome)?)?;
+        } else {
+            show(experiment, &figures, &mut out)?;
+        }
+    }
+    Ok(())
+}
+
+fn show(experiment: &Experiment, figures: &[Figure], out: &mut impl std::io::Write) -> std::io::Result<()> {
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let mut table = plain();
+    table.set_header(vec![
+        Cell::new(experiment.name),
+        right("theirs".into()),
+        right("ours".into()),
+        right("difference".into()),
+    ]);
+    for figure in figures {
+        let theirs = figure.theirs.map_or("-".into(), |value| format!("{value:.3}"));
+        let error = figure.error().map_or("-".into(), |error| format!("{:+.2} %", error * 100.0));
+        table.add_row(vec![
+            Cell::new(&figure.what),
+            right(theirs),
+            right(format!("{:.3}", figure.ours)),
+            right(error),
+        ]);
+    }
+    writeln!(out, "{}\n{table}\ntheirs: {}", experiment.title, experiment.source)?;
+    for note in experiment.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    writeln!(out)
+}

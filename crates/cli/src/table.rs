@@ -1,0 +1,154 @@
+//! Run records as a table a person can read: one column per run.
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use thermocline_record::{LatencyNs, RunRecord};
+use thermocline_types::Bytes;
+
+/// The look of every table.
+pub fn plain() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table
+}
+
+/// What is shown where nothing was measured.
+const NONE: &str = "-";
+
+type Row = (&'static str, fn(&RunRecord) -> String);
+
+/// The rows, in order; a row without a value in any column is left out.
+const ROWS: [Row; 22] = [
+    ("WAF (media / host)", |r| steady_waf(r)),
+    ("  whole run", |r| number(r.waf, 3)),
+    ("  relocation", |r| cause(r, "relocation")),
+    ("  read-modify-write", |r| cause(r, "read_modify_write")),
+    ("  padding", |r| cause(r, "padding")),
+    ("  wear levelling", |r| cause(r, "wear_levelling")),
+    ("  absorbed in buffer", |r| absorbed(r)),
+    ("host written", |r| Bytes(r.host_bytes_written).to_string()),
+    ("media written", |r| Bytes(r.media_bytes_written.total).to_string()),
+    ("drive fills", |r| format!("{:.2}", r.steady_state.drive_fills)),
+    ("write p50 / p99 / p99.9", |r| latency(r, "write")),
+    ("read p50 / p99 / p99.9", |r| latency(r, "read")),
+    ("host write rate", |r| rate(r, |b| b.host_write_bytes_per_second)),
+    ("host read rate", |r| rate(r, |b| b.host_read_bytes_per_second)),
+    ("requests per second", |r| optional(r.bandwidth.as_ref().map(|b| format!("{:.0}", b.requests_per_second)))),
+    ("life P50 (P10 - P90)", |r| life(r)),
+    ("erases min / mean / max", |r| wear(r)),
+    ("capacity, OP", |r| capacity(r)),
+    ("mapping unit, unit", |r| format!("{}, {}", Bytes(r.device.mapping_unit_bytes), Bytes(r.device.unit_bytes))),
+    ("prefill (in no ratio)", |r| Bytes(r.prefill_bytes_written).to_string()),
+    ("simulated blocks/CPU-s", |r| format!("{:.2} M", r.host_blocks_per_cpu_second / 1e6)),
+    ("seed", |r| r.seed.to_string()),
+];
+
+/// Prints the records side by side, then verdicts and notes.
+pub fn show(records: &[RunRecord]) -> String {
+    let mut table = plain();
+    let mut header = vec![Cell::new("")];
+    header.extend(records.iter().map(|r| Cell::new(&r.stack).set_alignment(CellAlignment::Right)));
+    table.set_header(header);
+    for (name, value) in ROWS {
+        let values: Vec<String> = records.iter().map(value).collect();
+        if values.iter().any(|value| value != NONE) {
+            let mut row = vec![Cell::new(name)];
+            row.extend(values.into_iter().map(|v| Cell::new(v).set_alignment(CellAlignment::Right)));
+            table.add_row(row);
+        }
+    }
+    let mut text = format!("{}\n{table}\n", workload(&records[0]));
+    for record in records {
+        if let Some(life) = &record.life {
+            text += &format!("{}: {}\n", record.stack, life.verdict);
+            let load = life.assumptions.get(1).map_or("", String::as_str);
+            text += &format!("  at {load}\n");
+        }
+        for note in &record.notes {
+            text += &format!("{}: {note}\n", record.stack);
+        }
+    }
+    if records.iter().any(|record| !record.steady_state.reached) {
+        text += "transient: measured before steady state, over the second half of the run; longer runs (--loops, \
+                 --drive-writes) give the steady figure\n";
+    }
+    text
+}
+
+fn workload(record: &RunRecord) -> String {
+    let workload = &record.workload;
+    let mut text = format!("workload {}, {} addressed", workload.name, Bytes(workload.span_bytes));
+    if let Some(set) = workload.working_set_bytes {
+        text += &format!(", {} distinct", Bytes(set));
+    }
+    if let Some(format) = &workload.format {
+        text += &format!(", {format}");
+    }
+    text
+}
+
+fn optional(value: Option<String>) -> String {
+    value.unwrap_or_else(|| NONE.into())
+}
+
+fn number(value: Option<f64>, digits: usize) -> String {
+    optional(value.map(|value| format!("{value:.digits$}")))
+}
+
+fn steady_waf(record: &RunRecord) -> String {
+    let mark = if record.steady_state.reached { "" } else { "transient " };
+    optional(record.waf_steady.map(|waf| format!("{mark}{waf:.3}")))
+}
+
+fn cause(record: &RunRecord, cause: &str) -> String {
+    let bytes = record.media_bytes_written.by_cause.get(cause).copied().unwrap_or(0);
+    share(record, bytes, "+")
+}
+
+fn absorbed(record: &RunRecord) -> String {
+    share(record, record.media_bytes_written.absorbed_in_buffer, "-")
+}
+
+fn share(record: &RunRecord, bytes: u64, sign: &str) -> String {
+    if bytes == 0 || record.host_bytes_written == 0 {
+        return NONE.into();
+    }
+    format!("{sign}{:.3}", bytes as f64 / record.host_bytes_written as f64)
+}
+
+fn latency(record: &RunRecord, kind: &str) -> String {
+    let show = |l: &LatencyNs| format!("{} / {} / {}", nanos(l.p50), nanos(l.p99), nanos(l.p99_9));
+    optional(record.latency_ns.as_ref().and_then(|all| all.get(kind)).map(show))
+}
+
+/// A time in the unit that keeps it short.
+fn nanos(ns: u64) -> String {
+    match ns {
+        0..10_000 => format!("{:.1} us", ns as f64 / 1e3),
+        10_000..1_000_000 => format!("{} us", ns / 1000),
+        1_000_000..100_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}
+
+fn rate(record: &RunRecord, of: fn(&thermocline_record::Bandwidth) -> f64) -> String {
+    let rate = record.bandwidth.as_ref().map(of).filter(|rate| *rate > 0.0);
+    optional(rate.map(|rate| format!("{:.1} MB/s", rate / 1e6)))
+}
+
+fn life(record: &RunRecord) -> String {
+    let years = |years: f64| if years >= 100.0 { format!("{years:.0}") } else { format!("{years:.1}") };
+    optional(record.life.as_ref().map(|life| {
+        let (p10, p50, p90) = (life.years_p10, life.years_p50, life.years_p90);
+        format!("{} ({} - {}) years", years(p50), years(p10), years(p90))
+    }))
+}
+
+fn wear(record: &RunRecord) -> String {
+    let wear = &record.wear;
+    if wear.erase_counts.is_empty() { NONE.into() } else { format!("{} / {:.1} / {}", wear.min, wear.mean, wear.max) }
+}
+
+fn capacity(record: &RunRecord) -> String {
+    let device = &record.device;
+    format!("{}, {:.1} %", Bytes(device.capacity_bytes), device.overprovisioning * 100.0)
+}

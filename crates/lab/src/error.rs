@@ -1,0 +1,47 @@
+//! Why a run could not be made.
+
+use thermocline_nand::{DriveError, ProfileError};
+use thermocline_workload::remap::MapError;
+use thermocline_workload::{synthetic, trace};
+
+/// Why a run could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The stack is not one this version can build.
+    #[error("stack `{stack}`: {reason}")]
+    Stack {
+        /// As given.
+        stack: String,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// The device profile is wrong.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] trace::Error),
+    /// The trace does not fit the device.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The synthetic workload is wrong.
+    #[error(transparent)]
+    Workload(#[from] synthetic::Error),
+    /// Settings contradict each other.
+    #[error("{0}")]
+    Settings(String),
+    /// The drive refused a request.
+    #[error("request {request} of the workload: {source}{hint}")]
+    Drive {
+        /// Which request, from 1.
+        request: u64,
+        /// Why.
+        source: DriveError,
+        /// What to do about it, or nothing.
+        hint: &'static str,
+    },
+    /// Bytes do not add up: a defect of Thermocline.
+    #[error("the books of this run do not balance ({0}); please report this with the command you ran")]
+    Accounting(String),
+}

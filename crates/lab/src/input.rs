@@ -1,0 +1,278 @@
+//! What a run replays: a trace or a generator, scanned once and then opened as often as needed.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use thermocline_record::WorkloadInfo;
+use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_workload::remap::{AddressMap, Remap, WorkingSet};
+use thermocline_workload::synthetic::{self, Generator, Spec};
+use thermocline_workload::{Source, trace};
+
+use crate::Error;
+
+/// What to replay.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A trace file.
+    Trace {
+        /// Where it is.
+        path: PathBuf,
+        /// How to read it.
+        options: trace::Options,
+        /// How to fit its addresses into the device.
+        remap: Remap,
+        /// How often to replay it, one pass after the other.
+        loops: u32,
+    },
+    /// A generator.
+    Synthetic {
+        /// What it does.
+        spec: Spec,
+        /// How much of it.
+        options: synthetic::Options,
+    },
+}
+
+/// How the drive is filled before measurement begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefill {
+    /// Every 4 KiB block the trace will write, in the order it will first do so.
+    FirstTouch,
+    /// The whole span from start to end.
+    Sequential,
+    /// Not at all: the drive is new.
+    None,
+}
+
+impl Prefill {
+    /// The name used on the command line and in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Prefill::FirstTouch => "first-touch",
+            Prefill::Sequential => "sequential",
+            Prefill::None => "none",
+        }
+    }
+}
+
+/// An input that has been looked through once, ready to be replayed on any number of devices.
+pub struct Prepared {
+    input: Input,
+    map: Option<AddressMap>,
+    set: WorkingSet,
+    /// The input as the run record describes it.
+    pub info: WorkloadInfo,
+    prefill: Prefill,
+    tenants: Vec<String>,
+    extents: Vec<Range<Bytes>>,
+}
+
+/// Largest write of a sequential prefill: that of SNIA PTS preconditioning.
+const PREFILL_WRITE: Bytes = Bytes::kib(128);
+
+impl Prepared {
+    /// Looks through `input`. Traces are read once whole; `granule` is the mapping unit that their addresses are kept
+    /// together in, at least the largest of the devices. `capacity` bounds `fold` and `none`.
+    ///
+    /// # Errors
+    /// When the input cannot be read or does not fit.
+    pub fn new(
+        input: Input,
+        prefill: Option<Prefill>,
+        granule: Bytes,
+        capacity: Option<Bytes>,
+    ) -> Result<Prepared, Error> {
+        match &input {
+            Input::Trace { .. } => Prepared::trace(input, prefill, granule, capacity),
+            Input::Synthetic { spec, options } => {
+                let prefill = prefill.unwrap_or(Prefill::Sequential);
+                if prefill == Prefill::FirstTouch {
+                    return Err(Error::Settings("prefill first-touch is for traces; generators take sequential or none".into()));
+                }
+                Generator::new(spec, options)?;
+                let extents = spec.extents(options)?;
+                let info = WorkloadInfo {
+                    name: spec.to_string(),
+                    kind: "generator".into(),
+                    span_bytes: options.span.0,
+                    prefill: prefill.name().into(),
+                    ..WorkloadInfo::default()
+                };
+                let tenants = spec.tenant_names().into_iter().map(str::to_owned).collect();
+                let set = WorkingSet { size: options.span, ..WorkingSet::default() };
+                Ok(Prepared { map: None, set, info, prefill, tenants, extents, input })
+            }
+        }
+    }
+
+    fn trace(
+        input: Input,
+        prefill: Option<Prefill>,
+        granule: Bytes,
+        capacity: Option<Bytes>,
+    ) -> Result<Prepared, Error> {
+        let Input::Trace { path, options, remap, .. } = &input else { unreachable!("by the caller") };
+        if path.as_os_str() == "-" {
+            return Err(Error::Settings(
+                "a run reads its trace twice, to size the drive and to replay it; save standard input to a file first".into(),
+            ));
+        }
+        let prefill = prefill.unwrap_or(Prefill::FirstTouch);
+        let fixed = || {
+            capacity.ok_or_else(|| {
+                Error::Settings(format!("--remap {remap} needs the size of the device: give --capacity"))
+            })
+        };
+        let mut map = match remap {
+            Remap::Dense => AddressMap::dense(granule.max(Bytes::BLOCK))?,
+            Remap::Fold => AddressMap::fold(fixed()?)?,
+            Remap::None => AddressMap::none(fixed()?),
+        };
+        let mut trace = trace::open(path, options)?;
+        let set = map.scan(&mut trace)?;
+        if set.bytes_written == Bytes::ZERO {
+            return Err(Error::Settings(format!(
+                "{} holds no writes, so there is no write amplification to measure",
+                path.display()
+            )));
+        }
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let info = WorkloadInfo {
+            name: name.unwrap_or_else(|| path.display().to_string()),
+            kind: "trace".into(),
+            format: Some(trace.format().to_string()),
+            span_bytes: set.size.0,
+            working_set_bytes: Some(set.distinct_blocks * Bytes::BLOCK.0),
+            duration_seconds: Some(set.duration.as_secs_f64()),
+            remap: Some(remap.to_string()),
+            prefill: prefill.name().into(),
+            skipped_lines: trace.skipped(),
+        };
+        let tenants = trace.volumes().to_vec();
+        Ok(Prepared { map: Some(map), set, info, prefill, tenants, extents: Vec::new(), input })
+    }
+
+    /// Bytes the workload addresses after mapping: the capacity of a drive that it fills.
+    #[must_use]
+    pub fn footprint(&self) -> Bytes {
+        self.set.size
+    }
+
+    /// What the trace touches; for generators only the size is known.
+    #[must_use]
+    pub fn working_set(&self) -> &WorkingSet {
+        &self.set
+    }
+
+    /// Whether requests carry the times at which they were issued.
+    #[must_use]
+    pub fn has_clock(&self) -> bool {
+        match &self.input {
+            Input::Trace { .. } => self.set.duration > Time::ZERO,
+            Input::Synthetic { options, .. } => options.rate.is_some(),
+        }
+    }
+
+    /// Names of the tenants in order of their identifiers; empty when there is only one.
+    #[must_use]
+    pub fn tenants(&self) -> &[String] {
+        &self.tenants
+    }
+
+    /// Hands the writes that precondition the drive to `write`.
+    ///
+    /// # Errors
+    /// The first error of `write`.
+    pub fn prefill(&self, mut write: impl FnMut(Request) -> Result<(), Error>) -> Result<(), Error> {
+        match (self.prefill, &self.map) {
+            (Prefill::None, _) => Ok(()),
+            (Prefill::FirstTouch, Some(map)) => map.prefill().try_for_each(write),
+            _ => {
+                let size = self.set.size.0;
+                (0..size).step_by(PREFILL_WRITE.0 as usize).try_for_each(|offset| {
+                    write(Request {
+                        at: Time::ZERO,
+                        offset: Bytes(offset),
+                        length: Bytes(PREFILL_WRITE.0.min(size - offset)),
+                        tenant: self.tenant_at(Bytes(offset)),
+                        op: Op::Write,
+                    })
+                })
+            }
+        }
+    }
+
+    /// The tenant whose region of a generator's span `offset` lies in, so that prefill carries its placement handle.
+    fn tenant_at(&self, offset: Bytes) -> TenantId {
+        let found = self.extents.iter().position(|extent| extent.contains(&offset));
+        TenantId(found.unwrap_or(0) as u32)
+    }
+
+    /// Hands all requests, mapped and in order, to `serve` in batches, together with the share done so far.
+    ///
+    /// # Errors
+    /// Those of reading, and the first error of `serve`.
+    pub fn replay(
+        &mut self,
+        mut serve: impl FnMut(&[Request], f64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut batch = Vec::with_capacity(thermocline_workload::BATCH);
+        let Prepared { input, map, set, .. } = self;
+        match input {
+            Input::Synthetic { spec, options } => {
+                let mut generator = Generator::new(spec, options)?;
+                loop {
+                    generator.fill(&mut batch)?;
+                    if batch.is_empty() {
+                        return Ok(());
+                    }
+                    serve(&batch, generator.fraction_done())?;
+                }
+            }
+            Input::Trace { path, options, loops, .. } => {
+                let map = map.as_mut().expect("traces have a map");
+                let mut mapped = Vec::new();
+                for pass in 0..*loops {
+                    let mut trace = trace::open(&*path, options)?;
+                    let start = Time(set.duration.0 * u64::from(pass));
+                    loop {
+                        trace.fill(&mut batch)?;
+                        if batch.is_empty() {
+                            break;
+                        }
+                        mapped.clear();
+                        batch.iter_mut().for_each(|request| request.at += start);
+                        batch.iter().try_for_each(|request| map.map(request, &mut mapped))?;
+                        let done = (f64::from(pass) + trace.fraction_done()) / f64::from(*loops);
+                        serve(&mapped, done)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Facts about the replay that a reader of its results must know, one sentence each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(map) = &self.map {
+            if map.reads_outside() > 0 {
+                notes.push(format!(
+                    "{} reads addressed data the trace never writes; they were served from elsewhere on the drive, at the \
+                     cost of a media read",
+                    map.reads_outside()
+                ));
+            }
+            if map.trims_dropped() > 0 {
+                notes.push(format!("{} trims addressed nothing the trace ever writes and were dropped", map.trims_dropped()));
+            }
+        }
+        if self.info.skipped_lines > 0 {
+            notes.push(format!("{} lines of the trace could not be read and were left out", self.info.skipped_lines));
+        }
+        notes
+    }
+}

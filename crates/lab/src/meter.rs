@@ -1,0 +1,196 @@
+//! What a run measures as it goes: time series, rounds for steady state, latencies.
+
+use hdrhistogram::Histogram;
+use thermocline_nand::Counters;
+use thermocline_record::{LatencyNs, SeriesPoint};
+use thermocline_types::{Op, Time};
+
+use crate::steady::FILLS_PER_ROUND;
+
+/// Points of a series are merged in pairs when there would be more than this many.
+const POINTS: usize = 400;
+/// Longest latency told apart, one hour; three significant digits.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Latency distributions of one kind of request, over the run and since the last point.
+struct Latency {
+    total: Histogram<u64>,
+    recent: Histogram<u64>,
+}
+
+/// Collects what a run measures.
+pub struct Meter {
+    start: Counters,
+    last: Counters,
+    interval: u64,
+    points: Vec<Point>,
+    round: u64,
+    rounds: Vec<Counters>,
+    latencies: Option<[Latency; 4]>,
+}
+
+struct Point {
+    counters: Counters,
+    seconds: f64,
+    write: Option<[u64; 3]>,
+    read: Option<[u64; 3]>,
+    free_units: u64,
+}
+
+impl Meter {
+    /// Starts measuring at `start` on a drive of `capacity` bytes; latencies are collected if `timed`.
+    #[must_use]
+    pub fn new(start: Counters, capacity: u64, timed: bool) -> Self {
+        let histogram =
+            || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds and digits are valid");
+        let latency = || Latency { total: histogram(), recent: histogram() };
+        Meter {
+            start,
+            last: start,
+            interval: (capacity / 64).max(1),
+            points: Vec::new(),
+            round: ((capacity as f64 * FILLS_PER_ROUND) as u64).max(1),
+            rounds: Vec::new(),
+            latencies: timed.then(|| std::array::from_fn(|_| latency())),
+        }
+    }
+
+    /// A request of kind `op` took `latency`.
+    #[inline]
+    pub fn record(&mut self, op: Op, latency: Time) {
+        if let Some(latencies) = &mut self.latencies {
+            let kind = &mut latencies[kind(op)];
+            kind.total.saturating_record(latency.as_nanos());
+            kind.recent.saturating_record(latency.as_nanos());
+        }
+    }
+
+    /// Whether enough was written since the last point or round that [`Meter::observe`] has something to note.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self, host_written: u64) -> bool {
+        let since_start = host_written - self.start.host_written;
+        host_written - self.last.host_written >= self.interval
+            || since_start >= (self.rounds.len() as u64 + 1) * self.round
+    }
+
+    /// Notes where the run is: `counters` of the drive, `seconds` into the run.
+    pub fn observe(&mut self, counters: Counters, seconds: f64, free_units: u64) {
+        let written = counters.since(&self.start).host_written;
+        while written >= (self.rounds.len() as u64 + 1) * self.round {
+            self.rounds.push(counters);
+        }
+        if counters.host_written - self.last.host_written >= self.interval {
+            self.point(counters, seconds, free_units);
+        }
+    }
+
+    /// Notes the end of the run.
+    pub fn finish(&mut self, counters: Counters, seconds: f64, free_units: u64) {
+        if counters.host_written > self.last.host_written || self.points.is_empty() {
+            self.point(counters, seconds, free_units);
+        }
+    }
+
+    fn point(&mut self, counters: Counters, seconds: f64, free_units: u64) {
+        let (mut write, mut read) = (None, None);
+        if let Some(latencies) = &mut self.latencies {
+            write = drain(&mut latencies[kind(Op::Write)].recent);
+            read = drain(&mut latencies[kind(Op::Read)].recent);
+        }
+        self.points.push(Point { counters, seconds, write, read, free_units });
+        self.last = counters;
+        if self.points.len() > POINTS {
+            let mut index = 0;
+            self.points.retain(|_| {
+                index += 1;
+                index % 2 == 0
+            });
+            self.interval *= 2;
+        }
+    }
+
+    /// Drive counters at the start of the run and at the end of each round.
+    #[must_use]
+    pub fn rounds(&self) -> (&Counters, &[Counters]) {
+        (&self.start, &self.rounds)
+    }
+
+    /// Drive counters at the latest point at which at most half of what was written up to `end` had been written.
+    #[must_use]
+    pub fn half(&self, end: &Counters) -> Counters {
+        let half = self.start.host_written + end.since(&self.start).host_written / 2;
+        let before = self.points.iter().take_while(|point| point.counters.host_written <= half);
+        before.last().map_or(self.start, |point| point.counters)
+    }
+
+    /// The time series. Percentiles of merged points are those of the later half of what they cover.
+    #[must_use]
+    pub fn series(&self) -> Vec<SeriesPoint> {
+        let mut previous = self.start;
+        self.points
+            .iter()
+            .map(|point| {
+                let step = point.counters.since(&previous);
+                previous = point.counters;
+                SeriesPoint {
+                    host_bytes: point.counters.since(&self.start).host_written,
+                    seconds: point.seconds,
+                    host_bytes_written: step.host_written,
+                    media_bytes_written: step.media_total,
+                    waf: ratio(step.media_total, step.host_written),
+                    write_latency_ns: point.write,
+                    read_latency_ns: point.read,
+                    free_units: point.free_units,
+                }
+            })
+            .collect()
+    }
+
+    /// Latency distributions by kind of request, of those that occurred; `None` without time.
+    #[must_use]
+    pub fn latencies(&self) -> Option<Vec<(&'static str, LatencyNs)>> {
+        let latencies = self.latencies.as_ref()?;
+        let names = ["read", "write", "flush", "trim"];
+        let named = names.into_iter().zip(latencies).filter(|(_, l)| !l.total.is_empty());
+        Some(named.map(|(name, latency)| (name, summary(&latency.total))).collect())
+    }
+}
+
+/// `part / whole`, or nothing when there is no whole.
+#[must_use]
+pub fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn kind(op: Op) -> usize {
+    match op {
+        Op::Read => 0,
+        Op::Write => 1,
+        Op::Flush => 2,
+        Op::Trim | Op::WriteZeroes => 3,
+    }
+}
+
+fn drain(histogram: &mut Histogram<u64>) -> Option<[u64; 3]> {
+    if histogram.is_empty() {
+        return None;
+    }
+    let percentiles = [0.5, 0.99, 0.999].map(|quantile| histogram.value_at_quantile(quantile));
+    histogram.reset();
+    Some(percentiles)
+}
+
+fn summary(histogram: &Histogram<u64>) -> LatencyNs {
+    let at = |quantile| histogram.value_at_quantile(quantile);
+    LatencyNs {
+        count: histogram.len(),
+        mean: histogram.mean(),
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p99_9: at(0.999),
+        p99_99: at(0.9999),
+        max: histogram.max(),
+    }
+}

@@ -1,0 +1,326 @@
+//! From what a run measured to its record.
+
+use std::collections::BTreeMap;
+
+use thermocline_ftl::UnitState;
+use thermocline_nand::{Counters, Drive, Kind, UnitView};
+use thermocline_record::{
+    Bandwidth, DeviceInfo, FdpStats, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
+};
+use thermocline_types::{Bytes, Cause, Time};
+
+use crate::input::Prepared;
+use crate::life::{Load, life};
+use crate::meter::{Meter, ratio};
+use crate::run::{Pacing, Settings};
+use crate::stack::Stack;
+use crate::steady::{RULE, first_steady_round};
+use crate::{Error, cost};
+
+/// Everything a finished run knows.
+pub struct Outcome<'a> {
+    /// What was replayed.
+    pub workload: &'a Prepared,
+    /// What it ran on.
+    pub stack: &'a Stack,
+    /// How.
+    pub settings: &'a Settings,
+    /// When requests were issued.
+    pub pacing: Pacing,
+    /// What was measured on the way.
+    pub meter: &'a Meter,
+    /// Drive counters at the end.
+    pub end: Counters,
+    /// Simulated time the measured run took.
+    pub simulated: Time,
+    /// Whether the drive wore out before the workload ended.
+    pub worn_out: bool,
+    /// Requests served.
+    pub requests: u64,
+    /// Bytes written before measurement.
+    pub prefilled: u64,
+    /// Processor seconds of the measured run.
+    pub cpu_seconds: f64,
+    /// The drive's units at the end.
+    pub units: Vec<UnitView>,
+    /// The drive.
+    pub drive: &'a Drive,
+}
+
+/// Cells of a unit map at most; more units are drawn together.
+const CELLS: usize = 4096;
+
+/// Makes the run record.
+///
+/// # Errors
+/// [`Error::Accounting`] when the bytes of the run do not add up.
+pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
+    let (start, _) = outcome.meter.rounds();
+    outcome.end.check().map_err(Error::Accounting)?;
+    let run = outcome.end.since(start);
+    run.check().map_err(Error::Accounting)?;
+    let (steady_state, steady) = steady_window(outcome);
+    let waf = ratio(run.media_total, run.host_written);
+    let waf_steady = ratio(steady.media_total, steady.host_written);
+    let timed = outcome.drive.is_timed();
+    Ok(RunRecord {
+        schema: SCHEMA.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        stack: outcome.stack.text.clone(),
+        device: device(outcome),
+        workload: outcome.workload.info.clone(),
+        config: config(outcome),
+        seed: outcome.settings.seed,
+        prefill_bytes_written: outcome.prefilled,
+        host_bytes_written: run.host_written,
+        host_bytes_read: run.host_read,
+        host_bytes_trimmed: run.host_trimmed,
+        requests: outcome.requests,
+        engine_bytes_written: BTreeMap::new(),
+        device_bytes_written: run.host_written,
+        media_bytes_written: media(&run),
+        media_bytes_erased: run.erased,
+        alwa: waf.map(|_| 1.0),
+        dlwa: waf,
+        waf,
+        alwa_steady: waf_steady.map(|_| 1.0),
+        dlwa_steady: waf_steady,
+        waf_steady,
+        life: waf_steady.and_then(|waf| {
+            life(&outcome.stack.profile, waf, waf_deviation(outcome), load(outcome, &run))
+        }),
+        steady_state,
+        fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run)),
+        latency_ns: outcome.meter.latencies().map(|latencies| {
+            latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
+        }),
+        bandwidth: timed.then(|| bandwidth(outcome, &run)),
+        series: outcome.meter.series(),
+        units: units(&outcome.units),
+        wear: wear(outcome),
+        notes: notes(outcome, &run),
+        host_blocks_per_cpu_second: run.host_written as f64
+            / Bytes::BLOCK.as_f64()
+            / outcome.cpu_seconds.max(1e-9),
+        peak_rss_bytes: cost::peak_rss_bytes(),
+    })
+}
+
+/// The steady window and its counters: from the first steady round to the end, or else the second half of the run.
+fn steady_window(outcome: &Outcome) -> (SteadyState, Counters) {
+    let (start, rounds) = outcome.meter.rounds();
+    let wafs = round_wafs(start, rounds);
+    let capacity = outcome.drive.cut().capacity().as_f64();
+    let run = outcome.end.since(start);
+    let found = first_steady_round(&wafs);
+    let from = match found {
+        Some(0) => *start,
+        Some(round) => rounds[round - 1],
+        None => outcome.meter.half(&outcome.end),
+    };
+    let window = found.map(|_| [from.since(start).host_written, run.host_written]);
+    let state = SteadyState {
+        reached: found.is_some(),
+        rule: RULE.into(),
+        window,
+        drive_fills: run.host_written as f64 / capacity,
+    };
+    (state, outcome.end.since(&from))
+}
+
+fn round_wafs(start: &Counters, rounds: &[Counters]) -> Vec<f64> {
+    let before = std::iter::once(start).chain(rounds);
+    rounds
+        .iter()
+        .zip(before)
+        .filter_map(|(now, before)| {
+            let round = now.since(before);
+            ratio(round.media_total, round.host_written)
+        })
+        .collect()
+}
+
+/// Relative standard deviation of write amplification between the rounds of the second half of the run.
+fn waf_deviation(outcome: &Outcome) -> f64 {
+    let (start, rounds) = outcome.meter.rounds();
+    let wafs = round_wafs(start, rounds);
+    let late = &wafs[wafs.len() / 2..];
+    if late.len() < 2 {
+        return 0.1; // Too short a run to tell; chosen.
+    }
+    let mean = late.iter().sum::<f64>() / late.len() as f64;
+    let variance = late.iter().map(|waf| (waf - mean).powi(2)).sum::<f64>() / late.len() as f64;
+    variance.sqrt() / mean
+}
+
+fn load(outcome: &Outcome, run: &Counters) -> Load {
+    let days = outcome.workload.info.duration_seconds.unwrap_or(0.0) / 86_400.0;
+    match outcome.settings.daily_writes {
+        Some(bytes) => Load::Daily(bytes),
+        None if days > 0.0 => {
+            let passes = (run.host_written as f64
+                / outcome.workload.working_set().bytes_written.as_f64().max(1.0))
+            .max(1.0);
+            let capacity = outcome.drive.cut().capacity().as_f64();
+            Load::Measured(run.host_written as f64 / passes / days / capacity)
+        }
+        None => Load::Assumed(1.0),
+    }
+}
+
+fn device(outcome: &Outcome) -> DeviceInfo {
+    let profile = &outcome.stack.profile;
+    let cut = outcome.drive.cut();
+    DeviceInfo {
+        profile: profile.name.clone(),
+        title: profile.title.clone(),
+        kind: profile.kind.name().into(),
+        product_capacity_bytes: profile.capacity.0,
+        capacity_bytes: cut.capacity().0,
+        media_bytes: cut.media().0,
+        overprovisioning: cut.overprovisioning(),
+        mapping_unit_bytes: cut.mapping_unit.0,
+        unit_bytes: cut.unit().0,
+        units: u64::from(cut.shape.units()),
+        timed: outcome.drive.is_timed(),
+    }
+}
+
+fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
+    let settings = outcome.settings;
+    let victim = settings.victim.map_or(outcome.stack.profile.gc.victim.clone(), |v| v.to_string());
+    let pacing = match outcome.pacing {
+        Pacing::QueueDepth(depth) => format!("queue depth {depth}"),
+        Pacing::Clock { speed } => format!("workload's clock x {speed}"),
+    };
+    let mut config = BTreeMap::from([
+        ("device.gc.victim".to_owned(), victim.into()),
+        ("device.gc.separate".to_owned(), outcome.stack.profile.gc.separate.into()),
+        ("capacity_bytes".to_owned(), outcome.drive.cut().capacity().0.into()),
+        ("utilisation".to_owned(), settings.utilisation.into()),
+        ("pacing".to_owned(), pacing.into()),
+    ]);
+    for text in &outcome.stack.overrides {
+        if let Some((key, value)) = text.split_once('=') {
+            config.insert(key.trim().to_owned(), value.trim().into());
+        }
+    }
+    config
+}
+
+fn media(run: &Counters) -> MediaBytes {
+    let cause = |cause: Cause| (cause.name().to_owned(), run.media[cause.index()]);
+    MediaBytes {
+        total: run.media_total,
+        by_cause: Cause::ALL.into_iter().map(cause).collect(),
+        absorbed_in_buffer: run.absorbed,
+        // Less than at the start counts as none; the equation was checked on the exact difference.
+        left_in_buffer: (run.buffered as i64).max(0) as u64,
+    }
+}
+
+fn fdp(run: &Counters) -> FdpStats {
+    let events = [
+        ("media_reallocated", run.media_reallocated),
+        ("reclaim_unit_not_fully_written", run.units_not_full),
+        ("invalid_placement_identifier", run.invalid_handles),
+        ("reclaim_group_full", run.redirected),
+    ];
+    FdpStats {
+        hbmw: run.host_written,
+        mbmw: run.media_total,
+        mbe: run.erased,
+        events: events.map(|(name, count)| (name.to_owned(), count)).into(),
+    }
+}
+
+fn bandwidth(outcome: &Outcome, run: &Counters) -> Bandwidth {
+    let seconds = outcome.simulated.as_secs_f64().max(1e-9);
+    Bandwidth {
+        seconds,
+        host_write_bytes_per_second: run.host_written as f64 / seconds,
+        host_read_bytes_per_second: run.host_read as f64 / seconds,
+        media_write_bytes_per_second: run.media_total as f64 / seconds,
+        requests_per_second: outcome.requests as f64 / seconds,
+        queue_depth: match outcome.pacing {
+            Pacing::QueueDepth(depth) => Some(depth),
+            Pacing::Clock { .. } => None,
+        },
+    }
+}
+
+fn units(units: &[UnitView]) -> Units {
+    let per_cell = units.len().div_ceil(CELLS).max(1);
+    let cells = units.chunks(per_cell);
+    let mean = |cell: &[UnitView], value: fn(&UnitView) -> f32| {
+        cell.iter().map(value).sum::<f32>() / cell.len() as f32
+    };
+    let mut valid_histogram = vec![0; 20];
+    for unit in units.iter().filter(|unit| unit.state == UnitState::Closed) {
+        valid_histogram[((unit.valid * 20.0) as usize).min(19)] += 1;
+    }
+    Units {
+        units_per_cell: per_cell as u64,
+        fill: cells.clone().map(|cell| mean(cell, |unit| unit.fill)).collect(),
+        valid: cells.clone().map(|cell| mean(cell, |unit| unit.valid)).collect(),
+        state: cells.map(state_letter).collect(),
+        valid_histogram,
+    }
+}
+
+fn state_letter(cell: &[UnitView]) -> char {
+    let letter = |unit: &UnitView| match unit.state {
+        UnitState::Free => 'f',
+        UnitState::Open => 'o',
+        UnitState::Closed => 'c',
+        UnitState::Retired => 'r',
+    };
+    let first = letter(&cell[0]);
+    if cell.iter().all(|unit| letter(unit) == first) { first } else { 'm' }
+}
+
+fn wear(outcome: &Outcome) -> Wear {
+    let endurance = outcome.drive.media().endurance();
+    let all = &outcome.units;
+    let in_service = || all.iter().filter(|unit| unit.state != UnitState::Retired);
+    let count = in_service().count().max(1) as f64;
+    let per_cell = all.len().div_ceil(CELLS).max(1);
+    let mean = |cell: &[UnitView]| {
+        cell.iter().map(|unit| unit.erases as f32).sum::<f32>() / cell.len() as f32
+    };
+    Wear {
+        erase_counts: all.chunks(per_cell).map(mean).collect(),
+        min: in_service().map(|unit| u64::from(unit.erases)).min().unwrap_or(0),
+        mean: in_service().map(|unit| f64::from(unit.erases)).sum::<f64>() / count,
+        max: in_service().map(|unit| u64::from(unit.erases)).max().unwrap_or(0),
+        retired: endurance.retired(),
+        spare_left: endurance.spare_left(),
+        end_of_life: outcome.worn_out,
+    }
+}
+
+fn notes(outcome: &Outcome, run: &Counters) -> Vec<String> {
+    let mut notes = outcome.workload.notes();
+    let (product, cut) = (outcome.stack.profile.capacity, outcome.drive.cut());
+    if cut.capacity() != product && outcome.stack.profile.geometry.is_some() {
+        notes.push(format!(
+            "{} is simulated at {} instead of {product}, with its overprovisioning, mapping unit and dies kept and units of {}",
+            outcome.stack.profile.name,
+            cut.capacity(),
+            cut.unit()
+        ));
+    }
+    if outcome.worn_out {
+        notes.push(format!(
+            "the drive wore out after {} host bytes of this run and turned read-only",
+            run.host_written
+        ));
+    }
+    if run.invalid_handles > 0 {
+        notes.push(format!(
+            "{} writes had a placement handle the drive does not have and went to the first",
+            run.invalid_handles
+        ));
+    }
+    notes
+}

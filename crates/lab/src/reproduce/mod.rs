@@ -1,0 +1,134 @@
+//! Published experiments, repeated: our figures beside theirs.
+
+mod cachelib;
+mod indirection;
+mod micron;
+mod uniform;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::Error;
+
+/// An experiment that can be repeated by name.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What is repeated.
+    pub title: &'static str,
+    /// Where their figures come from.
+    pub source: &'static str,
+    run: fn(&Options, &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error>,
+    /// What a reader must know to judge the differences, one sentence each.
+    pub notes: &'static [&'static str],
+}
+
+/// Settings of a repetition.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Folder with the traces that ship with Thermocline.
+    pub traces: PathBuf,
+}
+
+/// One figure: theirs and ours.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What it is.
+    pub what: String,
+    /// Published value, where there is one.
+    pub theirs: Option<f64>,
+    /// Value measured here.
+    pub ours: f64,
+}
+
+impl Figure {
+    /// Relative difference of ours from theirs.
+    #[must_use]
+    pub fn error(&self) -> Option<f64> {
+        self.theirs.map(|theirs| self.ours / theirs - 1.0)
+    }
+}
+
+/// Every experiment.
+pub const EXPERIMENTS: [Experiment; 6] = [
+    Experiment {
+        name: "uniform-greedy",
+        title: "WAF of uniform random 4 KiB writes, greedy cleaning, against the fluid limit for finite units",
+        source: "Desnoyers, SYSTOR 2012; Bux and Iliadis 2010; Van Houdt, SIGMETRICS 2013 (closed form)",
+        run: uniform::greedy,
+        notes: &[
+            "theirs are closed forms for infinitely many units; ours has 16,384 units, open and reserve units inside the spare",
+        ],
+    },
+    Experiment {
+        name: "uniform-fifo",
+        title: "WAF of uniform random 4 KiB writes, cleaning in order of writing, against the Lambert W form",
+        source: "Menon 1995; Xiang and Kurkoski 2012; Desnoyers, SYSTOR 2012 (closed form)",
+        run: uniform::fifo,
+        notes: &["theirs does not depend on the unit; ours has 16,384 units of 64 blocks, as far as not said otherwise"],
+    },
+    Experiment {
+        name: "ftlsim",
+        title: "WAF of uniform random 4 KiB writes, greedy, one open unit, as in Desnoyers' simulator",
+        source: "ftlsim (Desnoyers, SYSTOR 2012), as run by us",
+        run: uniform::ftlsim,
+        notes: &["spare is (T - U) / T; the reserve of about two units is inside it"],
+    },
+    Experiment {
+        name: "indirection-unit",
+        title: "WAF by read-modify-write alone: the JESD219 enterprise mix on mapping units of 4 to 64 KiB",
+        source: "Raghav's note on indirection units, with the size mix of JEDEC JESD219",
+        run: indirection::jesd219,
+        notes: &["measured as host plus read-modify-write bytes over host bytes; relocation is left out, as theirs does"],
+    },
+    Experiment {
+        name: "cachelib-fdp",
+        title: "DLWA of CacheLib's KV cache on a Samsung PM9D3, with and without FDP",
+        source: "CacheLib-FDP, EuroSys 2025 (1.3 at 50 % and 3.5 at 100 % utilisation without FDP, 1.03 with)",
+        run: cachelib::fdp,
+        notes: &[
+            "theirs replays Meta's KV cache trace; ours is its model: small objects (SOC) in 4 % of the cache, written in \
+             random 4 KiB buckets, and large objects (LOC) in the rest, written in order, no trims",
+            "the share of bytes that goes to small objects is not published; 65 % was fitted to their 3.5 at 100 % without \
+             FDP, so that figure is no prediction, the other three are",
+            "the drive is cut to 8 GiB with the number of reclaim units kept",
+        ],
+    },
+    Experiment {
+        name: "micron-zero-op",
+        title: "WAF of LSM stores on conventional firmware with zero overprovisioning",
+        source: "Micron, Accelerating Flash for a Competitive Edge in the Cloud and Beyond, 2021",
+        run: micron::zero_op,
+        notes: &[
+            "theirs: Cassandra on Btrfs on a 2 TB TLC client drive, 300 GB written; 3.09 under cassandra-stress, 2.68 under YCSB",
+            "ours replays block traces of Cassandra and RocksDB on ext4, 12 times over, trims included, on a Micron 2300 whose \
+             overprovisioning is cut to its open and reserve units; the data fills 95.2 % of it, as on their zone map",
+            "the zoned half of their table needs the log layer, which this version does not have",
+        ],
+    },
+];
+
+impl Experiment {
+    /// The experiment called `name`.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Experiment> {
+        EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+    }
+
+    /// Repeats it; `progress` is told the share done, 0..=1.
+    ///
+    /// # Errors
+    /// [`Error`] when a run fails or a trace is not where [`Options::traces`] says.
+    pub fn run(&self, options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+        (self.run)(options, progress)
+    }
+}
+
+/// Tells `progress` the share done of step `index` out of `count` equal ones.
+fn part(progress: &mut dyn FnMut(f64), index: usize, count: usize) -> impl FnMut(f64) {
+    move |share| progress((index as f64 + share) / count as f64)
+}

@@ -1,0 +1,261 @@
+//! One run: a workload against a stack, from preconditioning to the run record.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use thermocline_ftl::victim::Victim;
+use thermocline_nand::{Drive, DriveError};
+use thermocline_record::RunRecord;
+use thermocline_types::{Bytes, Request, Time};
+
+use crate::input::Prepared;
+use crate::meter::Meter;
+use crate::outcome::{self, Outcome};
+use crate::stack::{Layer, Stack};
+use crate::{Error, cost};
+
+/// When requests are issued.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pacing {
+    /// So many are kept in flight; the workload's own times are ignored.
+    QueueDepth(u32),
+    /// At the workload's own times, so many times as fast.
+    Clock {
+        /// 1 is the original pace.
+        speed: f64,
+    },
+}
+
+/// Settings of a run that are not the stack or the workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Capacity the drive exports; without it, what the workload addresses divided by `utilisation`.
+    pub capacity: Option<Bytes>,
+    /// Share of the capacity that the workload addresses, in (0, 1].
+    pub utilisation: f64,
+    /// Replaces the device's victim policy.
+    pub victim: Option<Victim>,
+    /// When requests are issued; without it, by the workload's clock if it has one, else at queue depth 32.
+    pub pacing: Option<Pacing>,
+    /// Host bytes per day to the product, for its life; without it, the trace's own pace.
+    pub daily_writes: Option<Bytes>,
+    /// Seed of all randomness.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            capacity: None,
+            utilisation: 1.0,
+            victim: None,
+            pacing: None,
+            daily_writes: None,
+            seed: 1,
+        }
+    }
+}
+
+/// Requests in flight when nothing else is asked for: fio's usual depth for such tests.
+const QUEUE_DEPTH: u32 = 32;
+
+/// Runs `workload` against `stack`; `progress` is told the share done, 0..=1, now and then.
+///
+/// # Errors
+/// [`Error`] for wrong settings, unreadable workloads and requests the drive refuses. The end of a drive's life is not an
+/// error: the run ends there and its record says so.
+pub fn run(
+    workload: &mut Prepared,
+    stack: &Stack,
+    settings: &Settings,
+    progress: &mut dyn FnMut(f64),
+) -> Result<RunRecord, Error> {
+    let drive = build(workload, stack, settings)?;
+    let mut bench = Bench::new(drive, workload, stack, settings);
+    let prefilled = bench.prefill(workload)?;
+    let cpu = cost::thread_cpu_seconds();
+    bench.measure(workload, progress)?;
+    let cpu_seconds = cost::thread_cpu_seconds() - cpu;
+    outcome::record(&Outcome {
+        workload,
+        stack,
+        settings,
+        pacing: bench.pacing,
+        meter: &bench.meter,
+        end: bench.drive.counters(),
+        simulated: bench.now.since(bench.start),
+        worn_out: bench.worn_out,
+        requests: bench.requests,
+        prefilled,
+        cpu_seconds,
+        units: bench.drive.units(),
+        drive: &bench.drive,
+    })
+}
+
+fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Drive, Error> {
+    let utilisation = settings.utilisation;
+    if !(utilisation > 0.0 && utilisation <= 1.0) {
+        return Err(Error::Settings(format!("utilisation is {utilisation}, must be above 0 and at most 1")));
+    }
+    let unit = stack.profile.mapping_unit.max(Bytes::BLOCK);
+    let fitting = (workload.footprint().as_f64() / utilisation / unit.as_f64()).ceil() as u64;
+    let capacity = settings.capacity.unwrap_or(Bytes(fitting * unit.0));
+    let mut profile = stack.profile.clone();
+    if let Some(victim) = settings.victim {
+        profile.gc.victim = victim.to_string();
+    }
+    let drive = Drive::new(&profile, Some(capacity), settings.seed)?;
+    let exported = drive.cut().capacity();
+    if workload.footprint() > exported {
+        return Err(Error::Settings(format!(
+            "the workload addresses {}, {} exports {exported}: give a larger --capacity or a smaller --span",
+            workload.footprint(),
+            stack.text
+        )));
+    }
+    Ok(drive)
+}
+
+/// A drive at work.
+struct Bench {
+    drive: Drive,
+    layer: Layer,
+    meter: Meter,
+    pacing: Pacing,
+    in_flight: BinaryHeap<Reverse<Time>>,
+    /// When measurement began, the latest arrival, and the latest completion.
+    start: Time,
+    now: Time,
+    requests: u64,
+    worn_out: bool,
+}
+
+impl Bench {
+    fn new(drive: Drive, workload: &Prepared, stack: &Stack, settings: &Settings) -> Self {
+        let by_default = if workload.has_clock() {
+            Pacing::Clock { speed: 1.0 }
+        } else {
+            Pacing::QueueDepth(QUEUE_DEPTH)
+        };
+        Bench {
+            meter: Meter::new(drive.counters(), drive.cut().capacity().0, drive.is_timed()),
+            layer: stack.layer,
+            pacing: settings.pacing.unwrap_or(by_default),
+            in_flight: BinaryHeap::new(),
+            start: Time::ZERO,
+            now: Time::ZERO,
+            requests: 0,
+            worn_out: false,
+            drive,
+        }
+    }
+
+    /// Fills the drive as the workload asks, one request after the other; returns the bytes written.
+    fn prefill(&mut self, workload: &Prepared) -> Result<u64, Error> {
+        let mut at = Time::ZERO;
+        workload.prefill(|request| {
+            let handle = self.handle(&request);
+            at = at.max(self.drive.submit(at, &request, handle).map_err(|e| refused(0, e))?);
+            Ok(())
+        })?;
+        let drained = self.drive.media().drained();
+        self.start = at.max(drained);
+        self.now = self.start;
+        let counters = self.drive.counters();
+        let timed = self.drive.is_timed();
+        self.meter = Meter::new(counters, self.drive.cut().capacity().0, timed);
+        Ok(counters.host_written)
+    }
+
+    fn measure(&mut self, workload: &mut Prepared, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+        let mut last = Time::ZERO;
+        let done = workload.replay(|batch, share| {
+            progress(share);
+            batch.iter().for_each(|request| self.drive.prefetch(request));
+            for request in batch {
+                match self.serve(request) {
+                    Ok(()) => {}
+                    Err(DriveError::EndOfLife) => {
+                        self.worn_out = true;
+                        return Err(refused(self.requests, DriveError::EndOfLife));
+                    }
+                    Err(error) => return Err(refused(self.requests, error)),
+                }
+            }
+            last = batch.last().map_or(last, |request| request.at);
+            self.observe(last);
+            Ok(())
+        });
+        if !self.worn_out {
+            done?;
+        }
+        let seconds = self.seconds(last);
+        self.meter.finish(self.drive.counters(), seconds, self.drive.free_units());
+        progress(1.0);
+        Ok(())
+    }
+
+    #[inline]
+    fn serve(&mut self, request: &Request) -> Result<(), DriveError> {
+        self.requests += 1;
+        let handle = self.handle(request);
+        if !self.drive.is_timed() {
+            self.drive.submit(self.start, request, handle)?;
+            return Ok(());
+        }
+        let arrival = self.arrival(request);
+        let done = self.drive.submit(arrival, request, handle)?;
+        self.meter.record(request.op, done.since(arrival));
+        if let Pacing::QueueDepth(_) = self.pacing {
+            self.in_flight.push(Reverse(done));
+        }
+        self.now = self.now.max(arrival);
+        Ok(())
+    }
+
+    fn arrival(&mut self, request: &Request) -> Time {
+        match self.pacing {
+            Pacing::Clock { speed } => {
+                self.start + Time((request.at.0 as f64 / speed) as u64)
+            }
+            Pacing::QueueDepth(depth) if self.in_flight.len() >= depth as usize => {
+                let Reverse(freed) = self.in_flight.pop().expect("the queue is full");
+                freed.max(self.now)
+            }
+            Pacing::QueueDepth(_) => self.now,
+        }
+    }
+
+    fn handle(&self, request: &Request) -> u16 {
+        match self.layer {
+            Layer::Raw => 0,
+            Layer::Tag => request.tenant.0.min(u32::from(u16::MAX)) as u16,
+        }
+    }
+
+    fn observe(&mut self, last: Time) {
+        let counters = self.drive.counters();
+        if self.meter.is_due(counters.host_written) {
+            let seconds = self.seconds(last);
+            self.meter.observe(counters, seconds, self.drive.free_units());
+        }
+    }
+
+    /// Seconds into the run: simulated where time is modelled, else by the workload's own clock.
+    fn seconds(&self, last: Time) -> f64 {
+        if self.drive.is_timed() { self.now.since(self.start).as_secs_f64() } else { last.as_secs_f64() }
+    }
+}
+
+fn refused(request: u64, source: DriveError) -> Error {
+    let hint = match source {
+        DriveError::Zone { .. } => {
+            "; a zoned drive under `raw` takes only sequential writes that start zones over, as `--workload seq` makes them"
+        }
+        DriveError::Misaligned { .. } => "; give --io-size a multiple of it",
+        _ => "",
+    };
+    Error::Drive { request, source, hint }
+}
+

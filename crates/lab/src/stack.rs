@@ -1,0 +1,139 @@
+//! Stacks: a layer over a device, as in `raw:p5316`.
+
+use std::fmt;
+
+use thermocline_nand::profile::{self, builtin};
+use thermocline_nand::{Kind, Profile};
+
+use crate::Error;
+
+/// What stands between the host's writes and the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// Nothing: host writes go straight to the drive.
+    Raw,
+    /// Addresses unchanged; every write carries a placement handle.
+    Tag,
+}
+
+impl Layer {
+    /// Every layer with a line about it, for listings.
+    pub const ALL: [(Layer, &'static str); 2] = [
+        (Layer::Raw, "host writes go straight to the drive"),
+        (Layer::Tag, "every write carries a placement handle: that of its tenant (multi-stream and FDP drives)"),
+    ];
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Layer::Raw => "raw",
+            Layer::Tag => "tag",
+        })
+    }
+}
+
+/// A layer over a device profile.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// As given.
+    pub text: String,
+    /// What stands above the device.
+    pub layer: Layer,
+    /// The device, overrides applied.
+    pub profile: Profile,
+    /// The overrides, as given.
+    pub overrides: Vec<String>,
+}
+
+impl Stack {
+    /// Reads `LAYER:DEVICE`, where the device is a built-in profile or the path of a profile file, and applies
+    /// `overrides` of the form `device.KEY=VALUE`.
+    ///
+    /// # Errors
+    /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for what is wrong inside a profile.
+    pub fn parse(text: &str, overrides: &[String]) -> Result<Stack, Error> {
+        let refuse = |reason: String| Error::Stack { stack: text.to_owned(), reason };
+        let (layer, device) = text.split_once(':').ok_or_else(|| {
+            refuse("a stack is LAYER:DEVICE, such as raw:p5316; `thermocline lab list devices` shows the devices".into())
+        })?;
+        let layer = Layer::ALL.iter().find(|(known, _)| known.to_string() == layer).map(|(l, _)| *l);
+        let layer = layer.ok_or_else(|| {
+            let names: Vec<String> = Layer::ALL.iter().map(|(known, _)| known.to_string()).collect();
+            refuse(format!("the layers of this version are {}", names.join(", ")))
+        })?;
+        let given = overrides.to_vec();
+        let overrides = overrides.iter().map(|text| split_override(text)).collect::<Result<Vec<_>, _>>()?;
+        let content = load(device).map_err(refuse)?;
+        let profile = Profile::with_overrides(device, &content, &overrides)?;
+        if layer == Layer::Tag && !matches!(profile.kind, Kind::MultiStream | Kind::Fdp) {
+            return Err(refuse(format!(
+                "a {} drive takes no placement handles; tag needs a multi-stream or FDP drive",
+                profile.kind.name()
+            )));
+        }
+        Ok(Stack { text: text.to_owned(), layer, profile, overrides: given })
+    }
+}
+
+impl Stack {
+    /// The same stack without time, for when only write amplification is asked.
+    #[must_use]
+    pub fn untimed(mut self) -> Stack {
+        self.profile.timing = None;
+        self
+    }
+}
+
+/// The text of a built-in profile, or of the profile file at that path.
+fn load(device: &str) -> Result<String, String> {
+    if let Some(text) = builtin(device) {
+        return Ok(text.to_owned());
+    }
+    let is_path = device.ends_with(".toml") || device.contains('/');
+    if !is_path {
+        let names: Vec<&str> = profile::names().collect();
+        return Err(format!(
+            "no built-in device is called `{device}`; there are {}, or give the path of a .toml profile",
+            names.join(", ")
+        ));
+    }
+    std::fs::read_to_string(device).map_err(|error| format!("cannot read the profile {device}: {error}"))
+}
+
+fn split_override(text: &str) -> Result<(String, String), Error> {
+    let form = || Error::Settings(format!("--set {text}: write device.KEY=VALUE, such as device.op=0.07"));
+    let (key, value) = text.split_once('=').ok_or_else(form)?;
+    let key = key.trim().strip_prefix("device.").ok_or_else(form)?;
+    Ok((key.to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_is_there() {
+        let cases = [
+            ("p5316", "LAYER:DEVICE"),
+            ("fast:p5316", "raw, tag"),
+            ("raw:p5317", "p5316, pm9d3"),
+            ("raw:none/such.toml", "cannot read"),
+            ("tag:p5316", "takes no placement handles"),
+        ];
+        for (text, expected) in cases {
+            let error = Stack::parse(text, &[]).unwrap_err().to_string();
+            assert!(error.contains(text) && error.contains(expected), "{text}: {error}");
+        }
+        let error = Stack::parse("raw:ideal", &["op=1".into()]).unwrap_err().to_string();
+        assert!(error.contains("device.KEY=VALUE"), "{error}");
+        let error = Stack::parse("raw:ideal", &["device.opp=1".into()]).unwrap_err().to_string();
+        assert!(error.contains("`opp`"), "{error}");
+    }
+
+    #[test]
+    fn overrides_reach_the_profile() {
+        let stack = Stack::parse("raw:ideal", &["device.op = 0.07".into()]).unwrap();
+        assert!((stack.profile.op - 0.07).abs() < 1e-12);
+    }
+}
