@@ -1,13 +1,14 @@
 //! Run records as a table a person can read: one column per run.
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
 use thermocline_record::{LatencyNs, RunRecord};
 use thermocline_types::Bytes;
 
 /// The look of every table.
 pub fn plain() -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    let line = LineStyle::none().fill('─').junction('─');
+    table.load_style(presets::NOTHING.header_separator(line).bottom_border(line));
     table
 }
 

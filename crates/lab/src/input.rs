@@ -24,6 +24,8 @@ pub enum Input {
         remap: Remap,
         /// How often to replay it, one pass after the other.
         loops: u32,
+        /// Leave out trims and write-zeroes, as on a file system mounted without discard.
+        ignore_trims: bool,
     },
     /// A generator.
     Synthetic {
@@ -231,7 +233,7 @@ impl Prepared {
                     serve(&batch, generator.fraction_done())?;
                 }
             }
-            Input::Trace { path, options, loops, .. } => {
+            Input::Trace { path, options, loops, ignore_trims, .. } => {
                 let map = map.as_mut().expect("traces have a map");
                 let mut mapped = Vec::new();
                 for pass in 0..*loops {
@@ -243,6 +245,9 @@ impl Prepared {
                             break;
                         }
                         mapped.clear();
+                        if *ignore_trims {
+                            batch.retain(|r| !matches!(r.op, Op::Trim | Op::WriteZeroes));
+                        }
                         batch.iter_mut().for_each(|request| request.at += start);
                         batch.iter().try_for_each(|request| map.map(request, &mut mapped))?;
                         let done = (f64::from(pass) + trace.fraction_done()) / f64::from(*loops);

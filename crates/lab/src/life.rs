@@ -27,10 +27,10 @@ const LONGEST_YEARS: f64 = 1000.0;
 /// How much is written per day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// Bytes per day to the product as it is sold.
+    /// Bytes per day to the product, as given.
     Daily(Bytes),
-    /// Capacities of the drive per day, as measured on the trace's own clock.
-    Measured(f64),
+    /// Bytes per day to the product: the trace's own pace.
+    Measured(Bytes),
     /// Capacities of the drive per day, because nothing else is known.
     Assumed(f64),
 }
@@ -52,8 +52,8 @@ pub fn life(profile: &Profile, waf: f64, waf_deviation: f64, load: Load) -> Opti
         None => rated?,
     };
     let dwpd = match load {
-        Load::Daily(bytes) => bytes.as_f64() / capacity.as_f64(),
-        Load::Measured(dwpd) | Load::Assumed(dwpd) => dwpd,
+        Load::Daily(bytes) | Load::Measured(bytes) => bytes.as_f64() / capacity.as_f64(),
+        Load::Assumed(dwpd) => dwpd,
     };
     let median = (tbw / (dwpd * capacity.as_f64() * 365.0)).min(LONGEST_YEARS);
     let deviation = (RATING_DEVIATION.powi(2) + LOAD_DEVIATION.powi(2) + waf_deviation.powi(2)).sqrt();
@@ -83,8 +83,9 @@ fn assumptions(profile: &Profile, waf_deviation: f64, load: Load, dwpd: f64) -> 
     };
     let load = match load {
         Load::Daily(bytes) => format!("{bytes} written per day, as given"),
-        Load::Measured(_) => format!(
-            "{dwpd:.3} drive writes per day: the trace's own pace, on a drive filled with such data"
+        Load::Measured(bytes) => format!(
+            "{bytes} written per day, the trace's own pace kept up day and night ({dwpd:.2} drive writes per day of a drive of {})",
+            profile.capacity
         ),
         Load::Assumed(_) => format!("{dwpd} drive writes per day assumed; give --daily-writes for your own load"),
     };
@@ -160,7 +161,7 @@ mod tests {
         let years = |waf, load| life(&p5316(), waf, 0.0, load).unwrap().years_p50;
         let daily = Load::Daily(Bytes(1_536_000_000_000));
         assert!((years(2.0, daily) / years(1.0, daily) - 0.5).abs() < 1e-9);
-        assert!((years(1.0, daily) / years(1.0, Load::Measured(0.1)) - 1.0).abs() < 1e-9);
+        assert!((years(1.0, daily) / years(1.0, Load::Assumed(0.1)) - 1.0).abs() < 1e-9);
     }
 
     #[test]

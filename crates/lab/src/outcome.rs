@@ -87,7 +87,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         dlwa_steady: waf_steady,
         waf_steady,
         life: waf_steady.and_then(|waf| {
-            life(&outcome.stack.profile, waf, waf_deviation(outcome), load(outcome, &run))
+            life(&outcome.stack.profile, waf, waf_deviation(outcome), load(outcome))
         }),
         steady_state,
         fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run)),
@@ -153,16 +153,13 @@ fn waf_deviation(outcome: &Outcome) -> f64 {
     variance.sqrt() / mean
 }
 
-fn load(outcome: &Outcome, run: &Counters) -> Load {
+fn load(outcome: &Outcome) -> Load {
     let days = outcome.workload.info.duration_seconds.unwrap_or(0.0) / 86_400.0;
     match outcome.settings.daily_writes {
         Some(bytes) => Load::Daily(bytes),
         None if days > 0.0 => {
-            let passes = (run.host_written as f64
-                / outcome.workload.working_set().bytes_written.as_f64().max(1.0))
-            .max(1.0);
-            let capacity = outcome.drive.cut().capacity().as_f64();
-            Load::Measured(run.host_written as f64 / passes / days / capacity)
+            let written = outcome.workload.working_set().bytes_written.as_f64();
+            Load::Measured(Bytes((written / days) as u64))
         }
         None => Load::Assumed(1.0),
     }

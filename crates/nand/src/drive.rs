@@ -122,15 +122,6 @@ impl Drive {
         }
     }
 
-    /// Bytes the host can address: for a zoned drive, up to the end of the last zone.
-    #[must_use]
-    pub fn address_space(&self) -> Bytes {
-        match self {
-            Drive::Zoned(drive) => Bytes(drive.zone_size().0 * u64::from(drive.zones())),
-            _ => self.cut().capacity(),
-        }
-    }
-
     /// Bytes through the drive so far.
     #[must_use]
     pub fn counters(&self) -> Counters {

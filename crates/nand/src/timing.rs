@@ -150,15 +150,20 @@ pub struct Timeline {
 
 impl Timeline {
     /// Timelines of a drive with units of `pages_per_unit` program units and room for `buffer` bytes of host writes.
+    ///
+    /// A drive cut to a small capacity has smaller units than the product and so erases more often; an erase takes less
+    /// time in proportion, so that the time per byte stays that of the product.
     #[must_use]
     pub fn new(geometry: &Geometry, timing: &Timing, pages_per_unit: u32, buffer: Bytes) -> Self {
         let ns = |us: f64| Time::micros_f64(us).as_nanos();
         let page = geometry.program_unit();
+        let product_pages = geometry.product_unit().as_f64() / page.as_f64();
+        let size = f64::from(pages_per_unit) / product_pages;
         Timeline {
             pages_per_unit,
             read: ns(timing.read_us),
             program: ns(timing.program_us),
-            erase: ns(timing.erase_us),
+            erase: ns(timing.erase_us * size.min(1.0)),
             suspend: timing.suspend_us.map(ns),
             command: ns(timing.command_us),
             ns_per_bus_byte: 1e3 / timing.bus_mb_per_s,

@@ -330,29 +330,44 @@ impl Zoned {
         Ok(self.media.read_for_host(at, length, blocks))
     }
 
-    /// Serves a block request as the `raw` stack does: a write to the first block of a zone that is not empty resets it
-    /// first; trims that cover whole zones reset them.
+    /// Serves a block request as the `raw` stack does: the capacities of all zones lie end to end, a write to the first
+    /// block of a zone that is not empty resets it first, and trims reset the zones they cover whole.
     ///
     /// # Errors
-    /// [`DriveError`] as the zone commands give it.
+    /// [`DriveError`] as the zone commands give it; pieces of the request in earlier zones have been served.
     pub fn submit(&mut self, at: Time, request: &Request) -> Result<Time, DriveError> {
-        match request.op {
-            Op::Read => self.read(at, request.offset, request.length),
+        let capacity = self.cut.capacity();
+        if request.end() > capacity {
+            return Err(DriveError::OutOfRange { end: request.end(), capacity });
+        }
+        let unit = self.cut.unit().0;
+        let (mut from, end) = (request.offset.0, request.end().0);
+        let mut done = at;
+        while from < end {
+            let to = end.min((from / unit + 1) * unit);
+            done = done.max(self.serve_piece(at, request.op, from, to)?);
+            from = to;
+        }
+        Ok(done)
+    }
+
+    /// Serves the part of a block request from byte `from` to `to` of the zones laid end to end; it lies in one zone.
+    fn serve_piece(&mut self, at: Time, op: Op, from: u64, to: u64) -> Result<Time, DriveError> {
+        let unit = self.cut.unit().0;
+        let zone = (from / unit) as u32;
+        let offset = Bytes(u64::from(zone) * self.zone_size.0 + from % unit);
+        let length = Bytes(to - from);
+        match op {
+            Op::Read => self.read(at, offset, length),
             Op::Write => {
-                let zone = self.zone_of(request.offset, request.length)?;
-                let starts = request.offset.0.is_multiple_of(self.zone_size.0);
-                if starts && self.state(zone) != ZoneState::Empty {
+                if from.is_multiple_of(unit) && self.state(zone) != ZoneState::Empty {
                     self.reset(at, zone)?;
                 }
-                self.write(at, request.offset, request.length)
+                self.write(at, offset, length)
             }
             Op::Trim | Op::WriteZeroes => {
-                self.counters.host_trimmed += request.length.0;
-                let first = request.offset.div_ceil(self.zone_size) as u32;
-                for zone in first..(request.end().0 / self.zone_size.0) as u32 {
-                    self.reset(at, zone)?;
-                }
-                Ok(at)
+                self.counters.host_trimmed += length.0;
+                if length.0 == unit { self.reset(at, zone) } else { Ok(at) }
             }
             Op::Flush => Ok(at),
         }

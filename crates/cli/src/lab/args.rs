@@ -37,6 +37,10 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Trace")]
     loops: u32,
 
+    /// Leave out trims, as on a file system mounted without discard
+    #[arg(long, help_heading = "Trace")]
+    ignore_trims: bool,
+
     /// Bytes a synthetic workload addresses [default: 1GiB]
     #[arg(long, value_name = "SIZE", help_heading = "Synthetic workload")]
     span: Option<Bytes>,
@@ -116,6 +120,7 @@ impl WorkloadArgs {
             options: self.trace_options(),
             remap: self.remap,
             loops: self.loops,
+            ignore_trims: self.ignore_trims,
         })
     }
 
@@ -125,6 +130,7 @@ impl WorkloadArgs {
             ("--skip-bad", self.skip_bad),
             ("--volume", self.volume.is_some()),
             ("--loops", self.loops != 1),
+            ("--ignore-trims", self.ignore_trims),
             ("--remap", self.remap != Remap::default()),
         ];
         if let Some((name, _)) = trace_only.iter().find(|(_, given)| *given) {

@@ -9,7 +9,7 @@ use crate::{Error, Input, Prepared, Settings, Stack, run};
 /// Capacity the drive is cut to.
 const CAPACITY: Bytes = Bytes::gib(8);
 /// Share of bytes written that goes to small objects; see the notes of the experiment.
-const SMALL_SHARE: f64 = 0.65;
+const SMALL_SHARE: f64 = 0.64;
 /// How often the capacity is written over, first to settle and then to measure.
 const DRIVE_WRITES: f64 = 8.0;
 /// Size of a write to the large-object engine.

@@ -6,7 +6,7 @@ fn timeline(dies: u32, channels: u32, suspend: Option<f64>) -> Timeline {
         dies,
         planes: 1,
         page: Bytes::kib(16),
-        block: Bytes::mib(1),
+        block: Bytes::kib(256),
         unit_dies: None,
         unit: None,
     };

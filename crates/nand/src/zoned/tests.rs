@@ -158,8 +158,15 @@ fn block_requests_reset_zones_they_start_over() {
     submit(&mut drive, Op::Write, 0, 4 * KIB).unwrap();
     assert_eq!((drive.zone(0).write_pointer, drive.zone(0).resets), (Bytes::kib(4), 1));
     assert_eq!(error(submit(&mut drive, Op::Write, 8 * KIB, 4 * KIB)), ZoneError::InvalidWrite);
-    submit(&mut drive, Op::Trim, 0, 128 * KIB).unwrap();
+    submit(&mut drive, Op::Trim, 0, 96 * KIB).unwrap();
     assert_eq!(drive.zone(0).state, ZoneState::Empty);
+    // Round and round in pieces that cross from one zone into the next.
+    for piece in 0..3 * 8 * 96 / 32 {
+        submit(&mut drive, Op::Write, piece * 32 % (8 * 96) * KIB, 32 * KIB).unwrap();
+    }
+    assert!((0..8).all(|zone| drive.zone(zone).state == ZoneState::Full));
+    assert_eq!(drive.zone(7).resets, 2);
+    drive.counters().check().unwrap();
 }
 
 proptest! {

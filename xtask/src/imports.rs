@@ -1,0 +1,143 @@
+//! Who may import whom.
+//!
+//! Imports go one way only, so that a simulated drive can host any layer, the report can be made from a record of any
+//! origin, and pure crates stay pure. `docs/ARCHITECTURE.md` says the same in words.
+
+use anyhow::Result;
+
+use crate::repo::{Manifest, Repo, Violation};
+
+/// What a crate may depend on.
+struct Rule {
+    /// The crate.
+    name: &'static str,
+    /// Crates of this workspace.
+    ours: &'static [&'static str],
+    /// Crates from elsewhere; `None` leaves them free but for [`BINARIES_ONLY`].
+    theirs: Option<&'static [&'static str]>,
+}
+
+const RULES: [Rule; 9] = [
+    Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro"]) },
+    Rule { name: "ftl", ours: &["types"], theirs: Some(&[]) },
+    Rule {
+        name: "nand",
+        ours: &["types", "ftl"],
+        theirs: Some(&["rustc-hash", "serde", "serde_path_to_error", "thiserror", "toml"]),
+    },
+    Rule { name: "record", ours: &[], theirs: Some(&["serde", "serde_json", "thiserror"]) },
+    Rule { name: "report", ours: &["record"], theirs: None },
+    Rule { name: "workload", ours: &["types"], theirs: None },
+    Rule { name: "lab", ours: &["types", "record", "ftl", "nand", "workload"], theirs: None },
+    Rule {
+        name: "cli",
+        ours: &["types", "record", "ftl", "nand", "workload", "lab", "report"],
+        theirs: None,
+    },
+    Rule { name: "xtask", ours: &[], theirs: None },
+];
+
+/// Libraries must leave their errors and arguments typed, and choose no runtime for whoever uses them.
+const BINARIES_ONLY: [&str; 3] = ["anyhow", "clap", "tokio"];
+const BINARIES: [&str; 2] = ["cli", "xtask"];
+
+/// Every dependency that a crate must not have.
+///
+/// # Errors
+/// When a manifest cannot be read.
+pub fn check(repo: &Repo) -> Result<Vec<Violation>> {
+    Ok(repo.manifests()?.iter().flat_map(check_manifest).collect())
+}
+
+fn check_manifest(manifest: &Manifest) -> Vec<Violation> {
+    let name = manifest.short_name();
+    let Some(rule) = RULES.iter().find(|rule| rule.name == name) else {
+        let message = format!("`{name}` has no import rule; state one in xtask/src/imports.rs");
+        return vec![Violation::new(&manifest.path, 0, message)];
+    };
+    let forbidden = |dependency: &Dependency| {
+        if let Some(ours) = dependency.name.strip_prefix("thermocline-") {
+            return !rule.ours.contains(&ours);
+        }
+        let free = rule.theirs.is_none_or(|theirs| theirs.contains(&dependency.name));
+        let binary = BINARIES.contains(&name) || !BINARIES_ONLY.contains(&dependency.name);
+        !(dependency.for_tests || free && binary)
+    };
+    dependencies(&manifest.table)
+        .into_iter()
+        .filter(forbidden)
+        .map(|dependency| {
+            let message = format!("`{name}` must not import `{}`", dependency.name);
+            Violation::new(&manifest.path, 0, message)
+        })
+        .collect()
+}
+
+struct Dependency<'a> {
+    name: &'a str,
+    for_tests: bool,
+}
+
+/// All dependencies, those of single platforms included.
+fn dependencies(manifest: &toml::Table) -> Vec<Dependency<'_>> {
+    let platforms = manifest.get("target").and_then(toml::Value::as_table);
+    let platforms =
+        platforms.into_iter().flat_map(|all| all.values().filter_map(|one| one.as_table()));
+    let mut found = Vec::new();
+    for table in std::iter::once(manifest).chain(platforms) {
+        for (key, for_tests) in
+            [("dependencies", false), ("build-dependencies", false), ("dev-dependencies", true)]
+        {
+            let listed = table.get(key).and_then(toml::Value::as_table);
+            for (name, value) in listed.into_iter().flatten() {
+                let renamed = value.get("package").and_then(toml::Value::as_str);
+                found.push(Dependency { name: renamed.unwrap_or(name), for_tests });
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(name: &str, text: &str) -> Vec<String> {
+        let path = format!("crates/{name}/Cargo.toml");
+        let manifest = Manifest { path, table: text.parse().unwrap() };
+        check_manifest(&manifest).into_iter().map(|violation| violation.message).collect()
+    }
+
+    #[test]
+    fn imports_go_down_only() {
+        assert!(messages("nand", "[dependencies]\nthermocline-ftl = '1'\n").is_empty());
+        let up = messages("ftl", "[dependencies]\nthermocline-nand = '1'\n");
+        assert_eq!(up, ["`ftl` must not import `thermocline-nand`"]);
+    }
+
+    #[test]
+    fn tests_may_use_other_peoples_crates_but_not_import_upwards() {
+        assert!(messages("ftl", "[dev-dependencies]\nproptest = '1'\n").is_empty());
+        assert_eq!(messages("ftl", "[dev-dependencies]\nthermocline-lab = '1'\n").len(), 1);
+    }
+
+    #[test]
+    fn pure_crates_take_nothing_that_is_not_listed() {
+        let found = messages("ftl", "[dependencies]\nserde = '1'\n");
+        assert_eq!(found, ["`ftl` must not import `serde`"]);
+        let found = messages("ftl", "[target.'cfg(unix)'.dependencies]\nlibc = '1'\n");
+        assert_eq!(found, ["`ftl` must not import `libc`"]);
+    }
+
+    #[test]
+    fn a_renamed_dependency_counts_under_its_own_name() {
+        let text = "[dependencies]\nok = { package = 'anyhow', version = '1' }\n";
+        assert_eq!(messages("lab", text), ["`lab` must not import `anyhow`"]);
+        assert!(messages("cli", text).is_empty());
+    }
+
+    #[test]
+    fn a_crate_without_a_rule_is_reported() {
+        assert_eq!(messages("new", "").len(), 1);
+    }
+}

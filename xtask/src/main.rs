@@ -1,0 +1,102 @@
+//! `cargo xtask`: the one entry to everything that contributors and CI run.
+//!
+//! Invariants:
+//! * Every step prints one line before it starts; the first that fails ends the program with exit code 1.
+//! * Nothing but Cargo, Git and a C compiler is needed.
+
+mod bench;
+mod imports;
+mod purity;
+mod repo;
+mod rust_source;
+mod step;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use repo::Repo;
+use step::{cargo, cargo_with, rules};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Checks, tests and benches of Thermocline")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Format, house rules, import rules, purity, clippy, rustdoc.
+    Check,
+    /// House rules only: line, function and file length, banned words, documents.
+    Tidy,
+    /// Everything a change must pass: `check`, then doc tests, then all other tests.
+    Test {
+        /// Leave `check` out.
+        #[arg(long)]
+        no_check: bool,
+    },
+    /// The criterion benches, with a summary. Arguments after `--` go to every bench.
+    Bench {
+        /// Only this package, such as `thermocline-ftl`.
+        #[arg(long, short)]
+        package: Option<String>,
+        /// Passed on to criterion, such as a part of a bench's name or `--quick`.
+        #[arg(last = true)]
+        criterion: Vec<String>,
+    },
+    /// What CI runs: the same as `test`.
+    Ci,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    let repo = Repo::open()?;
+    match command {
+        Command::Check => check(&repo),
+        Command::Tidy => tidy_rules(&repo),
+        Command::Test { no_check } => test(&repo, no_check),
+        Command::Bench { package, criterion } => bench::run(&repo, package.as_deref(), &criterion),
+        Command::Ci => test(&repo, false),
+    }
+}
+
+/// The rules that read files come before those that compile: they take a second and fail most often.
+fn check(repo: &Repo) -> Result<()> {
+    cargo(repo, "format", &["fmt", "--all", "--check"])?;
+    tidy_rules(repo)?;
+    rules("who may import whom", &imports::check(repo)?)?;
+    rules("pure crates stay pure", &purity::check(repo)?)?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    cargo(repo, "clippy", &clippy)?;
+    let doc = ["doc", "--workspace", "--no-deps", "--quiet"];
+    cargo_with(repo, "documentation", &doc, &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+fn tidy_rules(repo: &Repo) -> Result<()> {
+    let files = repo.files()?;
+    println!("tidy: {}", tidy::longest(&files));
+    rules("house rules", &tidy::check(repo, &files)?)
+}
+
+/// Unit and integration tests run last, and of them this package's own, so that the output ends on the test runner's
+/// closing lines.
+fn test(repo: &Repo, no_check: bool) -> Result<()> {
+    if !no_check {
+        check(repo)?;
+    }
+    cargo(repo, "doc tests", &["test", "--workspace", "--doc", "--quiet"])?;
+    cargo(repo, "tests", &["test", "--workspace", "--lib", "--bins", "--tests"])
+}
