@@ -12,7 +12,9 @@ pub struct Progress(MultiProgress);
 impl Progress {
     /// Adds a bar for `what`; it disappears when dropped.
     pub fn bar(&self, what: &str) -> Bar {
-        let style = ProgressStyle::with_template("{prefix:24!} [{bar:40}] {percent:>3} %  {elapsed} + {eta}");
+        let style = ProgressStyle::with_template(
+            "{prefix:24!} [{bar:40}] {percent:>3} %  {elapsed} + {eta}",
+        );
         let bar = self.0.add(ProgressBar::new(STEPS));
         bar.set_style(style.expect("the template is valid").progress_chars("=> "));
         bar.set_prefix(what.to_owned());

@@ -33,11 +33,15 @@ const ROWS: [Row; 22] = [
     ("read p50 / p99 / p99.9", |r| latency(r, "read")),
     ("host write rate", |r| rate(r, |b| b.host_write_bytes_per_second)),
     ("host read rate", |r| rate(r, |b| b.host_read_bytes_per_second)),
-    ("requests per second", |r| optional(r.bandwidth.as_ref().map(|b| format!("{:.0}", b.requests_per_second)))),
+    ("requests per second", |r| {
+        optional(r.bandwidth.as_ref().map(|b| format!("{:.0}", b.requests_per_second)))
+    }),
     ("life P50 (P10 - P90)", |r| life(r)),
     ("erases min / mean / max", |r| wear(r)),
     ("capacity, OP", |r| capacity(r)),
-    ("mapping unit, unit", |r| format!("{}, {}", Bytes(r.device.mapping_unit_bytes), Bytes(r.device.unit_bytes))),
+    ("mapping unit, unit", |r| {
+        format!("{}, {}", Bytes(r.device.mapping_unit_bytes), Bytes(r.device.unit_bytes))
+    }),
     ("prefill (in no ratio)", |r| Bytes(r.prefill_bytes_written).to_string()),
     ("simulated blocks/CPU-s", |r| format!("{:.2} M", r.host_blocks_per_cpu_second / 1e6)),
     ("seed", |r| r.seed.to_string()),
@@ -53,7 +57,9 @@ pub fn show(records: &[RunRecord]) -> String {
         let values: Vec<String> = records.iter().map(value).collect();
         if values.iter().any(|value| value != NONE) {
             let mut row = vec![Cell::new(name)];
-            row.extend(values.into_iter().map(|v| Cell::new(v).set_alignment(CellAlignment::Right)));
+            row.extend(
+                values.into_iter().map(|v| Cell::new(v).set_alignment(CellAlignment::Right)),
+            );
             table.add_row(row);
         }
     }
@@ -137,7 +143,8 @@ fn rate(record: &RunRecord, of: fn(&thermocline_record::Bandwidth) -> f64) -> St
 }
 
 fn life(record: &RunRecord) -> String {
-    let years = |years: f64| if years >= 100.0 { format!("{years:.0}") } else { format!("{years:.1}") };
+    let years =
+        |years: f64| if years >= 100.0 { format!("{years:.0}") } else { format!("{years:.1}") };
     optional(record.life.as_ref().map(|life| {
         let (p10, p50, p90) = (life.years_p10, life.years_p50, life.years_p90);
         format!("{} ({} - {}) years", years(p50), years(p10), years(p90))
@@ -146,7 +153,11 @@ fn life(record: &RunRecord) -> String {
 
 fn wear(record: &RunRecord) -> String {
     let wear = &record.wear;
-    if wear.erase_counts.is_empty() { NONE.into() } else { format!("{} / {:.1} / {}", wear.min, wear.mean, wear.max) }
+    if wear.erase_counts.is_empty() {
+        NONE.into()
+    } else {
+        format!("{} / {:.1} / {}", wear.min, wear.mean, wear.max)
+    }
 }
 
 fn capacity(record: &RunRecord) -> String {

@@ -96,10 +96,11 @@ struct Pool {
 /// where slack is what is left in its `K` frontiers. A host write starts collection with `f ≥ K`, so `S ≥ K·b`, and
 /// copying `v ≤ b` blocks and erasing their unit changes `S` by `b − v ≥ 0`. A copy fails only if more than `f`
 /// frontiers overflow, which takes at least the `f + 1` smallest slacks plus `f + 1` blocks. All slacks sum to at least
-/// `(K − f)·b` and none exceeds `b`, so these `f + 1` smallest sum to at least `b`: it would take `b + f + 1 > b` blocks.
+/// `(K − f)·b` and none exceeds `b`, so these `f + 1` smallest sum to at least `b`: it would take `b + f + 1 > b`
+/// blocks.
 ///
-/// *It ends.* While a closed unit with an invalid block exists and is taken, `S` grows by at least one block a turn, and
-/// `S ≥ (2K + 1)·b` implies `f > K`.
+/// *It ends.* While a closed unit with an invalid block exists and is taken, `S` grows by at least one block a turn,
+/// and `S ≥ (2K + 1)·b` implies `f > K`.
 #[derive(Clone, Debug)]
 pub struct Ftl<P> {
     map: Map,
@@ -129,7 +130,8 @@ impl<P: Placement> Ftl<P> {
     /// An erased device. `seed` feeds the randomised victim policies.
     ///
     /// # Errors
-    /// [`ShapeError::TooFewUnits`] when the open and reserve units of `placement` do not fit beside the exported blocks.
+    /// [`ShapeError::TooFewUnits`] when the open and reserve units of `placement` do not fit beside the exported
+    /// blocks.
     pub fn new(shape: Shape, placement: P, victim: Victim, seed: u64) -> Result<Self, ShapeError> {
         let pools: Vec<Pool> =
             (0..placement.pools()).map(|pool| Pool::new(shape, &placement, pool)).collect();
@@ -195,8 +197,8 @@ impl<P: Placement> Ftl<P> {
         Ok(())
     }
 
-    /// Programs one block of fill after the last block of `class` if its open unit is begun, collecting garbage first if
-    /// units are short. Returns whether it did: a pool full of valid data has no room for fill.
+    /// Programs one block of fill after the last block of `class` if its open unit is begun, collecting garbage first
+    /// if units are short. Returns whether it did: a pool full of valid data has no room for fill.
     pub fn pad(&mut self, class: Class, media: &mut impl Media) -> bool {
         let pool = self.placement.pool(class);
         let room = !self.pools[usize::from(pool)].is_short() || self.collect(pool, media).is_ok();
@@ -400,8 +402,8 @@ impl<P: Placement> Ftl<P> {
         Ok(())
     }
 
-    /// Whether the free blocks that relocation can write (`S` in the argument at [`Ftl`]) suffice for any victim. Always so
-    /// until units retire.
+    /// Whether the free blocks that relocation can write (`S` in the argument at [`Ftl`]) suffice for any victim.
+    /// Always so until units retire.
     fn can_copy_a_unit(&self, pool: u8) -> bool {
         let free = self.pools[usize::from(pool)].free.len();
         let classes = self.placement.relocation_classes(pool);

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! * A unit's valid count equals the number of its set valid bits.
-//! * `groups[g]` holds the exact smallest valid count and earliest closing over the closed units of group `g`, so that a
-//!   search over units can skip whole groups; with no closed unit, its valid count has the not-closed mark.
+//! * `groups[g]` holds the exact smallest valid count and earliest closing over the closed units of group `g`, so that
+//!   a search over units can skip whole groups; with no closed unit, its valid count has the not-closed mark.
 
 use thermocline_types::{Class, Lba, Pba, UnitId};
 

@@ -42,6 +42,8 @@ pub enum Error {
         hint: &'static str,
     },
     /// Bytes do not add up: a defect of Thermocline.
-    #[error("the books of this run do not balance ({0}); please report this with the command you ran")]
+    #[error(
+        "the books of this run do not balance ({0}); please report this with the command you ran"
+    )]
     Accounting(String),
 }

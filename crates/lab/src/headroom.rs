@@ -57,7 +57,9 @@ impl Headroom {
         let (nothing, rates, future) = (waf(0), waf(2).min(waf(1)), waf(3));
         let share = |reached: f64| 100.0 * (nothing - reached) / (nothing - 1.0);
         if nothing < LOW {
-            return format!("nothing needed: a conventional drive writes this {nothing:.2} times as it is");
+            return format!(
+                "nothing needed: a conventional drive writes this {nothing:.2} times as it is"
+            );
         }
         let by_rates = share(rates).max(0.0);
         format!(

@@ -91,7 +91,10 @@ impl Prepared {
             Input::Synthetic { spec, options } => {
                 let prefill = prefill.unwrap_or(Prefill::Sequential);
                 if prefill == Prefill::FirstTouch {
-                    return Err(Error::Settings("prefill first-touch is for traces; generators take sequential or none".into()));
+                    return Err(Error::Settings(
+                        "prefill first-touch is for traces; generators take sequential or none"
+                            .into(),
+                    ));
                 }
                 Generator::new(spec, options)?;
                 let extents = spec.extents(options)?;
@@ -115,7 +118,9 @@ impl Prepared {
         granule: Bytes,
         capacity: Option<Bytes>,
     ) -> Result<Prepared, Error> {
-        let Input::Trace { path, options, remap, .. } = &input else { unreachable!("by the caller") };
+        let Input::Trace { path, options, remap, .. } = &input else {
+            unreachable!("by the caller")
+        };
         if path.as_os_str() == "-" {
             return Err(Error::Settings(
                 "a run reads its trace twice, to size the drive and to replay it; save standard input to a file first".into(),
@@ -124,7 +129,9 @@ impl Prepared {
         let prefill = prefill.unwrap_or(Prefill::FirstTouch);
         let fixed = || {
             capacity.ok_or_else(|| {
-                Error::Settings(format!("--remap {remap} needs the size of the device: give --capacity"))
+                Error::Settings(format!(
+                    "--remap {remap} needs the size of the device: give --capacity"
+                ))
             })
         };
         let mut map = match remap {
@@ -187,7 +194,10 @@ impl Prepared {
     ///
     /// # Errors
     /// The first error of `write`.
-    pub fn prefill(&self, mut write: impl FnMut(Request) -> Result<(), Error>) -> Result<(), Error> {
+    pub fn prefill(
+        &self,
+        mut write: impl FnMut(Request) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         match (self.prefill, &self.map) {
             (Prefill::None, _) => Ok(()),
             (Prefill::FirstTouch, Some(map)) => map.prefill().try_for_each(write),
@@ -272,11 +282,17 @@ impl Prepared {
                 ));
             }
             if map.trims_dropped() > 0 {
-                notes.push(format!("{} trims addressed nothing the trace ever writes and were dropped", map.trims_dropped()));
+                notes.push(format!(
+                    "{} trims addressed nothing the trace ever writes and were dropped",
+                    map.trims_dropped()
+                ));
             }
         }
         if self.info.skipped_lines > 0 {
-            notes.push(format!("{} lines of the trace could not be read and were left out", self.info.skipped_lines));
+            notes.push(format!(
+                "{} lines of the trace could not be read and were left out",
+                self.info.skipped_lines
+            ));
         }
         notes
     }

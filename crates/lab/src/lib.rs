@@ -1,6 +1,6 @@
 //! Workloads against simulated drives in virtual time: runs, steady state, closed forms, experiments.
 //!
-//! A run takes an [`Input`](input::Input), looks through it once ([`Prepared`]), and replays it against a
+//! A run takes an [`Input`], looks through it once ([`Prepared`]), and replays it against a
 //! [`Stack`]; what comes out is a [`RunRecord`](thermocline_record::RunRecord).
 //!
 //! Invariants:

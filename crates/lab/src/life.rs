@@ -1,8 +1,8 @@
 //! How long a drive lasts under a load, with stated uncertainty and a verdict in words.
 //!
 //! Median years = P/E cycles × media × wear-levelling efficiency / (host bytes per day × WAF × 365). The uncertainty is
-//! log-normal: relative deviations of the P/E rating, of the write amplification over the run and of the future load add
-//! in quadrature. P10 and P90 are 1.2816 standard deviations away.
+//! log-normal: relative deviations of the P/E rating, of the write amplification over the run and of the future load
+//! add in quadrature. P10 and P90 are 1.2816 standard deviations away.
 
 use thermocline_nand::Profile;
 use thermocline_nand::profile::Wear;
@@ -35,8 +35,8 @@ pub enum Load {
     Assumed(f64),
 }
 
-/// The life of the product behind `profile` at write amplification `waf`, known to a relative deviation `waf_deviation`.
-/// Nothing for media whose endurance is unknown.
+/// The life of the product behind `profile` at write amplification `waf`, known to a relative deviation
+/// `waf_deviation`. Nothing for media whose endurance is unknown.
 #[must_use]
 pub fn life(profile: &Profile, waf: f64, waf_deviation: f64, load: Load) -> Option<Life> {
     let wear = &profile.wear;
@@ -56,7 +56,8 @@ pub fn life(profile: &Profile, waf: f64, waf_deviation: f64, load: Load) -> Opti
         Load::Assumed(dwpd) => dwpd,
     };
     let median = (tbw / (dwpd * capacity.as_f64() * 365.0)).min(LONGEST_YEARS);
-    let deviation = (RATING_DEVIATION.powi(2) + LOAD_DEVIATION.powi(2) + waf_deviation.powi(2)).sqrt();
+    let deviation =
+        (RATING_DEVIATION.powi(2) + LOAD_DEVIATION.powi(2) + waf_deviation.powi(2)).sqrt();
     let spread = (Z90 * deviation).exp();
     let life = Life {
         years_p10: median / spread,
@@ -77,9 +78,14 @@ fn assumptions(profile: &Profile, waf_deviation: f64, load: Load, dwpd: f64) -> 
         Some(cycles) => {
             let source = profile.source.get("wear.pe_cycles").or(profile.source.get("wear"));
             let source = source.map_or(String::new(), |source| format!(" ({source})"));
-            format!("{cycles} program/erase cycles, deviation {:.0} %{source}", RATING_DEVIATION * 100.0)
+            format!(
+                "{cycles} program/erase cycles, deviation {:.0} %{source}",
+                RATING_DEVIATION * 100.0
+            )
         }
-        None => "the maker's rating in drive writes per day, because no P/E cycles are known".into(),
+        None => {
+            "the maker's rating in drive writes per day, because no P/E cycles are known".into()
+        }
     };
     let load = match load {
         Load::Daily(bytes) => format!("{bytes} written per day, as given"),
@@ -87,7 +93,9 @@ fn assumptions(profile: &Profile, waf_deviation: f64, load: Load, dwpd: f64) -> 
             "{bytes} written per day, the trace's own pace kept up day and night ({dwpd:.2} drive writes per day of a drive of {})",
             profile.capacity
         ),
-        Load::Assumed(_) => format!("{dwpd} drive writes per day assumed; give --daily-writes for your own load"),
+        Load::Assumed(_) => {
+            format!("{dwpd} drive writes per day assumed; give --daily-writes for your own load")
+        }
     };
     vec![
         endurance,
@@ -113,9 +121,13 @@ fn verdict(life: &Life, wear: &Wear) -> String {
     };
     let (p10, p50) = (years(life.years_p10), years(life.years_p50));
     if life.years_p10 >= PLENTY * warranty {
-        format!("nothing needed: {p50} of wear left, {p10} at the 10th percentile, against a warranty of {warranty} years")
+        format!(
+            "nothing needed: {p50} of wear left, {p10} at the 10th percentile, against a warranty of {warranty} years"
+        )
     } else if life.years_p10 >= warranty {
-        format!("no action needed within the warranty of {warranty} years: it wears out in {p50}, {p10} at the 10th percentile")
+        format!(
+            "no action needed within the warranty of {warranty} years: it wears out in {p50}, {p10} at the 10th percentile"
+        )
     } else if life.years_p50 >= warranty {
         format!(
             "at risk: {p50} in the median, but {p10} at the 10th percentile, short of the warranty of {warranty} years; lower \
@@ -150,7 +162,12 @@ mod tests {
 
     #[test]
     fn verdicts_follow_the_margin() {
-        for (dwpd, start) in [(0.01, "nothing needed"), (0.22, "no action needed"), (0.35, "at risk"), (2.0, "not enough")] {
+        for (dwpd, start) in [
+            (0.01, "nothing needed"),
+            (0.22, "no action needed"),
+            (0.35, "at risk"),
+            (2.0, "not enough"),
+        ] {
             let life = life(&p5316(), 4.1, 0.0, Load::Assumed(dwpd)).unwrap();
             assert!(life.verdict.starts_with(start), "{dwpd}: {}", life.verdict);
         }

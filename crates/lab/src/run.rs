@@ -62,8 +62,8 @@ const QUEUE_DEPTH: u32 = 32;
 /// Runs `workload` against `stack`; `progress` is told the share done, 0..=1, now and then.
 ///
 /// # Errors
-/// [`Error`] for wrong settings, unreadable workloads and requests the drive refuses. The end of a drive's life is not an
-/// error: the run ends there and its record says so.
+/// [`Error`] for wrong settings, unreadable workloads and requests the drive refuses. The end of a drive's life is not
+/// an error: the run ends there and its record says so.
 pub fn run(
     workload: &mut Prepared,
     stack: &Stack,
@@ -96,7 +96,9 @@ pub fn run(
 fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Drive, Error> {
     let utilisation = settings.utilisation;
     if !(utilisation > 0.0 && utilisation <= 1.0) {
-        return Err(Error::Settings(format!("utilisation is {utilisation}, must be above 0 and at most 1")));
+        return Err(Error::Settings(format!(
+            "utilisation is {utilisation}, must be above 0 and at most 1"
+        )));
     }
     let unit = stack.profile.mapping_unit.max(Bytes::BLOCK);
     let fitting = (workload.footprint().as_f64() / utilisation / unit.as_f64()).ceil() as u64;
@@ -168,7 +170,11 @@ impl Bench {
         Ok(counters.host_written)
     }
 
-    fn measure(&mut self, workload: &mut Prepared, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+    fn measure(
+        &mut self,
+        workload: &mut Prepared,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<(), Error> {
         let mut last = Time::ZERO;
         let done = workload.replay(|batch, share| {
             progress(share);
@@ -216,9 +222,7 @@ impl Bench {
 
     fn arrival(&mut self, request: &Request) -> Time {
         match self.pacing {
-            Pacing::Clock { speed } => {
-                self.start + Time((request.at.0 as f64 / speed) as u64)
-            }
+            Pacing::Clock { speed } => self.start + Time((request.at.0 as f64 / speed) as u64),
             Pacing::QueueDepth(depth) if self.in_flight.len() >= depth as usize => {
                 let Reverse(freed) = self.in_flight.pop().expect("the queue is full");
                 freed.max(self.now)
@@ -244,7 +248,11 @@ impl Bench {
 
     /// Seconds into the run: simulated where time is modelled, else by the workload's own clock.
     fn seconds(&self, last: Time) -> f64 {
-        if self.drive.is_timed() { self.now.since(self.start).as_secs_f64() } else { last.as_secs_f64() }
+        if self.drive.is_timed() {
+            self.now.since(self.start).as_secs_f64()
+        } else {
+            last.as_secs_f64()
+        }
     }
 }
 
@@ -258,4 +266,3 @@ fn refused(request: u64, source: DriveError) -> Error {
     };
     Error::Drive { request, source, hint }
 }
-

@@ -20,7 +20,10 @@ impl Layer {
     /// Every layer with a line about it, for listings.
     pub const ALL: [(Layer, &'static str); 2] = [
         (Layer::Raw, "host writes go straight to the drive"),
-        (Layer::Tag, "every write carries a placement handle: that of its tenant (multi-stream and FDP drives)"),
+        (
+            Layer::Tag,
+            "every write carries a placement handle: that of its tenant (multi-stream and FDP drives)",
+        ),
     ];
 }
 
@@ -57,13 +60,16 @@ impl Stack {
         let (layer, device) = text.split_once(':').ok_or_else(|| {
             refuse("a stack is LAYER:DEVICE, such as raw:p5316; `thermocline lab list devices` shows the devices".into())
         })?;
-        let layer = Layer::ALL.iter().find(|(known, _)| known.to_string() == layer).map(|(l, _)| *l);
+        let layer =
+            Layer::ALL.iter().find(|(known, _)| known.to_string() == layer).map(|(l, _)| *l);
         let layer = layer.ok_or_else(|| {
-            let names: Vec<String> = Layer::ALL.iter().map(|(known, _)| known.to_string()).collect();
+            let names: Vec<String> =
+                Layer::ALL.iter().map(|(known, _)| known.to_string()).collect();
             refuse(format!("the layers of this version are {}", names.join(", ")))
         })?;
         let given = overrides.to_vec();
-        let overrides = overrides.iter().map(|text| split_override(text)).collect::<Result<Vec<_>, _>>()?;
+        let overrides =
+            overrides.iter().map(|text| split_override(text)).collect::<Result<Vec<_>, _>>()?;
         let content = load(device).map_err(refuse)?;
         let profile = Profile::with_overrides(device, &content, &overrides)?;
         if layer == Layer::Tag && !matches!(profile.kind, Kind::MultiStream | Kind::Fdp) {
@@ -98,11 +104,13 @@ fn load(device: &str) -> Result<String, String> {
             names.join(", ")
         ));
     }
-    std::fs::read_to_string(device).map_err(|error| format!("cannot read the profile {device}: {error}"))
+    std::fs::read_to_string(device)
+        .map_err(|error| format!("cannot read the profile {device}: {error}"))
 }
 
 fn split_override(text: &str) -> Result<(String, String), Error> {
-    let form = || Error::Settings(format!("--set {text}: write device.KEY=VALUE, such as device.op=0.07"));
+    let form =
+        || Error::Settings(format!("--set {text}: write device.KEY=VALUE, such as device.op=0.07"));
     let (key, value) = text.split_once('=').ok_or_else(form)?;
     let key = key.trim().strip_prefix("device.").ok_or_else(form)?;
     Ok((key.to_owned(), value.trim().to_owned()))

@@ -1,8 +1,9 @@
-//! Steady state by the rule of the SNIA Solid State Storage Performance Test Specification, applied to write amplification.
+//! Steady state by the rule of the SNIA Solid State Storage Performance Test Specification, applied to write
+//! amplification.
 //!
 //! The specification takes five rounds and asks that all lie within ±10 % of their mean and that the least-squares line
-//! through them rises or falls by no more than 10 % of it. A round here is a quarter of a drive fill, and at least three
-//! drive fills must have been written.
+//! through them rises or falls by no more than 10 % of it. A round here is a quarter of a drive fill, and at least
+//! three drive fills must have been written.
 
 /// Rounds looked at together.
 const ROUNDS: usize = 5;

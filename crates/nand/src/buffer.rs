@@ -1,8 +1,5 @@
 //! The write buffer: host data waits here to be merged with what comes after it.
 
-use std::collections::VecDeque;
-
-use rustc_hash::FxHashMap;
 use thermocline_types::Lba;
 
 /// 512-byte sectors of a mapping unit, one bit each, lowest first. Mapping units are at most 64 KiB: 128 sectors.
@@ -21,61 +18,79 @@ pub struct Waiting {
 
 /// Mapping units in order of first write; a rewrite is merged in place.
 ///
-/// Invariant: `index[lba]` is the position of `lba` in the queue since the start, `popped` of which have left.
+/// Units are numbered in order of arrival, and those numbered `popped..pushed` wait in a ring. They are found by hash
+/// chains: a bucket holds the number of its youngest unit, and each unit that of the next older one in its bucket. A
+/// chain ends at the first number that has left, since all further ones are older still, so nothing has to be unlinked.
 #[derive(Clone, Debug)]
 pub struct WriteBuffer {
-    queue: VecDeque<Option<Waiting>>,
-    index: FxHashMap<u64, u64>,
+    ring: Vec<Slot>,
+    buckets: Vec<u64>,
     popped: u64,
-    capacity: usize,
+    pushed: u64,
+    capacity: u64,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    waiting: Option<Waiting>,
+    older: u64,
+}
+
+/// In a bucket: no unit yet. Numbers start at 1, so that this one has left from the start.
+const NO_UNIT: u64 = 0;
 
 impl WriteBuffer {
     /// A buffer for `capacity` mapping units, at least one.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.max(1);
+        let places = (capacity + 1).next_power_of_two();
         WriteBuffer {
-            queue: VecDeque::with_capacity(capacity + 1),
-            index: FxHashMap::default(),
-            popped: 0,
-            capacity,
+            ring: vec![Slot { waiting: None, older: NO_UNIT }; places],
+            buckets: vec![NO_UNIT; 2 * places],
+            popped: 1,
+            pushed: 1,
+            capacity: capacity as u64,
         }
     }
 
-    /// Takes a write in. Returns how many sectors it overwrote here.
+    /// Takes a write in. Returns how many sectors it overwrote here. At most one more unit than the capacity may wait:
+    /// see [`WriteBuffer::is_overfull`].
     pub fn insert(&mut self, write: Waiting) -> u32 {
-        if let Some(&position) = self.index.get(&write.lba.0) {
-            let slot = &mut self.queue[(position - self.popped) as usize];
-            let waiting = slot.as_mut().expect("indexed units wait");
+        if let Some(number) = self.find(write.lba) {
+            let place = self.place(number);
+            let waiting = self.ring[place].waiting.as_mut().expect("found units wait");
             let overwritten = (waiting.sectors & write.sectors).count_ones();
             waiting.sectors |= write.sectors;
             waiting.handle = write.handle;
             return overwritten;
         }
-        self.index.insert(write.lba.0, self.popped + self.queue.len() as u64);
-        self.queue.push_back(Some(write));
+        assert!(!self.is_overfull(), "the buffer is emptied before more is written");
+        let (bucket, place) = (self.bucket(write.lba), self.place(self.pushed));
+        self.ring[place] = Slot { waiting: Some(write), older: self.buckets[bucket] };
+        self.buckets[bucket] = self.pushed;
+        self.pushed += 1;
         0
     }
 
     /// Whether more is waiting than the buffer holds; places freed by [`WriteBuffer::remove`] count until their turn.
     #[must_use]
     pub fn is_overfull(&self) -> bool {
-        self.queue.len() > self.capacity
+        self.pushed - self.popped > self.capacity
     }
 
     /// Whether `lba` is waiting.
     #[must_use]
     pub fn contains(&self, lba: Lba) -> bool {
-        self.index.contains_key(&lba.0)
+        self.find(lba).is_some()
     }
 
     /// Takes the oldest mapping unit out.
     pub fn pop(&mut self) -> Option<Waiting> {
-        while let Some(slot) = self.queue.pop_front() {
+        while self.popped < self.pushed {
+            let place = self.place(self.popped);
             self.popped += 1;
-            if let Some(waiting) = slot {
-                self.index.remove(&waiting.lba.0);
+            if let Some(waiting) = self.ring[place].waiting.take() {
                 return Some(waiting);
             }
         }
@@ -84,21 +99,46 @@ impl WriteBuffer {
 
     /// Forgets `lba`. Returns how many written sectors that discarded.
     pub fn remove(&mut self, lba: Lba) -> u32 {
-        let Some(position) = self.index.remove(&lba.0) else { return 0 };
-        let waiting = self.queue[(position - self.popped) as usize].take();
-        waiting.expect("indexed units wait").sectors.count_ones()
+        let Some(number) = self.find(lba) else { return 0 };
+        let place = self.place(number);
+        let waiting = self.ring[place].waiting.take();
+        waiting.expect("found units wait").sectors.count_ones()
     }
 
     /// Written sectors waiting.
     #[must_use]
     pub fn sectors(&self) -> u64 {
-        self.queue.iter().flatten().map(|waiting| u64::from(waiting.sectors.count_ones())).sum()
+        let waiting = self.ring.iter().filter_map(|slot| slot.waiting);
+        waiting.map(|waiting| u64::from(waiting.sectors.count_ones())).sum()
+    }
+
+    fn find(&self, lba: Lba) -> Option<u64> {
+        let mut number = self.buckets[self.bucket(lba)];
+        while number >= self.popped {
+            let slot = &self.ring[self.place(number)];
+            if slot.waiting.is_some_and(|waiting| waiting.lba == lba) {
+                return Some(number);
+            }
+            number = slot.older;
+        }
+        None
+    }
+
+    fn place(&self, number: u64) -> usize {
+        number as usize & (self.ring.len() - 1)
+    }
+
+    /// Multiplicative hashing with 2^64 over the golden ratio (Knuth, The Art of Computer Programming 3, 6.4).
+    fn bucket(&self, lba: Lba) -> usize {
+        let hash = lba.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (hash >> (64 - self.buckets.len().trailing_zeros())) as usize
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn write(lba: u64, sectors: Sectors) -> Waiting {
         Waiting { lba: Lba(lba), sectors, handle: 0 }
@@ -122,5 +162,43 @@ mod tests {
         assert_eq!(buffer.pop(), None);
         assert_eq!(buffer.insert(write(2, 1)), 0);
         assert_eq!(buffer.insert(write(2, 1)), 1);
+    }
+
+    proptest! {
+        /// Against a plain list of what waits, oldest first; `None` marks a place whose unit was removed.
+        #[test]
+        fn behaves_like_a_list(
+            capacity in 1_usize..20,
+            steps in prop::collection::vec((0_u8..8, 0_u64..30, 1_u8..), 0..300),
+        ) {
+            let mut buffer = WriteBuffer::new(capacity);
+            let mut list: Vec<Option<Waiting>> = Vec::new();
+            for (step, lba, sectors) in steps {
+                let at = list.iter().position(|waiting| waiting.is_some_and(|w| w.lba.0 == lba));
+                match (step, at) {
+                    (0, None) => prop_assert_eq!(buffer.remove(Lba(lba)), 0),
+                    (0, Some(at)) => {
+                        let removed = list[at].take().map_or(0, |w| w.sectors.count_ones());
+                        prop_assert_eq!(buffer.remove(Lba(lba)), removed);
+                    }
+                    (_, Some(at)) => {
+                        let waiting = list[at].as_mut().unwrap();
+                        let new = write(lba, sectors.into());
+                        let overwritten = (waiting.sectors & new.sectors).count_ones();
+                        waiting.sectors |= new.sectors;
+                        prop_assert_eq!(buffer.insert(new), overwritten);
+                    }
+                    (_, None) => {
+                        list.push(Some(write(lba, sectors.into())));
+                        prop_assert_eq!(buffer.insert(write(lba, sectors.into())), 0);
+                    }
+                }
+                prop_assert_eq!(buffer.is_overfull(), list.len() > capacity);
+                while buffer.is_overfull() {
+                    let gone = list.iter().position(Option::is_some).unwrap();
+                    prop_assert_eq!(buffer.pop(), list.drain(..=gone).next_back().unwrap());
+                }
+            }
+        }
     }
 }

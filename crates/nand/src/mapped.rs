@@ -12,8 +12,8 @@ use crate::profile::{Cut, Kind, Profile, ProfileError};
 
 /// A drive that maps logical blocks to flash itself.
 ///
-/// Writes smaller than a mapping unit, or not aligned to it, cost the rewrite of the whole unit, unless the write buffer
-/// merges them first. Trims act on whole mapping units, as drives do.
+/// Writes smaller than a mapping unit, or not aligned to it, cost the rewrite of the whole unit, unless the write
+/// buffer merges them first. Trims act on whole mapping units, as drives do.
 #[derive(Clone, Debug)]
 pub struct Mapped {
     cut: Cut,
@@ -155,13 +155,13 @@ impl Mapped {
                 Some(buffer) => {
                     let overwritten = buffer.insert(write);
                     self.counters.absorbed += u64::from(overwritten) * Bytes::SECTOR.0;
+                    if let Some(oldest) = self.overflow() {
+                        self.commit(oldest)?;
+                    }
                 }
                 None => self.commit(write)?,
             }
             from = to;
-        }
-        while let Some(oldest) = self.overflow() {
-            self.commit(oldest)?;
         }
         Ok(self.media.acknowledged())
     }
@@ -218,8 +218,8 @@ impl Mapped {
         }
     }
 
-    /// With power-loss protection the buffer counts as durable. Without, it is programmed, and the last page of every open
-    /// unit is filled up.
+    /// With power-loss protection the buffer counts as durable. Without, it is programmed, and the last page of every
+    /// open unit is filled up.
     fn flush(&mut self) -> Result<Time, DriveError> {
         if self.power_loss_protection {
             self.media.receive(Bytes::ZERO);

@@ -79,8 +79,8 @@ impl Media {
         self.timeline.as_ref().map_or(self.admitted, Timeline::drained)
     }
 
-    /// Reads the blocks at `blocks` for the host, merging neighbours of one page; returns when the host has them. Blocks
-    /// that lie nowhere cost no media read.
+    /// Reads the blocks at `blocks` for the host, merging neighbours of one page; returns when the host has them.
+    /// Blocks that lie nowhere cost no media read.
     pub fn read_for_host(
         &mut self,
         at: Time,

@@ -1,15 +1,15 @@
 //! When things happen: one timeline per die, a work-conserving server per channel and link, no event queue.
 //!
 //! Model (after the timelines of NVMeVirt, FAST 2023, and FEMU, FAST 2018, with a background queue of our own):
-//! * A host write is acknowledged once its data is in the write buffer. The buffer holds a fixed number of program units;
-//!   the next one is admitted when the oldest has been programmed.
+//! * A host write is acknowledged once its data is in the write buffer. The buffer holds a fixed number of program
+//!   units; the next one is admitted when the oldest has been programmed.
 //! * A program occupies the channel for its transfer and then the die for tPROG; a read the die for tR and then the
 //!   channel. Channels and links serve in order of arrival and lose no idle time to transfers that are not ready yet.
-//! * A read goes before queued programs and erases of its die. A running one is suspended if the drive can do that, else
-//!   waited for; what it displaces is delayed by as much.
+//! * A read goes before queued programs and erases of its die. A running one is suspended if the drive can do that,
+//!   else waited for; what it displaces is delayed by as much.
 //! * The translation layer decides relocations at once, so that time never changes write amplification. Their reads,
-//!   programs and erases queue as *debt*, which is worked off when a die would be idle, and in step with host programs so
-//!   that it is gone when the open unit is full. The reserve units are what makes waiting safe.
+//!   programs and erases queue as *debt*, which is worked off when a die would be idle, and in step with host programs
+//!   so that it is gone when the open unit is full. The reserve units are what makes waiting safe.
 //!
 //! Invariant: requests are submitted in order of arrival.
 
@@ -94,8 +94,8 @@ impl Die {
         self.reads_end
     }
 
-    /// Pushes back what overlaps a read of `duration` from `start`: the suspended operation by the whole read, later ones
-    /// by what is left after gaps.
+    /// Pushes back what overlaps a read of `duration` from `start`: the suspended operation by the whole read, later
+    /// ones by what is left after gaps.
     fn delay(&mut self, first: usize, start: u64, duration: u64) {
         let mut earliest = start + duration;
         for work in self.work.range_mut(first..) {

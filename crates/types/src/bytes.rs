@@ -102,7 +102,11 @@ pub struct ParseBytesError {
 
 impl fmt::Display for ParseBytesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a size: write a number and a unit, such as 4KiB, 2MiB, 1.92TB", self.text)
+        write!(
+            f,
+            "`{}` is not a size: write a number and a unit, such as 4KiB, 2MiB, 1.92TB",
+            self.text
+        )
     }
 }
 
@@ -116,7 +120,8 @@ impl FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = || ParseBytesError { text: text.to_owned() };
         let trimmed = text.trim();
-        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let split =
+            trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(split);
         let factor = match unit.trim().to_ascii_lowercase().as_str() {
             "" | "b" => 1_u64,

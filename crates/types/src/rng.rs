@@ -3,7 +3,8 @@
 use rand::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A seeded pseudo-random generator (xoshiro256++). Two generators with equal seeds give equal sequences on every machine.
+/// A seeded pseudo-random generator (xoshiro256++). Two generators with equal seeds give equal sequences on every
+/// machine.
 #[derive(Clone, Debug)]
 pub struct Rng(Xoshiro256PlusPlus);
 

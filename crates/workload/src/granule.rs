@@ -62,7 +62,8 @@ impl GranuleMap {
         Ok((*slot, true))
     }
 
-    /// The granules with a slot among `first..=last`, in order, in time bounded by the smaller of the range and the map.
+    /// The granules with a slot among `first..=last`, in order, in time bounded by the smaller of the range and the
+    /// map.
     pub fn present(&self, tenant: TenantId, first: u64, last: u64) -> Vec<u64> {
         let (first_page, last_page) = (first / PAGE, last / PAGE);
         let pages: Vec<u64> = if last_page - first_page <= self.pages.len() as u64 {

@@ -121,11 +121,20 @@ fn summary(analysis: &Analysis) -> String {
         let _ = write!(text, "; {} a day at this pace", Bytes(daily as u64));
     }
     if analysis.skipped_lines > 0 {
-        let _ = write!(text, "\n  {} lines could not be read and were left out", analysis.skipped_lines);
+        let _ = write!(
+            text,
+            "\n  {} lines could not be read and were left out",
+            analysis.skipped_lines
+        );
     }
     let _ = write!(text, "\n  skew:");
     for hot in &profile.skew.hottest {
-        let _ = write!(text, " hottest {} take {},", percent(hot.share_of_blocks), percent(hot.share_of_writes));
+        let _ = write!(
+            text,
+            " hottest {} take {},",
+            percent(hot.share_of_blocks),
+            percent(hot.share_of_writes)
+        );
     }
     match profile.skew.zipf_theta {
         Some(theta) => {
@@ -201,7 +210,15 @@ fn rewrites(profile: &Profile) -> String {
 
 fn tenants(analysis: &Analysis) -> String {
     let mut table = plain();
-    table.set_header(["tenant", "requests", "read", "written", "trimmed", "working set", "in sequence"]);
+    table.set_header([
+        "tenant",
+        "requests",
+        "read",
+        "written",
+        "trimmed",
+        "working set",
+        "in sequence",
+    ]);
     for tenant in &analysis.profile.tenants {
         let number = tenant.tenant as usize;
         let name = analysis.volumes.get(number).cloned().unwrap_or_else(|| number.to_string());

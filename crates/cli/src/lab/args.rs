@@ -1,6 +1,6 @@
 //! Arguments shared by the commands of the lab.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -17,7 +17,8 @@ pub struct WorkloadArgs {
     /// Block trace, plain, gzip or zstd; its format is detected (`lab list formats`)
     #[arg(long, value_name = "FILE", help_heading = "Workload", conflicts_with = "workload")]
     pub trace: Option<PathBuf>,
-    /// Synthetic workload, such as uniform, zipf:0.99, hotcold:10:90, jesd219, or a TOML file of tenants (`lab list workloads`)
+    /// Synthetic workload, such as uniform, zipf:0.99, hotcold:10:90, jesd219, or a TOML file of tenants (`lab list
+    /// workloads`)
     #[arg(long, value_name = "SPEC", help_heading = "Workload")]
     pub workload: Option<String>,
 
@@ -101,7 +102,7 @@ impl WorkloadArgs {
         trace::Options { format: self.format, skip_bad: self.skip_bad, volume: self.volume.clone() }
     }
 
-    fn trace_input(&self, path: &PathBuf) -> anyhow::Result<Input> {
+    fn trace_input(&self, path: &Path) -> anyhow::Result<Input> {
         let synthetic_only = [
             ("--span", self.span.is_some()),
             ("--drive-writes", self.drive_writes.is_some()),
@@ -116,7 +117,7 @@ impl WorkloadArgs {
         }
         ensure!(self.loops > 0, "--loops must be at least 1");
         Ok(Input::Trace {
-            path: path.clone(),
+            path: path.to_owned(),
             options: self.trace_options(),
             remap: self.remap,
             loops: self.loops,
@@ -164,7 +165,13 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "SIZE", help_heading = "Device")]
     pub capacity: Option<Bytes>,
     /// Size the device so that the workload fills this share of it, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0, help_heading = "Device", conflicts_with = "capacity")]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 1.0,
+        help_heading = "Device",
+        conflicts_with = "capacity"
+    )]
     utilisation: f64,
     /// Victim policy of garbage collection (`lab list victims`) [default: the device's]
     #[arg(long, value_name = "NAME", help_heading = "Device")]
@@ -229,6 +236,6 @@ impl DeviceArgs {
 }
 
 /// Writes `text` to `path`.
-pub fn write_file(path: &PathBuf, text: &str) -> anyhow::Result<()> {
+pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

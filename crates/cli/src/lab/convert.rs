@@ -37,7 +37,8 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     let mut trace = trace::open(&args.trace, &options)?;
     let count = match &args.out {
         Some(path) => {
-            let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            let file = std::fs::File::create(path)
+                .with_context(|| format!("cannot write {}", path.display()))?;
             let mut out = BufWriter::new(file);
             let count = trace::write_csv(&mut trace, &mut out)?;
             out.flush().with_context(|| format!("cannot write {}", path.display()))?;

@@ -46,7 +46,10 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         anyhow::ensure!(matches!(args.what, What::Devices), "a NAME goes with devices only");
         let Some(text) = builtin(name) else {
-            anyhow::bail!("no built-in device is called `{name}`; there are {}", names().collect::<Vec<_>>().join(", "));
+            anyhow::bail!(
+                "no built-in device is called `{name}`; there are {}",
+                names().collect::<Vec<_>>().join(", ")
+            );
         };
         return Ok(write!(std::io::stdout(), "{text}")?);
     }
@@ -54,11 +57,16 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         What::Devices => devices()?,
         What::Layers => Layer::ALL.iter().map(|(layer, about)| row(layer, about)).collect(),
         What::Workloads => {
-            let tenants = row("FILE.toml", "several tenants side by side, each [[tenant]] with name, workload, span, share, \
-                               io_size, read_share, trim_share");
+            let tenants = row(
+                "FILE.toml",
+                "several tenants side by side, each [[tenant]] with name, workload, span, share, \
+                               io_size, read_share, trim_share",
+            );
             FORMS.iter().map(|form| row(form.syntax, form.description)).chain([tenants]).collect()
         }
-        What::Formats => Format::ALL.iter().map(|format| row(format, format.description())).collect(),
+        What::Formats => {
+            Format::ALL.iter().map(|format| row(format, format.description())).collect()
+        }
         What::Placements => vec![
             row("none", "no handle on any write (raw)"),
             row("tenant", "the handle of a write is the number of its tenant (tag)"),
@@ -73,7 +81,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout(), "{table}")?)
 }
 
-fn row(name: impl ToString, about: &str) -> [String; 2] {
+fn row(name: &(impl ToString + ?Sized), about: &str) -> [String; 2] {
     [name.to_string(), about.to_owned()]
 }
 

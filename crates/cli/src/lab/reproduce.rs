@@ -74,7 +74,11 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(experiment: &Experiment, figures: &[Figure], out: &mut impl std::io::Write) -> std::io::Result<()> {
+fn show(
+    experiment: &Experiment,
+    figures: &[Figure],
+    out: &mut impl std::io::Write,
+) -> std::io::Result<()> {
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     let mut table = plain();
     table.set_header(vec![

@@ -56,8 +56,15 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
 
 /// `lab compare`.
 pub fn compare(args: &CompareArgs) -> anyhow::Result<()> {
-    ensure!(args.stacks.len() > 1, "compare takes two or more --stack; for one, use `thermocline lab run`");
-    let stacks = args.stacks.iter().map(|text| args.device.stack(text)).collect::<anyhow::Result<Vec<_>>>()?;
+    ensure!(
+        args.stacks.len() > 1,
+        "compare takes two or more --stack; for one, use `thermocline lab run`"
+    );
+    let stacks = args
+        .stacks
+        .iter()
+        .map(|text| args.device.stack(text))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let settings = args.device.settings(args.workload.seed)?;
     let records = run_all(&stacks, &args.workload, &settings)?;
     args.output.give_comparison(&records)
@@ -70,7 +77,8 @@ fn run_all(
     workload: &WorkloadArgs,
     settings: &Settings,
 ) -> anyhow::Result<Vec<RunRecord>> {
-    let granule = stacks.iter().map(|stack| stack.profile.mapping_unit).max().unwrap_or(Bytes::BLOCK);
+    let granule =
+        stacks.iter().map(|stack| stack.profile.mapping_unit).max().unwrap_or(Bytes::BLOCK);
     let progress = Progress::default();
     let one = |stack: &Stack| -> anyhow::Result<RunRecord> {
         let bar = progress.bar(&stack.text);

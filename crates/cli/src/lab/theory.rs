@@ -1,6 +1,5 @@
 //! `lab theory`.
 
-
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use thermocline_lab::theory::{Table, tables};
@@ -9,8 +8,10 @@ use crate::table::plain;
 
 /// Arguments of `lab theory`.
 #[derive(Args)]
-#[command(after_help = "The tables hold for memoryless workloads in steady state; `thermocline lab reproduce uniform-greedy` \
-holds the simulator against them.")]
+#[command(
+    after_help = "The tables hold for memoryless workloads in steady state; `thermocline lab reproduce uniform-greedy` \
+holds the simulator against them."
+)]
 pub struct TheoryArgs {
     /// Only tables whose title contains this text
     #[arg(value_name = "TEXT")]
@@ -56,7 +57,8 @@ fn csv(table: &Table, out: &mut impl std::io::Write) -> std::io::Result<()> {
     let header: Vec<String> = table.columns.iter().map(|column| quote(column)).collect();
     writeln!(out, "# {}\n{},{}", table.title, quote(table.corner), header.join(","))?;
     for row in &table.rows {
-        let values: Vec<String> = row.values.iter().map(|v| format!("{v:.*}", table.decimals)).collect();
+        let values: Vec<String> =
+            row.values.iter().map(|v| format!("{v:.*}", table.decimals)).collect();
         writeln!(out, "{},{}", quote(&row.label), values.join(","))?;
     }
     Ok(())

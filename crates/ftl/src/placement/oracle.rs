@@ -64,9 +64,9 @@ pub struct Clairvoyant {
 const NEVER: u32 = u32::MAX;
 
 impl Clairvoyant {
-    /// `writes` is the sequence of blocks the host will write, preconditioning included, over blocks `0..blocks`. A block
-    /// with `r` host writes left to live goes to class `⌊log_ratio(1 + r / unit)⌋`, at most the last; `unit` is the
-    /// number of blocks in a unit.
+    /// `writes` is the sequence of blocks the host will write, preconditioning included, over blocks `0..blocks`. A
+    /// block with `r` host writes left to live goes to class `⌊log_ratio(1 + r / unit)⌋`, at most the last; `unit` is
+    /// the number of blocks in a unit.
     ///
     /// # Panics
     /// If `classes` is 0 or the sequence is longer than 2^32 − 2 writes.

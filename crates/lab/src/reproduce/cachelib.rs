@@ -9,7 +9,7 @@ use crate::{Error, Input, Prepared, Settings, Stack, run};
 /// Capacity the drive is cut to.
 const CAPACITY: Bytes = Bytes::gib(8);
 /// Share of bytes written that goes to small objects; see the notes of the experiment.
-const SMALL_SHARE: f64 = 0.64;
+const SMALL_SHARE: f64 = 0.62;
 /// How often the capacity is written over, first to settle and then to measure.
 const DRIVE_WRITES: f64 = 8.0;
 /// Size of a write to the large-object engine.
@@ -24,7 +24,8 @@ pub fn fdp(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figur
     ];
     let mut figures = Vec::new();
     for (index, (stack, utilisation, what, theirs)) in cases.into_iter().enumerate() {
-        let waf = dlwa(stack, utilisation, SMALL_SHARE, options.seed, &mut part(progress, index, 4))?;
+        let waf =
+            dlwa(stack, utilisation, SMALL_SHARE, options.seed, &mut part(progress, index, 4))?;
         figures.push(Figure { what: what.into(), theirs, ours: waf });
     }
     Ok(figures)

@@ -24,7 +24,8 @@ pub fn jesd219(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<F
             Prepared::new(input, Some(Prefill::Sequential), stack.profile.mapping_unit, None)?;
         let settings = Settings { seed: options.seed, ..Settings::default() };
         let record = run(&mut prepared, &stack, &settings, &mut part(progress, index, 5))?;
-        let cause = |name: &str| record.media_bytes_written.by_cause.get(name).copied().unwrap_or(0);
+        let cause =
+            |name: &str| record.media_bytes_written.by_cause.get(name).copied().unwrap_or(0);
         let written = cause("host") + cause("read_modify_write");
         figures.push(Figure {
             what: format!("mapping unit {kib} KiB"),

@@ -14,10 +14,11 @@ const UTILISATION: f64 = 0.952;
 /// Replays of each trace.
 const LOOPS: u32 = 12;
 
-/// Units of erasure tried. Their drive's superblock is some 300 MB, several SSTables; our traces are too small for that,
-/// so what can be shown is how write amplification grows as the unit does.
+/// Units of erasure tried. Their drive's superblock is some 300 MB, several SSTables; our traces are too small for
+/// that, so what can be shown is how write amplification grows as the unit does.
 const UNITS: [Bytes; 3] = [Bytes::mib(1), Bytes::mib(4), Bytes::mib(16)];
-/// Units a drive with zero overprovisioning has beyond its capacity: open for host and relocation, reserve, one to spare.
+/// Units a drive with zero overprovisioning has beyond its capacity: open for host and relocation, reserve, one to
+/// spare.
 const EXTRA_UNITS: f64 = 5.0;
 
 pub fn zero_op(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
@@ -30,7 +31,11 @@ pub fn zero_op(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<F
     for (index, (&(file, what, theirs), unit)) in cases.enumerate() {
         let path = options.traces.join(file);
         let ours = waf(&path, unit, options.seed, &mut part(progress, index, 6))?;
-        figures.push(Figure { what: format!("{what}, units of {unit}"), theirs: Some(theirs), ours });
+        figures.push(Figure {
+            what: format!("{what}, units of {unit}"),
+            theirs: Some(theirs),
+            ours,
+        });
     }
     Ok(figures)
 }

@@ -126,7 +126,10 @@ mod tests {
                 _ => uniform::greedy_waf(spare, NonZeroU32::new(blocks).unwrap()),
             };
             let error = ours / theory - 1.0;
-            assert!(error.abs() < bound, "{victim} OP {op} b {blocks}: {ours:.4}, theory {theory:.4}");
+            assert!(
+                error.abs() < bound,
+                "{victim} OP {op} b {blocks}: {ours:.4}, theory {theory:.4}"
+            );
         };
         for op in [0.07, 0.15, 0.20, 0.28] {
             for (blocks, units) in [(64, 4096), (256, 2048), (1024, 1024)] {

@@ -8,9 +8,10 @@ use super::{DomainError, Overprovisioning};
 /// DLWA of a cache whose small objects have their own reclaim units, so that the large-object log costs nothing:
 /// `DLWA = 1/(1 − δ)`, `δ = −(S/Sp) W0(−(Sp/S) e^(−Sp/S))`.
 ///
-/// S (`small_objects`) is the logical size of the small-object region, overwritten uniformly at random; Sp (`physical`) the
-/// space its reclaim units may occupy: S plus the drive's overprovisioning. It is [`fifo_waf`] with α = Sp/S.
-/// Theorem 1 of Allison et al., "Towards Efficient Flash Caches with Emerging NVMe Flexible Data Placement SSDs", EuroSys 2025.
+/// S (`small_objects`) is the logical size of the small-object region, overwritten uniformly at random; Sp (`physical`)
+/// the space its reclaim units may occupy: S plus the drive's overprovisioning. It is [`fifo_waf`] with α = Sp/S.
+/// Theorem 1 of Allison et al., "Towards Efficient Flash Caches with Emerging NVMe Flexible Data Placement SSDs",
+/// EuroSys 2025.
 ///
 /// # Errors
 /// Unless `0 < small_objects < physical`.
@@ -34,8 +35,8 @@ mod tests {
         }
     }
 
-    /// The paper's deployment: small objects on 4 % of a fully used drive of 7 % overprovisioning measured 1.03; alone in
-    /// their units they have more than twice their size to spread over.
+    /// The paper's deployment: small objects on 4 % of a fully used drive of 7 % overprovisioning measured 1.03; alone
+    /// in their units they have more than twice their size to spread over.
     #[test]
     fn small_region_with_all_the_spare_space_costs_almost_nothing() {
         let user = Bytes::gib(930).as_f64();

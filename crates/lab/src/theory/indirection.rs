@@ -35,8 +35,8 @@ impl IndirectionUnit {
         Bytes((end - first) * self.0)
     }
 
-    /// WAF of one write by read-modify-write alone: [`Self::bytes_written`] ÷ length; without garbage collection, and when
-    /// no later write merges with it in a buffer.
+    /// WAF of one write by read-modify-write alone: [`Self::bytes_written`] ÷ length; without garbage collection, and
+    /// when no later write merges with it in a buffer.
     ///
     /// # Panics
     /// If the write has no length.
@@ -46,8 +46,8 @@ impl IndirectionUnit {
         self.bytes_written(write).as_f64() / write.length.as_f64()
     }
 
-    /// Mean bytes written for a write of `length` that starts anywhere on a multiple of `alignment`, all equally likely.
-    /// Exact: the average over the distinct places of a start within a unit.
+    /// Mean bytes written for a write of `length` that starts anywhere on a multiple of `alignment`, all equally
+    /// likely. Exact: the average over the distinct places of a start within a unit.
     ///
     /// # Panics
     /// If `alignment` is 0.
@@ -72,8 +72,8 @@ impl IndirectionUnit {
         self.mean_bytes_written(length, alignment) / length.as_f64()
     }
 
-    /// WAF by read-modify-write alone of a mix of sizes (bytes, weight) with random starts: mean bytes written ÷ mean bytes
-    /// asked for. `alignment` gives the multiple on which writes of a size start.
+    /// WAF by read-modify-write alone of a mix of sizes (bytes, weight) with random starts: mean bytes written ÷ mean
+    /// bytes asked for. `alignment` gives the multiple on which writes of a size start.
     ///
     /// # Panics
     /// If the mix asks for no bytes.
@@ -126,7 +126,8 @@ mod tests {
         assert!((unit(4).random_waf(Bytes::BLOCK, Bytes::SECTOR) - 1.875).abs() < 1e-12);
     }
 
-    /// Every size of JESD219 on 4 KiB-aligned starts, so that writes below 4 KiB never straddle: 1.03, 1.56, 2.60, 4.69, 8.87.
+    /// Every size of JESD219 on 4 KiB-aligned starts, so that writes below 4 KiB never straddle: 1.03, 1.56, 2.60,
+    /// 4.69, 8.87.
     #[test]
     fn jesd219_matches_the_published_list() {
         for (kib, published) in [(4, 1.03), (8, 1.56), (16, 2.60), (32, 4.69), (64, 8.87)] {
@@ -146,13 +147,19 @@ mod tests {
     proptest! {
         /// The exact mean lies where random starts put it.
         #[test]
-        fn mean_is_what_random_starts_average(sectors in 1_u64..200, unit_sectors in 1_u64..150, step in 1_u64..20, seed: u64) {
+        fn mean_is_what_random_starts_average(
+            sectors in 1_u64..200,
+            unit_sectors in 1_u64..150,
+            step in 1_u64..20,
+            seed: u64,
+        ) {
             let unit = IndirectionUnit::new(Bytes(unit_sectors * 512)).expect("not zero");
             let (length, alignment) = (Bytes(sectors * 512), Bytes(step * 512));
             let mut rng = Rng::new(seed);
             let draws = 4_000;
             let sum: f64 = (0..draws)
-                .map(|_| unit.bytes_written(Extent { offset: Bytes(rng.below(1 << 30) * alignment.get()), length }).as_f64())
+                .map(|_| Bytes(rng.below(1 << 30) * alignment.get()))
+                .map(|offset| unit.bytes_written(Extent { offset, length }).as_f64())
                 .sum();
             let mean = unit.mean_bytes_written(length, alignment);
             // One write touches one of two neighbouring unit counts: standard deviation at most half a unit.

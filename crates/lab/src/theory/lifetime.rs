@@ -14,7 +14,8 @@ pub struct Endurance {
     pub pe_cycles: f64,
     /// Raw NAND capacity.
     pub physical: Bytes,
-    /// Share of those cycles that wear levelling makes usable before the first block is worn out, above 0 and at most 1.
+    /// Share of those cycles that wear levelling makes usable before the first block is worn out, above 0 and at most
+    /// 1.
     pub wear_levelling_efficiency: f64,
 }
 
@@ -25,15 +26,15 @@ impl Endurance {
         self.pe_cycles * self.physical.as_f64() * self.wear_levelling_efficiency
     }
 
-    /// Host bytes the drive can take (TBW, in bytes) at a device WAF of `dlwa`: `media_bytes / dlwa` (JESD218 without its
-    /// retention and error-rate conditions).
+    /// Host bytes the drive can take (TBW, in bytes) at a device WAF of `dlwa`: `media_bytes / dlwa` (JESD218 without
+    /// its retention and error-rate conditions).
     #[must_use]
     pub fn host_bytes(self, dlwa: f64) -> f64 {
         self.media_bytes() / dlwa
     }
 
-    /// Years until the media are worn out: `media_bytes / (host bytes per day × waf × 365)`, where `waf` is the total write
-    /// amplification, media ÷ host. Infinite if nothing is written.
+    /// Years until the media are worn out: `media_bytes / (host bytes per day × waf × 365)`, where `waf` is the total
+    /// write amplification, media ÷ host. Infinite if nothing is written.
     #[must_use]
     pub fn years(self, host_bytes_per_day: f64, waf: f64) -> f64 {
         self.media_bytes() / (host_bytes_per_day * waf * DAYS_PER_YEAR)
@@ -69,7 +70,8 @@ pub fn wear_per_year(endurance: Endurance, host_bytes_per_day: f64, waf: f64) ->
     1.0 / endurance.years(host_bytes_per_day, waf)
 }
 
-/// Host bytes per day that spend what is left of a rating exactly by the end of service: the set point of a write governor.
+/// Host bytes per day that spend what is left of a rating exactly by the end of service: the set point of a write
+/// governor.
 #[must_use]
 pub fn daily_budget(remaining_host_bytes: f64, remaining_service_days: f64) -> f64 {
     remaining_host_bytes / remaining_service_days

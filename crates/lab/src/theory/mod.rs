@@ -6,8 +6,8 @@
 //! * Every `*_waf` is a write amplification factor of one log-structured layer: bytes written to media ÷ bytes the host
 //!   wrote, at least 1, in the limit of many blocks and after a long time.
 //!
-//! Common to all: the layer appends to blocks of `b` mapping units, the host overwrites units independently of each other
-//! with fixed probabilities (no memory), and garbage collection copies the valid units of one victim at a time.
+//! Common to all: the layer appends to blocks of `b` mapping units, the host overwrites units independently of each
+//! other with fixed probabilities (no memory), and garbage collection copies the valid units of one victim at a time.
 
 pub mod fdp;
 pub mod indirection;

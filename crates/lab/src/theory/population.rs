@@ -57,8 +57,9 @@ impl Population {
 
     /// Zipf's law: of `units` units the one of rank k is written with probability `k^−θ / Σ j^−θ`.
     ///
-    /// Ranks up to 1024 are parts of their own; later ones share a part with ranks up to 1 % larger, exact in their total.
-    /// The write amplification computed from it differs from one part per rank by less than 1e-5 (relative; see tests).
+    /// Ranks up to 1024 are parts of their own; later ones share a part with ranks up to 1 % larger, exact in their
+    /// total. The write amplification computed from it differs from one part per rank by less than 1e-5 (relative; see
+    /// tests).
     ///
     /// # Errors
     /// Unless `theta` is finite and at least 0, and `units` at least 1.
@@ -72,8 +73,8 @@ impl Population {
         Self::zipf_cut(theta, units, bounds)
     }
 
-    /// Zipf's law known only by `parts` classes of equal width in log(rank): class j holds ranks from `units^(j/parts)` up.
-    /// Classes too narrow to hold a rank are left out.
+    /// Zipf's law known only by `parts` classes of equal width in log(rank): class j holds ranks from `units^(j/parts)`
+    /// up. Classes too narrow to hold a rank are left out.
     ///
     /// # Errors
     /// Unless `theta` is finite and at least 0, and `units` and `parts` at least 1.

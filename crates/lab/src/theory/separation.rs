@@ -14,11 +14,11 @@ pub struct Optimum {
 
 /// Each part in blocks of its own, cleaned FIFO, with the best split of the spare space: the memoryless limit.
 ///
-/// Minimises `Σ r_k A(α_k)` over `Σ s_k α_k = α`, A the uniform FIFO form. Writing each part's block lifetime in units of
-/// its mean rewrite interval as t: `α_k = t/(1 − e^−t)`, `A = 1/(1 − e^−t)`, `−dA/dα = 1/(e^t − 1 − t)`. The
+/// Minimises `Σ r_k A(α_k)` over `Σ s_k α_k = α`, A the uniform FIFO form. Writing each part's block lifetime in units
+/// of its mean rewrite interval as t: `α_k = t/(1 − e^−t)`, `A = 1/(1 − e^−t)`, `−dA/dα = 1/(e^t − 1 − t)`. The
 /// Karush-Kuhn-Tucker condition `r_k |A'(α_k)| = λ s_k` then reads `e^t − 1 − t = r_k/(λ s_k)`: one root per part for a
-/// given multiplier λ, and λ follows from the space. The objective is convex, so this is the minimum.
-/// Hot/cold: Desnoyers, ACM TOS 2014; the on-line counterpart is cleaning where the marginal cost is least (Luo and Lomet,
+/// given multiplier λ, and λ follows from the space. The objective is convex, so this is the minimum. Hot/cold:
+/// Desnoyers, ACM TOS 2014; the on-line counterpart is cleaning where the marginal cost is least (Luo and Lomet,
 /// "minimum declining cost", ICDE 2021). The same overprovisioning in every part would give exactly the uniform WAF.
 #[must_use]
 pub fn optimum(population: &Population, op: Overprovisioning) -> Optimum {
@@ -114,7 +114,12 @@ mod tests {
     proptest! {
         /// No other split of the same space does better, and the split uses exactly the space there is.
         #[test]
-        fn is_a_minimum(data in 0.01_f64..0.9, writes in 0.1_f64..0.999, ratio in 0.02_f64..1.0, shift in -0.3_f64..0.3) {
+        fn is_a_minimum(
+            data in 0.01_f64..0.9,
+            writes in 0.1_f64..0.999,
+            ratio in 0.02_f64..1.0,
+            shift in -0.3_f64..0.3,
+        ) {
             let population = Population::hot_cold(data, writes).expect("in range");
             let best = optimum(&population, op(ratio));
             let used = data * best.split[0].ratio() + (1.0 - data) * best.split[1].ratio();

@@ -6,8 +6,8 @@ use super::{Overprovisioning, Population};
 /// FIFO cleaning of everything in one log: WAF A solves `A = Σ_k r_k / (1 − e^(−r_k α / (s_k A)))`.
 ///
 /// A unit of part k is rewritten at rate r_k/(s_k L) per host write and stays in a block for αL/A host writes, so it is
-/// overwritten before its block is cleaned with probability `1 − e^(−r_k α/(s_k A))`; the reciprocal counts its copies per
-/// host write. Desnoyers, SYSTOR 2012 (two parts; the sum over parts is the same argument).
+/// overwritten before its block is cleaned with probability `1 − e^(−r_k α/(s_k A))`; the reciprocal counts its copies
+/// per host write. Desnoyers, SYSTOR 2012 (two parts; the sum over parts is the same argument).
 #[must_use]
 pub fn fifo_waf(population: &Population, op: Overprovisioning) -> f64 {
     let alpha = op.alpha();

@@ -29,9 +29,9 @@ pub fn random_victim_waf(op: Overprovisioning) -> f64 {
 /// Victim is the block with the fewest valid units (greedy), blocks of `b` units, infinitely many blocks.
 ///
 /// The number x of valid units in the victim solves `α(1 − x/b) = H_b − H_x`, H the harmonic numbers continued to real
-/// arguments by digamma; WAF = b/(b − x). A block waits `(H_b − H_x)` times the mean unit lifetime until it is a victim:
-/// with i valid units the next invalidation comes at rate i. Fluid limit of the greedy chains of Bux and Iliadis 2010 and
-/// Desnoyers 2012; equal to [`d_choices_waf`] for d → ∞ (Van Houdt 2013).
+/// arguments by digamma; WAF = b/(b − x). A block waits `(H_b − H_x)` times the mean unit lifetime until it is a
+/// victim: with i valid units the next invalidation comes at rate i. Fluid limit of the greedy chains of Bux and
+/// Iliadis 2010 and Desnoyers 2012; equal to [`d_choices_waf`] for d → ∞ (Van Houdt 2013).
 #[must_use]
 pub fn greedy_waf(op: Overprovisioning, units_per_block: NonZeroU32) -> f64 {
     let b = f64::from(units_per_block.get());
@@ -47,8 +47,8 @@ pub fn greedy_waf(op: Overprovisioning, units_per_block: NonZeroU32) -> f64 {
 ///
 /// Fixed point of the mean-field model of Van Houdt, SIGMETRICS 2013. With T_i the share of blocks that hold at least i
 /// valid units, a block falls from i to i − 1 valid units as often as a victim with fewer than i is replaced by a full
-/// block: `i (T_i − T_{i+1}) = c (1 − T_i^d)` with c = bL/(P W) and W = Σ_{i=1..b} (1 − T_i^d), the free units gained per
-/// victim. Solved for T_b down to T_1 for a given c, then for the c that fills L units. WAF = b/W.
+/// block: `i (T_i − T_{i+1}) = c (1 − T_i^d)` with c = bL/(P W) and W = Σ_{i=1..b} (1 − T_i^d), the free units gained
+/// per victim. Solved for T_b down to T_1 for a given c, then for the c that fills L units. WAF = b/W.
 #[must_use]
 pub fn d_choices_waf(
     op: Overprovisioning,
@@ -77,8 +77,8 @@ fn gained_per_victim(c: f64, units_per_block: u32, choices: NonZeroU32) -> f64 {
     gained
 }
 
-/// The T in `above..=1` with `T − above = rate (1 − T^d)`. Newton from the right end: the difference of the two sides is
-/// convex and increasing, so the iterates fall onto the root without overshooting.
+/// The T in `above..=1` with `T − above = rate (1 − T^d)`. Newton from the right end: the difference of the two sides
+/// is convex and increasing, so the iterates fall onto the root without overshooting.
 fn share_with_at_least(above: f64, rate: f64, d: f64) -> f64 {
     let mut t = 1.0_f64;
     loop {

@@ -1,105 +1,117 @@
 //! Which values make a drive.
 
+use thermocline_ftl::victim::Victim;
 use thermocline_types::Bytes;
 
 use super::{Fdp, Kind, Profile, ProfileError, Zns};
 
+/// A key, whether its value is acceptable, and what it must be.
+type Rule = (&'static str, bool, &'static str);
+
 impl Profile {
     /// Checks every value against the others.
     pub(super) fn check(&self, file: &str) -> Result<(), ProfileError> {
-        let rules: [(&str, bool, &str); 13] = [
+        let rules = [self.sizes(), self.wear(), self.kinds(), self.dies(), self.times()].concat();
+        rules
+            .iter()
+            .find(|(_, holds, _)| !holds)
+            .map_or(Ok(()), |(key, _, reason)| Err(ProfileError::new(file, key, reason)))
+    }
+
+    fn sizes(&self) -> Vec<Rule> {
+        let unit = self.mapping_unit;
+        let granule = self.program_unit().0.max(1);
+        vec![
             ("capacity", self.capacity.0 > 0, "must be above zero"),
             ("op", (0.0..=16.0).contains(&self.op), "must be between 0 and 16"),
             (
                 "garbage",
-                self.garbage.is_none_or(|g| (0.0..0.95).contains(&g)),
+                self.garbage.is_none_or(|garbage| (0.0..0.95).contains(&garbage)),
                 "must be at least 0 and below 0.95",
             ),
             (
                 "mapping_unit",
-                self.mapping_unit.0.is_power_of_two()
-                    && (Bytes::SECTOR..=Bytes::kib(64)).contains(&self.mapping_unit),
+                unit.0.is_power_of_two() && (Bytes::SECTOR..=Bytes::kib(64)).contains(&unit),
                 "must be a power of two between 512 B and 64 KiB",
             ),
             (
                 "unit",
-                self.unit
-                    .is_none_or(|unit| unit.0 > 0 && unit.0.is_multiple_of(self.program_unit().0)),
+                self.unit.is_none_or(|unit| unit.0 > 0 && unit.0.is_multiple_of(granule)),
                 "must be a multiple of mapping_unit and of geometry.page times planes",
             ),
             (
                 "gc.victim",
-                self.gc.victim.parse::<thermocline_ftl::victim::Victim>().is_ok(),
+                self.gc.victim.parse::<Victim>().is_ok(),
                 "is no victim policy; `thermocline lab list victims` shows them",
             ),
+        ]
+    }
+
+    fn wear(&self) -> Vec<Rule> {
+        let wear = &self.wear;
+        let positive = |value: Option<f64>| value.is_none_or(|v| v > 0.0 && v < 1e9);
+        vec![
             (
                 "wear.pe_cycles",
-                self.wear.pe_cycles.is_none_or(|cycles| cycles >= 1.0),
-                "must be at least 1",
+                wear.pe_cycles.is_none_or(|cycles| (1.0..1e9).contains(&cycles)),
+                "must be at least 1 and below 10^9",
             ),
-            (
-                "wear.pe_spread",
-                (0.0..=0.5).contains(&self.wear.pe_spread),
-                "must be between 0 and 0.5",
-            ),
+            ("wear.pe_spread", (0.0..=0.5).contains(&wear.pe_spread), "must be between 0 and 0.5"),
             (
                 "wear.spare",
-                (0.0..=1.0).contains(&self.wear.spare)
-                    && (0.0..=self.wear.spare).contains(&self.wear.factory_bad),
+                (0.0..=1.0).contains(&wear.spare) && (0.0..=wear.spare).contains(&wear.factory_bad),
                 "must be between 0 and 1, and at least factory_bad",
             ),
-            (
-                "timing",
-                self.timing.is_none() || self.geometry.is_some() || self.kind == Kind::Direct,
-                "needs [geometry] beside it",
-            ),
+            ("wear.rated_dwpd", positive(wear.rated_dwpd), "must be above zero"),
+            ("wear.warranty_years", positive(wear.warranty_years), "must be above zero"),
+        ]
+    }
+
+    fn kinds(&self) -> Vec<Rule> {
+        let is = |kind| self.kind == kind;
+        let streams = self.streams.as_ref().is_some_and(|s| s.count > 0 && s.count < u8::MAX);
+        vec![
             (
                 "streams",
-                self.streams.as_ref().is_some_and(|s| s.count > 0)
-                    || self.kind != Kind::MultiStream,
-                "a multi-stream drive needs [streams] with count of at least 1",
+                streams || !is(Kind::MultiStream),
+                "a multi-stream drive needs [streams] with a count of 1 to 254",
             ),
             (
                 "fdp",
-                self.fdp.as_ref().is_some_and(Fdp::fits) || self.kind != Kind::Fdp,
-                "an FDP drive needs [fdp] with at least 1 group and 1 handle, and at most 255 open units in all",
+                self.fdp.as_ref().is_some_and(Fdp::fits) || !is(Kind::Fdp),
+                "an FDP drive needs [fdp] with at least 1 group and 1 handle, and at most 255 open \
+                 units in all",
             ),
             (
                 "zns",
-                self.zns.as_ref().is_some_and(|zns| zns.fits(self.mapping_unit))
-                    || self.kind != Kind::Zns,
-                "a ZNS drive needs [zns] with zone_capacity of at most zone_size, both multiples of mapping_unit, and \
-                 max_open of at most max_active",
+                self.zns.as_ref().is_some_and(|zns| zns.fits(self.mapping_unit)) || !is(Kind::Zns),
+                "a ZNS drive needs [zns] with zone_capacity of at most zone_size, both multiples of \
+                 mapping_unit, and max_open of at most max_active",
             ),
-        ];
-        for (key, holds, reason) in rules {
-            if !holds {
-                return Err(ProfileError::new(file, key, reason));
-            }
-        }
-        self.check_geometry(file)?;
-        self.check_timing(file)
+        ]
     }
 
-    fn check_geometry(&self, file: &str) -> Result<(), ProfileError> {
-        let Some(geometry) = &self.geometry else { return Ok(()) };
+    fn dies(&self) -> Vec<Rule> {
+        let Some(geometry) = &self.geometry else {
+            return vec![("timing", self.timing.is_none(), "needs [geometry] beside it")];
+        };
         let counts = [geometry.channels, geometry.dies, geometry.planes];
+        let counted = counts.iter().all(|&n| (1..=65_536).contains(&n));
         let dies = geometry.dies_per_unit();
-        let rules = [
-            (
-                "geometry",
-                counts.iter().all(|&n| (1..=65_536).contains(&n)),
-                "counts must be 1 to 65536",
-            ),
+        let sizes = [geometry.page, geometry.block, geometry.unit.unwrap_or(Bytes::SECTOR)];
+        let sized = sizes.iter().all(|size| (1..1 << 50).contains(&size.0));
+        let page = if counted && sized { geometry.program_unit().0 } else { 1 };
+        vec![
+            ("geometry", counted, "channels, dies and planes must be 1 to 65536"),
+            ("geometry", sized, "page, block and unit must be above zero and below 1 PiB"),
             (
                 "geometry.page",
-                geometry.program_unit().0.is_multiple_of(self.mapping_unit.0)
-                    && geometry.page.0 > 0,
+                page.is_multiple_of(self.mapping_unit.0),
                 "times planes must be a multiple of mapping_unit",
             ),
             (
                 "geometry.block",
-                geometry.block.0 > 0 && geometry.block.0.is_multiple_of(geometry.page.0.max(1)),
+                geometry.block.0.is_multiple_of(geometry.page.0.max(1)),
                 "must be a multiple of geometry.page",
             ),
             (
@@ -107,38 +119,28 @@ impl Profile {
                 dies > 0 && dies <= geometry.dies && geometry.dies.is_multiple_of(dies.max(1)),
                 "must divide geometry.dies",
             ),
-        ];
-        rules
-            .iter()
-            .find(|(_, holds, _)| !holds)
-            .map_or(Ok(()), |(key, _, reason)| Err(ProfileError::new(file, key, reason)))
+        ]
     }
 
-    fn check_timing(&self, file: &str) -> Result<(), ProfileError> {
-        let Some(t) = &self.timing else { return Ok(()) };
-        let values = [
-            ("timing.read_us", t.read_us, false),
-            ("timing.program_us", t.program_us, false),
-            ("timing.erase_us", t.erase_us, false),
-            ("timing.command_us", t.command_us, false),
-            ("timing.suspend_us", t.suspend_us.unwrap_or(0.0), false),
-            ("timing.firmware_read_us", t.firmware_read_us, false),
-            ("timing.firmware_write_us", t.firmware_write_us, false),
-            ("timing.bus_mb_per_s", t.bus_mb_per_s, true),
-            ("timing.link_read_mb_per_s", t.link_read_mb_per_s, true),
-            ("timing.link_write_mb_per_s", t.link_write_mb_per_s, true),
-            ("timing.controller_kiops", t.controller_kiops, true),
-        ];
-        for (key, value, positive) in values {
-            if !(0.0..=1e9).contains(&value) || (positive && value <= 0.0) {
-                return Err(ProfileError::new(
-                    file,
-                    key,
-                    "must be a number above zero and below 10^9",
-                ));
-            }
-        }
-        Ok(())
+    fn times(&self) -> Vec<Rule> {
+        let Some(t) = &self.timing else { return Vec::new() };
+        let time = |value: f64| (0.0..=1e9).contains(&value);
+        let rate = |value: f64| value > 0.0 && value <= 1e9;
+        const TIME: &str = "must be a time in microseconds, 0 to 10^9";
+        const RATE: &str = "must be above 0 and at most 10^9";
+        vec![
+            ("timing.read_us", time(t.read_us), TIME),
+            ("timing.program_us", time(t.program_us), TIME),
+            ("timing.erase_us", time(t.erase_us), TIME),
+            ("timing.command_us", time(t.command_us), TIME),
+            ("timing.suspend_us", time(t.suspend_us.unwrap_or(0.0)), TIME),
+            ("timing.firmware_read_us", time(t.firmware_read_us), TIME),
+            ("timing.firmware_write_us", time(t.firmware_write_us), TIME),
+            ("timing.bus_mb_per_s", rate(t.bus_mb_per_s), RATE),
+            ("timing.link_read_mb_per_s", rate(t.link_read_mb_per_s), RATE),
+            ("timing.link_write_mb_per_s", rate(t.link_write_mb_per_s), RATE),
+            ("timing.controller_kiops", rate(t.controller_kiops), RATE),
+        ]
     }
 }
 

@@ -190,7 +190,7 @@ impl Geometry {
     /// What one program operation writes: a page of every plane of a die.
     #[must_use]
     pub fn program_unit(&self) -> Bytes {
-        Bytes(self.page.0 * u64::from(self.planes))
+        Bytes(self.page.0.saturating_mul(u64::from(self.planes)))
     }
 
     /// Dies that a unit is striped over.
@@ -202,8 +202,8 @@ impl Geometry {
     /// The product's unit of erasure.
     #[must_use]
     pub fn product_unit(&self) -> Bytes {
-        let superblock = self.block.0 * u64::from(self.planes) * u64::from(self.dies_per_unit());
-        self.unit.unwrap_or(Bytes(superblock))
+        let blocks = u64::from(self.planes) * u64::from(self.dies_per_unit());
+        self.unit.unwrap_or(Bytes(self.block.0.saturating_mul(blocks)))
     }
 }
 

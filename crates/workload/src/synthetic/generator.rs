@@ -8,7 +8,8 @@ use super::spec::Region;
 use super::{Error, Limit, Options, Pattern, Spec};
 use crate::{BATCH, Source};
 
-/// Skew of JESD219's enterprise workload: per cent of the span, per cent of the requests (JEDEC JESD219, September 2010).
+/// Skew of JESD219's enterprise workload: per cent of the span, per cent of the requests (JEDEC JESD219, September
+/// 2010).
 const JESD219_SKEW: [(f64, f64); 3] = [(5.0, 50.0), (15.0, 30.0), (80.0, 20.0)];
 /// Skew of the `modern` workload (chosen, not measured).
 const MODERN_SKEW: [(f64, f64); 3] = [(10.0, 60.0), (30.0, 30.0), (60.0, 10.0)];

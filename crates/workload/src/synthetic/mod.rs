@@ -1,7 +1,7 @@
 //! Generators: workloads made from a short text, a span and a seed.
 //!
-//! A [`Spec`] says what is written where (`zipf:0.99`, or a file with several tenants), [`Options`] how much of it and over
-//! which span, and a [`Generator`] yields the requests.
+//! A [`Spec`] says what is written where (`zipf:0.99`, or a file with several tenants), [`Options`] how much of it and
+//! over which span, and a [`Generator`] yields the requests.
 //!
 //! ```
 //! use thermocline_types::Bytes;

@@ -38,8 +38,8 @@ impl Limit {
 pub struct Options {
     /// Bytes addressed, from offset 0; a multiple of 512.
     pub span: Bytes,
-    /// Bytes per request, a multiple of 512; requests start on multiples of it, and the last one ends at the span's end.
-    /// `None` is 4 KiB, or the pattern's own mix of sizes.
+    /// Bytes per request, a multiple of 512; requests start on multiples of it, and the last one ends at the span's
+    /// end. `None` is 4 KiB, or the pattern's own mix of sizes.
     pub io_size: Option<Bytes>,
     /// Share of requests that read, 0..=1.
     pub read_share: f64,

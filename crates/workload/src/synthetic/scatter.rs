@@ -2,11 +2,12 @@
 
 use thermocline_types::Rng;
 
-/// Rounds of the network. Four give a pseudo-random permutation for pseudo-random round functions (Luby and Rackoff 1988).
+/// Rounds of the network. Four give a pseudo-random permutation for pseudo-random round functions (Luby and Rackoff
+/// 1988).
 const ROUNDS: usize = 4;
 
-/// A bijection of `0..n` chosen by a seed: a Feistel network over the next power of two, walked along its cycle until it
-/// comes back into range (Black and Rogaway 2002). Fewer than two steps on average; 48 bytes for any `n`.
+/// A bijection of `0..n` chosen by a seed: a Feistel network over the next power of two, walked along its cycle until
+/// it comes back into range (Black and Rogaway 2002). Fewer than two steps on average; 48 bytes for any `n`.
 ///
 /// Used to scatter hot ranks over the address space. Not a cipher: the round function is a multiplication.
 #[derive(Clone, Debug)]

@@ -84,8 +84,8 @@ struct Band {
 }
 
 impl Bands {
-    /// Bands of (per cent of the span, per cent of the requests), both summing to 100. Bounds are rounded to whole slots;
-    /// the first band has at least one, and requests to a band that is left with none go anywhere.
+    /// Bands of (per cent of the span, per cent of the requests), both summing to 100. Bounds are rounded to whole
+    /// slots; the first band has at least one, and requests to a band that is left with none go anywhere.
     pub(super) fn new(slots: u64, shares: &[(f64, f64)]) -> Self {
         let mut bands = Vec::with_capacity(shares.len());
         let (mut first, mut data, mut requests) = (0, 0.0, 0.0);

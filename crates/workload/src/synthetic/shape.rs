@@ -4,8 +4,8 @@ use thermocline_types::{Bytes, Rng};
 
 /// Write sizes of JESD219's enterprise workload, in per cent of requests (JEDEC JESD219, September 2010).
 ///
-/// Micron remarked in December 2024 that it has aged: systems no longer write less than 4 KiB, and larger writes are common.
-/// See [`MODERN_SIZES`].
+/// Micron remarked in December 2024 that it has aged: systems no longer write less than 4 KiB, and larger writes are
+/// common. See [`MODERN_SIZES`].
 pub const JESD219_SIZES: [(Bytes, u32); 12] = [
     (Bytes(512), 4),
     (Bytes(1024), 1),
@@ -21,8 +21,8 @@ pub const JESD219_SIZES: [(Bytes, u32); 12] = [
     (Bytes::kib(64), 3),
 ];
 
-/// Write sizes of the `modern` workload, in per cent of requests: chosen, not measured, so that nothing is below 4 KiB and
-/// a third of the requests are 64 KiB or larger.
+/// Write sizes of the `modern` workload, in per cent of requests: chosen, not measured, so that nothing is below 4 KiB
+/// and a third of the requests are 64 KiB or larger.
 pub const MODERN_SIZES: [(Bytes, u32); 7] = [
     (Bytes::kib(4), 30),
     (Bytes::kib(8), 12),
@@ -54,8 +54,8 @@ impl Shape for Fixed {
     }
 }
 
-/// Requests of mixed sizes in slots of 4 KiB. Sizes of 4 KiB and more start on the slot, smaller ones on any of its sectors;
-/// what would reach beyond the span is moved back so that it ends there, or cut if the span is smaller.
+/// Requests of mixed sizes in slots of 4 KiB. Sizes of 4 KiB and more start on the slot, smaller ones on any of its
+/// sectors; what would reach beyond the span is moved back so that it ends there, or cut if the span is smaller.
 #[derive(Clone, Debug)]
 pub(super) struct Mixed {
     span: u64,

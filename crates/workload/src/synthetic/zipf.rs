@@ -6,14 +6,14 @@ use thermocline_types::Rng;
 
 /// Ranks drawn one by one; beyond them Euler–Maclaurin sums are exact to the last digits.
 const HEAD: u64 = 512;
-/// Ratio of the last to the first rank of a bin: small, so that few draws are rejected; large, so that the tables stay in
-/// the first-level cache (chosen, not measured).
+/// Ratio of the last to the first rank of a bin: small, so that few draws are rejected; large, so that the tables stay
+/// in the first-level cache (chosen, not measured).
 const RATIO: f64 = 1.04;
 
 /// `Σ k^−θ` over ranks `first ≤ k < end`.
 ///
-/// Term by term up to rank 512, then by the Euler–Maclaurin formula with three correction terms, whose remainder is below
-/// `512^−(θ+5)`: nothing a double can show.
+/// Term by term up to rank 512, then by the Euler–Maclaurin formula with three correction terms, whose remainder is
+/// below `512^−(θ+5)`: nothing a double can show.
 ///
 /// # Panics
 /// If `first` is 0.
@@ -39,10 +39,10 @@ pub fn rank_sum(theta: f64, first: u64, end: u64) -> f64 {
 
 /// Draws ranks `0..n` with probability proportional to `(rank + 1)^−θ`, any θ ≥ 0.
 ///
-/// Two draws: a bin by Walker's alias method (Walker 1977, tables after Vose 1991), where the first 512 ranks are bins of
-/// their own and later ranks share geometrically wider ones; then a rank within the bin, uniformly, accepted with
-/// probability `(first/rank)^θ`. Nearly all are accepted without computing that power, as it exceeds the value at the bin's
-/// last rank. The distribution is exact; memory is 24 bytes for each of at most about 1,500 bins.
+/// Two draws: a bin by Walker's alias method (Walker 1977, tables after Vose 1991), where the first 512 ranks are bins
+/// of their own and later ranks share geometrically wider ones; then a rank within the bin, uniformly, accepted with
+/// probability `(first/rank)^θ`. Nearly all are accepted without computing that power, as it exceeds the value at the
+/// bin's last rank. The distribution is exact; memory is 24 bytes for each of at most about 1,500 bins.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     slots: Vec<Slot>,

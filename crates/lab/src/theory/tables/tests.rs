@@ -85,7 +85,8 @@ fn best_separation_to_the_digits_printed() {
 }
 
 /// The reference values of Zipf are for about 80 classes of equal width in log(rank): with 80 of ours every value is
-/// within a unit of the last digit (34 of 36 round to it). The limit itself, which our table shows, is up to 0.06 % lower.
+/// within a unit of the last digit (34 of 36 round to it). The limit itself, which our table shows, is up to 0.06 %
+/// lower.
 #[test]
 fn best_separation_of_zipf_to_the_digits_printed() {
     let printed: [(f64, [f64; 6]); 6] = [

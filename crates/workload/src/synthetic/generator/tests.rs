@@ -47,8 +47,8 @@ fn assert_share(requests: &[Request], expected: f64, what: &str, is: impl Fn(&Re
     assert!((share - expected).abs() <= 5.0 * sigma, "{what}: {share}, expected {expected}");
 }
 
-/// First offsets of each workload over 1 GiB with seed 1, in 512-byte sectors. These may never change: recorded runs name
-/// only spec and seed.
+/// First offsets of each workload over 1 GiB with seed 1, in 512-byte sectors. These may never change: recorded runs
+/// name only spec and seed.
 #[test]
 fn first_requests_are_golden() {
     let golden: [(&str, [u64; 6]); 8] = [
@@ -83,7 +83,12 @@ fn equal_seeds_give_equal_requests() {
 proptest! {
     /// Any spec, span, size and seed: inside the span, whole sectors, never empty, 4 KiB starts unless asked otherwise.
     #[test]
-    fn requests_stay_inside_the_span(which in 0..ALL.len(), sectors in 1_u64..5_000, io_sectors in 0_u64..40, seed: u64) {
+    fn requests_stay_inside_the_span(
+        which in 0..ALL.len(),
+        sectors in 1_u64..5_000,
+        io_sectors in 0_u64..40,
+        seed: u64,
+    ) {
         let span = Bytes(sectors * 512);
         let io_size = (io_sectors > 0 && io_sectors <= sectors).then_some(Bytes(io_sectors * 512));
         let options = Options { io_size, seed, read_share: 0.2, ..options(span, 700) };
@@ -106,7 +111,8 @@ proptest! {
         prop_assert_eq!(writes.iter().filter(|request| request.op == Op::Write).count() as u64, limit);
         let bytes = limit * 512;
         let written = run(ALL[which], &Options { limit: Limit::BytesWritten(Bytes(bytes)), ..base });
-        let sum: u64 = written.iter().filter(|request| request.op == Op::Write).map(|request| request.length.get()).sum();
+        let writes = written.iter().filter(|request| request.op == Op::Write);
+        let sum: u64 = writes.map(|request| request.length.get()).sum();
         prop_assert_eq!(sum, bytes);
         prop_assert!(written.iter().all(|request| request.length > Bytes::ZERO));
     }
