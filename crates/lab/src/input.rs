@@ -175,6 +175,15 @@ impl Prepared {
         &self.set
     }
 
+    /// Host bytes that one pass of a trace writes, if it is replayed several times.
+    #[must_use]
+    pub fn repeated(&self) -> Option<Bytes> {
+        match &self.input {
+            Input::Trace { loops, .. } if *loops > 1 => Some(self.set.bytes_written),
+            _ => None,
+        }
+    }
+
     /// Whether requests carry the times at which they were issued.
     #[must_use]
     pub fn has_clock(&self) -> bool {

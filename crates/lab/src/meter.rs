@@ -3,9 +3,9 @@
 use hdrhistogram::Histogram;
 use thermocline_nand::Counters;
 use thermocline_record::{LatencyNs, SeriesPoint};
-use thermocline_types::{Op, Time};
+use thermocline_types::{Bytes, Op, Time};
 
-use crate::steady::FILLS_PER_ROUND;
+use crate::steady::Rounds;
 
 /// Points of a series are merged in pairs when there would be more than this many.
 const POINTS: usize = 400;
@@ -38,18 +38,19 @@ struct Point {
 }
 
 impl Meter {
-    /// Starts measuring at `start` on a drive of `capacity` bytes; latencies are collected if `timed`.
+    /// Starts measuring at `start` on a drive of `capacity`, with rounds of that length; latencies are
+    /// collected if `timed`.
     #[must_use]
-    pub fn new(start: Counters, capacity: u64, timed: bool) -> Self {
+    pub fn new(start: Counters, capacity: Bytes, rounds: Rounds, timed: bool) -> Self {
         let histogram =
             || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds and digits are valid");
         let latency = || Latency { total: histogram(), recent: histogram() };
         Meter {
             start,
             last: start,
-            interval: (capacity / 64).max(1),
+            interval: (capacity.0 / 64).max(1),
             points: Vec::new(),
-            round: ((capacity as f64 * FILLS_PER_ROUND) as u64).max(1),
+            round: rounds.length.0,
             rounds: Vec::new(),
             latencies: timed.then(|| std::array::from_fn(|_| latency())),
         }

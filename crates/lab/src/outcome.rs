@@ -14,7 +14,7 @@ use crate::life::{Load, life};
 use crate::meter::{Meter, ratio};
 use crate::run::{Pacing, Settings};
 use crate::stack::Stack;
-use crate::steady::{RULE, first_steady_round};
+use crate::steady::Rounds;
 use crate::{Error, cost};
 
 /// Everything a finished run knows.
@@ -29,6 +29,8 @@ pub struct Outcome<'a> {
     pub pacing: Pacing,
     /// What was measured on the way.
     pub meter: &'a Meter,
+    /// How the run was divided to find its steady state.
+    pub rounds: Rounds,
     /// Drive counters at the end.
     pub end: Counters,
     /// Simulated time the measured run took.
@@ -112,7 +114,7 @@ fn steady_window(outcome: &Outcome) -> (SteadyState, Counters) {
     let wafs = round_wafs(start, rounds);
     let capacity = outcome.drive.cut().capacity().as_f64();
     let run = outcome.end.since(start);
-    let found = first_steady_round(&wafs);
+    let found = outcome.rounds.first_steady(&wafs);
     let from = match found {
         Some(0) => *start,
         Some(round) => rounds[round - 1],
@@ -121,7 +123,7 @@ fn steady_window(outcome: &Outcome) -> (SteadyState, Counters) {
     let window = found.map(|_| [from.since(start).host_written, run.host_written]);
     let state = SteadyState {
         reached: found.is_some(),
-        rule: RULE.into(),
+        rule: outcome.rounds.rule(),
         window,
         drive_fills: run.host_written as f64 / capacity,
     };

@@ -12,6 +12,7 @@ use crate::input::Prepared;
 use crate::meter::Meter;
 use crate::outcome::{self, Outcome};
 use crate::stack::{Layer, Stack};
+use crate::steady::Rounds;
 use crate::{Error, cost};
 
 /// When requests are issued.
@@ -82,6 +83,7 @@ pub fn run(
         settings,
         pacing: bench.pacing,
         meter: &bench.meter,
+        rounds: bench.rounds,
         end: bench.drive.counters(),
         simulated: bench.now.since(bench.start),
         worn_out: bench.worn_out,
@@ -124,6 +126,7 @@ struct Bench {
     drive: Drive,
     layer: Layer,
     meter: Meter,
+    rounds: Rounds,
     pacing: Pacing,
     in_flight: BinaryHeap<Reverse<Time>>,
     /// When measurement began, the latest arrival, and the latest completion.
@@ -140,8 +143,11 @@ impl Bench {
         } else {
             Pacing::QueueDepth(QUEUE_DEPTH)
         };
+        let capacity = drive.cut().capacity();
+        let rounds = Rounds::new(capacity, workload.repeated());
         Bench {
-            meter: Meter::new(drive.counters(), drive.cut().capacity().0, drive.is_timed()),
+            meter: Meter::new(drive.counters(), capacity, rounds, drive.is_timed()),
+            rounds,
             layer: stack.layer,
             pacing: settings.pacing.unwrap_or(by_default),
             in_flight: BinaryHeap::new(),
@@ -165,8 +171,8 @@ impl Bench {
         self.start = at.max(drained);
         self.now = self.start;
         let counters = self.drive.counters();
-        let timed = self.drive.is_timed();
-        self.meter = Meter::new(counters, self.drive.cut().capacity().0, timed);
+        let capacity = self.drive.cut().capacity();
+        self.meter = Meter::new(counters, capacity, self.rounds, self.drive.is_timed());
         Ok(counters.host_written)
     }
 
