@@ -527,7 +527,8 @@ impl Pool {
         let set_aside = u64::from(self.frontiers) + self.reserve as u64 + 1;
         let blocks = u64::from(shape.blocks_per_unit());
         // `⌊L/b⌋ ≤ units − set aside` allows up to one unit less one block more than this.
-        u64::from(self.in_service).saturating_sub(set_aside) * blocks + (blocks - 1)
+        let left = u64::from(self.in_service).checked_sub(set_aside);
+        left.map_or(0, |units| units * blocks + (blocks - 1))
     }
 
     #[inline]

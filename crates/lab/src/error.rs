@@ -32,12 +32,12 @@ pub enum Error {
     #[error("{0}")]
     Settings(String),
     /// The drive refused a request.
-    #[error("request {request} of the workload: {source}{hint}")]
+    #[error("{when}: {reason}{hint}")]
     Drive {
-        /// Which request, from 1.
-        request: u64,
+        /// During the prefill, or at which request.
+        when: String,
         /// Why.
-        source: DriveError,
+        reason: DriveError,
         /// What to do about it, or nothing.
         hint: &'static str,
     },

@@ -262,13 +262,18 @@ impl Bench {
     }
 }
 
-fn refused(request: u64, source: DriveError) -> Error {
-    let hint = match source {
+/// The error of a request that the drive refused; 0 is the prefill.
+fn refused(request: u64, reason: DriveError) -> Error {
+    let when = match request {
+        0 => "while filling the drive before the measurement".to_owned(),
+        _ => format!("request {request} of the workload"),
+    };
+    let hint = match reason {
         DriveError::Zone { .. } => {
             "; a zoned drive under `raw` takes only sequential writes that start zones over, as `--workload seq` makes them"
         }
         DriveError::Misaligned { .. } => "; give --io-size a multiple of it",
         _ => "",
     };
-    Error::Drive { request, source, hint }
+    Error::Drive { when, reason, hint }
 }

@@ -38,7 +38,6 @@ pub enum DriveError {
         /// Which zone.
         zone: u32,
         /// Why.
-        #[source]
         error: ZoneError,
     },
     /// So many units are worn out that the drive turned read-only.

@@ -141,6 +141,9 @@ impl Mapped {
     }
 
     fn write(&mut self, request: &Request, handle: u16) -> Result<Time, DriveError> {
+        if self.buffer.as_ref().is_some_and(WriteBuffer::is_overfull) {
+            return Err(DriveError::EndOfLife); // What an earlier write could not place still waits.
+        }
         self.media.receive(request.length);
         self.counters.host_written += request.length.0;
         self.counters.invalid_handles += u64::from(handle >= self.handles);
@@ -155,15 +158,26 @@ impl Mapped {
                 Some(buffer) => {
                     let overwritten = buffer.insert(write);
                     self.counters.absorbed += u64::from(overwritten) * Bytes::SECTOR.0;
-                    if let Some(oldest) = self.overflow() {
-                        self.commit(oldest)?;
-                    }
+                    let committed = self.overflow().map_or(Ok(()), |oldest| self.drain(oldest));
+                    committed.inspect_err(|_| self.counters.host_written -= end - to)?;
                 }
-                None => self.commit(write)?,
+                None => {
+                    let committed = self.commit(write);
+                    committed.inspect_err(|_| self.counters.host_written -= end - from)?;
+                }
             }
             from = to;
         }
         Ok(self.media.acknowledged())
+    }
+
+    /// Programs what was taken from the buffer; what no longer can be goes back.
+    fn drain(&mut self, oldest: Waiting) -> Result<(), DriveError> {
+        let committed = self.commit(oldest);
+        if let (Err(_), Some(buffer)) = (&committed, &mut self.buffer) {
+            buffer.insert(oldest);
+        }
+        committed
     }
 
     fn overflow(&mut self) -> Option<Waiting> {
@@ -226,7 +240,7 @@ impl Mapped {
             return Ok(self.media.acknowledged());
         }
         while let Some(oldest) = self.buffer.as_mut().and_then(WriteBuffer::pop) {
-            self.commit(oldest)?;
+            self.drain(oldest)?;
         }
         for class in 0..self.ftl.placement().classes() {
             let class = Class(class);

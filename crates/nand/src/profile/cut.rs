@@ -34,12 +34,15 @@ impl Cut {
         let physical = (exported as f64 * (1.0 + profile.overprovisioning())).round() as u64;
         let blocks_per_page = (profile.program_unit().0 / block) as u32;
         let per_unit = blocks_per_unit(profile, physical, u64::from(blocks_per_page));
-        let units = physical / per_unit.max(1);
+        let units = if profile.kind.relocates() {
+            physical / per_unit.max(1)
+        } else {
+            physical.div_ceil(per_unit.max(1)) // Nothing is spare, so that the last unit may be needed in part.
+        };
         if exported == 0 || units < 4 || per_unit >= 1 << 31 || units >= 1 << 31 {
-            return Err(refuse(format!(
-                "{capacity} makes {units} units of {per_unit} blocks of {}; it takes 4 to 2^31 of each",
-                profile.mapping_unit
-            )));
+            let size = Bytes(per_unit.saturating_mul(block));
+            let bound = if units < 4 { "a drive needs 4 at least" } else { "2^31 are too many" };
+            return Err(refuse(format!("{capacity} makes {units} units of {size}; {bound}")));
         }
         let shape = Shape::new(exported, units as u32, per_unit as u32)
             .map_err(|error| refuse(error.to_string()))?;

@@ -42,6 +42,12 @@ impl Kind {
             Kind::Direct => "direct",
         }
     }
+
+    /// Whether the drive itself collects garbage, and so takes a victim policy.
+    #[must_use]
+    pub fn relocates(self) -> bool {
+        matches!(self, Kind::Conventional | Kind::MultiStream | Kind::Fdp)
+    }
 }
 
 /// A drive.

@@ -26,8 +26,8 @@ pub enum ErrorKind {
     BadRecord,
     /// The volume asked for does not occur.
     NoSuchVolume,
-    /// Writing a converted trace failed.
-    Write,
+    /// Writing a converted trace failed, for this reason.
+    Write(std::io::ErrorKind),
 }
 
 /// Where in a trace the failure is.

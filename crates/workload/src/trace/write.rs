@@ -17,7 +17,8 @@ use super::error::{Error, ErrorKind};
 /// Those of the source, and [`ErrorKind::Write`] if `out` fails.
 pub fn write_csv(source: &mut dyn Source, out: &mut dyn Write) -> Result<u64, Error> {
     let failed = |error: std::io::Error| {
-        Error::file(ErrorKind::Write, "output", format!("cannot write the trace: {error}"))
+        let kind = ErrorKind::Write(error.kind());
+        Error::file(kind, "output", format!("cannot write the trace: {error}"))
     };
     let mut count = 0;
     let mut batch = Vec::with_capacity(BATCH);
