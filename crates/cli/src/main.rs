@@ -10,11 +10,23 @@ mod table;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use thermocline_workload::trace;
 
 /// Puts data on flash so that the NAND is written about once per host write, and tells what that will cost before you
 /// buy a drive.
 #[derive(Parser)]
-#[command(name = "thermocline", version, about, max_term_width = 110)]
+#[command(
+    name = "thermocline",
+    version,
+    about,
+    max_term_width = 110,
+    after_help = "\
+Begin with one of these, and `thermocline lab run --help`:
+  thermocline lab list devices
+  thermocline lab analyze --trace testdata/postgres-tpcc.csv.gz
+  thermocline lab compare --trace testdata/postgres-tpcc.csv.gz \\
+    --stack raw:p5316 --stack raw:pm9d3 --report compare.html"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -39,15 +51,23 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the reader of our output does not want any more is no failure, as in `thermocline lab list | head`.
+/// What the reader of our output does not want any more is no failure, as in `thermocline lab list devices | head`.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
-    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    failed_write(error) == Some(std::io::ErrorKind::BrokenPipe)
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    let ours = error.downcast_ref::<thermocline_lab::Error>();
-    let defect = matches!(ours, Some(thermocline_lab::Error::Accounting(_)));
-    let machine = ours.is_none() && error.chain().any(|cause| cause.is::<std::io::Error>());
-    if defect || machine { 1 } else { 2 }
+    let defect = matches!(error.downcast_ref(), Some(thermocline_lab::Error::Accounting(_)));
+    if defect || failed_write(error).is_some() { 1 } else { 2 }
+}
+
+/// Why output could not be written, if that is what failed: reading input fails with the typed errors of the libraries.
+fn failed_write(error: &anyhow::Error) -> Option<std::io::ErrorKind> {
+    if let Some(io) = error.downcast_ref::<std::io::Error>() {
+        return Some(io.kind());
+    }
+    match error.downcast_ref::<trace::Error>()?.kind() {
+        trace::ErrorKind::Write(kind) => Some(kind),
+        _ => None,
+    }
 }

@@ -1,6 +1,7 @@
 //! What a run costs the machine it runs on.
 
 use rustix::time::{ClockId, clock_gettime};
+use thermocline_types::Bytes;
 
 /// Processor seconds this thread has used so far.
 #[must_use]
@@ -12,8 +13,18 @@ pub fn thread_cpu_seconds() -> f64 {
 /// Largest resident memory of this process so far in bytes; 0 where the system does not tell.
 #[must_use]
 pub fn peak_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    field("/proc/self/status", "VmHWM:").unwrap_or(0)
+}
+
+/// Memory that can be had now without swapping, where the system tells.
+#[must_use]
+pub fn available_memory() -> Option<Bytes> {
+    field("/proc/meminfo", "MemAvailable:").map(Bytes)
+}
+
+/// The value in bytes of a line such as `VmHWM:    1024 kB`.
+fn field(file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    value.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }

@@ -80,7 +80,7 @@ pub fn headroom(workload: &mut Prepared, progress: &mut dyn FnMut(f64)) -> Resul
     let physical = (blocks as f64 / (1.0 - GARBAGE)) as u64;
     let small = |_: ShapeError| {
         Error::Settings(format!(
-            "the workload writes {} distinct bytes, too few for headroom on units of 2 MiB",
+            "the workload writes {} distinct bytes, too few to simulate with units of 2 MiB",
             Bytes(blocks * Bytes::BLOCK.0)
         ))
     };

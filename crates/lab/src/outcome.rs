@@ -298,6 +298,26 @@ fn wear(outcome: &Outcome) -> Wear {
     }
 }
 
+/// A sentence for every setting that this device has no use for.
+fn without_effect(outcome: &Outcome) -> Vec<String> {
+    let (settings, profile) = (outcome.settings, &outcome.stack.profile);
+    let about = |given: bool, setting: &str, reason: &str| {
+        given.then(|| format!("{} {reason}: {setting} had no effect", profile.name))
+    };
+    let life = profile.wear.pe_cycles.is_some()
+        || (profile.wear.rated_dwpd.is_some() && profile.wear.warranty_years.is_some());
+    let all = [
+        about(settings.pacing.is_some() && !outcome.drive.is_timed(), "pacing", "models no time"),
+        about(settings.daily_writes.is_some() && !life, "--daily-writes", "has no known endurance"),
+        about(
+            settings.victim.is_some() && !profile.kind.relocates(),
+            "--victim",
+            "collects no garbage",
+        ),
+    ];
+    all.into_iter().flatten().collect()
+}
+
 fn notes(outcome: &Outcome, run: &Counters) -> Vec<String> {
     let mut notes = outcome.workload.notes();
     let (product, cut) = (outcome.stack.profile.capacity, outcome.drive.cut());
@@ -315,6 +335,7 @@ fn notes(outcome: &Outcome, run: &Counters) -> Vec<String> {
             run.host_written
         ));
     }
+    notes.extend(without_effect(outcome));
     if run.invalid_handles > 0 {
         notes.push(format!(
             "{} writes had a placement handle the drive does not have and went to the first",

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use thermocline_ftl::victim::Victim;
-use thermocline_nand::{Drive, DriveError};
+use thermocline_nand::profile::Cut;
+use thermocline_nand::{Drive, DriveError, ProfileError};
 use thermocline_record::RunRecord;
 use thermocline_types::{Bytes, Request, Time};
 
@@ -60,6 +61,9 @@ impl Default for Settings {
 /// Requests in flight when nothing else is asked for: fio's usual depth for such tests.
 const QUEUE_DEPTH: u32 = 32;
 
+/// Memory for what is known of a unit, in drive and record, rounded up.
+const UNIT_BYTES: u64 = 256;
+
 /// Runs `workload` against `stack`; `progress` is told the share done, 0..=1, now and then.
 ///
 /// # Errors
@@ -71,6 +75,11 @@ pub fn run(
     settings: &Settings,
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunRecord, Error> {
+    if matches!(settings.pacing, Some(Pacing::Clock { .. })) && !workload.has_clock() {
+        return Err(Error::Settings(
+            "--speed needs a clock, and this workload has none: give a generator a --rate, or set --queue-depth".into(),
+        ));
+    }
     let drive = build(workload, stack, settings)?;
     let mut bench = Bench::new(drive, workload, stack, settings);
     let prefilled = bench.prefill(workload)?;
@@ -104,13 +113,22 @@ fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Driv
     }
     let unit = stack.profile.mapping_unit.max(Bytes::BLOCK);
     let fitting = (workload.footprint().as_f64() / utilisation / unit.as_f64()).ceil() as u64;
-    let capacity = settings.capacity.unwrap_or(Bytes(fitting * unit.0));
+    let fitting = Bytes(fitting.saturating_mul(unit.0));
     let mut profile = stack.profile.clone();
     if let Some(victim) = settings.victim {
         profile.gc.victim = victim.to_string();
     }
-    let drive = Drive::new(&profile, Some(capacity), settings.seed)?;
-    let exported = drive.cut().capacity();
+    let sized = |error: ProfileError| match settings.capacity {
+        None if error.key() == "capacity" => Error::Settings(format!(
+            "{} is sized to a workload of {}: {error}: give a --capacity",
+            stack.text,
+            workload.footprint()
+        )),
+        _ => Error::Profile(error),
+    };
+    let cut = Cut::new(&profile, Some(settings.capacity.unwrap_or(fitting))).map_err(sized)?;
+    check_memory(&cut, stack)?;
+    let exported = cut.capacity();
     if workload.footprint() > exported {
         return Err(Error::Settings(format!(
             "the workload addresses {}, {} exports {exported}: give a larger --capacity or a smaller --span",
@@ -118,7 +136,27 @@ fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Driv
             stack.text
         )));
     }
-    Ok(drive)
+    Ok(Drive::new(&profile, settings.capacity.or(Some(fitting)), settings.seed)?)
+}
+
+/// Refuses a drive whose maps do not fit the memory that is free now, instead of dying half-way.
+fn check_memory(cut: &Cut, stack: &Stack) -> Result<(), Error> {
+    if !stack.profile.kind.relocates() {
+        return Ok(()); // Zones and in-place media keep no map of blocks.
+    }
+    let shape = cut.shape;
+    let entry = if shape.pba_limit() < u64::from(u32::MAX) { 4 } else { 5 };
+    let map = (shape.exported() + shape.physical()).saturating_mul(entry);
+    let needed =
+        Bytes(map.saturating_add(shape.physical() / 8 + u64::from(shape.units()) * UNIT_BYTES));
+    match cost::available_memory() {
+        Some(free) if needed > free => Err(Error::Settings(format!(
+            "simulating {} at {} takes about {needed} of memory, {free} is free: give a smaller --span or --capacity",
+            stack.text,
+            cut.capacity()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// A drive at work.

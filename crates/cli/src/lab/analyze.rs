@@ -7,24 +7,34 @@ use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use thermocline_lab::headroom::{Headroom, headroom};
-use thermocline_lab::{Input, Prepared};
+use thermocline_lab::{Error, Input};
 use thermocline_types::Bytes;
 use thermocline_workload::profile::Profile;
 use thermocline_workload::synthetic::Generator;
 use thermocline_workload::trace;
 
-use super::args::WorkloadArgs;
+use super::args::{CONVENTIONS, ReplayArgs, SourceArgs};
 use crate::progress::Progress;
 use crate::table::plain;
 
+/// What the analysis tells, and examples.
+const ABOUT: &str = "\
+It tells sizes, alignment, working set, sequence, skew, and how soon data is
+rewritten. The headroom then simulates a full drive (15 % garbage, units of
+2 MiB) whose placement knows nothing, every block's write rate, or the future:
+where these differ little, no placement will help this workload.
+
+Examples:
+  thermocline lab analyze --trace testdata/postgres-tpcc.csv.gz
+  thermocline lab analyze --workload zipf:0.99 --span 1GiB --json
+  zcat trace.gz | thermocline lab analyze --trace - --no-headroom";
+
 /// Arguments of `lab analyze`.
 #[derive(Args)]
-#[command(after_help = "Examples:
-  thermocline lab analyze --trace testdata/postgres-tpcc.csv.gz
-  thermocline lab analyze --workload zipf:0.99 --span 1GiB --json")]
+#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}"))]
 pub struct AnalyzeArgs {
     #[command(flatten)]
-    workload: WorkloadArgs,
+    source: SourceArgs,
     /// Leave out the simulations of what placement could reach
     #[arg(long)]
     no_headroom: bool,
@@ -42,15 +52,22 @@ struct Analysis {
     volumes: Vec<String>,
     profile: Profile,
     headroom: Option<Headroom>,
+    /// Why there is no headroom although it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_headroom_because: Option<String>,
 }
 
 /// `lab analyze`.
 pub fn analyze(args: &AnalyzeArgs) -> anyhow::Result<()> {
-    let mut analysis = profile(&args.workload.input()?)?;
+    let mut analysis = profile(&args.source.input(&ReplayArgs::default())?)?;
     if !args.no_headroom {
-        let bar = Progress::default().bar("headroom");
-        let mut prepared: Prepared = args.workload.prepare(Bytes::BLOCK, None)?;
-        analysis.headroom = Some(headroom(&mut prepared, &mut |share| bar.set(share))?);
+        match simulate(args) {
+            Ok(headroom) => analysis.headroom = Some(headroom),
+            Err(error) => match error.downcast()? {
+                Error::Settings(reason) => analysis.no_headroom_because = Some(reason),
+                other => return Err(other.into()),
+            },
+        }
     }
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -59,6 +76,13 @@ pub fn analyze(args: &AnalyzeArgs) -> anyhow::Result<()> {
         out.write_all(text(&analysis).as_bytes())?;
     }
     Ok(())
+}
+
+/// The headroom; [`Error::Settings`] when the workload is too small, too large or can be read only once.
+fn simulate(args: &AnalyzeArgs) -> anyhow::Result<Headroom> {
+    let bar = Progress::default().bar("headroom");
+    let mut prepared = args.source.prepare(&ReplayArgs::default(), Bytes::BLOCK, None)?;
+    Ok(headroom(&mut prepared, &mut |share| bar.set(share))?)
 }
 
 fn profile(input: &Input) -> anyhow::Result<Analysis> {
@@ -80,7 +104,16 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
         }
     }
     let schema = "thermocline.analyze/1";
-    Ok(Analysis { schema, workload, format, skipped_lines, volumes, profile, headroom: None })
+    Ok(Analysis {
+        schema,
+        workload,
+        format,
+        skipped_lines,
+        volumes,
+        profile,
+        headroom: None,
+        no_headroom_because: None,
+    })
 }
 
 fn text(analysis: &Analysis) -> String {
@@ -93,6 +126,9 @@ fn text(analysis: &Analysis) -> String {
     }
     if let Some(headroom) = &analysis.headroom {
         text += &headroom_table(headroom);
+    }
+    if let Some(reason) = &analysis.no_headroom_because {
+        text += &format!("no headroom: {reason}\n");
     }
     text
 }

@@ -11,65 +11,83 @@ use thermocline_workload::remap::Remap;
 use thermocline_workload::synthetic::{self, Limit, Spec};
 use thermocline_workload::trace;
 
+/// Sizes and exit codes, below the help of every command that takes or gives them.
+pub const CONVENTIONS: &str = "\
+Sizes: 4096, 4KiB, 2MiB, 1.92TB; KiB, MiB, GiB count in 1024, KB, MB, GB in 1000.
+Exit code: 0 done; 2 wrong arguments or input; 1 a file cannot be written, or a defect.";
+
 /// Where requests come from: a trace, or a generator.
 #[derive(Args, Clone)]
-pub struct WorkloadArgs {
-    /// Block trace, plain, gzip or zstd; its format is detected (`lab list formats`)
-    #[arg(long, value_name = "FILE", help_heading = "Workload", conflicts_with = "workload")]
+pub struct SourceArgs {
+    /// Block trace: plain, gzip or zstd; the format is detected (`lab list formats`)
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Workload, one of",
+        conflicts_with = "workload"
+    )]
     pub trace: Option<PathBuf>,
-    /// Synthetic workload, such as uniform, zipf:0.99, hotcold:10:90, jesd219, or a TOML file of tenants (`lab list
-    /// workloads`)
-    #[arg(long, value_name = "SPEC", help_heading = "Workload")]
-    pub workload: Option<String>,
+    /// Generator: uniform, zipf:0.99, ... or a TOML file of tenants (`lab list workloads`)
+    #[arg(long, value_name = "SPEC", help_heading = "Workload, one of")]
+    workload: Option<String>,
 
     /// Trace format, where detection does not settle it
     #[arg(long, value_name = "NAME", help_heading = "Trace")]
     format: Option<trace::Format>,
-    /// Leave out lines that cannot be read, and count them, instead of stopping at the first
+    /// Leave out and count lines that cannot be read, instead of ending at the first
     #[arg(long, help_heading = "Trace")]
     skip_bad: bool,
-    /// Only the requests of this volume of a multi-volume trace
+    /// Only the requests of this volume (`lab analyze` shows the volumes)
     #[arg(long, value_name = "NAME", help_heading = "Trace")]
     volume: Option<String>,
-    /// How to fit addresses into the device: dense, fold or none
-    #[arg(long, value_name = "HOW", default_value = "dense", help_heading = "Trace")]
-    remap: Remap,
-    /// Replay the trace so many times
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Trace")]
-    loops: u32,
 
-    /// Leave out trims, as on a file system mounted without discard
-    #[arg(long, help_heading = "Trace")]
-    ignore_trims: bool,
-
-    /// Bytes a synthetic workload addresses [default: 1GiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Synthetic workload")]
+    /// Bytes addressed [default: 1GiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Generator")]
     span: Option<Bytes>,
     /// Write so many times the span [default: 5]
-    #[arg(long, value_name = "X", help_heading = "Synthetic workload", conflicts_with = "writes")]
+    #[arg(long, value_name = "X", help_heading = "Generator", conflicts_with = "writes")]
     drive_writes: Option<f64>,
-    /// Issue so many writes
-    #[arg(long, value_name = "N", help_heading = "Synthetic workload")]
+    /// Issue so many write requests instead
+    #[arg(long, value_name = "N", help_heading = "Generator")]
     writes: Option<u64>,
     /// Size of each request [default: 4KiB, or the workload's own mix]
-    #[arg(long, value_name = "SIZE", help_heading = "Synthetic workload")]
+    #[arg(long, value_name = "SIZE", help_heading = "Generator")]
     io_size: Option<Bytes>,
     /// Share of requests that read, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Synthetic workload")]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Generator")]
     read_share: f64,
     /// Share of requests that trim, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Synthetic workload")]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Generator")]
     trim_share: f64,
-    /// Requests per second; without it, as fast as the queue depth allows
-    #[arg(long, value_name = "N", help_heading = "Synthetic workload")]
+    /// Requests per second [default: as fast as --queue-depth allows]
+    #[arg(long, value_name = "N", help_heading = "Generator")]
     rate: Option<f64>,
-
-    /// Fill the drive before measuring: first-touch (traces), sequential (generators) or none
-    #[arg(long, value_name = "HOW", value_parser = parse_prefill, help_heading = "Workload")]
-    prefill: Option<Prefill>,
-    /// Seed of all randomness
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
+    /// Seed of all randomness; equal seeds give equal results
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+/// How a workload is put on a drive.
+#[derive(Args, Clone)]
+pub struct ReplayArgs {
+    /// Fill the drive first: first-touch (default of traces), sequential (of generators), none
+    #[arg(long, value_name = "HOW", value_parser = parse_prefill, help_heading = "Replay")]
+    prefill: Option<Prefill>,
+    /// Replay the trace so many times
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Replay")]
+    loops: u32,
+    /// Fit the trace's addresses into the device: dense, fold or none
+    #[arg(long, value_name = "HOW", default_value = "dense", help_heading = "Replay")]
+    remap: Remap,
+    /// Leave out trims, as on a file system mounted without discard
+    #[arg(long, help_heading = "Replay")]
+    ignore_trims: bool,
+}
+
+impl Default for ReplayArgs {
+    fn default() -> Self {
+        ReplayArgs { prefill: None, loops: 1, remap: Remap::default(), ignore_trims: false }
+    }
 }
 
 fn parse_prefill(text: &str) -> Result<Prefill, String> {
@@ -79,64 +97,75 @@ fn parse_prefill(text: &str) -> Result<Prefill, String> {
         .ok_or_else(|| format!("`{text}` is no prefill; there are first-touch, sequential, none"))
 }
 
-impl WorkloadArgs {
-    /// The workload these arguments describe.
-    pub fn input(&self) -> anyhow::Result<Input> {
+impl SourceArgs {
+    /// The workload these arguments describe, put on a drive as `replay` says.
+    pub fn input(&self, replay: &ReplayArgs) -> anyhow::Result<Input> {
         match (&self.trace, &self.workload) {
-            (Some(path), None) => self.trace_input(path),
-            (None, Some(spec)) => self.synthetic_input(spec),
+            (Some(path), None) => self.trace_input(path, replay),
+            (None, Some(spec)) => self.synthetic_input(spec, replay),
             _ => bail!(
-                "say what to replay: --trace FILE, or --workload SPEC (such as --workload zipf:0.99); `thermocline lab list \
+                "say what to replay: --trace FILE, or --workload SPEC such as --workload zipf:0.99; `thermocline lab list \
                  workloads` shows the generators"
             ),
         }
     }
 
     /// The same, looked through and ready to run on devices with mapping units up to `granule`.
-    pub fn prepare(&self, granule: Bytes, capacity: Option<Bytes>) -> anyhow::Result<Prepared> {
-        Ok(Prepared::new(self.input()?, self.prefill, granule, capacity)?)
+    pub fn prepare(
+        &self,
+        replay: &ReplayArgs,
+        granule: Bytes,
+        capacity: Option<Bytes>,
+    ) -> anyhow::Result<Prepared> {
+        Ok(Prepared::new(self.input(replay)?, replay.prefill, granule, capacity)?)
     }
 
-    /// How to read the trace.
-    pub fn trace_options(&self) -> trace::Options {
-        trace::Options { format: self.format, skip_bad: self.skip_bad, volume: self.volume.clone() }
-    }
-
-    fn trace_input(&self, path: &Path) -> anyhow::Result<Input> {
-        let synthetic_only = [
+    fn trace_input(&self, path: &Path, replay: &ReplayArgs) -> anyhow::Result<Input> {
+        let generator_only = [
             ("--span", self.span.is_some()),
             ("--drive-writes", self.drive_writes.is_some()),
             ("--writes", self.writes.is_some()),
             ("--io-size", self.io_size.is_some()),
-            ("--read-share", self.read_share > 0.0),
-            ("--trim-share", self.trim_share > 0.0),
+            ("--read-share", self.read_share != 0.0),
+            ("--trim-share", self.trim_share != 0.0),
             ("--rate", self.rate.is_some()),
         ];
-        if let Some((name, _)) = synthetic_only.iter().find(|(_, given)| *given) {
-            bail!("{name} is for synthetic workloads; a trace says that itself");
+        if let Some((name, _)) = generator_only.iter().find(|(_, given)| *given) {
+            bail!("{name} is for generators (--workload); a trace says that itself");
         }
-        ensure!(self.loops > 0, "--loops must be at least 1");
+        ensure!(replay.loops > 0, "--loops must be at least 1");
         Ok(Input::Trace {
             path: path.to_owned(),
-            options: self.trace_options(),
-            remap: self.remap,
-            loops: self.loops,
-            ignore_trims: self.ignore_trims,
+            options: trace::Options {
+                format: self.format,
+                skip_bad: self.skip_bad,
+                volume: self.volume.clone(),
+            },
+            remap: replay.remap,
+            loops: replay.loops,
+            ignore_trims: replay.ignore_trims,
         })
     }
 
-    fn synthetic_input(&self, text: &str) -> anyhow::Result<Input> {
+    fn synthetic_input(&self, text: &str, replay: &ReplayArgs) -> anyhow::Result<Input> {
         let trace_only = [
             ("--format", self.format.is_some()),
             ("--skip-bad", self.skip_bad),
             ("--volume", self.volume.is_some()),
-            ("--loops", self.loops != 1),
-            ("--ignore-trims", self.ignore_trims),
-            ("--remap", self.remap != Remap::default()),
+            ("--loops", replay.loops != 1),
+            ("--ignore-trims", replay.ignore_trims),
+            ("--remap", replay.remap != Remap::default()),
         ];
         if let Some((name, _)) = trace_only.iter().find(|(_, given)| *given) {
-            bail!("{name} is for traces");
+            bail!("{name} is for traces (--trace)");
         }
+        ensure!(
+            self.read_share + self.trim_share < 1.0 || self.read_share.max(self.trim_share) > 1.0,
+            "--read-share {} and --trim-share {} leave nothing to write",
+            self.read_share,
+            self.trim_share
+        );
+        ensure!(self.writes != Some(0), "--writes must be at least 1");
         let spec = Spec::load(text)?;
         let span = self.span.or(spec.fixed_span()).unwrap_or(Bytes::gib(1));
         let limit = match (self.writes, self.drive_writes) {
@@ -158,13 +187,13 @@ impl WorkloadArgs {
 /// What to run on, and how.
 #[derive(Args, Clone)]
 pub struct DeviceArgs {
-    /// Override a field of the device, such as device.op=0.07; may be repeated
+    /// Override a field of the profile, such as device.op=0.07; may be repeated
     #[arg(long, value_name = "device.KEY=VALUE", help_heading = "Device")]
     set: Vec<String>,
-    /// Capacity the device exports [default: what the workload addresses: a full drive]
+    /// Capacity the device exports [default: what the workload addresses]
     #[arg(long, value_name = "SIZE", help_heading = "Device")]
     pub capacity: Option<Bytes>,
-    /// Size the device so that the workload fills this share of it, 0 to 1
+    /// Or: share of the capacity that the workload fills, above 0 to 1
     #[arg(
         long,
         value_name = "SHARE",
@@ -173,19 +202,19 @@ pub struct DeviceArgs {
         conflicts_with = "capacity"
     )]
     utilisation: f64,
-    /// Victim policy of garbage collection (`lab list victims`) [default: the device's]
+    /// Which unit garbage collection takes (`lab list victims`) [default: the profile's]
     #[arg(long, value_name = "NAME", help_heading = "Device")]
     victim: Option<Victim>,
-    /// Placement policy: none under raw, tenant under tag (`lab list placements`)
+    /// Handle of a write: none under raw, tenant under tag (`lab list placements`)
     #[arg(long, value_name = "NAME", help_heading = "Device")]
     placement: Option<String>,
-    /// Keep so many requests in flight [default: the trace's own clock, or 32]
+    /// Keep so many requests in flight [default: 32 if the workload has no clock]
     #[arg(long, value_name = "N", help_heading = "Time", conflicts_with = "speed")]
     queue_depth: Option<u32>,
-    /// Replay the workload's clock so many times as fast
+    /// Follow the workload's clock, so many times as fast; 1 is its own pace
     #[arg(long, value_name = "X", help_heading = "Time")]
     speed: Option<f64>,
-    /// What the product will be written per day, for its life [default: the trace's own pace]
+    /// Written to the product per day [default: a trace's pace, else one capacity]
     #[arg(long, value_name = "SIZE", help_heading = "Life")]
     daily_writes: Option<Bytes>,
 }
@@ -212,11 +241,17 @@ impl DeviceArgs {
     pub fn settings(&self, seed: u64) -> anyhow::Result<Settings> {
         let pacing = match (self.queue_depth, self.speed) {
             (Some(depth), _) => {
-                ensure!((1..=65_536).contains(&depth), "--queue-depth must be 1 to 65536");
+                ensure!(
+                    (1..=65_536).contains(&depth),
+                    "--queue-depth is {depth}, must be 1 to 65536"
+                );
                 Some(Pacing::QueueDepth(depth))
             }
             (None, Some(speed)) => {
-                ensure!(speed.is_finite() && speed > 0.0, "--speed must be above 0");
+                ensure!(
+                    speed.is_finite() && speed > 0.0,
+                    "--speed is {speed}, must be a number above 0"
+                );
                 Some(Pacing::Clock { speed })
             }
             (None, None) => None,

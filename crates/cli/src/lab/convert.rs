@@ -1,19 +1,30 @@
 //! `lab convert`.
 
+use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
 use thermocline_workload::trace;
 
+use super::output::refuse_overwriting;
+
 /// Arguments of `lab convert`.
 #[derive(Args)]
+#[command(after_help = "\
+The columns are timestamp_us,op,offset_bytes,length_bytes,tenant. The op is R,
+W, D (trim), Z (write zeroes) or F (flush). Times begin at 0, and requests are
+widened to whole sectors of 512 bytes.
+
+Examples:
+  thermocline lab convert --trace trace.blkparse.zst --out trace.csv
+  blkparse -i sda | thermocline lab convert --trace - | gzip > trace.csv.gz")]
 pub struct ConvertArgs {
     /// Block trace of any format `lab list formats` shows; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
-    /// Where to write `timestamp_us,op,offset_bytes,length_bytes,tenant`; standard output if absent
+    /// Where to write the csv [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Trace format, where detection does not settle it
@@ -37,15 +48,28 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     let mut trace = trace::open(&args.trace, &options)?;
     let count = match &args.out {
         Some(path) => {
-            let file = std::fs::File::create(path)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-            let mut out = BufWriter::new(file);
-            let count = trace::write_csv(&mut trace, &mut out)?;
-            out.flush().with_context(|| format!("cannot write {}", path.display()))?;
-            count
+            refuse_overwriting(&args.trace, path)?;
+            write_to(path, &mut trace).inspect_err(|_| remove_partial(path))?
         }
         None => trace::write_csv(&mut trace, &mut BufWriter::new(std::io::stdout().lock()))?,
     };
-    eprintln!("{count} requests of format {}, {} lines left out", trace.format(), trace.skipped());
+    let skipped = trace.skipped();
+    let bad = if skipped > 0 { format!(", {skipped} lines left out") } else { String::new() };
+    eprintln!("{count} requests of format {}{bad}", trace.format());
     Ok(())
+}
+
+fn write_to(path: &Path, trace: &mut trace::Trace) -> anyhow::Result<u64> {
+    let cannot = || format!("cannot write {}", path.display());
+    let mut out = BufWriter::new(File::create(path).with_context(cannot)?);
+    let count = trace::write_csv(trace, &mut out)?;
+    out.flush().with_context(cannot)?;
+    Ok(count)
+}
+
+/// Half a trace must not be taken for a whole one; that it cannot be removed either is no news.
+fn remove_partial(path: &Path) {
+    if path.is_file() {
+        let _ = std::fs::remove_file(path);
+    }
 }

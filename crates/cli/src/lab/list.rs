@@ -33,6 +33,10 @@ enum What {
 
 /// Arguments of `lab list`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  thermocline lab list devices
+  thermocline lab list devices p5316 > mine.toml   to start your own from")]
 pub struct ListArgs {
     /// What to list
     what: What,

@@ -1,8 +1,9 @@
 //! Where results go: a table, JSON, a record file, a report.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::{bail, ensure};
 use clap::Args;
 use serde::Serialize;
 use thermocline_record::RunRecord;
@@ -31,7 +32,33 @@ struct Comparison<'a> {
     runs: &'a [RunRecord],
 }
 
+/// Refuses to write `output` over the trace that is read.
+pub fn refuse_overwriting(trace: &Path, output: &Path) -> anyhow::Result<()> {
+    let same =
+        trace.canonicalize().ok().zip(output.canonicalize().ok()).is_some_and(|(a, b)| a == b);
+    ensure!(!same, "{} is the trace itself; write to another file", output.display());
+    Ok(())
+}
+
 impl OutputArgs {
+    /// Refuses before a long run what could not be written after it.
+    pub fn check(&self, trace: Option<&Path>) -> anyhow::Result<()> {
+        ensure!(
+            self.record.is_none() || self.record != self.report,
+            "--record and --report name the same file"
+        );
+        for path in [&self.record, &self.report].into_iter().flatten() {
+            if let Some(trace) = trace {
+                refuse_overwriting(trace, path)?;
+            }
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+                bail!("cannot write {}: that is a folder, or lies in none", path.display());
+            }
+        }
+        Ok(())
+    }
+
     /// Gives out one run.
     pub fn give_run(&self, record: &RunRecord) -> anyhow::Result<()> {
         self.give(std::slice::from_ref(record), &record.to_json())

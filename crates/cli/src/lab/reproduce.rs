@@ -14,6 +14,11 @@ use crate::table::plain;
 
 /// Arguments of `lab reproduce`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  thermocline lab list experiments
+  thermocline lab reproduce uniform-greedy
+  thermocline lab reproduce all --json")]
 pub struct ReproduceArgs {
     /// Name of an experiment (`lab list experiments`), or `all`
     #[arg(value_name = "EXPERIMENT")]

@@ -2,28 +2,53 @@
 
 use std::thread;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::Args;
 use thermocline_lab::{Settings, Stack};
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 
-use super::args::{DeviceArgs, WorkloadArgs};
+use super::args::{CONVENTIONS, DeviceArgs, ReplayArgs, SourceArgs};
 use super::output::OutputArgs;
 use crate::progress::Progress;
 
+/// What a run does, below the help of both commands.
+const WHAT_A_RUN_DOES: &str = "\
+A run sizes the drive so that the workload fills it, fills it, replays the
+workload, and counts every byte written to the flash by its cause. WAF is media
+bytes / host bytes; what the filling wrote is in no ratio. A WAF is transient
+until the run is in steady state (SNIA PTS): --loops or --drive-writes for more.";
+
+/// Examples of `lab run`.
+const RUN_EXAMPLES: &str = "\
+Examples:
+  A trace on a QLC drive, with a page of charts:
+    thermocline lab run --stack raw:p5316 --report run.html \\
+      --trace testdata/postgres-tpcc.csv.gz
+  Uniform random writes on an ideal drive with 7 % overprovisioning:
+    thermocline lab run --stack raw:ideal --workload uniform --set device.op=0.07
+  Your own drive: start from a built-in profile, edit it, name the file:
+    thermocline lab list devices p5316 > mine.toml
+    thermocline lab run --stack raw:./mine.toml --workload jesd219 --span 4GiB \\
+      --utilisation 0.9 --json";
+
+/// Examples of `lab compare`.
+const COMPARE_EXAMPLES: &str = "\
+Example:
+  thermocline lab compare --trace testdata/postgres-tpcc.csv.gz \\
+    --stack raw:p5316 --stack raw:pm9d3 --report compare.html";
+
 /// Arguments of `lab run`.
 #[derive(Args)]
-#[command(after_help = "Examples:
-  thermocline lab run --stack raw:p5316 --trace testdata/postgres-tpcc.csv.gz --report run.html
-  thermocline lab run --stack raw:ideal --workload uniform --span 4GiB --drive-writes 10 --set device.op=0.07
-  thermocline lab run --stack raw:micron2300 --workload jesd219 --span 8GiB --utilisation 0.9 --json")]
+#[command(after_help = format!("{WHAT_A_RUN_DOES}\n\n{RUN_EXAMPLES}\n\n{CONVENTIONS}"))]
 pub struct RunArgs {
-    /// Stack LAYER:DEVICE, such as raw:p5316 or raw:./my-drive.toml (`lab list devices`)
+    /// LAYER:DEVICE, such as raw:p5316 or raw:./mine.toml (`lab list layers` and `devices`)
     #[arg(long, value_name = "STACK")]
     stack: String,
     #[command(flatten)]
-    workload: WorkloadArgs,
+    source: SourceArgs,
+    #[command(flatten)]
+    replay: ReplayArgs,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
@@ -32,14 +57,15 @@ pub struct RunArgs {
 
 /// Arguments of `lab compare`.
 #[derive(Args)]
-#[command(after_help = "Example:
-  thermocline lab compare --trace testdata/postgres-tpcc.csv.gz --stack raw:p5316 --stack raw:pm9d3 --report compare.html")]
+#[command(after_help = format!("{WHAT_A_RUN_DOES}\n\n{COMPARE_EXAMPLES}\n\n{CONVENTIONS}"))]
 pub struct CompareArgs {
-    /// Stack LAYER:DEVICE; give two or more
+    /// LAYER:DEVICE, such as raw:p5316 or raw:./mine.toml; give two or more
     #[arg(long = "stack", value_name = "STACK", required = true)]
     stacks: Vec<String>,
     #[command(flatten)]
-    workload: WorkloadArgs,
+    source: SourceArgs,
+    #[command(flatten)]
+    replay: ReplayArgs,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
@@ -48,9 +74,10 @@ pub struct CompareArgs {
 
 /// `lab run`.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
+    args.output.check(args.source.trace.as_deref())?;
     let stacks = [args.device.stack(&args.stack)?];
-    let settings = args.device.settings(args.workload.seed)?;
-    let records = run_all(&stacks, &args.workload, &settings)?;
+    let settings = args.device.settings(args.source.seed)?;
+    let records = run_all(&stacks, &args.source, &args.replay, &settings)?;
     args.output.give_run(&records[0])
 }
 
@@ -60,13 +87,14 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<()> {
         args.stacks.len() > 1,
         "compare takes two or more --stack; for one, use `thermocline lab run`"
     );
+    args.output.check(args.source.trace.as_deref())?;
     let stacks = args
         .stacks
         .iter()
         .map(|text| args.device.stack(text))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let settings = args.device.settings(args.workload.seed)?;
-    let records = run_all(&stacks, &args.workload, &settings)?;
+    let settings = args.device.settings(args.source.seed)?;
+    let records = run_all(&stacks, &args.source, &args.replay, &settings)?;
     args.output.give_comparison(&records)
 }
 
@@ -74,7 +102,8 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<()> {
 /// addresses: granules are as large as the largest mapping unit.
 fn run_all(
     stacks: &[Stack],
-    workload: &WorkloadArgs,
+    source: &SourceArgs,
+    replay: &ReplayArgs,
     settings: &Settings,
 ) -> anyhow::Result<Vec<RunRecord>> {
     let granule =
@@ -82,8 +111,9 @@ fn run_all(
     let progress = Progress::default();
     let one = |stack: &Stack| -> anyhow::Result<RunRecord> {
         let bar = progress.bar(&stack.text);
-        let mut prepared = workload.prepare(granule, settings.capacity)?;
-        Ok(thermocline_lab::run(&mut prepared, stack, settings, &mut |share| bar.set(share))?)
+        let mut prepared = source.prepare(replay, granule, settings.capacity)?;
+        thermocline_lab::run(&mut prepared, stack, settings, &mut |share| bar.set(share))
+            .with_context(|| format!("cannot run {}", stack.text))
     };
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     let mut records = Vec::with_capacity(stacks.len());

@@ -40,6 +40,11 @@ impl Profile {
                 "must be a multiple of mapping_unit and of geometry.page times planes",
             ),
             (
+                "buffer.size",
+                self.buffer.as_ref().is_none_or(|buffer| buffer.size <= Bytes::gib(64)),
+                "must be at most 64 GiB",
+            ),
+            (
                 "gc.victim",
                 self.gc.victim.parse::<Victim>().is_ok(),
                 "is no victim policy; `thermocline lab list victims` shows them",

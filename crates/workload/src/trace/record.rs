@@ -33,6 +33,9 @@ const END_MAX: u64 = 1 << 63;
 /// was misread.
 const TRANSFER_MAX: u64 = 1 << 32;
 
+/// The smallest step in which a request starts or ends.
+const SECTOR: u64 = thermocline_types::Bytes::SECTOR.0;
+
 impl<'a> Record<'a> {
     /// A record of a format without volumes.
     pub fn new(at: u64, op: Op, offset: u64, length: u64) -> Self {
@@ -44,7 +47,8 @@ impl<'a> Record<'a> {
         Record { volume, ..self }
     }
 
-    /// Checks what every format has in common and drops requests that address nothing.
+    /// Checks what every format has in common, drops requests that address nothing, and widens the others to whole
+    /// sectors, as the block layer below a trace of bytes would.
     pub fn checked(mut self) -> Parsed<'a> {
         if self.op == Op::Flush {
             (self.offset, self.length) = (0, 0);
@@ -62,6 +66,9 @@ impl<'a> Record<'a> {
         if self.length > TRANSFER_MAX && matches!(self.op, Op::Read | Op::Write) {
             return Err(Expected("a read or write of at most 4 GiB"));
         }
+        let end = (self.offset + self.length).next_multiple_of(SECTOR);
+        self.offset -= self.offset % SECTOR;
+        self.length = end - self.offset;
         Ok(Some(self))
     }
 }
