@@ -16,11 +16,13 @@ mod meter;
 mod outcome;
 pub mod reproduce;
 mod run;
+mod settings;
 mod stack;
 mod steady;
 pub mod theory;
 
 pub use error::Error;
 pub use input::{Input, Prefill, Prepared};
-pub use run::{Pacing, Settings, run};
+pub use run::run;
+pub use settings::{Pacing, Settings};
 pub use stack::{Layer, Stack};

@@ -12,7 +12,7 @@ use thermocline_types::{Bytes, Cause, Time};
 use crate::input::Prepared;
 use crate::life::{Load, life};
 use crate::meter::{Meter, ratio};
-use crate::run::{Pacing, Settings};
+use crate::settings::{Pacing, Settings};
 use crate::stack::Stack;
 use crate::steady::Rounds;
 use crate::{Error, cost};

@@ -4,7 +4,7 @@ use thermocline_ftl::Media as _;
 use thermocline_types::{Bytes, Cause, Op, Pba, Request, Time, UnitId};
 
 use crate::counters::Counters;
-use crate::drive::DriveError;
+use crate::error::DriveError;
 use crate::media::Media;
 use crate::profile::{Cut, Profile};
 

@@ -5,45 +5,11 @@ use thermocline_types::{Bytes, Request, Time, UnitId};
 
 use crate::counters::Counters;
 use crate::direct::Direct;
+use crate::error::DriveError;
 use crate::mapped::Mapped;
 use crate::media::Media;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
-use crate::zoned::{ZoneError, ZoneState, Zoned};
-
-/// Why a drive did not serve a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DriveError {
-    /// The request ends beyond the device.
-    #[error("the request ends at byte {} of a device of {}", end.0, capacity.0)]
-    OutOfRange {
-        /// One past the last byte asked for.
-        end: Bytes,
-        /// Size of the device.
-        capacity: Bytes,
-    },
-    /// A zoned drive was asked to write part of a logical block.
-    #[error("{} bytes at {} are no whole blocks of {unit}", length.0, offset.0)]
-    Misaligned {
-        /// First byte.
-        offset: Bytes,
-        /// Number of bytes.
-        length: Bytes,
-        /// Logical block of the drive.
-        unit: Bytes,
-    },
-    /// A zone command failed.
-    #[error("zone {zone}: {error}")]
-    Zone {
-        /// Which zone.
-        zone: u32,
-        /// Why.
-        error: ZoneError,
-    },
-    /// So many units are worn out that the drive turned read-only.
-    #[error("the drive is worn out and read-only")]
-    EndOfLife,
-}
+use crate::zoned::{ZoneState, Zoned};
 
 /// A simulated drive.
 #[derive(Clone, Debug)]

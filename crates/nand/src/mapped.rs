@@ -6,7 +6,7 @@ use thermocline_types::{Bytes, Cause, Class, Lba, Op, Request, Time};
 
 use crate::buffer::{Sectors, Waiting, WriteBuffer};
 use crate::counters::Counters;
-use crate::drive::DriveError;
+use crate::error::DriveError;
 use crate::media::Media;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
 

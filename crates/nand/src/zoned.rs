@@ -4,7 +4,7 @@ use thermocline_ftl::{Erased, Media as _};
 use thermocline_types::{Bytes, Cause, Op, Request, Time, UnitId};
 
 use crate::counters::Counters;
-use crate::drive::DriveError;
+use crate::error::{DriveError, ZoneError};
 use crate::media::Media;
 use crate::profile::{Cut, Profile};
 
@@ -35,36 +35,6 @@ impl ZoneState {
     fn is_active(self) -> bool {
         self.is_open() || self == ZoneState::Closed
     }
-}
-
-/// Why a zone command failed; names and codes as in the specification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ZoneError {
-    /// Status B8h.
-    #[error("the write or append crosses the end of the zone's capacity (zone boundary error)")]
-    Boundary,
-    /// Status B9h.
-    #[error("the zone is full (zone is full)")]
-    Full,
-    /// Status BAh.
-    #[error("the zone is read-only (zone is read only)")]
-    ReadOnly,
-    /// Status BBh.
-    #[error("the zone is offline (zone is offline)")]
-    Offline,
-    /// Status BCh.
-    #[error("the write does not start at the zone's write pointer (zone invalid write)")]
-    InvalidWrite,
-    /// Status BDh.
-    #[error("as many zones are active as the drive allows (too many active zones)")]
-    TooManyActive,
-    /// Status BEh.
-    #[error("as many zones are explicitly open as the drive allows (too many open zones)")]
-    TooManyOpen,
-    /// Status BFh.
-    #[error("the zone's state does not allow this (invalid zone state transition)")]
-    InvalidTransition,
 }
 
 /// A zone as reported to the host.

@@ -1,0 +1,46 @@
+//! Settings of a run that are neither stack nor workload.
+
+use thermocline_ftl::victim::Victim;
+use thermocline_types::Bytes;
+
+/// When requests are issued.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pacing {
+    /// So many are kept in flight; the workload's own times are ignored.
+    QueueDepth(u32),
+    /// At the workload's own times, so many times as fast.
+    Clock {
+        /// 1 is the original pace.
+        speed: f64,
+    },
+}
+
+/// Settings of a run that are not the stack or the workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Capacity the drive exports; without it, what the workload addresses divided by `utilisation`.
+    pub capacity: Option<Bytes>,
+    /// Share of the capacity that the workload addresses, in (0, 1].
+    pub utilisation: f64,
+    /// Replaces the device's victim policy.
+    pub victim: Option<Victim>,
+    /// When requests are issued; without it, by the workload's clock if it has one, else at queue depth 32.
+    pub pacing: Option<Pacing>,
+    /// Host bytes per day to the product, for its life; without it, the trace's own pace.
+    pub daily_writes: Option<Bytes>,
+    /// Seed of all randomness.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            capacity: None,
+            utilisation: 1.0,
+            victim: None,
+            pacing: None,
+            daily_writes: None,
+            seed: 1,
+        }
+    }
+}
