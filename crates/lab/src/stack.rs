@@ -25,6 +25,15 @@ impl Layer {
             "every write carries a placement handle: that of its tenant (multi-stream and FDP drives)",
         ),
     ];
+
+    fn named(name: &str) -> Result<Layer, String> {
+        let found = Layer::ALL.iter().find(|(layer, _)| layer.to_string() == name);
+        found.map(|(layer, _)| *layer).ok_or_else(|| {
+            let names: Vec<String> =
+                Layer::ALL.iter().map(|(layer, _)| layer.to_string()).collect();
+            format!("the layers of this version are {}", names.join(", "))
+        })
+    }
 }
 
 impl fmt::Display for Layer {
@@ -50,26 +59,23 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Reads `LAYER:DEVICE`, where the device is a built-in profile or the path of a profile file, and applies
-    /// `overrides` of the form `device.KEY=VALUE`.
+    /// Reads `LAYER:DEVICE[,KEY=VALUE...]`, where the device is a built-in profile or the path of a profile file, and
+    /// applies `overrides` of the form `device.KEY=VALUE`, then those of the stack itself.
     ///
     /// # Errors
     /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for what is wrong inside a profile.
     pub fn parse(text: &str, overrides: &[String]) -> Result<Stack, Error> {
         let refuse = |reason: String| Error::Stack { stack: text.to_owned(), reason };
-        let (layer, device) = text.split_once(':').ok_or_else(|| {
+        let (layer, rest) = text.split_once(':').ok_or_else(|| {
             refuse("a stack is LAYER:DEVICE, such as raw:p5316; `thermocline lab list devices` shows the devices".into())
         })?;
-        let layer =
-            Layer::ALL.iter().find(|(known, _)| known.to_string() == layer).map(|(l, _)| *l);
-        let layer = layer.ok_or_else(|| {
-            let names: Vec<String> =
-                Layer::ALL.iter().map(|(known, _)| known.to_string()).collect();
-            refuse(format!("the layers of this version are {}", names.join(", ")))
-        })?;
-        let given = overrides.to_vec();
+        let layer = Layer::named(layer).map_err(refuse)?;
+        let mut parts = rest.split(',');
+        let device = parts.next().unwrap_or_default();
+        let own = parts.map(|part| format!("device.{part}"));
+        let given: Vec<String> = overrides.iter().cloned().chain(own).collect();
         let overrides =
-            overrides.iter().map(|text| split_override(text)).collect::<Result<Vec<_>, _>>()?;
+            given.iter().map(|text| split_override(text)).collect::<Result<Vec<_>, _>>()?;
         let content = load(device).map_err(refuse)?;
         let profile = Profile::with_overrides(device, &content, &overrides)?;
         if layer == Layer::Tag && !matches!(profile.kind, Kind::MultiStream | Kind::Fdp) {
@@ -80,9 +86,7 @@ impl Stack {
         }
         Ok(Stack { text: text.to_owned(), layer, profile, overrides: given })
     }
-}
 
-impl Stack {
     /// The same stack without time, for when only write amplification is asked.
     #[must_use]
     pub fn untimed(mut self) -> Stack {
@@ -141,7 +145,11 @@ mod tests {
 
     #[test]
     fn overrides_reach_the_profile() {
-        let stack = Stack::parse("raw:ideal", &["device.op = 0.07".into()]).unwrap();
+        let given = ["device.op = 0.07".to_owned()];
+        let stack = Stack::parse("raw:ideal", &given).unwrap();
         assert!((stack.profile.op - 0.07).abs() < 1e-12);
+        let stack = Stack::parse("raw:ideal,op=0.2,gc.victim=fifo", &given).unwrap();
+        assert!((stack.profile.op - 0.2).abs() < 1e-12, "a stack's own override comes last");
+        assert_eq!(stack.profile.gc.victim, "fifo");
     }
 }
