@@ -116,10 +116,12 @@ fn absorbed(record: &RunRecord) -> String {
 }
 
 fn share(record: &RunRecord, bytes: u64, sign: &str) -> String {
-    if bytes == 0 || record.host_bytes_written == 0 {
-        return NONE.into();
+    let share = bytes as f64 / record.host_bytes_written as f64;
+    if share < 0.0005 || record.host_bytes_written == 0 {
+        NONE.into()
+    } else {
+        format!("{sign}{share:.3}")
     }
-    format!("{sign}{:.3}", bytes as f64 / record.host_bytes_written as f64)
 }
 
 fn latency(record: &RunRecord, kind: &str) -> String {

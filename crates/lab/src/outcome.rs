@@ -307,7 +307,11 @@ fn without_effect(outcome: &Outcome) -> Vec<String> {
     let life = profile.wear.pe_cycles.is_some()
         || (profile.wear.rated_dwpd.is_some() && profile.wear.warranty_years.is_some());
     let all = [
-        about(settings.pacing.is_some() && !outcome.drive.is_timed(), "pacing", "models no time"),
+        about(
+            settings.pacing.is_some() && !outcome.drive.is_timed(),
+            "--queue-depth or --speed",
+            "models no time",
+        ),
         about(settings.daily_writes.is_some() && !life, "--daily-writes", "has no known endurance"),
         about(
             settings.victim.is_some() && !profile.kind.relocates(),

@@ -52,7 +52,7 @@ pub fn run(
         meter: &bench.meter,
         rounds: bench.rounds,
         end: bench.drive.counters(),
-        simulated: bench.now.since(bench.start),
+        simulated: bench.done.since(bench.start),
         worn_out: bench.worn_out,
         requests: bench.requests,
         prefilled,
@@ -128,6 +128,7 @@ struct Bench {
     /// When measurement began, the latest arrival, and the latest completion.
     start: Time,
     now: Time,
+    done: Time,
     requests: u64,
     worn_out: bool,
 }
@@ -149,6 +150,7 @@ impl Bench {
             in_flight: BinaryHeap::new(),
             start: Time::ZERO,
             now: Time::ZERO,
+            done: Time::ZERO,
             requests: 0,
             worn_out: false,
             drive,
@@ -166,6 +168,7 @@ impl Bench {
         let drained = self.drive.media().drained();
         self.start = at.max(drained);
         self.now = self.start;
+        self.done = self.start;
         let counters = self.drive.counters();
         let capacity = self.drive.cut().capacity();
         self.meter = Meter::new(counters, capacity, self.rounds, self.drive.is_timed());
@@ -219,6 +222,7 @@ impl Bench {
             self.in_flight.push(Reverse(done));
         }
         self.now = self.now.max(arrival);
+        self.done = self.done.max(done);
         Ok(())
     }
 
@@ -248,10 +252,10 @@ impl Bench {
         }
     }
 
-    /// Seconds into the run: simulated where time is modelled, else by the workload's own clock.
+    /// Seconds into the run, to the latest completion: simulated where time is modelled, else by the workload's own clock.
     fn seconds(&self, last: Time) -> f64 {
         if self.drive.is_timed() {
-            self.now.since(self.start).as_secs_f64()
+            self.done.since(self.start).as_secs_f64()
         } else {
             last.as_secs_f64()
         }

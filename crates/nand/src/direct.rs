@@ -60,7 +60,7 @@ impl Direct {
         match request.op {
             Op::Read => {
                 self.counters.host_read += request.length.0;
-                Ok(self.media.read_for_host(at, request.length, blocks.map(Some)))
+                Ok(self.media.read_for_host(at, request.offset, request.length, blocks.map(Some)))
             }
             Op::Write => {
                 self.write(request.length, blocks);
@@ -68,9 +68,13 @@ impl Direct {
             }
             Op::Trim | Op::WriteZeroes => {
                 self.counters.host_trimmed += request.length.0;
+                self.media.handle();
                 Ok(self.media.acknowledged())
             }
-            Op::Flush => Ok(self.media.acknowledged()),
+            Op::Flush => {
+                self.media.handle();
+                Ok(self.media.acknowledged())
+            }
         }
     }
 

@@ -72,6 +72,7 @@ impl Mapped {
             Op::Write => self.write(request, handle),
             Op::Read => Ok(self.read(at, request)),
             Op::Trim | Op::WriteZeroes => {
+                self.media.handle();
                 self.trim(request);
                 Ok(self.media.acknowledged())
             }
@@ -217,7 +218,7 @@ impl Mapped {
         let (ftl, buffer) = (&self.ftl, &self.buffer);
         let waits = |lba| buffer.as_ref().is_some_and(|buffer| buffer.contains(lba));
         let blocks = lbas.map(Lba).map(|lba| if waits(lba) { None } else { ftl.lookup(lba) });
-        self.media.read_for_host(at, request.length, blocks)
+        self.media.read_for_host(at, request.offset, request.length, blocks)
     }
 
     fn trim(&mut self, request: &Request) {
@@ -236,7 +237,7 @@ impl Mapped {
     /// open unit is filled up.
     fn flush(&mut self) -> Result<Time, DriveError> {
         if self.power_loss_protection {
-            self.media.receive(Bytes::ZERO);
+            self.media.handle();
             return Ok(self.media.acknowledged());
         }
         while let Some(oldest) = self.buffer.as_mut().and_then(WriteBuffer::pop) {

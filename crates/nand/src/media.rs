@@ -15,9 +15,16 @@ pub struct Media {
     blocks_per_page: u32,
     timeline: Option<Timeline>,
     endurance: Endurance,
-    /// When the current host write got into the write buffer.
+    /// When the current request is acknowledged: a write, once its data is in the write buffer.
+    acknowledged: Time,
+    /// When the latest page got a place in the write buffer. Places are given in order of arrival, so that no later
+    /// write is acknowledged before.
     admitted: Time,
 }
+
+/// What the error correction of a read decodes at once, and so the least that crosses the channel. Chosen: the usual
+/// size of a host block; makers do not publish it.
+const CODEWORD: Bytes = Bytes::kib(4);
 
 impl Media {
     /// Fresh media for `profile` cut to `cut`.
@@ -33,6 +40,7 @@ impl Media {
             timeline: timeline
                 .map(|(geometry, timing)| Timeline::new(geometry, timing, pages, buffer)),
             endurance: Endurance::new(&profile.wear, cut.shape.units(), seed),
+            acknowledged: Time::ZERO,
             admitted: Time::ZERO,
         }
     }
@@ -52,41 +60,59 @@ impl Media {
     /// A request arrives.
     #[inline]
     pub fn arrive(&mut self, at: Time) {
-        self.admitted = at;
+        self.acknowledged = at;
         if let Some(timeline) = &mut self.timeline {
             timeline.arrive(at);
         }
     }
 
-    /// `bytes` of a host write come over the link.
+    /// `bytes` of a host write come over the link, behind earlier writes that wait for the write buffer.
     #[inline]
     pub fn receive(&mut self, bytes: Bytes) {
         if let Some(timeline) = &mut self.timeline {
-            self.admitted = timeline.receive(bytes);
+            self.acknowledged = timeline.receive(bytes).max(self.admitted);
         }
     }
 
-    /// When the current host write is acknowledged: its data is in the write buffer.
+    /// A command without data is handled.
+    #[inline]
+    pub fn handle(&mut self) {
+        if let Some(timeline) = &mut self.timeline {
+            self.acknowledged = timeline.receive(Bytes::ZERO);
+        }
+    }
+
+    /// When the current request is acknowledged: a write, once its data is in the write buffer.
     #[inline]
     #[must_use]
     pub fn acknowledged(&self) -> Time {
-        self.admitted
+        self.acknowledged
     }
 
     /// When all host data is on the media.
     #[must_use]
     pub fn drained(&self) -> Time {
-        self.timeline.as_ref().map_or(self.admitted, Timeline::drained)
+        self.timeline.as_ref().map_or(self.acknowledged, Timeline::drained)
     }
 
-    /// Reads the blocks at `blocks` for the host, merging neighbours of one page; returns when the host has them.
-    /// Blocks that lie nowhere cost no media read.
+    /// Reads `length` bytes at `offset` for the host, of which `blocks` says where the blocks lie, merging neighbours of
+    /// one page; returns when the host has them. Only the codewords asked for cross the channel. Blocks that lie nowhere
+    /// cost no media read.
     pub fn read_for_host(
         &mut self,
         at: Time,
+        offset: Bytes,
         length: Bytes,
         blocks: impl Iterator<Item = Option<Pba>>,
     ) -> Time {
+        let (block, codeword) = (self.block.0, CODEWORD.min(self.block).0);
+        let wanted = offset.0 / codeword * codeword
+            ..(offset.0 + length.0).div_ceil(codeword) * codeword;
+        let first = offset.0 / block * block;
+        let blocks = (first..).step_by(block as usize).zip(blocks).filter_map(|(start, pba)| {
+            let bytes = wanted.end.min(start + block) - wanted.start.max(start);
+            pba.map(|pba| (pba, bytes))
+        });
         let ready = self.gather(blocks);
         match &mut self.timeline {
             Some(timeline) => timeline.send(ready, length),
@@ -98,32 +124,29 @@ impl Media {
     #[inline]
     pub fn read_to_modify(&mut self, pba: Option<Pba>) {
         if self.timeline.is_some() {
-            self.gather(std::iter::once(pba));
+            self.gather(pba.map(|pba| (pba, self.block.0)).into_iter());
         }
     }
 
-    fn gather(&mut self, blocks: impl Iterator<Item = Option<Pba>>) -> Time {
-        let Some(timeline) = &mut self.timeline else { return Time::ZERO };
-        let mut ready = timeline.now();
+    /// Reads so many bytes of each block; returns when the controller has them all.
+    fn gather(&mut self, blocks: impl Iterator<Item = (Pba, u64)>) -> Time {
+        let Some(mut ready) = self.timeline.as_ref().map(Timeline::now) else { return Time::ZERO };
         let mut pending: Option<(Page, u64)> = None;
-        for pba in blocks.flatten() {
-            let page = Page {
-                unit: self.shape.unit(pba),
-                page: self.shape.offset(pba) / self.blocks_per_page,
-            };
+        for (pba, bytes) in blocks {
+            let page = self.page(pba);
             match &mut pending {
-                Some((last, blocks)) if *last == page => *blocks += 1,
-                _ => {
-                    if let Some((page, blocks)) = pending.replace((page, 1)) {
-                        ready = ready.max(timeline.read(page, Bytes(blocks * self.block.0)));
-                    }
-                }
+                Some((last, gathered)) if *last == page => *gathered += bytes,
+                _ => ready = ready.max(self.read_page(pending.replace((page, bytes)))),
             }
         }
-        if let Some((page, blocks)) = pending {
-            ready = ready.max(timeline.read(page, Bytes(blocks * self.block.0)));
+        ready.max(self.read_page(pending))
+    }
+
+    fn read_page(&mut self, read: Option<(Page, u64)>) -> Time {
+        match (&mut self.timeline, read) {
+            (Some(timeline), Some((page, bytes))) => timeline.read(page, Bytes(bytes)),
+            _ => Time::ZERO,
         }
-        ready
     }
 
     fn page(&self, pba: Pba) -> Page {
@@ -151,6 +174,7 @@ impl thermocline_ftl::Media for Media {
             Cause::Relocation | Cause::WearLevelling => timeline.program_relocated(page),
             Cause::Host | Cause::ReadModifyWrite | Cause::Padding => {
                 self.admitted = self.admitted.max(timeline.admit());
+                self.acknowledged = self.acknowledged.max(self.admitted);
                 timeline.program_host(page);
             }
         }

@@ -9,7 +9,10 @@
 //!   else waited for; what it displaces is delayed by as much.
 //! * The translation layer decides relocations at once, so that time never changes write amplification. Their reads,
 //!   programs and erases queue as *debt*, which is worked off when a die would be idle, and in step with host programs
-//!   so that it is gone when the open unit is full. The reserve units are what makes waiting safe.
+//!   so that it is gone when the open unit is full. The reserve units are what makes waiting safe. Reads for relocation
+//!   go before the programs queued on their die, so that what they feed finds its data when its turn comes.
+//! * A unit begins on the die after those that units opened before it cover. Units of the product cover every die
+//!   equally often; the units of a drive cut to a small capacity do so together.
 //!
 //! Invariant: requests are submitted in order of arrival.
 
@@ -47,6 +50,7 @@ impl Server {
 struct Die {
     work: VecDeque<(u64, u64)>,
     reads_end: u64,
+    relocation_reads_end: u64,
 }
 
 impl Die {
@@ -65,6 +69,20 @@ impl Die {
         self.forget_before(now);
         let start = ready.max(self.work_end()).max(self.reads_end);
         self.work.push_back((start, start + duration));
+        start + duration
+    }
+
+    /// Queues a read for relocation before the programs and erases that have not begun, behind other such reads; returns
+    /// when it is done.
+    fn read_to_relocate(&mut self, now: u64, duration: u64) -> u64 {
+        self.forget_before(now);
+        let after = now.max(self.relocation_reads_end);
+        let at = self.work.partition_point(|&(start, _)| start < after);
+        let begun = at.checked_sub(1).map_or(0, |running| self.work[running].1);
+        let start = now.max(begun).max(self.reads_end);
+        self.delay(at, start, duration);
+        self.work.insert(at, (start, start + duration));
+        self.relocation_reads_end = start + duration;
         start + duration
     }
 
@@ -112,6 +130,14 @@ impl Die {
     }
 }
 
+/// Where a unit begins: on which die of those it is striped over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Begin {
+    die: u32,
+    /// False once the unit is erased: it will begin elsewhere.
+    holds: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Debt {
     Read { page: Page, bytes: u64 },
@@ -144,6 +170,10 @@ pub struct Timeline {
     buffer_pages: usize,
     debt: VecDeque<Debt>,
     relocation_ready: u64,
+    /// Where each unit begun so far begins, by unit.
+    begins: Vec<Begin>,
+    /// Where the next one will.
+    next_die: u32,
     now: u64,
     previous: u64,
 }
@@ -181,6 +211,8 @@ impl Timeline {
             buffer_pages: (buffer.0 / page.0).max(u64::from(geometry.dies)) as usize,
             debt: VecDeque::new(),
             relocation_ready: 0,
+            begins: Vec::new(),
+            next_die: 0,
             now: 0,
             previous: 0,
             geometry: geometry.clone(),
@@ -219,6 +251,7 @@ impl Timeline {
 
     /// Programs a page of host data and works off the share of debt due with it.
     pub fn program_host(&mut self, page: Page) {
+        self.begin(page);
         let pages_left = (self.pages_per_unit - page.page).max(1) as usize;
         for _ in 0..self.debt.len().div_ceil(pages_left) {
             let debt = self.debt.pop_front().expect("counted");
@@ -230,12 +263,15 @@ impl Timeline {
 
     /// Programs a page of relocated data in the background.
     pub fn program_relocated(&mut self, page: Page) {
+        self.begin(page);
         self.debt.push_back(Debt::Program(page));
     }
 
     /// Reads `bytes` of a page in the background, to copy them.
     pub fn read_to_relocate(&mut self, page: Page, more: Bytes) {
-        match self.debt.back_mut() {
+        // A page whose first blocks filled a program is still in the controller for the rest of them.
+        let last = self.debt.iter_mut().rev().find(|debt| !matches!(debt, Debt::Program(_)));
+        match last {
             Some(Debt::Read { page: last, bytes }) if *last == page => *bytes += more.0,
             _ => self.debt.push_back(Debt::Read { page, bytes: more.0 }),
         }
@@ -243,6 +279,9 @@ impl Timeline {
 
     /// Erases a unit in the background.
     pub fn erase(&mut self, unit: UnitId) {
+        if let Some(begin) = self.begins.get_mut(unit.index()) {
+            begin.holds = false;
+        }
         self.debt.push_back(Debt::Erase(unit));
     }
 
@@ -267,10 +306,24 @@ impl Timeline {
         Time(self.now)
     }
 
+    /// Decides where the unit of `page` begins, if that is its first since it was erased.
+    fn begin(&mut self, page: Page) {
+        let unit = page.unit.index();
+        if self.begins.len() <= unit {
+            self.begins.resize(unit + 1, Begin::default());
+        }
+        if page.page == 0 && !self.begins[unit].holds {
+            self.begins[unit] = Begin { die: self.next_die, holds: true };
+            let next = u64::from(self.next_die) + u64::from(self.pages_per_unit);
+            self.next_die = (next % u64::from(self.geometry.dies_per_unit())) as u32;
+        }
+    }
+
     fn place(&self, page: Page) -> (usize, usize) {
         let width = self.geometry.dies_per_unit();
-        let first = (u64::from(page.unit.0) * u64::from(width)) % u64::from(self.geometry.dies);
-        let die = (first as u32 + page.page % width) % self.geometry.dies;
+        let stripe = page.unit.0 % (self.geometry.dies / width);
+        let begin = self.begins.get(page.unit.index()).copied().unwrap_or_default();
+        let die = stripe * width + (begin.die + page.page % width) % width;
         (die as usize, (die % self.geometry.channels) as usize)
     }
 
@@ -286,7 +339,7 @@ impl Timeline {
         match debt {
             Debt::Read { page, bytes } => {
                 let (die, channel) = self.place(page);
-                let ready = self.dies[die].enqueue(now, now, self.read);
+                let ready = self.dies[die].read_to_relocate(now, self.read);
                 let transfer = self.command + (bytes as f64 * self.ns_per_bus_byte) as u64;
                 let done = self.channels[channel].serve(now, ready, transfer);
                 self.relocation_ready = self.relocation_ready.max(done);

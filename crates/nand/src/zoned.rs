@@ -252,6 +252,7 @@ impl Zoned {
             return Err(fail(zone, refusal(state)));
         }
         self.media.arrive(at);
+        self.media.handle();
         if self.zones[zone as usize].written > 0 {
             let cell = &mut self.zones[zone as usize];
             cell.written = 0;
@@ -297,7 +298,7 @@ impl Zoned {
             let written = u64::from(zones[zone as usize].written);
             (within < written).then(|| shape.pba(UnitId(zone as u32), within as u32))
         });
-        Ok(self.media.read_for_host(at, length, blocks))
+        Ok(self.media.read_for_host(at, offset, length, blocks))
     }
 
     /// Serves a block request as the `raw` stack does: the capacities of all zones lie end to end, a write to the first
@@ -309,6 +310,9 @@ impl Zoned {
         let capacity = self.cut.capacity();
         if request.end() > capacity {
             return Err(DriveError::OutOfRange { end: request.end(), capacity });
+        }
+        if request.op == Op::Flush {
+            return Ok(self.handle(at));
         }
         let unit = self.cut.unit().0;
         let (mut from, end) = (request.offset.0, request.end().0);
@@ -337,10 +341,17 @@ impl Zoned {
             }
             Op::Trim | Op::WriteZeroes => {
                 self.counters.host_trimmed += length.0;
-                if length.0 == unit { self.reset(at, zone) } else { Ok(at) }
+                if length.0 == unit { self.reset(at, zone) } else { Ok(self.handle(at)) }
             }
-            Op::Flush => Ok(at),
+            Op::Flush => Ok(self.handle(at)),
         }
+    }
+
+    /// Serves a command that changes nothing on the media.
+    fn handle(&mut self, at: Time) -> Time {
+        self.media.arrive(at);
+        self.media.handle();
+        self.media.acknowledged()
     }
 
     fn state(&self, zone: u32) -> ZoneState {

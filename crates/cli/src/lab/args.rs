@@ -159,12 +159,10 @@ impl SourceArgs {
         if let Some((name, _)) = trace_only.iter().find(|(_, given)| *given) {
             bail!("{name} is for traces (--trace)");
         }
-        ensure!(
-            self.read_share + self.trim_share < 1.0 || self.read_share.max(self.trim_share) > 1.0,
-            "--read-share {} and --trim-share {} leave nothing to write",
-            self.read_share,
-            self.trim_share
-        );
+        let (reads, trims) = (self.read_share, self.trim_share);
+        if reads + trims >= 1.0 && reads.max(trims) <= 1.0 {
+            bail!("--read-share {reads} and --trim-share {trims} leave nothing to write");
+        }
         ensure!(self.writes != Some(0), "--writes must be at least 1");
         let spec = Spec::load(text)?;
         let span = self.span.or(spec.fixed_span()).unwrap_or(Bytes::gib(1));
@@ -249,8 +247,8 @@ impl DeviceArgs {
             }
             (None, Some(speed)) => {
                 ensure!(
-                    speed.is_finite() && speed > 0.0,
-                    "--speed is {speed}, must be a number above 0"
+                    (1e-6..=1e6).contains(&speed),
+                    "--speed is {speed}, must be from 1e-6 to 1e6"
                 );
                 Some(Pacing::Clock { speed })
             }

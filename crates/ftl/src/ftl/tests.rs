@@ -52,6 +52,13 @@ fn too_few_units_are_refused_with_the_number_needed() {
     let error = Ftl::new(Shape::new(80, 12, 8).unwrap(), Nothing, Victim::Greedy, 1).unwrap_err();
     assert_eq!(error, ShapeError::TooFewUnits { units: 12, needed: 13 });
     assert!(Ftl::new(Shape::new(80, 13, 8).unwrap(), Nothing, Victim::Greedy, 1).is_ok());
+    // Fewer units than are set aside hold nothing, not even a part of a unit.
+    for units in 1..3 {
+        assert!(
+            Ftl::new(Shape::new(7, units, 8).unwrap(), Nothing, Victim::Greedy, 1).is_err(),
+            "{units}"
+        );
+    }
 }
 
 #[test]

@@ -187,6 +187,56 @@ fn a_drive_worn_out_turns_read_only() {
     drive.submit(Time::ZERO, &request(Op::Read, 0, 4096), 0).unwrap();
 }
 
+#[test]
+fn a_small_read_of_a_large_mapping_unit_moves_only_what_was_asked_for() {
+    let mut drive = drive(&profile("p5316", &[]), Bytes::mib(256));
+    drive.submit(Time::ZERO, &request(Op::Write, 0, 131_072), 0).unwrap();
+    let took = |drive: &mut Mapped, at: Time, offset: u64, length: u64| {
+        drive.submit(at, &request(Op::Read, offset, length), 0).unwrap().since(at).as_secs_f64() * 1e6
+    };
+    // 10 us firmware, 85 us array, 0.5 us command, 1.2 bytes per ns on the channel, 7 on the link.
+    let fixed = 10.0 + 85.0 + 0.5;
+    for (ms, offset, length, codewords) in
+        [(10, 0, 4096, 1), (20, 512, 512, 1), (30, 3584, 1024, 2), (40, 0, 65_536, 16)]
+    {
+        let expected = fixed + f64::from(codewords) * 4096.0 / 1200.0 + length as f64 / 7000.0;
+        let took = took(&mut drive, Time::micros(1000 * ms), offset, length);
+        assert!((took - expected).abs() < 0.1, "{offset} {length}: {took}, not {expected}");
+    }
+    let both = took(&mut drive, Time::micros(50_000), 61_440, 8192);
+    assert!((both - fixed - 4096.0 / 1200.0 - 8192.0 / 7000.0).abs() < 0.1, "on two dies: {both}");
+}
+
+#[test]
+fn writes_are_acknowledged_in_order_and_at_the_rate_of_the_media() {
+    let client = profile("micron2300", &[("buffer.merge", "false")]);
+    let mut drive = drive(&client, Bytes::mib(256));
+    let mut last = Time::ZERO;
+    let mut waited = 0;
+    for block in 0..16_384_u64 {
+        let done = drive.submit(Time::ZERO, &request(Op::Write, block * 4096, 4096), 0).unwrap();
+        assert!(done >= last, "{block}: {done:?} after {last:?}");
+        waited += u64::from(done > Time::micros(1000));
+        last = done;
+    }
+    assert!(waited > 15_000, "all but what the buffer takes at once wait for it: {waited}");
+    let dies = 16.0 * 32_768.0 / 575e-6;
+    let rate = f64::from(60 << 20) / last.as_secs_f64(); // 4 MiB are still in the buffer.
+    assert!((rate / dies - 1.0).abs() < 0.05, "{rate} bytes per second, {dies} is what the dies do");
+}
+
+#[test]
+fn commands_without_data_take_the_controller_its_time() {
+    for (name, us) in [("p5316", 10), ("pm9d3", 8)] {
+        let mut drive = drive(&profile(name, &[]), Bytes::mib(256));
+        for op in [Op::Trim, Op::WriteZeroes, Op::Flush] {
+            let length = if op == Op::Flush { 0 } else { 65_536 };
+            let done = drive.submit(Time::ZERO, &request(op, 0, length), 0).unwrap();
+            assert_eq!(done, Time::micros(us), "{name} {op:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     /// Time changes nothing but time, and no byte is ever unaccounted for.

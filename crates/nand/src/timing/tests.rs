@@ -1,6 +1,10 @@
 use super::*;
 
 fn timeline(dies: u32, channels: u32, suspend: Option<f64>) -> Timeline {
+    timeline_of(dies, channels, suspend, 64, Bytes::kib(64))
+}
+
+fn timeline_of(dies: u32, channels: u32, suspend: Option<f64>, unit: u32, buffer: Bytes) -> Timeline {
     let geometry = Geometry {
         channels,
         dies,
@@ -23,7 +27,7 @@ fn timeline(dies: u32, channels: u32, suspend: Option<f64>) -> Timeline {
         firmware_write_us: 0.0,
         controller_kiops: 1e9,
     };
-    Timeline::new(&geometry, &timing, 64, Bytes::kib(64))
+    Timeline::new(&geometry, &timing, unit, buffer)
 }
 
 fn page(page: u32) -> Page {
@@ -139,4 +143,73 @@ fn idle_time_pays_debt_without_delaying_later_requests() {
     t.arrive(us(10_000));
     assert!(t.debt.is_empty());
     assert_eq!(t.read(page(3), Bytes::kib(16)), us(10_060));
+}
+
+#[test]
+fn units_that_cover_no_whole_stripe_still_load_every_die_alike() {
+    let mut t = timeline_of(8, 8, None, 3, Bytes::mib(16));
+    for unit in [5, 2, 7, 0, 1, 3, 4, 6] {
+        for n in 0..3 {
+            t.program_host(Page { unit: UnitId(unit), page: n });
+        }
+    }
+    let ends: Vec<u64> = t.dies.iter().map(Die::work_end).collect();
+    assert_eq!(ends, vec![us(3 * 500 + 10).as_nanos(); 8], "24 pages on 8 dies are 3 each");
+    let before = t.place(Page { unit: UnitId(5), page: 1 });
+    t.program_host(Page { unit: UnitId(5), page: 0 });
+    assert_eq!(t.place(Page { unit: UnitId(5), page: 1 }), before, "in-place media stays put");
+}
+
+#[test]
+fn a_page_is_read_once_however_many_programs_it_feeds() {
+    let mut t = timeline(4, 4, None);
+    for n in 0..8 {
+        for _ in 0..3 {
+            t.read_to_relocate(page(n), Bytes::kib(4));
+            t.program_relocated(Page { unit: UnitId(1), page: n });
+        }
+    }
+    let reads = t.debt.iter().filter(|debt| matches!(debt, Debt::Read { .. })).count();
+    assert_eq!(reads, 8);
+}
+
+#[test]
+fn relocation_reads_go_before_waiting_programs_and_after_each_other() {
+    let mut t = timeline_of(1, 1, None, 64, Bytes::mib(1));
+    t.arrive(us(1000));
+    t.program_host(page(0)); // 1010 to 1510.
+    t.program_host(page(1));
+    t.arrive(us(1100));
+    t.work_off(Debt::Read { page: page(2), bytes: 4096 }, t.now);
+    t.work_off(Debt::Read { page: page(3), bytes: 4096 }, t.now);
+    let work: Vec<u64> = t.dies[0].work.iter().map(|&(start, _)| start / 1000).collect();
+    assert_eq!(work, [1010, 1510, 1560, 1610]);
+    assert_eq!(t.relocation_ready / 1000, 1612, "50 us each after the program, then 2.5 us of transfer");
+}
+
+/// Every host page has two relocated pages, read from three: the dies have that much to do and never wait idly.
+#[test]
+fn garbage_collection_costs_what_the_dies_spend_on_it() {
+    let (dies, unit) = (16, 40);
+    let mut t = timeline_of(dies, 8, None, unit, Bytes::kib(64 * 16));
+    let at = |unit: u32, page: u32| Page { unit: UnitId(unit), page };
+    let rounds = 30;
+    for round in 0..rounds {
+        let base = 6 * round;
+        for n in 0..3 * unit {
+            t.read_to_relocate(at(base + n / unit, n % unit), Bytes::kib(16));
+            if n % 3 < 2 {
+                let n = n / 3 * 2 + n % 3;
+                t.program_relocated(at(base + 3 + n / unit, n % unit));
+            }
+        }
+        for n in 0..unit {
+            t.arrive(Time::ZERO);
+            t.admit();
+            t.program_host(at(base + 5, n));
+        }
+    }
+    let busy = f64::from(rounds * unit) * (3.0 * 500.0 + 3.0 * 50.0) / f64::from(dies);
+    let took = t.drained().as_nanos() as f64 / 1e3;
+    assert!((1.0..1.08).contains(&(took / busy)), "{took} us, of which dies are busy {busy}");
 }

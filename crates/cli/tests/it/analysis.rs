@@ -1,0 +1,88 @@
+//! `analyze`.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::{command, lab, lab_in, scratch, write};
+
+#[test]
+fn skewed_writes_have_headroom_and_uniform_ones_have_none() {
+    let waf = |analysis: &Value, line: usize| {
+        analysis["headroom"]["lines"][line]["waf"].as_f64().expect("a WAF")
+    };
+    let zipf = lab("analyze --json --workload zipf:1.0 --span 512MiB --drive-writes 3").json();
+    assert_eq!(zipf["schema"], "thermocline.analyze/1");
+    assert!(waf(&zipf, 0) > 1.15 * waf(&zipf, 2), "rates help: {}", zipf["headroom"]);
+    assert!(waf(&zipf, 3) < waf(&zipf, 2), "the future helps more: {}", zipf["headroom"]);
+    let uniform = lab("analyze --json --workload uniform --span 512MiB --drive-writes 3").json();
+    assert!(waf(&uniform, 0) < 1.1 * waf(&uniform, 2), "rates are equal: {}", uniform["headroom"]);
+}
+
+#[test]
+fn the_profile_counts_what_the_trace_holds() {
+    let folder = scratch();
+    let text = "timestamp_us,op,offset_bytes,length_bytes,tenant\n\
+                0,W,0,4096,0\n1000,W,4096,4096,0\n2000,W,0,4096,0\n3000,R,0,8192,0\n4000,D,4096,4096,0\n";
+    write(folder.path(), "small.csv", text);
+    let analysis = lab_in(folder.path(), "analyze --json --trace small.csv").json();
+    let profile = &analysis["profile"];
+    assert_eq!(profile["requests"], 5);
+    assert_eq!(profile["bytes_written"], 3 * 4096);
+    assert_eq!(profile["working_set_bytes"], 2 * 4096);
+    assert!(analysis["headroom"].is_null());
+    let reason = analysis["no_headroom_because"].as_str().expect("a reason");
+    assert!(reason.contains("too few"), "{reason}");
+    let text = lab_in(folder.path(), "analyze --trace small.csv").ok();
+    assert!(text.contains("5 requests") && text.contains("no headroom"), "{text}");
+}
+
+#[test]
+fn workloads_barely_large_enough_are_simulated_or_refused_in_words() {
+    let folder = scratch();
+    // Around and below the smallest device that units of 2 MiB make; this must never run out of units.
+    for blocks in [1, 500, 512, 513, 600, 1500, 2500, 5000, 20_000] {
+        let mut text = "timestamp_us,op,offset_bytes,length_bytes,tenant\n".to_owned();
+        (0..2 * blocks).for_each(|i| text += &format!("{i},W,{},4096,0\n", i * 7 % blocks * 4096));
+        write(folder.path(), "trace.csv", text);
+        let analysis = lab_in(folder.path(), "analyze --json --trace trace.csv").json();
+        assert_ne!(
+            analysis["headroom"].is_null(),
+            analysis["no_headroom_because"].is_null(),
+            "{blocks}"
+        );
+    }
+}
+
+#[test]
+fn a_trace_of_reads_can_be_looked_at() {
+    let folder = scratch();
+    write(
+        folder.path(),
+        "reads.csv",
+        "timestamp_us,op,offset_bytes,length_bytes\n1,R,0,4096\n2,R,8192,4096\n",
+    );
+    let text = lab_in(folder.path(), "analyze --trace reads.csv").ok();
+    assert!(text.contains("2 requests") && text.contains("holds no writes"), "{text}");
+    assert!(!text.contains("NaN"), "{text}");
+}
+
+#[test]
+fn standard_input_is_analysed_but_has_no_headroom() {
+    let folder = scratch();
+    let mut child = command(folder.path(), "analyze --trace -")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut input = child.stdin.take().expect("piped");
+    input
+        .write_all(b"timestamp_us,op,offset_bytes,length_bytes\n1,W,0,4096\n")
+        .expect("room in the pipe");
+    drop(input);
+    let done = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8(done.stdout).expect("UTF-8");
+    assert!(done.status.success() && text.contains("1 requests"), "{text}");
+    assert!(text.contains("save standard input to a file"), "{text}");
+}

@@ -1,0 +1,236 @@
+//! Wrong input: exit code 2 and a reason, always.
+
+use crate::{lab, lab_in, scratch, write};
+
+/// Arguments after `run --stack raw:ideal --workload uniform --span 64MiB`, and what the complaint must hold.
+const SETTINGS: &[(&str, &str)] = &[
+    ("--utilisation 0", "utilisation is 0"),
+    ("--utilisation 2", "at most 1"),
+    ("--utilisation nan", "utilisation is NaN"),
+    ("--utilisation 1e-12", "2^31"),
+    ("--capacity 1MiB", "the workload addresses 64 MiB"),
+    ("--capacity 0", "needs 4 at least"),
+    ("--capacity 900000TB", "of memory"),
+    ("--capacity 1parsec", "not a size"),
+    ("--queue-depth 0", "1 to 65536"),
+    ("--queue-depth 4 --speed 2", "cannot be used with"),
+    ("--speed nan", "--speed is NaN"),
+    ("--speed 2", "--rate"),
+    ("--daily-writes 0", "above 0"),
+    ("--read-share 1", "nothing to write"),
+    ("--read-share 0.5 --trim-share 0.5", "nothing to write"),
+    ("--read-share 1.5", "read share is 1.5"),
+    ("--trim-share nan", "trim share is NaN"),
+    ("--io-size 0", "I/O size is 0 B"),
+    ("--io-size 513", "multiple of 512 B"),
+    ("--io-size 1GiB", "larger than the span"),
+    ("--writes 0", "--writes must be at least 1"),
+    ("--writes 5 --drive-writes 5", "cannot be used with"),
+    ("--drive-writes 0", "above 0"),
+    ("--drive-writes nan", "drive writes are NaN"),
+    ("--rate 0", "rate is 0"),
+    ("--loops 2", "--loops is for traces"),
+    ("--volume a", "--volume is for traces"),
+    ("--prefill first-touch", "is for traces"),
+    ("--prefill full", "first-touch, sequential, none"),
+    ("--victim lottery", "greedy"),
+    ("--placement tenant", "raw:ideal takes none"),
+    ("--seed one", "invalid"),
+    ("--report .", "cannot write"),
+    ("--record none/such.json", "cannot write"),
+    ("--report a --record a", "the same file"),
+];
+
+#[test]
+fn settings() {
+    for (arguments, expected) in SETTINGS {
+        let run = format!("run --stack raw:ideal --workload uniform --span 64MiB {arguments}");
+        let complaint = lab(&run).refused(2);
+        assert!(complaint.contains(expected), "{arguments}: {complaint}");
+    }
+}
+
+#[test]
+fn workloads() {
+    let cases = [
+        ("--workload zipf:-1", "THETA is -1"),
+        ("--workload zipf:nan", "THETA is nan"),
+        ("--workload zipf", "THETA is missing"),
+        ("--workload hotcold:0:0", "DATA% is 0"),
+        ("--workload uniform:1", "one parameter too many"),
+        ("--workload sequential", "write one of uniform, zipf:THETA"),
+        ("--workload none/such.toml", "none/such.toml"),
+        ("--workload uniform --span 0", "span is 0 B"),
+        ("--workload uniform --span 4KiB", "give a --capacity"),
+        ("--workload uniform --span 1000TiB", "of memory"),
+        ("", "--trace FILE, or --workload SPEC"),
+        ("--workload uniform --trace x.csv", "cannot be used with"),
+    ];
+    for (arguments, expected) in cases {
+        let complaint = lab(&format!("run --stack raw:ideal {arguments}")).refused(2);
+        assert!(complaint.contains(expected), "{arguments}: {complaint}");
+    }
+}
+
+#[test]
+fn stacks() {
+    let cases = [
+        ("--stack ideal", "LAYER:DEVICE"),
+        ("--stack fast:ideal", "raw, tag"),
+        ("--stack raw:p5317", "no built-in device is called `p5317`; there are"),
+        ("--stack raw:none/such.toml", "cannot read the profile none/such.toml"),
+        ("--stack tag:p5316", "takes no placement handles"),
+        ("--stack tag:pm9d3 --placement none", "takes tenant"),
+        ("--stack raw:zn540", "takes only sequential writes"),
+        ("--stack raw:zn540 --prefill none", "takes only sequential writes"),
+        ("--stack raw:ideal --set op=1", "device.KEY=VALUE"),
+        ("--stack raw:ideal --set device.op", "device.KEY=VALUE"),
+        ("--stack raw:ideal --set device.opp=1", "unknown field `opp`"),
+        ("--stack raw:ideal --set device.op=nan", "between 0 and 16"),
+        ("--stack raw:ideal --set device.op=0", "units are too few"),
+        ("--stack raw:ideal --set device.unit=1GiB", "needs 4 at least"),
+        ("--stack raw:p5316 --set device.buffer.size=1TiB", "at most 64 GiB"),
+    ];
+    for (arguments, expected) in cases {
+        let run = format!("run --workload uniform --span 64MiB {arguments}");
+        let complaint = lab(&run).refused(2);
+        assert!(complaint.contains(expected), "{arguments}: {complaint}");
+    }
+    let one = lab("compare --workload uniform --stack raw:ideal").refused(2);
+    assert!(one.contains("lab run"), "{one}");
+}
+
+#[test]
+fn a_reason_is_given_once() {
+    let complaint = lab("run --workload uniform --span 64MiB --stack raw:zn540").refused(2);
+    assert_eq!(complaint.matches("the zone is full").count(), 1, "{complaint}");
+}
+
+#[test]
+fn own_profiles_name_file_and_key() {
+    let folder = scratch();
+    let profile = lab("list devices p5316").ok();
+    let cases = [
+        ("capacity = \"15.36TB\"", "capacity = \"big\"", "`capacity`", "`big` is not a size"),
+        ("capacity = \"15.36TB\"", "capacity = 0", "`capacity`", "above zero"),
+        ("mapping_unit = \"64KiB\"", "mapping_unit = \"3KiB\"", "`mapping_unit`", "power of two"),
+        ("kind = \"conventional\"", "kind = \"zns\"", "`zns`", "needs [zns]"),
+        ("kind = \"conventional\"", "kind = \"tape\"", "`kind`", "`tape`"),
+        ("op = 0.1453", "op = -0.1", "`op`", "between 0 and 16"),
+        ("read_us = 85", "read_us = nan", "`timing.read_us`", "microseconds"),
+        ("read_us = 85", "read_us = \"fast\"", "`timing.read_us`", "invalid type"),
+        ("bus_mb_per_s = 1200", "bus_mb_per_s = 0", "`timing.bus_mb_per_s`", "above 0"),
+        ("channels = 16", "channels = 0", "`geometry`", "channels"),
+        ("warranty_years = 5", "warranty_years = nan", "`wear.warranty_years`", "above zero"),
+        ("[gc]", "[garbage_collection]", "", "unknown field `garbage_collection`"),
+        ("op = 0.1453", "op = = 1", "", "line 6"),
+    ];
+    for (from, to, key, reason) in cases {
+        assert!(profile.contains(from), "{from}");
+        write(folder.path(), "mine.toml", profile.replacen(from, to, 1));
+        let run = "run --stack raw:./mine.toml --workload uniform --span 64MiB";
+        let complaint = lab_in(folder.path(), run).refused(2);
+        for part in ["mine.toml", key, reason] {
+            assert!(complaint.contains(part), "{to}: {complaint}");
+        }
+    }
+}
+
+#[test]
+fn traces() {
+    let folder = scratch();
+    let header = "timestamp_us,op,offset_bytes,length_bytes,tenant\n";
+    let whole = format!("{header}{}", "1,W,0,4096,0\n".repeat(5000));
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gz, whole.as_bytes()).expect("in memory");
+    let gz = gz.finish().expect("in memory");
+    let cases: [(&[u8], &str); 12] = [
+        (b"", "the trace is empty"),
+        (header.as_bytes(), "no request"),
+        (&gz[..gz.len() / 2], "truncated"),
+        (b"hello world\nof text\n", "no trace in a known format"),
+        (b"timestamp_us,op,offset_bytes,length_bytes\n1,R,0,4096\n", "holds no writes"),
+        (
+            b"timestamp_us,op,offset_bytes,length_bytes\n1,W,0,4096\n2,X,0,4096\n",
+            "trace.csv:3: expected an operation",
+        ),
+        (
+            b"timestamp_us,op,offset_bytes,length_bytes\n1,W,-5,4096\n",
+            "trace.csv:2: expected an offset",
+        ),
+        (b"timestamp_us,op,offset_bytes,length_bytes\n1,W,0,4096\n2,W,0", "trace.csv:3: expected"),
+        (
+            b"timestamp_us,op,offset_bytes,length_bytes\n1,W,18446744073709551104,4096\n",
+            "below 2^63",
+        ),
+        (b"timestamp_us,op,offset_bytes,length_bytes\n1,W,0,17179869184\n", "at most 4 GiB"),
+        (b"\xff\xfet\0i\0m\0e\0", "UTF-16"),
+        (b"timestamp_us,op,offset_bytes,length_bytes\n1,W,0,4096\n", "give a --capacity"),
+    ];
+    for (content, expected) in cases {
+        write(folder.path(), "trace.csv", content);
+        let complaint = lab_in(folder.path(), "run --stack raw:p5316 --trace trace.csv").refused(2);
+        assert!(complaint.contains(expected), "{}: {complaint}", content.escape_ascii());
+    }
+}
+
+#[test]
+fn trace_settings() {
+    let folder = scratch();
+    write(
+        folder.path(),
+        "trace.csv",
+        "timestamp_us,op,offset_bytes,length_bytes\n1,W,1073741824,4096\n",
+    );
+    let cases = [
+        ("--trace none.csv", "none.csv: cannot open"),
+        ("--trace .", "is a directory"),
+        ("--trace -", "save standard input to a file"),
+        ("--trace trace.csv --format msr", "trace.csv:2: expected Read or Write"),
+        ("--trace trace.csv --format ntfs", "known are thermocline-csv"),
+        ("--trace trace.csv --volume z", "no volume `z`"),
+        ("--trace trace.csv --loops 0", "--loops must be at least 1"),
+        ("--trace trace.csv --span 1GiB", "--span is for generators"),
+        ("--trace trace.csv --remap none", "give --capacity"),
+        ("--trace trace.csv --remap none --capacity 1GiB", "the device ends at"),
+        ("--trace trace.csv --remap inside-out", "inside-out"),
+        ("--trace trace.csv --record trace.csv", "the trace itself"),
+    ];
+    for (arguments, expected) in cases {
+        let complaint =
+            lab_in(folder.path(), &format!("run --stack raw:ideal {arguments}")).refused(2);
+        assert!(complaint.contains(expected), "{arguments}: {complaint}");
+    }
+}
+
+#[test]
+fn other_commands() {
+    let cases = [
+        ("list", "<WHAT>"),
+        ("list cars", "devices, layers"),
+        ("list devices p5317", "there are ideal"),
+        ("list victims greedy", "devices only"),
+        ("theory astrology", "no table is called `astrology`"),
+        ("reproduce cold-fusion", "there are uniform-greedy"),
+        ("reproduce micron-zero-op --traces none", "none"),
+        ("analyze", "--trace FILE, or --workload SPEC"),
+        ("convert --trace none.csv", "none.csv: cannot open"),
+        ("fly", "unrecognized subcommand"),
+    ];
+    for (arguments, expected) in cases {
+        let complaint = lab(arguments).refused(2);
+        assert!(complaint.contains(expected), "{arguments}: {complaint}");
+    }
+}
+
+#[test]
+fn what_the_machine_refuses_exits_1() {
+    let complaint =
+        lab("convert --trace testdata/rocksdb-overwrite.csv.gz --out none/such.csv").refused(1);
+    assert!(complaint.contains("cannot write none/such.csv"), "{complaint}");
+    if cfg!(target_os = "linux") {
+        let run = "run --stack raw:ideal --workload uniform --span 16MiB --record /dev/full";
+        let complaint = lab(run).refused(1);
+        assert!(complaint.contains("cannot write /dev/full"), "{complaint}");
+    }
+}

@@ -1,0 +1,90 @@
+//! `list`, `theory` and `reproduce`.
+
+use crate::lab;
+
+#[test]
+fn every_listing_names_what_the_other_commands_take() {
+    let cases = [
+        ("devices", "p5316 pm9d3 pm1725a micron2300 zn540 p5800x ideal"),
+        ("layers", "raw tag"),
+        ("workloads", "uniform zipf:THETA hotcold:DATA%:WRITES% seq jesd219 FILE.toml"),
+        (
+            "formats",
+            "thermocline-csv fio-iolog blkparse ftrace biosnoop msr spc alibaba tencent systor17 vscsi disksim mqsim",
+        ),
+        ("placements", "none tenant"),
+        ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10"),
+        ("experiments", "uniform-greedy cachelib-fdp indirection-unit"),
+    ];
+    for (what, names) in cases {
+        let listed = lab(&format!("list {what}")).ok();
+        let first: Vec<&str> =
+            listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        for name in names.split_whitespace() {
+            assert!(first.contains(&name), "{what} lacks {name}: {listed}");
+        }
+    }
+}
+
+#[test]
+fn every_listed_victim_and_workload_runs() {
+    let victims = lab("list victims").ok();
+    for victim in victims.lines().filter_map(|line| line.split_whitespace().next()) {
+        if victim.starts_with('─') {
+            continue;
+        }
+        let run = format!(
+            "run --json --stack raw:ideal --workload uniform --span 16MiB --victim {victim}"
+        );
+        let record = lab(&run).json();
+        assert_eq!(record["config"]["device.gc.victim"], victim);
+    }
+    for workload in [
+        "uniform",
+        "zipf:1.2",
+        "hotcold:10:90",
+        "seq",
+        "drift:0.9:1000",
+        "circular:50",
+        "jesd219",
+        "modern",
+    ] {
+        let run = format!(
+            "run --json --stack raw:ideal --span 64MiB --drive-writes 1 --workload {workload}"
+        );
+        assert!(lab(&run).json()["waf"].as_f64() >= Some(1.0), "{workload}");
+    }
+}
+
+#[test]
+fn a_listed_profile_is_a_profile() {
+    let profile = lab("list devices zn540").ok();
+    assert!(profile.contains("kind = \"zns\"") && profile.contains("[source]"), "{profile}");
+}
+
+#[test]
+fn theory_holds_the_published_values() {
+    // Greedy at 15 % garbage and b = 512; FIFO at the same (Desnoyers 2012); random: 1 / GP.
+    let text = lab("theory uniform").ok();
+    let row = text.lines().find(|line| line.contains("GP 15 %")).expect("the row of 15 % garbage");
+    for value in ["3.4971", "3.5187", "6.6667"] {
+        assert!(row.contains(value), "{row}");
+    }
+    let csv = lab("theory uniform --csv").ok();
+    let row = csv.lines().find(|line| line.contains("GP 15 %")).expect("the same row");
+    assert!(row.split(',').any(|cell| cell == "3.4971"), "{row}");
+}
+
+#[test]
+fn an_experiment_gives_our_figures_beside_theirs() {
+    let outcome = lab("reproduce indirection-unit --json").json();
+    assert_eq!(outcome["schema"], "thermocline.reproduce/1");
+    assert!(outcome["source"].as_str().is_some_and(|source| !source.is_empty()));
+    let figures = outcome["figures"].as_array().expect("figures");
+    assert!(!figures.is_empty());
+    for figure in figures {
+        let (ours, theirs) =
+            (figure["ours"].as_f64().expect("ours"), figure["theirs"].as_f64().expect("theirs"));
+        assert!((ours / theirs - 1.0).abs() < 0.02, "{figure}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The command line as its users meet it: the program is run, and what it prints and writes is read.
+
+mod analysis;
+mod errors;
+mod formats;
+mod listings;
+mod outputs;
+mod records;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// What a finished command left behind.
+struct Done {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Done {
+    /// Standard output of a command that must have succeeded.
+    #[track_caller]
+    fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{}", self.err);
+        self.out
+    }
+
+    /// The same as JSON.
+    #[track_caller]
+    fn json(self) -> Value {
+        serde_json::from_str(&self.ok()).expect("JSON on standard output")
+    }
+
+    /// The complaint of a command that must have failed with `code`.
+    #[track_caller]
+    fn refused(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        assert_eq!(self.out, "", "nothing is given out beside an error");
+        self.err
+    }
+}
+
+/// `thermocline lab ARGUMENTS`, words separated by blanks, in `folder`.
+fn lab_in(folder: &Path, arguments: &str) -> Done {
+    let done = command(folder, arguments).output().expect("the program starts");
+    Done {
+        code: done.status.code().expect("no signal ends the program"),
+        out: String::from_utf8(done.stdout).expect("UTF-8"),
+        err: String::from_utf8(done.stderr).expect("UTF-8"),
+    }
+}
+
+fn command(folder: &Path, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thermocline"));
+    command.arg("lab").args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// The same beside the traces that ship with the repository, in `testdata`.
+fn lab(arguments: &str) -> Done {
+    lab_in(&repository(), arguments)
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder for the test")
+}
+
+fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) {
+    std::fs::write(folder.join(name), content).expect("writable");
+}
+
+/// Numbers between 0 and `below` that look random, the same for every call.
+fn numbers(below: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(1_u64), |x| {
+        Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1))
+    })
+    .map(move |x| (x >> 33) % below)
+}

@@ -1,0 +1,108 @@
+//! Tables, files and pipes.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::{command, lab, lab_in, repository, scratch, write};
+
+const TWO: &str =
+    "compare --workload uniform --span 64MiB --drive-writes 4 --stack raw:p5316 --stack raw:ideal";
+
+#[test]
+fn a_comparison_holds_the_runs_in_the_order_given() {
+    let comparison = lab(&format!("{TWO} --json")).json();
+    assert_eq!(comparison["schema"], "thermocline.compare/1");
+    let runs = comparison["runs"].as_array().expect("runs");
+    let stacks: Vec<&Value> = runs.iter().map(|run| &run["stack"]).collect();
+    assert_eq!(stacks, ["raw:p5316", "raw:ideal"]);
+    assert!(runs.iter().all(|run| run["schema"] == "thermocline.run/1"));
+    assert_eq!(runs[0]["host_bytes_written"], runs[1]["host_bytes_written"]);
+}
+
+#[test]
+fn a_run_in_a_comparison_is_the_run_alone() {
+    // Both have mapping units of 4 KiB, so the addresses of the trace are the same in either.
+    let trace = "--json --trace testdata/rocksdb-overwrite.csv.gz";
+    let both = lab(&format!("compare {trace} --stack raw:ideal --stack raw:pm9d3")).json();
+    let alone = lab(&format!("run {trace} --stack raw:pm9d3")).json();
+    assert_eq!(both["runs"][1]["media_bytes_written"], alone["media_bytes_written"]);
+}
+
+#[test]
+fn the_table_shows_the_numbers_of_the_record() {
+    let folder = scratch();
+    let run = "run --workload uniform --span 64MiB --stack raw:ideal --record record.json";
+    let table = lab_in(folder.path(), run).ok();
+    let record = std::fs::read_to_string(folder.path().join("record.json")).expect("a record");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    let row = table.lines().find(|line| line.trim_start().starts_with("whole run")).expect("a row");
+    let shown: f64 =
+        row.split_whitespace().last().and_then(|text| text.parse().ok()).expect("a number");
+    assert!((shown - record["waf"].as_f64().expect("a WAF")).abs() < 0.0006, "{row}");
+    for nonsense in ["NaN", "inf", "-0.0"] {
+        assert!(!table.contains(nonsense), "{table}");
+    }
+}
+
+#[test]
+fn a_short_run_is_called_transient_and_a_long_one_is_not() {
+    let run = "run --stack raw:ideal --workload uniform --span 64MiB --drive-writes";
+    assert!(lab(&format!("{run} 1")).ok().contains("transient"));
+    assert!(!lab(&format!("{run} 8")).ok().contains("transient"));
+}
+
+#[test]
+fn the_report_needs_no_network() {
+    let folder = scratch();
+    let shown = lab_in(folder.path(), &format!("{TWO} --report page.html --record runs.json")).ok();
+    assert!(shown.contains("report: page.html"), "{shown}");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).expect("a page");
+    assert!(page.starts_with("<!") && page.contains("raw:p5316") && page.contains("raw:ideal"));
+    for reference in ["src=\"http", "href=\"http", "src=http", "@import", "url(http"] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+    let runs = std::fs::read_to_string(folder.path().join("runs.json")).expect("a record");
+    assert!(runs.contains("thermocline.compare/1"));
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let convert = "convert --trace testdata/postgres-tpcc.csv.gz";
+    for arguments in [convert, "theory", "list devices"] {
+        let mut child = command(&repository(), arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        let mut out = BufReader::with_capacity(16, child.stdout.take().expect("piped"));
+        out.read_line(&mut line).expect("a line");
+        drop(out);
+        let mut err = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
+        let status = child.wait().expect("it ends");
+        assert!(!line.is_empty() && status.success() && err.is_empty(), "{arguments}: {err}");
+    }
+}
+
+#[test]
+fn help_of_every_command_has_an_example() {
+    for name in ["run", "compare", "analyze", "theory", "reproduce", "convert", "list"] {
+        let help = lab(&format!("{name} --help")).ok();
+        assert!(help.contains(&format!("  thermocline lab {name}")), "{help}");
+    }
+}
+
+#[test]
+fn the_examples_of_the_help_are_accepted() {
+    let folder = scratch();
+    let profile = lab("list devices p5316").ok();
+    write(folder.path(), "mine.toml", profile);
+    let run =
+        "run --stack raw:./mine.toml --workload jesd219 --span 64MiB --utilisation 0.9 --json";
+    let record = lab_in(folder.path(), run).json();
+    let capacity = record["device"]["capacity_bytes"].as_f64().expect("a size");
+    assert!((64.0 * 1048576.0 / capacity - 0.9).abs() < 0.01, "{capacity}");
+}
