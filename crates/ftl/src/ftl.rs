@@ -1,12 +1,14 @@
 //! The translation layer itself: writes, trims, garbage collection, wear levelling.
 
+mod collect;
+mod pool;
+
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fmt;
-use std::ops::Range;
 
 use thermocline_types::{Cause, Class, Lba, Pba, Rng, UnitId};
 
+use self::pool::Pool;
 use crate::placement::Placement;
 use crate::victim::Victim;
 use crate::{Map, Shape, ShapeError, UnitState, Units};
@@ -64,22 +66,6 @@ struct Frontier {
     open: bool,
 }
 
-/// A set of units whose data never leaves it: a reclaim group, or the whole device.
-#[derive(Clone, Debug)]
-struct Pool {
-    units: Range<u32>,
-    /// Free units, least worn first.
-    free: BinaryHeap<Reverse<(u32, u32)>>,
-    /// Garbage collection keeps more than this many units free before any host write.
-    reserve: usize,
-    /// Unit-closing classes of this pool: how many of its units can be open at once.
-    frontiers: u32,
-    /// Units in service.
-    in_service: u32,
-    /// Where the next look for uneven wear starts, from the first unit of the pool.
-    levelled: u32,
-}
-
 /// A page-mapped, log-structured translation layer over units of erasure.
 ///
 /// # Why it never runs out of units
@@ -99,6 +85,14 @@ struct Pool {
 /// `(K − f)·b` and none exceeds `b`, so these `f + 1` smallest sum to at least `b`: it would take `b + f + 1 > b`
 /// blocks.
 ///
+/// *A pool never holds more than its share.* Of several pools, each may hold as many valid blocks as it has room for in
+/// proportion, so that the shares sum to the exported blocks or just above. A write that would exceed the share of its
+/// pool goes to one below its own, or to the one its block already lies in.
+///
+/// *Worn-out units* leave the premise. A victim is then copied only if its blocks fit into the free units and the rest
+/// of all open ones, whatever their class; else the emptiest unit is, and when not even that fits, the device is out of
+/// units.
+///
 /// *It ends.* While a closed unit with an invalid block exists and is taken, `S` grows by at least one block a turn,
 /// and `S ≥ (2K + 1)·b` implies `f > K`.
 #[derive(Clone, Debug)]
@@ -116,15 +110,11 @@ pub struct Ftl<P> {
     copied_from: u64,
     redirected: u64,
     levelling: Option<u32>,
+    /// Units erased when uneven wear was last looked for.
+    levelled_at: u64,
     most_erases: u32,
     scratch: Vec<(u32, Lba)>,
 }
-
-/// Erases between two looks for uneven wear, so that levelling adds at most a sixteenth to the erases. Chosen, not
-/// measured.
-const LEVELLING_PERIOD: u64 = 16;
-/// Units looked at each time. Chosen to cost nothing beside the copying of a unit.
-const LEVELLING_WINDOW: u32 = 256;
 
 impl<P: Placement> Ftl<P> {
     /// An erased device. `seed` feeds the randomised victim policies.
@@ -133,13 +123,17 @@ impl<P: Placement> Ftl<P> {
     /// [`ShapeError::TooFewUnits`] when the open and reserve units of `placement` do not fit beside the exported
     /// blocks.
     pub fn new(shape: Shape, placement: P, victim: Victim, seed: u64) -> Result<Self, ShapeError> {
-        let pools: Vec<Pool> =
+        let mut pools: Vec<Pool> =
             (0..placement.pools()).map(|pool| Pool::new(shape, &placement, pool)).collect();
         let holds: u64 = pools.iter().map(|pool| pool.holds(shape)).sum();
         if holds < shape.exported() {
             let short = (shape.exported() - holds).div_ceil(u64::from(shape.blocks_per_unit()));
             let units = u64::from(shape.units());
             return Err(ShapeError::TooFewUnits { units, needed: units + short });
+        }
+        for pool in &mut pools {
+            let share = u128::from(pool.holds(shape)) * u128::from(shape.exported());
+            pool.share = share.div_ceil(u128::from(holds)) as u64;
         }
         let idle = Frontier { unit: UnitId(0), next: 0, open: false };
         Ok(Ftl {
@@ -156,6 +150,7 @@ impl<P: Placement> Ftl<P> {
             copied_from: 0,
             redirected: 0,
             levelling: None,
+            levelled_at: 0,
             most_erases: 0,
             scratch: Vec::with_capacity(shape.blocks_per_unit() as usize),
         })
@@ -185,13 +180,21 @@ impl<P: Placement> Ftl<P> {
         media: &mut impl Media,
     ) -> Result<(), OutOfUnits> {
         let mut class = self.placement.place(lba, handle, self.host_writes);
+        if self.pools.len() > 1 {
+            class = self.within_share(class, lba);
+        }
         let pool = self.placement.pool(class);
         if self.pools[usize::from(pool)].is_short() {
             class = self.make_room(class, pool, media)?;
         }
         let pba = self.append(class, lba, Cause::Host, media);
-        if let Some(old) = self.map.replace(lba, pba) {
+        let old = self.map.replace(lba, pba);
+        if let Some(old) = old {
             self.units.invalidate(old);
+        }
+        if self.pools.len() > 1 {
+            self.pools[usize::from(self.placement.pool(class))].valid += 1;
+            self.forget_in_pool(old);
         }
         self.host_writes += 1;
         Ok(())
@@ -231,6 +234,7 @@ impl<P: Placement> Ftl<P> {
         if let Some(old) = old {
             self.units.invalidate(old);
         }
+        self.forget_in_pool(old);
         old.is_some()
     }
 
@@ -353,122 +357,36 @@ impl<P: Placement> Ftl<P> {
         self.frontiers[class.index()] = Frontier { unit: UnitId(unit), next: 0, open: true };
     }
 
-    /// Collects garbage until `pool` has units to spare, and returns the class to write: `class`, or its counterpart in
-    /// another pool when this one is full of valid data.
-    #[cold]
-    fn make_room(
-        &mut self,
-        class: Class,
-        pool: u8,
-        media: &mut impl Media,
-    ) -> Result<Class, OutOfUnits> {
-        if self.collect(pool, media).is_ok() {
-            return Ok(class);
+    /// The class to write `lba` to: `class`, or its counterpart in another pool if its own holds its share of valid data.
+    fn within_share(&mut self, class: Class, lba: Lba) -> Class {
+        let pool = self.placement.pool(class);
+        let has_room = |pool: &Pool| pool.valid < pool.share;
+        if has_room(&self.pools[usize::from(pool)]) {
+            return class;
         }
-        for other in 0..self.placement.pools() {
-            if other != pool && self.collect(other, media).is_ok() {
-                self.redirected += 1;
-                return Ok(self.placement.redirect(class, other));
-            }
+        let lies_in = self.map.get(lba).map(|pba| self.pool_of(pba));
+        if lies_in == Some(pool) {
+            return class;
         }
-        Err(OutOfUnits)
+        let other = self.pools.iter().position(has_room).map(|index| index as u8).or(lies_in);
+        self.redirected += 1;
+        self.placement.redirect(
+            class,
+            other.expect("shares sum to all blocks, so one is unmapped or has room"),
+        )
     }
 
-    fn collect(&mut self, pool: u8, media: &mut impl Media) -> Result<(), OutOfUnits> {
-        let index = usize::from(pool);
-        let mut fruitless = 0;
-        while self.pools[index].is_short() {
-            if !self.can_copy_a_unit(pool) {
-                return Err(OutOfUnits);
-            }
-            let range = self.pools[index].units.clone();
-            let chosen = if fruitless > self.pools[index].in_service {
-                self.units.emptiest_closed(range)
-            } else {
-                self.victim.choose(&self.units, range, self.host_writes, &mut self.rng)
-            };
-            let victim = chosen.ok_or(OutOfUnits)?;
-            if self.units.valid_count(victim) == self.units.shape().blocks_per_unit() {
-                if fruitless > self.pools[index].in_service || !self.has_garbage(index) {
-                    return Err(OutOfUnits);
-                }
-                fruitless += 1;
-            } else {
-                fruitless = 0;
-            }
-            self.relocate(victim, Cause::Relocation, media);
-            self.level_wear(index, media);
-        }
-        Ok(())
+    fn pool_of(&self, pba: Pba) -> u8 {
+        self.placement.pool(self.units.class(self.units.shape().unit(pba)))
     }
 
-    /// Whether the free blocks that relocation can write (`S` in the argument at [`Ftl`]) suffice for any victim.
-    /// Always so until units retire.
-    fn can_copy_a_unit(&self, pool: u8) -> bool {
-        let free = self.pools[usize::from(pool)].free.len();
-        let classes = self.placement.relocation_classes(pool);
-        let slack: u32 = classes.clone().map(|class| self.slack(Class(class))).sum();
-        let blocks = self.units.shape().blocks_per_unit() as usize;
-        free * blocks + slack as usize >= classes.len() * blocks
-    }
-
-    fn has_garbage(&self, pool: usize) -> bool {
-        let emptiest = self.units.emptiest_closed(self.pools[pool].units.clone());
-        emptiest
-            .is_some_and(|unit| self.units.valid_count(unit) < self.units.shape().blocks_per_unit())
-    }
-
-    /// Copies the valid blocks of the closed `victim` and erases it.
-    fn relocate(&mut self, victim: UnitId, cause: Cause, media: &mut impl Media) {
-        let shape = self.units.shape();
-        let from = self.units.class(victim);
-        let mut blocks = std::mem::take(&mut self.scratch);
-        blocks.clear();
-        self.units.valid_blocks(victim, &mut blocks);
-        self.units.begin_relocation(victim);
-        for &(_, lba) in &blocks {
-            self.prefetch(lba);
-        }
-        for &(offset, lba) in &blocks {
-            media.read(shape.pba(victim, offset));
-            let class = self.placement.place_relocated(lba, from, self.host_writes);
-            let pba = self.append(class, lba, cause, media);
-            self.map.relocate(lba, pba);
-        }
-        self.copied_from += u64::from(!blocks.is_empty());
-        self.scratch = blocks;
-        let erases = self.units.erase(victim);
-        self.erased += 1;
-        self.most_erases = self.most_erases.max(erases);
-        let pool = usize::from(self.placement.pool(from));
-        match media.erase(victim, erases) {
-            Erased::Usable => self.pools[pool].free.push(Reverse((erases, victim.0))),
-            Erased::WornOut => {
-                self.units.retire(victim);
-                self.pools[pool].in_service -= 1;
-            }
-        }
-    }
-
-    /// Static wear levelling: once per [`LEVELLING_PERIOD`] erases, and only while the reserve is whole, looks at the
-    /// next [`LEVELLING_WINDOW`] units of the pool and moves the least erased one if it lags too far behind.
-    fn level_wear(&mut self, pool: usize, media: &mut impl Media) {
-        let Some(spread) = self.levelling else { return };
-        if !self.erased.is_multiple_of(LEVELLING_PERIOD) || self.pools[pool].is_short() {
-            return;
-        }
-        let Range { start, end } = self.pools[pool].units;
-        let window = (end - start).min(LEVELLING_WINDOW);
-        let hand = self.pools[pool].levelled;
-        self.pools[pool].levelled = (hand + window) % (end - start);
-        let youngest = (0..window)
-            .map(|step| UnitId(start + (hand + step) % (end - start)))
-            .filter(|&unit| self.units.state(unit) == UnitState::Closed)
-            .min_by_key(|&unit| self.units.erases(unit));
-        if let Some(unit) = youngest
-            && self.most_erases.saturating_sub(self.units.erases(unit)) > spread
+    /// Counts the valid block at `old` out of its pool.
+    fn forget_in_pool(&mut self, old: Option<Pba>) {
+        if self.pools.len() > 1
+            && let Some(old) = old
         {
-            self.relocate(unit, Cause::WearLevelling, media);
+            let pool = self.pool_of(old);
+            self.pools[usize::from(pool)].valid -= 1;
         }
     }
 
@@ -499,41 +417,10 @@ impl<P: Placement> Ftl<P> {
             for Reverse((_, unit)) in &pool.free {
                 assert_eq!(self.units.state(UnitId(*unit)), UnitState::Free);
             }
+            let valid =
+                pool.units.clone().map(|unit| u64::from(self.units.valid_count(UnitId(unit))));
+            assert!(self.pools.len() == 1 || valid.sum::<u64>() == pool.valid, "{:?}", pool.units);
         }
-    }
-}
-
-impl Pool {
-    fn new(shape: Shape, placement: &impl Placement, pool: u8) -> Self {
-        let share = |pool: u8| {
-            (u64::from(shape.units()) * u64::from(pool) / u64::from(placement.pools())) as u32
-        };
-        let units = share(pool)..share(pool + 1);
-        let frontiers = (0..placement.classes())
-            .filter(|&class| placement.pool(Class(class)) == pool)
-            .count() as u32;
-        Pool {
-            free: units.clone().map(|unit| Reverse((0, unit))).collect(),
-            reserve: placement.relocation_classes(pool).len(),
-            frontiers,
-            in_service: units.end - units.start,
-            levelled: 0,
-            units,
-        }
-    }
-
-    /// Valid blocks the pool can hold without running out of units.
-    fn holds(&self, shape: Shape) -> u64 {
-        let set_aside = u64::from(self.frontiers) + self.reserve as u64 + 1;
-        let blocks = u64::from(shape.blocks_per_unit());
-        // `⌊L/b⌋ ≤ units − set aside` allows up to one unit less one block more than this.
-        let left = u64::from(self.in_service).checked_sub(set_aside);
-        left.map_or(0, |units| units * blocks + (blocks - 1))
-    }
-
-    #[inline]
-    fn is_short(&self) -> bool {
-        self.free.len() <= self.reserve
     }
 }
 

@@ -12,8 +12,13 @@ use crate::input::Prepared;
 
 /// Garbage proportion of the drive: 15 %, as placement studies use (SepBIT, FAST 2022).
 pub const GARBAGE: f64 = 0.15;
-/// Blocks of 4 KiB in a unit: 2 MiB.
-pub const BLOCKS_PER_UNIT: u32 = 512;
+/// Blocks of 4 KiB in a unit: 2 MiB, as placement studies use.
+const BLOCKS_PER_UNIT: u32 = 512;
+/// Smaller workloads get smaller units, so that the drive has about this many: the policies compared keep up to 33 units
+/// open and in reserve.
+const UNITS: u64 = 640;
+/// Blocks in a unit at least; with fewer, greedy cleaning is flattered too much.
+const FEWEST_BLOCKS: u32 = 16;
 /// Classes of the policy that knows rates, an octave apart.
 const RATE_CLASSES: u8 = 12;
 /// Classes of the policy that knows the future and the ratio between them; of those tried by us on Zipf 1.0, the best.
@@ -54,19 +59,19 @@ impl Headroom {
     #[must_use]
     pub fn verdict(&self) -> String {
         let waf = |index: usize| self.lines[index].waf;
-        let (nothing, rates, future) = (waf(0), waf(2).min(waf(1)), waf(3));
-        let share = |reached: f64| 100.0 * (nothing - reached) / (nothing - 1.0);
+        let (nothing, present, future) = (waf(0), waf(1).min(waf(2)), waf(3));
+        let share = |reached: f64| (100.0 * (nothing - reached) / (nothing - 1.0)).max(0.0);
         if nothing < LOW {
             return format!(
                 "nothing needed: a conventional drive writes this {nothing:.2} times as it is"
             );
         }
-        let by_rates = share(rates).max(0.0);
         format!(
-            "of what a conventional drive writes beyond once ({:.2}), separating by write rate can remove {by_rates:.0} %, perfect \
-             prediction {:.0} %",
+            "of what a conventional drive writes beyond once ({:.2}), separation without prediction can \
+             remove {:.0} %, perfect prediction {:.0} %",
             nothing - 1.0,
-            share(future).max(0.0),
+            share(present),
+            share(future),
         )
     }
 }
@@ -74,23 +79,24 @@ impl Headroom {
 /// Simulates `workload` at 4 KiB granularity. Discards are ignored, so the drive is full throughout.
 ///
 /// # Errors
-/// When the workload cannot be read, holds too many blocks, or is too small for units of 2 MiB.
+/// When the workload cannot be read, holds too many blocks, or too few to make units of.
 pub fn headroom(workload: &mut Prepared, progress: &mut dyn FnMut(f64)) -> Result<Headroom, Error> {
     let (sequence, prefill, blocks) = sequence(workload)?;
     let physical = (blocks as f64 / (1.0 - GARBAGE)) as u64;
     let small = |_: ShapeError| {
         Error::Settings(format!(
-            "the workload writes {} distinct bytes, too few to simulate with units of 2 MiB",
+            "the workload writes {} distinct bytes, too few to simulate what placement could reach",
             Bytes(blocks * Bytes::BLOCK.0)
         ))
     };
-    let units = (physical / u64::from(BLOCKS_PER_UNIT)) as u32;
-    let shape = Shape::new(blocks, units, BLOCKS_PER_UNIT).map_err(small)?;
+    let per_unit = ((physical / UNITS) as u32).clamp(FEWEST_BLOCKS, BLOCKS_PER_UNIT);
+    let units = (physical / u64::from(per_unit)) as u32;
+    let shape = Shape::new(blocks, units, per_unit).map_err(small)?;
     let study = Study { shape, sequence: &sequence, prefill };
     let mut counts = vec![0_u32; blocks as usize];
     sequence[prefill..].iter().for_each(|&lba| counts[lba as usize] += 1);
     let rates = TrueRates::new(&counts, RATE_CLASSES);
-    let future = Clairvoyant::new(&sequence, blocks, BLOCKS_PER_UNIT, FUTURE_CLASSES, FUTURE_RATIO);
+    let future = Clairvoyant::new(&sequence, blocks, per_unit, FUTURE_CLASSES, FUTURE_RATIO);
     let mut lines = Vec::new();
     let mut add = |knowledge, best: Result<(f64, Victim), ShapeError>| {
         let (waf, victim) = best.map_err(small)?;
@@ -106,7 +112,7 @@ pub fn headroom(workload: &mut Prepared, progress: &mut dyn FnMut(f64)) -> Resul
         blocks_written: (sequence.len() - prefill) as u64,
         blocks_distinct: blocks,
         garbage: GARBAGE,
-        blocks_per_unit: BLOCKS_PER_UNIT,
+        blocks_per_unit: per_unit,
         lines,
     })
 }
@@ -114,12 +120,16 @@ pub fn headroom(workload: &mut Prepared, progress: &mut dyn FnMut(f64)) -> Resul
 /// The sequence of blocks written, those of the prefill first, their number, and how many blocks there are.
 fn sequence(workload: &mut Prepared) -> Result<(Vec<u32>, usize, u64), Error> {
     let blocks = workload.footprint().div_ceil(Bytes::BLOCK);
+    let too_many = || {
+        Error::Settings(
+            "headroom keeps 4 bytes per block written in memory and takes up to 2^32 of them; this \
+             workload writes more: try one --volume, or a part of it"
+                .into(),
+        )
+    };
     let total = blocks + workload.working_set().bytes_written.div_ceil(Bytes::BLOCK);
     if total >= u64::from(u32::MAX) {
-        return Err(Error::Settings(format!(
-            "headroom keeps 4 bytes per block written in memory and takes up to 2^32 of them; this workload writes {total}: \
-             try one --volume, or a part of the trace"
-        )));
+        return Err(too_many());
     }
     let mut sequence: Vec<u32> = Vec::with_capacity(total as usize);
     workload.prefill(|request| {
@@ -127,10 +137,10 @@ fn sequence(workload: &mut Prepared) -> Result<(Vec<u32>, usize, u64), Error> {
         Ok(())
     })?;
     let prefill = sequence.len();
-    workload.replay(|batch, _| {
-        let writes = batch.iter().filter(|request| request.op == Op::Write);
+    workload.replay(|batch| {
+        let writes = batch.pieces().iter().filter(|request| request.op == Op::Write);
         sequence.extend(writes.flat_map(blocks_of));
-        Ok(())
+        if sequence.len() < u32::MAX as usize { Ok(()) } else { Err(too_many()) }
     })?;
     Ok((sequence, prefill, blocks))
 }

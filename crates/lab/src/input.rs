@@ -7,7 +7,7 @@ use thermocline_record::WorkloadInfo;
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 use thermocline_workload::remap::{AddressMap, Remap, WorkingSet};
 use thermocline_workload::synthetic::{self, Generator, Spec};
-use thermocline_workload::{Source, trace};
+use thermocline_workload::{BATCH, Source, trace};
 
 use crate::Error;
 
@@ -69,6 +69,33 @@ pub struct Prepared {
     prefill: Prefill,
     tenants: Vec<String>,
     extents: Vec<Range<Bytes>>,
+}
+
+/// Some requests in order, each as the pieces it falls into when its addresses are fitted into the device.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    pieces: &'a [Request],
+    /// Where in `pieces` each request ends.
+    ends: &'a [usize],
+    /// Share of the workload done with this batch, 0..=1.
+    pub done: f64,
+}
+
+impl<'a> Batch<'a> {
+    /// All pieces, in order.
+    #[must_use]
+    pub fn pieces(&self) -> &'a [Request] {
+        self.pieces
+    }
+
+    /// The pieces of each request. Requests of which nothing is left, such as trims of what is never written, are
+    /// passed over.
+    pub fn requests(&self) -> impl Iterator<Item = &'a [Request]> + use<'a> {
+        let pieces = self.pieces;
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let requests = starts.zip(self.ends).map(move |(start, &end)| &pieces[start..end]);
+        requests.filter(|request| !request.is_empty())
+    }
 }
 
 /// Largest write of a sequential prefill: that of SNIA PTS preconditioning.
@@ -231,30 +258,32 @@ impl Prepared {
         TenantId(found.unwrap_or(0) as u32)
     }
 
-    /// Hands all requests, mapped and in order, to `serve` in batches, together with the share done so far.
+    /// Hands all requests, fitted into the device and in order, to `serve` in batches.
     ///
     /// # Errors
     /// Those of reading, and the first error of `serve`.
     pub fn replay(
         &mut self,
-        mut serve: impl FnMut(&[Request], f64) -> Result<(), Error>,
+        mut serve: impl FnMut(Batch<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut batch = Vec::with_capacity(thermocline_workload::BATCH);
+        let mut batch = Vec::with_capacity(BATCH);
         let Prepared { input, map, set, .. } = self;
         match input {
             Input::Synthetic { spec, options } => {
                 let mut generator = Generator::new(spec, options)?;
+                let ends: Vec<usize> = (1..=BATCH).collect();
                 loop {
                     generator.fill(&mut batch)?;
                     if batch.is_empty() {
                         return Ok(());
                     }
-                    serve(&batch, generator.fraction_done())?;
+                    let done = generator.fraction_done();
+                    serve(Batch { pieces: &batch, ends: &ends[..batch.len()], done })?;
                 }
             }
             Input::Trace { path, options, loops, ignore_trims, .. } => {
                 let map = map.as_mut().expect("traces have a map");
-                let mut mapped = Vec::new();
+                let (mut pieces, mut ends) = (Vec::new(), Vec::new());
                 for pass in 0..*loops {
                     let mut trace = trace::open(&*path, options)?;
                     let start = Time(set.duration.0 * u64::from(pass));
@@ -263,14 +292,18 @@ impl Prepared {
                         if batch.is_empty() {
                             break;
                         }
-                        mapped.clear();
+                        pieces.clear();
+                        ends.clear();
                         if *ignore_trims {
                             batch.retain(|r| !matches!(r.op, Op::Trim | Op::WriteZeroes));
                         }
-                        batch.iter_mut().for_each(|request| request.at += start);
-                        batch.iter().try_for_each(|request| map.map(request, &mut mapped))?;
+                        for request in &mut batch {
+                            request.at += start;
+                            map.map(request, &mut pieces)?;
+                            ends.push(pieces.len());
+                        }
                         let done = (f64::from(pass) + trace.fraction_done()) / f64::from(*loops);
-                        serve(&mapped, done)?;
+                        serve(Batch { pieces: &pieces, ends: &ends, done })?;
                     }
                 }
                 Ok(())

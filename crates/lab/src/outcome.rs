@@ -213,8 +213,7 @@ fn media(run: &Counters) -> MediaBytes {
         total: run.media_total,
         by_cause: Cause::ALL.into_iter().map(cause).collect(),
         absorbed_in_buffer: run.absorbed,
-        // Less than at the start counts as none; the equation was checked on the exact difference.
-        left_in_buffer: (run.buffered as i64).max(0) as u64,
+        left_in_buffer: run.buffered,
     }
 }
 

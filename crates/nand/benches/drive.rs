@@ -34,7 +34,7 @@ fn drives(c: &mut Criterion) {
         let mut in_flight = [Time::ZERO; DEPTH];
         let mut turn = 0;
         let mut serve = |batch: &[Request]| {
-            batch.iter().for_each(|request| drive.prefetch(request));
+            drive.prefetch(batch);
             for request in batch {
                 let at = in_flight[turn % DEPTH].max(in_flight[(turn + DEPTH - 1) % DEPTH]);
                 in_flight[turn % DEPTH] = drive.submit(at, request, 0).expect("in range");

@@ -85,6 +85,12 @@ impl WriteBuffer {
         self.find(lba).is_some()
     }
 
+    /// The mapping units that leave next, oldest first.
+    pub fn upcoming(&self) -> impl Iterator<Item = Lba> {
+        let slots = (self.popped..self.pushed).map(|number| self.ring[self.place(number)]);
+        slots.filter_map(|slot| slot.waiting).map(|waiting| waiting.lba)
+    }
+
     /// Takes the oldest mapping unit out.
     pub fn pop(&mut self) -> Option<Waiting> {
         while self.popped < self.pushed {

@@ -69,11 +69,22 @@ impl Drive {
         }
     }
 
-    /// Brings what serving `request` will look at into the cache. Changes nothing.
+    /// Brings what serving `requests` will look at into the cache. Changes nothing.
     #[inline]
-    pub fn prefetch(&self, request: &Request) {
+    pub fn prefetch(&self, requests: &[Request]) {
         if let Drive::Mapped(drive) = self {
-            drive.prefetch(request);
+            drive.prefetch(requests);
+        }
+    }
+
+    /// Programs everything that waits in the write buffer, as an idle drive would.
+    ///
+    /// # Errors
+    /// [`DriveError::EndOfLife`] when too many units are worn out.
+    pub fn drain(&mut self) -> Result<(), DriveError> {
+        match self {
+            Drive::Mapped(drive) => drive.drain(),
+            Drive::Zoned(_) | Drive::Direct(_) => Ok(()),
         }
     }
 

@@ -80,12 +80,31 @@ impl Mapped {
         }
     }
 
-    /// Brings the map entries of `request` into the cache ahead of its use.
+    /// Brings the map entries that serving `requests` will use into the cache: those of what they push out of the write
+    /// buffer, or their own. Changes nothing.
     #[inline]
-    pub fn prefetch(&self, request: &Request) {
-        if request.op != Op::Flush && request.end() <= self.cut.capacity() && request.length.0 > 0 {
-            self.ftl.prefetch(Lba(request.offset.0 / self.cut.mapping_unit.0));
+    pub fn prefetch(&self, requests: &[Request]) {
+        if let Some(buffer) = &self.buffer {
+            buffer.upcoming().take(requests.len()).for_each(|lba| self.ftl.prefetch(lba));
+            return;
         }
+        for request in requests {
+            let lba = Lba(request.offset.0 / self.cut.mapping_unit.0);
+            if lba.0 < self.cut.shape.exported() {
+                self.ftl.prefetch(lba);
+            }
+        }
+    }
+
+    /// Programs everything that waits in the write buffer.
+    ///
+    /// # Errors
+    /// [`DriveError::EndOfLife`] when too many units are worn out; what could not be placed waits on.
+    pub fn drain(&mut self) -> Result<(), DriveError> {
+        while let Some(oldest) = self.buffer.as_mut().and_then(WriteBuffer::pop) {
+            self.commit_or_keep(oldest)?;
+        }
+        Ok(())
     }
 
     /// How the drive is cut.
@@ -159,7 +178,8 @@ impl Mapped {
                 Some(buffer) => {
                     let overwritten = buffer.insert(write);
                     self.counters.absorbed += u64::from(overwritten) * Bytes::SECTOR.0;
-                    let committed = self.overflow().map_or(Ok(()), |oldest| self.drain(oldest));
+                    let committed =
+                        self.overflow().map_or(Ok(()), |oldest| self.commit_or_keep(oldest));
                     committed.inspect_err(|_| self.counters.host_written -= end - to)?;
                 }
                 None => {
@@ -173,7 +193,7 @@ impl Mapped {
     }
 
     /// Programs what was taken from the buffer; what no longer can be goes back.
-    fn drain(&mut self, oldest: Waiting) -> Result<(), DriveError> {
+    fn commit_or_keep(&mut self, oldest: Waiting) -> Result<(), DriveError> {
         let committed = self.commit(oldest);
         if let (Err(_), Some(buffer)) = (&committed, &mut self.buffer) {
             buffer.insert(oldest);
@@ -240,9 +260,7 @@ impl Mapped {
             self.media.handle();
             return Ok(self.media.acknowledged());
         }
-        while let Some(oldest) = self.buffer.as_mut().and_then(WriteBuffer::pop) {
-            self.drain(oldest)?;
-        }
+        self.drain()?;
         for class in 0..self.ftl.placement().classes() {
             let class = Class(class);
             for _ in 0..self.ftl.slack(class) % self.cut.blocks_per_page {

@@ -31,7 +31,9 @@ impl Media {
     #[must_use]
     pub fn new(profile: &Profile, cut: &Cut, seed: u64) -> Self {
         let pages = cut.shape.blocks_per_unit() / cut.blocks_per_page;
-        let buffer = profile.buffer.as_ref().map_or(Bytes::ZERO, |buffer| buffer.size);
+        // Data that waits to be merged takes the buffer's room; then only what is being programmed comes on top.
+        let waiting = profile.buffer.as_ref().filter(|buffer| !buffer.merge);
+        let buffer = waiting.map_or(Bytes::ZERO, |buffer| buffer.size);
         let timeline = profile.geometry.as_ref().zip(profile.timing.as_ref());
         Media {
             shape: cut.shape,
@@ -106,8 +108,8 @@ impl Media {
         blocks: impl Iterator<Item = Option<Pba>>,
     ) -> Time {
         let (block, codeword) = (self.block.0, CODEWORD.min(self.block).0);
-        let wanted = offset.0 / codeword * codeword
-            ..(offset.0 + length.0).div_ceil(codeword) * codeword;
+        let wanted =
+            offset.0 / codeword * codeword..(offset.0 + length.0).div_ceil(codeword) * codeword;
         let first = offset.0 / block * block;
         let blocks = (first..).step_by(block as usize).zip(blocks).filter_map(|(start, pba)| {
             let bytes = wanted.end.min(start + block) - wanted.start.max(start);

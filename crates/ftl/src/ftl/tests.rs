@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use thermocline_types::Rng;
 
+use super::collect::LEVELLING_PERIOD;
 use super::*;
 use crate::placement::{Handles, Isolation, Nothing, SeparateRelocation};
 
@@ -91,6 +92,27 @@ fn wear_levelling_bounds_the_spread_of_erase_counts() {
     assert!(without > 300 && with <= 80 + 30, "spread {without} without, {with} with levelling");
 }
 
+/// Where garbage collection takes several victims to gain a unit, most erases leave the reserve short.
+#[test]
+fn wear_levelling_keeps_its_pace_when_garbage_is_scarce() {
+    let shape = Shape::new(200 * 16, 216, 16).unwrap();
+    let ftl = Ftl::new(shape, SeparateRelocation, Victim::Greedy, 1).unwrap();
+    let mut ftl = ftl.with_wear_levelling(0);
+    let mut rng = Rng::new(5);
+    for lba in 0..shape.exported() {
+        ftl.write(Lba(lba), 0, &mut NoMedia).unwrap();
+    }
+    for _ in 0..100_000 {
+        let half = shape.exported() / 2;
+        let hot = rng.below(10) > 0;
+        ftl.write(Lba(rng.below(half) + if hot { half } else { 0 }), 0, &mut NoMedia).unwrap();
+    }
+    ftl.verify();
+    let moved = ftl.programmed(Cause::WearLevelling) as f64 / 16.0;
+    let looked = ftl.erased() as f64 / LEVELLING_PERIOD as f64;
+    assert!(moved > 0.5 * looked, "{moved} units moved of {looked} looked for");
+}
+
 struct Fragile(u32);
 
 impl Media for Fragile {
@@ -117,6 +139,54 @@ fn a_worn_out_device_refuses_writes_and_keeps_its_data() {
     }
     assert_eq!(ftl.map().mapped(), shape.exported());
     ftl.verify();
+}
+
+#[test]
+fn wear_takes_the_overprovisioning_before_it_ends_the_device() {
+    for placement in
+        [Handles::new(1, 3, Isolation::Initially), Handles::new(1, 3, Isolation::Persistently)]
+    {
+        let shape = Shape::new(100 * 16, 130, 16).unwrap();
+        let mut ftl = Ftl::new(shape, placement, Victim::Greedy, 1).unwrap();
+        let mut rng = Rng::new(5);
+        // Units wear out one after the other, a tenth of them at first.
+        struct Uneven(u32);
+        impl Media for Uneven {
+            fn read(&mut self, _pba: Pba) {}
+            fn program(&mut self, _pba: Pba, _cause: Cause) {}
+            fn erase(&mut self, unit: UnitId, erases: u32) -> Erased {
+                let worn_out = erases >= 10 + 10 * (unit.0 % 10);
+                self.0 += u32::from(worn_out);
+                if worn_out { Erased::WornOut } else { Erased::Usable }
+            }
+        }
+        let mut media = Uneven(0);
+        while ftl.write(Lba(rng.below(1600)), rng.below(3) as u16, &mut media).is_ok() {}
+        ftl.verify();
+        let left = 130 - media.0;
+        assert!((101..=101 + 8).contains(&left), "{left} units left for 100 units of data");
+    }
+}
+
+#[test]
+fn a_host_that_names_one_group_only_still_gets_the_space_of_all() {
+    let run = |groups: u8| {
+        let shape = Shape::new(400 * 32, 480, 32).unwrap();
+        let placement = Handles::new(groups, 1, Isolation::Initially);
+        let mut ftl = Ftl::new(shape, placement, Victim::Greedy, 1).unwrap();
+        let mut rng = Rng::new(5);
+        for lba in 0..shape.exported() {
+            ftl.write(Lba(lba), 0, &mut NoMedia).unwrap();
+        }
+        for _ in 0..4 * shape.exported() {
+            ftl.write(Lba(rng.below(shape.exported())), 0, &mut NoMedia).unwrap();
+        }
+        ftl.verify();
+        assert_eq!(ftl.redirected() > 0, groups > 1);
+        1.0 + ftl.programmed(Cause::Relocation) as f64 / ftl.host_writes() as f64
+    };
+    let (one, three) = (run(1), run(3));
+    assert!(three < 1.15 * one, "{three} in three groups, {one} in one");
 }
 
 #[derive(Clone, Debug)]
@@ -213,5 +283,63 @@ proptest! {
         survives(Nothing, victim, blocks, data, &steps);
         survives(SeparateRelocation, victim, blocks, data, &steps);
         survives(Handles::new(groups, handles, isolation), victim, blocks, data, &steps);
+    }
+}
+
+/// Media whose units wear out after a number of erases that differs from unit to unit.
+struct Mortal(u32);
+
+impl Media for Mortal {
+    fn read(&mut self, _pba: Pba) {}
+    fn program(&mut self, _pba: Pba, _cause: Cause) {}
+    fn erase(&mut self, unit: UnitId, erases: u32) -> Erased {
+        if erases > (unit.0 * 7919) % self.0 { Erased::WornOut } else { Erased::Usable }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 64 } else { 256 }))]
+    #[test]
+    fn wearing_out_loses_nothing(
+        steps in steps(),
+        victim in prop::sample::select(Victim::list().into_iter().map(|(v, _)| v).collect::<Vec<_>>()),
+        blocks in 1_u32..70,
+        (data, spare) in (2_u32..24, 0_u32..20),
+        (groups, handles) in (1_u8..4, 1_u8..6),
+        isolation in prop::sample::select(
+            vec![Isolation::Initially, Isolation::Persistently, Isolation::Shared]
+        ),
+        endurance in 1_u32..40,
+    ) {
+        let placement = Handles::new(groups, handles, isolation);
+        let exported = u64::from(data) * u64::from(blocks);
+        let units = data + spare + 4 * u32::from(placement.classes());
+        let shape = Shape::new(exported, units, blocks).unwrap();
+        let mut ftl = Ftl::new(shape, placement, victim, 9).unwrap().with_wear_levelling(3);
+        let mut media = Mortal(endurance);
+        let mut written = vec![false; exported as usize];
+        for step in std::iter::once(&Step::Sweep(0, 1)).chain(&steps) {
+            for (lba, handle) in step.writes(exported, u64::from(blocks)) {
+                let held = ftl.write(Lba(lba), handle, &mut media).is_ok();
+                written[lba as usize] |= held;
+            }
+            match *step {
+                Step::Trim(lba) => {
+                    ftl.trim(Lba(lba % exported));
+                    written[(lba % exported) as usize] = false;
+                }
+                Step::Pad(class) => {
+                    ftl.pad(Class(class % ftl.placement().classes()), &mut media);
+                }
+                Step::Finish(class) => {
+                    ftl.finish(Class(class % ftl.placement().classes()));
+                }
+                _ => {}
+            }
+        }
+        ftl.verify();
+        for (lba, &held) in written.iter().enumerate() {
+            prop_assert_eq!(ftl.lookup(Lba(lba as u64)).is_some(), held, "block {}", lba);
+        }
     }
 }

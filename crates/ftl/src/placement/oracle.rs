@@ -8,7 +8,8 @@ use super::Placement;
 
 /// Knows how often every block is written in the whole workload, and nothing else: classes one octave of rate apart.
 ///
-/// The best any policy can do that learns rates and does not predict. State: 1 byte per block.
+/// What a policy can do that learns rates and does not predict. The hottest octaves, which hold few blocks, share a
+/// class. State: 1 byte per block.
 #[derive(Clone, Debug)]
 pub struct TrueRates {
     class: Vec<u8>,
@@ -16,18 +17,16 @@ pub struct TrueRates {
 }
 
 impl TrueRates {
-    /// `writes[lba]` is how often the block is written; the hottest octave is class 0.
+    /// `writes[lba]` is how often the block is written; class `c` takes blocks written `2^c` to `2^(c+1) − 1` times, the
+    /// first those never written as well and the last all that are written more often.
     ///
     /// # Panics
     /// If `classes` is 0.
     #[must_use]
     pub fn new(writes: &[u32], classes: u8) -> Self {
         assert!(classes > 0, "at least one class");
-        let top = writes.iter().copied().max().unwrap_or(0).max(1).ilog2();
-        let class = writes
-            .iter()
-            .map(|&count| (top - count.max(1).ilog2()).min(u32::from(classes) - 1) as u8)
-            .collect();
+        let octave = |&count: &u32| count.max(1).ilog2().min(u32::from(classes) - 1) as u8;
+        let class = writes.iter().map(octave).collect();
         TrueRates { class, classes }
     }
 }

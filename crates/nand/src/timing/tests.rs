@@ -4,7 +4,13 @@ fn timeline(dies: u32, channels: u32, suspend: Option<f64>) -> Timeline {
     timeline_of(dies, channels, suspend, 64, Bytes::kib(64))
 }
 
-fn timeline_of(dies: u32, channels: u32, suspend: Option<f64>, unit: u32, buffer: Bytes) -> Timeline {
+fn timeline_of(
+    dies: u32,
+    channels: u32,
+    suspend: Option<f64>,
+    unit: u32,
+    buffer: Bytes,
+) -> Timeline {
     let geometry = Geometry {
         channels,
         dies,
@@ -184,7 +190,11 @@ fn relocation_reads_go_before_waiting_programs_and_after_each_other() {
     t.work_off(Debt::Read { page: page(3), bytes: 4096 }, t.now);
     let work: Vec<u64> = t.dies[0].work.iter().map(|&(start, _)| start / 1000).collect();
     assert_eq!(work, [1010, 1510, 1560, 1610]);
-    assert_eq!(t.relocation_ready / 1000, 1612, "50 us each after the program, then 2.5 us of transfer");
+    assert_eq!(
+        t.relocation_ready / 1000,
+        1612,
+        "50 us each after the program, then 2.5 us of transfer"
+    );
 }
 
 /// Every host page has two relocated pages, read from three: the dies have that much to do and never wait idly.

@@ -1,0 +1,165 @@
+//! Garbage collection and static wear levelling. Why it never runs out of units is argued at [`Ftl`].
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use thermocline_types::{Cause, Class, UnitId};
+
+use super::{Erased, Ftl, Media, OutOfUnits};
+use crate::UnitState;
+use crate::placement::Placement;
+
+/// Erases between two looks for uneven wear, so that levelling adds at most a sixteenth to the erases. Chosen, not
+/// measured.
+pub(super) const LEVELLING_PERIOD: u64 = 16;
+/// Units looked at each time. Chosen to cost nothing beside the copying of a unit.
+const LEVELLING_WINDOW: u32 = 256;
+
+/// Map entries brought into the cache together: their misses overlap, and all still lie there when they are used.
+const PREFETCHED: usize = 256;
+
+impl<P: Placement> Ftl<P> {
+    /// Collects garbage until `pool` has units to spare, and returns the class to write: `class`, or its counterpart in
+    /// another pool when this one is full of valid data.
+    #[cold]
+    pub(super) fn make_room(
+        &mut self,
+        class: Class,
+        pool: u8,
+        media: &mut impl Media,
+    ) -> Result<Class, OutOfUnits> {
+        if self.collect(pool, media).is_ok() {
+            return Ok(class);
+        }
+        for other in 0..self.placement.pools() {
+            if other != pool && self.collect(other, media).is_ok() {
+                self.redirected += 1;
+                return Ok(self.placement.redirect(class, other));
+            }
+        }
+        Err(OutOfUnits)
+    }
+
+    pub(super) fn collect(&mut self, pool: u8, media: &mut impl Media) -> Result<(), OutOfUnits> {
+        let index = usize::from(pool);
+        let mut fruitless = 0;
+        while self.pools[index].is_short() {
+            let range = self.pools[index].units.clone();
+            let chosen = if fruitless > self.pools[index].in_service {
+                self.units.emptiest_closed(range)
+            } else {
+                self.victim.choose(&self.units, range, self.host_writes, &mut self.rng)
+            };
+            let victim = self.copyable(pool, chosen.ok_or(OutOfUnits)?)?;
+            if self.units.valid_count(victim) == self.units.shape().blocks_per_unit() {
+                if fruitless > self.pools[index].in_service || !self.has_garbage(index) {
+                    return Err(OutOfUnits);
+                }
+                fruitless += 1;
+            } else {
+                fruitless = 0;
+            }
+            self.relocate(victim, Cause::Relocation, media);
+            self.level_wear(index, media);
+        }
+        Ok(())
+    }
+
+    /// `victim`, or the emptiest unit of `pool` if only that can be copied for sure.
+    fn copyable(&self, pool: u8, victim: UnitId) -> Result<UnitId, OutOfUnits> {
+        if self.can_copy(pool, victim) {
+            return Ok(victim);
+        }
+        let emptiest = self.units.emptiest_closed(self.pools[usize::from(pool)].units.clone());
+        emptiest.filter(|&unit| self.can_copy(pool, unit)).ok_or(OutOfUnits)
+    }
+
+    /// Whether the valid blocks of `victim` fit into free units and the rest of all open ones. Always so until units
+    /// retire.
+    fn can_copy(&self, pool: u8, victim: UnitId) -> bool {
+        let classes = (0..self.placement.classes()).map(Class);
+        let slack: u32 = classes
+            .filter(|&class| self.placement.pool(class) == pool)
+            .map(|class| self.slack(class))
+            .sum();
+        let free = self.pools[usize::from(pool)].free.len() as u64;
+        let room = free * u64::from(self.units.shape().blocks_per_unit()) + u64::from(slack);
+        u64::from(self.units.valid_count(victim)) <= room
+    }
+
+    /// `class`, or another of its pool that has an open unit if `class` has none and none is free. Always `class` until
+    /// units retire.
+    #[inline]
+    fn with_room(&self, class: Class, pool: u8) -> Class {
+        if self.frontiers[class.index()].open || !self.pools[usize::from(pool)].free.is_empty() {
+            return class;
+        }
+        (0..self.placement.classes())
+            .map(Class)
+            .find(|&other| self.placement.pool(other) == pool && self.frontiers[other.index()].open)
+            .expect("a victim is copied only if its blocks fit")
+    }
+
+    fn has_garbage(&self, pool: usize) -> bool {
+        let emptiest = self.units.emptiest_closed(self.pools[pool].units.clone());
+        emptiest
+            .is_some_and(|unit| self.units.valid_count(unit) < self.units.shape().blocks_per_unit())
+    }
+
+    /// Copies the valid blocks of the closed `victim` and erases it.
+    fn relocate(&mut self, victim: UnitId, cause: Cause, media: &mut impl Media) {
+        let shape = self.units.shape();
+        let from = self.units.class(victim);
+        let pool = self.placement.pool(from);
+        let mut blocks = std::mem::take(&mut self.scratch);
+        blocks.clear();
+        self.units.valid_blocks(victim, &mut blocks);
+        self.units.begin_relocation(victim);
+        for some in blocks.chunks(PREFETCHED) {
+            some.iter().for_each(|&(_, lba)| self.prefetch(lba));
+            for &(offset, lba) in some {
+                media.read(shape.pba(victim, offset));
+                let class = self.placement.place_relocated(lba, from, self.host_writes);
+                let class = self.with_room(class, pool);
+                let pba = self.append(class, lba, cause, media);
+                self.map.relocate(lba, pba);
+            }
+        }
+        self.copied_from += u64::from(!blocks.is_empty());
+        self.scratch = blocks;
+        let erases = self.units.erase(victim);
+        self.erased += 1;
+        self.most_erases = self.most_erases.max(erases);
+        let pool = usize::from(pool);
+        match media.erase(victim, erases) {
+            Erased::Usable => self.pools[pool].free.push(Reverse((erases, victim.0))),
+            Erased::WornOut => {
+                self.units.retire(victim);
+                self.pools[pool].in_service -= 1;
+            }
+        }
+    }
+
+    /// Static wear levelling: once per [`LEVELLING_PERIOD`] erases, and only while the reserve is whole, looks at the
+    /// next [`LEVELLING_WINDOW`] units of the pool and moves the least erased one if it lags too far behind.
+    fn level_wear(&mut self, pool: usize, media: &mut impl Media) {
+        let Some(spread) = self.levelling else { return };
+        if self.erased < self.levelled_at + LEVELLING_PERIOD || self.pools[pool].is_short() {
+            return;
+        }
+        self.levelled_at = self.erased;
+        let Range { start, end } = self.pools[pool].units;
+        let window = (end - start).min(LEVELLING_WINDOW);
+        let hand = self.pools[pool].levelled;
+        self.pools[pool].levelled = (hand + window) % (end - start);
+        let youngest = (0..window)
+            .map(|step| UnitId(start + (hand + step) % (end - start)))
+            .filter(|&unit| self.units.state(unit) == UnitState::Closed)
+            .min_by_key(|&unit| self.units.erases(unit));
+        if let Some(unit) = youngest
+            && self.most_erases.saturating_sub(self.units.erases(unit)) > spread
+        {
+            self.relocate(unit, Cause::WearLevelling, media);
+        }
+    }
+}

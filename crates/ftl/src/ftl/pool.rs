@@ -1,0 +1,65 @@
+//! Pools of units.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use thermocline_types::Class;
+
+use crate::Shape;
+use crate::placement::Placement;
+
+/// A set of units whose data never leaves it: a reclaim group, or the whole device.
+#[derive(Clone, Debug)]
+pub(super) struct Pool {
+    pub(super) units: Range<u32>,
+    /// Free units, least worn first.
+    pub(super) free: BinaryHeap<Reverse<(u32, u32)>>,
+    /// Garbage collection keeps more than this many units free before any host write.
+    pub(super) reserve: usize,
+    /// Unit-closing classes of this pool: how many of its units can be open at once.
+    pub(super) frontiers: u32,
+    /// Units in service.
+    pub(super) in_service: u32,
+    /// Valid blocks, and how many there may be; kept only if there are several pools.
+    pub(super) valid: u64,
+    pub(super) share: u64,
+    /// Where the next look for uneven wear starts, from the first unit of the pool.
+    pub(super) levelled: u32,
+}
+
+impl Pool {
+    pub(super) fn new(shape: Shape, placement: &impl Placement, pool: u8) -> Self {
+        let share = |pool: u8| {
+            (u64::from(shape.units()) * u64::from(pool) / u64::from(placement.pools())) as u32
+        };
+        let units = share(pool)..share(pool + 1);
+        let frontiers = (0..placement.classes())
+            .filter(|&class| placement.pool(Class(class)) == pool)
+            .count() as u32;
+        Pool {
+            free: units.clone().map(|unit| Reverse((0, unit))).collect(),
+            reserve: placement.relocation_classes(pool).len(),
+            frontiers,
+            in_service: units.end - units.start,
+            valid: 0,
+            share: u64::MAX,
+            levelled: 0,
+            units,
+        }
+    }
+
+    /// Valid blocks the pool can hold without running out of units.
+    pub(super) fn holds(&self, shape: Shape) -> u64 {
+        let set_aside = u64::from(self.frontiers) + self.reserve as u64 + 1;
+        let blocks = u64::from(shape.blocks_per_unit());
+        // `⌊L/b⌋ ≤ units − set aside` allows up to one unit less one block more than this.
+        let left = u64::from(self.in_service).checked_sub(set_aside);
+        left.map_or(0, |units| units * blocks + (blocks - 1))
+    }
+
+    #[inline]
+    pub(super) fn is_short(&self) -> bool {
+        self.free.len() <= self.reserve
+    }
+}
