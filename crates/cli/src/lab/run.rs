@@ -42,7 +42,8 @@ Example:
 #[derive(Args)]
 #[command(after_help = format!("{WHAT_A_RUN_DOES}\n\n{RUN_EXAMPLES}\n\n{CONVENTIONS}"))]
 pub struct RunArgs {
-    /// LAYER:DEVICE, such as raw:p5316 or raw:./mine.toml (`lab list layers` and `devices`)
+    /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316, raw:p5316,op=0.2 or raw:./mine.toml (`lab list layers` and
+    /// `devices`)
     #[arg(long, value_name = "STACK")]
     stack: String,
     #[command(flatten)]
@@ -59,7 +60,7 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(after_help = format!("{WHAT_A_RUN_DOES}\n\n{COMPARE_EXAMPLES}\n\n{CONVENTIONS}"))]
 pub struct CompareArgs {
-    /// LAYER:DEVICE, such as raw:p5316 or raw:./mine.toml; give two or more
+    /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316, raw:p5316,op=0.2 or raw:./mine.toml; give two or more
     #[arg(long = "stack", value_name = "STACK", required = true)]
     stacks: Vec<String>,
     #[command(flatten)]
