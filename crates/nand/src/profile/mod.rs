@@ -146,7 +146,8 @@ pub struct Wear {
     pub spare: f64,
     /// Share of units that are bad from the factory; they use up spares.
     pub factory_bad: f64,
-    /// Largest difference of erase counts that static wear levelling tolerates; without it there is none.
+    /// Static wear levelling moves the data of units whose erase count lags behind the largest by more than
+    /// this; without it there is none.
     pub levelling_spread: Option<u32>,
     /// Rated endurance in drive writes per day.
     pub rated_dwpd: Option<f64>,

@@ -10,17 +10,31 @@ fn every_built_in_profile_is_valid_and_names_itself() {
     }
 }
 
-#[test]
-fn every_number_of_a_built_in_profile_has_a_source() {
-    fn leaves(prefix: &str, table: &toml::Table, out: &mut Vec<String>) {
-        for (key, value) in table {
-            let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-            match value {
-                toml::Value::Table(inner) => leaves(&path, inner, out),
-                _ => out.push(path),
-            }
+/// The dotted keys of all values in `table`.
+fn leaves(prefix: &str, table: &toml::Table, out: &mut Vec<String>) {
+    for (key, value) in table {
+        let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            toml::Value::Table(inner) => leaves(&path, inner, out),
+            _ => out.push(path),
         }
     }
+}
+
+#[test]
+fn every_key_is_explained_to_users() {
+    let explained = include_str!("../../../../docs/PROFILES.md");
+    for name in names() {
+        let mut keys = Vec::new();
+        leaves("", &builtin(name).unwrap().parse().unwrap(), &mut keys);
+        for key in keys.iter().filter(|key| !key.starts_with("source")) {
+            assert!(explained.contains(&format!("| `{key}` |")), "`{key}` of {name}");
+        }
+    }
+}
+
+#[test]
+fn every_number_of_a_built_in_profile_has_a_source() {
     for name in names() {
         let table: toml::Table = builtin(name).unwrap().parse().unwrap();
         let sources = table["source"].as_table().unwrap();
