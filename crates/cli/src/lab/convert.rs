@@ -19,6 +19,7 @@ widened to whole sectors of 512 bytes.
 
 Examples:
   thermocline lab convert --trace trace.blkparse.zst --out trace.csv
+  thermocline lab convert --trace alibaba.csv.gz --split volumes
   blkparse -i sda | thermocline lab convert --trace - | gzip > trace.csv.gz")]
 pub struct ConvertArgs {
     /// Block trace of any format `lab list formats` shows; `-` reads standard input
@@ -27,6 +28,9 @@ pub struct ConvertArgs {
     /// Where to write the csv [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write every volume of a multi-volume trace to a csv file of its own in this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "volume"])]
+    split: Option<PathBuf>,
     /// Trace format, where detection does not settle it
     #[arg(long, value_name = "NAME")]
     format: Option<trace::Format>,
@@ -46,6 +50,9 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
         volume: args.volume.clone(),
     };
     let mut trace = trace::open(&args.trace, &options)?;
+    if let Some(folder) = &args.split {
+        return split(&mut trace, folder);
+    }
     let count = match &args.out {
         Some(path) => {
             refuse_overwriting(&args.trace, path)?;
@@ -56,6 +63,14 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     let skipped = trace.skipped();
     let bad = if skipped > 0 { format!(", {skipped} lines left out") } else { String::new() };
     eprintln!("{count} requests of format {}{bad}", trace.format());
+    Ok(())
+}
+
+fn split(trace: &mut trace::Trace, folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for part in trace::split_csv(trace, folder)? {
+        eprintln!("{}: {} requests of volume {}", part.path.display(), part.requests, part.volume);
+    }
     Ok(())
 }
 

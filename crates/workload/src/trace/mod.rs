@@ -25,4 +25,4 @@ mod write;
 pub use error::{Error, ErrorKind};
 pub use format::{Format, UnknownFormat};
 pub use reader::{Options, Trace, open};
-pub use write::write_csv;
+pub use write::{Part, split_csv, write_csv};

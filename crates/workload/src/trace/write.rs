@@ -1,12 +1,19 @@
 //! Writing traces in our own csv.
 
+use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use thermocline_types::{Op, Request};
 
 use crate::{BATCH, Source};
 
 use super::error::{Error, ErrorKind};
+use super::reader::Trace;
+
+const HEADER: &[u8] = b"timestamp_us,op,offset_bytes,length_bytes,tenant\n";
+/// Text kept in memory per volume before it is appended to its file.
+const SPLIT_BUFFER: usize = 64 << 10;
 
 /// Writes everything left in `source` as our own csv with a tenant column and returns the number of requests.
 ///
@@ -22,7 +29,7 @@ pub fn write_csv(source: &mut dyn Source, out: &mut dyn Write) -> Result<u64, Er
     };
     let mut count = 0;
     let mut batch = Vec::with_capacity(BATCH);
-    let mut text = b"timestamp_us,op,offset_bytes,length_bytes,tenant\n".to_vec();
+    let mut text = HEADER.to_vec();
     loop {
         out.write_all(&text).map_err(failed)?;
         source.fill(&mut batch)?;
@@ -36,6 +43,71 @@ pub fn write_csv(source: &mut dyn Source, out: &mut dyn Write) -> Result<u64, Er
         }
         count += batch.len() as u64;
     }
+}
+
+/// One volume's part of a split trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The volume's name.
+    pub volume: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// How many requests it got.
+    pub requests: u64,
+}
+
+/// Writes every volume of `trace` as our own csv to a file of its own in `folder`, named after the volume, in one pass.
+///
+/// Files are opened only while something is appended, so that a trace may have more volumes than a process may have
+/// files. Memory is 64 KiB per volume.
+///
+/// # Errors
+/// Those of the trace, and [`ErrorKind::Write`] if a file exists already or cannot be written.
+pub fn split_csv(trace: &mut Trace, folder: &Path) -> Result<Vec<Part>, Error> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut texts: Vec<Vec<u8>> = Vec::new();
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        trace.fill(&mut batch)?;
+        for request in &batch {
+            let tenant = request.tenant.0 as usize;
+            while parts.len() <= tenant {
+                parts.push(begin(&trace.volumes()[parts.len()], folder)?);
+                texts.push(HEADER.to_vec());
+            }
+            line(request, &mut texts[tenant])
+                .map_err(|error| unwritable(&parts[tenant].path, &error))?;
+            parts[tenant].requests += 1;
+            if texts[tenant].len() >= SPLIT_BUFFER {
+                append(&parts[tenant].path, &mut texts[tenant])?;
+            }
+        }
+        if batch.is_empty() {
+            parts.iter().zip(&mut texts).try_for_each(|(part, text)| append(&part.path, text))?;
+            return Ok(parts);
+        }
+    }
+}
+
+/// The file of `volume`, newly made; characters that are no letter, digit, dot or dash become underscores.
+fn begin(volume: &str, folder: &Path) -> Result<Part, Error> {
+    let plain = |c: char| if c.is_alphanumeric() || ".-".contains(c) { c } else { '_' };
+    let name: String = volume.chars().map(plain).collect();
+    let path = folder.join(format!("{name}.csv"));
+    File::create_new(&path).map_err(|error| unwritable(&path, &error))?;
+    Ok(Part { volume: volume.to_owned(), path, requests: 0 })
+}
+
+fn append(path: &Path, text: &mut Vec<u8>) -> Result<(), Error> {
+    let file = OpenOptions::new().append(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(text));
+    text.clear();
+    written.map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+    let kind = ErrorKind::Write(error.kind());
+    Error::file(kind, &path.display().to_string(), format!("cannot write: {error}"))
 }
 
 fn line(request: &Request, text: &mut Vec<u8>) -> std::io::Result<()> {

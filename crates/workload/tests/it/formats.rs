@@ -1,7 +1,7 @@
 //! Every format: recognised as itself, read exactly.
 
 use thermocline_types::Op;
-use thermocline_workload::trace::{ErrorKind, Format, Options, Trace, write_csv};
+use thermocline_workload::trace::{self, ErrorKind, Format, Options, Trace, split_csv, write_csv};
 
 use crate::{drain, read, samples};
 
@@ -127,4 +127,29 @@ fn what_is_written_reads_back_the_same() {
         assert_eq!(count, sample.requests.len() as u64);
         assert_eq!(read(&csv, &Options::default()).unwrap(), sample.requests, "{}", sample.format);
     }
+}
+
+#[test]
+fn a_trace_is_split_into_one_file_per_volume() {
+    let folder = tempfile::tempdir().unwrap();
+    // Volume 7 has more text than is kept in memory; volume 9 stands between.
+    let mut text = String::new();
+    for n in 0..5_000_u64 {
+        text += &format!("7,W,{},4096,{}\n", n * 4096, 1_577_808_000_000_000 + n);
+        if n % 100 == 0 {
+            text += &format!("9,R,{},8192,{}\n", n * 8192, 1_577_808_000_000_000 + n);
+        }
+    }
+    let options = Options { format: Some(Format::Alibaba), ..Options::default() };
+    let mut trace = open(text.as_bytes(), &options);
+    let parts = split_csv(&mut trace, folder.path()).unwrap();
+    let counts: Vec<(&str, u64)> = parts.iter().map(|p| (p.volume.as_str(), p.requests)).collect();
+    assert_eq!(counts, [("7", 5_000), ("9", 50)]);
+    let read = |path| drain(&mut trace::open(path, &Options::default()).unwrap()).unwrap();
+    let (seven, nine) = (read(&parts[0].path), read(&parts[1].path));
+    assert_eq!((seven.len(), nine.len()), (5_000, 50));
+    assert!(seven.iter().zip(0..).all(|(r, n)| r.offset.get() == n * 4096 && r.op == Op::Write));
+    assert!(nine.iter().zip(0..).all(|(r, n)| r.offset.get() == n * 819_200 && r.op == Op::Read));
+    let again = split_csv(&mut open(text.as_bytes(), &options), folder.path()).unwrap_err();
+    assert!(matches!(again.kind(), ErrorKind::Write(_)), "{again}");
 }
