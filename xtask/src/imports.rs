@@ -17,9 +17,10 @@ struct Rule {
     theirs: Option<&'static [&'static str]>,
 }
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro"]) },
     Rule { name: "ftl", ours: &["types"], theirs: Some(&[]) },
+    Rule { name: "format", ours: &["types"], theirs: Some(&["crc-fast", "thiserror", "zerocopy"]) },
     Rule {
         name: "nand",
         ours: &["types", "ftl"],

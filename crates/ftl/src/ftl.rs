@@ -357,7 +357,8 @@ impl<P: Placement> Ftl<P> {
         self.frontiers[class.index()] = Frontier { unit: UnitId(unit), next: 0, open: true };
     }
 
-    /// The class to write `lba` to: `class`, or its counterpart in another pool if its own holds its share of valid data.
+    /// The class to write `lba` to: `class`, or its counterpart in another pool if its own holds its share of valid
+    /// data.
     fn within_share(&mut self, class: Class, lba: Lba) -> Class {
         let pool = self.placement.pool(class);
         let has_room = |pool: &Pool| pool.valid < pool.share;

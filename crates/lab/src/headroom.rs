@@ -14,8 +14,8 @@ use crate::input::Prepared;
 pub const GARBAGE: f64 = 0.15;
 /// Blocks of 4 KiB in a unit: 2 MiB, as placement studies use.
 const BLOCKS_PER_UNIT: u32 = 512;
-/// Smaller workloads get smaller units, so that the drive has about this many: the policies compared keep up to 33 units
-/// open and in reserve.
+/// Smaller workloads get smaller units, so that the drive has about this many: the policies compared keep up to 33
+/// units open and in reserve.
 const UNITS: u64 = 640;
 /// Blocks in a unit at least; with fewer, greedy cleaning is flattered too much.
 const FEWEST_BLOCKS: u32 = 16;

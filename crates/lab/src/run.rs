@@ -257,7 +257,8 @@ impl Bench {
         }
     }
 
-    /// Seconds into the run, to the latest completion: simulated where time is modelled, else by the workload's own clock.
+    /// Seconds into the run, to the latest completion: simulated where time is modelled, else by the workload's own
+    /// clock.
     fn seconds(&self, last: Time) -> f64 {
         if self.drive.is_timed() {
             self.done.since(self.start).as_secs_f64()

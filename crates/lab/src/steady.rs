@@ -54,7 +54,8 @@ impl Rounds {
         )
     }
 
-    /// The first round of the first window that is steady, if there is one, given the write amplification of every round.
+    /// The first round of the first window that is steady, if there is one, given the write amplification of every
+    /// round.
     #[must_use]
     pub fn first_steady(&self, rounds: &[f64]) -> Option<usize> {
         (ROUNDS..=rounds.len()).filter(|&end| end >= self.needed).map(|end| end - ROUNDS).find(

@@ -97,9 +97,9 @@ impl Media {
         self.timeline.as_ref().map_or(self.acknowledged, Timeline::drained)
     }
 
-    /// Reads `length` bytes at `offset` for the host, of which `blocks` says where the blocks lie, merging neighbours of
-    /// one page; returns when the host has them. Only the codewords asked for cross the channel. Blocks that lie nowhere
-    /// cost no media read.
+    /// Reads `length` bytes at `offset` for the host, of which `blocks` says where the blocks lie, merging neighbours
+    /// of one page; returns when the host has them. Only the codewords asked for cross the channel. Blocks that lie
+    /// nowhere cost no media read.
     pub fn read_for_host(
         &mut self,
         at: Time,

@@ -72,8 +72,8 @@ impl Die {
         start + duration
     }
 
-    /// Queues a read for relocation before the programs and erases that have not begun, behind other such reads; returns
-    /// when it is done.
+    /// Queues a read for relocation before the programs and erases that have not begun, behind other such reads;
+    /// returns when it is done.
     fn read_to_relocate(&mut self, now: u64, duration: u64) -> u64 {
         self.forget_before(now);
         let after = now.max(self.relocation_reads_end);

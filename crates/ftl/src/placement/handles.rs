@@ -54,6 +54,9 @@ impl Handles {
     #[must_use]
     pub fn class_of_handle(&self, handle: u16) -> Class {
         let handles = u16::from(self.handles);
+        if handle < handles {
+            return Class(handle as u8);
+        }
         let (group, handle) = (handle / handles, handle % handles);
         if group >= u16::from(self.groups) {
             return Class(0);
@@ -90,7 +93,7 @@ impl Placement for Handles {
 
     #[inline]
     fn place_relocated(&mut self, _lba: Lba, from: Class, _now: u64) -> Class {
-        let first = from.0 - from.0 % self.classes_per_group();
+        let first = self.pool(from) * self.classes_per_group();
         match self.isolation {
             Isolation::Initially => Class(first + self.handles),
             Isolation::Persistently => {
@@ -104,8 +107,10 @@ impl Placement for Handles {
         self.groups
     }
 
+    /// Most drives have one group; for them this is no division.
+    #[inline]
     fn pool(&self, class: Class) -> u8 {
-        class.0 / self.classes_per_group()
+        if self.groups == 1 { 0 } else { class.0 / self.classes_per_group() }
     }
 
     fn redirect(&self, class: Class, pool: u8) -> Class {

@@ -17,8 +17,8 @@ pub struct TrueRates {
 }
 
 impl TrueRates {
-    /// `writes[lba]` is how often the block is written; class `c` takes blocks written `2^c` to `2^(c+1) − 1` times, the
-    /// first those never written as well and the last all that are written more often.
+    /// `writes[lba]` is how often the block is written; class `c` takes blocks written `2^c` to `2^(c+1) − 1` times,
+    /// the first those never written as well and the last all that are written more often.
     ///
     /// # Panics
     /// If `classes` is 0.

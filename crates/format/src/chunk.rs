@@ -1,0 +1,329 @@
+//! Chunks: a header that says what happened, and the blocks it speaks of.
+
+use thermocline_types::Class;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::checksum::crc32c;
+use crate::entry::Entry;
+use crate::error::{DecodeError, ErrorKind, Structure, require};
+use crate::geometry::Geometry;
+use crate::id::{Epoch, Generation, Location, PoolId, Revision, Sequence};
+use crate::layout::{
+    CHUNK_MAGIC, CHUNK_PREFIX_BYTES, ChunkPrefixRaw, ENTRY_BYTES, EntryRaw, MAX_ENTRIES, VERSION,
+    check_crc, is_zero, prefix_crc, read_prefix,
+};
+
+/// Why a chunk was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum ChunkCause {
+    /// The host wrote, trimmed, or changed volumes.
+    Host = 1,
+    /// Garbage collection copied valid blocks.
+    Relocation = 2,
+    /// Map pages of a checkpoint.
+    Checkpoint = 3,
+    /// Blocks came from a fast tier.
+    Destage = 4,
+}
+
+impl ChunkCause {
+    /// Every cause.
+    pub const ALL: [ChunkCause; 4] =
+        [ChunkCause::Host, ChunkCause::Relocation, ChunkCause::Checkpoint, ChunkCause::Destage];
+
+    fn from_code(code: u8) -> Option<ChunkCause> {
+        ChunkCause::ALL.into_iter().find(|cause| *cause as u8 == code)
+    }
+}
+
+/// Whose a chunk is, where and when it was written, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkOrigin {
+    /// The pool.
+    pub pool: PoolId,
+    /// Where its first byte is.
+    pub location: Location,
+    /// The unit's generation.
+    pub generation: Generation,
+    /// The opening of the pool in which it was written.
+    pub epoch: Epoch,
+    /// Its number.
+    pub sequence: Sequence,
+    /// Every chunk up to this one was on media, flushed, when this one was submitted.
+    pub durable: Sequence,
+    /// The superblock that was the newest one flushed when this chunk was submitted.
+    pub revision: Revision,
+    /// Why it was written.
+    pub cause: ChunkCause,
+    /// The lifetime class of its blocks.
+    pub class: Class,
+}
+
+/// What a reader expects at the place it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The pool.
+    pub pool: PoolId,
+    /// Where the bytes were read.
+    pub location: Location,
+    /// The unit's generation, if it is known.
+    pub generation: Option<Generation>,
+}
+
+/// The first part of a chunk's header: says how long header and chunk are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkPrefix {
+    /// Whose it is, where, when and why.
+    pub origin: ChunkOrigin,
+    /// Entries in the header, [`MAX_ENTRIES`] at most.
+    pub entries: u32,
+    /// Bytes in the header: read so many to decode it.
+    pub header_bytes: u32,
+    /// Logical blocks in the chunk, padding included: so far on begins the next one.
+    pub blocks: u32,
+    rest_crc: u32,
+}
+
+impl ChunkPrefix {
+    /// Decodes the prefix of the chunk whose first bytes are `bytes`, [`CHUNK_PREFIX_BYTES`] at least.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when there is no sound prefix of an expected chunk.
+    pub fn decode(
+        bytes: &[u8],
+        expected: &Expected,
+        geometry: &Geometry,
+    ) -> Result<ChunkPrefix, DecodeError> {
+        decode_prefix(bytes, expected, geometry).map_err(|kind| error(expected, kind))
+    }
+}
+
+/// The header of a chunk. Its blocks follow it in the order of the entries that have one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkHeader {
+    /// Whose it is, where, when and why.
+    pub origin: ChunkOrigin,
+    /// Logical blocks in the chunk: header, blocks of data, and padding behind them.
+    pub blocks: u32,
+    /// What happened, in order.
+    pub entries: Vec<Entry>,
+}
+
+impl ChunkHeader {
+    /// The header of a chunk without padding.
+    #[must_use]
+    pub fn new(origin: ChunkOrigin, entries: Vec<Entry>, geometry: &Geometry) -> ChunkHeader {
+        ChunkHeader { origin, blocks: least_blocks(&entries, geometry), entries }
+    }
+
+    /// Bytes in the header.
+    #[must_use]
+    pub fn header_bytes(&self, geometry: &Geometry) -> usize {
+        let block = geometry.logical_block();
+        block.chunk_header(self.entries.len()) as usize * block.bytes()
+    }
+
+    /// Every entry with the place of its block, if it has one.
+    pub fn placed(&self, geometry: &Geometry) -> impl Iterator<Item = (&Entry, Option<Location>)> {
+        let per_block = geometry.logical_block().per_block();
+        let mut at = self.origin.location;
+        at.block += geometry.logical_block().chunk_header(self.entries.len());
+        self.entries.iter().map(move |entry| {
+            let place = entry.has_block().then_some(at);
+            at.block += if entry.has_block() { per_block } else { 0 };
+            (entry, place)
+        })
+    }
+
+    /// Whether the chunk can stand in a pool of this geometry: within one unit, no longer than allowed, all fields in
+    /// range.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Impossible`].
+    pub fn check(&self, geometry: &Geometry) -> Result<(), ErrorKind> {
+        let entries = self.entries.len();
+        require(entries <= MAX_ENTRIES, "entries", entries as u64, "at most 253")?;
+        check_shape(&self.origin, self.blocks, geometry)?;
+        let least = least_blocks(&self.entries, geometry);
+        let rule = "fewer than header and blocks have";
+        require(self.blocks >= least, "blocks of a chunk", self.blocks.into(), rule)?;
+        self.entries.iter().try_for_each(|entry| entry.check(geometry))
+    }
+
+    /// Appends the header as it stands on media to `out`: [`ChunkHeader::header_bytes`] bytes.
+    ///
+    /// # Panics
+    /// When [`ChunkHeader::check`] finds something: no reader would take it.
+    pub fn encode(&self, geometry: &Geometry, out: &mut Vec<u8>) {
+        if let Err(kind) = self.check(geometry) {
+            panic!("a chunk that cannot be is not written: {kind}");
+        }
+        let header_bytes = self.header_bytes(geometry);
+        let start = out.len();
+        out.extend_from_slice(&[0; CHUNK_PREFIX_BYTES]);
+        for entry in &self.entries {
+            out.extend_from_slice(entry.to_raw().as_bytes());
+        }
+        out.resize(start + header_bytes, 0);
+        let header = &mut out[start..];
+        let mut raw = raw_prefix(&self.origin);
+        raw.entries = (self.entries.len() as u32).into();
+        raw.header_bytes = (header_bytes as u32).into();
+        raw.blocks = self.blocks.into();
+        raw.rest_crc = crc32c(&header[CHUNK_PREFIX_BYTES..]).into();
+        raw.prefix_crc = prefix_crc(raw.as_bytes()).into();
+        header[..CHUNK_PREFIX_BYTES].copy_from_slice(raw.as_bytes());
+    }
+
+    /// Decodes the header of the chunk whose first bytes are `bytes`. What is behind the header is not looked at.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when there is no sound header of an expected chunk; [`ErrorKind::Truncated`] says how many bytes
+    /// are needed.
+    pub fn decode(
+        bytes: &[u8],
+        expected: &Expected,
+        geometry: &Geometry,
+    ) -> Result<ChunkHeader, DecodeError> {
+        decode_header(bytes, expected, geometry).map_err(|kind| error(expected, kind))
+    }
+}
+
+fn error(expected: &Expected, kind: ErrorKind) -> DecodeError {
+    DecodeError { structure: Structure::Chunk, at: Some(expected.location), kind }
+}
+
+fn raw_prefix(origin: &ChunkOrigin) -> ChunkPrefixRaw {
+    ChunkPrefixRaw {
+        magic: CHUNK_MAGIC,
+        version: VERSION.into(),
+        cause: origin.cause as u8,
+        class: origin.class.0,
+        epoch: origin.epoch.0.into(),
+        pool: origin.pool.0,
+        unit: origin.location.unit.0.into(),
+        block: origin.location.block.into(),
+        generation: origin.generation.0.into(),
+        sequence: origin.sequence.0.into(),
+        durable: origin.durable.0.into(),
+        revision: origin.revision.0.into(),
+        entries: 0.into(),
+        header_bytes: 0.into(),
+        blocks: 0.into(),
+        reserved: 0.into(),
+        rest_crc: 0.into(),
+        prefix_crc: 0.into(),
+    }
+}
+
+fn decode_prefix(
+    bytes: &[u8],
+    expected: &Expected,
+    geometry: &Geometry,
+) -> Result<ChunkPrefix, ErrorKind> {
+    let raw: &ChunkPrefixRaw = read_prefix(bytes, CHUNK_MAGIC, Some(expected.pool))?;
+    let found = Location::new(raw.unit.get(), raw.block.get());
+    if found != expected.location {
+        return Err(ErrorKind::Misplaced { found });
+    }
+    let generation = Generation(raw.generation.get());
+    check_generation(expected.generation, generation)?;
+    let code = raw.cause;
+    let Some(cause) = ChunkCause::from_code(code) else {
+        let (field, rule) = ("cause", "this version has causes 1 to 4");
+        return Err(ErrorKind::Impossible { field, found: code.into(), rule });
+    };
+    let origin = ChunkOrigin {
+        pool: expected.pool,
+        location: found,
+        generation,
+        epoch: Epoch(raw.epoch.get()),
+        sequence: Sequence(raw.sequence.get()),
+        durable: Sequence(raw.durable.get()),
+        revision: Revision(raw.revision.get()),
+        cause,
+        class: Class(raw.class),
+    };
+    let prefix = ChunkPrefix {
+        origin,
+        entries: raw.entries.get(),
+        header_bytes: raw.header_bytes.get(),
+        blocks: raw.blocks.get(),
+        rest_crc: raw.rest_crc.get(),
+    };
+    let reserved = raw.reserved.get();
+    require(reserved == 0, "reserved field", reserved.into(), "it must be zero")?;
+    check_lengths(&prefix, geometry)?;
+    Ok(prefix)
+}
+
+/// An older generation is a remainder; a newer one cannot be where the reader knows the unit.
+fn check_generation(expected: Option<Generation>, found: Generation) -> Result<(), ErrorKind> {
+    let Some(expected) = expected else { return Ok(()) };
+    if found < expected {
+        return Err(ErrorKind::Stale { expected, found });
+    }
+    require(found == expected, "generation", found.0, "beyond that of the unit")
+}
+
+/// Bounds every length of a prefix, so that readers may compute with them.
+fn check_lengths(prefix: &ChunkPrefix, geometry: &Geometry) -> Result<(), ErrorKind> {
+    let entries = prefix.entries;
+    require(entries as usize <= MAX_ENTRIES, "entries", entries.into(), "at most 253")?;
+    let header_blocks = geometry.logical_block().chunk_header(entries as usize);
+    let header_bytes = header_blocks as usize * geometry.logical_block().bytes();
+    let found = prefix.header_bytes;
+    require(
+        found as usize == header_bytes,
+        "header length",
+        found.into(),
+        "not that of its entries",
+    )?;
+    let rule = "fewer than its header has";
+    require(prefix.blocks >= header_blocks, "blocks of a chunk", prefix.blocks.into(), rule)?;
+    check_shape(&prefix.origin, prefix.blocks, geometry)
+}
+
+/// What holds of a chunk whatever its entries.
+fn check_shape(origin: &ChunkOrigin, blocks: u32, geometry: &Geometry) -> Result<(), ErrorKind> {
+    let unit = u64::from(origin.location.unit.0);
+    let own = !geometry.is_superblock_unit(origin.location.unit);
+    require(own, "unit", unit, "superblock units hold no chunks")?;
+    let most = geometry.logical_block().max_chunk();
+    require(blocks <= most, "blocks of a chunk", blocks.into(), "a chunk has at most 1 MiB")?;
+    let inside = geometry.contains(origin.location, blocks);
+    require(inside, "blocks of a chunk", blocks.into(), "it must end within its unit")?;
+    let durable = origin.durable.0;
+    let rule = "it must be below the chunk's own sequence";
+    require(durable < origin.sequence.0, "durable sequence", durable, rule)
+}
+
+/// Logical blocks of header and blocks of data.
+fn least_blocks(entries: &[Entry], geometry: &Geometry) -> u32 {
+    let data = entries.iter().filter(|entry| entry.has_block()).count() as u32;
+    let block = geometry.logical_block();
+    block.chunk_header(entries.len()) + data * block.per_block()
+}
+
+fn decode_header(
+    bytes: &[u8],
+    expected: &Expected,
+    geometry: &Geometry,
+) -> Result<ChunkHeader, ErrorKind> {
+    let prefix = decode_prefix(bytes, expected, geometry)?;
+    let needed = prefix.header_bytes as usize;
+    let Some(header) = bytes.get(..needed) else {
+        return Err(ErrorKind::Truncated { needed, found: bytes.len() });
+    };
+    let rest = &header[CHUNK_PREFIX_BYTES..];
+    check_crc("entries", prefix.rest_crc, crc32c(rest))?;
+    let (entries, padding) = rest.split_at(prefix.entries as usize * ENTRY_BYTES);
+    require(is_zero(padding), "padding of the header", 1, "it must be zero")?;
+    let raws = <[EntryRaw]>::ref_from_bytes(entries).expect("cut to whole entries");
+    let entries = raws.iter().map(|raw| Entry::from_raw(raw, geometry));
+    let entries = entries.collect::<Result<Vec<Entry>, ErrorKind>>()?;
+    let header = ChunkHeader { origin: prefix.origin, blocks: prefix.blocks, entries };
+    header.check(geometry)?;
+    Ok(header)
+}

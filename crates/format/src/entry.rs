@@ -1,0 +1,321 @@
+//! Entries of a chunk: what happened to which blocks.
+
+use thermocline_types::Lba;
+
+use crate::error::{ErrorKind, require};
+use crate::geometry::Geometry;
+use crate::id::{Location, PageId, Sequence, VolumeId};
+use crate::layout::EntryRaw;
+use crate::map::PAGE_ENTRIES;
+use crate::volume::{BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, check_volume};
+
+/// Bytes of a name in one [`Entry::VolumeName`].
+const PART_BYTES: usize = 16;
+
+/// Entries of kind [`Entry::VolumeName`] that a name has.
+pub const NAME_PARTS: usize = MAX_NAME_BYTES / PART_BYTES;
+
+/// One thing that happened, in the order of a chunk's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A block was written; the chunk holds it.
+    Data {
+        /// The volume, also one of the reserved ones.
+        volume: VolumeId,
+        /// The block; of a reserved volume as [`PageId::lba`].
+        lba: Lba,
+        /// CRC-32C of its 4 KiB.
+        crc: u32,
+    },
+    /// A block was copied; the chunk holds the copy. It counts only if the map still has the block at `source`.
+    Relocated {
+        /// The volume, also one of the reserved ones.
+        volume: VolumeId,
+        /// The block; of a reserved volume as [`PageId::lba`].
+        lba: Lba,
+        /// CRC-32C of its 4 KiB.
+        crc: u32,
+        /// Where it was copied from.
+        source: Location,
+    },
+    /// Blocks are no longer mapped and read as zeros.
+    Trim {
+        /// The volume; not a reserved one.
+        volume: VolumeId,
+        /// The first block.
+        lba: Lba,
+        /// Blocks, at least one.
+        blocks: u64,
+    },
+    /// A volume came into being, all of it unmapped.
+    VolumeCreate {
+        /// The volume; its identifier was never used before.
+        volume: VolumeId,
+        /// Its size in blocks of 4 KiB.
+        blocks: u64,
+    },
+    /// A volume is gone with all its blocks.
+    VolumeDelete {
+        /// The volume.
+        volume: VolumeId,
+    },
+    /// A volume has another size. Blocks beyond it are no longer mapped.
+    VolumeResize {
+        /// The volume.
+        volume: VolumeId,
+        /// Its size in blocks of 4 KiB.
+        blocks: u64,
+    },
+    /// A quarter of a volume's name, as [`crate::VolumeName::to_bytes`] has it. All four stand in one chunk.
+    VolumeName {
+        /// The volume.
+        volume: VolumeId,
+        /// Which quarter, from 0.
+        part: u8,
+        /// Its bytes.
+        text: [u8; PART_BYTES],
+    },
+    /// A chunk whose write failed: it does not count even if it is found, and is not missed if it is not.
+    Abandoned {
+        /// Its number.
+        sequence: Sequence,
+    },
+}
+
+/// Codes of the kinds on media.
+pub(crate) mod kind {
+    pub const DATA: u8 = 1;
+    pub const RELOCATED: u8 = 2;
+    pub const TRIM: u8 = 3;
+    pub const VOLUME_CREATE: u8 = 4;
+    pub const VOLUME_DELETE: u8 = 5;
+    pub const VOLUME_RESIZE: u8 = 6;
+    pub const VOLUME_NAME: u8 = 7;
+    pub const ABANDONED: u8 = 8;
+}
+
+impl Entry {
+    /// The [`NAME_PARTS`] entries that name a volume.
+    pub fn name_parts(
+        volume: VolumeId,
+        name: &crate::VolumeName,
+    ) -> impl Iterator<Item = Entry> + use<> {
+        let bytes = name.to_bytes();
+        (0..NAME_PARTS).map(move |part| {
+            let mut text = [0; PART_BYTES];
+            text.copy_from_slice(&bytes[part * PART_BYTES..][..PART_BYTES]);
+            Entry::VolumeName { volume, part: part as u8, text }
+        })
+    }
+
+    /// Whether a block of 4 KiB in the chunk belongs to it.
+    #[must_use]
+    pub const fn has_block(&self) -> bool {
+        matches!(self, Entry::Data { .. } | Entry::Relocated { .. })
+    }
+
+    /// Whether the entry can stand in a pool of this geometry.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Impossible`].
+    pub(crate) fn check(&self, geometry: &Geometry) -> Result<(), ErrorKind> {
+        match *self {
+            Entry::Data { volume, lba, .. } => check_block_address(volume, lba),
+            Entry::Relocated { volume, lba, source, .. } => {
+                let holds = geometry.can_hold_block(source);
+                let found = u64::from(source.unit.0) << 32 | u64::from(source.block);
+                require(holds, "source of a relocated block", found, "no block can be there")?;
+                check_block_address(volume, lba)
+            }
+            Entry::Trim { volume, lba, blocks } => {
+                check_volume(volume, 0)?;
+                require(blocks != 0, "blocks of a trim", blocks, "at least 1")?;
+                let end = lba.0.saturating_add(blocks);
+                require(end <= MAX_VOLUME_BLOCKS, "end of a trim", end, "at most 2^36")
+            }
+            Entry::VolumeCreate { volume, blocks } | Entry::VolumeResize { volume, blocks } => {
+                check_volume(volume, blocks)
+            }
+            Entry::VolumeDelete { volume } => check_volume(volume, 0),
+            Entry::VolumeName { volume, part, .. } => {
+                let holds = usize::from(part) < NAME_PARTS;
+                require(holds, "part of a name", part.into(), "names have 4 parts")?;
+                check_volume(volume, 0)
+            }
+            Entry::Abandoned { .. } => Ok(()),
+        }
+    }
+
+    pub(crate) fn to_raw(self) -> EntryRaw {
+        let mut raw = EntryRaw::default();
+        match self {
+            Entry::Data { volume, lba, crc } => {
+                raw.set(kind::DATA, volume, lba.0, 0);
+                raw.crc = crc.into();
+            }
+            Entry::Relocated { volume, lba, crc, source } => {
+                let argument = u64::from(source.unit.0) << 32 | u64::from(source.block);
+                raw.set(kind::RELOCATED, volume, lba.0, argument);
+                raw.crc = crc.into();
+            }
+            Entry::Trim { volume, lba, blocks } => raw.set(kind::TRIM, volume, lba.0, blocks),
+            Entry::VolumeCreate { volume, blocks } => {
+                raw.set(kind::VOLUME_CREATE, volume, 0, blocks);
+            }
+            Entry::VolumeDelete { volume } => raw.set(kind::VOLUME_DELETE, volume, 0, 0),
+            Entry::VolumeResize { volume, blocks } => {
+                raw.set(kind::VOLUME_RESIZE, volume, 0, blocks);
+            }
+            Entry::VolumeName { volume, part, text } => {
+                let [lba, argument] = halves(text);
+                raw.set(kind::VOLUME_NAME, volume, lba, argument);
+                raw.part = part;
+            }
+            Entry::Abandoned { sequence } => raw.set(kind::ABANDONED, VolumeId(0), 0, sequence.0),
+        }
+        raw
+    }
+
+    /// The entry that stands as `raw`. Every field that its kind has no use for must be zero: that is so exactly if it
+    /// would be written the same way again.
+    pub(crate) fn from_raw(raw: &EntryRaw, geometry: &Geometry) -> Result<Entry, ErrorKind> {
+        let volume = VolumeId(raw.volume.get());
+        let (lba, argument) = (raw.lba.get(), raw.argument.get());
+        let crc = raw.crc.get();
+        let entry = match raw.kind {
+            kind::DATA => Entry::Data { volume, lba: Lba(lba), crc },
+            kind::RELOCATED => {
+                let source = Location::new((argument >> 32) as u32, argument as u32);
+                Entry::Relocated { volume, lba: Lba(lba), crc, source }
+            }
+            kind::TRIM => Entry::Trim { volume, lba: Lba(lba), blocks: argument },
+            kind::VOLUME_CREATE => Entry::VolumeCreate { volume, blocks: argument },
+            kind::VOLUME_DELETE => Entry::VolumeDelete { volume },
+            kind::VOLUME_RESIZE => Entry::VolumeResize { volume, blocks: argument },
+            kind::VOLUME_NAME => {
+                Entry::VolumeName { volume, part: raw.part, text: joined([lba, argument]) }
+            }
+            kind::ABANDONED => Entry::Abandoned { sequence: Sequence(argument) },
+            other => {
+                let (field, rule) = ("kind of entry", "this version has kinds 1 to 8");
+                return Err(ErrorKind::Impossible { field, found: other.into(), rule });
+            }
+        };
+        let exact = entry.to_raw() == *raw;
+        require(exact, "unused field of an entry of kind", raw.kind.into(), "it must be zero")?;
+        entry.check(geometry)?;
+        Ok(entry)
+    }
+}
+
+impl EntryRaw {
+    fn set(&mut self, kind: u8, volume: VolumeId, lba: u64, argument: u64) {
+        self.kind = kind;
+        self.volume = volume.0.into();
+        self.lba = lba.into();
+        self.argument = argument.into();
+    }
+}
+
+/// Sixteen bytes as two little-endian numbers.
+fn halves(text: [u8; PART_BYTES]) -> [u64; 2] {
+    let number = u128::from_le_bytes(text);
+    [number as u64, (number >> 64) as u64]
+}
+
+fn joined([low, high]: [u64; 2]) -> [u8; PART_BYTES] {
+    (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
+}
+
+/// Checks the address of a block in a user's or a reserved volume.
+fn check_block_address(volume: VolumeId, lba: Lba) -> Result<(), ErrorKind> {
+    let pages = match volume {
+        VolumeId::MAP => MAX_VOLUME_BLOCKS / PAGE_ENTRIES as u64,
+        VolumeId::ROOT => MAX_VOLUME_BLOCKS / BLOCKS_PER_ROOT,
+        _ => {
+            check_volume(volume, 0)?;
+            return require(lba.0 < MAX_VOLUME_BLOCKS, "LBA", lba.0, "below 2^36");
+        }
+    };
+    let page = PageId::from_lba(lba);
+    check_volume(page.volume, 0)?;
+    let index = u64::from(page.index);
+    require(index < pages, "index of a map page", index, "beyond the largest volume")
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_types::UnitId;
+
+    use super::*;
+    use crate::{LogicalBlock, VolumeName};
+
+    fn geometry() -> Geometry {
+        Geometry::new(LogicalBlock::B512, 1000, 6, [UnitId(0), UnitId(1)]).unwrap()
+    }
+
+    fn refused(entry: Entry) -> bool {
+        let raw = entry.to_raw();
+        matches!(Entry::from_raw(&raw, &geometry()), Err(ErrorKind::Impossible { .. }))
+    }
+
+    #[test]
+    fn a_name_is_put_together_from_its_parts() {
+        let name = VolumeName::new("a name that is longer than one part of it").unwrap();
+        let mut bytes = [0; MAX_NAME_BYTES];
+        for (expected, entry) in Entry::name_parts(VolumeId(4), &name).enumerate() {
+            let Entry::VolumeName { volume: VolumeId(4), part, text } = entry else { panic!() };
+            assert_eq!(usize::from(part), expected);
+            assert_eq!(Entry::from_raw(&entry.to_raw(), &geometry()), Ok(entry));
+            bytes[expected * PART_BYTES..][..PART_BYTES].copy_from_slice(&text);
+        }
+        assert_eq!(VolumeName::from_bytes(&bytes), Some(name));
+    }
+
+    #[test]
+    fn what_cannot_have_happened_is_refused() {
+        let lba = Lba(0);
+        let volume = VolumeId(1);
+        for source in [Location::new(1, 0), Location::new(2, 993), Location::new(6, 0)] {
+            assert!(refused(Entry::Relocated { volume, lba, crc: 0, source }));
+        }
+        assert!(refused(Entry::Data { volume, lba: Lba(1 << 36), crc: 0 }));
+        assert!(refused(Entry::Data { volume: VolumeId(0xFFFF_FF00), lba, crc: 0 }));
+        assert!(refused(Entry::Trim { volume, lba, blocks: 0 }));
+        assert!(refused(Entry::Trim { volume, lba: Lba(1), blocks: 1 << 36 }));
+        assert!(refused(Entry::Trim { volume, lba: Lba(1), blocks: u64::MAX }));
+        assert!(refused(Entry::Trim { volume: VolumeId::MAP, lba, blocks: 1 }));
+        assert!(refused(Entry::VolumeCreate { volume: VolumeId::ROOT, blocks: 1 }));
+        assert!(refused(Entry::VolumeResize { volume, blocks: (1 << 36) + 1 }));
+        assert!(refused(Entry::VolumeName { volume, part: 4, text: [0; 16] }));
+    }
+
+    #[test]
+    fn map_pages_are_blocks_of_the_reserved_volumes() {
+        let page = |volume, index| PageId { volume: VolumeId(volume), index }.lba();
+        let data = |volume, lba| Entry::Data { volume, lba, crc: 7 };
+        assert!(!refused(data(VolumeId::MAP, page(9, (1 << 27) - 1))));
+        assert!(refused(data(VolumeId::MAP, page(9, 1 << 27))));
+        assert!(!refused(data(VolumeId::ROOT, page(9, (1 << 18) - 1))));
+        assert!(refused(data(VolumeId::ROOT, page(9, 1 << 18))));
+        assert!(refused(data(VolumeId::MAP, page(VolumeId::MAP.0, 0))), "maps of maps are roots");
+    }
+
+    #[test]
+    fn fields_that_a_kind_has_no_use_for_must_be_zero() {
+        let trim = Entry::Trim { volume: VolumeId(1), lba: Lba(2), blocks: 3 }.to_raw();
+        let changes: [fn(&mut EntryRaw); 4] = [
+            |raw| raw.crc = 1.into(),
+            |raw| raw.part = 1,
+            |raw| raw.reserved[1] = 1,
+            |raw| raw.reserved_2 = 1.into(),
+        ];
+        assert!(Entry::from_raw(&trim, &geometry()).is_ok());
+        for change in changes {
+            let mut raw = trim;
+            change(&mut raw);
+            let decoded = Entry::from_raw(&raw, &geometry());
+            assert!(matches!(decoded, Err(ErrorKind::Impossible { .. })), "{decoded:?}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The layout of every structure, stated here and nowhere else in code. `docs/FORMAT.md` says the same in tables, and a
+//! test compares the two.
+//!
+//! Invariants:
+//! * All numbers are little-endian and no field needs alignment, so no structure has padding that it does not name.
+//! * The first ten bytes of a prefix, and that its last four are the checksum of those before, stay in all versions: a
+//!   program can tell a sound structure of a newer version from damage.
+
+use std::mem::size_of;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::checksum::crc32c;
+use crate::error::ErrorKind;
+use crate::id::PoolId;
+
+/// Version of every structure that this program writes, and the newest that it reads.
+pub const VERSION: u16 = 1;
+
+/// Bytes in the prefix of a chunk's header.
+pub const CHUNK_PREFIX_BYTES: usize = size_of::<ChunkPrefixRaw>();
+/// Bytes in an entry of a chunk's header.
+pub const ENTRY_BYTES: usize = size_of::<EntryRaw>();
+/// Bytes in the prefix of a superblock record.
+pub const SUPERBLOCK_PREFIX_BYTES: usize = size_of::<SuperblockPrefixRaw>();
+
+/// Most bytes in a chunk, header and padding included. Chosen, not measured: what drives commonly take in one command.
+pub const MAX_CHUNK_BYTES: usize = 1 << 20;
+/// Most entries in a chunk: with one block of data each they just fit [`MAX_CHUNK_BYTES`], for either logical block.
+pub const MAX_ENTRIES: usize = 253;
+/// Most bytes in a chunk's header.
+pub const MAX_HEADER_BYTES: usize = 8192;
+
+/// First bytes of a chunk.
+pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"THERMOCH";
+/// First bytes of a superblock record.
+pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"THERMOSB";
+
+/// The first 96 bytes of a chunk.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct ChunkPrefixRaw {
+    pub magic: [u8; 8],
+    pub version: U16,
+    pub cause: u8,
+    pub class: u8,
+    pub epoch: U32,
+    pub pool: [u8; 16],
+    pub unit: U32,
+    pub block: U32,
+    pub generation: U64,
+    pub sequence: U64,
+    pub durable: U64,
+    pub revision: U64,
+    pub entries: U32,
+    pub header_bytes: U32,
+    pub blocks: U32,
+    pub reserved: U32,
+    pub rest_crc: U32,
+    pub prefix_crc: U32,
+}
+
+/// An entry of a chunk's header. What the fields mean depends on the kind.
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub(crate) struct EntryRaw {
+    pub kind: u8,
+    pub part: u8,
+    pub reserved: [u8; 2],
+    pub volume: U32,
+    pub lba: U64,
+    pub argument: U64,
+    pub crc: U32,
+    pub reserved_2: U32,
+}
+
+/// The first 128 bytes of a superblock record.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct SuperblockPrefixRaw {
+    pub magic: [u8; 8],
+    pub version: U16,
+    pub flags: U16,
+    pub epoch: U32,
+    pub pool: [u8; 16],
+    pub unit: U32,
+    pub block: U32,
+    pub revision: U64,
+    pub checkpoint: U64,
+    pub next_generation: U64,
+    pub tail_epoch: U32,
+    pub record_bytes: U32,
+    pub logical_block: U32,
+    pub blocks_per_unit: U32,
+    pub units: U32,
+    pub superblock_units: [U32; 2],
+    pub next_volume: U32,
+    pub volumes: U32,
+    pub open_units: U32,
+    pub roots: U32,
+    pub reserved: [u8; 12],
+    pub rest_crc: U32,
+    pub prefix_crc: U32,
+}
+
+/// A volume in a superblock record.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct VolumeRaw {
+    pub volume: U32,
+    pub name_bytes: u8,
+    pub reserved: [u8; 3],
+    pub blocks: U64,
+    pub name: [u8; 64],
+}
+
+/// A unit in a superblock record that was being written at the checkpoint.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct OpenUnitRaw {
+    pub unit: U32,
+    pub block: U32,
+    pub generation: U64,
+}
+
+const _: () = assert!(CHUNK_PREFIX_BYTES == 96);
+const _: () = assert!(ENTRY_BYTES == 32);
+const _: () = assert!(SUPERBLOCK_PREFIX_BYTES == 128);
+const _: () = assert!(size_of::<VolumeRaw>() == 80);
+const _: () = assert!(size_of::<OpenUnitRaw>() == 16);
+const _: () = assert!(CHUNK_PREFIX_BYTES + MAX_ENTRIES * ENTRY_BYTES <= MAX_HEADER_BYTES);
+const _: () =
+    assert!(MAX_HEADER_BYTES + MAX_ENTRIES * crate::geometry::BLOCK_BYTES <= MAX_CHUNK_BYTES);
+
+/// Bytes at the end of a prefix that hold its checksum.
+const CRC_BYTES: usize = 4;
+
+/// The checksum of a prefix: of all its bytes but the last four, which hold it.
+pub(crate) fn prefix_crc(prefix: &[u8]) -> u32 {
+    crc32c(&prefix[..prefix.len() - CRC_BYTES])
+}
+
+/// The prefix at the start of `bytes`, if it is sound, of this version, and of `pool` where that is known.
+///
+/// The checks that chunks and superblocks share are made in the order that lets each be believed: what it is, whether
+/// it is whole, who can read it, whose it is.
+pub(crate) fn read_prefix<T>(
+    bytes: &[u8],
+    magic: [u8; 8],
+    pool: Option<PoolId>,
+) -> Result<&T, ErrorKind>
+where
+    T: FromBytes + Immutable + KnownLayout + Unaligned + Prefix,
+{
+    let known = bytes.len().min(magic.len());
+    if bytes[..known] != magic[..known] {
+        return Err(ErrorKind::NotOurs { found: None });
+    }
+    let Ok((prefix, _)) = T::ref_from_prefix(bytes) else {
+        return Err(ErrorKind::Truncated { needed: size_of::<T>(), found: bytes.len() });
+    };
+    check_crc("prefix", prefix.stored_crc(), prefix_crc(&bytes[..size_of::<T>()]))?;
+    let found = prefix.version();
+    if found > VERSION {
+        return Err(ErrorKind::NewerVersion { found, supported: VERSION });
+    }
+    if found == 0 {
+        let (field, rule) = ("version", "versions count from 1");
+        return Err(ErrorKind::Impossible { field, found: 0, rule });
+    }
+    let found = prefix.pool();
+    if pool.is_some_and(|pool| pool != found) {
+        return Err(ErrorKind::NotOurs { found: Some(found) });
+    }
+    Ok(prefix)
+}
+
+/// Whether all bytes are zero. Looks at all of them, which is faster than stopping at the first: they mostly are.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |all, byte| all | byte) == 0
+}
+
+/// [`ErrorKind::Corrupt`] unless the checksums are the same.
+pub(crate) fn check_crc(part: &'static str, expected: u32, found: u32) -> Result<(), ErrorKind> {
+    if expected == found { Ok(()) } else { Err(ErrorKind::Corrupt { part, expected, found }) }
+}
+
+/// What every prefix has.
+pub(crate) trait Prefix {
+    fn version(&self) -> u16;
+    fn pool(&self) -> PoolId;
+    fn stored_crc(&self) -> u32;
+}
+
+impl Prefix for ChunkPrefixRaw {
+    fn version(&self) -> u16 {
+        self.version.get()
+    }
+    fn pool(&self) -> PoolId {
+        PoolId(self.pool)
+    }
+    fn stored_crc(&self) -> u32 {
+        self.prefix_crc.get()
+    }
+}
+
+impl Prefix for SuperblockPrefixRaw {
+    fn version(&self) -> u16 {
+        self.version.get()
+    }
+    fn pool(&self) -> PoolId {
+        PoolId(self.pool)
+    }
+    fn stored_crc(&self) -> u32 {
+        self.prefix_crc.get()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! `docs/FORMAT.md` says what the code does.
+
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+
+use super::*;
+use crate::entry::kind;
+use crate::{
+    BLOCK_BYTES, BLOCKS_PER_ROOT, ChunkCause, MAX_NAME_BYTES, MAX_OPEN_UNITS, MAX_ROOTS,
+    MAX_SUPERBLOCK_BYTES, MAX_VOLUME_BLOCKS, MAX_VOLUMES, MIN_UNIT_BYTES, PAGE_ENTRIES,
+};
+
+const DOCUMENT: &str = include_str!("../../../../docs/FORMAT.md");
+
+/// The cells of the rows of the table that follows the comment `marker`, without head and rule.
+fn table(marker: &str) -> Vec<Vec<&'static str>> {
+    let comment = format!("<!-- {marker} -->\n");
+    let (_, rest) = DOCUMENT.split_once(&comment).unwrap_or_else(|| panic!("no {comment}"));
+    let rows = rest.lines().take_while(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+/// Name, offset and size of a field.
+type Field = (&'static str, usize, usize);
+
+/// The fields of a structure: offsets from the compiler, sizes by the start of the next field.
+macro_rules! fields {
+    ($raw:ty: $($field:ident),* $(,)?) => {{
+        let starts = [$((stringify!($field), offset_of!($raw, $field))),*];
+        let ends = starts.iter().skip(1).map(|start| start.1).chain([size_of::<$raw>()]);
+        let sized = starts.iter().zip(ends).map(|((name, start), end)| (*name, *start, end - start));
+        sized.collect::<Vec<Field>>()
+    }};
+}
+
+/// The fields that the document lists, which must follow each other without gaps up to the stated size.
+fn documented(name: &str, bytes: usize) -> Vec<Field> {
+    let mut end = 0;
+    let mut fields = Vec::new();
+    for row in table(&format!("layout {name} {bytes}")) {
+        let (offset, size) = (row[0].parse().unwrap(), row[1].parse::<usize>().unwrap());
+        assert_eq!(offset, end, "{name}.{}", row[2]);
+        end = offset + size;
+        fields.push((row[2], offset, size));
+    }
+    assert_eq!(end, bytes, "{name}");
+    fields
+}
+
+#[test]
+fn layouts_are_as_documented() {
+    let chunk = fields!(ChunkPrefixRaw: magic, version, cause, class, epoch, pool, unit, block, generation,
+        sequence, durable, revision, entries, header_bytes, blocks, reserved, rest_crc, prefix_crc);
+    assert_eq!(documented("ChunkPrefix", size_of::<ChunkPrefixRaw>()), chunk);
+    let entry = fields!(EntryRaw: kind, part, reserved, volume, lba, argument, crc, reserved_2);
+    assert_eq!(documented("Entry", size_of::<EntryRaw>()), entry);
+    let superblock = fields!(SuperblockPrefixRaw: magic, version, flags, epoch, pool, unit, block, revision,
+        checkpoint, next_generation, tail_epoch, record_bytes, logical_block, blocks_per_unit, units,
+        superblock_units, next_volume, volumes, open_units, roots, reserved, rest_crc, prefix_crc);
+    assert_eq!(documented("SuperblockPrefix", size_of::<SuperblockPrefixRaw>()), superblock);
+    let volume = fields!(VolumeRaw: volume, name_bytes, reserved, blocks, name);
+    assert_eq!(documented("Volume", size_of::<VolumeRaw>()), volume);
+    let open = fields!(OpenUnitRaw: unit, block, generation);
+    assert_eq!(documented("OpenUnit", size_of::<OpenUnitRaw>()), open);
+}
+
+#[test]
+fn limits_are_as_documented() {
+    let code: BTreeMap<&str, u64> = BTreeMap::from([
+        ("`VERSION`", VERSION.into()),
+        ("`BLOCK_BYTES`", BLOCK_BYTES as u64),
+        ("`MIN_UNIT_BYTES`", MIN_UNIT_BYTES),
+        ("`MAX_CHUNK_BYTES`", MAX_CHUNK_BYTES as u64),
+        ("`MAX_HEADER_BYTES`", MAX_HEADER_BYTES as u64),
+        ("`MAX_ENTRIES`", MAX_ENTRIES as u64),
+        ("`MAX_VOLUMES`", MAX_VOLUMES as u64),
+        ("`MAX_OPEN_UNITS`", MAX_OPEN_UNITS as u64),
+        ("`MAX_ROOTS`", MAX_ROOTS as u64),
+        ("`MAX_SUPERBLOCK_BYTES`", MAX_SUPERBLOCK_BYTES as u64),
+        ("`MAX_NAME_BYTES`", MAX_NAME_BYTES as u64),
+        ("`MAX_VOLUME_BLOCKS`", MAX_VOLUME_BLOCKS),
+        ("`BLOCKS_PER_ROOT`", BLOCKS_PER_ROOT),
+        ("`PAGE_ENTRIES`", PAGE_ENTRIES as u64),
+    ]);
+    let rows = table("constants");
+    let document = rows.iter().map(|row| (row[0], row[1].parse().unwrap())).collect();
+    assert_eq!(code, document);
+}
+
+#[test]
+fn kinds_and_causes_are_as_documented() {
+    let code = |row: &Vec<&'static str>| (row[0].parse().unwrap(), row[1]);
+    let kinds: Vec<(u8, &str)> = table("kinds").iter().map(code).collect();
+    let expected = [
+        (kind::DATA, "Data"),
+        (kind::RELOCATED, "Relocated"),
+        (kind::TRIM, "Trim"),
+        (kind::VOLUME_CREATE, "VolumeCreate"),
+        (kind::VOLUME_DELETE, "VolumeDelete"),
+        (kind::VOLUME_RESIZE, "VolumeResize"),
+        (kind::VOLUME_NAME, "VolumeName"),
+        (kind::ABANDONED, "Abandoned"),
+    ];
+    assert_eq!(kinds, expected);
+    let causes: Vec<(u8, String)> =
+        table("causes").iter().map(code).map(|(code, name)| (code, name.to_owned())).collect();
+    assert_eq!(causes, ChunkCause::ALL.map(|cause| (cause as u8, format!("{cause:?}"))));
+}
+
+#[test]
+fn the_most_entries_are_the_most_that_fit() {
+    for block in [crate::LogicalBlock::B512, crate::LogicalBlock::B4096] {
+        let bytes = |entries: usize| {
+            let header =
+                (CHUNK_PREFIX_BYTES + entries * ENTRY_BYTES).next_multiple_of(block.bytes());
+            header + entries * BLOCK_BYTES
+        };
+        assert!(bytes(MAX_ENTRIES) <= MAX_CHUNK_BYTES && bytes(MAX_ENTRIES + 1) > MAX_CHUNK_BYTES);
+    }
+}
+
+#[test]
+fn magics_are_as_documented() {
+    for magic in [CHUNK_MAGIC, SUPERBLOCK_MAGIC] {
+        let text = std::str::from_utf8(&magic).unwrap();
+        assert!(DOCUMENT.contains(&format!("| 0 | 8 | magic | the characters `{text}` |")));
+    }
+}

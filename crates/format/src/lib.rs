@@ -1,0 +1,39 @@
+//! What the log engine writes to media: chunks, superblocks and map pages, as pure encode and decode.
+//!
+//! `docs/FORMAT.md` describes the bytes, the order of recovery and what every writer must keep to.
+//!
+//! Invariants:
+//! * No decoder panics or computes with an unchecked number, whatever the bytes; lengths are bounded before use.
+//! * A structure is refused unless pool, place and generation are the expected ones and every checksum is right.
+//! * What is encoded can be decoded, and encodes to the same bytes again.
+//! * Nothing here does I/O; bytes come from the caller and go back to it.
+
+mod checksum;
+mod chunk;
+mod entry;
+mod error;
+mod geometry;
+mod id;
+mod layout;
+mod map;
+mod superblock;
+mod volume;
+
+pub use checksum::crc32c;
+pub use chunk::{ChunkCause, ChunkHeader, ChunkOrigin, ChunkPrefix, Expected};
+pub use entry::{Entry, NAME_PARTS};
+pub use error::{DecodeError, ErrorKind, Structure};
+pub use geometry::{
+    ADDRESS_BITS, BLOCK_BYTES, Geometry, GeometryError, LogicalBlock, MIN_UNIT_BYTES,
+};
+pub use id::{Epoch, Generation, Location, PageId, PoolId, Revision, Sequence, VolumeId};
+pub use layout::{
+    CHUNK_PREFIX_BYTES, ENTRY_BYTES, MAX_CHUNK_BYTES, MAX_ENTRIES, MAX_HEADER_BYTES,
+    SUPERBLOCK_PREFIX_BYTES, VERSION,
+};
+pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS, check_block};
+pub use superblock::{
+    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, OpenUnit, Superblock,
+    SuperblockPrefix,
+};
+pub use volume::{BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, Volume, VolumeName};

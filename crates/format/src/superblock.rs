@@ -1,0 +1,388 @@
+//! Superblock records: where everything begins.
+
+use thermocline_types::UnitId;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::checksum::crc32c;
+use crate::error::{DecodeError, ErrorKind, Structure, require};
+use crate::geometry::{Geometry, GeometryError, LogicalBlock};
+use crate::id::{Epoch, Generation, Location, PoolId, Revision, Sequence, VolumeId};
+use crate::layout::{
+    OpenUnitRaw, SUPERBLOCK_MAGIC, SUPERBLOCK_PREFIX_BYTES, SuperblockPrefixRaw, VERSION,
+    VolumeRaw, check_crc, is_zero, prefix_crc, read_prefix,
+};
+use crate::map::{MapEntry, unpack_all};
+use crate::volume::{Volume, VolumeName, check_volume};
+
+/// Most volumes in a pool. Chosen, not measured.
+pub const MAX_VOLUMES: usize = 4096;
+/// Most units that can be open at a checkpoint. Chosen, not measured: more than drives with zones allow.
+pub const MAX_OPEN_UNITS: usize = 1024;
+/// Most entries in the root maps of all volumes: 256 TiB of volumes in whole gibibytes, and a started one for each.
+pub const MAX_ROOTS: usize = (1 << 18) + MAX_VOLUMES;
+/// Most bytes in a superblock record: what the limits above add up to, in whole blocks of 4096.
+pub const MAX_SUPERBLOCK_BYTES: usize = (SUPERBLOCK_PREFIX_BYTES
+    + MAX_VOLUMES * VOLUME_BYTES
+    + MAX_OPEN_UNITS * OPEN_UNIT_BYTES
+    + MAX_ROOTS * ROOT_BYTES)
+    .next_multiple_of(4096);
+
+const VOLUME_BYTES: usize = size_of::<VolumeRaw>();
+const OPEN_UNIT_BYTES: usize = size_of::<OpenUnitRaw>();
+const ROOT_BYTES: usize = 8;
+
+/// Flag: nothing was written after the checkpoint.
+pub(crate) const FLAG_CLEAN: u16 = 1;
+
+/// A unit that was being written at the checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenUnit {
+    /// Where its first chunk from the checkpoint on would begin.
+    pub next: Location,
+    /// Its generation.
+    pub generation: Generation,
+}
+
+/// A superblock record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// The pool.
+    pub pool: PoolId,
+    /// Where the record begins.
+    pub location: Location,
+    /// Its number; the highest counts.
+    pub revision: Revision,
+    /// The opening of the pool in which it was written.
+    pub epoch: Epoch,
+    /// The opening whose chunks are to be replayed.
+    pub tail_epoch: Epoch,
+    /// Chunks of [`Superblock::tail_epoch`] from this one on are to be replayed.
+    pub checkpoint: Sequence,
+    /// Whether there are none: the pool was closed in order.
+    pub clean: bool,
+    /// The device as the pool uses it.
+    pub geometry: Geometry,
+    /// Every unit opened after the checkpoint has this generation or a later one.
+    pub next_generation: Generation,
+    /// No volume has had this identifier or a later one.
+    pub next_volume: VolumeId,
+    /// The volumes, by rising identifier.
+    pub volumes: Vec<Volume>,
+    /// Units that were being written at the checkpoint, by rising unit.
+    pub open_units: Vec<OpenUnit>,
+}
+
+/// The first part of a superblock record: says how long it is, and how the device is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SuperblockPrefix {
+    /// The pool.
+    pub pool: PoolId,
+    /// The place the record was written for. Compare it with where it was read.
+    pub location: Location,
+    /// Its number.
+    pub revision: Revision,
+    /// The device as the pool uses it.
+    pub geometry: Geometry,
+    /// Bytes in the record, [`MAX_SUPERBLOCK_BYTES`] at most: read so many to decode it.
+    pub record_bytes: usize,
+}
+
+impl SuperblockPrefix {
+    /// Decodes the prefix of a record of any pool, read from anywhere: for a reader that does not yet know either.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when there is no sound prefix.
+    pub fn probe(bytes: &[u8]) -> Result<SuperblockPrefix, DecodeError> {
+        match parse_prefix(bytes, None) {
+            Ok((_, prefix)) => Ok(prefix),
+            Err(kind) => Err(error(None, kind)),
+        }
+    }
+}
+
+impl Superblock {
+    /// Bytes in the record.
+    #[must_use]
+    pub fn record_bytes(&self) -> usize {
+        let roots: usize = self.volumes.iter().map(|volume| volume.roots.len()).sum();
+        let rest = rest_bytes(self.volumes.len(), self.open_units.len(), roots);
+        (SUPERBLOCK_PREFIX_BYTES + rest).next_multiple_of(self.geometry.logical_block().bytes())
+    }
+
+    /// Whether a reader would take the record.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Impossible`].
+    pub fn check(&self) -> Result<(), ErrorKind> {
+        let roots = self.volumes.iter().map(|volume| volume.roots.len()).sum();
+        check_counts(self.volumes.len(), self.open_units.len(), roots)?;
+        check_place(self.location, self.record_bytes(), &self.geometry)?;
+        let tail = u64::from(self.tail_epoch.0);
+        require(self.tail_epoch <= self.epoch, "tail epoch", tail, "beyond the record's own")?;
+        let next = u64::from(self.next_volume.0);
+        let rule = "beyond the identifiers of volumes";
+        require(self.next_volume <= VolumeId::RESERVED, "next volume", next, rule)?;
+        self.check_volumes()?;
+        self.check_open_units()
+    }
+
+    fn check_volumes(&self) -> Result<(), ErrorKind> {
+        let mut least = 0;
+        for volume in &self.volumes {
+            let id = volume.id.0;
+            check_volume(volume.id, volume.blocks)?;
+            require(id >= least, "volume", id.into(), "volumes must rise")?;
+            require(volume.id < self.next_volume, "volume", id.into(), "beyond the next volume")?;
+            let roots = volume.roots.len();
+            let holds = roots == Volume::roots_for(volume.blocks);
+            require(holds, "roots of a volume", roots as u64, "not those of its size")?;
+            least = id + 1;
+        }
+        Ok(())
+    }
+
+    fn check_open_units(&self) -> Result<(), ErrorKind> {
+        let mut last = None;
+        for open in &self.open_units {
+            let unit = open.next.unit;
+            require(Some(unit) > last, "open unit", unit.0.into(), "open units must rise")?;
+            let own = !self.geometry.is_superblock_unit(unit);
+            require(own, "open unit", unit.0.into(), "it holds superblocks")?;
+            let inside = self.geometry.contains(open.next, 0);
+            require(inside, "block of an open unit", open.next.block.into(), "outside the pool")?;
+            let holds = open.generation < self.next_generation;
+            let rule = "beyond the next generation";
+            require(holds, "generation of an open unit", open.generation.0, rule)?;
+            last = Some(unit);
+        }
+        Ok(())
+    }
+
+    /// Appends the record as it stands on media to `out`: [`Superblock::record_bytes`] bytes.
+    ///
+    /// # Panics
+    /// When [`Superblock::check`] finds something: no reader would take it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        if let Err(kind) = self.check() {
+            panic!("a superblock that cannot be is not written: {kind}");
+        }
+        let start = out.len();
+        out.extend_from_slice(&[0; SUPERBLOCK_PREFIX_BYTES]);
+        for volume in &self.volumes {
+            out.extend_from_slice(volume_to_raw(volume).as_bytes());
+        }
+        for open in &self.open_units {
+            out.extend_from_slice(open_unit_to_raw(open).as_bytes());
+        }
+        for root in self.volumes.iter().flat_map(|volume| &volume.roots) {
+            out.extend_from_slice(&root.pack().to_le_bytes());
+        }
+        out.resize(start + self.record_bytes(), 0);
+        let record = &mut out[start..];
+        let mut raw = self.to_raw_prefix();
+        raw.rest_crc = crc32c(&record[SUPERBLOCK_PREFIX_BYTES..]).into();
+        raw.prefix_crc = prefix_crc(raw.as_bytes()).into();
+        record[..SUPERBLOCK_PREFIX_BYTES].copy_from_slice(raw.as_bytes());
+    }
+
+    fn to_raw_prefix(&self) -> SuperblockPrefixRaw {
+        let roots: usize = self.volumes.iter().map(|volume| volume.roots.len()).sum();
+        let [first, second] = self.geometry.superblock_units();
+        SuperblockPrefixRaw {
+            magic: SUPERBLOCK_MAGIC,
+            version: VERSION.into(),
+            flags: if self.clean { FLAG_CLEAN } else { 0 }.into(),
+            epoch: self.epoch.0.into(),
+            pool: self.pool.0,
+            unit: self.location.unit.0.into(),
+            block: self.location.block.into(),
+            revision: self.revision.0.into(),
+            checkpoint: self.checkpoint.0.into(),
+            next_generation: self.next_generation.0.into(),
+            tail_epoch: self.tail_epoch.0.into(),
+            record_bytes: (self.record_bytes() as u32).into(),
+            logical_block: (self.geometry.logical_block().bytes() as u32).into(),
+            blocks_per_unit: self.geometry.blocks_per_unit().into(),
+            units: self.geometry.units().into(),
+            superblock_units: [first.0.into(), second.0.into()],
+            next_volume: self.next_volume.0.into(),
+            volumes: (self.volumes.len() as u32).into(),
+            open_units: (self.open_units.len() as u32).into(),
+            roots: (roots as u32).into(),
+            reserved: [0; 12],
+            rest_crc: 0.into(),
+            prefix_crc: 0.into(),
+        }
+    }
+
+    /// Decodes the record of `pool`, or of any pool, whose first bytes were read at `at`. What is behind the record is
+    /// not looked at.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when there is no sound record; [`ErrorKind::Truncated`] says how many bytes are needed.
+    pub fn decode(
+        bytes: &[u8],
+        at: Location,
+        pool: Option<PoolId>,
+    ) -> Result<Superblock, DecodeError> {
+        decode_record(bytes, at, pool).map_err(|kind| error(Some(at), kind))
+    }
+}
+
+fn error(at: Option<Location>, kind: ErrorKind) -> DecodeError {
+    DecodeError { structure: Structure::Superblock, at, kind }
+}
+
+/// Bytes between prefix and padding.
+const fn rest_bytes(volumes: usize, open_units: usize, roots: usize) -> usize {
+    volumes * VOLUME_BYTES + open_units * OPEN_UNIT_BYTES + roots * ROOT_BYTES
+}
+
+fn check_counts(volumes: usize, open_units: usize, roots: usize) -> Result<(), ErrorKind> {
+    require(volumes <= MAX_VOLUMES, "volumes", volumes as u64, "at most 4096")?;
+    require(open_units <= MAX_OPEN_UNITS, "open units", open_units as u64, "at most 1024")?;
+    require(roots <= MAX_ROOTS, "roots", roots as u64, "more than 256 TiB of volumes have")
+}
+
+/// Checks that a record of this length lies within a superblock unit.
+fn check_place(at: Location, bytes: usize, geometry: &Geometry) -> Result<(), ErrorKind> {
+    let unit = u64::from(at.unit.0);
+    let own = geometry.is_superblock_unit(at.unit);
+    require(own, "unit", unit, "it is none of the superblock units")?;
+    let inside = geometry.contains(at, geometry.logical_block().to_hold(bytes));
+    require(inside, "record length", bytes as u64, "the record must end within its unit")
+}
+
+fn parse_prefix(
+    bytes: &[u8],
+    pool: Option<PoolId>,
+) -> Result<(&SuperblockPrefixRaw, SuperblockPrefix), ErrorKind> {
+    let raw: &SuperblockPrefixRaw = read_prefix(bytes, SUPERBLOCK_MAGIC, pool)?;
+    let flags = raw.flags.get();
+    require(flags & !FLAG_CLEAN == 0, "flags", flags.into(), "unknown flags")?;
+    require(is_zero(&raw.reserved), "reserved field", 1, "it must be zero")?;
+    let geometry = parse_geometry(raw)?;
+    let (volumes, open_units, roots) = counts(raw);
+    check_counts(volumes, open_units, roots)?;
+    let least = SUPERBLOCK_PREFIX_BYTES + rest_bytes(volumes, open_units, roots);
+    let record_bytes = raw.record_bytes.get() as usize;
+    let holds = record_bytes == least.next_multiple_of(geometry.logical_block().bytes());
+    require(holds, "record length", record_bytes as u64, "not that of its contents")?;
+    let location = Location::new(raw.unit.get(), raw.block.get());
+    check_place(location, record_bytes, &geometry)?;
+    let (pool, revision) = (PoolId(raw.pool), Revision(raw.revision.get()));
+    Ok((raw, SuperblockPrefix { pool, location, revision, geometry, record_bytes }))
+}
+
+fn parse_geometry(raw: &SuperblockPrefixRaw) -> Result<Geometry, ErrorKind> {
+    let bytes = raw.logical_block.get();
+    let Some(logical_block) = LogicalBlock::from_bytes(bytes) else {
+        let (field, rule) = ("logical block", "512 or 4096");
+        return Err(ErrorKind::Impossible { field, found: bytes.into(), rule });
+    };
+    let units = raw.superblock_units.map(|unit| UnitId(unit.get()));
+    let geometry = Geometry::new(logical_block, raw.blocks_per_unit.get(), raw.units.get(), units);
+    geometry.map_err(|error| match error {
+        GeometryError::SmallUnit(found) | GeometryError::TooLarge(found) => {
+            impossible_geometry(found)
+        }
+        GeometryError::FewUnits(found) => impossible_geometry(found.into()),
+        GeometryError::SuperblockUnits(first, _) => impossible_geometry(first.into()),
+    })
+}
+
+fn impossible_geometry(found: u64) -> ErrorKind {
+    ErrorKind::Impossible { field: "geometry", found, rule: "no pool has it" }
+}
+
+fn counts(raw: &SuperblockPrefixRaw) -> (usize, usize, usize) {
+    let count = |field: zerocopy::little_endian::U32| field.get() as usize;
+    (count(raw.volumes), count(raw.open_units), count(raw.roots))
+}
+
+fn decode_record(
+    bytes: &[u8],
+    at: Location,
+    pool: Option<PoolId>,
+) -> Result<Superblock, ErrorKind> {
+    let (raw, prefix) = parse_prefix(bytes, pool)?;
+    if prefix.location != at {
+        return Err(ErrorKind::Misplaced { found: prefix.location });
+    }
+    let needed = prefix.record_bytes;
+    let Some(record) = bytes.get(..needed) else {
+        return Err(ErrorKind::Truncated { needed, found: bytes.len() });
+    };
+    let rest = &record[SUPERBLOCK_PREFIX_BYTES..];
+    check_crc("volumes, units and roots", raw.rest_crc.get(), crc32c(rest))?;
+    let (volumes, open_units, roots) = counts(raw);
+    let (volumes, rest) = rest.split_at(volumes * VOLUME_BYTES);
+    let (open_units, rest) = rest.split_at(open_units * OPEN_UNIT_BYTES);
+    let (roots, padding) = rest.split_at(roots * ROOT_BYTES);
+    require(is_zero(padding), "padding", 1, "it must be zero")?;
+    let open_units = <[OpenUnitRaw]>::ref_from_bytes(open_units).expect("cut to whole units");
+    let record = Superblock {
+        pool: prefix.pool,
+        location: at,
+        revision: prefix.revision,
+        epoch: Epoch(raw.epoch.get()),
+        tail_epoch: Epoch(raw.tail_epoch.get()),
+        checkpoint: Sequence(raw.checkpoint.get()),
+        clean: raw.flags.get() & FLAG_CLEAN != 0,
+        geometry: prefix.geometry,
+        next_generation: Generation(raw.next_generation.get()),
+        next_volume: VolumeId(raw.next_volume.get()),
+        volumes: volumes_from_raw(volumes, unpack_all(roots, &prefix.geometry)?)?,
+        open_units: open_units.iter().map(open_unit_from_raw).collect(),
+    };
+    record.check()?;
+    Ok(record)
+}
+
+fn volume_to_raw(volume: &Volume) -> VolumeRaw {
+    VolumeRaw {
+        volume: volume.id.0.into(),
+        name_bytes: volume.name.as_str().len() as u8,
+        reserved: [0; 3],
+        blocks: volume.blocks.into(),
+        name: volume.name.to_bytes(),
+    }
+}
+
+/// The volumes that `bytes` hold, each with its share of `roots`.
+fn volumes_from_raw(bytes: &[u8], roots: Vec<MapEntry>) -> Result<Vec<Volume>, ErrorKind> {
+    let raws = <[VolumeRaw]>::ref_from_bytes(bytes).expect("cut to whole volumes");
+    let mut left = roots.into_iter();
+    let mut volumes = Vec::with_capacity(raws.len());
+    for raw in raws {
+        let (id, blocks) = (VolumeId(raw.volume.get()), raw.blocks.get());
+        check_volume(id, blocks)?;
+        require(raw.reserved == [0; 3], "reserved field", 1, "it must be zero")?;
+        let length = usize::from(raw.name_bytes);
+        let name = VolumeName::from_bytes(&raw.name).filter(|name| name.as_str().len() == length);
+        let Some(name) = name else {
+            let (field, rule) = ("name of volume", "not UTF-8, or not of the length stated");
+            return Err(ErrorKind::Impossible { field, found: id.0.into(), rule });
+        };
+        let roots = left.by_ref().take(Volume::roots_for(blocks)).collect();
+        volumes.push(Volume { id, name, blocks, roots });
+    }
+    let over = left.len() as u64;
+    require(over == 0, "roots beyond those of the volumes", over, "there must be none")?;
+    Ok(volumes)
+}
+
+fn open_unit_to_raw(open: &OpenUnit) -> OpenUnitRaw {
+    OpenUnitRaw {
+        unit: open.next.unit.0.into(),
+        block: open.next.block.into(),
+        generation: open.generation.0.into(),
+    }
+}
+
+fn open_unit_from_raw(raw: &OpenUnitRaw) -> OpenUnit {
+    OpenUnit {
+        next: Location::new(raw.unit.get(), raw.block.get()),
+        generation: Generation(raw.generation.get()),
+    }
+}

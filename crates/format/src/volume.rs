@@ -1,0 +1,118 @@
+//! Volumes as superblocks list them.
+
+use std::fmt;
+
+use crate::error::{ErrorKind, require};
+use crate::id::VolumeId;
+use crate::map::{MapEntry, PAGE_ENTRIES};
+
+/// Most bytes in a volume's name.
+pub const MAX_NAME_BYTES: usize = 64;
+
+/// Blocks of a volume that one entry of its root map covers: 2^18, or 1 GiB.
+pub const BLOCKS_PER_ROOT: u64 = (PAGE_ENTRIES * PAGE_ENTRIES) as u64;
+
+/// Most blocks in a volume, 256 TiB: as much as a pool of 4096-byte logical blocks can have.
+pub const MAX_VOLUME_BLOCKS: u64 = 1 << 36;
+
+/// Name of a volume: up to [`MAX_NAME_BYTES`] bytes of UTF-8 without control characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeName(String);
+
+impl VolumeName {
+    /// A name, if `text` can be one.
+    #[must_use]
+    pub fn new(text: &str) -> Option<VolumeName> {
+        let fits = text.len() <= MAX_NAME_BYTES && !text.contains(char::is_control);
+        fits.then(|| VolumeName(text.to_owned()))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name with zeros behind, as it stands on media.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; MAX_NAME_BYTES] {
+        let mut bytes = [0; MAX_NAME_BYTES];
+        bytes[..self.0.len()].copy_from_slice(self.0.as_bytes());
+        bytes
+    }
+
+    /// The name that has these bytes, with zeros behind; `None` when they are none.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; MAX_NAME_BYTES]) -> Option<VolumeName> {
+        let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        std::str::from_utf8(&bytes[..length]).ok().and_then(VolumeName::new)
+    }
+}
+
+impl fmt::Display for VolumeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A volume and where its map begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its identifier.
+    pub id: VolumeId,
+    /// Its name; may be empty.
+    pub name: VolumeName,
+    /// Its size in blocks of 4 KiB.
+    pub blocks: u64,
+    /// Where the pages of the map of its map are: [`Volume::roots_for`] its size, in order.
+    pub roots: Vec<MapEntry>,
+}
+
+impl Volume {
+    /// Entries in the root map of a volume of `blocks` blocks.
+    #[must_use]
+    pub const fn roots_for(blocks: u64) -> usize {
+        blocks.div_ceil(BLOCKS_PER_ROOT) as usize
+    }
+}
+
+/// Checks an identifier and a size that were read for a user's volume.
+pub(crate) fn check_volume(volume: VolumeId, blocks: u64) -> Result<(), ErrorKind> {
+    let found = u64::from(volume.0);
+    require(volume.is_user(), "volume", found, "this identifier is reserved")?;
+    require(blocks <= MAX_VOLUME_BLOCKS, "blocks of a volume", blocks, "at most 2^36")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_from_their_bytes() {
+        let longest = "ä".repeat(MAX_NAME_BYTES / 2);
+        for text in ["", "data", "db-1 Sicherung", &longest] {
+            let name = VolumeName::new(text).unwrap();
+            assert_eq!(VolumeName::from_bytes(&name.to_bytes()), Some(name));
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        assert_eq!(VolumeName::new(&"x".repeat(MAX_NAME_BYTES + 1)), None);
+        assert_eq!(VolumeName::new("two\nlines"), None);
+        let mut bytes = [0; MAX_NAME_BYTES];
+        bytes[1] = b'a';
+        assert_eq!(VolumeName::from_bytes(&bytes), None, "a zero before the end");
+        bytes[0] = 0xFF;
+        assert_eq!(VolumeName::from_bytes(&bytes), None, "no UTF-8");
+    }
+
+    #[test]
+    fn a_root_for_every_started_gibibyte() {
+        assert_eq!(Volume::roots_for(0), 0);
+        assert_eq!(Volume::roots_for(1), 1);
+        assert_eq!(Volume::roots_for(1 << 18), 1);
+        assert_eq!(Volume::roots_for((1 << 18) + 1), 2);
+        assert_eq!(Volume::roots_for(MAX_VOLUME_BLOCKS), 1 << 18);
+    }
+}

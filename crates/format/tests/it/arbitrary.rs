@@ -1,0 +1,190 @@
+//! Strategies for everything that can stand on media.
+
+use std::collections::BTreeSet;
+
+use proptest::collection::{btree_set, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+use thermocline_format::{
+    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
+    LogicalBlock, MAX_ENTRIES, MapEntry, MapPage, OpenUnit, PageId, PoolId, Revision, Sequence,
+    Superblock, Volume, VolumeId, VolumeName,
+};
+use thermocline_types::{Class, Lba, UnitId};
+
+const BLOCKS: u64 = 1 << 36;
+
+pub fn geometry() -> impl Strategy<Value = Geometry> {
+    let shape =
+        (select(&[LogicalBlock::B512, LogicalBlock::B4096][..]), 3_u32..2000, 4096_u32..1 << 20);
+    (shape, any::<[u32; 2]>()).prop_map(|((logical_block, units, per_unit), [first, step])| {
+        let first = first % units;
+        let second = (first + 1 + step % (units - 1)) % units;
+        Geometry::new(logical_block, per_unit, units, [UnitId(first), UnitId(second)])
+            .expect("within the limits of a geometry")
+    })
+}
+
+/// A place where a block can be.
+fn place(geometry: Geometry) -> impl Strategy<Value = Location> {
+    let last = geometry.blocks_per_unit() - geometry.logical_block().per_block();
+    (0..geometry.units() - 2, 0..=last)
+        .prop_map(move |(nth, block)| Location { unit: data_unit(&geometry, nth), block })
+}
+
+/// The `nth` unit that holds no superblocks.
+fn data_unit(geometry: &Geometry, nth: u32) -> UnitId {
+    let mut own =
+        (0..geometry.units()).map(UnitId).filter(|unit| !geometry.is_superblock_unit(*unit));
+    own.nth(nth as usize).expect("all units but two hold no superblocks")
+}
+
+fn user_volume() -> impl Strategy<Value = VolumeId> {
+    (0..VolumeId::RESERVED.0).prop_map(VolumeId)
+}
+
+/// A block of a user's or a reserved volume.
+fn address() -> impl Strategy<Value = (VolumeId, Lba)> {
+    let page = |(volume, index)| PageId { volume, index }.lba();
+    prop_oneof![
+        (user_volume(), (0..BLOCKS).prop_map(Lba)),
+        (user_volume(), 0..1_u32 << 27).prop_map(move |at| (VolumeId::MAP, page(at))),
+        (user_volume(), 0..1_u32 << 18).prop_map(move |at| (VolumeId::ROOT, page(at))),
+    ]
+}
+
+fn entry(geometry: Geometry) -> impl Strategy<Value = Entry> {
+    let sized = || (user_volume(), 0..=BLOCKS);
+    prop_oneof![
+        4 => (address(), any::<u32>())
+            .prop_map(|((volume, lba), crc)| Entry::Data { volume, lba, crc }),
+        4 => (address(), any::<u32>(), place(geometry))
+            .prop_map(|((volume, lba), crc, source)| Entry::Relocated { volume, lba, crc, source }),
+        1 => (user_volume(), 0..BLOCKS, 1..=BLOCKS).prop_map(|(volume, lba, blocks)| {
+            Entry::Trim { volume, lba: Lba(lba), blocks: blocks.min(BLOCKS - lba) }
+        }),
+        1 => sized().prop_map(|(volume, blocks)| Entry::VolumeCreate { volume, blocks }),
+        1 => sized().prop_map(|(volume, blocks)| Entry::VolumeResize { volume, blocks }),
+        1 => user_volume().prop_map(|volume| Entry::VolumeDelete { volume }),
+        1 => (user_volume(), 0_u8..4, any::<[u8; 16]>())
+            .prop_map(|(volume, part, text)| Entry::VolumeName { volume, part, text }),
+        1 => any::<u64>().prop_map(|number| Entry::Abandoned { sequence: Sequence(number) }),
+    ]
+}
+
+fn origin(location: Location) -> impl Strategy<Value = ChunkOrigin> {
+    let names = (any::<[u8; 16]>(), any::<u64>(), any::<u32>(), any::<u64>());
+    let numbers = (1..=u64::MAX, any::<u64>(), select(&ChunkCause::ALL[..]), any::<u8>());
+    (names, numbers).prop_map(move |((pool, generation, epoch, revision), numbers)| {
+        let (sequence, durable, cause, class) = numbers;
+        ChunkOrigin {
+            pool: PoolId(pool),
+            location,
+            generation: Generation(generation),
+            epoch: Epoch(epoch),
+            sequence: Sequence(sequence),
+            durable: Sequence(durable % sequence),
+            revision: Revision(revision),
+            cause,
+            class: Class(class),
+        }
+    })
+}
+
+/// A chunk of at most `entries` entries.
+pub fn chunk_of(entries: usize) -> impl Strategy<Value = (Geometry, ChunkHeader)> {
+    let parts = move |geometry: Geometry| {
+        let last = geometry.blocks_per_unit() - geometry.logical_block().max_chunk();
+        let nth = 0..geometry.units() - 2;
+        let at = (nth, 0..=last);
+        let at =
+            at.prop_map(move |(nth, block)| Location { unit: data_unit(&geometry, nth), block });
+        let origin = at.prop_flat_map(origin);
+        (Just(geometry), origin, vec(entry(geometry), 0..=entries), any::<u32>())
+    };
+    geometry().prop_flat_map(parts).prop_map(|(geometry, origin, entries, padding)| {
+        let chunk = ChunkHeader::new(origin, entries, &geometry);
+        let room = geometry.logical_block().max_chunk() - chunk.blocks;
+        let blocks = chunk.blocks + padding % (room + 1);
+        (geometry, ChunkHeader { blocks, ..chunk })
+    })
+}
+
+pub fn chunk() -> impl Strategy<Value = (Geometry, ChunkHeader)> {
+    chunk_of(MAX_ENTRIES)
+}
+
+fn map_entry(geometry: Geometry) -> impl Strategy<Value = MapEntry> {
+    prop_oneof![
+        1 => Just(MapEntry::UNMAPPED),
+        3 => (place(geometry), any::<u32>())
+            .prop_map(move |(at, crc)| MapEntry::new(&geometry, at, crc)),
+    ]
+}
+
+pub fn map_page() -> impl Strategy<Value = (Geometry, MapPage)> {
+    let page = |geometry| (Just(geometry), vec(map_entry(geometry), 512));
+    geometry().prop_flat_map(page).prop_map(|(geometry, entries)| {
+        let mut page = MapPage::unmapped();
+        page.0.copy_from_slice(&entries);
+        (geometry, page)
+    })
+}
+
+fn name() -> impl Strategy<Value = VolumeName> {
+    "[a-zä€ ]{0,21}".prop_map(|text| VolumeName::new(&text).expect("at most 63 bytes"))
+}
+
+fn volume(geometry: Geometry, id: u32) -> impl Strategy<Value = Volume> {
+    let parts =
+        move |blocks| (name(), Just(blocks), vec(map_entry(geometry), Volume::roots_for(blocks)));
+    let volume = move |(name, blocks, roots)| Volume { id: VolumeId(id), name, blocks, roots };
+    (0_u64..20 << 18).prop_flat_map(parts).prop_map(volume)
+}
+
+fn volumes(geometry: Geometry) -> impl Strategy<Value = Vec<Volume>> {
+    btree_set(0..VolumeId::RESERVED.0, 0..6).prop_flat_map(move |ids: BTreeSet<u32>| {
+        ids.into_iter().map(|id| volume(geometry, id).boxed()).collect::<Vec<_>>()
+    })
+}
+
+fn open_units(geometry: Geometry) -> impl Strategy<Value = Vec<OpenUnit>> {
+    let units = btree_set(0..geometry.units() - 2, 0..5.min(geometry.units() as usize - 2));
+    (units, 0..=geometry.blocks_per_unit(), 0..u64::MAX).prop_map(
+        move |(units, block, generation)| {
+            let open = |nth| OpenUnit {
+                next: Location { unit: data_unit(&geometry, nth), block },
+                generation: Generation(generation),
+            };
+            units.into_iter().map(open).collect()
+        },
+    )
+}
+
+pub fn superblock() -> impl Strategy<Value = Superblock> {
+    let parts = |geometry: Geometry| {
+        let numbers = (any::<[u8; 16]>(), any::<[u32; 2]>(), any::<[u64; 2]>(), any::<[bool; 2]>());
+        (Just(geometry), volumes(geometry), open_units(geometry), numbers, 0_u32..3000)
+    };
+    geometry().prop_flat_map(parts).prop_map(|(geometry, volumes, open_units, numbers, block)| {
+        let (pool, epochs, [revision, checkpoint], [clean, which]) = numbers;
+        let unit = geometry.superblock_units()[usize::from(which)];
+        let least = volumes.last().map_or(0, |volume| volume.id.0 + 1);
+        Superblock {
+            pool: PoolId(pool),
+            location: Location { unit, block },
+            revision: Revision(revision),
+            epoch: Epoch(epochs[0].max(epochs[1])),
+            tail_epoch: Epoch(epochs[0].min(epochs[1])),
+            checkpoint: Sequence(checkpoint),
+            clean,
+            geometry,
+            next_generation: Generation(
+                open_units.first().map_or(checkpoint, |open| open.generation.0 + 1),
+            ),
+            next_volume: VolumeId(least),
+            volumes,
+            open_units,
+        }
+    })
+}

@@ -1,0 +1,149 @@
+//! Images of version 1, written by another program, decode to what they mean and encode to the same bytes.
+
+use thermocline_format::{
+    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
+    LogicalBlock, MapEntry, MapPage, OpenUnit, PageId, PoolId, Revision, Sequence, Structure,
+    Superblock, SuperblockPrefix, Volume, VolumeId, VolumeName, check_block, crc32c,
+};
+use thermocline_types::{Class, Lba, UnitId};
+
+pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v1.bin");
+pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v1.bin");
+pub const MAP_PAGE: &[u8] = include_bytes!("../../testdata/map-page-v1.bin");
+
+pub const POOL: PoolId = PoolId([
+    0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0xA5, 0xA6, 0xA7, 0xA8, 0xA9, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF,
+]);
+pub const CHUNK_AT: Location = Location::new(7, 24);
+pub const SUPERBLOCK_AT: Location = Location::new(1, 6);
+pub const PAGE: PageId = PageId { volume: VolumeId(2), index: 3 };
+
+pub fn geometry() -> Geometry {
+    Geometry::new(LogicalBlock::B512, 2000, 20, [UnitId(0), UnitId(1)])
+        .expect("within the limits of a geometry")
+}
+
+pub fn expected() -> Expected {
+    Expected { pool: POOL, location: CHUNK_AT, generation: Some(Generation(9 << 32 | 3)) }
+}
+
+pub fn page_parent() -> MapEntry {
+    MapEntry::new(&geometry(), Location::new(4, 100), crc32c(MAP_PAGE))
+}
+
+fn name() -> VolumeName {
+    VolumeName::new("db-1 täglich").expect("a name")
+}
+
+/// The two blocks that the chunk holds.
+fn blocks() -> [Vec<u8>; 2] {
+    [vec![0x11; 4096], (0..4096_u32).map(|index| (index * 7) as u8).collect()]
+}
+
+fn chunk() -> ChunkHeader {
+    let [first, second] = blocks().map(|block| crc32c(&block));
+    let page = PageId { volume: VolumeId(1), index: 77 };
+    let [one, two] = [VolumeId(1), VolumeId(2)];
+    let source = Location::new(5, 300);
+    let mut entries = vec![
+        Entry::Data { volume: one, lba: Lba(0x12_3456), crc: first },
+        Entry::Relocated { volume: VolumeId::MAP, lba: page.lba(), crc: second, source },
+        Entry::Trim { volume: one, lba: Lba(512), blocks: 64 },
+        Entry::VolumeCreate { volume: two, blocks: (1 << 18) + 1 },
+    ];
+    entries.extend(Entry::name_parts(two, &name()));
+    entries.push(Entry::VolumeResize { volume: one, blocks: 1 << 30 });
+    entries.push(Entry::VolumeDelete { volume: VolumeId(3) });
+    entries.push(Entry::Abandoned { sequence: Sequence(4097) });
+    let origin = ChunkOrigin {
+        pool: POOL,
+        location: CHUNK_AT,
+        generation: Generation(9 << 32 | 3),
+        epoch: Epoch(9),
+        sequence: Sequence(4100),
+        durable: Sequence(4096),
+        revision: Revision(12),
+        cause: ChunkCause::Host,
+        class: Class(4),
+    };
+    let chunk = ChunkHeader::new(origin, entries, &geometry());
+    ChunkHeader { blocks: chunk.blocks + 3, ..chunk }
+}
+
+fn superblock() -> Superblock {
+    let entry = |unit, block, crc| MapEntry::new(&geometry(), Location::new(unit, block), crc);
+    let first = entry(5, 300, crc32c(&blocks()[1]));
+    let second = vec![entry(19, 1992, 0xFEDC_BA98), MapEntry::UNMAPPED];
+    let volume = |id, name, blocks, roots| Volume { id: VolumeId(id), name, blocks, roots };
+    let open = |unit, block, generation| OpenUnit {
+        next: Location::new(unit, block),
+        generation: Generation(generation),
+    };
+    Superblock {
+        pool: POOL,
+        location: SUPERBLOCK_AT,
+        revision: Revision(12),
+        epoch: Epoch(9),
+        tail_epoch: Epoch(8),
+        checkpoint: Sequence(4090),
+        clean: false,
+        geometry: geometry(),
+        next_generation: Generation(9 << 32 | 4),
+        next_volume: VolumeId(4),
+        volumes: vec![
+            volume(1, VolumeName::default(), 1 << 18, vec![first]),
+            volume(2, name(), (1 << 18) + 1, second),
+        ],
+        open_units: vec![open(7, 24, 9 << 32 | 3), open(8, 0, 8 << 32 | 1)],
+    }
+}
+
+#[test]
+fn chunk_of_version_1() {
+    let decoded = ChunkHeader::decode(CHUNK, &expected(), &geometry()).unwrap();
+    assert_eq!(decoded, chunk());
+    let mut bytes = Vec::new();
+    decoded.encode(&geometry(), &mut bytes);
+    assert_eq!(bytes, CHUNK[..decoded.header_bytes(&geometry())]);
+    assert_eq!(CHUNK.len(), decoded.blocks as usize * 512);
+}
+
+#[test]
+fn blocks_of_a_chunk_are_where_its_entries_place_them() {
+    let chunk = chunk();
+    let placed: Vec<(Entry, Location)> =
+        chunk.placed(&geometry()).filter_map(|(entry, at)| Some((*entry, at?))).collect();
+    assert_eq!(placed.len(), 2);
+    for ((entry, at), block) in placed.into_iter().zip(blocks()) {
+        let (Entry::Data { crc, .. } | Entry::Relocated { crc, .. }) = entry else { panic!() };
+        let start = (at.block - CHUNK_AT.block) as usize * 512;
+        let bytes = &CHUNK[start..start + 4096];
+        assert_eq!(bytes, block);
+        let entry = MapEntry::new(&geometry(), at, crc);
+        assert_eq!(check_block(bytes, entry, Structure::Data, &geometry()), Ok(()));
+    }
+}
+
+#[test]
+fn superblock_of_version_1() {
+    let decoded = Superblock::decode(SUPERBLOCK, SUPERBLOCK_AT, Some(POOL)).unwrap();
+    assert_eq!(decoded, superblock());
+    let mut bytes = Vec::new();
+    decoded.encode(&mut bytes);
+    assert_eq!(bytes, SUPERBLOCK);
+    let prefix = SuperblockPrefix::probe(SUPERBLOCK).unwrap();
+    assert_eq!(prefix.geometry, geometry());
+    assert_eq!((prefix.location, prefix.record_bytes), (SUPERBLOCK_AT, SUPERBLOCK.len()));
+}
+
+#[test]
+fn map_page_of_version_1() {
+    let decoded = MapPage::decode(MAP_PAGE, PAGE, page_parent(), &geometry()).unwrap();
+    for (index, entry) in (0_u32..).zip(decoded.0.iter()) {
+        let place = Location::new(2 + index % 18, index * 3 % 1990);
+        let unmapped = index % 3 == 0;
+        assert_eq!(entry.location(&geometry()), (!unmapped).then_some(place));
+        assert_eq!(entry.matches(crc32c(&[index as u8])), !unmapped);
+    }
+    assert_eq!(decoded.encode(), MAP_PAGE);
+}

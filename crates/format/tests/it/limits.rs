@@ -1,0 +1,77 @@
+//! The largest structures.
+
+use thermocline_format::{
+    Epoch, ErrorKind, Generation, Geometry, Location, LogicalBlock, MAX_OPEN_UNITS, MAX_ROOTS,
+    MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, MapEntry, OpenUnit, PoolId, Revision, Sequence, Superblock,
+    Volume, VolumeId, VolumeName,
+};
+use thermocline_types::UnitId;
+
+/// All counts at their limits: one volume has what the others leave of the roots.
+fn largest() -> Superblock {
+    let units = [UnitId(0), UnitId(1)];
+    let geometry = Geometry::new(LogicalBlock::B4096, 1 << 16, 1 << 19, units).expect("a geometry");
+    let root = MapEntry::new(&geometry, Location::new(2, 3), 4);
+    let volume = |id: u32, roots: usize| Volume {
+        id: VolumeId(id),
+        name: VolumeName::new(&"n".repeat(64)).expect("a name"),
+        blocks: (roots as u64) << 18,
+        roots: vec![root; roots],
+    };
+    let mut volumes: Vec<Volume> = (1..MAX_VOLUMES as u32).map(|id| volume(id, 1)).collect();
+    volumes.push(volume(MAX_VOLUMES as u32, MAX_ROOTS - MAX_VOLUMES));
+    volumes[0] = volume(1, 2);
+    let open = |unit| OpenUnit { next: Location::new(unit, 1 << 16), generation: Generation(6) };
+    Superblock {
+        pool: PoolId([9; 16]),
+        location: Location::new(1, 0),
+        revision: Revision(u64::MAX),
+        epoch: Epoch(u32::MAX),
+        tail_epoch: Epoch(u32::MAX),
+        checkpoint: Sequence(u64::MAX),
+        clean: true,
+        geometry,
+        next_generation: Generation(7),
+        next_volume: VolumeId::RESERVED,
+        volumes,
+        open_units: (2..2 + MAX_OPEN_UNITS as u32).map(open).collect(),
+    }
+}
+
+#[test]
+fn the_largest_superblock_comes_back() {
+    let superblock = largest();
+    assert_eq!(superblock.record_bytes(), MAX_SUPERBLOCK_BYTES);
+    let mut bytes = Vec::new();
+    superblock.encode(&mut bytes);
+    assert_eq!(Superblock::decode(&bytes, superblock.location, None), Ok(superblock));
+}
+
+#[test]
+fn one_more_of_anything_is_refused_before_it_is_written() {
+    let refused = |change: fn(&mut Superblock)| {
+        let mut superblock = largest();
+        change(&mut superblock);
+        match superblock.check() {
+            Err(ErrorKind::Impossible { field, .. }) => field,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        refused(|superblock| superblock.volumes.push(superblock.volumes[0].clone())),
+        "volumes"
+    );
+    assert_eq!(
+        refused(|superblock| superblock.open_units.push(superblock.open_units[0])),
+        "open units"
+    );
+    let longer = |superblock: &mut Superblock| superblock.volumes[0].roots.push(MapEntry::UNMAPPED);
+    assert_eq!(refused(longer), "roots");
+}
+
+#[test]
+#[should_panic(expected = "a superblock that cannot be is not written: unit is 2")]
+fn a_superblock_outside_its_units_is_not_written() {
+    let elsewhere = Superblock { location: Location::new(2, 0), ..largest() };
+    elsewhere.encode(&mut Vec::new());
+}

@@ -1,0 +1,7 @@
+//! The format through its public interface.
+
+mod arbitrary;
+mod golden;
+mod limits;
+mod properties;
+mod refusals;

@@ -1,0 +1,238 @@
+//! Every reason to refuse a structure, on the golden images. Changes behind a right checksum are sealed again: they
+//! stand for a defect of the writer.
+
+use thermocline_format::{
+    CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, DecodeError, ErrorKind, Expected, Geometry,
+    Location, LogicalBlock, MapPage, PoolId, SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix,
+    crc32c,
+};
+use thermocline_types::UnitId;
+
+use crate::golden::{
+    CHUNK, CHUNK_AT, MAP_PAGE, PAGE, POOL, SUPERBLOCK, SUPERBLOCK_AT, expected, geometry,
+    page_parent,
+};
+
+const HEADER_BYTES: usize = 512;
+
+/// Makes both checksums right again.
+fn seal(bytes: &mut [u8], prefix: usize, end: usize) {
+    let rest = crc32c(&bytes[prefix..end]);
+    bytes[prefix - 8..prefix - 4].copy_from_slice(&rest.to_le_bytes());
+    let own = crc32c(&bytes[..prefix - 4]);
+    bytes[prefix - 4..prefix].copy_from_slice(&own.to_le_bytes());
+}
+
+fn decode_chunk(bytes: &[u8]) -> Result<ChunkHeader, DecodeError> {
+    ChunkHeader::decode(bytes, &expected(), &geometry())
+}
+
+fn decode_superblock(bytes: &[u8]) -> Result<Superblock, DecodeError> {
+    Superblock::decode(bytes, SUPERBLOCK_AT, Some(POOL))
+}
+
+/// The kind of error that the golden chunk gives with `new` written at `at`, sealed.
+fn chunk_with(at: usize, new: &[u8]) -> Option<ErrorKind> {
+    let mut bytes = CHUNK.to_vec();
+    bytes[at..at + new.len()].copy_from_slice(new);
+    seal(&mut bytes, CHUNK_PREFIX_BYTES, HEADER_BYTES);
+    decode_chunk(&bytes).err().map(|error| error.kind)
+}
+
+fn superblock_with(at: usize, new: &[u8]) -> Option<ErrorKind> {
+    let mut bytes = SUPERBLOCK.to_vec();
+    bytes[at..at + new.len()].copy_from_slice(new);
+    let end = bytes.len();
+    seal(&mut bytes, SUPERBLOCK_PREFIX_BYTES, end);
+    decode_superblock(&bytes).err().map(|error| error.kind)
+}
+
+fn field(kind: Option<ErrorKind>) -> &'static str {
+    match kind {
+        Some(ErrorKind::Impossible { field, .. }) => field,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_single_bit_of_a_header_counts() {
+    for bit in 0..HEADER_BYTES * 8 {
+        let mut bytes = CHUNK.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode_chunk(&bytes).is_err(), "bit {bit}");
+    }
+    for bit in 0..SUPERBLOCK.len() * 8 {
+        let mut bytes = SUPERBLOCK.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode_superblock(&bytes).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn bits_of_the_prefix_are_reported_as_damage_not_as_something_else() {
+    for bit in 8 * 8..CHUNK_PREFIX_BYTES * 8 {
+        let mut bytes = CHUNK.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let prefix = ChunkPrefix::decode(&bytes, &expected(), &geometry());
+        let kind = prefix.map_err(|error| error.kind);
+        assert!(
+            matches!(kind, Err(ErrorKind::Corrupt { part: "prefix", .. })),
+            "bit {bit}: {kind:?}"
+        );
+    }
+}
+
+/// The difference that a flipped bit makes to a checksum depends on its place alone, so this holds of every block.
+#[test]
+fn every_single_bit_of_a_block_shows_in_its_tag() {
+    for bit in 0..4096 * 8 {
+        let mut bytes = MAP_PAGE.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(!page_parent().matches(crc32c(&bytes)), "bit {bit}");
+    }
+}
+
+#[test]
+fn every_truncation_is_refused_and_says_how_much_is_needed() {
+    for length in 0..HEADER_BYTES {
+        let needed = if length < CHUNK_PREFIX_BYTES { CHUNK_PREFIX_BYTES } else { HEADER_BYTES };
+        let error = decode_chunk(&CHUNK[..length]).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Truncated { needed, found: length });
+        assert_eq!(error.at, Some(CHUNK_AT));
+    }
+    for length in 0..SUPERBLOCK.len() {
+        let whole = SUPERBLOCK.len();
+        let needed = if length < SUPERBLOCK_PREFIX_BYTES { SUPERBLOCK_PREFIX_BYTES } else { whole };
+        let error = decode_superblock(&SUPERBLOCK[..length]).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Truncated { needed, found: length });
+    }
+    for length in 0..MAP_PAGE.len() {
+        let error =
+            MapPage::decode(&MAP_PAGE[..length], PAGE, page_parent(), &geometry()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Truncated { needed: 4096, found: length });
+    }
+}
+
+#[test]
+fn a_newer_version_is_named_with_our_own() {
+    let newer = ErrorKind::NewerVersion { found: 258, supported: 1 };
+    assert_eq!(chunk_with(8, &[2, 1]), Some(newer.clone()));
+    assert_eq!(superblock_with(8, &[2, 1]), Some(newer.clone()));
+    assert_eq!(newer.to_string(), "version 258; this program reads up to version 1");
+    assert_eq!(field(chunk_with(8, &[0, 0])), "version");
+}
+
+#[test]
+fn other_bytes_and_other_pools_are_not_ours() {
+    let zeros = decode_chunk(&[0; 4096]).unwrap_err();
+    assert_eq!(zeros.kind, ErrorKind::NotOurs { found: None });
+    assert_eq!(decode_chunk(SUPERBLOCK).unwrap_err().kind, ErrorKind::NotOurs { found: None });
+    let error = Superblock::decode(SUPERBLOCK, SUPERBLOCK_AT, Some(PoolId([7; 16]))).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotOurs { found: Some(POOL) });
+    let text = "superblock at unit 1 block 6: not of this pool: belongs to pool \
+                a0a1a2a3a4a5a6a7a8a9aaabacadaeaf";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn a_superblock_read_elsewhere_is_misplaced() {
+    let elsewhere = Location::new(0, 6);
+    let error = Superblock::decode(SUPERBLOCK, elsewhere, Some(POOL)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Misplaced { found: SUPERBLOCK_AT });
+    assert_eq!(error.to_string(), "superblock at unit 0 block 6: written for unit 1 block 6");
+    assert_eq!(SuperblockPrefix::probe(SUPERBLOCK).unwrap().location, SUPERBLOCK_AT);
+}
+
+#[test]
+fn a_chunk_of_another_unit_or_block_is_misplaced() {
+    for location in [Location::new(8, 24), Location::new(7, 25)] {
+        let expected = Expected { location, ..expected() };
+        let error = ChunkHeader::decode(CHUNK, &expected, &geometry()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Misplaced { found: CHUNK_AT });
+        assert_eq!(error.at, Some(location));
+    }
+}
+
+#[test]
+fn a_chunk_has_a_mebibyte_at_most_however_large_its_unit() {
+    let large = Geometry::new(LogicalBlock::B512, 1 << 20, 20, [UnitId(0), UnitId(1)]).unwrap();
+    let decode = |blocks: u32| {
+        let mut bytes = CHUNK.to_vec();
+        bytes[80..84].copy_from_slice(&blocks.to_le_bytes());
+        seal(&mut bytes, CHUNK_PREFIX_BYTES, HEADER_BYTES);
+        ChunkHeader::decode(&bytes, &expected(), &large).map_err(|error| error.kind)
+    };
+    assert_eq!(decode(2048).map(|chunk| chunk.blocks), Ok(2048));
+    assert_eq!(field(decode(2049).err()), "blocks of a chunk");
+}
+
+#[test]
+fn impossible_fields_of_a_chunk() {
+    assert_eq!(field(chunk_with(10, &[0])), "cause");
+    assert_eq!(field(chunk_with(10, &[5])), "cause");
+    assert_eq!(field(chunk_with(56, &4100_u64.to_le_bytes())), "durable sequence");
+    assert_eq!(field(chunk_with(72, &254_u32.to_le_bytes())), "entries");
+    assert_eq!(field(chunk_with(72, &u32::MAX.to_le_bytes())), "entries");
+    assert_eq!(field(chunk_with(76, &1024_u32.to_le_bytes())), "header length");
+    assert_eq!(field(chunk_with(76, &u32::MAX.to_le_bytes())), "header length");
+    for blocks in [0, 16, 2049, 1977, u32::MAX] {
+        assert_eq!(field(chunk_with(80, &blocks.to_le_bytes())), "blocks of a chunk", "{blocks}");
+    }
+    assert_eq!(chunk_with(80, &1976_u32.to_le_bytes()), None, "up to the end of the unit");
+    assert_eq!(field(chunk_with(84, &[1])), "reserved field");
+    assert_eq!(field(chunk_with(96, &[9])), "kind of entry");
+    assert_eq!(field(chunk_with(96, &[0])), "kind of entry");
+    assert_eq!(field(chunk_with(HEADER_BYTES - 1, &[1])), "padding of the header");
+}
+
+#[test]
+fn a_chunk_in_a_superblock_unit_is_impossible() {
+    let mut bytes = CHUNK.to_vec();
+    bytes[32..36].copy_from_slice(&1_u32.to_le_bytes());
+    seal(&mut bytes, CHUNK_PREFIX_BYTES, HEADER_BYTES);
+    let expected = Expected { location: Location::new(1, 24), ..expected() };
+    let refused = ChunkHeader::decode(&bytes, &expected, &geometry()).unwrap_err();
+    assert_eq!(field(Some(refused.kind)), "unit");
+}
+
+#[test]
+fn impossible_fields_of_a_superblock() {
+    assert_eq!(field(superblock_with(10, &[2, 0])), "flags");
+    assert_eq!(field(superblock_with(64, &10_u32.to_le_bytes())), "tail epoch");
+    assert_eq!(field(superblock_with(68, &1024_u32.to_le_bytes())), "record length");
+    assert_eq!(field(superblock_with(72, &1024_u32.to_le_bytes())), "logical block");
+    assert_eq!(field(superblock_with(76, &1_u32.to_le_bytes())), "geometry");
+    assert_eq!(field(superblock_with(80, &2_u32.to_le_bytes())), "geometry");
+    assert_eq!(field(superblock_with(80, &u32::MAX.to_le_bytes())), "geometry");
+    assert_eq!(field(superblock_with(84, &1_u32.to_le_bytes())), "geometry");
+    assert_eq!(field(superblock_with(88, &2_u32.to_le_bytes())), "unit");
+    assert_eq!(field(superblock_with(36, &2000_u32.to_le_bytes())), "record length");
+    assert_eq!(field(superblock_with(92, &2_u32.to_le_bytes())), "volume");
+    assert_eq!(field(superblock_with(92, &u32::MAX.to_le_bytes())), "next volume");
+    for (at, name) in [(96, "volumes"), (100, "open units"), (104, "roots")] {
+        assert_eq!(field(superblock_with(at, &u32::MAX.to_le_bytes())), name);
+    }
+    assert_eq!(field(superblock_with(108, &[1])), "reserved field");
+    assert_eq!(field(superblock_with(SUPERBLOCK.len() - 1, &[1])), "padding");
+}
+
+#[test]
+fn impossible_contents_of_a_superblock() {
+    const SECOND: usize = SUPERBLOCK_PREFIX_BYTES + 80;
+    const OPEN: usize = SECOND + 80;
+    const ROOTS: usize = OPEN + 32;
+    assert_eq!(field(superblock_with(SECOND, &1_u32.to_le_bytes())), "volume");
+    assert_eq!(field(superblock_with(SECOND, &u32::MAX.to_le_bytes())), "volume");
+    assert_eq!(field(superblock_with(SECOND + 4, &[12])), "name of volume");
+    assert_eq!(field(superblock_with(SECOND + 5, &[1])), "reserved field");
+    assert_eq!(field(superblock_with(SECOND + 16, &[0xFF])), "name of volume");
+    let size = |blocks: u64| field(superblock_with(SECOND + 8, &blocks.to_le_bytes()));
+    assert_eq!(size(u64::MAX), "blocks of a volume");
+    assert_eq!(size(1 << 20), "roots of a volume");
+    assert_eq!(size(1), "roots beyond those of the volumes");
+    assert_eq!(field(superblock_with(OPEN, &1_u32.to_le_bytes())), "open unit");
+    assert_eq!(field(superblock_with(OPEN, &8_u32.to_le_bytes())), "open unit");
+    assert_eq!(field(superblock_with(OPEN, &20_u32.to_le_bytes())), "block of an open unit");
+    assert_eq!(field(superblock_with(OPEN + 8, &[4])), "generation of an open unit");
+    assert_eq!(field(superblock_with(ROOTS, &[0; 8])), "address of a map entry");
+}
