@@ -4,7 +4,8 @@
 //! * A host write is acknowledged once its data is in the write buffer. The buffer holds a fixed number of program
 //!   units; the next one is admitted when the oldest has been programmed.
 //! * A program occupies the channel for its transfer and then the die for tPROG; a read the die for tR and then the
-//!   channel. Channels and links serve in order of arrival and lose no idle time to transfers that are not ready yet.
+//!   channel. Programs of all dies together may be limited to a rate. Channels and links serve in order of arrival and
+//!   lose no idle time to transfers that are not ready yet.
 //! * A read goes before queued programs and erases of its die. A running one is suspended if the drive can do that,
 //!   else waited for; what it displaces is delayed by as much.
 //! * The translation layer decides relocations at once, so that time never changes write amplification. Their reads,
@@ -156,6 +157,7 @@ pub struct Timeline {
     suspend: Option<u64>,
     command: u64,
     ns_per_bus_byte: f64,
+    ns_per_programmed_byte: f64,
     ns_per_byte_in: f64,
     ns_per_byte_out: f64,
     firmware_read: u64,
@@ -164,6 +166,8 @@ pub struct Timeline {
     dies: Vec<Die>,
     channels: Vec<Server>,
     controller: Server,
+    /// What all dies together may program, by power or controller.
+    power: Server,
     link_in: Server,
     link_out: Server,
     buffered: VecDeque<u64>,
@@ -197,6 +201,7 @@ impl Timeline {
             suspend: timing.suspend_us.map(ns),
             command: ns(timing.command_us),
             ns_per_bus_byte: 1e3 / timing.bus_mb_per_s,
+            ns_per_programmed_byte: timing.program_mb_per_s.map_or(0.0, |rate| 1e3 / rate),
             ns_per_byte_in: 1e3 / timing.link_write_mb_per_s,
             ns_per_byte_out: 1e3 / timing.link_read_mb_per_s,
             firmware_read: ns(timing.firmware_read_us),
@@ -205,6 +210,7 @@ impl Timeline {
             dies: vec![Die::default(); geometry.dies as usize],
             channels: vec![Server::default(); geometry.channels as usize],
             controller: Server::default(),
+            power: Server::default(),
             link_in: Server::default(),
             link_out: Server::default(),
             buffered: VecDeque::new(),
@@ -332,7 +338,8 @@ impl Timeline {
         let bytes = self.geometry.program_unit().as_f64();
         let transfer = self.command + (bytes * self.ns_per_bus_byte) as u64;
         let transferred = self.channels[channel].serve(now, ready, transfer);
-        self.dies[die].enqueue(now, transferred, self.program)
+        let powered = self.power.serve(now, now, (bytes * self.ns_per_programmed_byte) as u64);
+        self.dies[die].enqueue(now, transferred.max(powered), self.program)
     }
 
     fn work_off(&mut self, debt: Debt, now: u64) {

@@ -142,6 +142,7 @@ impl Profile {
             ("timing.firmware_read_us", time(t.firmware_read_us), TIME),
             ("timing.firmware_write_us", time(t.firmware_write_us), TIME),
             ("timing.bus_mb_per_s", rate(t.bus_mb_per_s), RATE),
+            ("timing.program_mb_per_s", t.program_mb_per_s.is_none_or(rate), RATE),
             ("timing.link_read_mb_per_s", rate(t.link_read_mb_per_s), RATE),
             ("timing.link_write_mb_per_s", rate(t.link_write_mb_per_s), RATE),
             ("timing.controller_kiops", rate(t.controller_kiops), RATE),

@@ -224,6 +224,9 @@ pub struct Timing {
     pub program_us: f64,
     /// Erase of a block on all planes of a die (tERASE).
     pub erase_us: f64,
+    /// What all dies together can program, limited by power or controller; without it, by nothing but the dies.
+    #[serde(default)]
+    pub program_mb_per_s: Option<f64>,
     /// Channel bus.
     pub bus_mb_per_s: f64,
     /// Command and address cycles per operation on the channel.

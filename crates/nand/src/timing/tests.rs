@@ -24,6 +24,7 @@ fn timeline_of(
         read_us: 50.0,
         program_us: 500.0,
         erase_us: 3000.0,
+        program_mb_per_s: None,
         bus_mb_per_s: 1638.4, // 16 KiB in 10 us
         command_us: 0.0,
         suspend_us: suspend,
@@ -222,4 +223,18 @@ fn garbage_collection_costs_what_the_dies_spend_on_it() {
     let busy = f64::from(rounds * unit) * (3.0 * 500.0 + 3.0 * 50.0) / f64::from(dies);
     let took = t.drained().as_nanos() as f64 / 1e3;
     assert!((1.0..1.08).contains(&(took / busy)), "{took} us, of which dies are busy {busy}");
+}
+
+#[test]
+fn programs_of_all_dies_share_a_power_limit() {
+    let mut free = timeline(8, 8, None);
+    let mut limited = timeline(8, 8, None);
+    limited.ns_per_programmed_byte = 1e3 / 81.92; // 16 KiB per 200 us, a fifth of what eight dies can do
+    let last_end = |t: &mut Timeline| {
+        t.arrive(us(0));
+        (0..40).for_each(|n| t.program_host(page(n)));
+        t.dies.iter().map(Die::work_end).max().unwrap()
+    };
+    assert_eq!(last_end(&mut free), us(5 * 500 + 10).as_nanos());
+    assert_eq!(last_end(&mut limited), us(40 * 200 + 500).as_nanos());
 }
