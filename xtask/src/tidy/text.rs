@@ -14,17 +14,6 @@ const MACROS: [&str; 3] = ["dbg", "todo", "unimplemented"];
 /// First parts of absolute paths that exist on one machine only.
 const MACHINE_FOLDERS: [&str; 6] = ["home", "root", "tmp", "Users", "work", "workspace"];
 
-/// Hosts of package registries: which one to use is for each machine to say. Lock files are exempt; Cargo's names the
-/// public registry by design.
-const REGISTRIES: [&str; 6] = [
-    concat!("index.crates", ".io"),
-    concat!("static.crates", ".io"),
-    concat!("registry.npmjs", ".org"),
-    concat!("registry.yarnpkg", ".com"),
-    concat!("proxy.golang", ".org"),
-    concat!("artif", "actory"),
-];
-
 /// What does not belong in `file`, or the file itself.
 pub fn check(file: &File) -> Vec<Violation> {
     if let Some(folder) = file.path.split('/').find(|part| BUILT.contains(part)) {
@@ -47,11 +36,6 @@ pub fn check(file: &File) -> Vec<Violation> {
         let path = format!("/{folder}/");
         for (at, _) in text.match_indices(&path).filter(|&(at, _)| starts_a_path(text, at)) {
             report(at, format!("`{path}...` exists on one machine only"));
-        }
-    }
-    for host in REGISTRIES {
-        for (at, _) in text.match_indices(host) {
-            report(at, format!("`{host}`: a registry is each machine's own setting"));
         }
     }
     if file.is_rust() {
@@ -109,12 +93,5 @@ mod tests {
     fn what_tools_make_is_not_committed() {
         assert_eq!(found("crates/x/target/criterion/a.json", ""), [0]);
         assert!(found("crates/target.rs", "").is_empty());
-    }
-
-    #[test]
-    fn registries_are_found_outside_lock_files() {
-        let text = format!("url = {}", REGISTRIES[0]);
-        assert_eq!(found("config.toml", &text), [1]);
-        assert!(found("Cargo.lock", &text).is_empty());
     }
 }
