@@ -7,6 +7,7 @@ mod lab;
 mod progress;
 mod table;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -45,7 +46,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("thermocline: {error:#}");
+            // Nobody may be listening; then the exit code has to do.
+            let _ = writeln!(std::io::stderr(), "thermocline: {error:#}");
             ExitCode::from(exit_code(&error))
         }
     }

@@ -20,7 +20,7 @@ type Row = (&'static str, fn(&RunRecord) -> String);
 /// The rows, in order; a row without a value in any column is left out.
 const ROWS: [Row; 22] = [
     ("WAF (media / host)", |r| steady_waf(r)),
-    ("  whole run", |r| number(r.waf, 3)),
+    ("whole run, of which", |r| number(r.waf, 3)),
     ("  relocation", |r| cause(r, "relocation")),
     ("  read-modify-write", |r| cause(r, "read_modify_write")),
     ("  padding", |r| cause(r, "padding")),
@@ -75,8 +75,7 @@ pub fn show(records: &[RunRecord]) -> String {
         }
     }
     if records.iter().any(|record| !record.steady_state.reached) {
-        text += "transient: measured before steady state, over the second half of the run; longer runs (--loops, \
-                 --drive-writes) give the steady figure\n";
+        text += "transient: measured before steady state; longer runs (--loops, --drive-writes) give the steady figure\n";
     }
     text
 }
@@ -133,7 +132,7 @@ fn latency(record: &RunRecord, kind: &str) -> String {
 fn nanos(ns: u64) -> String {
     match ns {
         0..10_000 => format!("{:.1} us", ns as f64 / 1e3),
-        10_000..1_000_000 => format!("{} us", ns / 1000),
+        10_000..1_000_000 => format!("{:.0} us", ns as f64 / 1e3),
         1_000_000..100_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
         _ => format!("{:.2} s", ns as f64 / 1e9),
     }

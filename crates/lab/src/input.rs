@@ -202,12 +202,12 @@ impl Prepared {
         &self.set
     }
 
-    /// Host bytes that one pass of a trace writes, if it is replayed several times.
+    /// Host bytes that one pass of a trace writes.
     #[must_use]
-    pub fn repeated(&self) -> Option<Bytes> {
+    pub fn pass(&self) -> Option<Bytes> {
         match &self.input {
-            Input::Trace { loops, .. } if *loops > 1 => Some(self.set.bytes_written),
-            _ => None,
+            Input::Trace { .. } => Some(self.set.bytes_written),
+            Input::Synthetic { .. } => None,
         }
     }
 
@@ -309,6 +309,27 @@ impl Prepared {
                 Ok(())
             }
         }
+    }
+
+    /// The settings that shaped the workload, by key, for the run record.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(String, serde_json::Value)> {
+        let list = match &self.input {
+            Input::Trace { options, loops, ignore_trims, .. } => vec![
+                ("workload.loops", (*loops).into()),
+                ("workload.ignore_trims", (*ignore_trims).into()),
+                ("workload.skip_bad", options.skip_bad.into()),
+                ("workload.volume", options.volume.clone().into()),
+            ],
+            Input::Synthetic { options, .. } => vec![
+                ("workload.limit", format!("{:?}", options.limit).into()),
+                ("workload.io_size_bytes", options.io_size.map(Bytes::get).into()),
+                ("workload.read_share", options.read_share.into()),
+                ("workload.trim_share", options.trim_share.into()),
+                ("workload.rate_per_second", options.rate.into()),
+            ],
+        };
+        list.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     /// Facts about the replay that a reader of its results must know, one sentence each.

@@ -70,7 +70,8 @@ pub fn life(profile: &Profile, waf: f64, waf_deviation: f64, load: Load) -> Opti
         verdict: String::new(),
         assumptions: assumptions(profile, waf_deviation, load, dwpd),
     };
-    Some(Life { verdict: verdict(&life, wear), ..life })
+    let rated_years = rated.map(|rated| rated / (dwpd * capacity.as_f64() * 365.0));
+    Some(Life { verdict: verdict(&life, wear, rated_years), ..life })
 }
 
 fn assumptions(profile: &Profile, waf_deviation: f64, load: Load, dwpd: f64) -> Vec<String> {
@@ -106,20 +107,21 @@ fn assumptions(profile: &Profile, waf_deviation: f64, load: Load, dwpd: f64) -> 
     ]
 }
 
-fn verdict(life: &Life, wear: &Wear) -> String {
-    let years = |years: f64| {
-        if years >= LONGEST_YEARS {
-            "over 1000 years".to_owned()
-        } else if years >= 10.0 {
-            format!("{years:.0} years")
-        } else {
-            format!("{years:.1} years")
-        }
-    };
+/// The finding in words; `rated_years` is how long the maker's rating lasts.
+fn verdict(life: &Life, wear: &Wear, rated_years: Option<f64>) -> String {
     let Some(warranty) = wear.warranty_years else {
-        return format!("wears out in {} (median)", years(life.years_p50));
+        return format!("wears out in {} (median)", in_years(life.years_p50));
     };
-    let (p10, p50) = (years(life.years_p10), years(life.years_p50));
+    let (p10, p50) = (in_years(life.years_p10), in_years(life.years_p50));
+    if let Some(rated) = rated_years.filter(|&rated| rated < warranty && life.years_p10 >= warranty)
+    {
+        let tbw = life.rated_tbw_bytes.unwrap_or(0.0) / 1e12;
+        return format!(
+            "beyond the rating: the flash lasts {p50}, {p10} at the 10th percentile, but the maker's {tbw:.0} TBW are used up \
+             in {}, before the warranty of {warranty} years ends",
+            in_years(rated)
+        );
+    }
     if life.years_p10 >= PLENTY * warranty {
         format!(
             "nothing needed: {p50} of wear left, {p10} at the 10th percentile, against a warranty of {warranty} years"
@@ -139,6 +141,16 @@ fn verdict(life: &Life, wear: &Wear) -> String {
             "not enough: worn out in {p50}, within the warranty of {warranty} years; it takes {excess:.1} times less wear \
              (lower write amplification, fewer writes or a drive of higher endurance)"
         )
+    }
+}
+
+fn in_years(years: f64) -> String {
+    if years >= LONGEST_YEARS {
+        "over 1000 years".to_owned()
+    } else if years >= 10.0 {
+        format!("{years:.0} years")
+    } else {
+        format!("{years:.1} years")
     }
 }
 
@@ -171,6 +183,18 @@ mod tests {
             let life = life(&p5316(), 4.1, 0.0, Load::Assumed(dwpd)).unwrap();
             assert!(life.verdict.starts_with(start), "{dwpd}: {}", life.verdict);
         }
+    }
+
+    #[test]
+    fn a_rating_used_up_early_is_said_even_if_the_flash_lasts() {
+        // Rated 0.41 drive writes per day for 5 years; at 0.5 a day and little write amplification the flash lasts.
+        let life = life(&p5316(), 1.0, 0.0, Load::Assumed(0.5)).unwrap();
+        assert!(
+            life.years_p10 > 5.0 && life.verdict.starts_with("beyond the rating"),
+            "{}",
+            life.verdict
+        );
+        assert!(life.verdict.contains("used up in 4.1 years"), "{}", life.verdict);
     }
 
     #[test]

@@ -89,10 +89,16 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         dlwa_steady: waf_steady,
         waf_steady,
         life: waf_steady.and_then(|waf| {
-            life(&outcome.stack.profile, waf, waf_deviation(outcome), load(outcome))
+            let profile = &outcome.stack.profile;
+            let mut life = life(profile, waf, waf_deviation(outcome), load(outcome))?;
+            if !steady_state.reached {
+                life.verdict = format!("provisional, before steady state: {}", life.verdict);
+            }
+            Some(life)
         }),
         steady_state,
         fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run)),
+        command: None,
         latency_ns: outcome.meter.latencies().map(|latencies| {
             latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
         }),
@@ -108,7 +114,8 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
     })
 }
 
-/// The steady window and its counters: from the first steady round to the end, or else the second half of the run.
+/// The steady window and its counters: from the first steady round to the end. Before steady state it is the later half
+/// of the passes over a trace (of one pass, all of it), or the second half of what a generator wrote.
 fn steady_window(outcome: &Outcome) -> (SteadyState, Counters) {
     let (start, rounds) = outcome.meter.rounds();
     let wafs = round_wafs(start, rounds);
@@ -118,6 +125,10 @@ fn steady_window(outcome: &Outcome) -> (SteadyState, Counters) {
     let from = match found {
         Some(0) => *start,
         Some(round) => rounds[round - 1],
+        None if outcome.workload.pass().is_some() => match rounds.len() {
+            0 | 1 => *start,
+            passes => rounds[passes - passes / 2 - 1],
+        },
         None => outcome.meter.half(&outcome.end),
     };
     let window = found.map(|_| [from.since(start).host_written, run.host_written]);
@@ -142,17 +153,20 @@ fn round_wafs(start: &Counters, rounds: &[Counters]) -> Vec<f64> {
         .collect()
 }
 
+/// Least relative standard deviation of write amplification: what a capture of some minutes says of years. Chosen.
+const LEAST_DEVIATION: f64 = 0.1;
+
 /// Relative standard deviation of write amplification between the rounds of the second half of the run.
 fn waf_deviation(outcome: &Outcome) -> f64 {
     let (start, rounds) = outcome.meter.rounds();
     let wafs = round_wafs(start, rounds);
     let late = &wafs[wafs.len() / 2..];
     if late.len() < 2 {
-        return 0.1; // Too short a run to tell; chosen.
+        return LEAST_DEVIATION;
     }
     let mean = late.iter().sum::<f64>() / late.len() as f64;
     let variance = late.iter().map(|waf| (waf - mean).powi(2)).sum::<f64>() / late.len() as f64;
-    variance.sqrt() / mean
+    (variance.sqrt() / mean).max(LEAST_DEVIATION)
 }
 
 fn load(outcome: &Outcome) -> Load {
@@ -199,6 +213,7 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
         ("utilisation".to_owned(), settings.utilisation.into()),
         ("pacing".to_owned(), pacing.into()),
     ]);
+    config.extend(outcome.workload.settings());
     for text in &outcome.stack.overrides {
         if let Some((key, value)) = text.split_once('=') {
             config.insert(key.trim().to_owned(), value.trim().into());
@@ -330,6 +345,16 @@ fn notes(outcome: &Outcome, run: &Counters) -> Vec<String> {
             outcome.stack.profile.name,
             cut.capacity(),
             cut.unit()
+        ));
+    }
+    if let Some(buffer) = outcome.stack.profile.buffer.as_ref().filter(|buffer| buffer.merge)
+        && cut.capacity() < product
+    {
+        notes.push(format!(
+            "the write buffer keeps the product's {}, here {:.2} % of the capacity; on a workload cut down with the drive \
+             it absorbs more than the product's would (device.buffer.size)",
+            buffer.size,
+            100.0 * buffer.size.as_f64() / cut.capacity().as_f64()
         ));
     }
     if outcome.worn_out {

@@ -141,7 +141,7 @@ impl Bench {
             Pacing::QueueDepth(QUEUE_DEPTH)
         };
         let capacity = drive.cut().capacity();
-        let rounds = Rounds::new(capacity, workload.repeated());
+        let rounds = Rounds::new(capacity, workload.pass());
         Bench {
             meter: Meter::new(drive.counters(), capacity, rounds, drive.is_timed()),
             rounds,

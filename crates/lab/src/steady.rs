@@ -3,10 +3,10 @@
 //!
 //! The specification takes five rounds and asks that all lie within ±10 % of their mean and that the
 //! least-squares line through them rises or falls by no more than 10 % of it. A round here is a
-//! quarter of a drive fill, or one pass of a trace that is replayed several times, since what differs
+//! quarter of a drive fill, or one pass of a trace, since what differs
 //! within a pass is the trace's own doing. At least three drive fills must have been written. One
 //! thing is asked beyond the specification: the mean of what follows must lie within ±10 % of the
-//! window's, lest a quiet phase of a trace pass for its steady state.
+//! window's, lest a quiet phase pass for the steady state.
 
 use thermocline_types::Bytes;
 
@@ -33,7 +33,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Rounds of a workload on a drive of `capacity`; `pass` is what one pass of a repeated trace writes.
+    /// Rounds of a workload on a drive of `capacity`; `pass` is what one pass of a trace writes.
     #[must_use]
     pub fn new(capacity: Bytes, pass: Option<Bytes>) -> Self {
         let quarter = Bytes(((capacity.as_f64() * FILLS_PER_ROUND) as u64).max(1));

@@ -45,13 +45,13 @@ pub enum ZoneError {
     #[error("the write or append crosses the end of the zone's capacity (zone boundary error)")]
     Boundary,
     /// Status B9h.
-    #[error("the zone is full (zone is full)")]
+    #[error("the zone is full")]
     Full,
     /// Status BAh.
-    #[error("the zone is read-only (zone is read only)")]
+    #[error("the zone is read-only")]
     ReadOnly,
     /// Status BBh.
-    #[error("the zone is offline (zone is offline)")]
+    #[error("the zone is offline")]
     Offline,
     /// Status BCh.
     #[error("the write does not start at the zone's write pointer (zone invalid write)")]

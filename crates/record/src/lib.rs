@@ -23,6 +23,9 @@ pub struct RunRecord {
     pub version: String,
     /// The stack as given, such as `raw:p5316`.
     pub stack: String,
+    /// The command that made this record, where there was one; run in the same folder it makes the same figures.
+    #[serde(default)]
+    pub command: Option<String>,
     /// The device as simulated.
     pub device: DeviceInfo,
     /// The workload as replayed.

@@ -44,12 +44,10 @@ impl Run<'_> {
         self.record.steady_state.reached
     }
 
-    /// WAF, ALWA and DLWA to report: of the steady window where the run became steady, else of the whole run.
+    /// WAF, ALWA and DLWA to report: of the steady window, or of what stands for it before steady state.
     pub fn ratios(&self) -> Ratios {
         let r = self.record;
-        let choose = |steady: Option<f64>, whole| {
-            if self.is_steady() { steady.or(whole) } else { whole }
-        };
+        let choose = |steady: Option<f64>, whole| steady.or(whole);
         Ratios {
             waf: choose(r.waf_steady, r.waf),
             alwa: choose(r.alwa_steady, r.alwa),

@@ -166,32 +166,17 @@ fn settings(runs: &[Run<'_>]) -> Vec<Fact> {
 
 /// How to get the same numbers again.
 fn reproduce(runs: &[Run<'_>]) -> String {
-    let command = |run: &Run<'_>| {
-        let r = run.record;
-        let source = if r.workload.kind == "trace" { "--trace" } else { "--workload" };
-        format!(
-            "thermocline lab run --stack {} {source} {} --seed {}\n",
-            quote(&r.stack),
-            quote(&r.workload.name),
-            r.seed
-        )
-    };
-    let commands: String = runs.iter().map(command).collect();
-    format!(
-        "<h3>Run it again</h3><p>With the same version, the settings above and the same seed, \
-         every number comes out the same \
-         (except those marked \u{201c}varies\u{201d}):</p><pre>{}</pre>",
-        escape(&commands)
-    )
-}
-
-/// A word as a POSIX shell reads it back.
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:.,/%@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
+    let mut commands: Vec<&str> =
+        runs.iter().filter_map(|run| run.record.command.as_deref()).collect();
+    commands.dedup();
+    if commands.is_empty() {
+        return String::new();
     }
-    format!("'{}'", word.replace('\'', "'\\''"))
+    format!(
+        "<h3>Run it again</h3><p>With the same version, in the same folder, every number comes out \
+         the same (except those marked \u{201c}varies\u{201d}):</p><pre>{}</pre>",
+        escape(&commands.join("\n"))
+    )
 }
 
 /// What the ratios mean.
@@ -211,16 +196,3 @@ const DEFINITIONS: &str = "<h3>Definitions</h3><p class=\"prose\">All ratios der
     = 10<sup>6</sup>, \
     1 TB = 10<sup>12</sup>). \u{201c}Media\u{201d} is the NAND, or what the drive has in its \
     place.</p>";
-
-#[cfg(test)]
-mod tests {
-    use super::quote;
-
-    #[test]
-    fn words_survive_the_shell() {
-        assert_eq!(quote("raw:p5316"), "raw:p5316");
-        assert_eq!(quote("it's"), "'it'\\''s'");
-        assert_eq!(quote(""), "''");
-        assert_eq!(quote("a;b"), "'a;b'");
-    }
-}

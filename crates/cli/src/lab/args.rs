@@ -67,15 +67,18 @@ pub struct SourceArgs {
     pub seed: u64,
 }
 
+/// Passes over a trace when nothing else is asked for: what the steady-state rule looks at together.
+const PASSES: u32 = 5;
+
 /// How a workload is put on a drive.
 #[derive(Args, Clone)]
 pub struct ReplayArgs {
     /// Fill the drive first: first-touch (default of traces), sequential (of generators), none
     #[arg(long, value_name = "HOW", value_parser = parse_prefill, help_heading = "Replay")]
     prefill: Option<Prefill>,
-    /// Replay the trace so many times
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Replay")]
-    loops: u32,
+    /// Replay the trace so many times [default: 5, the passes that steady state takes]
+    #[arg(long, value_name = "N", help_heading = "Replay")]
+    loops: Option<u32>,
     /// Fit the trace's addresses into the device: dense, fold or none
     #[arg(long, value_name = "HOW", default_value = "dense", help_heading = "Replay")]
     remap: Remap,
@@ -86,7 +89,7 @@ pub struct ReplayArgs {
 
 impl Default for ReplayArgs {
     fn default() -> Self {
-        ReplayArgs { prefill: None, loops: 1, remap: Remap::default(), ignore_trims: false }
+        ReplayArgs { prefill: None, loops: Some(1), remap: Remap::default(), ignore_trims: false }
     }
 }
 
@@ -133,7 +136,8 @@ impl SourceArgs {
         if let Some((name, _)) = generator_only.iter().find(|(_, given)| *given) {
             bail!("{name} is for generators (--workload); a trace says that itself");
         }
-        ensure!(replay.loops > 0, "--loops must be at least 1");
+        let loops = replay.loops.unwrap_or(PASSES);
+        ensure!(loops > 0, "--loops must be at least 1");
         Ok(Input::Trace {
             path: path.to_owned(),
             options: trace::Options {
@@ -142,7 +146,7 @@ impl SourceArgs {
                 volume: self.volume.clone(),
             },
             remap: replay.remap,
-            loops: replay.loops,
+            loops,
             ignore_trims: replay.ignore_trims,
         })
     }
@@ -152,7 +156,7 @@ impl SourceArgs {
             ("--format", self.format.is_some()),
             ("--skip-bad", self.skip_bad),
             ("--volume", self.volume.is_some()),
-            ("--loops", replay.loops != 1),
+            ("--loops", replay.loops.is_some_and(|loops| loops != 1)),
             ("--ignore-trims", replay.ignore_trims),
             ("--remap", replay.remap != Remap::default()),
         ];

@@ -56,6 +56,7 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         })?]
     };
     let options = Options { seed: args.seed, traces: args.traces.clone() };
+    chosen.iter().try_for_each(|experiment| experiment.check(&options))?;
     let mut out = std::io::stdout().lock();
     for experiment in chosen {
         let bar = Progress::default().bar(experiment.name);

@@ -113,8 +113,11 @@ fn run_all(
     let one = |stack: &Stack| -> anyhow::Result<RunRecord> {
         let bar = progress.bar(&stack.text);
         let mut prepared = source.prepare(replay, granule, settings.capacity)?;
-        thermocline_lab::run(&mut prepared, stack, settings, &mut |share| bar.set(share))
-            .with_context(|| format!("cannot run {}", stack.text))
+        let mut record =
+            thermocline_lab::run(&mut prepared, stack, settings, &mut |share| bar.set(share))
+                .with_context(|| format!("cannot run {}", stack.text))?;
+        record.command = Some(command_line());
+        Ok(record)
     };
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     let mut records = Vec::with_capacity(stacks.len());
@@ -128,4 +131,32 @@ fn run_all(
         }
     }
     Ok(records)
+}
+
+/// The command this process was started with, as a POSIX shell reads it back.
+fn command_line() -> String {
+    let words = std::env::args().skip(1).map(|word| quote(&word));
+    std::iter::once("thermocline".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a POSIX shell reads it back.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:.,/%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote;
+
+    #[test]
+    fn words_survive_the_shell() {
+        assert_eq!(quote("raw:p5316"), "raw:p5316");
+        assert_eq!(quote("it's"), "'it'\\''s'");
+        assert_eq!(quote(""), "''");
+        assert_eq!(quote("a;b"), "'a;b'");
+    }
 }

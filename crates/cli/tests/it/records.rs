@@ -171,3 +171,30 @@ fn settings_without_effect_are_named() {
     let record = lab(&format!("{QUICK} --stack raw:p5800x --victim fifo")).json();
     assert!(record["notes"].to_string().contains("--victim"), "{}", record["notes"]);
 }
+
+#[test]
+fn the_command_in_a_record_makes_it_again() {
+    let first = lab("run --json --stack raw:ideal,op=0.2 --workload zipf:1.1 --span 64MiB --writes 40000 --seed 9").json();
+    let command = first["command"].as_str().expect("a command");
+    let again = lab(command.strip_prefix("thermocline lab ").expect("the program's name")).json();
+    assert_eq!(again["media_bytes_written"], first["media_bytes_written"]);
+    assert_eq!(again["series"], first["series"]);
+}
+
+/// One pass of a trace is its own whole; more passes must not change the answer much, and five are steady.
+#[test]
+fn passes_over_a_trace_agree_and_only_five_are_steady() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/postgres-tpcc.csv.gz");
+    let run = |loops: &str| {
+        let record = lab(&format!("run --json --stack raw:ideal --trace {trace} {loops}")).json();
+        let steady = record["steady_state"]["reached"].as_bool().expect("a verdict");
+        (steady, record["waf_steady"].as_f64().expect("a ratio"))
+    };
+    let (by_default, waf) = run("");
+    assert!(by_default, "five passes are the default");
+    for passes in 1..=5 {
+        let (steady, other) = run(&format!("--loops {passes}"));
+        assert_eq!(steady, passes == 5, "{passes} passes");
+        assert!((other / waf - 1.0).abs() < 0.05, "{passes} passes: {other}, not {waf}");
+    }
+}

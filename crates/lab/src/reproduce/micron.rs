@@ -21,10 +21,13 @@ const UNITS: [Bytes; 3] = [Bytes::mib(1), Bytes::mib(4), Bytes::mib(16)];
 /// spare.
 const EXTRA_UNITS: f64 = 5.0;
 
+/// The traces replayed, as they ship with Thermocline.
+pub const TRACES: [&str; 2] = ["cassandra-ycsb-a.csv.gz", "rocksdb-overwrite.csv.gz"];
+
 pub fn zero_op(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let traces = [
-        ("cassandra-ycsb-a.csv.gz", "Cassandra, YCSB A (theirs: YCSB)", 2.68),
-        ("rocksdb-overwrite.csv.gz", "RocksDB, overwrite (theirs: cassandra-stress)", 3.09),
+        (TRACES[0], "Cassandra, YCSB A (theirs: YCSB)", 2.68),
+        (TRACES[1], "RocksDB, overwrite (theirs: cassandra-stress)", 3.09),
     ];
     let cases = traces.iter().flat_map(|trace| UNITS.map(|unit| (trace, unit)));
     let mut figures = Vec::new();

@@ -212,14 +212,14 @@ fn jesd219() -> Table {
         Row { label: format!("{kib} KiB"), values }
     };
     Table {
-        title: "WAF by read-modify-write of the indirection unit alone",
+        title: "WAF by read-modify-write of the indirection unit alone, JESD219 mix",
         note: "Random starts. JESD219 enterprise sizes; writes below 4 KiB start on 4 KiB in one column, on any 512 B in the other.",
         corner: "unit",
         columns: ["4 KiB writes", "JESD219, 4 KiB starts", "JESD219, 512 B starts"]
             .map(str::to_owned)
             .to_vec(),
         rows: [4, 8, 16, 32, 64].map(row).to_vec(),
-        decimals: 2,
+        decimals: 3,
     }
 }
 
