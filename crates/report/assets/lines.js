@@ -56,7 +56,8 @@ function steadyLine(record, index, t) {
   const y = record.waf_steady;
   const label = {
     show: true,
-    position: "insideEndTop",
+    // Neighbouring values would print over each other at one place.
+    position: ["insideEndTop", "insideMiddleTop", "insideStartTop"][index % 3],
     formatter: `steady ${significant(y)}`,
     color: t.text,
     fontWeight: 600,

@@ -130,7 +130,7 @@ fn run_facts(runs: &[Run<'_>]) -> Vec<Fact> {
         fact(runs, "queue depth", |r| {
             match r.bandwidth.as_ref().map(|bandwidth| bandwidth.queue_depth) {
                 None => "no time".to_owned(),
-                Some(None) => "paced by the trace's clock".to_owned(),
+                Some(None) => "paced by the workload's clock".to_owned(),
                 Some(Some(depth)) => depth.to_string(),
             }
         }),
