@@ -118,14 +118,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         alwa_steady: shape.steady.then_some(1.0),
         dlwa_steady: shape.steady.then_some(shape.waf),
         waf_steady: shape.steady.then_some(shape.waf),
-        steady_state: SteadyState {
-            reached: shape.steady,
-            rule: "five windows of a quarter drive fill: range within 20 % and slope within 10 % \
-                of their mean, after 3 fills"
-                .to_owned(),
-            window: shape.steady.then_some([host / 2, host]),
-            drive_fills: host as f64 / (16 * GIB) as f64,
-        },
+        steady_state: steady_state(shape, host),
         fdp: None,
         latency_ns: shape.timed.then(|| latencies(shape.waf)),
         bandwidth: shape.timed.then(|| Bandwidth {
@@ -143,6 +136,17 @@ pub fn record(shape: &Shape) -> RunRecord {
         notes: vec!["Capacity is scaled down from the product's; ratios are kept.".to_owned()],
         host_blocks_per_cpu_second: 8.3e6,
         peak_rss_bytes: 210 << 20,
+    }
+}
+
+fn steady_state(shape: &Shape, host: u64) -> SteadyState {
+    SteadyState {
+        reached: shape.steady,
+        rule: "five windows of a quarter drive fill: range within 20 % and slope within 10 % \
+                of their mean, after 3 fills"
+            .to_owned(),
+        window: shape.steady.then_some([host / 2, host]),
+        drive_fills: host as f64 / (16 * GIB) as f64,
     }
 }
 
