@@ -120,6 +120,7 @@ fn what_is_not_known_is_said() {
 fn ratios_before_steady_state_are_transient_and_win_nothing() {
     let mut runs = three(false);
     runs[1].steady_state.reached = false;
+    runs[1].waf_steady = Some(1.26);
     let page = render("Three drives", &runs);
     assert!(page.contains("<td>1.26 <span class=\"tag warn\">transient</span></td>"));
     assert!(page.contains("not yet steady</strong> after 4.06"));
