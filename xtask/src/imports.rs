@@ -17,10 +17,15 @@ struct Rule {
     theirs: Option<&'static [&'static str]>,
 }
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 14] = [
     Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro"]) },
     Rule { name: "ftl", ours: &["types"], theirs: Some(&[]) },
     Rule { name: "format", ours: &["types"], theirs: Some(&["crc-fast", "thiserror", "zerocopy"]) },
+    Rule {
+        name: "engine",
+        ours: &["types", "ftl", "format"],
+        theirs: Some(&["rustc-hash", "slab", "thiserror"]),
+    },
     Rule {
         name: "nand",
         ours: &["types", "ftl"],
@@ -29,10 +34,28 @@ const RULES: [Rule; 10] = [
     Rule { name: "record", ours: &[], theirs: Some(&["serde", "serde_json", "thiserror"]) },
     Rule { name: "report", ours: &["record"], theirs: None },
     Rule { name: "workload", ours: &["types"], theirs: None },
-    Rule { name: "lab", ours: &["types", "record", "ftl", "nand", "workload"], theirs: None },
+    Rule {
+        name: "sim",
+        ours: &["types", "ftl", "format", "engine", "nand", "workload"],
+        theirs: None,
+    },
+    Rule { name: "target", ours: &["types"], theirs: None },
+    Rule {
+        name: "runtime",
+        ours: &["types", "ftl", "format", "engine", "nand", "target"],
+        theirs: None,
+    },
+    Rule {
+        name: "lab",
+        ours: &["types", "record", "ftl", "format", "engine", "nand", "workload"],
+        theirs: None,
+    },
     Rule {
         name: "cli",
-        ours: &["types", "record", "ftl", "nand", "workload", "lab", "report"],
+        ours: &[
+            "types", "record", "ftl", "format", "engine", "nand", "workload", "lab", "report",
+            "target", "runtime", "sim",
+        ],
         theirs: None,
     },
     Rule { name: "xtask", ours: &[], theirs: None },

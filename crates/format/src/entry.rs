@@ -1,10 +1,10 @@
 //! Entries of a chunk: what happened to which blocks.
 
-use thermocline_types::Lba;
+use thermocline_types::{Lba, UnitId};
 
 use crate::error::{ErrorKind, require};
 use crate::geometry::Geometry;
-use crate::id::{Location, PageId, Sequence, VolumeId};
+use crate::id::{Generation, PageId, Sequence, VolumeId};
 use crate::layout::EntryRaw;
 use crate::map::PAGE_ENTRIES;
 use crate::volume::{BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, check_volume};
@@ -18,7 +18,7 @@ pub const NAME_PARTS: usize = MAX_NAME_BYTES / PART_BYTES;
 /// One thing that happened, in the order of a chunk's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A block was written; the chunk holds it.
+    /// A block was written or, in a chunk of cause [`crate::ChunkCause::Relocation`], copied; the chunk holds it.
     Data {
         /// The volume, also one of the reserved ones.
         volume: VolumeId,
@@ -26,17 +26,6 @@ pub enum Entry {
         lba: Lba,
         /// CRC-32C of its 4 KiB.
         crc: u32,
-    },
-    /// A block was copied; the chunk holds the copy. It counts only if the map still has the block at `source`.
-    Relocated {
-        /// The volume, also one of the reserved ones.
-        volume: VolumeId,
-        /// The block; of a reserved volume as [`PageId::lba`].
-        lba: Lba,
-        /// CRC-32C of its 4 KiB.
-        crc: u32,
-        /// Where it was copied from.
-        source: Location,
     },
     /// Blocks are no longer mapped and read as zeros.
     Trim {
@@ -80,18 +69,29 @@ pub enum Entry {
         /// Its number.
         sequence: Sequence,
     },
+    /// A unit may be reset from when this entry is flushed on: its chunks do not count as lost if they are gone.
+    Released {
+        /// The unit.
+        unit: UnitId,
+        /// Its generation: of the chunks concerned, not of what is written into the unit later.
+        generation: Generation,
+        /// Chunks to be replayed that it holds, at least one.
+        chunks: u32,
+        /// The sum of their sequences, modulo 2^64.
+        sum: u64,
+    },
 }
 
 /// Codes of the kinds on media.
 pub(crate) mod kind {
     pub const DATA: u8 = 1;
-    pub const RELOCATED: u8 = 2;
-    pub const TRIM: u8 = 3;
-    pub const VOLUME_CREATE: u8 = 4;
-    pub const VOLUME_DELETE: u8 = 5;
-    pub const VOLUME_RESIZE: u8 = 6;
-    pub const VOLUME_NAME: u8 = 7;
-    pub const ABANDONED: u8 = 8;
+    pub const TRIM: u8 = 2;
+    pub const VOLUME_CREATE: u8 = 3;
+    pub const VOLUME_DELETE: u8 = 4;
+    pub const VOLUME_RESIZE: u8 = 5;
+    pub const VOLUME_NAME: u8 = 6;
+    pub const ABANDONED: u8 = 7;
+    pub const RELEASED: u8 = 8;
 }
 
 impl Entry {
@@ -111,7 +111,7 @@ impl Entry {
     /// Whether a block of 4 KiB in the chunk belongs to it.
     #[must_use]
     pub const fn has_block(&self) -> bool {
-        matches!(self, Entry::Data { .. } | Entry::Relocated { .. })
+        matches!(self, Entry::Data { .. })
     }
 
     /// Whether the entry can stand in a pool of this geometry.
@@ -121,12 +121,6 @@ impl Entry {
     pub(crate) fn check(&self, geometry: &Geometry) -> Result<(), ErrorKind> {
         match *self {
             Entry::Data { volume, lba, .. } => check_block_address(volume, lba),
-            Entry::Relocated { volume, lba, source, .. } => {
-                let holds = geometry.can_hold_block(source);
-                let found = u64::from(source.unit.0) << 32 | u64::from(source.block);
-                require(holds, "source of a relocated block", found, "no block can be there")?;
-                check_block_address(volume, lba)
-            }
             Entry::Trim { volume, lba, blocks } => {
                 check_volume(volume, 0)?;
                 require(blocks != 0, "blocks of a trim", blocks, "at least 1")?;
@@ -143,6 +137,11 @@ impl Entry {
                 check_volume(volume, 0)
             }
             Entry::Abandoned { .. } => Ok(()),
+            Entry::Released { unit, chunks, .. } => {
+                let holds = unit.0 < geometry.units() && !geometry.is_superblock_unit(unit);
+                require(holds, "released unit", unit.0.into(), "it can hold no chunks")?;
+                require(chunks != 0, "chunks of a released unit", chunks.into(), "at least 1")
+            }
         }
     }
 
@@ -151,11 +150,6 @@ impl Entry {
         match self {
             Entry::Data { volume, lba, crc } => {
                 raw.set(kind::DATA, volume, lba.0, 0);
-                raw.crc = crc.into();
-            }
-            Entry::Relocated { volume, lba, crc, source } => {
-                let argument = u64::from(source.unit.0) << 32 | u64::from(source.block);
-                raw.set(kind::RELOCATED, volume, lba.0, argument);
                 raw.crc = crc.into();
             }
             Entry::Trim { volume, lba, blocks } => raw.set(kind::TRIM, volume, lba.0, blocks),
@@ -172,6 +166,10 @@ impl Entry {
                 raw.part = part;
             }
             Entry::Abandoned { sequence } => raw.set(kind::ABANDONED, VolumeId(0), 0, sequence.0),
+            Entry::Released { unit, generation, chunks, sum } => {
+                raw.set(kind::RELEASED, VolumeId(unit.0), sum, generation.0);
+                raw.count = chunks.into();
+            }
         }
         raw
     }
@@ -184,10 +182,6 @@ impl Entry {
         let crc = raw.crc.get();
         let entry = match raw.kind {
             kind::DATA => Entry::Data { volume, lba: Lba(lba), crc },
-            kind::RELOCATED => {
-                let source = Location::new((argument >> 32) as u32, argument as u32);
-                Entry::Relocated { volume, lba: Lba(lba), crc, source }
-            }
             kind::TRIM => Entry::Trim { volume, lba: Lba(lba), blocks: argument },
             kind::VOLUME_CREATE => Entry::VolumeCreate { volume, blocks: argument },
             kind::VOLUME_DELETE => Entry::VolumeDelete { volume },
@@ -196,6 +190,12 @@ impl Entry {
                 Entry::VolumeName { volume, part: raw.part, text: joined([lba, argument]) }
             }
             kind::ABANDONED => Entry::Abandoned { sequence: Sequence(argument) },
+            kind::RELEASED => Entry::Released {
+                unit: UnitId(volume.0),
+                generation: Generation(argument),
+                chunks: raw.count.get(),
+                sum: lba,
+            },
             other => {
                 let (field, rule) = ("kind of entry", "this version has kinds 1 to 8");
                 return Err(ErrorKind::Impossible { field, found: other.into(), rule });
@@ -245,8 +245,6 @@ fn check_block_address(volume: VolumeId, lba: Lba) -> Result<(), ErrorKind> {
 
 #[cfg(test)]
 mod tests {
-    use thermocline_types::UnitId;
-
     use super::*;
     use crate::{LogicalBlock, VolumeName};
 
@@ -276,9 +274,14 @@ mod tests {
     fn what_cannot_have_happened_is_refused() {
         let lba = Lba(0);
         let volume = VolumeId(1);
-        for source in [Location::new(1, 0), Location::new(2, 993), Location::new(6, 0)] {
-            assert!(refused(Entry::Relocated { volume, lba, crc: 0, source }));
-        }
+        let released = |unit, chunks| {
+            let (unit, generation) = (UnitId(unit), Generation(1 << 32));
+            Entry::Released { unit, generation, chunks, sum: u64::MAX }
+        };
+        assert!(!refused(released(2, 1)) && !refused(released(5, u32::MAX)));
+        assert!(refused(released(1, 1)), "a superblock unit");
+        assert!(refused(released(6, 1)), "beyond the pool");
+        assert!(refused(released(2, 0)));
         assert!(refused(Entry::Data { volume, lba: Lba(1 << 36), crc: 0 }));
         assert!(refused(Entry::Data { volume: VolumeId(0xFFFF_FF00), lba, crc: 0 }));
         assert!(refused(Entry::Trim { volume, lba, blocks: 0 }));
@@ -308,7 +311,7 @@ mod tests {
             |raw| raw.crc = 1.into(),
             |raw| raw.part = 1,
             |raw| raw.reserved[1] = 1,
-            |raw| raw.reserved_2 = 1.into(),
+            |raw| raw.count = 1.into(),
         ];
         assert!(Entry::from_raw(&trim, &geometry()).is_ok());
         for change in changes {

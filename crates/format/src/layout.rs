@@ -74,7 +74,7 @@ pub(crate) struct EntryRaw {
     pub lba: U64,
     pub argument: U64,
     pub crc: U32,
-    pub reserved_2: U32,
+    pub count: U32,
 }
 
 /// The first 128 bytes of a superblock record.
@@ -117,7 +117,7 @@ pub(crate) struct VolumeRaw {
     pub name: [u8; 64],
 }
 
-/// A unit in a superblock record that was being written at the checkpoint.
+/// A unit in a superblock record in which chunks from the checkpoint on may stand.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct OpenUnitRaw {

@@ -16,7 +16,7 @@ use crate::volume::{Volume, VolumeName, check_volume};
 
 /// Most volumes in a pool. Chosen, not measured.
 pub const MAX_VOLUMES: usize = 4096;
-/// Most units that can be open at a checkpoint. Chosen, not measured: more than drives with zones allow.
+/// Most units that a record can list. Chosen, not measured: so many units can be written from one record to the next.
 pub const MAX_OPEN_UNITS: usize = 1024;
 /// Most entries in the root maps of all volumes: 256 TiB of volumes in whole gibibytes, and a started one for each.
 pub const MAX_ROOTS: usize = (1 << 18) + MAX_VOLUMES;
@@ -34,12 +34,13 @@ const ROOT_BYTES: usize = 8;
 /// Flag: nothing was written after the checkpoint.
 pub(crate) const FLAG_CLEAN: u16 = 1;
 
-/// A unit that was being written at the checkpoint.
+/// A listed unit: one in which chunks from the checkpoint on stand or may come to stand. Units that are not listed hold
+/// none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenUnit {
-    /// Where its first chunk from the checkpoint on would begin.
+    /// Where its first chunk from the checkpoint on would begin: block 0 if the unit is reserved, to be opened later.
     pub next: Location,
-    /// Its generation.
+    /// Its generation; of a reserved unit, the one that it will have.
     pub generation: Generation,
 }
 
@@ -62,13 +63,13 @@ pub struct Superblock {
     pub clean: bool,
     /// The device as the pool uses it.
     pub geometry: Geometry,
-    /// Every unit opened after the checkpoint has this generation or a later one.
+    /// No unit has had this generation or a later one, nor is one listed with it.
     pub next_generation: Generation,
     /// No volume has had this identifier or a later one.
     pub next_volume: VolumeId,
     /// The volumes, by rising identifier.
     pub volumes: Vec<Volume>,
-    /// Units that were being written at the checkpoint, by rising unit.
+    /// Every unit in which chunks from the checkpoint on can stand, by rising unit.
     pub open_units: Vec<OpenUnit>,
 }
 

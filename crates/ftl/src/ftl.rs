@@ -11,7 +11,7 @@ use thermocline_types::{Cause, Class, Lba, Pba, Rng, UnitId};
 use self::pool::Pool;
 use crate::placement::Placement;
 use crate::victim::Victim;
-use crate::{Map, Shape, ShapeError, UnitState, Units};
+use crate::{Contents, Map, Shape, ShapeError, UnitState, Units};
 
 /// What the translation layer does to the media, as it does it.
 pub trait Media {
@@ -98,6 +98,7 @@ struct Frontier {
 #[derive(Clone, Debug)]
 pub struct Ftl<P> {
     map: Map,
+    contents: Contents,
     units: Units,
     pools: Vec<Pool>,
     frontiers: Vec<Frontier>,
@@ -138,7 +139,8 @@ impl<P: Placement> Ftl<P> {
         let idle = Frontier { unit: UnitId(0), next: 0, open: false };
         Ok(Ftl {
             map: Map::new(shape.exported(), shape.pba_limit()),
-            units: Units::new(shape),
+            contents: Contents::new(shape),
+            units: Units::new(shape.units(), shape.blocks_per_unit()),
             pools,
             frontiers: vec![idle; usize::from(placement.classes())],
             placement,
@@ -190,7 +192,7 @@ impl<P: Placement> Ftl<P> {
         let pba = self.append(class, lba, Cause::Host, media);
         let old = self.map.replace(lba, pba);
         if let Some(old) = old {
-            self.units.invalidate(old);
+            self.invalidate(old);
         }
         if self.pools.len() > 1 {
             self.pools[usize::from(self.placement.pool(class))].valid += 1;
@@ -224,7 +226,7 @@ impl<P: Placement> Ftl<P> {
         frontier.open = false;
         let (unit, written) = (frontier.unit, frontier.next);
         self.units.close(unit, written, self.host_writes);
-        self.units.shape().blocks_per_unit() - written
+        self.contents.shape().blocks_per_unit() - written
     }
 
     /// Forgets what `lba` holds. Returns whether it held anything.
@@ -232,7 +234,7 @@ impl<P: Placement> Ftl<P> {
     pub fn trim(&mut self, lba: Lba) -> bool {
         let old = self.map.take(lba);
         if let Some(old) = old {
-            self.units.invalidate(old);
+            self.invalidate(old);
         }
         self.forget_in_pool(old);
         old.is_some()
@@ -311,13 +313,13 @@ impl<P: Placement> Ftl<P> {
     #[must_use]
     pub fn slack(&self, class: Class) -> u32 {
         let frontier = self.frontiers[class.index()];
-        if frontier.open { self.units.shape().blocks_per_unit() - frontier.next } else { 0 }
+        if frontier.open { self.contents.shape().blocks_per_unit() - frontier.next } else { 0 }
     }
 
     /// Bytes of memory held by map and units.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.map.memory_bytes() + self.units.memory_bytes()
+        self.map.memory_bytes() + self.contents.memory_bytes() + self.units.memory_bytes()
     }
 
     /// Writes `lba` to the next block of `class`. The caller updates the map.
@@ -327,8 +329,9 @@ impl<P: Placement> Ftl<P> {
             self.open_unit(class);
         }
         let frontier = self.frontiers[class.index()];
-        let pba = self.units.shape().pba(frontier.unit, frontier.next);
-        self.units.program(pba, lba);
+        let pba = self.contents.shape().pba(frontier.unit, frontier.next);
+        self.contents.program(pba, lba);
+        self.units.add_valid(frontier.unit);
         self.programmed[cause.index()] += 1;
         media.program(pba, cause);
         self.advance(class)
@@ -338,7 +341,7 @@ impl<P: Placement> Ftl<P> {
     /// address passed.
     #[inline]
     fn advance(&mut self, class: Class) -> Pba {
-        let shape = self.units.shape();
+        let shape = self.contents.shape();
         let frontier = &mut self.frontiers[class.index()];
         let pba = shape.pba(frontier.unit, frontier.next);
         frontier.next += 1;
@@ -347,6 +350,13 @@ impl<P: Placement> Ftl<P> {
             self.units.close(frontier.unit, shape.blocks_per_unit(), self.host_writes);
         }
         pba
+    }
+
+    /// Records that the block at `pba` is no longer valid.
+    #[inline]
+    fn invalidate(&mut self, pba: Pba) {
+        self.contents.invalidate(pba);
+        self.units.drop_valid(self.contents.shape().unit(pba));
     }
 
     fn open_unit(&mut self, class: Class) {
@@ -378,7 +388,7 @@ impl<P: Placement> Ftl<P> {
     }
 
     fn pool_of(&self, pba: Pba) -> u8 {
-        self.placement.pool(self.units.class(self.units.shape().unit(pba)))
+        self.placement.pool(self.units.class(self.contents.shape().unit(pba)))
     }
 
     /// Counts the valid block at `old` out of its pool.
@@ -396,22 +406,22 @@ impl<P: Placement> Ftl<P> {
     /// # Panics
     /// When an invariant does not hold.
     pub fn verify(&mut self) {
-        let shape = self.units.shape();
-        let units = self.units();
+        let shape = self.contents.shape();
         let mut total = 0;
         let mut blocks = Vec::new();
-        for unit in units.ids() {
+        for unit in self.units().ids() {
             blocks.clear();
-            units.valid_blocks(unit, &mut blocks);
-            assert_eq!(blocks.len() as u32, units.valid_count(unit), "valid count of {unit:?}");
-            assert!(blocks.iter().all(|&(offset, _)| offset < units.written(unit)), "{unit:?}");
+            self.contents.valid_blocks(unit, &mut blocks);
+            let (valid, written) = (self.units.valid_count(unit), self.units.written(unit));
+            assert_eq!(blocks.len() as u32, valid, "valid count of {unit:?}");
+            assert!(blocks.iter().all(|&(offset, _)| offset < written), "{unit:?}");
             total += blocks.len() as u64;
         }
         assert_eq!(total, self.map.mapped(), "one valid copy per mapped block");
         for lba in (0..shape.exported()).map(Lba) {
             if let Some(pba) = self.map.get(lba) {
-                assert!(self.units.is_valid(pba), "{lba:?} points at an invalid block");
-                assert_eq!(self.units.lba_at(pba), Some(lba), "reverse map of {pba:?}");
+                assert!(self.contents.is_valid(pba), "{lba:?} points at an invalid block");
+                assert_eq!(self.contents.lba_at(pba), Some(lba), "reverse map of {pba:?}");
             }
         }
         for pool in &self.pools {

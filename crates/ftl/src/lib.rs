@@ -10,6 +10,7 @@
 //! * At most one valid copy of a block exists, and the map points at it.
 //! * No sequence of writes and trims below the exported capacity runs out of units; see [`Ftl`] for the argument.
 
+mod contents;
 mod ftl;
 mod map;
 mod packed;
@@ -18,6 +19,7 @@ mod shape;
 mod units;
 pub mod victim;
 
+pub use contents::Contents;
 pub use ftl::{Erased, Ftl, Media, NoMedia, OutOfUnits};
 pub use map::Map;
 pub use packed::Packed;

@@ -1,13 +1,16 @@
-//! Units of erasure: which blocks they hold, which of those are valid, and what victim selection needs to know.
+//! Units of erasure: what each is doing, how many of its blocks are valid, and what victim selection needs to know.
+//!
+//! Which block lies where is not kept here but in [`Contents`](crate::Contents), or on the media by a layer that reads
+//! a unit's own headers when it cleans it.
 //!
 //! Invariants:
-//! * A unit's valid count equals the number of its set valid bits.
+//! * A unit's valid count has the not-closed mark exactly while its state is not [`UnitState::Closed`].
 //! * `groups[g]` holds the exact smallest valid count and earliest closing over the closed units of group `g`, so that
 //!   a search over units can skip whole groups; with no closed unit, its valid count has the not-closed mark.
 
-use thermocline_types::{Class, Lba, Pba, UnitId};
+use std::ops::Range;
 
-use crate::{Packed, Shape};
+use thermocline_types::{Class, UnitId};
 
 /// Units whose summary is kept together; a search looks at `units / 64` summaries and then inside few groups.
 const GROUP: usize = 64;
@@ -21,8 +24,10 @@ pub enum UnitState {
     Free,
     /// Being written.
     Open,
-    /// Written to its end; may become a victim.
+    /// Written to its end, or as far as it ever will be; may become a victim.
     Closed,
+    /// A victim: its valid blocks are being copied, after which it is erased.
+    Relocating,
     /// Out of service for good.
     Retired,
 }
@@ -44,38 +49,44 @@ struct Group {
 
 const EMPTY_GROUP: Group = Group { min_valid: u32::MAX, oldest: u64::MAX };
 
-/// All units of a device: reverse map (P2L), valid bits and counts, states, erase counts.
+/// All units of a device: states, classes, valid counts, erase counts. 28.25 bytes of memory per unit.
 #[derive(Clone, Debug)]
 pub struct Units {
-    shape: Shape,
-    p2l: Packed,
-    valid_bits: Vec<u64>,
+    blocks_per_unit: u32,
     valid: Vec<u32>,
     meta: Vec<Meta>,
     groups: Vec<Group>,
 }
 
 impl Units {
-    /// All units free and never erased.
+    /// `units` units of `blocks_per_unit` blocks, all free and never erased.
+    ///
+    /// # Panics
+    /// If a unit has more than 2^31 − 1 blocks.
     #[must_use]
-    pub fn new(shape: Shape) -> Self {
-        let units = shape.units() as usize;
+    pub fn new(units: u32, blocks_per_unit: u32) -> Self {
+        assert!(blocks_per_unit < NOT_CLOSED, "valid counts need a bit for the mark");
+        let units = units as usize;
         let fresh =
             Meta { state: UnitState::Free, class: Class(0), written: 0, erases: 0, closed_at: 0 };
         Units {
-            shape,
-            p2l: Packed::new(shape.physical(), shape.exported()),
-            valid_bits: vec![0; shape.pba_limit().div_ceil(64) as usize],
+            blocks_per_unit,
             valid: vec![NOT_CLOSED; units],
             meta: vec![fresh; units],
             groups: vec![EMPTY_GROUP; units.div_ceil(GROUP)],
         }
     }
 
-    /// How the device is cut.
+    /// How many units there are.
     #[must_use]
-    pub fn shape(&self) -> Shape {
-        self.shape
+    pub fn count(&self) -> u32 {
+        self.valid.len() as u32
+    }
+
+    /// Blocks in a unit.
+    #[must_use]
+    pub fn blocks_per_unit(&self) -> u32 {
+        self.blocks_per_unit
     }
 
     /// What `unit` is doing.
@@ -108,7 +119,7 @@ impl Units {
         self.meta[unit.index()].erases
     }
 
-    /// When `unit` was closed, in host writes.
+    /// When `unit` was last closed, in host writes.
     #[must_use]
     pub fn closed_at(&self, unit: UnitId) -> u64 {
         self.meta[unit.index()].closed_at
@@ -116,68 +127,25 @@ impl Units {
 
     /// Every unit.
     pub fn ids(&self) -> impl Iterator<Item = UnitId> + use<> {
-        (0..self.shape.units()).map(UnitId)
-    }
-
-    /// The logical block last written to `pba`.
-    #[must_use]
-    pub fn lba_at(&self, pba: Pba) -> Option<Lba> {
-        self.p2l.get(self.shape.flat_index(pba)).map(Lba)
-    }
-
-    /// Whether `pba` holds valid data.
-    #[must_use]
-    pub fn is_valid(&self, pba: Pba) -> bool {
-        self.valid_bits[pba.index() >> 6] >> (pba.0 & 63) & 1 == 1
+        (0..self.count()).map(UnitId)
     }
 
     /// Bytes of memory held.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.p2l.memory_bytes()
-            + self.valid_bits.capacity() * 8
-            + self.valid.capacity() * 4
+        self.valid.capacity() * size_of::<u32>()
             + self.meta.capacity() * size_of::<Meta>()
             + self.groups.capacity() * size_of::<Group>()
     }
 
     /// Starts writing the free `unit` with blocks of `class`.
+    ///
+    /// # Panics
+    /// If the unit is not free.
     pub fn open(&mut self, unit: UnitId, class: Class) {
         let meta = &mut self.meta[unit.index()];
         assert_eq!(meta.state, UnitState::Free, "only a free unit can be opened");
         *meta = Meta { state: UnitState::Open, class, written: 0, ..*meta };
-    }
-
-    /// Records that `lba` was written to `pba` and is valid there.
-    #[inline]
-    pub fn program(&mut self, pba: Pba, lba: Lba) {
-        self.p2l.set(self.shape.flat_index(pba), lba.0);
-        self.valid_bits[pba.index() >> 6] |= 1 << (pba.0 & 63);
-        self.valid[self.shape.unit(pba).index()] += 1;
-    }
-
-    /// Records that the block at `pba` is no longer valid.
-    #[inline]
-    pub fn invalidate(&mut self, pba: Pba) {
-        let unit = self.shape.unit(pba).index();
-        debug_assert!(self.is_valid(pba), "a block dies once");
-        self.valid_bits[pba.index() >> 6] &= !(1 << (pba.0 & 63));
-        let valid = self.valid[unit] - 1;
-        self.valid[unit] = valid;
-        let group = &mut self.groups[unit / GROUP];
-        group.min_valid = group.min_valid.min(valid);
-    }
-
-    /// Records that `unit` was written to its end, or as far as it ever will be, at host write `now`.
-    pub fn close(&mut self, unit: UnitId, written: u32, now: u64) {
-        let index = unit.index();
-        let meta = &mut self.meta[index];
-        assert_eq!(meta.state, UnitState::Open, "only an open unit can be closed");
-        *meta = Meta { state: UnitState::Closed, written, closed_at: now, ..*meta };
-        self.valid[index] &= !NOT_CLOSED;
-        let group = &mut self.groups[index / GROUP];
-        group.min_valid = group.min_valid.min(self.valid[index]);
-        group.oldest = group.oldest.min(now);
     }
 
     /// Notes how far an open unit is written, for those who look at it from outside.
@@ -185,63 +153,104 @@ impl Units {
         self.meta[unit.index()].written = written;
     }
 
-    /// Takes the closed `unit` out of victim selection while its valid blocks are copied.
-    pub(crate) fn begin_relocation(&mut self, unit: UnitId) {
-        assert_eq!(self.state(unit), UnitState::Closed, "only a closed unit can be a victim");
-        self.valid[unit.index()] |= NOT_CLOSED;
-        self.refresh_group(unit);
+    /// Counts one more valid block in `unit`, in whatever state it is. Not all of its blocks may be valid already.
+    #[inline]
+    pub fn add_valid(&mut self, unit: UnitId) {
+        let valid = self.valid[unit.index()];
+        debug_assert!(valid & !NOT_CLOSED < self.blocks_per_unit, "{unit:?} has no more blocks");
+        self.valid[unit.index()] = valid + 1;
+        if valid & NOT_CLOSED == 0 && valid == self.groups[unit.index() / GROUP].min_valid {
+            self.refresh_group(unit);
+        }
     }
 
-    /// Erases `unit`, whose valid blocks were copied, and returns how often it has been erased.
-    pub(crate) fn erase(&mut self, unit: UnitId) -> u32 {
-        let base = self.shape.pba(unit, 0).index();
-        self.clear_bits(base, self.shape.blocks_per_unit() as usize);
+    /// Counts one valid block less in `unit`, in whatever state it is. At least one must be valid.
+    #[inline]
+    pub fn drop_valid(&mut self, unit: UnitId) {
+        let valid = self.valid[unit.index()];
+        debug_assert!(valid & !NOT_CLOSED > 0, "{unit:?} holds no valid block");
+        let valid = valid - 1;
+        self.valid[unit.index()] = valid;
+        let group = &mut self.groups[unit.index() / GROUP];
+        group.min_valid = group.min_valid.min(valid);
+    }
+
+    /// Records that `unit` was written to its end, or as far as it ever will be, at host write `now`.
+    ///
+    /// # Panics
+    /// If the unit is not open.
+    pub fn close(&mut self, unit: UnitId, written: u32, now: u64) {
+        let meta = &mut self.meta[unit.index()];
+        assert_eq!(meta.state, UnitState::Open, "only an open unit can be closed");
+        *meta = Meta { written, closed_at: now, ..*meta };
+        self.enter(unit, UnitState::Closed);
+    }
+
+    /// Takes the closed `unit` out of victim selection while its valid blocks are copied.
+    ///
+    /// # Panics
+    /// If the unit is not closed.
+    pub fn begin_relocation(&mut self, unit: UnitId) {
+        assert_eq!(self.state(unit), UnitState::Closed, "only a closed unit can be a victim");
+        self.enter(unit, UnitState::Relocating);
+    }
+
+    /// Puts `unit`, whose relocation is called off, back among the closed ones.
+    ///
+    /// # Panics
+    /// If the unit is not a victim.
+    pub fn end_relocation(&mut self, unit: UnitId) {
+        assert_eq!(self.state(unit), UnitState::Relocating, "no relocation to call off");
+        self.enter(unit, UnitState::Closed);
+    }
+
+    /// Makes `unit` free, whatever it still counted as valid, and returns how often it has been erased.
+    ///
+    /// # Panics
+    /// If the unit is retired.
+    pub fn erase(&mut self, unit: UnitId) -> u32 {
+        assert_ne!(self.state(unit), UnitState::Retired, "a retired unit stays out of service");
+        self.enter(unit, UnitState::Free);
         self.valid[unit.index()] = NOT_CLOSED;
         let meta = &mut self.meta[unit.index()];
-        meta.state = UnitState::Free;
         meta.written = 0;
         meta.erases += 1;
         meta.erases
     }
 
-    /// Takes the free `unit` out of service.
-    pub(crate) fn retire(&mut self, unit: UnitId) {
+    /// Takes `unit` out of service, whatever it was doing. Its valid count stays: what it still holds is to be moved
+    /// if it can be read, and is lost if not.
+    pub fn retire(&mut self, unit: UnitId) {
+        self.enter(unit, UnitState::Retired);
+    }
+
+    /// Sets what is known of `unit` from before a restart. Its valid and erase counts stay as they are, so that the
+    /// valid blocks may be counted before or after.
+    pub fn adopt(
+        &mut self,
+        unit: UnitId,
+        state: UnitState,
+        class: Class,
+        written: u32,
+        closed_at: u64,
+    ) {
+        // First out of its group, which may hold the old time of closing.
+        self.enter(unit, UnitState::Free);
         let meta = &mut self.meta[unit.index()];
-        assert_eq!(meta.state, UnitState::Free, "only an erased unit can be retired");
-        meta.state = UnitState::Retired;
+        *meta = Meta { class, written, closed_at, ..*meta };
+        self.enter(unit, state);
     }
 
-    /// Appends the valid blocks of `unit` with their offsets to `out`, in order of offset.
-    pub fn valid_blocks(&self, unit: UnitId, out: &mut Vec<(u32, Lba)>) {
-        let blocks = self.shape.blocks_per_unit();
-        let base = self.shape.pba(unit, 0).index();
-        let mut offset = 0;
-        while offset < blocks {
-            let bit = base + offset as usize;
-            let span = (64 - (bit & 63) as u32).min(blocks - offset);
-            let mut word = self.valid_bits[bit >> 6] >> (bit & 63);
-            if span < 64 {
-                word &= (1 << span) - 1;
-            }
-            while word != 0 {
-                let at = offset + word.trailing_zeros();
-                let lba = self.p2l.get(unit.index() * blocks as usize + at as usize);
-                out.push((at, Lba(lba.expect("a valid block has an address"))));
-                word &= word - 1;
-            }
-            offset += span;
-        }
-    }
-
-    /// The closed unit of `range` with the highest score, the lowest identifier among equals; `None` when no unit of
-    /// the range is closed.
+    /// The closed unit of `range` with the highest score among those `allowed`, the lowest identifier among equals;
+    /// `None` when there is none.
     ///
     /// `score` takes the valid count and the closing time. It must not rise with the valid count nor with the closing
     /// time; then a group whose fewest valid blocks and earliest closing together score no better than the best unit
-    /// so far holds no better unit and is skipped.
+    /// so far holds no better unit and is skipped, whichever of its units are allowed.
     pub fn best_closed(
         &self,
-        range: std::ops::Range<u32>,
+        range: Range<u32>,
+        allowed: impl Fn(UnitId) -> bool,
         mut score: impl FnMut(u32, u64) -> f64,
     ) -> Option<UnitId> {
         let mut best: Option<(f64, UnitId)> = None;
@@ -258,7 +267,7 @@ impl Units {
                 let valid = self.valid[unit];
                 if valid & NOT_CLOSED == 0 {
                     let value = score(valid, self.meta[unit].closed_at);
-                    if best.is_none_or(|(top, _)| value > top) {
+                    if best.is_none_or(|(top, _)| value > top) && allowed(UnitId(unit as u32)) {
                         best = Some((value, UnitId(unit as u32)));
                     }
                 }
@@ -269,9 +278,9 @@ impl Units {
 
     /// The closed unit of `range` with the fewest valid blocks, the lowest identifier among equals.
     #[must_use]
-    pub fn emptiest_closed(&self, range: std::ops::Range<u32>) -> Option<UnitId> {
-        if range.start != 0 || range.end != self.shape.units() {
-            return self.best_closed(range, |valid, _| -f64::from(valid));
+    pub fn emptiest_closed(&self, range: Range<u32>) -> Option<UnitId> {
+        if range != (0..self.count()) {
+            return self.best_closed(range, |_| true, |valid, _| -f64::from(valid));
         }
         let (mut least, mut at) = (u32::MAX, 0);
         for (index, group) in self.groups.iter().enumerate() {
@@ -288,6 +297,26 @@ impl Units {
         Some(UnitId((first + found) as u32))
     }
 
+    /// Changes the state of `unit`, with the mark in its valid count and the summary of its group.
+    fn enter(&mut self, unit: UnitId, state: UnitState) {
+        let index = unit.index();
+        let was_closed = self.meta[index].state == UnitState::Closed;
+        self.meta[index].state = state;
+        if state == UnitState::Closed {
+            self.valid[index] &= !NOT_CLOSED;
+            let group = &mut self.groups[index / GROUP];
+            group.min_valid = group.min_valid.min(self.valid[index]);
+            group.oldest = group.oldest.min(self.meta[index].closed_at);
+        } else {
+            self.valid[index] |= NOT_CLOSED;
+            if was_closed {
+                self.refresh_group(unit);
+            }
+        }
+    }
+
+    /// Computes the summary of the group of `unit` anew. Kept out of line: rare, beside the counting of valid blocks.
+    #[inline(never)]
     fn refresh_group(&mut self, unit: UnitId) {
         let at = unit.index() / GROUP;
         let members = at * GROUP..((at + 1) * GROUP).min(self.valid.len());
@@ -300,15 +329,7 @@ impl Units {
         }
         self.groups[at] = group;
     }
-
-    fn clear_bits(&mut self, start: usize, count: usize) {
-        let end = start + count;
-        let mut bit = start;
-        while bit < end {
-            let span = (64 - (bit & 63)).min(end - bit);
-            let mask = if span == 64 { u64::MAX } else { ((1 << span) - 1) << (bit & 63) };
-            self.valid_bits[bit >> 6] &= !mask;
-            bit += span;
-        }
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -285,7 +285,7 @@ fn state_letter(cell: &[UnitView]) -> char {
     let letter = |unit: &UnitView| match unit.state {
         UnitState::Free => 'f',
         UnitState::Open => 'o',
-        UnitState::Closed => 'c',
+        UnitState::Closed | UnitState::Relocating => 'c',
         UnitState::Retired => 'r',
     };
     let first = letter(&cell[0]);

@@ -139,7 +139,7 @@ impl Drive {
         match self {
             Drive::Mapped(drive) => {
                 let units = drive.units();
-                let blocks = units.shape().blocks_per_unit() as f32;
+                let blocks = units.blocks_per_unit() as f32;
                 let view = |unit: UnitId| UnitView {
                     state: units.state(unit),
                     fill: units.written(unit) as f32 / blocks,

@@ -52,7 +52,7 @@ fn layouts_are_as_documented() {
     let chunk = fields!(ChunkPrefixRaw: magic, version, cause, class, epoch, pool, unit, block, generation,
         sequence, durable, revision, entries, header_bytes, blocks, reserved, rest_crc, prefix_crc);
     assert_eq!(documented("ChunkPrefix", size_of::<ChunkPrefixRaw>()), chunk);
-    let entry = fields!(EntryRaw: kind, part, reserved, volume, lba, argument, crc, reserved_2);
+    let entry = fields!(EntryRaw: kind, part, reserved, volume, lba, argument, crc, count);
     assert_eq!(documented("Entry", size_of::<EntryRaw>()), entry);
     let superblock = fields!(SuperblockPrefixRaw: magic, version, flags, epoch, pool, unit, block, revision,
         checkpoint, next_generation, tail_epoch, record_bytes, logical_block, blocks_per_unit, units,
@@ -93,13 +93,13 @@ fn kinds_and_causes_are_as_documented() {
     let kinds: Vec<(u8, &str)> = table("kinds").iter().map(code).collect();
     let expected = [
         (kind::DATA, "Data"),
-        (kind::RELOCATED, "Relocated"),
         (kind::TRIM, "Trim"),
         (kind::VOLUME_CREATE, "VolumeCreate"),
         (kind::VOLUME_DELETE, "VolumeDelete"),
         (kind::VOLUME_RESIZE, "VolumeResize"),
         (kind::VOLUME_NAME, "VolumeName"),
         (kind::ABANDONED, "Abandoned"),
+        (kind::RELEASED, "Released"),
     ];
     assert_eq!(kinds, expected);
     let causes: Vec<(u8, String)> =

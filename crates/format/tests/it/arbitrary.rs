@@ -58,8 +58,6 @@ fn entry(geometry: Geometry) -> impl Strategy<Value = Entry> {
     prop_oneof![
         4 => (address(), any::<u32>())
             .prop_map(|((volume, lba), crc)| Entry::Data { volume, lba, crc }),
-        4 => (address(), any::<u32>(), place(geometry))
-            .prop_map(|((volume, lba), crc, source)| Entry::Relocated { volume, lba, crc, source }),
         1 => (user_volume(), 0..BLOCKS, 1..=BLOCKS).prop_map(|(volume, lba, blocks)| {
             Entry::Trim { volume, lba: Lba(lba), blocks: blocks.min(BLOCKS - lba) }
         }),
@@ -69,6 +67,10 @@ fn entry(geometry: Geometry) -> impl Strategy<Value = Entry> {
         1 => (user_volume(), 0_u8..4, any::<[u8; 16]>())
             .prop_map(|(volume, part, text)| Entry::VolumeName { volume, part, text }),
         1 => any::<u64>().prop_map(|number| Entry::Abandoned { sequence: Sequence(number) }),
+        1 => (place(geometry), any::<[u64; 2]>(), 1..=u32::MAX).prop_map(|(at, numbers, chunks)| {
+            let [generation, sum] = numbers;
+            Entry::Released { unit: at.unit, generation: Generation(generation), chunks, sum }
+        }),
     ]
 }
 

@@ -44,10 +44,9 @@ fn chunk() -> ChunkHeader {
     let [first, second] = blocks().map(|block| crc32c(&block));
     let page = PageId { volume: VolumeId(1), index: 77 };
     let [one, two] = [VolumeId(1), VolumeId(2)];
-    let source = Location::new(5, 300);
     let mut entries = vec![
         Entry::Data { volume: one, lba: Lba(0x12_3456), crc: first },
-        Entry::Relocated { volume: VolumeId::MAP, lba: page.lba(), crc: second, source },
+        Entry::Data { volume: VolumeId::MAP, lba: page.lba(), crc: second },
         Entry::Trim { volume: one, lba: Lba(512), blocks: 64 },
         Entry::VolumeCreate { volume: two, blocks: (1 << 18) + 1 },
     ];
@@ -55,6 +54,8 @@ fn chunk() -> ChunkHeader {
     entries.push(Entry::VolumeResize { volume: one, blocks: 1 << 30 });
     entries.push(Entry::VolumeDelete { volume: VolumeId(3) });
     entries.push(Entry::Abandoned { sequence: Sequence(4097) });
+    let (unit, generation) = (UnitId(5), Generation(8 << 32 | 9));
+    entries.push(Entry::Released { unit, generation, chunks: 3, sum: u64::MAX - 7 });
     let origin = ChunkOrigin {
         pool: POOL,
         location: CHUNK_AT,
@@ -115,7 +116,7 @@ fn blocks_of_a_chunk_are_where_its_entries_place_them() {
         chunk.placed(&geometry()).filter_map(|(entry, at)| Some((*entry, at?))).collect();
     assert_eq!(placed.len(), 2);
     for ((entry, at), block) in placed.into_iter().zip(blocks()) {
-        let (Entry::Data { crc, .. } | Entry::Relocated { crc, .. }) = entry else { panic!() };
+        let Entry::Data { crc, .. } = entry else { panic!() };
         let start = (at.block - CHUNK_AT.block) as usize * 512;
         let bytes = &CHUNK[start..start + 4096];
         assert_eq!(bytes, block);

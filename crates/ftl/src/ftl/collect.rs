@@ -7,7 +7,7 @@ use thermocline_types::{Cause, Class, UnitId};
 
 use super::{Erased, Ftl, Media, OutOfUnits};
 use crate::UnitState;
-use crate::placement::Placement;
+use crate::placement::{Placement, Survivor};
 
 /// Erases between two looks for uneven wear, so that levelling adds at most a sixteenth to the erases. Chosen, not
 /// measured.
@@ -51,7 +51,7 @@ impl<P: Placement> Ftl<P> {
                 self.victim.choose(&self.units, range, self.host_writes, &mut self.rng)
             };
             let victim = self.copyable(pool, chosen.ok_or(OutOfUnits)?)?;
-            if self.units.valid_count(victim) == self.units.shape().blocks_per_unit() {
+            if self.units.valid_count(victim) == self.contents.shape().blocks_per_unit() {
                 if fruitless > self.pools[index].in_service || !self.has_garbage(index) {
                     return Err(OutOfUnits);
                 }
@@ -83,7 +83,7 @@ impl<P: Placement> Ftl<P> {
             .map(|class| self.slack(class))
             .sum();
         let free = self.pools[usize::from(pool)].free.len() as u64;
-        let room = free * u64::from(self.units.shape().blocks_per_unit()) + u64::from(slack);
+        let room = free * u64::from(self.contents.shape().blocks_per_unit()) + u64::from(slack);
         u64::from(self.units.valid_count(victim)) <= room
     }
 
@@ -102,24 +102,27 @@ impl<P: Placement> Ftl<P> {
 
     fn has_garbage(&self, pool: usize) -> bool {
         let emptiest = self.units.emptiest_closed(self.pools[pool].units.clone());
-        emptiest
-            .is_some_and(|unit| self.units.valid_count(unit) < self.units.shape().blocks_per_unit())
+        emptiest.is_some_and(|unit| {
+            self.units.valid_count(unit) < self.contents.shape().blocks_per_unit()
+        })
     }
 
     /// Copies the valid blocks of the closed `victim` and erases it.
     fn relocate(&mut self, victim: UnitId, cause: Cause, media: &mut impl Media) {
-        let shape = self.units.shape();
+        let shape = self.contents.shape();
         let from = self.units.class(victim);
         let pool = self.placement.pool(from);
         let mut blocks = std::mem::take(&mut self.scratch);
         blocks.clear();
-        self.units.valid_blocks(victim, &mut blocks);
+        self.contents.valid_blocks(victim, &mut blocks);
+        let utilisation = blocks.len() as f32 / shape.blocks_per_unit() as f32;
         self.units.begin_relocation(victim);
         for some in blocks.chunks(PREFETCHED) {
             some.iter().for_each(|&(_, lba)| self.prefetch(lba));
             for &(offset, lba) in some {
                 media.read(shape.pba(victim, offset));
-                let class = self.placement.place_relocated(lba, from, self.host_writes);
+                let survivor = Survivor { lba, from, utilisation };
+                let class = self.placement.place_survivor(survivor, self.host_writes);
                 let class = self.with_room(class, pool);
                 let pba = self.append(class, lba, cause, media);
                 self.map.relocate(lba, pba);
@@ -127,6 +130,7 @@ impl<P: Placement> Ftl<P> {
         }
         self.copied_from += u64::from(!blocks.is_empty());
         self.scratch = blocks;
+        self.contents.erase(victim);
         let erases = self.units.erase(victim);
         self.erased += 1;
         self.most_erases = self.most_erases.max(erases);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use thermocline_types::{Class, Lba};
 
-use super::Placement;
+use super::{Placement, Survivor};
 
 /// Where garbage collection may put the data of a handle (NVM Express TP4146).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,8 @@ impl Placement for Handles {
     }
 
     #[inline]
-    fn place_relocated(&mut self, _lba: Lba, from: Class, _now: u64) -> Class {
+    fn place_survivor(&mut self, survivor: Survivor, _now: u64) -> Class {
+        let from = survivor.from;
         let first = self.pool(from) * self.classes_per_group();
         match self.isolation {
             Isolation::Initially => Class(first + self.handles),
@@ -122,6 +123,10 @@ impl Placement for Handles {
 mod tests {
     use super::*;
 
+    fn survivor(from: Class) -> Survivor {
+        Survivor { lba: Lba(0), from, utilisation: 0.5 }
+    }
+
     #[test]
     fn initially_isolated_handles_share_one_relocation_class_per_group() {
         let mut fdp = Handles::new(2, 3, Isolation::Initially);
@@ -130,7 +135,7 @@ mod tests {
         assert_eq!(fdp.place(Lba(0), 4, 0), Class(5));
         assert_eq!(fdp.place(Lba(0), 6, 0), Class(0), "an invalid identifier counts as the first");
         for from in [4, 5, 6, 7] {
-            assert_eq!(fdp.place_relocated(Lba(0), Class(from), 0), Class(7));
+            assert_eq!(fdp.place_survivor(survivor(Class(from)), 0), Class(7));
             assert_eq!(fdp.pool(Class(from)), 1);
         }
     }
@@ -141,8 +146,8 @@ mod tests {
         assert_eq!(fdp.classes(), 6);
         for handle in 0..3_u8 {
             let host = fdp.place(Lba(0), u16::from(handle), 0);
-            let moved = fdp.place_relocated(Lba(0), host, 0);
-            let again = fdp.place_relocated(Lba(0), moved, 0);
+            let moved = fdp.place_survivor(survivor(host), 0);
+            let again = fdp.place_survivor(survivor(moved), 0);
             assert_eq!((host.0, moved.0, again.0), (handle, handle + 3, handle + 3));
             assert_eq!(fdp.handle_of(moved), Some(handle));
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use thermocline_types::{Class, Lba};
 
-use super::Placement;
+use super::{Placement, Survivor};
 
 /// Knows how often every block is written in the whole workload, and nothing else: classes one octave of rate apart.
 ///
@@ -44,8 +44,8 @@ impl Placement for TrueRates {
         Class(self.class[lba.index()])
     }
 
-    fn place_relocated(&mut self, lba: Lba, _from: Class, _now: u64) -> Class {
-        Class(self.class[lba.index()])
+    fn place_survivor(&mut self, survivor: Survivor, _now: u64) -> Class {
+        Class(self.class[survivor.lba.index()])
     }
 }
 
@@ -109,7 +109,7 @@ impl Placement for Clairvoyant {
         self.class(dies_at, now)
     }
 
-    fn place_relocated(&mut self, lba: Lba, _from: Class, now: u64) -> Class {
-        self.class(self.dies_at[lba.index()], now)
+    fn place_survivor(&mut self, survivor: Survivor, now: u64) -> Class {
+        self.class(self.dies_at[survivor.lba.index()], now)
     }
 }

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use thermocline_types::{Class, Lba};
 
-use super::Placement;
+use super::{Placement, Survivor};
 
 /// No separation: host writes and relocated blocks share one open unit. State: none.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nothing;
 
 impl Placement for Nothing {
@@ -25,14 +25,14 @@ impl Placement for Nothing {
     }
 
     #[inline]
-    fn place_relocated(&mut self, _lba: Lba, _from: Class, _now: u64) -> Class {
+    fn place_survivor(&mut self, _survivor: Survivor, _now: u64) -> Class {
         Class(0)
     }
 }
 
 /// SepGC: host writes in one open unit, relocated blocks in another (Van Houdt, Performance Evaluation 2014).
 /// State: none.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeparateRelocation;
 
 impl Placement for SeparateRelocation {
@@ -50,7 +50,7 @@ impl Placement for SeparateRelocation {
     }
 
     #[inline]
-    fn place_relocated(&mut self, _lba: Lba, _from: Class, _now: u64) -> Class {
+    fn place_survivor(&mut self, _survivor: Survivor, _now: u64) -> Class {
         Class(1)
     }
 }

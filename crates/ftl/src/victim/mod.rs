@@ -48,7 +48,7 @@ pub enum CostBenefit {
 }
 
 impl Victim {
-    /// Chooses among the closed units of `range`, or `None` when there are none.
+    /// Chooses among the closed units of `range`, or `None` when there are none. `now` counts host blocks written.
     #[must_use]
     pub fn choose(
         &self,
@@ -57,15 +57,33 @@ impl Victim {
         now: u64,
         rng: &mut Rng,
     ) -> Option<UnitId> {
-        let blocks = f64::from(units.shape().blocks_per_unit());
-        match *self {
+        match self {
             Victim::Greedy => units.emptiest_closed(range),
-            Victim::CostBenefit(form) => units.best_closed(range, |valid, closed_at| {
-                form.score(f64::from(valid) / blocks, (now - closed_at) as f64)
-            }),
-            Victim::Windowed { share } => windowed(units, range, share),
-            Victim::Choices { d } => choices(units, range, d, rng),
-            Victim::Fifo => units.best_closed(range, |_, closed_at| -(closed_at as f64)),
+            _ => self.choose_where(units, range, now, rng, |_| true),
+        }
+    }
+
+    /// Chooses among the closed units of `range` that are `allowed`, as if there were no others.
+    #[must_use]
+    pub fn choose_where(
+        &self,
+        units: &Units,
+        range: Range<u32>,
+        now: u64,
+        rng: &mut Rng,
+        allowed: impl Fn(UnitId) -> bool,
+    ) -> Option<UnitId> {
+        match *self {
+            Victim::Greedy => units.best_closed(range, allowed, |valid, _| -f64::from(valid)),
+            Victim::CostBenefit(form) => {
+                let blocks = f64::from(units.blocks_per_unit());
+                units.best_closed(range, allowed, |valid, closed_at| {
+                    form.score(f64::from(valid) / blocks, now.saturating_sub(closed_at) as f64)
+                })
+            }
+            Victim::Windowed { share } => windowed(units, range, share, allowed),
+            Victim::Choices { d } => choices(units, range, d, rng, allowed),
+            Victim::Fifo => units.best_closed(range, allowed, |_, closed_at| -(closed_at as f64)),
         }
     }
 
@@ -107,13 +125,17 @@ impl CostBenefit {
     }
 }
 
-fn closed(units: &Units, range: Range<u32>) -> impl Iterator<Item = UnitId> {
-    range.map(UnitId).filter(|&unit| units.state(unit) == UnitState::Closed)
-}
-
-fn windowed(units: &Units, range: Range<u32>, share: f64) -> Option<UnitId> {
-    let mut by_age: Vec<(u64, UnitId)> =
-        closed(units, range).map(|unit| (units.closed_at(unit), unit)).collect();
+fn windowed(
+    units: &Units,
+    range: Range<u32>,
+    share: f64,
+    allowed: impl Fn(UnitId) -> bool,
+) -> Option<UnitId> {
+    let mut by_age: Vec<(u64, UnitId)> = range
+        .map(UnitId)
+        .filter(|&unit| units.state(unit) == UnitState::Closed && allowed(unit))
+        .map(|unit| (units.closed_at(unit), unit))
+        .collect();
     let window = ((by_age.len() as f64 * share).ceil() as usize).clamp(1, by_age.len().max(1));
     if window < by_age.len() {
         by_age.select_nth_unstable(window - 1);
@@ -122,18 +144,23 @@ fn windowed(units: &Units, range: Range<u32>, share: f64) -> Option<UnitId> {
     by_age.into_iter().map(|(_, unit)| unit).min_by_key(|&unit| (units.valid_count(unit), unit))
 }
 
-/// Draws among all units of the range and redraws what is not closed; falls back to a scan when closed units are rare.
-fn choices(units: &Units, range: Range<u32>, d: u32, rng: &mut Rng) -> Option<UnitId> {
+/// Draws among all units of the range and redraws what cannot be chosen; falls back to a scan when what can is rare.
+fn choices(
+    units: &Units,
+    range: Range<u32>,
+    d: u32,
+    rng: &mut Rng,
+    allowed: impl Fn(UnitId) -> bool,
+) -> Option<UnitId> {
     let span = u64::from(range.end - range.start);
+    let eligible = |unit: UnitId| units.state(unit) == UnitState::Closed && allowed(unit);
     let mut draw = || {
-        (0..64)
-            .map(|_| UnitId(range.start + rng.below(span) as u32))
-            .find(|&unit| units.state(unit) == UnitState::Closed)
+        (0..64).map(|_| UnitId(range.start + rng.below(span) as u32)).find(|&unit| eligible(unit))
     };
     (0..d)
         .filter_map(|_| draw())
         .min_by_key(|&unit| units.valid_count(unit))
-        .or_else(|| closed(units, range.clone()).next())
+        .or_else(|| range.map(UnitId).find(|&unit| eligible(unit)))
 }
 
 impl fmt::Display for Victim {

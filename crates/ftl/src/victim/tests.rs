@@ -1,23 +1,18 @@
 use super::*;
-use crate::Shape;
-use thermocline_types::{Class, Lba};
+use thermocline_types::Class;
 
 type Score = &'static dyn Fn(f64, f64) -> f64;
 
-/// Four units of eight blocks, closed in order at host writes 8, 16, 24, 32, with `valid[i]` blocks left in each.
+/// Six units of eight blocks, of which four were closed in order at host writes 8, 16, 24, 32, with `valid[i]` blocks
+/// left in each.
 fn closed_units(valid: [u32; 4]) -> Units {
-    let shape = Shape::new(32, 6, 8).unwrap();
-    let mut units = Units::new(shape);
+    let mut units = Units::new(6, 8);
     for (index, keep) in valid.into_iter().enumerate() {
         let unit = UnitId(index as u32);
         units.open(unit, Class(0));
-        for offset in 0..8 {
-            units.program(shape.pba(unit, offset), Lba(index as u64 * 8 + u64::from(offset)));
-        }
+        (0..8).for_each(|_| units.add_valid(unit));
         units.close(unit, 8, (index as u64 + 1) * 8);
-        for offset in keep..8 {
-            units.invalidate(shape.pba(unit, offset));
-        }
+        (keep..8).for_each(|_| units.drop_valid(unit));
     }
     units
 }
@@ -84,7 +79,7 @@ fn choices_of_many_find_the_emptiest_and_of_one_vary() {
 
 #[test]
 fn nothing_closed_means_no_victim() {
-    let units = Units::new(Shape::new(32, 6, 8).unwrap());
+    let units = Units::new(6, 8);
     for (victim, _) in Victim::list() {
         assert_eq!(victim.choose(&units, 0..6, 0, &mut Rng::new(1)), None, "{victim}");
     }
@@ -98,4 +93,35 @@ fn names_round_trip_and_unknown_ones_are_listed() {
     let error = "gredy".parse::<Victim>().unwrap_err().to_string();
     assert!(error.contains("`gredy`") && error.contains("greedy, "), "{error}");
     assert!("choices:0".parse::<Victim>().is_err() && "windowed:1.5".parse::<Victim>().is_err());
+}
+
+#[test]
+fn what_is_not_allowed_counts_for_nothing() {
+    let units = closed_units([0, 3, 5, 2]);
+    for (victim, _) in Victim::list() {
+        let only = |allowed: &[u32]| {
+            let allowed = |unit: UnitId| allowed.contains(&unit.0);
+            victim.choose_where(&units, 0..6, 32, &mut Rng::new(1), allowed)
+        };
+        assert_eq!(only(&[2]), Some(UnitId(2)), "{victim}");
+        assert_eq!(only(&[4, 5]), None, "{victim}: only free units allowed");
+        assert_eq!(only(&[]), None, "{victim}");
+    }
+    // Half of units 1 to 3, oldest first, are units 1 and 2.
+    let windowed = Victim::Windowed { share: 0.5 };
+    let not_first = |unit: UnitId| unit.0 > 0;
+    assert_eq!(
+        windowed.choose_where(&units, 0..6, 32, &mut Rng::new(1), not_first),
+        Some(UnitId(1))
+    );
+}
+
+#[test]
+fn a_unit_under_relocation_is_no_victim() {
+    let mut units = closed_units([0, 3, 5, 2]);
+    (0..3).for_each(|unit| units.begin_relocation(UnitId(unit)));
+    for (victim, _) in Victim::list() {
+        let choice = victim.choose(&units, 0..6, 32, &mut Rng::new(1));
+        assert_eq!(choice, Some(UnitId(3)), "{victim}");
+    }
 }

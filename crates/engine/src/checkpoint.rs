@@ -1,0 +1,525 @@
+//! Checkpoints and superblock records.
+//!
+//! A checkpoint chooses *S*, writes every page of the maps that is dirty then, the roots above them, and a superblock
+//! record that refers to both. The host goes on writing meanwhile. Between checkpoints, records with a longer table of
+//! listed units are written when the listed ones run short.
+//!
+//! Invariants:
+//! * At most one record is being written.
+//! * Pages that the newest flushed record may refer to stay valid until a newer one is flushed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rustc_hash::FxHashSet;
+use thermocline_format::{
+    Epoch, Location, MAX_OPEN_UNITS, MapEntry, MapPage, OpenUnit, PageId, Revision, Sequence,
+    Superblock, Volume, VolumeId, crc32c,
+};
+use thermocline_ftl::UnitState;
+use thermocline_types::UnitId;
+
+use crate::device::{DeviceCmd, DeviceError, PageBytes};
+use crate::durability::Then;
+use crate::engine::{Engine, Op, Phase};
+use crate::map::{Mapping, PAGE, Value};
+use crate::payload::Payload;
+use crate::request::{Action, Notice};
+
+/// Pages in one chunk, so that pages do not hold up the host. Chosen, not measured.
+const PAGES_PER_CHUNK: usize = 64;
+
+/// Chunks of pages on their way at once. Chosen, not measured.
+const PAGE_CHUNKS: u32 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Writing map pages: from this page of this volume on.
+    Pages(u16, u64),
+    /// Writing root pages.
+    Roots,
+    /// Waiting for all up to here to be durable.
+    Flush(Sequence),
+    /// The record may be written.
+    Record,
+    /// It is being written.
+    Writing,
+}
+
+/// A checkpoint in progress.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    sequence: Sequence,
+    stage: Stage,
+    table: BTreeMap<u32, OpenUnit>,
+    pages: u64,
+}
+
+/// What a record that is being written is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Opening,
+    MoreUnits,
+    Checkpoint,
+}
+
+#[derive(Debug)]
+struct Writing {
+    record: Superblock,
+    purpose: Purpose,
+    /// Units listed for the first time.
+    fresh: Vec<OpenUnit>,
+    /// Pages that only older records refer to.
+    obsolete: Vec<Value>,
+}
+
+/// Superblock records: the newest flushed one and the one being written.
+#[derive(Debug, Default)]
+pub(crate) struct Superblocks {
+    durable: Option<Superblock>,
+    writing: Option<Writing>,
+    /// Where the next record goes.
+    next: Option<Location>,
+    /// Whether a crash would be recovered from to what the host was told: not yet while only the chunks of an earlier
+    /// opening would be replayed.
+    pub(crate) settled: bool,
+    wanted: bool,
+    /// Pages that were replaced or dropped since the newest record that refers to them.
+    obsolete: Vec<Value>,
+    /// The request that waits for the pool to be closed.
+    closing: Option<u32>,
+}
+
+impl Superblocks {
+    pub(crate) fn durable_revision(&self) -> Revision {
+        self.durable.as_ref().map_or(Revision(0), |record| record.revision)
+    }
+
+    /// *S* of the newest flushed record.
+    pub(crate) fn durable_checkpoint(&self) -> Sequence {
+        self.durable.as_ref().map_or(Sequence(0), |record| record.checkpoint)
+    }
+
+    /// The next record begins unit `unit`, which is reset first.
+    pub(crate) fn start_in(&mut self, unit: UnitId, blocks_per_unit: u32) {
+        // As if the other unit were full.
+        self.next = Some(Location { unit, block: blocks_per_unit });
+    }
+
+    pub(crate) fn drop_later(&mut self, entry: MapEntry) {
+        if !entry.is_unmapped() {
+            self.obsolete.push(Value(entry.pack()));
+        }
+    }
+}
+
+impl<P: Payload> Engine<P> {
+    /// Makes sure that a checkpoint is taken soon.
+    pub(crate) fn want_checkpoint(&mut self) {
+        self.superblocks.wanted = true;
+    }
+
+    pub(crate) fn begin_closing(&mut self, request: u32) {
+        self.phase = Phase::Closing;
+        self.superblocks.closing = Some(request);
+    }
+
+    /// Takes a checkpoint further. Returns whether anything was done.
+    pub(crate) fn checkpoint_step(&mut self) -> bool {
+        let Some(checkpoint) = &self.checkpoint else { return self.begin_checkpoint() };
+        match checkpoint.stage {
+            Stage::Pages(volume, page) => self.write_pages(volume, page),
+            Stage::Roots => self.write_roots(),
+            Stage::Flush(_) | Stage::Record | Stage::Writing => false,
+        }
+    }
+
+    fn begin_checkpoint(&mut self) -> bool {
+        let listed = self.space.listed.len() + self.config.reserved_units as usize;
+        let due = self.since_checkpoint >= self.config.checkpoint_bytes
+            || listed + 8 >= MAX_OPEN_UNITS
+            || self.superblocks.wanted
+            || self.phase == Phase::Closing && self.is_quiet();
+        if !due || self.superblocks.writing.is_some() || self.superblocks.durable.is_none() {
+            return false;
+        }
+        self.superblocks.wanted = false;
+        self.since_checkpoint = 0;
+        self.rewrite_sparse_metadata();
+        let table = self.space.begin_tail();
+        let sequence = self.log.next();
+        self.checkpoint = Some(Checkpoint { sequence, stage: Stage::Pages(0, 0), table, pages: 0 });
+        true
+    }
+
+    /// Whether nothing of the host is under way any more.
+    fn is_quiet(&self) -> bool {
+        self.stage.is_empty()
+            && self.unmapping.is_empty()
+            && self.log.completed() == self.log.sealed()
+            && self.gc.is_idle()
+            && self.space.resetting == 0
+            && self.pages_idle()
+            && self.superblocks.closing.is_some_and(|request| self.only_request(request))
+    }
+
+    /// Marks pages that stand in metadata units with few valid blocks, so that the units can be freed.
+    fn rewrite_sparse_metadata(&mut self) {
+        let per_unit = self.config.blocks_per_unit();
+        let class = self.config.metadata_class();
+        let sparse: FxHashSet<u32> = self
+            .space
+            .units
+            .ids()
+            .filter(|&unit| {
+                let units = &self.space.units;
+                units.state(unit) == UnitState::Closed
+                    && units.class(unit) == class
+                    && u64::from(units.valid_count(unit)) * 2 < per_unit
+                    && units.valid_count(unit) > 0
+            })
+            .map(|unit| unit.0)
+            .collect();
+        if sparse.is_empty() {
+            return;
+        }
+        let geometry = self.config.geometry;
+        let stands = |entry: MapEntry| {
+            entry.location(&geometry).is_some_and(|at| sparse.contains(&at.unit.0))
+        };
+        for index in self.volumes.indices() {
+            let map = self.volumes.map_mut(index);
+            let pages: Vec<u64> = (0..map.pages())
+                .filter(|&page| stands(map.page_at(page)) && map.is_loaded(page))
+                .collect();
+            pages.into_iter().for_each(|page| map.mark_dirty(page));
+            for root in &mut map.roots {
+                root.changed |= stands(root.at);
+            }
+        }
+    }
+
+    /// Room for pages, and how many fit.
+    fn room_for_pages(&mut self) -> Option<(Location, usize)> {
+        let class = self.config.metadata_class();
+        if self.space.frontiers[class.index()].in_flight >= PAGE_CHUNKS || !self.seal_control() {
+            return None;
+        }
+        let block = self.config.geometry.logical_block();
+        let (at, room) = self.room(class, block.per_block())?;
+        Some((at, crate::log::fitting(block, room).min(PAGES_PER_CHUNK)))
+    }
+
+    fn write_pages(&mut self, volume: u16, from: u64) -> bool {
+        let Some((at, most)) = self.room_for_pages() else { return false };
+        let mut picked: Vec<(u16, u64)> = Vec::new();
+        let mut next = (volume, from);
+        for index in self.volumes.indices().filter(|&index| index >= volume) {
+            let mut page = if index == volume { from } else { 0 };
+            while picked.len() < most
+                && let Some(dirty) = self.volumes.map(index).next_dirty(page)
+            {
+                picked.push((index, dirty));
+                page = dirty + 1;
+                next = (index, page);
+            }
+        }
+        if picked.is_empty() {
+            self.set_stage(Stage::Roots);
+            return true;
+        }
+        let block = self.config.geometry.logical_block();
+        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
+        let mut pages = Vec::with_capacity(picked.len());
+        for &(index, page) in &picked {
+            let bytes = self.page_bytes(index, page);
+            let crc = crc32c(bytes.as_slice());
+            let entry = MapEntry::new(&self.config.geometry, place, crc);
+            let map = self.volumes.map_mut(index);
+            map.mark_clean(page);
+            let old = map.move_page(page, entry);
+            pages.push((PageId { volume: map.id, index: page as u32 }, bytes, crc));
+            self.superblocks.drop_later(old);
+            place.block += block.per_block();
+        }
+        self.count_pages(picked.len());
+        self.seal_pages(at, VolumeId::MAP, pages);
+        self.set_stage(Stage::Pages(next.0, next.1));
+        true
+    }
+
+    /// A page as on media: blocks that are staged stand where they were before.
+    fn page_bytes(&self, index: u16, page: u64) -> PageBytes {
+        let map = self.volumes.map(index);
+        let mut entries = MapPage::unmapped();
+        let end = ((page + 1) * PAGE).min(map.blocks);
+        for (entry, lba) in entries.0.iter_mut().zip(page * PAGE..end) {
+            let value = match map.get(lba) {
+                Mapping::Unmapped => None,
+                Mapping::At(value) => Some(value),
+                Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
+            };
+            if let Some(value) = value {
+                let unpacked = MapEntry::unpack(&self.config.geometry, value.0);
+                *entry = unpacked.expect("entries point at blocks");
+            }
+        }
+        Box::new(entries.encode())
+    }
+
+    fn write_roots(&mut self) -> bool {
+        let Some((at, most)) = self.room_for_pages() else { return false };
+        let mut picked: Vec<(u16, usize)> = Vec::new();
+        for index in self.volumes.indices() {
+            let roots = self.volumes.map(index).roots.iter().enumerate();
+            picked.extend(roots.filter(|(_, root)| root.changed).map(|(root, _)| (index, root)));
+        }
+        picked.truncate(most);
+        if picked.is_empty() {
+            let target = self.log.sealed();
+            self.set_stage(Stage::Flush(target));
+            self.await_flush(target, Then::Pages { target });
+            return true;
+        }
+        let geometry = self.config.geometry;
+        let block = geometry.logical_block();
+        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
+        let mut pages = Vec::with_capacity(picked.len());
+        for &(index, number) in &picked {
+            let map = self.volumes.map_mut(index);
+            let id = PageId { volume: map.id, index: number as u32 };
+            let root = &mut map.roots[number];
+            let bytes: PageBytes = Box::new(MapPage(root.pages.clone()).encode());
+            let crc = crc32c(bytes.as_slice());
+            root.changed = false;
+            let old = std::mem::replace(&mut root.at, MapEntry::new(&geometry, place, crc));
+            pages.push((id, bytes, crc));
+            self.superblocks.drop_later(old);
+            place.block += block.per_block();
+        }
+        self.count_pages(picked.len());
+        self.seal_pages(at, VolumeId::ROOT, pages);
+        true
+    }
+
+    fn set_stage(&mut self, stage: Stage) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.stage = stage;
+        }
+    }
+
+    fn count_pages(&mut self, count: usize) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.pages += count as u64;
+        }
+    }
+
+    /// The write of a page at `at` failed: it is written again.
+    pub(crate) fn page_lost(&mut self, reserved: VolumeId, page: PageId, at: Location) {
+        let Some(index) = self.volumes.index(page.volume) else { return };
+        let geometry = self.config.geometry;
+        let map = self.volumes.map_mut(index);
+        let number = page.index;
+        if reserved == VolumeId::MAP {
+            if u64::from(number) < map.pages() && map.page_at(number.into()).location(&geometry) == Some(at) {
+                map.mark_dirty(number.into());
+            }
+        } else if let Some(root) = map.roots.get_mut(number as usize)
+            && root.at.location(&geometry) == Some(at)
+        {
+            root.changed = true;
+        }
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.stage = Stage::Pages(0, 0);
+        }
+    }
+
+    /// Every page of the checkpoint is durable, unless one was lost on the way.
+    pub(crate) fn pages_durable(&mut self, target: Sequence) {
+        let waits = Stage::Flush(target);
+        if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.stage == waits) {
+            self.set_stage(Stage::Record);
+        }
+    }
+
+    /// Writes a record if one is due: of a checkpoint, or because listed units run short.
+    pub(crate) fn superblock_step(&mut self) -> bool {
+        if self.superblocks.writing.is_some() || self.superblocks.durable.is_none() {
+            return false;
+        }
+        if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.stage == Stage::Record) {
+            self.set_stage(Stage::Writing);
+            self.write_checkpoint_record();
+            return true;
+        }
+        let short = self.space.reserved.len() < self.config.reserved_units as usize / 2;
+        if !short || self.space.free.is_empty() || self.space.listed.len() + 8 >= MAX_OPEN_UNITS {
+            return false;
+        }
+        let fresh = self.list_more();
+        let mut record = self.superblocks.durable.clone().expect("it was just looked at");
+        let mut table = self.space.listed.clone();
+        table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
+        record.open_units = table.into_values().collect();
+        record.clean = false;
+        self.write_record(record, Purpose::MoreUnits, fresh);
+        true
+    }
+
+    fn list_more(&mut self) -> Vec<OpenUnit> {
+        let target = self.config.reserved_units as usize;
+        self.space.list_free(target.saturating_sub(self.space.reserved.len()))
+    }
+
+    fn write_checkpoint_record(&mut self) {
+        let clean = self.phase == Phase::Closing && self.is_quiet();
+        if clean {
+            // Nothing but pages came after S: nothing is left to replay.
+            let (sequence, table) = (self.log.next(), self.space.begin_tail());
+            let stage = Stage::Writing;
+            self.checkpoint = Some(Checkpoint { sequence, stage, table, pages: 0 });
+        }
+        let fresh = self.list_more();
+        let checkpoint = self.checkpoint.as_ref().expect("only a checkpoint has such a record");
+        let mut table = checkpoint.table.clone();
+        table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
+        let volumes = self.volumes.alive();
+        let volumes = volumes.into_iter().map(|map| Volume {
+            id: map.id,
+            name: map.name.clone(),
+            blocks: map.blocks,
+            roots: map.roots.iter().map(|root| root.at).collect(),
+        });
+        let record = Superblock {
+            checkpoint: checkpoint.sequence,
+            tail_epoch: self.epoch,
+            clean,
+            next_volume: self.volumes.next,
+            volumes: volumes.collect(),
+            open_units: table.into_values().collect(),
+            ..self.superblocks.durable.clone().expect("the pool is open")
+        };
+        self.write_record(record, Purpose::Checkpoint, fresh);
+    }
+
+    /// The first record of an opening: as the one found, of the next epoch. With `settled`, when nothing was replayed,
+    /// it is a checkpoint at once.
+    pub(crate) fn write_opening_record(&mut self, mut record: Superblock, settled: bool) {
+        record.epoch = self.epoch;
+        record.clean = false;
+        if settled {
+            record.tail_epoch = self.epoch;
+            record.checkpoint = self.log.next();
+        }
+        self.superblocks.settled = settled;
+        self.write_record(record, Purpose::Opening, Vec::new());
+    }
+
+    fn write_record(&mut self, mut record: Superblock, purpose: Purpose, fresh: Vec<OpenUnit>) {
+        record.epoch = Epoch(self.epoch.0);
+        record.revision = Revision(self.superblocks.durable_revision().0.max(record.revision.0) + 1);
+        record.next_generation = self.space.next_generation;
+        let obsolete = match purpose {
+            Purpose::Checkpoint => std::mem::take(&mut self.superblocks.obsolete),
+            Purpose::Opening | Purpose::MoreUnits => Vec::new(),
+        };
+        let geometry = self.config.geometry;
+        let blocks = (record.record_bytes() / geometry.logical_block().bytes()) as u32;
+        let next = self.superblocks.next.expect("set when the pool is opened");
+        if next.block + blocks <= geometry.blocks_per_unit() {
+            record.location = next;
+            self.superblocks.writing = Some(Writing { record, purpose, fresh, obsolete });
+            self.send_record();
+        } else {
+            let [first, second] = geometry.superblock_units();
+            let other = if next.unit == first { second } else { first };
+            record.location = Location { unit: other, block: 0 };
+            self.superblocks.writing = Some(Writing { record, purpose, fresh, obsolete });
+            let op = self.ops.insert(Op::ResetSuperblocks);
+            self.device(op, DeviceCmd::Reset(other));
+        }
+    }
+
+    pub(crate) fn superblock_unit_reset(&mut self, result: Result<(), DeviceError>) {
+        match result {
+            Ok(()) => self.send_record(),
+            Err(_) => self.fail(),
+        }
+    }
+
+    fn send_record(&mut self) {
+        let writing = self.superblocks.writing.as_ref().expect("a record is being written");
+        let record = writing.record.clone();
+        let blocks = record.record_bytes() / self.config.geometry.logical_block().bytes();
+        let behind = record.location.block + blocks as u32;
+        self.superblocks.next = Some(Location { block: behind, ..record.location });
+        self.stats.superblocks += 1;
+        self.stats.superblock_bytes += record.record_bytes() as u64;
+        let op = self.ops.insert(Op::Superblock);
+        self.device(op, DeviceCmd::WriteSuperblock(std::sync::Arc::new(record)));
+    }
+
+    pub(crate) fn superblock_written(&mut self, result: Result<(), DeviceError>) {
+        match result {
+            Ok(()) => self.await_next_flush(Then::Superblock),
+            Err(_) => self.fail(),
+        }
+    }
+
+    /// The record that was written counts from now on.
+    pub(crate) fn superblock_durable(&mut self) {
+        let Some(Writing { record, purpose, fresh, obsolete }) = self.superblocks.writing.take() else {
+            return;
+        };
+        self.space.listed =
+            record.open_units.iter().map(|listed| (listed.next.unit.0, *listed)).collect();
+        self.space.reserved.extend(&fresh);
+        if purpose == Purpose::MoreUnits
+            && let Some(checkpoint) = &mut self.checkpoint
+        {
+            checkpoint.table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
+        }
+        let clean = record.clean;
+        self.superblocks.durable = Some(record);
+        for value in obsolete {
+            self.drop_value(value);
+        }
+        match purpose {
+            Purpose::Opening => self.opened(),
+            Purpose::MoreUnits => {}
+            Purpose::Checkpoint => {
+                let pages = self.checkpoint.take().map_or(0, |checkpoint| checkpoint.pages);
+                self.superblocks.settled = true;
+                self.stats.checkpoints += 1;
+                self.actions.push_back(Action::Notice(Notice::Checkpoint { pages }));
+                self.resolve();
+            }
+        }
+        if clean && let Some(request) = self.superblocks.closing.take() {
+            self.phase = Phase::Closed;
+            self.request_progress(request, 1, None);
+        }
+    }
+
+    /// Pages `from` to `until` of a map are needed no more, once no record refers to them.
+    pub(crate) fn drop_pages(&mut self, volume: u16, from: u64, until: u64) {
+        for page in from..until {
+            let old = self.volumes.map_mut(volume).move_page(page, MapEntry::UNMAPPED);
+            self.volumes.map_mut(volume).mark_clean(page);
+            self.superblocks.drop_later(old);
+        }
+        let first = from.div_ceil(PAGE) as usize;
+        let roots: VecDeque<MapEntry> =
+            self.volumes.map(volume).roots.iter().skip(first).map(|root| root.at).collect();
+        for root in roots {
+            self.superblocks.drop_later(root);
+        }
+        for root in self.volumes.map_mut(volume).roots.iter_mut().skip(first) {
+            root.at = MapEntry::UNMAPPED;
+        }
+    }
+
+    /// The durable record, for recovery to set.
+    pub(crate) fn adopt_record(&mut self, record: Superblock) {
+        self.superblocks.durable = Some(record);
+    }
+}

@@ -1,0 +1,218 @@
+//! How an engine is set up, and what follows from that for its space and memory.
+
+use thermocline_format::{Geometry, MAX_ENTRIES, MAX_OPEN_UNITS};
+use thermocline_ftl::placement::{Placement as _, Policy, SeparateRelocation};
+use thermocline_ftl::victim::Victim;
+use thermocline_types::Class;
+
+use crate::bugs::Bug;
+
+/// Most blocks that one read or write may have: what one chunk can hold.
+pub const MAX_IO_BLOCKS: u64 = MAX_ENTRIES as u64;
+
+/// How garbage collection reads the valid blocks of a victim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadPlan {
+    /// Each valid block by a command of its own, as the basic scheme of Choi et al., HotStorage 2020.
+    Basic,
+    /// The victim as a whole, valid or not, as LSM_ZGC of the same paper.
+    Segment,
+    /// Valid blocks, and the gaps between them where reading the gap costs less than another command.
+    Cost {
+        /// What a command costs, as the bytes that the device reads in the same time.
+        command_bytes: u32,
+    },
+}
+
+/// Garbage collection.
+#[derive(Clone, Copy, Debug)]
+pub struct GcConfig {
+    /// Which unit to collect.
+    pub victim: Victim,
+    /// How to read it.
+    pub read_plan: ReadPlan,
+    /// Bytes that one command reads at most.
+    pub read_bytes: u32,
+    /// Bytes of a victim that are looked at together: what is placed by the utilisation of its surroundings.
+    pub segment_bytes: u64,
+    /// Free units, beyond those kept for garbage collection itself, below which it begins.
+    pub ahead_units: u32,
+}
+
+/// How an engine is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The device as the pool uses it.
+    pub geometry: Geometry,
+    /// Where blocks go.
+    pub placement: Policy,
+    /// Garbage collection.
+    pub gc: GcConfig,
+    /// Requests that may be in work at once.
+    pub max_requests: u32,
+    /// Blocks written by the host that may wait in memory at once; at least [`MAX_IO_BLOCKS`].
+    pub max_staged_blocks: u32,
+    /// Chunks of a class that may be on their way before further blocks wait for a larger chunk.
+    pub write_depth: u32,
+    /// Bytes written after which a checkpoint begins: what recovery has to replay, at most about twice.
+    pub checkpoint_bytes: u64,
+    /// Units listed ahead of their use in each superblock record.
+    pub reserved_units: u32,
+    /// Memory for the maps of all volumes.
+    pub map_memory_bytes: u64,
+    /// Whether a pool is opened although chunks that had been flushed are missing.
+    pub open_despite_loss: bool,
+    /// A deliberate error, for tests of the tests.
+    pub bug: Option<Bug>,
+}
+
+impl Config {
+    /// Defaults for a device: fit for most.
+    #[must_use]
+    pub fn new(geometry: Geometry) -> Config {
+        let unit_bytes =
+            u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
+        let pool_bytes = unit_bytes * u64::from(geometry.units());
+        Config {
+            geometry,
+            placement: Policy::SeparateRelocation(SeparateRelocation),
+            gc: GcConfig {
+                victim: Victim::CostBenefit(thermocline_ftl::victim::CostBenefit::SquareRootAge),
+                // 128 KiB in the time of a command: 10 us at 12.8 GB/s, or 40 us at 3.2 GB/s. Chosen, not measured.
+                read_plan: ReadPlan::Cost { command_bytes: 128 << 10 },
+                read_bytes: 128 << 10,
+                segment_bytes: 2 << 20,
+                ahead_units: (geometry.units() / 64).clamp(2, 64),
+            },
+            max_requests: 1024,
+            max_staged_blocks: 4096,
+            write_depth: 4,
+            // A map is 1/512 of what it maps: with a 64th of the pool between checkpoints, pages of a map that is
+            // dirty all over cost an eighth of what the host writes at worst.
+            checkpoint_bytes: (pool_bytes / 64).max(unit_bytes * 4),
+            reserved_units: (geometry.units() / 16).clamp(4, 64),
+            map_memory_bytes: 4 << 30,
+            open_despite_loss: false,
+            bug: None,
+        }
+    }
+
+    /// Whether the pool can work at all.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let needed = self.units_set_aside() + 2;
+        if self.geometry.units() < needed {
+            return Err(ConfigError::FewUnits { units: self.geometry.units(), needed });
+        }
+        if u64::from(self.max_staged_blocks) < MAX_IO_BLOCKS || self.max_staged_blocks > 1 << 20 {
+            return Err(ConfigError::Stage(self.max_staged_blocks));
+        }
+        if self.max_requests == 0 || self.write_depth == 0 {
+            return Err(ConfigError::Depth);
+        }
+        if self.reserved_units < self.frontiers() || self.reserved_units as usize > MAX_OPEN_UNITS / 4 {
+            return Err(ConfigError::Reserved {
+                reserved: self.reserved_units,
+                least: self.frontiers(),
+                most: (MAX_OPEN_UNITS / 4) as u32,
+            });
+        }
+        Ok(())
+    }
+
+    /// Units that can be open at once: one for each class, and one for metadata.
+    #[must_use]
+    pub fn frontiers(&self) -> u32 {
+        u32::from(self.placement.classes()) + 1
+    }
+
+    pub(crate) fn placement_classes(&self) -> u8 {
+        self.placement.classes()
+    }
+
+    /// Slots of the stage: blocks of the host, those of failed writes among them, and copies.
+    pub(crate) fn stage_slots(&self) -> u32 {
+        let copies = 4 * MAX_ENTRIES as u32 + (self.gc.segment_bytes / 4096) as u32;
+        2 * self.max_staged_blocks + copies
+    }
+
+    /// The class of maps and control entries.
+    pub(crate) fn metadata_class(&self) -> Class {
+        Class(self.placement.classes())
+    }
+
+    /// Free units that the host may not use: what relocation and the next checkpoint need at least.
+    pub(crate) fn host_reserve(&self) -> u32 {
+        self.placement.relocation_classes(0).len() as u32 + 2
+    }
+
+    /// Units that hold no blocks of users at the worst moment, those for maps apart: superblocks, open units, the
+    /// reserve, and one that garbage collection works on.
+    fn units_set_aside(&self) -> u32 {
+        2 + self.frontiers() + self.host_reserve() + 1
+    }
+
+    /// Blocks of users that fit into one unit when it is written in chunks as large as possible.
+    #[must_use]
+    pub fn blocks_per_unit(&self) -> u64 {
+        let block = self.geometry.logical_block();
+        let mut left = self.geometry.blocks_per_unit();
+        let mut held = 0;
+        loop {
+            let fit = crate::log::fitting(block, left.min(block.max_chunk()));
+            if fit == 0 {
+                return held;
+            }
+            held += fit as u64;
+            left -= block.chunk_header(fit) + fit as u32 * block.per_block();
+        }
+    }
+
+    /// Blocks of users that the pool can hold when its volumes have `volume_blocks` blocks together.
+    ///
+    /// One 32nd of the data units is held back beyond those set aside, so that garbage collection always gains
+    /// something. Chosen, not measured.
+    #[must_use]
+    pub fn capacity_blocks(&self, volume_blocks: u64) -> u64 {
+        let per_unit = self.blocks_per_unit();
+        let data = self.geometry.units().saturating_sub(self.units_set_aside());
+        let mapped = volume_blocks.min(u64::from(data) * per_unit * 2);
+        // Old and new pages stand side by side during a checkpoint, and control entries beside them.
+        let pages = 2 * mapped.div_ceil(crate::map::PAGE) + mapped.div_ceil(crate::map::PAGE * 512);
+        let metadata = pages.div_ceil(per_unit) + 2;
+        let data = u64::from(data).saturating_sub(metadata);
+        (data - data.div_ceil(32)) * per_unit
+    }
+}
+
+/// Why a configuration cannot work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Too few units for the open and reserved ones.
+    #[error("the pool has {units} units, the classes of its placement need {needed}")]
+    FewUnits {
+        /// Units of the geometry.
+        units: u32,
+        /// Least number.
+        needed: u32,
+    },
+    /// The stage is too small for one request, or absurdly large.
+    #[error("max_staged_blocks is {0}, must be 253 to 1048576")]
+    Stage(u32),
+    /// No depth at all.
+    #[error("max_requests and write_depth must be at least 1")]
+    Depth,
+    /// Too few or too many units listed ahead.
+    #[error("reserved_units is {reserved}, must be {least} to {most}")]
+    Reserved {
+        /// As configured.
+        reserved: u32,
+        /// One for each open unit.
+        least: u32,
+        /// A quarter of the superblock's table.
+        most: u32,
+    },
+}

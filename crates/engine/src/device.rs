@@ -1,0 +1,165 @@
+//! What the engine asks of a device, and what the device answers.
+//!
+//! A driver carries out each command on real or simulated media and reports its completion, in any order. Structures
+//! are handed over decoded: `wire` has the bytes that they become. So the lab can keep them as they are.
+
+use std::sync::Arc;
+
+use thermocline_format::{BLOCK_BYTES, ChunkHeader, Generation, Location, PoolId, Superblock};
+use thermocline_types::UnitId;
+
+/// Identifies a command between its submission and its completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u64);
+
+/// The bytes of a map page.
+pub type PageBytes = Box<[u8; BLOCK_BYTES]>;
+
+/// A chunk on its way to media: the header says where, which must be carried out as one write.
+#[derive(Clone, Debug)]
+pub struct Chunk<P> {
+    /// What is written before the blocks.
+    pub header: ChunkHeader,
+    /// The blocks, one for each entry that has one, in their order.
+    pub body: Body<P>,
+}
+
+/// Blocks of a chunk.
+#[derive(Clone, Debug)]
+pub enum Body<P> {
+    /// Users' blocks, each handle of one block.
+    User(Vec<P>),
+    /// Pages of the map.
+    Pages(Vec<PageBytes>),
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub enum DeviceCmd<P> {
+    /// Write a chunk. Chunks of one unit are submitted in the order of their location.
+    WriteChunk(Arc<Chunk<P>>),
+    /// Read `blocks` blocks of 4096 bytes that follow each other, from `at` on; answered by [`Done::Data`].
+    Read {
+        /// Where the first block begins.
+        at: Location,
+        /// Blocks of 4096 bytes.
+        blocks: u32,
+        /// Where to put them; without it the driver finds room.
+        into: Option<P>,
+    },
+    /// Read a page of the map; answered by [`Done::Page`].
+    ReadPage {
+        /// Where it begins.
+        at: Location,
+    },
+    /// Read part of a unit and find the chunks in it; answered by [`Done::Chunks`].
+    ReadChunks(ReadChunks),
+    /// Read the superblock units and find the records in them; answered by [`Done::Superblocks`].
+    ReadSuperblocks,
+    /// Write a superblock record at its location.
+    WriteSuperblock(Arc<Superblock>),
+    /// Report every unit; answered by [`Done::Units`].
+    ReportUnits,
+    /// Make a unit empty. Nothing that it held is read again.
+    Reset(UnitId),
+    /// Write no more to a unit until it is reset, so that the device can let go of it.
+    Finish(UnitId),
+    /// Make durable all writes and resets that were complete when this was submitted.
+    Flush,
+}
+
+/// Which chunks to read: those that begin in `window` logical blocks from `at` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadChunks {
+    /// Where the first chunk begins.
+    pub at: Location,
+    /// Logical blocks to read; at least the longest header, 8192 bytes, or what is left of the unit.
+    pub window: u32,
+    /// The pool that the chunks must name.
+    pub pool: PoolId,
+    /// The generation that the chunks must name, if known; else that of the first decides.
+    pub generation: Option<Generation>,
+    /// Where there is no sound header, whether to look for the next at each logical block that follows.
+    pub search: bool,
+    /// Whether to hand over the blocks as well, as far as they are in the window.
+    pub data: bool,
+}
+
+/// A chunk that was found.
+#[derive(Clone, Debug)]
+pub struct FoundChunk<P> {
+    /// Its header.
+    pub header: Arc<ChunkHeader>,
+    /// Its blocks from the first on, as many as the window holds whole; with their number.
+    pub data: Option<(P, u32)>,
+}
+
+/// The chunks of part of a unit.
+#[derive(Clone, Debug)]
+pub struct FoundChunks<P> {
+    /// In order of location.
+    pub chunks: Vec<FoundChunk<P>>,
+    /// The logical block at which reading goes on: behind the last chunk found, or, after a search in vain, behind the
+    /// last logical block at which no header can begin.
+    pub next: u32,
+    /// Whether there is no sound header at `next`, though the window held one's length.
+    pub unsound: bool,
+    /// Generations and other pools apart: the highest revision and epoch that any sound prefix named, for recovery to
+    /// notice a lost superblock.
+    pub newest: Option<(thermocline_format::Revision, thermocline_format::Epoch)>,
+}
+
+/// A unit as the device reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitReport {
+    /// What can be done with it.
+    pub condition: UnitCondition,
+    /// Logical blocks before the write pointer; `None` where units can be written anywhere.
+    pub written: Option<u32>,
+}
+
+/// What can be done with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitCondition {
+    /// Read, written, reset.
+    Good,
+    /// Read only, for good.
+    ReadOnly,
+    /// Nothing, for good.
+    Offline,
+}
+
+/// How a command ended well.
+#[derive(Clone, Debug)]
+pub enum Done<P> {
+    /// Written, reset, finished or flushed.
+    Ok,
+    /// The blocks of a [`DeviceCmd::Read`].
+    Data(P),
+    /// The page of a [`DeviceCmd::ReadPage`].
+    Page(PageBytes),
+    /// The answer to [`DeviceCmd::ReadChunks`].
+    Chunks(FoundChunks<P>),
+    /// Every sound record of both superblock units, each with the logical block behind it.
+    Superblocks(Vec<Superblock>),
+    /// One report for each unit of the pool's geometry, in order.
+    Units(Vec<UnitReport>),
+}
+
+/// How a command failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The device reports an error for these blocks or this command.
+    #[error("the device reports an error")]
+    Io,
+    /// The unit can be read but not written or reset any more.
+    #[error("the unit is read-only")]
+    ReadOnly,
+    /// The unit cannot be read any more either.
+    #[error("the unit is offline")]
+    Offline,
+    /// The device takes no commands any more.
+    #[error("the device is gone")]
+    Gone,
+}

@@ -1,0 +1,411 @@
+//! The state machine: what it holds, what comes in, what goes out.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+use thermocline_format::{Epoch, PoolId, Sequence};
+use thermocline_types::{Class, Rng, Time, UnitId};
+
+use crate::checkpoint::{Checkpoint, Superblocks};
+use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
+use crate::device::{DeviceCmd, DeviceError, Done, OpId};
+use crate::durability::{Durability, Then};
+use crate::gc::Gc;
+use crate::log::{Log, Stage};
+use crate::map::{Packing, Value};
+use crate::opening::Opening;
+use crate::pages::Pages;
+use crate::payload::Payload;
+use crate::request::{Action, HostError, HostRequest, Rejected, Reply, RequestId};
+use crate::space::Space;
+use crate::stats::Stats;
+use crate::unmap::Unmapping;
+use crate::volumes::Volumes;
+
+/// What the device was asked for.
+#[derive(Debug)]
+pub(crate) enum Op<P> {
+    WriteChunk { sequence: Sequence, class: Class },
+    HostRead { request: u32, unit: UnitId, expected: Vec<Value>, into: P },
+    LoadPage { volume: u16, page: u64 },
+    GcChunks,
+    GcRead { first: usize },
+    Reset { unit: UnitId },
+    Finish,
+    Flush { watermark: Sequence },
+    ResetSuperblocks,
+    Superblock,
+    Opening { index: usize },
+}
+
+/// Where the pool is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Being formatted or recovered.
+    Opening,
+    /// Requests are accepted.
+    Open,
+    /// A last checkpoint is being written.
+    Closing,
+    /// Nothing is accepted any more.
+    Closed,
+    /// The device failed: reads only.
+    Failed,
+}
+
+/// A request of the host in work.
+#[derive(Debug)]
+pub(crate) struct Request {
+    id: RequestId,
+    /// What is still missing.
+    parts: u32,
+    error: Option<HostError>,
+    reply: Reply,
+    /// Whether it changes anything.
+    writes: bool,
+    /// Whether it completes only when it is durable.
+    durable: bool,
+}
+
+/// A log-structured pool of volumes over the units of one device.
+///
+/// Call [`Engine::submit`] and [`Engine::handle_completion`] as things happen, and carry out everything that
+/// [`Engine::poll_action`] gives, until it gives nothing, after every such call.
+#[derive(Debug)]
+pub struct Engine<P: Payload> {
+    pub(crate) config: Config,
+    pub(crate) packing: Packing,
+    pub(crate) phase: Phase,
+    pub(crate) pool: PoolId,
+    pub(crate) epoch: Epoch,
+    pub(crate) actions: VecDeque<Action<P>>,
+    pub(crate) ops: Slab<Op<P>>,
+    pub(crate) requests: Slab<Request>,
+    pub(crate) volumes: Volumes,
+    pub(crate) pages: Pages<P>,
+    pub(crate) space: Space,
+    pub(crate) stage: Stage<P>,
+    pub(crate) log: Log<P>,
+    pub(crate) durability: Durability,
+    pub(crate) gc: Gc<P>,
+    pub(crate) unmapping: VecDeque<Unmapping>,
+    pub(crate) checkpoint: Option<Checkpoint>,
+    pub(crate) superblocks: Superblocks,
+    pub(crate) opening: Option<Box<Opening<P>>>,
+    /// Bytes that went into chunks since the newest checkpoint began.
+    pub(crate) since_checkpoint: u64,
+    /// Chunks and entries that were replayed.
+    pub(crate) replayed: (u64, u64),
+    /// What the device said of its units, until the map is loaded.
+    pub(crate) reports: Vec<crate::device::UnitReport>,
+    /// The newest chunk that the host was told about.
+    pub(crate) newest_done: Sequence,
+    /// Blocks written by the host, the clock of placement and victim policies.
+    pub(crate) host_writes: u64,
+    pub(crate) rng: Rng,
+    pub(crate) now: Time,
+    pub(crate) stats: Stats,
+}
+
+impl<P: Payload> Engine<P> {
+    /// Opens the pool that is on the device. [`crate::Notice::Open`] tells when requests are accepted.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; what is wrong on the device comes as [`crate::Notice::OpenFailed`].
+    pub fn open(config: Config, seed: u64) -> Result<Engine<P>, ConfigError> {
+        Engine::new(config, seed, None)
+    }
+
+    /// Makes a new pool of this identity on the device, whatever is there, and opens it.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn format(config: Config, pool: PoolId, seed: u64) -> Result<Engine<P>, ConfigError> {
+        Engine::new(config, seed, Some(pool))
+    }
+
+    fn new(config: Config, seed: u64, format: Option<PoolId>) -> Result<Engine<P>, ConfigError> {
+        config.check()?;
+        let geometry = config.geometry;
+        let units = thermocline_ftl::Units::new(geometry.units(), geometry.blocks_per_unit());
+        let mut engine = Engine {
+            packing: Packing::new(&geometry, config.stage_slots()),
+            phase: Phase::Opening,
+            pool: format.unwrap_or(PoolId([0; 16])),
+            epoch: Epoch(1),
+            actions: VecDeque::new(),
+            ops: Slab::new(),
+            requests: Slab::new(),
+            volumes: Volumes::default(),
+            pages: Pages::default(),
+            space: Space::new(units, config.frontiers(), geometry.superblock_units()),
+            stage: Stage::new(usize::from(config.placement_classes())),
+            log: Log::new(Sequence(1)),
+            durability: Durability::default(),
+            gc: Gc::default(),
+            unmapping: VecDeque::new(),
+            checkpoint: None,
+            superblocks: Superblocks::default(),
+            opening: None,
+            since_checkpoint: 0,
+            replayed: (0, 0),
+            reports: Vec::new(),
+            newest_done: Sequence(0),
+            host_writes: 0,
+            rng: Rng::new(seed),
+            now: Time::ZERO,
+            stats: Stats::default(),
+            config,
+        };
+        engine.begin_opening(format);
+        Ok(engine)
+    }
+
+    /// Takes a request. What it asks for is done by the time it completes; requests in work at once may be done in any
+    /// order.
+    ///
+    /// # Errors
+    /// [`Rejected`]: the request will not complete. Every other request completes exactly once.
+    pub fn submit(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        request: HostRequest<P>,
+    ) -> Result<(), Rejected> {
+        self.now = self.now.max(now);
+        if self.requests.len() >= self.config.max_requests as usize {
+            return Err(Rejected::Busy);
+        }
+        let writing = !matches!(request, HostRequest::Read { .. });
+        match self.phase {
+            Phase::Open => {}
+            Phase::Failed if !writing => {}
+            Phase::Failed => return self.refuse(id, HostError::Failed),
+            Phase::Opening | Phase::Closing | Phase::Closed => return Err(Rejected::NotOpen),
+        }
+        match &request {
+            HostRequest::Write { extent, .. } | HostRequest::Read { extent, .. } => {
+                if !(1..=MAX_IO_BLOCKS).contains(&extent.blocks) {
+                    return Err(Rejected::Malformed);
+                }
+                let staged = u64::from(self.stage.host_blocks) + extent.blocks;
+                if writing && staged > u64::from(self.config.max_staged_blocks) {
+                    return Err(Rejected::Busy);
+                }
+            }
+            HostRequest::Trim { extent, .. } if extent.blocks == 0 => {
+                return Err(Rejected::Malformed);
+            }
+            _ => {}
+        }
+        self.start(id, request);
+        Ok(())
+    }
+
+    fn start(&mut self, id: RequestId, request: HostRequest<P>) {
+        match request {
+            HostRequest::Read { extent, into } => {
+                let request = self.accept(id, false, false);
+                self.read(request, extent, into);
+            }
+            HostRequest::Write { extent, data, fua, handle } => {
+                let request = self.accept(id, true, fua);
+                self.write(request, extent, data, handle);
+            }
+            HostRequest::Trim { extent, fua } => {
+                let request = self.accept(id, true, fua);
+                self.trim(request, extent);
+            }
+            HostRequest::Flush => {
+                let request = self.accept(id, true, false);
+                let target = self.newest_done;
+                self.await_flush(target, Then::Host { request });
+            }
+            HostRequest::CreateVolume { name, blocks } => {
+                let request = self.accept(id, true, true);
+                self.create_volume(request, name, blocks);
+            }
+            HostRequest::DeleteVolume { volume } => {
+                let request = self.accept(id, true, true);
+                self.delete_volume(request, volume);
+            }
+            HostRequest::ResizeVolume { volume, blocks } => {
+                let request = self.accept(id, true, true);
+                self.resize_volume(request, volume, blocks);
+            }
+            HostRequest::Close => {
+                let request = self.accept(id, true, false);
+                self.begin_closing(request);
+            }
+        }
+    }
+
+    /// A request with one part, so that it does not complete while its parts are being found.
+    fn accept(&mut self, id: RequestId, writes: bool, durable: bool) -> u32 {
+        let reply = Reply::Done;
+        let request = Request { id, parts: 1, error: None, reply, writes, durable };
+        self.requests.insert(request) as u32
+    }
+
+    fn refuse(&mut self, request: RequestId, error: HostError) -> Result<(), Rejected> {
+        self.actions.push_back(Action::Complete { request, result: Err(error) });
+        Ok(())
+    }
+
+    /// `request` waits for `parts` more.
+    pub(crate) fn request_needs(&mut self, request: u32, parts: u32) {
+        self.requests[request as usize].parts += parts;
+    }
+
+    /// What `request` will be answered.
+    pub(crate) fn request_reply(&mut self, request: u32, reply: Reply) {
+        self.requests[request as usize].reply = reply;
+    }
+
+    /// `parts` of what `request` waits for are done, or failed.
+    pub(crate) fn request_progress(&mut self, request: u32, parts: u32, error: Option<HostError>) {
+        let failed = self.phase_failed();
+        let entry = &mut self.requests[request as usize];
+        entry.parts -= parts;
+        entry.error = entry.error.or(error);
+        if failed && entry.writes {
+            entry.error = entry.error.or(Some(HostError::Failed));
+        }
+        if entry.parts > 0 {
+            return;
+        }
+        if entry.durable && entry.error.is_none() {
+            entry.parts = 1;
+            entry.durable = false;
+            let target = self.log.sealed().min(self.newest_done);
+            self.await_flush(target, Then::Host { request });
+            return;
+        }
+        let Request { id, error, reply, .. } = self.requests.remove(request as usize);
+        let result = error.map_or(Ok(reply), Err);
+        self.actions.push_back(Action::Complete { request: id, result });
+    }
+
+    /// The device carried out `op`, or failed to.
+    ///
+    /// # Panics
+    /// If `op` is not on its way, or is answered with what was not asked for.
+    pub fn handle_completion(&mut self, now: Time, op: OpId, done: Result<Done<P>, DeviceError>) {
+        self.now = self.now.max(now);
+        let asked = self.ops.remove(op.0 as usize);
+        let status = done.as_ref().map(|_| ()).map_err(|error| *error);
+        match (asked, done) {
+            (Op::WriteChunk { sequence, class }, _) => self.chunk_written(sequence, class, status),
+            (Op::HostRead { request, unit, expected, into }, _) => {
+                self.read_done(request, unit, &expected, &into, status);
+            }
+            (Op::LoadPage { volume, page }, Ok(Done::Page(bytes))) => {
+                self.page_read(volume, page, Some(&bytes));
+            }
+            (Op::LoadPage { volume, page }, Err(_)) => self.page_read(volume, page, None),
+            (Op::GcChunks, Ok(Done::Chunks(found))) => self.gc_chunks_found(found),
+            (Op::GcChunks, Err(error)) => self.gc_unreadable(error),
+            (Op::GcRead { first }, Ok(Done::Data(data))) => self.gc_data_read(first, Some(&data)),
+            (Op::GcRead { first }, Err(_)) => self.gc_data_read(first, None),
+            (Op::Reset { unit }, _) => self.unit_reset(unit, status),
+            (Op::Finish, _) => {}
+            (Op::Flush { watermark }, _) => self.flushed(watermark, status),
+            (Op::ResetSuperblocks, _) => self.superblock_unit_reset(status),
+            (Op::Superblock, _) => self.superblock_written(status),
+            (Op::Opening { index }, done) => self.opening_progress(index, done),
+            (asked, done) => panic!("{asked:?} was answered with {done:?}"),
+        }
+    }
+
+    /// The next thing to do; `None` when there is nothing until something comes in.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<Action<P>> {
+        loop {
+            if let Some(action) = self.actions.pop_front() {
+                return Some(action);
+            }
+            if !self.work() {
+                return None;
+            }
+        }
+    }
+
+    /// When the engine wants to be called though nothing came in: never, as all its work follows from what comes in.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    /// Tells the time. Spurious calls change nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    /// A bounded piece of what can be done now. Returns whether anything was.
+    fn work(&mut self) -> bool {
+        match self.phase {
+            Phase::Opening => return self.opening_step(),
+            Phase::Closed | Phase::Failed => return false,
+            Phase::Open | Phase::Closing => {}
+        }
+        let mut worked = self.unmap_step();
+        worked |= self.seal_ready();
+        worked |= self.gc_step();
+        worked |= self.release_step();
+        worked |= self.checkpoint_step();
+        worked |= self.superblock_step();
+        worked |= self.load_step();
+        worked |= self.flush_step();
+        worked || !self.actions.is_empty()
+    }
+
+    pub(crate) fn device(&mut self, op: usize, cmd: DeviceCmd<P>) {
+        self.actions.push_back(Action::Device { op: OpId(op as u64), cmd });
+    }
+
+    /// Blocks of users that the pool holds at most.
+    pub(crate) fn capacity_blocks(&self) -> u64 {
+        self.config.capacity_blocks(self.volumes.total_blocks())
+    }
+
+    /// Whether `request` is the only one in work.
+    pub(crate) fn only_request(&self, request: u32) -> bool {
+        self.requests.len() == 1 && self.requests.contains(request as usize)
+    }
+
+    pub(crate) fn phase_failed(&self) -> bool {
+        self.phase == Phase::Failed
+    }
+
+    /// Fails every request that waits for more than the answer of the device.
+    pub(crate) fn set_failed(&mut self) {
+        self.phase = Phase::Failed;
+        for then in self.durability.abandon() {
+            if let Then::Host { request } = then {
+                self.request_progress(request, 1, Some(HostError::Failed));
+            }
+        }
+        let queued: Vec<u32> =
+            self.stage.queues.iter_mut().flat_map(|queue| queue.drain(..)).collect();
+        let mut owners: Vec<crate::log::Owner> = Vec::new();
+        for slot in queued {
+            owners.push(self.stage.slots[slot as usize].owner);
+        }
+        owners.extend(self.stage.control.drain(..).map(|control| control.owner));
+        for owner in owners {
+            if let crate::log::Owner::Request(request) = owner {
+                self.request_progress(request, 1, Some(HostError::Failed));
+            }
+        }
+        for unmapping in std::mem::take(&mut self.unmapping) {
+            self.unmapping_failed(unmapping);
+        }
+        self.pages_failed();
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}

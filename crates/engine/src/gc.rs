@@ -1,0 +1,540 @@
+//! Garbage collection: choose a victim, read what is valid in it, stage that again.
+//!
+//! A victim is worked through in segments. Its chunks are found by reading their headers; a block is valid if the map
+//! points at it. When all valid blocks of a segment are in memory they are placed, knowing how full the segment was.
+//! The unit is dead when the last of its blocks has been sealed elsewhere.
+//!
+//! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
+//! fewer units are free, so that its work is spread evenly and never comes as a burst.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashSet;
+use thermocline_format::{Entry, Location, VolumeId};
+use thermocline_ftl::UnitState;
+use thermocline_ftl::placement::{Placement as _, Survivor};
+use thermocline_ftl::victim::Victim;
+use thermocline_types::{Class, Lba, UnitId};
+
+use crate::config::ReadPlan;
+use crate::device::{DeviceCmd, DeviceError, FoundChunks, ReadChunks};
+use crate::engine::{Engine, Op, Phase};
+use crate::log::{Owner, Staged};
+use crate::map::{Mapping, Value};
+use crate::payload::Payload;
+use crate::request::{Action, Notice};
+
+/// Copies that may be owed before the host has to wait for them. Chosen, not measured.
+const DEBT: f64 = 1024.0;
+/// Blocks placed in one step. Chosen, not measured.
+const STEP: usize = 64;
+
+/// A valid block of the victim.
+#[derive(Debug)]
+struct Valid<P> {
+    volume: u16,
+    from: Class,
+    crc: u32,
+    lba: u64,
+    value: Value,
+    at: Location,
+    payload: Option<P>,
+    /// Its chunk, counted in the segment: reads do not go beyond one.
+    chunk: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Looking for chunks from this logical block on.
+    Walk(u32),
+    /// Waiting for chunks.
+    Walking,
+    /// Waiting for this many reads of blocks.
+    Reading(u32),
+    /// Staging the blocks, from this one on.
+    Placing(usize),
+    /// Everything that could be copied was staged.
+    Done,
+}
+
+#[derive(Debug)]
+struct Job<P> {
+    victim: UnitId,
+    stage: Stage,
+    /// Where the walk goes on after this segment.
+    next: u32,
+    /// Where the segment ends.
+    segment_end: u32,
+    end: u32,
+    chunks: u32,
+    valid: Vec<Valid<P>>,
+    reads: Vec<Range<usize>>,
+    found: u32,
+    /// Valid blocks when it was chosen.
+    at_first: u32,
+}
+
+/// Garbage collection.
+#[derive(Debug)]
+pub(crate) struct Gc<P> {
+    job: Option<Job<P>>,
+    /// Copies that the host's writes paid for.
+    credit: f64,
+    /// Copies per block of the host that keep the free units as they are.
+    ratio: f64,
+    /// Units with blocks that cannot be copied.
+    stuck: FxHashSet<u32>,
+    /// The checkpoint after which it is certain that nothing can be collected.
+    starved_at: Option<u64>,
+}
+
+impl<P> Default for Gc<P> {
+    fn default() -> Self {
+        Gc { job: None, credit: 0.0, ratio: 1.0, stuck: FxHashSet::default(), starved_at: None }
+    }
+}
+
+impl<P> Gc<P> {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.job.is_none()
+    }
+
+    /// Whether all that is to be copied now has been staged.
+    fn has_staged_all(&self) -> bool {
+        self.job.as_ref().is_none_or(|job| job.stage == Stage::Done)
+    }
+}
+
+impl<P: Payload> Engine<P> {
+    /// Free units at which collection begins.
+    pub(crate) fn gc_start(&self) -> u32 {
+        self.config.host_reserve() + self.config.gc.ahead_units
+    }
+
+    /// The host wrote `blocks` blocks.
+    #[inline]
+    pub(crate) fn gc_earn(&mut self, blocks: u32) {
+        let (free, start) = (self.space.free_units(), self.gc_start());
+        if free > start {
+            self.gc.credit = 0.0;
+            return;
+        }
+        let urgency = f64::from(start - free) / f64::from(self.config.gc.ahead_units);
+        self.gc.credit += f64::from(blocks) * self.gc.ratio * (0.75 + urgency);
+    }
+
+    /// Whether blocks of the host may take up units now.
+    pub(crate) fn host_may_seal(&self) -> bool {
+        let free = self.space.free_units();
+        free > self.config.host_reserve() && (free > self.gc_start() || self.gc.credit < DEBT)
+    }
+
+    /// Whether copies should be sealed though they do not fill a chunk.
+    pub(crate) fn copies_are_urgent(&self) -> bool {
+        self.gc.has_staged_all() || self.space.free_units() <= self.config.host_reserve()
+    }
+
+    /// Takes garbage collection a bounded step further. Returns whether anything was done.
+    pub(crate) fn gc_step(&mut self) -> bool {
+        match self.gc.job.as_ref().map(|job| job.stage) {
+            None => self.choose_victim(),
+            Some(Stage::Walk(from)) => self.walk(from),
+            Some(Stage::Walking) => false,
+            Some(Stage::Reading(0)) => {
+                self.set_gc_stage(Stage::Placing(0));
+                true
+            }
+            Some(Stage::Reading(_)) => false,
+            Some(Stage::Placing(from)) => self.place(from),
+            Some(Stage::Done) => self.finish_job(),
+        }
+    }
+
+    fn set_gc_stage(&mut self, stage: Stage) {
+        if let Some(job) = &mut self.gc.job {
+            job.stage = stage;
+        }
+    }
+
+    fn choose_victim(&mut self) -> bool {
+        let enough = self.space.free_units() > self.gc_start();
+        let evacuate = self.space.condemned > 0;
+        if enough && !evacuate || !self.pages.complete || self.phase == Phase::Closing {
+            return false;
+        }
+        let condemned = if evacuate { self.condemned_unit() } else { None };
+        let chosen = match condemned {
+            None if enough => None,
+            None => self.best_victim(self.config.gc.victim).or_else(|| self.best_victim(Victim::Greedy)),
+            some => some,
+        };
+        let Some(victim) = chosen else { return !enough && self.nothing_to_collect() };
+        self.begin_job(victim);
+        true
+    }
+
+    /// What `policy` chooses, if copying it gains anything.
+    fn best_victim(&mut self, policy: Victim) -> Option<UnitId> {
+        let (units, stuck) = (&self.space.units, &self.gc.stuck);
+        let metadata = self.config.metadata_class();
+        let allowed = |unit: UnitId| units.class(unit) != metadata && !stuck.contains(&unit.0);
+        let all = 0..units.count();
+        let chosen = policy.choose_where(units, all, self.host_writes, &mut self.rng, allowed);
+        chosen.filter(|&unit| self.gains(unit))
+    }
+
+    /// A unit that the device will not write again, and that holds something.
+    fn condemned_unit(&self) -> Option<UnitId> {
+        let (units, metadata) = (&self.space.units, self.config.metadata_class());
+        units.ids().find(|&unit| {
+            self.space.tails[unit.index()].condemned
+                && units.state(unit) == UnitState::Closed
+                && units.valid_count(unit) > 0
+                && units.class(unit) != metadata
+                && !self.gc.stuck.contains(&unit.0)
+        })
+    }
+
+    /// Whether copying the valid blocks of `unit` takes less than a unit.
+    fn gains(&self, unit: UnitId) -> bool {
+        u64::from(self.space.units.valid_count(unit)) < self.config.blocks_per_unit()
+    }
+
+    fn begin_job(&mut self, victim: UnitId) {
+        let valid = self.space.units.valid_count(victim);
+        let dense = self.config.blocks_per_unit() as f64;
+        let gain = (dense - f64::from(valid)).max(1.0);
+        self.gc.ratio = f64::from(valid) / gain;
+        let end = self.space.units.written(victim);
+        self.space.units.begin_relocation(victim);
+        self.gc.job = Some(Job {
+            victim,
+            stage: Stage::Walk(0),
+            next: 0,
+            segment_end: self.segment_blocks().min(end),
+            end,
+            chunks: 0,
+            valid: Vec::new(),
+            reads: Vec::new(),
+            found: 0,
+            at_first: valid,
+        });
+    }
+
+    fn segment_blocks(&self) -> u32 {
+        let block = self.config.geometry.logical_block().bytes() as u64;
+        (self.config.gc.segment_bytes / block).clamp(1, u64::from(self.config.geometry.blocks_per_unit())) as u32
+    }
+
+    /// Nothing can be collected though units are short: a checkpoint may free metadata units; if there was none to
+    /// wait for, what is staged cannot be written.
+    fn nothing_to_collect(&mut self) -> bool {
+        let waiting = self.checkpoint.is_some()
+            || self.space.resetting > 0
+            || !self.stage.queues.iter().skip(1).step_by(2).all(std::collections::VecDeque::is_empty)
+            || self.log.completed() < self.log.sealed();
+        if self.host_may_seal() || waiting {
+            return false;
+        }
+        if !self.space.dead.is_empty() && self.release_step() {
+            return true;
+        }
+        if self.gc.starved_at != Some(self.stats.checkpoints) {
+            self.gc.starved_at = Some(self.stats.checkpoints + 1);
+            self.want_checkpoint();
+            return true;
+        }
+        self.fail_staged()
+    }
+
+    /// Reads on in the victim until its segment is known.
+    fn walk(&mut self, from: u32) -> bool {
+        let job = self.gc.job.as_mut().expect("a job is at this stage");
+        if from >= job.segment_end {
+            job.next = from;
+            return self.read_valid();
+        }
+        job.stage = Stage::Walking;
+        let (victim, left) = (job.victim, job.end - from);
+        let block = self.config.geometry.logical_block().bytes() as u32;
+        let header = thermocline_format::MAX_HEADER_BYTES as u32 / block;
+        let (window, data) = match self.config.gc.read_plan {
+            ReadPlan::Basic => (header, false),
+            ReadPlan::Segment => (self.config.gc.read_bytes / block, true),
+            ReadPlan::Cost { command_bytes } => {
+                (command_bytes.min(self.config.gc.read_bytes) / block, true)
+            }
+        };
+        let window = window.max(header).min(left);
+        self.stats.gc_reads += 1;
+        self.stats.gc_bytes_read += u64::from(window) * u64::from(block);
+        let op = self.ops.insert(Op::GcChunks);
+        let at = Location { unit: victim, block: from };
+        let pool = self.pool;
+        let cmd = ReadChunks { at, window, pool, generation: None, search: false, data };
+        self.device(op, DeviceCmd::ReadChunks(cmd));
+        true
+    }
+
+    pub(crate) fn gc_chunks_found(&mut self, found: FoundChunks<P>) {
+        let geometry = self.config.geometry;
+        let mut job = self.gc.job.take().expect("a job asked for the chunks");
+        for chunk in &found.chunks {
+            let from = chunk.header.origin.class;
+            let data = chunk.data.as_ref();
+            for entry in &chunk.header.entries {
+                if let Entry::Data { volume, lba, .. } = *entry
+                    && let Some(index) = self.volumes.index(volume)
+                    && lba.0 < self.volumes.map(index).blocks
+                {
+                    self.volumes.map(index).prefetch(lba.0);
+                }
+            }
+            job.chunks += 1;
+            let blocks = chunk.header.placed(&geometry).filter_map(|(entry, at)| Some((*entry, at?)));
+            for (number, (entry, at)) in (0..).zip(blocks) {
+                let Entry::Data { volume, lba, crc } = entry else { continue };
+                let Some((index, value)) = self.valid_at(volume, lba, at, crc) else { continue };
+                let payload = data
+                    .filter(|(_, whole)| number < *whole)
+                    .map(|(run, _)| run.slice(number, 1));
+                job.found += 1;
+                let valid = Valid {
+                    volume: index,
+                    from,
+                    crc,
+                    lba: lba.0,
+                    value,
+                    at,
+                    payload,
+                    chunk: job.chunks,
+                };
+                job.valid.push(valid);
+            }
+        }
+        let stopped = found.unsound || found.chunks.is_empty();
+        job.stage = Stage::Walk(if stopped { job.end } else { found.next });
+        if stopped {
+            job.segment_end = job.end;
+        }
+        self.gc.job = Some(job);
+        if stopped {
+            self.find_by_map();
+        }
+    }
+
+    /// The volume's index and the map's value if the map points at this block.
+    fn valid_at(&self, volume: VolumeId, lba: Lba, at: Location, crc: u32) -> Option<(u16, Value)> {
+        let index = self.volumes.index(volume)?;
+        if lba.0 >= self.volumes.map(index).blocks {
+            return None;
+        }
+        let value = Value::new(self.config.geometry.address(at), crc);
+        (self.on_media(index, lba.0) == Some(value)).then_some((index, value))
+    }
+
+    pub(crate) fn gc_unreadable(&mut self, _error: DeviceError) {
+        let Some(job) = &mut self.gc.job else { return };
+        job.stage = Stage::Walk(job.end);
+        job.segment_end = job.end;
+        self.find_by_map();
+    }
+
+    /// Finds the valid blocks of the victim that no header told of: a header is damaged. Looks through all maps.
+    fn find_by_map(&mut self) {
+        let mut job = self.gc.job.take().expect("a job came to a damaged header");
+        let left = self.space.units.valid_count(job.victim);
+        if job.found < left {
+            let per_unit = u64::from(self.config.geometry.blocks_per_unit());
+            let known: FxHashSet<u64> = job.valid.iter().map(|valid| valid.value.0).collect();
+            for index in self.volumes.indices() {
+                for lba in 0..self.volumes.map(index).blocks {
+                    let Some(value) = self.on_media(index, lba) else { continue };
+                    if value.address() / per_unit != u64::from(job.victim.0) || known.contains(&value.0) {
+                        continue;
+                    }
+                    let at = crate::map::location(&self.config.geometry, value.address());
+                    job.chunks += 1;
+                    // The tag is all that is known of its checksum; it is what a read would be checked by.
+                    let valid = Valid {
+                        volume: index,
+                        from: self.space.units.class(job.victim),
+                        crc: value.0 as u32,
+                        lba,
+                        value,
+                        at,
+                        payload: None,
+                        chunk: job.chunks,
+                    };
+                    job.valid.push(valid);
+                    job.found += 1;
+                }
+            }
+        }
+        self.gc.job = Some(job);
+    }
+
+    /// Reads the valid blocks of the segment that are not in memory yet.
+    fn read_valid(&mut self) -> bool {
+        let mut job = self.gc.job.take().expect("a job is at this stage");
+        job.valid.sort_unstable_by_key(|valid| valid.at.block);
+        job.reads = self.plan_reads(&job.valid);
+        job.stage = Stage::Reading(job.reads.len() as u32);
+        let per_block = self.config.geometry.logical_block().per_block();
+        for range in &job.reads {
+            let (first, last) = (&job.valid[range.start], &job.valid[range.end - 1]);
+            let blocks = (last.at.block - first.at.block) / per_block + 1;
+            self.stats.gc_reads += 1;
+            self.stats.gc_bytes_read += u64::from(blocks) * 4096;
+            let at = first.at;
+            let op = self.ops.insert(Op::GcRead { first: range.start });
+            self.device(op, DeviceCmd::Read { at, blocks, into: None });
+        }
+        self.gc.job = Some(job);
+        true
+    }
+
+    /// Runs of valid blocks, as indices, each to be read by one command.
+    fn plan_reads(&self, valid: &[Valid<P>]) -> Vec<Range<usize>> {
+        let block = self.config.geometry.logical_block();
+        let gap = match self.config.gc.read_plan {
+            ReadPlan::Basic => 0,
+            ReadPlan::Segment => u32::MAX,
+            ReadPlan::Cost { command_bytes } => command_bytes,
+        };
+        let most = self.config.gc.read_bytes.max(4096);
+        let mut reads: Vec<Range<usize>> = Vec::new();
+        for (index, next) in valid.iter().enumerate().filter(|(_, valid)| valid.payload.is_none()) {
+            if let Some(last) = reads.last_mut() {
+                let (head, tail) = (&valid[last.start], &valid[last.end - 1]);
+                let between = (next.at.block - tail.at.block - block.per_block()) * block.bytes() as u32;
+                let whole = (next.at.block - head.at.block + block.per_block()) * block.bytes() as u32;
+                let basic = self.config.gc.read_plan == ReadPlan::Basic;
+                if next.chunk == tail.chunk && between <= gap && whole <= most && !basic {
+                    last.end = index + 1;
+                    continue;
+                }
+            }
+            reads.push(index..index + 1);
+        }
+        reads
+    }
+
+    pub(crate) fn gc_data_read(&mut self, first: usize, data: Option<&P>) {
+        let per_block = self.config.geometry.logical_block().per_block();
+        let Some(job) = &mut self.gc.job else { return };
+        let range = job.reads.iter().find(|range| range.start == first).cloned();
+        let range = range.expect("every read was planned");
+        let start = job.valid[first].at.block;
+        if let Some(data) = data {
+            for valid in &mut job.valid[range] {
+                if valid.payload.is_none() {
+                    valid.payload = Some(data.slice((valid.at.block - start) / per_block, 1));
+                }
+            }
+        }
+        if let Stage::Reading(left) = &mut job.stage {
+            *left -= 1;
+        }
+    }
+
+    /// Stages the blocks that were read, a bounded number, if they are paid for.
+    fn place(&mut self, from: usize) -> bool {
+        let mut job = self.gc.job.take().expect("a job is at this stage");
+        let urgent = self.space.free_units() <= self.config.host_reserve();
+        let idle = self.requests.is_empty();
+        let paid = if urgent || idle { STEP } else { self.gc.credit.clamp(0.0, STEP as f64) as usize };
+        let behind: usize = self.stage.queues.iter().skip(1).step_by(2).map(|queue| queue.len()).sum();
+        let until = job.valid.len().min(from + paid);
+        if until == from && from < job.valid.len() || behind > 2 * thermocline_format::MAX_ENTRIES {
+            self.gc.job = Some(job);
+            return false;
+        }
+        let per_block = self.config.geometry.logical_block().per_block();
+        let utilisation = job.valid.len() as f32 / (self.segment_blocks() / per_block).max(1) as f32;
+        for index in from..until {
+            let payload = job.valid[index].payload.take();
+            self.place_block(&job.valid[index], payload, utilisation.min(1.0));
+        }
+        self.gc.credit = (self.gc.credit - (until - from) as f64).max(0.0);
+        job.stage = Stage::Placing(until);
+        if until == job.valid.len() {
+            job.valid.clear();
+            job.segment_end = (job.next + self.segment_blocks()).min(job.end);
+            job.stage = if job.next >= job.end { Stage::Done } else { Stage::Walk(job.next) };
+        }
+        self.gc.job = Some(job);
+        true
+    }
+
+    fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
+        let passes = payload.as_ref().is_some_and(|payload| {
+            let crc = payload.crc(0);
+            crc == valid.crc || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
+        });
+        let Some(payload) = payload.filter(|_| passes) else {
+            self.gc.stuck.insert(valid.at.unit.0);
+            self.stats.damaged_blocks += 1;
+            self.actions.push_back(Action::Notice(Notice::Damaged { at: valid.at }));
+            return;
+        };
+        let crc = payload.crc(0);
+        let lba = Lba(self.volumes.map(valid.volume).base + valid.lba);
+        let survivor = Survivor { lba, from: valid.from, utilisation };
+        let class = self.config.placement.place_survivor(survivor, self.host_writes);
+        let staged = Staged {
+            volume: valid.volume,
+            copy: true,
+            alive: true,
+            crc,
+            lba: valid.lba,
+            old: Some(valid.value),
+            owner: Owner::Nobody,
+            payload,
+        };
+        self.stage.push_copy(class, staged);
+    }
+
+    /// The victim is done with when none of its blocks waits to be sealed.
+    fn finish_job(&mut self) -> bool {
+        let copies = self.stage.queues.iter().skip(1).step_by(2);
+        if copies.map(std::collections::VecDeque::len).sum::<usize>() > 0 {
+            return false;
+        }
+        let job = self.gc.job.take().expect("a job is at this stage");
+        self.space.units.end_relocation(job.victim);
+        self.stats.gc_units += 1;
+        let left = self.space.units.valid_count(job.victim);
+        if left == 0 {
+            self.space.dead.push(job.victim);
+        } else if left >= job.at_first {
+            // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
+            self.gc.stuck.insert(job.victim.0);
+        }
+        true
+    }
+
+    /// Fails all writes of the host that are staged: there is no space for them.
+    fn fail_staged(&mut self) -> bool {
+        let queued: Vec<u32> = self
+            .stage
+            .queues
+            .iter_mut()
+            .step_by(2)
+            .flat_map(|queue| queue.drain(..))
+            .collect();
+        for &slot in &queued {
+            let staged = self.stage.slots.remove(slot as usize);
+            self.stage.host_blocks -= 1;
+            if staged.alive {
+                let mapping = staged.old.map_or(Mapping::Unmapped, Mapping::At);
+                self.volumes.mapped -= u64::from(staged.old.is_none());
+                self.volumes.map_mut(staged.volume).set(staged.lba, mapping);
+            }
+            if let Owner::Request(request) = staged.owner {
+                self.request_progress(request, 1, Some(crate::request::HostError::NoSpace));
+            }
+        }
+        !queued.is_empty()
+    }
+}

@@ -1,0 +1,195 @@
+//! Reads and writes of the host.
+
+use thermocline_format::Location;
+use thermocline_ftl::placement::Placement as _;
+use thermocline_types::{Lba, UnitId};
+
+use crate::device::{DeviceCmd, DeviceError};
+use crate::engine::{Engine, Op};
+use crate::log::{Owner, Staged};
+use crate::map::{Mapping, Value, location};
+use crate::pages::{Loaded, Parked};
+use crate::payload::Payload;
+use crate::request::{Action, Extent, HostError, Notice};
+
+/// Blocks that follow each other on media.
+struct Run {
+    at: Location,
+    first: u32,
+    values: Vec<Value>,
+}
+
+impl<P: Payload> Engine<P> {
+    /// The index of the volume if it has all the blocks.
+    pub(crate) fn locate(&self, extent: Extent) -> Result<u16, HostError> {
+        let volume = self.volumes.index(extent.volume).ok_or(HostError::NoVolume(extent.volume))?;
+        let end = extent.lba.checked_add(extent.blocks).ok_or(HostError::OutOfRange)?;
+        if end > self.volumes.map(volume).blocks {
+            return Err(HostError::OutOfRange);
+        }
+        Ok(volume)
+    }
+
+    pub(crate) fn read(&mut self, request: u32, extent: Extent, into: P) {
+        let volume = match self.locate(extent) {
+            Ok(volume) => volume,
+            Err(error) => return self.request_progress(request, 1, Some(error)),
+        };
+        match self.loaded(volume, extent.lba, extent.lba + extent.blocks) {
+            Loaded::Yes => {}
+            Loaded::Wait(page) => {
+                return self.park(volume, page, Parked::Read { request, extent, into });
+            }
+            Loaded::No(page) => {
+                let error = self.damaged_page(volume, page);
+                return self.request_progress(request, 1, Some(error));
+            }
+        }
+        self.stats.host_blocks_read += extent.blocks;
+        let mut run: Option<Run> = None;
+        for index in 0..extent.blocks as u32 {
+            let mapping = self.volumes.map(volume).get(extent.lba + u64::from(index));
+            let place = self.read_block(mapping, index, &into);
+            let next = run.take();
+            run = match (next, place) {
+                (Some(mut run), Some((at, value))) if run.is_followed_by(at, &self.config.geometry) => {
+                    run.values.push(value);
+                    Some(run)
+                }
+                (old, place) => {
+                    if let Some(old) = old {
+                        self.read_run(request, old, &into);
+                    }
+                    place.map(|(at, value)| Run { at, first: index, values: vec![value] })
+                }
+            };
+        }
+        if let Some(run) = run {
+            self.read_run(request, run, &into);
+        }
+        self.request_progress(request, 1, None);
+    }
+
+    /// Serves block `index` of a read from memory, or tells where it is on media.
+    fn read_block(&self, mapping: Mapping, index: u32, into: &P) -> Option<(Location, Value)> {
+        let geometry = &self.config.geometry;
+        match mapping {
+            Mapping::Unmapped => into.slice(index, 1).fill_zero(),
+            Mapping::Staged(slot) => {
+                into.slice(index, 1).copy_block(&self.stage.slots[slot as usize].payload);
+            }
+            Mapping::At(value) => {
+                let at = location(geometry, value.address());
+                let writers = self.space.tails[at.unit.index()].writers;
+                let held = (writers > 0).then(|| self.log.in_flight(at, geometry.logical_block()));
+                match held.flatten() {
+                    Some(block) => into.slice(index, 1).copy_block(block),
+                    None => return Some((at, value)),
+                }
+            }
+        }
+        None
+    }
+
+    fn read_run(&mut self, request: u32, run: Run, into: &P) {
+        self.request_needs(request, 1);
+        self.space.tail(run.at.unit).readers += 1;
+        let blocks = run.values.len() as u32;
+        let into = into.slice(run.first, blocks);
+        let unit = run.at.unit;
+        let asked = Op::HostRead { request, unit, expected: run.values, into: into.clone() };
+        let op = self.ops.insert(asked);
+        self.device(op, DeviceCmd::Read { at: run.at, blocks, into: Some(into) });
+    }
+
+    pub(crate) fn read_done(
+        &mut self,
+        request: u32,
+        unit: UnitId,
+        expected: &[Value],
+        into: &P,
+        result: Result<(), DeviceError>,
+    ) {
+        self.space.tail(unit).readers -= 1;
+        let wrong = match result {
+            Err(_) => expected.first(),
+            Ok(()) => {
+                let mut indexed = expected.iter().zip(0..);
+                indexed.find(|(value, index)| !self.passes(**value, into.crc(*index))).map(|(value, _)| value)
+            }
+        };
+        let error = wrong.map(|value| {
+            let at = location(&self.config.geometry, value.address());
+            self.stats.damaged_blocks += 1;
+            self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+            HostError::Unreadable(at)
+        });
+        self.request_progress(request, 1, error);
+    }
+
+    /// Whether a block with checksum `crc` is the one that `value` means.
+    pub(crate) fn passes(&self, value: Value, crc: u32) -> bool {
+        value.matches(crc)
+    }
+
+    #[inline]
+    pub(crate) fn write(&mut self, request: u32, extent: Extent, data: P, handle: u16) {
+        let volume = match self.locate(extent) {
+            Ok(volume) => volume,
+            Err(error) => return self.request_progress(request, 1, Some(error)),
+        };
+        let (from, end) = (extent.lba, extent.lba + extent.blocks);
+        match self.loaded(volume, from, end) {
+            Loaded::Yes => {}
+            Loaded::Wait(page) => {
+                return self.park(volume, page, Parked::Write { request, extent, data, handle });
+            }
+            Loaded::No(page) => {
+                let error = self.damaged_page(volume, page);
+                return self.request_progress(request, 1, Some(error));
+            }
+        }
+        let map = self.volumes.map(volume);
+        let new = (from..end).filter(|&lba| map.get(lba) == Mapping::Unmapped).count() as u64;
+        if new > 0 && self.volumes.mapped + new > self.capacity_blocks() {
+            return self.request_progress(request, 1, Some(HostError::NoSpace));
+        }
+        self.volumes.mapped += new;
+        self.request_needs(request, extent.blocks as u32);
+        for index in 0..extent.blocks as u32 {
+            let lba = from + u64::from(index);
+            self.stage_block(request, volume, lba, data.slice(index, 1), handle);
+        }
+        self.request_progress(request, 1, None);
+    }
+
+    #[inline]
+    fn stage_block(&mut self, request: u32, volume: u16, lba: u64, payload: P, handle: u16) {
+        let map = self.volumes.map(volume);
+        let (base, mapping) = (map.base, map.get(lba));
+        let old = match mapping {
+            Mapping::Unmapped => None,
+            Mapping::At(value) => Some(value),
+            Mapping::Staged(slot) => {
+                let superseded = &mut self.stage.slots[slot as usize];
+                superseded.alive = false;
+                self.stats.absorbed_blocks += 1;
+                superseded.old.take()
+            }
+        };
+        let class = self.config.placement.place(Lba(base + lba), handle, self.host_writes);
+        let crc = payload.crc(0);
+        let owner = Owner::Request(request);
+        let staged = Staged { volume, copy: false, alive: true, crc, lba, old, owner, payload };
+        let slot = self.stage.push(class, staged);
+        self.stage.host_blocks += 1;
+        self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
+    }
+}
+
+impl Run {
+    fn is_followed_by(&self, at: Location, geometry: &thermocline_format::Geometry) -> bool {
+        let behind = self.values.len() as u32 * geometry.logical_block().per_block();
+        at.unit == self.at.unit && at.block == self.at.block + behind
+    }
+}

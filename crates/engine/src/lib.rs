@@ -1,0 +1,49 @@
+//! The log engine: volumes over zones, as a sans-IO state machine.
+//!
+//! [`Engine`] takes requests of hosts and completions of the device, and gives commands for the device and answers for
+//! hosts. It does no I/O, reads no clock and starts no thread; whoever drives it does, in a simulation or for real. User
+//! data never passes through it: it moves handles ([`Payload`]).
+//!
+//! `docs/FORMAT.md` says what it writes and why a crash at any moment is recovered from; `docs/FAULTS.md` what is
+//! promised.
+//!
+//! Invariants:
+//! * Equal inputs in equal order give equal outputs.
+//! * Each accepted request completes exactly once.
+//! * A flush is answered only when all that was complete before it would be found by recovery.
+//! * The map points at a block, or says that there is none; nothing else is ever returned by a read.
+
+mod bugs;
+mod checkpoint;
+mod config;
+mod device;
+mod durability;
+mod engine;
+mod gc;
+mod io;
+mod log;
+mod map;
+mod opening;
+mod pages;
+mod payload;
+mod release;
+mod request;
+mod space;
+mod stats;
+mod unmap;
+mod volumes;
+pub mod wire;
+
+pub use bugs::Bug;
+pub use config::{Config, ConfigError, GcConfig, MAX_IO_BLOCKS, ReadPlan};
+pub use device::{
+    Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, OpId, PageBytes,
+    ReadChunks, UnitCondition, UnitReport,
+};
+pub use engine::Engine;
+pub use payload::Payload;
+pub use request::{
+    Action, Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId,
+};
+pub use stats::Stats;
+pub use volumes::VolumeInfo;

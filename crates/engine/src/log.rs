@@ -1,0 +1,629 @@
+//! The write path: blocks wait in the stage, are sealed into chunks, and are on their way until the device answers.
+//!
+//! The map changes when a chunk is sealed, so the order of sequences is the order of all changes to the map. A block
+//! written by the host is in the map from its submission, as a slot of the stage; the block that it replaces stays valid
+//! until it is sealed, since a crash before that must find it.
+//!
+//! Invariants:
+//! * Control entries are sealed before any block that was staged after them.
+//! * A flight is done when its blocks are on media, or those that replace the blocks of a failed write are.
+//! * A slot that was superseded before it was sealed is never written; whatever it replaced is now replaced by its
+//!   successor.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use slab::Slab;
+use thermocline_format::{
+    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_ENTRIES, PageId,
+    Sequence, VolumeId,
+};
+use thermocline_types::{Class, Lba, UnitId};
+
+use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
+use crate::engine::{Engine, Op};
+use crate::map::{Mapping, Value, location};
+use crate::payload::Payload;
+use crate::request::{Action, Notice};
+
+/// Failed writes without a good one between them after which the device is given up. Chosen, not measured.
+const FAILURES: u32 = 8;
+
+/// Who waits for a block or control entry to be on media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Nobody.
+    Nobody,
+    /// A request of the host.
+    Request(u32),
+    /// A flight whose write failed.
+    Failed(Sequence),
+}
+
+/// A block that waits to be sealed.
+#[derive(Debug)]
+pub(crate) struct Staged<P> {
+    /// Index of the volume.
+    pub(crate) volume: u16,
+    /// Whether garbage collection copies it: then the map still points at `old`. Else the map points here.
+    pub(crate) copy: bool,
+    /// Not superseded. A copy is found out when it is sealed.
+    pub(crate) alive: bool,
+    pub(crate) crc: u32,
+    pub(crate) lba: u64,
+    /// The valid block on media that this one replaces.
+    pub(crate) old: Option<Value>,
+    pub(crate) owner: Owner,
+    pub(crate) payload: P,
+}
+
+/// Control entries that stand in one chunk.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) owner: Owner,
+}
+
+/// What waits to be sealed.
+#[derive(Debug)]
+pub(crate) struct Stage<P> {
+    pub(crate) slots: Slab<Staged<P>>,
+    /// Slots of each class, in the order in which they came: first those of the host, then copies.
+    pub(crate) queues: Vec<VecDeque<u32>>,
+    pub(crate) control: VecDeque<Control>,
+    /// Blocks of the host that are staged or on their way.
+    pub(crate) host_blocks: u32,
+}
+
+/// A chunk on its way.
+#[derive(Debug)]
+pub(crate) struct Flight<P> {
+    pub(crate) chunk: Arc<Chunk<P>>,
+    /// Who waits, and for how many of its blocks.
+    owners: Vec<(Owner, u32)>,
+    host_blocks: u32,
+    /// Blocks that replace those of a failed write and are not on media yet, and one for the write itself.
+    pending: u32,
+}
+
+/// Chunks on their way, and the numbers of those that were.
+#[derive(Debug)]
+pub(crate) struct Log<P> {
+    /// From sequence `first` on; those behind it may be done already.
+    flights: VecDeque<Flight<P>>,
+    first: u64,
+    /// Writes that failed in a row.
+    failures: u32,
+    picked: Vec<u32>,
+}
+
+impl<P> Log<P> {
+    /// The first chunk gets sequence `first`.
+    pub(crate) fn new(first: Sequence) -> Log<P> {
+        Log { flights: VecDeque::new(), first: first.0, failures: 0, picked: Vec::new() }
+    }
+
+    /// The sequence that the next chunk gets.
+    pub(crate) fn next(&self) -> Sequence {
+        Sequence(self.first + self.flights.len() as u64)
+    }
+
+    /// The newest sequence that was given out.
+    pub(crate) fn sealed(&self) -> Sequence {
+        Sequence(self.next().0 - 1)
+    }
+
+    /// Every chunk up to this sequence is on media.
+    pub(crate) fn completed(&self) -> Sequence {
+        Sequence(self.first - 1)
+    }
+
+    fn flight(&mut self, sequence: Sequence) -> &mut Flight<P> {
+        &mut self.flights[(sequence.0 - self.first) as usize]
+    }
+
+    /// The block at `at` if its chunk is still on its way.
+    pub(crate) fn in_flight(&self, at: Location, block: LogicalBlock) -> Option<&P> {
+        let covers = |flight: &&Flight<P>| {
+            let origin = &flight.chunk.header.origin.location;
+            let end = origin.block + flight.chunk.header.blocks;
+            flight.pending > 0 && origin.unit == at.unit && (origin.block..end).contains(&at.block)
+        };
+        let flight = self.flights.iter().find(covers)?;
+        let header = block.chunk_header(flight.chunk.header.entries.len());
+        let first = flight.chunk.header.origin.location.block + header;
+        match &flight.chunk.body {
+            Body::User(blocks) => blocks.get(((at.block - first) / block.per_block()) as usize),
+            Body::Pages(_) => None,
+        }
+    }
+}
+
+impl<P> Stage<P> {
+    pub(crate) fn new(classes: usize) -> Stage<P> {
+        Stage {
+            slots: Slab::new(),
+            queues: (0..2 * classes).map(|_| VecDeque::new()).collect(),
+            control: VecDeque::new(),
+            host_blocks: 0,
+        }
+    }
+
+    /// Stages a block of the host.
+    pub(crate) fn push(&mut self, class: Class, staged: Staged<P>) -> u32 {
+        let slot = self.slots.insert(staged) as u32;
+        self.queues[2 * class.index()].push_back(slot);
+        slot
+    }
+
+    /// Stages a copy.
+    pub(crate) fn push_copy(&mut self, class: Class, staged: Staged<P>) {
+        let slot = self.slots.insert(staged) as u32;
+        self.queues[2 * class.index() + 1].push_back(slot);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.control.is_empty() && self.queues.iter().all(VecDeque::is_empty)
+    }
+}
+
+/// Blocks of users that fit, with their header, into `room` logical blocks.
+pub(crate) fn fitting(block: LogicalBlock, room: u32) -> usize {
+    let mut blocks = (room / block.per_block()).min(MAX_ENTRIES as u32);
+    while blocks > 0 && block.chunk_header(blocks as usize) + blocks * block.per_block() > room {
+        blocks -= 1;
+    }
+    blocks as usize
+}
+
+impl<P: Payload> Engine<P> {
+    /// Where the block of `lba` is on media, or was before what is staged.
+    pub(crate) fn on_media(&self, volume: u16, lba: u64) -> Option<Value> {
+        match self.volumes.map(volume).get(lba) {
+            Mapping::Unmapped => None,
+            Mapping::At(value) => Some(value),
+            Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
+        }
+    }
+
+    pub(crate) fn unit_of(&self, value: Value) -> UnitId {
+        location(&self.config.geometry, value.address()).unit
+    }
+
+    /// Seals what waits in a queue, at most one chunk. Returns whether it did; it does not without a unit to open.
+    fn seal(&mut self, queue: usize) -> bool {
+        let class = Class((queue / 2) as u8);
+        if !self.seal_control() {
+            return false;
+        }
+        let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
+        else {
+            return false;
+        };
+        let block = self.config.geometry.logical_block();
+        let limit = fitting(block, room);
+        let mut owners = Vec::new();
+        let mut picked = std::mem::take(&mut self.log.picked);
+        picked.clear();
+        while picked.len() < limit
+            && let Some(slot) = self.stage.queues[queue].pop_front()
+        {
+            let staged = &self.stage.slots[slot as usize];
+            owe(&mut owners, staged.owner);
+            let alive = if staged.copy {
+                self.on_media(staged.volume, staged.lba) == staged.old
+            } else {
+                staged.alive
+            };
+            if alive {
+                picked.push(slot);
+            } else {
+                let staged = self.stage.slots.remove(slot as usize);
+                self.stage.host_blocks -= u32::from(!staged.copy);
+            }
+        }
+        if picked.is_empty() {
+            self.settle_owners(&owners);
+        } else {
+            self.launch_blocks(class, at, &picked, owners);
+        }
+        self.log.picked = picked;
+        true
+    }
+
+    /// Seals the picked blocks into a chunk at `at` and sends it off.
+    fn launch_blocks(
+        &mut self,
+        class: Class,
+        at: Location,
+        picked: &[u32],
+        owners: Vec<(Owner, u32)>,
+    ) {
+        let geometry = self.config.geometry;
+        let block = geometry.logical_block();
+        let mut address = geometry.address(at) + u64::from(block.chunk_header(picked.len()));
+        let mut entries = Vec::with_capacity(picked.len());
+        let mut body = Vec::with_capacity(picked.len());
+        let (mut copies, mut host_blocks) = (0, 0);
+        for &slot in picked {
+            let staged = self.stage.slots.remove(slot as usize);
+            let volume = self.volumes.map_mut(staged.volume);
+            entries.push(Entry::Data { volume: volume.id, lba: Lba(staged.lba), crc: staged.crc });
+            let new = Value::new(address, staged.crc);
+            match volume.get(staged.lba) {
+                Mapping::Staged(other) if other != slot => {
+                    self.stage.slots[other as usize].old = Some(new);
+                }
+                _ => volume.set(staged.lba, Mapping::At(new)),
+            }
+            if let Some(old) = staged.old {
+                let unit = self.unit_of(old);
+                self.space.drop_valid(unit);
+            }
+            self.space.add_valid(at.unit);
+            copies += u32::from(staged.copy);
+            host_blocks += u32::from(!staged.copy);
+            body.push(staged.payload);
+            address += u64::from(block.per_block());
+        }
+        self.host_writes += u64::from(host_blocks);
+        self.stats.host_blocks_written += u64::from(host_blocks);
+        self.stats.relocated_blocks += u64::from(copies);
+        let cause = if host_blocks == 0 { ChunkCause::Relocation } else { ChunkCause::Host };
+        self.gc_earn(host_blocks);
+        self.launch(class, at, cause, entries, Body::User(body), owners, host_blocks);
+    }
+
+    /// Seals all control entries; `false` when there is no unit for them.
+    pub(crate) fn seal_control(&mut self) -> bool {
+        let block = self.config.geometry.logical_block();
+        while !self.stage.control.is_empty() {
+            let class = self.config.metadata_class();
+            let Some((at, room)) = self.room(class, 0) else { return false };
+            let limit = (room as usize * block.bytes() - thermocline_format::CHUNK_PREFIX_BYTES)
+                / thermocline_format::ENTRY_BYTES;
+            let mut entries = Vec::new();
+            let mut owners = Vec::new();
+            while let Some(next) = self.stage.control.front()
+                && entries.len() + next.entries.len() <= limit.min(MAX_ENTRIES)
+            {
+                let next = self.stage.control.pop_front().expect("it was just looked at");
+                entries.extend(next.entries);
+                owe(&mut owners, next.owner);
+            }
+            if entries.is_empty() {
+                self.close_frontier(class);
+                continue;
+            }
+            self.space.tail(at.unit).control = self.log.next();
+            self.launch(class, at, ChunkCause::Host, entries, Body::User(Vec::new()), owners, 0);
+        }
+        true
+    }
+
+    /// Writes pages of maps or roots; the caller sees to it that `room` has place for all. Returns where they go.
+    pub(crate) fn seal_pages(
+        &mut self,
+        at: Location,
+        volume: VolumeId,
+        pages: Vec<(PageId, PageBytes, u32)>,
+    ) {
+        let mut entries = Vec::with_capacity(pages.len());
+        let mut body = Vec::with_capacity(pages.len());
+        for (page, bytes, crc) in pages {
+            entries.push(Entry::Data { volume, lba: page.lba(), crc });
+            body.push(bytes);
+            self.space.add_valid(at.unit);
+        }
+        self.stats.map_pages_written += body.len() as u64;
+        let class = self.config.metadata_class();
+        let cause = ChunkCause::Checkpoint;
+        self.launch(class, at, cause, entries, Body::Pages(body), Vec::new(), 0);
+    }
+
+    /// Where the next chunk of `class` begins and the logical blocks that it may have, header included: enough for a
+    /// header and `least` behind it. Opens a unit if need be; `None` when there is none to open.
+    pub(crate) fn room(&mut self, class: Class, least: u32) -> Option<(Location, u32)> {
+        let block = self.config.geometry.logical_block();
+        let least = block.chunk_header(1) + least;
+        loop {
+            let at = match self.space.frontiers[class.index()].open {
+                Some(at) => at,
+                None => self.space.open(class)?,
+            };
+            let room = self.config.geometry.blocks_per_unit() - at.block;
+            if room >= least {
+                return Some((at, room.min(block.max_chunk())));
+            }
+            self.close_frontier(class);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a chunk and who waits for it")]
+    fn launch(
+        &mut self,
+        class: Class,
+        at: Location,
+        cause: ChunkCause,
+        entries: Vec<Entry>,
+        body: Body<P>,
+        owners: Vec<(Owner, u32)>,
+        host_blocks: u32,
+    ) {
+        let geometry = self.config.geometry;
+        let sequence = self.log.next();
+        let tail = self.space.tail(at.unit);
+        tail.chunks += 1;
+        tail.sum = tail.sum.wrapping_add(sequence.0);
+        tail.writers += 1;
+        let origin = ChunkOrigin {
+            pool: self.pool,
+            location: at,
+            generation: tail.generation,
+            epoch: self.epoch,
+            sequence,
+            durable: self.durability.durable,
+            revision: self.superblocks.durable_revision(),
+            cause,
+            class,
+        };
+        let header = ChunkHeader::new(origin, entries, &geometry);
+        let blocks = header.blocks;
+        self.stats.chunks += 1;
+        self.stats.header_bytes += header.header_bytes(&geometry) as u64;
+        self.since_checkpoint += u64::from(blocks) * geometry.logical_block().bytes() as u64;
+        let chunk = Arc::new(Chunk { header, body });
+        self.log.flights.push_back(Flight {
+            chunk: Arc::clone(&chunk),
+            owners,
+            host_blocks,
+            pending: 1,
+        });
+        let frontier = &mut self.space.frontiers[class.index()];
+        frontier.in_flight += 1;
+        frontier.open = Some(Location { block: at.block + blocks, ..at });
+        let op = self.ops.insert(Op::WriteChunk { sequence, class });
+        self.device(op, DeviceCmd::WriteChunk(chunk));
+        if self.config.geometry.blocks_per_unit() - at.block - blocks
+            < geometry.logical_block().chunk_header(1)
+        {
+            self.close_frontier(class);
+        }
+    }
+
+    pub(crate) fn close_frontier(&mut self, class: Class) {
+        if let Some(at) = self.space.close(class, self.host_writes) {
+            self.finish_if_quiet(at.unit);
+        }
+    }
+
+    /// Lets the device let go of a closed unit that is not full, once nothing is on its way to it.
+    fn finish_if_quiet(&mut self, unit: UnitId) {
+        let written = self.space.units.written(unit);
+        let full = written == self.config.geometry.blocks_per_unit();
+        if self.space.tails[unit.index()].writers == 0 && !full && written > 0 {
+            let left = u64::from(self.config.geometry.blocks_per_unit() - written);
+            self.stats.unused_bytes += left * self.config.geometry.logical_block().bytes() as u64;
+            let op = self.ops.insert(Op::Finish);
+            self.device(op, DeviceCmd::Finish(unit));
+        }
+    }
+
+    /// The device answered for chunk `sequence` of `class`.
+    pub(crate) fn chunk_written(
+        &mut self,
+        sequence: Sequence,
+        class: Class,
+        result: Result<(), DeviceError>,
+    ) {
+        let flight = self.log.flight(sequence);
+        let chunk = Arc::clone(&flight.chunk);
+        let unit = chunk.header.origin.location.unit;
+        self.space.frontiers[class.index()].in_flight -= 1;
+        self.space.tail(unit).writers -= 1;
+        match result {
+            Ok(()) => self.log.failures = 0,
+            Err(error) => self.replace_chunk(sequence, &chunk, class, error),
+        }
+        if self.space.units.state(unit) == thermocline_ftl::UnitState::Closed {
+            self.finish_if_quiet(unit);
+        }
+        self.flight_progress(sequence, 1);
+    }
+
+    /// `count` of what chunk `sequence` waited for is on media.
+    fn flight_progress(&mut self, sequence: Sequence, count: u32) {
+        let flight = self.log.flight(sequence);
+        flight.pending -= count;
+        if flight.pending > 0 {
+            return;
+        }
+        self.stage.host_blocks -= flight.host_blocks;
+        let owners = std::mem::take(&mut flight.owners);
+        let cleared = self.phase_failed();
+        if !cleared {
+            self.newest_done = self.newest_done.max(sequence);
+        }
+        self.settle_owners(&owners);
+        while self.log.flights.front().is_some_and(|flight| flight.pending == 0) {
+            self.log.flights.pop_front();
+            self.log.first += 1;
+        }
+    }
+
+    /// Tells owners that what they wait for is on media.
+    fn settle_owners(&mut self, owners: &[(Owner, u32)]) {
+        for &(owner, count) in owners {
+            match owner {
+                Owner::Nobody => {}
+                Owner::Request(request) => self.request_progress(request, count, None),
+                Owner::Failed(sequence) => self.flight_progress(sequence, count),
+            }
+        }
+    }
+
+    /// The write of `chunk` failed: what still counts of it is staged again.
+    fn replace_chunk(
+        &mut self,
+        sequence: Sequence,
+        chunk: &Chunk<P>,
+        class: Class,
+        error: DeviceError,
+    ) {
+        let unit = chunk.header.origin.location.unit;
+        self.log.failures += 1;
+        if self.log.failures > FAILURES || error == DeviceError::Gone {
+            self.fail();
+            return;
+        }
+        if self.space.frontiers[class.index()].open.is_some_and(|at| at.unit == unit) {
+            self.close_frontier(class);
+        }
+        if matches!(error, DeviceError::ReadOnly | DeviceError::Offline) {
+            self.condemn(unit);
+        }
+        let owner = Owner::Failed(sequence);
+        let mut pending = 1;
+        let entries = vec![Entry::Abandoned { sequence }];
+        self.stage.control.push_back(Control { entries, owner });
+        // The four entries of a name must share a chunk, and did.
+        let control = chunk.header.entries.iter().filter(|entry| !entry.has_block());
+        let still: Vec<Entry> = control.flat_map(|&entry| self.still_true(entry)).collect();
+        for group in still.chunk_by(|_, next| matches!(next, Entry::VolumeName { .. })) {
+            self.stage.control.push_back(Control { entries: group.to_vec(), owner });
+            pending += 1;
+        }
+        let geometry = self.config.geometry;
+        let placed: Vec<(Entry, Location)> = chunk
+            .header
+            .placed(&geometry)
+            .filter_map(|(entry, at)| at.map(|at| (*entry, at)))
+            .collect();
+        for (index, (entry, at)) in placed.into_iter().enumerate() {
+            let Entry::Data { volume, lba, crc } = entry else { continue };
+            match &chunk.body {
+                Body::User(blocks) => {
+                    let payload = blocks[index].clone();
+                    pending += self.restage(volume, lba.0, crc, at, payload, class, owner);
+                }
+                Body::Pages(_) => self.page_lost(volume, PageId::from_lba(lba), at),
+            }
+        }
+        self.log.flight(sequence).pending += pending;
+    }
+
+    /// What is left to say of a control entry whose chunk failed, now that others came after it.
+    fn still_true(&self, entry: Entry) -> Vec<Entry> {
+        let index = |volume| self.volumes.index(volume).map(|index| self.volumes.map(index));
+        match entry {
+            Entry::Trim { volume, lba, blocks } => {
+                let Some(map) = index(volume) else { return Vec::new() };
+                let end = (lba.0 + blocks).min(map.blocks);
+                let written = |lba: u64| {
+                    map.is_loaded(lba / crate::map::PAGE) && matches!(map.get(lba), Mapping::At(_))
+                };
+                let mut runs = Vec::new();
+                let mut from = lba.0;
+                for lba in lba.0..=end {
+                    if lba == end || written(lba) {
+                        let blocks = lba - from;
+                        let run = Entry::Trim { volume, lba: Lba(from), blocks };
+                        runs.extend((blocks > 0).then_some(run));
+                        from = lba + 1;
+                    }
+                }
+                runs
+            }
+            Entry::VolumeCreate { volume, .. } => index(volume)
+                .map(|map| Entry::VolumeCreate { volume, blocks: map.blocks })
+                .into_iter()
+                .collect(),
+            Entry::VolumeResize { volume, .. } => index(volume)
+                .map(|map| Entry::VolumeResize { volume, blocks: map.blocks })
+                .into_iter()
+                .collect(),
+            _ => vec![entry],
+        }
+    }
+
+    /// Stages a block of a failed write again if it is still the newest; returns how many that makes.
+    #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
+    fn restage(
+        &mut self,
+        volume: VolumeId,
+        lba: u64,
+        crc: u32,
+        at: Location,
+        payload: P,
+        class: Class,
+        owner: Owner,
+    ) -> u32 {
+        let Some(volume) = self.volumes.index(volume) else { return 0 };
+        if lba >= self.volumes.map(volume).blocks {
+            return 0;
+        }
+        let failed = Value::new(self.config.geometry.address(at), crc);
+        match self.volumes.map(volume).get(lba) {
+            Mapping::At(value) if value == failed => {
+                let staged = Staged {
+                    volume,
+                    copy: false,
+                    alive: true,
+                    crc,
+                    lba,
+                    old: Some(failed),
+                    owner,
+                    payload,
+                };
+                let slot = self.stage.push(class, staged);
+                self.stage.host_blocks += 1;
+                self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
+                1
+            }
+            _ => 0,
+        }
+    }
+
+    /// Gives up writing: every request that writes fails from now on.
+    pub(crate) fn fail(&mut self) {
+        if !self.phase_failed() {
+            self.set_failed();
+            self.actions.push_back(Action::Notice(Notice::Failed));
+        }
+    }
+
+    /// Seals whatever may be sealed now. Returns whether anything was.
+    pub(crate) fn seal_ready(&mut self) -> bool {
+        let before = self.log.sealed();
+        if !self.stage.control.is_empty() {
+            self.seal_control();
+        }
+        let block = self.config.geometry.logical_block();
+        let most = fitting(block, block.max_chunk());
+        let mut worked = self.log.sealed() > before;
+        for queue in 0..self.stage.queues.len() {
+            while !self.stage.queues[queue].is_empty() {
+                let copies = queue % 2 == 1;
+                let in_flight = self.space.frontiers[queue / 2].in_flight;
+                let idle = in_flight < self.config.write_depth
+                    && (!copies || self.copies_are_urgent());
+                let full = self.stage.queues[queue].len() >= most;
+                let may = copies || self.host_may_seal();
+                if !(full || idle) || !may || !self.seal(queue) {
+                    break;
+                }
+                worked = true;
+            }
+        }
+        worked
+    }
+}
+
+/// Counts one more that `owner` waits for.
+fn owe(owners: &mut Vec<(Owner, u32)>, owner: Owner) {
+    match owners.last_mut() {
+        _ if owner == Owner::Nobody => {}
+        Some((last, count)) if *last == owner => *count += 1,
+        _ => owners.push((owner, 1)),
+    }
+}

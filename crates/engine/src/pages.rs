@@ -1,0 +1,190 @@
+//! Loading pages of the map: those that a request needs at once, all others in the background.
+//!
+//! A request that needs a page which is not loaded waits for it and then starts anew. The valid counts of units are
+//! complete, and garbage collection can begin, when every page is loaded.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use thermocline_format::{MapEntry, MapPage, PageId};
+
+use crate::device::{DeviceCmd, PageBytes};
+use crate::engine::{Engine, Op};
+use crate::map::PAGE;
+use crate::payload::Payload;
+use crate::request::{Action, Extent, HostError, Notice};
+
+/// Pages that the background loads at once. Chosen, not measured.
+const LOADS: usize = 64;
+
+/// A request that waits for a page.
+#[derive(Debug)]
+pub(crate) enum Parked<P> {
+    Read { request: u32, extent: Extent, into: P },
+    Write { request: u32, extent: Extent, data: P, handle: u16 },
+}
+
+/// Pages on their way.
+#[derive(Debug)]
+pub(crate) struct Pages<P> {
+    loading: FxHashMap<(u16, u64), Vec<Parked<P>>>,
+    /// Pages that cannot be read.
+    damaged: FxHashSet<(u16, u64)>,
+    /// Where the background goes on.
+    cursor: (u16, u64),
+    /// Whether every page was loaded.
+    pub(crate) complete: bool,
+}
+
+impl<P> Default for Pages<P> {
+    fn default() -> Self {
+        Pages {
+            loading: FxHashMap::default(),
+            damaged: FxHashSet::default(),
+            cursor: (0, 0),
+            complete: false,
+        }
+    }
+}
+
+/// Whether blocks can be looked up.
+pub(crate) enum Loaded {
+    Yes,
+    /// After this page was read.
+    Wait(u64),
+    /// Never: this page is damaged.
+    No(u64),
+}
+
+impl<P: Payload> Engine<P> {
+    /// Whether the pages of blocks `from` to `end` are loaded; asks for the first that is not.
+    pub(crate) fn loaded(&mut self, volume: u16, from: u64, end: u64) -> Loaded {
+        for page in from / PAGE..end.div_ceil(PAGE) {
+            if !self.volumes.map(volume).is_loaded(page) {
+                if self.pages.damaged.contains(&(volume, page)) {
+                    return Loaded::No(page);
+                }
+                self.load_page(volume, page);
+                return Loaded::Wait(page);
+            }
+        }
+        Loaded::Yes
+    }
+
+    fn load_page(&mut self, volume: u16, page: u64) {
+        if self.pages.loading.contains_key(&(volume, page)) {
+            return;
+        }
+        self.pages.loading.insert((volume, page), Vec::new());
+        let entry = self.volumes.map(volume).page_at(page);
+        let at = entry.location(&self.config.geometry).expect("a page that is nowhere is loaded");
+        let op = self.ops.insert(Op::LoadPage { volume, page });
+        self.space.tail(at.unit).readers += 1;
+        self.device(op, DeviceCmd::ReadPage { at });
+    }
+
+    /// Whether no page is on its way.
+    pub(crate) fn pages_idle(&self) -> bool {
+        self.pages.loading.is_empty()
+    }
+
+    pub(crate) fn is_loading(&self, volume: u16, page: u64) -> bool {
+        self.pages.loading.contains_key(&(volume, page))
+    }
+
+    /// Parks what waits for `page`, which is on its way.
+    pub(crate) fn park(&mut self, volume: u16, page: u64, parked: Parked<P>) {
+        let waiting = self.pages.loading.get_mut(&(volume, page)).expect("the page was asked for");
+        waiting.push(parked);
+    }
+
+    /// The error of a request for blocks of a damaged page.
+    pub(crate) fn damaged_page(&self, volume: u16, page: u64) -> HostError {
+        let at = self.volumes.map(volume).page_at(page).location(&self.config.geometry);
+        HostError::Unreadable(at.expect("a page that is nowhere is not damaged"))
+    }
+
+    pub(crate) fn page_read(&mut self, volume: u16, page: u64, bytes: Option<&PageBytes>) {
+        let parked = self.pages.loading.remove(&(volume, page)).unwrap_or_default();
+        let map = self.volumes.map(volume);
+        let (id, parent) = (PageId { volume: map.id, index: page as u32 }, map.page_at(page));
+        let geometry = self.config.geometry;
+        let at = parent.location(&geometry).expect("a page that was read is somewhere");
+        self.space.tail(at.unit).readers -= 1;
+        let decoded = bytes.and_then(|bytes| {
+            MapPage::decode(bytes.as_slice(), id, parent, &geometry).ok()
+        });
+        match decoded {
+            Some(MapPage(entries)) => self.page_loaded(volume, page, entries.as_slice()),
+            None => {
+                self.pages.damaged.insert((volume, page));
+                self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+            }
+        }
+        for parked in parked {
+            match parked {
+                Parked::Read { request, extent, into } => self.read(request, extent, into),
+                Parked::Write { request, extent, data, handle } => {
+                    self.write(request, extent, data, handle);
+                }
+            }
+        }
+    }
+
+    fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
+        let per_unit = u64::from(self.config.geometry.blocks_per_unit());
+        let (space, mut mapped) = (&mut self.space, 0);
+        self.volumes.map_mut(volume).load(page, entries, |value| {
+            space.add_valid(thermocline_types::UnitId((value.address() / per_unit) as u32));
+            mapped += 1;
+        });
+        self.volumes.mapped += mapped;
+    }
+
+    /// Asks for further pages in the background. Returns whether anything was done.
+    pub(crate) fn load_step(&mut self) -> bool {
+        if self.pages.complete || self.pages.loading.len() >= LOADS {
+            return false;
+        }
+        let Some((volume, page)) = self.next_unloaded() else {
+            let done = self.pages.loading.is_empty() && self.pages.damaged.is_empty();
+            if done {
+                self.pages.complete = true;
+                self.map_complete();
+                self.actions.push_back(Action::Notice(Notice::MapLoaded));
+            }
+            return done;
+        };
+        self.pages.cursor = (volume, page + 1);
+        if !self.pages.loading.contains_key(&(volume, page)) {
+            self.load_page(volume, page);
+        }
+        true
+    }
+
+    fn next_unloaded(&self) -> Option<(u16, u64)> {
+        let (first, from) = self.pages.cursor;
+        let later = self.volumes.indices().filter(|&index| index >= first);
+        let mut found = later.filter_map(|index| {
+            let from = if index == first { from } else { 0 };
+            Some((index, self.volumes.map(index).next_unloaded(from)?))
+        });
+        found.next()
+    }
+
+    /// Fails what waits for pages and would write.
+    pub(crate) fn pages_failed(&mut self) {
+        let mut keys: Vec<(u16, u64)> = self.pages.loading.keys().copied().collect();
+        keys.sort_unstable();
+        for key in keys {
+            let waiting = self.pages.loading.get_mut(&key).expect("the key was just seen");
+            let (writes, reads): (Vec<Parked<P>>, Vec<Parked<P>>) = std::mem::take(waiting)
+                .into_iter()
+                .partition(|parked| matches!(parked, Parked::Write { .. }));
+            *waiting = reads;
+            for parked in writes {
+                if let Parked::Write { request, .. } = parked {
+                    self.request_progress(request, 1, Some(HostError::Failed));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Handles of user data. The engine moves handles; what is behind them, only a driver knows.
+
+use std::fmt::Debug;
+
+/// Handle of a run of blocks of 4096 bytes.
+///
+/// Clones are handles of the same bytes. Real drivers put buffers behind it; the unit type stands for data that
+/// nobody looks at, so that terabytes can be simulated.
+pub trait Payload: Clone + Debug {
+    /// The handle of `blocks` blocks of the run, from its block `first` on.
+    #[must_use]
+    fn slice(&self, first: u32, blocks: u32) -> Self;
+
+    /// CRC-32C of the 4096 bytes of block `index`.
+    fn crc(&self, index: u32) -> u32;
+
+    /// Fills the run with zeros.
+    fn fill_zero(&self);
+
+    /// Copies the first block of `from` over the first block of the run.
+    fn copy_block(&self, from: &Self);
+}
+
+impl Payload for () {
+    #[inline]
+    fn slice(&self, _first: u32, _blocks: u32) {}
+
+    #[inline]
+    fn crc(&self, _index: u32) -> u32 {
+        0
+    }
+
+    #[inline]
+    fn fill_zero(&self) {}
+
+    #[inline]
+    fn copy_block(&self, (): &()) {}
+}

@@ -1,0 +1,110 @@
+//! From dead to free: units without a valid block are reset once nothing that a crash could bring back needs them.
+
+use thermocline_format::{Entry, Sequence};
+use thermocline_ftl::UnitState;
+use thermocline_types::UnitId;
+
+use crate::device::{DeviceCmd, DeviceError};
+use crate::durability::Then;
+use crate::engine::{Engine, Op};
+use crate::log::{Control, Owner};
+use crate::payload::Payload;
+use crate::request::{Action, Notice};
+
+/// Dead units that are worth a flush although no unit is missed. Chosen, not measured.
+const BATCH: usize = 8;
+
+impl<P: Payload> Engine<P> {
+    /// Starts to free dead units. Not between the choice of a checkpoint and its superblock: the counts of chunks in
+    /// Released entries would be those of the one or the other.
+    pub(crate) fn release_step(&mut self) -> bool {
+        let needed = self.space.free_units() <= self.gc_start() || self.space.dead.len() >= BATCH;
+        let allowed = self.pages.complete && self.superblocks.settled && self.checkpoint.is_none();
+        if self.space.dead.is_empty() || !needed || !allowed {
+            return false;
+        }
+        let checkpoint = self.superblocks.durable_checkpoint();
+        let metadata = self.config.metadata_class();
+        let (ready, kept): (Vec<UnitId>, Vec<UnitId>) =
+            std::mem::take(&mut self.space.dead).into_iter().partition(|&unit| {
+                let tail = &self.space.tails[unit.index()];
+                let pinned = self.space.units.class(unit) == metadata && tail.control >= checkpoint;
+                !pinned && tail.readers == 0 && tail.writers == 0
+            });
+        self.space.dead = kept;
+        if ready.is_empty() {
+            return false;
+        }
+        for &unit in &ready {
+            let tail = &self.space.tails[unit.index()];
+            if tail.chunks > 0 {
+                let (generation, chunks, sum) = (tail.generation, tail.chunks, tail.sum);
+                let entries = vec![Entry::Released { unit, generation, chunks, sum }];
+                self.stage.control.push_back(Control { entries, owner: Owner::Nobody });
+            }
+        }
+        if !self.seal_control() {
+            // No unit for the entries: they may be sealed later, and say what is true, but nobody waits for them.
+            self.stage.control.retain(|control| {
+                !matches!(control.entries.first(), Some(Entry::Released { .. }))
+            });
+            self.space.dead.extend(ready);
+            self.want_checkpoint();
+            return false;
+        }
+        self.space.resetting += ready.len() as u32;
+        self.await_flush(self.log.sealed(), Then::Release { units: ready });
+        true
+    }
+
+    /// Resets units whose release is durable.
+    pub(crate) fn reset_released(&mut self, units: &[UnitId]) {
+        for &unit in units {
+            let tail = self.space.tail(unit);
+            tail.control = Sequence(0);
+            if tail.condemned {
+                self.space.resetting -= 1;
+                self.space.condemned -= 1;
+                self.retire(unit);
+                continue;
+            }
+            self.stats.resets += 1;
+            let op = self.ops.insert(Op::Reset { unit });
+            self.device(op, DeviceCmd::Reset(unit));
+        }
+    }
+
+    pub(crate) fn unit_reset(&mut self, unit: UnitId, result: Result<(), DeviceError>) {
+        self.space.resetting -= 1;
+        match result {
+            Ok(()) => {
+                self.space.units.erase(unit);
+                self.space.free.push_back(unit);
+            }
+            Err(DeviceError::Gone) => self.fail(),
+            Err(_) => self.retire(unit),
+        }
+    }
+
+    /// Takes an empty unit out of service.
+    fn retire(&mut self, unit: UnitId) {
+        self.space.units.retire(unit);
+        self.space.listed.remove(&unit.0);
+        self.space.retired += 1;
+        self.actions.push_back(Action::Notice(Notice::Retired(unit)));
+    }
+
+    /// Writes no more to a unit that the device will not write or reset again; what it holds is copied elsewhere.
+    pub(crate) fn condemn(&mut self, unit: UnitId) {
+        if std::mem::replace(&mut self.space.tail(unit).condemned, true) {
+            return;
+        }
+        self.space.condemned += 1;
+        self.space.reserved.retain(|listed| listed.next.unit != unit);
+        if self.space.units.state(unit) == UnitState::Free {
+            self.space.free.retain(|&free| free != unit);
+            self.space.condemned -= 1;
+            self.retire(unit);
+        }
+    }
+}

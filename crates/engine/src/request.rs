@@ -1,0 +1,224 @@
+//! What a host asks of the engine, and what it gets back.
+
+use thermocline_format::{Location, VolumeId, VolumeName};
+
+use crate::device::{DeviceCmd, OpId};
+
+/// Identifies a host's request until its completion; chosen by the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// A run of blocks of 4096 bytes of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The first block.
+    pub lba: u64,
+    /// Blocks, at least one.
+    pub blocks: u64,
+}
+
+/// A request of a host.
+#[derive(Clone, Debug)]
+pub enum HostRequest<P> {
+    /// Read blocks; those never written, or trimmed, are zeros.
+    Read {
+        /// Which; at most [`crate::MAX_IO_BLOCKS`].
+        extent: Extent,
+        /// Where to put them.
+        into: P,
+    },
+    /// Write blocks.
+    Write {
+        /// Which; at most [`crate::MAX_IO_BLOCKS`].
+        extent: Extent,
+        /// Their content; must not change until completion.
+        data: P,
+        /// Whether they are to be durable at completion.
+        fua: bool,
+        /// What the host says about their lifetime; 0 says nothing.
+        handle: u16,
+    },
+    /// Forget blocks: they read as zeros afterwards.
+    Trim {
+        /// Which, of any number.
+        extent: Extent,
+        /// Whether that is to be durable at completion.
+        fua: bool,
+    },
+    /// Make every write durable that was complete when this was submitted.
+    Flush,
+    /// Create a volume; durable at completion.
+    CreateVolume {
+        /// Its name; no other volume may have it.
+        name: VolumeName,
+        /// Its size in blocks.
+        blocks: u64,
+    },
+    /// Delete a volume and all its blocks; durable at completion.
+    DeleteVolume {
+        /// Which.
+        volume: VolumeId,
+    },
+    /// Change the size of a volume; durable at completion. Blocks beyond a smaller size are gone.
+    ResizeVolume {
+        /// Which.
+        volume: VolumeId,
+        /// Its new size in blocks.
+        blocks: u64,
+    },
+    /// Stop in order: completes when a checkpoint holds everything. No request is accepted afterwards.
+    Close,
+}
+
+/// What a request that succeeded gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// The volume that was created.
+    Created(VolumeId),
+}
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// There is no such volume.
+    #[error("there is no volume {}", .0.0)]
+    NoVolume(VolumeId),
+    /// The blocks are not all in the volume.
+    #[error("the blocks end beyond the volume")]
+    OutOfRange,
+    /// A volume of that name exists.
+    #[error("a volume of that name exists")]
+    NameTaken,
+    /// The pool is full: the write would map more blocks than it can hold.
+    #[error("the pool is full")]
+    NoSpace,
+    /// The maps of all volumes would exceed the memory budget.
+    #[error("the map would exceed the memory budget")]
+    NoMemory,
+    /// More volumes than a pool can have.
+    #[error("the pool has as many volumes as it can have")]
+    TooManyVolumes,
+    /// The device failed to read a block, or what it read is not that block.
+    #[error("the block at {0} cannot be read")]
+    Unreadable(Location),
+    /// The device failed to write or to flush; nothing can be written until the pool is opened again.
+    #[error("the device failed; the pool takes no writes until it is opened again")]
+    Failed,
+}
+
+/// Why a request was not accepted. It will never complete; nothing of it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejected {
+    /// As many requests or blocks are in work as the configuration allows: try again after a completion.
+    #[error("as many requests are in work as the configuration allows")]
+    Busy,
+    /// The pool is not open yet, or not any more.
+    #[error("the pool is not open")]
+    NotOpen,
+    /// No request can have this form: no block, or more than [`crate::MAX_IO_BLOCKS`] to read or write.
+    #[error("a request reads or writes 1 to 253 blocks")]
+    Malformed,
+}
+
+/// What a driver is to do, in this order.
+#[derive(Clone, Debug)]
+pub enum Action<P> {
+    /// Carry out a command and report its completion.
+    Device {
+        /// To name it in the report.
+        op: OpId,
+        /// The command.
+        cmd: DeviceCmd<P>,
+    },
+    /// Tell the host how a request ended.
+    Complete {
+        /// The request.
+        request: RequestId,
+        /// How it ended.
+        result: Result<Reply, HostError>,
+    },
+    /// Something that the operator may want to know.
+    Notice(Notice),
+}
+
+/// State transitions, for logs and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The pool is open: requests are accepted.
+    Open {
+        /// Chunks that were replayed.
+        chunks: u64,
+        /// Entries that they had.
+        entries: u64,
+    },
+    /// The pool could not be opened; nothing was changed.
+    OpenFailed(OpenError),
+    /// The map is in memory as a whole; garbage collection can begin.
+    MapLoaded,
+    /// A checkpoint is durable.
+    Checkpoint {
+        /// Pages of maps and roots that were written.
+        pages: u64,
+    },
+    /// A block is damaged: reading it is an error until it is written again or trimmed.
+    Damaged {
+        /// Where it is.
+        at: Location,
+    },
+    /// A unit went out of service.
+    Retired(thermocline_types::UnitId),
+    /// The device failed to write or to flush; the pool takes no writes any more.
+    Failed,
+}
+
+/// Why a pool could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No sound superblock record was found.
+    #[error("there is no pool here, or both its superblocks are beyond reading")]
+    NoPool,
+    /// The superblock units name more than one pool.
+    #[error("the superblocks are of two pools: formatting was interrupted, format again")]
+    TwoPools,
+    /// The pool was made for a device of another geometry.
+    #[error("the pool was made for a device of another geometry")]
+    OtherGeometry,
+    /// A part of the map cannot be read.
+    #[error("the map page at {0} cannot be read")]
+    MapDamaged(Location),
+    /// Chunks that had been flushed are missing.
+    #[error("{missing} chunks that were flushed are missing; the first has sequence {first}")]
+    ChunksLost {
+        /// How many.
+        missing: u64,
+        /// The sequence of the first.
+        first: u64,
+    },
+    /// A chunk names a newer superblock than the newest found.
+    #[error("the newest superblock is lost: a chunk names revision {named}, the newest found is {found}")]
+    SuperblockLost {
+        /// The revision that a chunk names.
+        named: u64,
+        /// The newest found.
+        found: u64,
+    },
+    /// The device failed.
+    #[error("the device failed while the pool was being opened")]
+    Device,
+    /// The maps of the volumes exceed the memory budget.
+    #[error("the maps take {needed} bytes of memory, the budget is {budget}")]
+    NoMemory {
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        budget: u64,
+    },
+}

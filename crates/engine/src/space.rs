@@ -1,0 +1,165 @@
+//! The units of a pool: which are free, listed, open, full or dying.
+//!
+//! A unit goes through *free* (empty, in no list), *reserved* (listed in a flushed superblock, with the generation of
+//! its next life), *open* (being written by one class), *closed*, perhaps *relocated*, and *dead* (none of its blocks
+//! valid), from where a flush and a reset make it free again.
+//!
+//! Invariants:
+//! * Only a reserved unit is opened.
+//! * `tail` of a unit counts its chunks from the newest chosen checkpoint on.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use thermocline_format::{Generation, Location, OpenUnit, Sequence};
+use thermocline_ftl::{UnitState, Units};
+use thermocline_types::{Class, UnitId};
+
+/// What of a unit recovery would replay.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tail {
+    /// Wrapping sum of the sequences of the chunks.
+    pub(crate) sum: u64,
+    /// Chunks from the checkpoint on.
+    pub(crate) chunks: u32,
+    /// Reads of the host or of garbage collection that are on their way.
+    pub(crate) readers: u32,
+    /// Chunks that are on their way to it.
+    pub(crate) writers: u32,
+    /// Whether the device will not write or reset it again.
+    pub(crate) condemned: bool,
+    /// The newest chunk with control entries.
+    pub(crate) control: Sequence,
+    /// Generation of the unit's life.
+    pub(crate) generation: Generation,
+}
+
+/// Where blocks of a class are written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Frontier {
+    /// The open unit, and its next logical block.
+    pub(crate) open: Option<Location>,
+    /// Chunks on their way.
+    pub(crate) in_flight: u32,
+}
+
+/// The units of a pool.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) units: Units,
+    pub(crate) tails: Vec<Tail>,
+    pub(crate) frontiers: Vec<Frontier>,
+    /// Empty units that no superblock lists.
+    pub(crate) free: VecDeque<UnitId>,
+    /// Listed units that were not opened yet.
+    pub(crate) reserved: VecDeque<OpenUnit>,
+    /// Every unit that the newest flushed superblock lists.
+    pub(crate) listed: BTreeMap<u32, OpenUnit>,
+    /// Closed units without a valid block.
+    pub(crate) dead: Vec<UnitId>,
+    /// Closed units found by recovery, whose valid blocks are not all counted yet.
+    pub(crate) unclear: Vec<UnitId>,
+    /// Units on their way from dead to free: waiting for a flush or a reset.
+    pub(crate) resetting: u32,
+    /// Condemned units that still hold something.
+    pub(crate) condemned: u32,
+    /// Units out of service.
+    pub(crate) retired: u32,
+    /// The generation that the next listed unit gets.
+    pub(crate) next_generation: Generation,
+    pub(crate) superblock_units: [UnitId; 2],
+}
+
+impl Space {
+    pub(crate) fn new(units: Units, frontiers: u32, superblock_units: [UnitId; 2]) -> Space {
+        let count = units.count() as usize;
+        Space {
+            units,
+            tails: vec![Tail::default(); count],
+            frontiers: vec![Frontier::default(); frontiers as usize],
+            free: VecDeque::new(),
+            reserved: VecDeque::new(),
+            listed: BTreeMap::new(),
+            dead: Vec::new(),
+            unclear: Vec::new(),
+            resetting: 0,
+            condemned: 0,
+            retired: 0,
+            next_generation: Generation(0),
+            superblock_units,
+        }
+    }
+
+    /// Units that can be opened now or after the next superblock.
+    pub(crate) fn free_units(&self) -> u32 {
+        (self.free.len() + self.reserved.len()) as u32
+    }
+
+    pub(crate) fn tail(&mut self, unit: UnitId) -> &mut Tail {
+        &mut self.tails[unit.index()]
+    }
+
+    /// Opens a reserved unit for `class`; `None` when there is none.
+    pub(crate) fn open(&mut self, class: Class) -> Option<Location> {
+        let listed = self.reserved.pop_front()?;
+        let unit = listed.next.unit;
+        self.units.open(unit, class);
+        *self.tail(unit) = Tail { generation: listed.generation, ..Tail::default() };
+        self.frontiers[class.index()].open = Some(listed.next);
+        Some(listed.next)
+    }
+
+    /// Closes the open unit of `class` at host write `now`.
+    pub(crate) fn close(&mut self, class: Class, now: u64) -> Option<Location> {
+        let at = self.frontiers[class.index()].open.take()?;
+        self.units.close(at.unit, at.block, now);
+        if self.units.valid_count(at.unit) == 0 {
+            self.dead.push(at.unit);
+        }
+        Some(at)
+    }
+
+    /// One more valid block in `unit`.
+    #[inline]
+    pub(crate) fn add_valid(&mut self, unit: UnitId) {
+        self.units.add_valid(unit);
+    }
+
+    /// One valid block less in `unit`, which dies with its last.
+    #[inline]
+    pub(crate) fn drop_valid(&mut self, unit: UnitId) {
+        self.units.drop_valid(unit);
+        if self.units.valid_count(unit) == 0 && self.units.state(unit) == UnitState::Closed {
+            self.dead.push(unit);
+        }
+    }
+
+    /// Lists up to `count` free units with new generations for the next superblock.
+    pub(crate) fn list_free(&mut self, count: usize) -> Vec<OpenUnit> {
+        let count = count.min(self.free.len());
+        let units: Vec<UnitId> = self.free.drain(..count).collect();
+        let list = |unit| {
+            let generation = self.next_generation;
+            self.next_generation.0 += 1;
+            OpenUnit { next: Location { unit, block: 0 }, generation }
+        };
+        units.into_iter().map(list).collect()
+    }
+
+    /// What a checkpoint that begins now would have to list: open units where they stand, and reserved ones. From now
+    /// on tails count from here.
+    pub(crate) fn begin_tail(&mut self) -> BTreeMap<u32, OpenUnit> {
+        for unit in self.listed.keys() {
+            let tail = &mut self.tails[*unit as usize];
+            (tail.chunks, tail.sum) = (0, 0);
+        }
+        let open = self.frontiers.iter().filter_map(|frontier| frontier.open).map(|next| {
+            OpenUnit { next, generation: self.tails[next.unit.index()].generation }
+        });
+        open.chain(self.reserved.iter().copied()).map(|listed| (listed.next.unit.0, listed)).collect()
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.units.memory_bytes() + self.tails.capacity() * size_of::<Tail>()) as u64
+    }
+}

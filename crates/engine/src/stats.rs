@@ -1,0 +1,54 @@
+//! What the engine counted since it was made.
+
+/// Counters of an engine. Blocks are of 4096 bytes.
+///
+/// Bytes written to the device are the sum of host, relocated and page blocks, chunk headers and superblocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Blocks of the host that were written in chunks.
+    pub host_blocks_written: u64,
+    /// Blocks of the host that were overwritten in memory and never reached a chunk.
+    pub absorbed_blocks: u64,
+    /// Blocks that the host read.
+    pub host_blocks_read: u64,
+    /// Blocks that the host trimmed and that were mapped.
+    pub trimmed_blocks: u64,
+    /// Blocks that garbage collection copied.
+    pub relocated_blocks: u64,
+    /// Bytes that garbage collection read.
+    pub gc_bytes_read: u64,
+    /// Commands by which it read them.
+    pub gc_reads: u64,
+    /// Units that garbage collection emptied.
+    pub gc_units: u64,
+    /// Pages of maps and roots that were written.
+    pub map_pages_written: u64,
+    /// Bytes of chunk headers, those of control entries included.
+    pub header_bytes: u64,
+    /// Bytes that were left unwritten at the ends of units.
+    pub unused_bytes: u64,
+    /// Bytes of superblock records.
+    pub superblock_bytes: u64,
+    /// Superblock records.
+    pub superblocks: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Flushes sent to the device.
+    pub flushes: u64,
+    /// Resets sent to the device.
+    pub resets: u64,
+    /// Blocks found to be damaged, each time that they were.
+    pub damaged_blocks: u64,
+}
+
+impl Stats {
+    /// Bytes written to the device.
+    #[must_use]
+    pub fn device_bytes_written(&self) -> u64 {
+        let blocks = self.host_blocks_written + self.relocated_blocks + self.map_pages_written;
+        blocks * 4096 + self.header_bytes + self.superblock_bytes
+    }
+}

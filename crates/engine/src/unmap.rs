@@ -1,0 +1,174 @@
+//! Trims, and whatever else makes many blocks unmapped: volumes that shrink or go.
+//!
+//! Done page by page, a bounded number at a time, so that a trim of a terabyte stops nobody. A trim counts in pieces:
+//! each piece is logged when its blocks are unmapped.
+
+use thermocline_format::Entry;
+use thermocline_types::Lba;
+
+use crate::engine::Engine;
+use crate::log::{Control, Owner};
+use crate::map::{Mapping, PAGE, Value};
+use crate::pages::Loaded;
+use crate::payload::Payload;
+use crate::request::{Extent, HostError};
+
+/// Pages dealt with in one step. Chosen so that a step takes well under a millisecond.
+const PAGES: u64 = 64;
+
+/// Blocks on their way to being unmapped.
+#[derive(Debug)]
+pub(crate) struct Unmapping {
+    pub(crate) volume: u16,
+    pub(crate) next: u64,
+    pub(crate) end: u64,
+    pub(crate) request: Option<u32>,
+    pub(crate) afterwards: Afterwards,
+}
+
+/// What follows when the blocks are unmapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    /// Nothing.
+    Nothing,
+    /// The volume gets this size.
+    Resize(u64),
+    /// The volume, which was deleted, is forgotten.
+    Forget,
+}
+
+impl<P: Payload> Engine<P> {
+    pub(crate) fn trim(&mut self, request: u32, extent: Extent) {
+        let volume = match self.locate(extent) {
+            Ok(volume) => volume,
+            Err(error) => return self.request_progress(request, 1, Some(error)),
+        };
+        self.unmapping.push_back(Unmapping {
+            volume,
+            next: extent.lba,
+            end: extent.lba + extent.blocks,
+            request: Some(request),
+            afterwards: Afterwards::Nothing,
+        });
+        // A trim of loaded pages is done at once, so that what is submitted behind it comes behind it.
+        while !self.unmapping.is_empty() && self.unmap_step() {}
+    }
+
+    /// Does a bounded part of the first trim that waits. Returns whether anything was done.
+    pub(crate) fn unmap_step(&mut self) -> bool {
+        let Some(mut work) = self.unmapping.pop_front() else { return false };
+        let end = work.end.min((work.next / PAGE + PAGES) * PAGE);
+        let mut from = work.next;
+        let mut stuck = false;
+        while from < end {
+            let until = end.min((from / PAGE + 1) * PAGE);
+            match self.loaded_for(&work, from, until) {
+                Loaded::Yes => {}
+                Loaded::Wait(_) => {
+                    stuck = true;
+                    break;
+                }
+                Loaded::No(page) => {
+                    let error = self.damaged_page(work.volume, page);
+                    if let Some(request) = work.request {
+                        self.log_trim(&work, work.next, from);
+                        self.request_progress(request, 1, Some(error));
+                        return true;
+                    }
+                }
+            }
+            self.unmap(work.volume, from, until);
+            from = until;
+        }
+        let worked = from > work.next;
+        self.log_trim(&work, work.next, from);
+        work.next = from;
+        if work.next == work.end {
+            self.unmapped(&work);
+            return true;
+        }
+        self.unmapping.push_front(work);
+        worked && !stuck
+    }
+
+    /// Pages of a volume that goes need not be loaded to be forgotten: nothing in them was counted.
+    fn loaded_for(&mut self, work: &Unmapping, from: u64, until: u64) -> Loaded {
+        if work.afterwards == Afterwards::Forget
+            && !self.volumes.map(work.volume).is_loaded(from / PAGE)
+            && !self.is_loading(work.volume, from / PAGE)
+        {
+            return Loaded::Yes;
+        }
+        self.loaded(work.volume, from, until)
+    }
+
+    fn unmap(&mut self, volume: u16, from: u64, until: u64) {
+        if !self.volumes.map(volume).is_loaded(from / PAGE) {
+            return;
+        }
+        for lba in from..until {
+            let old = match self.volumes.map(volume).get(lba) {
+                Mapping::Unmapped => continue,
+                Mapping::At(value) => Some(value),
+                Mapping::Staged(slot) => {
+                    let superseded = &mut self.stage.slots[slot as usize];
+                    superseded.alive = false;
+                    superseded.old.take()
+                }
+            };
+            self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
+            self.volumes.mapped -= 1;
+            self.stats.trimmed_blocks += 1;
+            if let Some(value) = old {
+                self.drop_value(value);
+            }
+        }
+    }
+
+    pub(crate) fn drop_value(&mut self, value: Value) {
+        let unit = self.unit_of(value);
+        self.space.drop_valid(unit);
+    }
+
+    fn log_trim(&mut self, work: &Unmapping, from: u64, until: u64) {
+        let Some(request) = work.request else { return };
+        if until > from {
+            let volume = self.volumes.map(work.volume).id;
+            let entry = Entry::Trim { volume, lba: Lba(from), blocks: until - from };
+            self.request_needs(request, 1);
+            let owner = Owner::Request(request);
+            self.stage.control.push_back(Control { entries: vec![entry], owner });
+        }
+    }
+
+    fn unmapped(&mut self, work: &Unmapping) {
+        match work.afterwards {
+            Afterwards::Nothing => {}
+            Afterwards::Resize(blocks) => {
+                let pages = self.volumes.map(work.volume).pages();
+                self.drop_pages(work.volume, blocks.div_ceil(PAGE), pages);
+                self.volumes.map_mut(work.volume).resize(blocks);
+                let volume = self.volumes.map(work.volume).id;
+                let request = work.request.expect("somebody asked for the size");
+                self.request_needs(request, 1);
+                let entries = vec![Entry::VolumeResize { volume, blocks }];
+                let owner = Owner::Request(request);
+                self.stage.control.push_back(Control { entries, owner });
+            }
+            Afterwards::Forget => {
+                let pages = self.volumes.map(work.volume).pages();
+                self.drop_pages(work.volume, 0, pages);
+                self.volumes.forget(work.volume);
+            }
+        }
+        if let Some(request) = work.request {
+            self.request_progress(request, 1, None);
+        }
+    }
+
+    pub(crate) fn unmapping_failed(&mut self, work: Unmapping) {
+        if let Some(request) = work.request {
+            self.request_progress(request, 1, Some(HostError::Failed));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The volumes of a pool, and how they come, change and go.
+
+use rustc_hash::FxHashMap;
+use thermocline_format::{Entry, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeName};
+
+use crate::engine::Engine;
+use crate::log::{Control, Owner};
+use crate::map::{Packing, VolumeMap};
+use crate::payload::Payload;
+use crate::request::{HostError, Reply};
+use crate::unmap::{Afterwards, Unmapping};
+
+/// All volumes, each under a small index.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    slots: Vec<Option<VolumeMap>>,
+    /// Indices of those that were not deleted.
+    index: FxHashMap<u32, u16>,
+    /// No volume has had this identifier or a higher one.
+    pub(crate) next: VolumeId,
+    /// Blocks that are mapped, staged ones included.
+    pub(crate) mapped: u64,
+    base: u64,
+}
+
+/// A volume as others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeInfo {
+    /// Its identifier.
+    pub id: VolumeId,
+    /// Its name.
+    pub name: VolumeName,
+    /// Its size in blocks of 4096 bytes.
+    pub blocks: u64,
+}
+
+impl Volumes {
+    pub(crate) fn map(&self, index: u16) -> &VolumeMap {
+        self.slots[usize::from(index)].as_ref().expect("indices are of volumes that are there")
+    }
+
+    pub(crate) fn map_mut(&mut self, index: u16) -> &mut VolumeMap {
+        self.slots[usize::from(index)].as_mut().expect("indices are of volumes that are there")
+    }
+
+    /// The index of a volume that was not deleted.
+    pub(crate) fn index(&self, volume: VolumeId) -> Option<u16> {
+        self.index.get(&volume.0).copied()
+    }
+
+    /// Every index in use, those of volumes that are being deleted included.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
+        let used: Vec<u16> = (0..self.slots.len() as u16)
+            .filter(|&index| self.slots[usize::from(index)].is_some())
+            .collect();
+        used.into_iter()
+    }
+
+    /// Volumes that were not deleted, by rising identifier.
+    pub(crate) fn alive(&self) -> Vec<&VolumeMap> {
+        let mut maps: Vec<&VolumeMap> =
+            self.index.values().map(|&index| self.map(index)).collect();
+        maps.sort_unstable_by_key(|map| map.id.0);
+        maps
+    }
+
+    /// Adds a volume of which nothing is mapped.
+    pub(crate) fn add(&mut self, id: VolumeId, name: VolumeName, blocks: u64, packing: Packing) -> u16 {
+        let map = VolumeMap::new(id, name, blocks, self.base, packing);
+        self.base += blocks;
+        self.next = VolumeId(self.next.0.max(id.0 + 1));
+        let free = self.slots.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[index] = Some(map);
+        self.index.insert(id.0, index as u16);
+        index as u16
+    }
+
+    /// Lets no new request find the volume.
+    pub(crate) fn hide(&mut self, index: u16) {
+        let id = self.map(index).id;
+        self.index.remove(&id.0);
+    }
+
+    /// Forgets a hidden volume of which nothing is mapped any more.
+    pub(crate) fn forget(&mut self, index: u16) {
+        self.slots[usize::from(index)] = None;
+    }
+
+    /// Blocks of all volumes together.
+    pub(crate) fn total_blocks(&self) -> u64 {
+        self.slots.iter().flatten().map(|map| map.blocks).sum()
+    }
+
+    fn total_roots(&self) -> usize {
+        self.slots.iter().flatten().map(|map| map.roots.len()).sum()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.slots.iter().flatten().map(VolumeMap::memory_bytes).sum()
+    }
+}
+
+impl<P: Payload> Engine<P> {
+    /// The volumes, by rising identifier.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<VolumeInfo> {
+        let info = |map: &VolumeMap| VolumeInfo { id: map.id, name: map.name.clone(), blocks: map.blocks };
+        self.volumes.alive().into_iter().map(info).collect()
+    }
+
+    pub(crate) fn create_volume(&mut self, request: u32, name: VolumeName, blocks: u64) {
+        if let Err(error) = self.may_have(&name, blocks) {
+            return self.request_progress(request, 1, Some(error));
+        }
+        let volume = self.volumes.next;
+        self.volumes.add(volume, name.clone(), blocks, self.packing);
+        let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
+        entries.extend(Entry::name_parts(volume, &name));
+        self.request_reply(request, Reply::Created(volume));
+        self.stage.control.push_back(Control { entries, owner: Owner::Request(request) });
+    }
+
+    fn may_have(&self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
+        let alive = self.volumes.alive();
+        if alive.iter().any(|map| map.name == *name) {
+            return Err(HostError::NameTaken);
+        }
+        if alive.len() >= MAX_VOLUMES {
+            return Err(HostError::TooManyVolumes);
+        }
+        self.may_grow(0, blocks)
+    }
+
+    /// Whether a volume may have `blocks` blocks instead of `old`.
+    fn may_grow(&self, old: u64, blocks: u64) -> Result<(), HostError> {
+        if blocks > MAX_VOLUME_BLOCKS {
+            return Err(HostError::OutOfRange);
+        }
+        if blocks <= old {
+            return Ok(());
+        }
+        let roots = self.volumes.total_roots() + Volume::roots_for(blocks) - Volume::roots_for(old);
+        if roots > MAX_ROOTS {
+            return Err(HostError::TooManyVolumes);
+        }
+        let more = VolumeMap::memory_for(self.packing, blocks) - VolumeMap::memory_for(self.packing, old);
+        if self.volumes.memory_bytes() + more > self.config.map_memory_bytes {
+            return Err(HostError::NoMemory);
+        }
+        // Maps take space: what is mapped already must still have its own.
+        let total = self.volumes.total_blocks() + blocks - old;
+        if self.volumes.mapped > self.config.capacity_blocks(total) {
+            return Err(HostError::NoSpace);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn delete_volume(&mut self, request: u32, volume: VolumeId) {
+        let Some(index) = self.volumes.index(volume) else {
+            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
+        };
+        self.volumes.hide(index);
+        let entries = vec![Entry::VolumeDelete { volume }];
+        self.stage.control.push_back(Control { entries, owner: Owner::Request(request) });
+        let end = self.volumes.map(index).blocks;
+        self.unmapping.push_back(Unmapping {
+            volume: index,
+            next: 0,
+            end,
+            request: None,
+            afterwards: Afterwards::Forget,
+        });
+    }
+
+    pub(crate) fn resize_volume(&mut self, request: u32, volume: VolumeId, blocks: u64) {
+        let Some(index) = self.volumes.index(volume) else {
+            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
+        };
+        let old = self.volumes.map(index).blocks;
+        if let Err(error) = self.may_grow(old, blocks) {
+            return self.request_progress(request, 1, Some(error));
+        }
+        self.unmapping.push_back(Unmapping {
+            volume: index,
+            next: blocks.min(old),
+            end: old,
+            request: Some(request),
+            afterwards: Afterwards::Resize(blocks),
+        });
+    }
+}

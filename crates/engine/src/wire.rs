@@ -1,0 +1,194 @@
+//! The bytes that commands become, and the structures that bytes become: for drivers, real and simulated.
+//!
+//! Invariants:
+//! * Finding never panics nor computes with an unchecked number, whatever the bytes.
+//! * What was written at one place is never found at another, nor under another pool or generation.
+
+use std::ops::Range;
+
+use thermocline_format::{
+    BLOCK_BYTES, ChunkHeader, ChunkPrefix, Entry, Epoch, Expected, Geometry, Location,
+    MAX_SUPERBLOCK_BYTES, PoolId, Revision, SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix,
+};
+use thermocline_types::UnitId;
+
+use crate::device::{Body, Chunk, ReadChunks};
+
+/// Distance of the places at which [`probe`] looks, in bytes: the smallest logical block.
+const PROBE_STEP: usize = 512;
+
+/// Appends the header of `chunk` to `out`: whole logical blocks, behind which the blocks of the body belong, and behind
+/// them whatever fills [`ChunkHeader::blocks`].
+///
+/// # Panics
+/// When the header cannot be, or the body has not one block for each entry that has one.
+pub fn chunk_header<P>(chunk: &Chunk<P>, geometry: &Geometry, out: &mut Vec<u8>) {
+    let body = match &chunk.body {
+        Body::User(blocks) => blocks.len(),
+        Body::Pages(pages) => pages.len(),
+    };
+    assert_eq!(body, data_blocks(&chunk.header), "one block for each entry that has one");
+    chunk.header.encode(geometry, out);
+}
+
+/// The chunks of part of a unit, in its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// In order of location, each with the bytes of those of its blocks that lie whole in the window, from the first
+    /// on. A range counts from the first byte of the window.
+    pub chunks: Vec<(ChunkHeader, Range<usize>)>,
+    /// As in [`crate::FoundChunks::next`].
+    pub next: u32,
+    /// As in [`crate::FoundChunks::unsound`].
+    pub unsound: bool,
+    /// As in [`crate::FoundChunks::newest`].
+    pub newest: Option<(Revision, Epoch)>,
+}
+
+/// Finds the chunks that `request` asks for. `bytes` are those of its window: what was read from [`ReadChunks::at`] on,
+/// in whole logical blocks.
+///
+/// From the first place on, each chunk says where the next begins. A header that the window cuts off ends the walk
+/// there, to go on with a further window; a chunk whose header is whole counts, even if the window cuts off the rest.
+#[must_use]
+pub fn find_chunks(bytes: &[u8], request: &ReadChunks, geometry: &Geometry) -> Found {
+    let mut generation = request.generation;
+    let mut found =
+        Found { chunks: Vec::new(), next: request.at.block, unsound: false, newest: None };
+    while let Some(offset) = offset_within(bytes, request.at, found.next, geometry) {
+        let location = Location { block: found.next, ..request.at };
+        let expected = Expected { pool: request.pool, location, generation };
+        match look(&bytes[offset..], &expected, geometry, &mut found.newest) {
+            Seen::Chunk(header) => {
+                generation = Some(header.origin.generation);
+                found.next += header.blocks;
+                let data = whole_blocks(bytes.len(), offset, &header, geometry);
+                found.chunks.push((header, data));
+            }
+            Seen::CutOff => break,
+            Seen::Nothing if request.search => found.next += 1,
+            Seen::Nothing => {
+                found.unsound = true;
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Where logical block `block` begins in the bytes read from `at` on, if they hold it.
+fn offset_within(bytes: &[u8], at: Location, block: u32, geometry: &Geometry) -> Option<usize> {
+    let logical_block = geometry.logical_block().bytes();
+    let offset = (block - at.block) as usize * logical_block;
+    let inside = geometry.contains(Location { block, ..at }, 1);
+    (inside && offset + logical_block <= bytes.len()).then_some(offset)
+}
+
+/// What stands at a place.
+enum Seen {
+    /// An expected chunk, its header whole.
+    Chunk(ChunkHeader),
+    /// The sound prefix of a chunk, of whatever generation, whose header goes on beyond the bytes.
+    CutOff,
+    /// Neither.
+    Nothing,
+}
+
+/// Looks for a chunk at the start of `bytes`, and notes in `newest` what a sound prefix of any generation names.
+fn look(
+    bytes: &[u8],
+    expected: &Expected,
+    geometry: &Geometry,
+    newest: &mut Option<(Revision, Epoch)>,
+) -> Seen {
+    let any = Expected { generation: None, ..*expected };
+    let Ok(prefix) = ChunkPrefix::decode(bytes, &any, geometry) else { return Seen::Nothing };
+    let origin = prefix.origin;
+    let (revision, epoch) = newest.unwrap_or_default();
+    *newest = Some((revision.max(origin.revision), epoch.max(origin.epoch)));
+    if prefix.header_bytes as usize > bytes.len() {
+        return Seen::CutOff;
+    }
+    ChunkHeader::decode(bytes, expected, geometry).map_or(Seen::Nothing, Seen::Chunk)
+}
+
+/// The bytes of those blocks of the chunk at `offset` that lie whole among `length` bytes.
+fn whole_blocks(
+    length: usize,
+    offset: usize,
+    header: &ChunkHeader,
+    geometry: &Geometry,
+) -> Range<usize> {
+    let start = offset + header.header_bytes(geometry);
+    let whole = data_blocks(header).min((length - start) / BLOCK_BYTES);
+    start..start + whole * BLOCK_BYTES
+}
+
+/// Blocks that belong to a chunk's entries.
+fn data_blocks(header: &ChunkHeader) -> usize {
+    header.entries.iter().filter(|entry: &&Entry| entry.has_block()).count()
+}
+
+/// Finds the superblock records of `pool`, or of any pool, in `unit`, whose bytes from block 0 on are `bytes`.
+///
+/// Records follow each other; where there is no sound one, the next is looked for at each logical block, up to the
+/// length of the longest record. Whether enough was read, [`superblock_blocks`] says.
+#[must_use]
+pub fn find_superblocks(
+    bytes: &[u8],
+    unit: UnitId,
+    pool: Option<PoolId>,
+    geometry: &Geometry,
+) -> Vec<Superblock> {
+    let mut found = Vec::new();
+    let mut block = 0;
+    while block < superblock_blocks(&found, geometry) {
+        let at = Location { unit, block };
+        let Some(offset) = offset_within(bytes, Location { block: 0, ..at }, block, geometry)
+        else {
+            break;
+        };
+        match Superblock::decode(&bytes[offset..], at, pool) {
+            Ok(record) if record.geometry == *geometry => {
+                block = end_of(&record, geometry);
+                found.push(record);
+            }
+            _ => block += 1,
+        }
+    }
+    found
+}
+
+/// Logical blocks of a superblock unit, from its block 0 on, that a reader looks at if it finds the records `found`:
+/// beyond them, a device without zones holds none that counts. If fewer were read, read more and find again.
+#[must_use]
+pub fn superblock_blocks(found: &[Superblock], geometry: &Geometry) -> u32 {
+    let end = found.last().map_or(0, |last| end_of(last, geometry));
+    let longest = geometry.logical_block().to_hold(MAX_SUPERBLOCK_BYTES);
+    end.saturating_add(longest).min(geometry.blocks_per_unit())
+}
+
+/// The logical block behind a record.
+fn end_of(record: &Superblock, geometry: &Geometry) -> u32 {
+    record.location.block + geometry.logical_block().to_hold(record.record_bytes())
+}
+
+/// Finds a pool on a device or in a file of which nothing is known: the first sound prefix of a superblock record in
+/// `bytes`, which were read at byte `offset`, that stands where it says.
+///
+/// Units are taken to follow each other from the device's first byte on, as they do where there are no zones.
+#[must_use]
+pub fn probe(bytes: &[u8], offset: u64) -> Option<SuperblockPrefix> {
+    let step = PROBE_STEP as u64;
+    let first = usize::try_from(offset.next_multiple_of(step) - offset).ok()?;
+    let last = bytes.len().checked_sub(SUPERBLOCK_PREFIX_BYTES)?;
+    (first..=last).step_by(PROBE_STEP).find_map(|start| {
+        let prefix = SuperblockPrefix::probe(&bytes[start..]).ok()?;
+        let geometry = prefix.geometry;
+        let place = geometry.address(prefix.location) * geometry.logical_block().bytes() as u64;
+        (place == offset + start as u64).then_some(prefix)
+    })
+}
+
+#[cfg(test)]
+mod tests;

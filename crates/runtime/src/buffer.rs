@@ -1,0 +1,392 @@
+//! Memory that requests, the engine and the kernel look at: shared handles, one copy of the bytes.
+//!
+//! Invariants:
+//! * Whoever reads or writes bytes holds a lease on the blocks of 4096 bytes of memory that they touch: any number of
+//!   readers, or one writer. A lease that cannot be had is a bug of the program and panics; nothing waits.
+//! * Operations that the kernel carries out own their leases. So no handle, however used, makes a data race.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use thermocline_engine::Payload;
+use thermocline_format::{BLOCK_BYTES, crc32c};
+use thermocline_target as target;
+
+/// A lease of one writer; lower numbers count readers.
+const WRITER: u32 = u32::MAX;
+
+/// Handle of a run of bytes, at most 4 GiB. Clones and slices are handles of the same bytes.
+#[derive(Clone)]
+pub struct Buffer {
+    memory: Arc<Memory>,
+    start: u32,
+    len: u32,
+}
+
+struct Memory {
+    /// Where the bytes of `owner` are. They do not move, and nobody uses `owner` before it is taken out.
+    bytes: NonNull<u8>,
+    len: usize,
+    /// One count for each block of 4096 bytes of memory.
+    leases: Box<[AtomicU32]>,
+    owner: UnsafeCell<target::Buffer>,
+}
+
+// SAFETY: `bytes` points into `owner`, which is Send itself.
+unsafe impl Send for Memory {}
+// SAFETY: through a shared reference the bytes are only reached under leases, which are atomic and exclude a writer
+// beside anybody else; `owner` is only reached by value.
+unsafe impl Sync for Memory {}
+
+impl Buffer {
+    /// Handle of all bytes of `owner`.
+    #[must_use]
+    pub fn new(mut owner: target::Buffer) -> Buffer {
+        let len = u32::try_from(owner.len()).expect("no request has 4 GiB");
+        let leases = (0..owner.len().div_ceil(BLOCK_BYTES)).map(|_| AtomicU32::new(0)).collect();
+        let bytes = NonNull::from(&mut owner[..]).cast();
+        let owner = UnsafeCell::new(owner);
+        let memory = Memory { bytes, len: len as usize, leases, owner };
+        Buffer { memory: Arc::new(memory), start: 0, len }
+    }
+
+    /// The memory, if this is its last handle; else a copy of the bytes of this one.
+    #[must_use]
+    pub fn into_owner(self) -> target::Buffer {
+        let whole = self.len as usize == self.memory.len;
+        match Arc::try_unwrap(self.memory) {
+            Ok(memory) if whole => memory.owner.into_inner(),
+            Ok(memory) => {
+                let start = self.start as usize;
+                target::Buffer::from_bytes(&memory.owner.into_inner()[start..][..self.len as usize])
+            }
+            Err(memory) => {
+                target::Buffer::from_bytes(&Buffer { memory, ..self }.read())
+            }
+        }
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Handle of `len` bytes of these from byte `start` on.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub fn part(&self, start: usize, len: usize) -> Buffer {
+        assert!(start + len <= self.len(), "{len} bytes at {start} of {}", self.len);
+        let memory = Arc::clone(&self.memory);
+        Buffer { memory, start: self.start + start as u32, len: len as u32 }
+    }
+
+    /// The bytes, while nobody writes them.
+    ///
+    /// # Panics
+    /// If somebody writes them at the moment.
+    #[must_use]
+    pub fn read(&self) -> Reading<'_> {
+        self.lease_to_read();
+        Reading(self)
+    }
+
+    /// The bytes, to be written.
+    ///
+    /// # Panics
+    /// If somebody reads or writes them at the moment.
+    #[must_use]
+    pub fn write(&self) -> Writing<'_> {
+        self.lease_to_write();
+        Writing(self)
+    }
+
+    /// The bytes as something else than Rust reads them, for as long as the lease lives.
+    ///
+    /// # Panics
+    /// If somebody writes them at the moment.
+    #[must_use]
+    pub(crate) fn into_reading(self) -> ReadLease {
+        self.lease_to_read();
+        ReadLease(self)
+    }
+
+    /// The bytes as something else than Rust writes them, for as long as the lease lives.
+    ///
+    /// # Panics
+    /// If somebody reads or writes them at the moment.
+    #[must_use]
+    pub(crate) fn into_writing(self) -> WriteLease {
+        self.lease_to_write();
+        WriteLease(self)
+    }
+
+    /// Whether the bytes of `next` follow these in memory.
+    pub(crate) fn is_before(&self, next: &Buffer) -> bool {
+        Arc::ptr_eq(&self.memory, &next.memory) && self.start + self.len == next.start
+    }
+
+    fn address(&self) -> NonNull<u8> {
+        // SAFETY: `start` is within the memory; `new` and `part` see to it.
+        unsafe { self.memory.bytes.add(self.start as usize) }
+    }
+
+    fn leases(&self) -> &[AtomicU32] {
+        let (start, end) = (self.start as usize, self.start as usize + self.len());
+        &self.memory.leases[start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)]
+    }
+
+    fn lease_to_read(&self) {
+        for lease in self.leases() {
+            // A reader more, unless there is a writer. Acquire: what a writer wrote before it left can be seen.
+            let more = |count: u32| (count < WRITER - 1).then_some(count + 1);
+            let taken = lease.fetch_update(Ordering::Acquire, Ordering::Relaxed, more);
+            assert!(taken.is_ok(), "{self:?} is being written");
+        }
+    }
+
+    fn lease_to_write(&self) {
+        for lease in self.leases() {
+            let taken = lease.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed);
+            assert!(taken.is_ok(), "{self:?} is being read or written");
+        }
+    }
+
+    fn end_reading(&self) {
+        // Release: all that was read was read before a writer comes.
+        self.leases().iter().for_each(|lease| drop(lease.fetch_sub(1, Ordering::Release)));
+    }
+
+    fn end_writing(&self) {
+        self.leases().iter().for_each(|lease| lease.store(0, Ordering::Release));
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer({} bytes from {} on)", self.len, self.start)
+    }
+}
+
+/// Bytes that are being read.
+#[derive(Debug)]
+pub struct Reading<'a>(&'a Buffer);
+
+impl Deref for Reading<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the bytes are initialised and within the memory, which the handle keeps alive, and under the lease
+        // nobody writes them.
+        unsafe { slice::from_raw_parts(self.0.address().as_ptr(), self.0.len()) }
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.end_reading();
+    }
+}
+
+/// Bytes that are being written.
+#[derive(Debug)]
+pub struct Writing<'a>(&'a Buffer);
+
+impl Deref for Writing<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: as for `Reading`; under the lease nobody else has them.
+        unsafe { slice::from_raw_parts(self.0.address().as_ptr(), self.0.len()) }
+    }
+}
+
+impl DerefMut for Writing<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `deref`, and `self` is borrowed mutably, so there is no other slice of these bytes.
+        unsafe { slice::from_raw_parts_mut(self.0.address().as_ptr(), self.0.len()) }
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.end_writing();
+    }
+}
+
+/// Owns the right to read bytes until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ReadLease(Buffer);
+
+impl ReadLease {
+    /// Where the bytes are, and how many.
+    pub(crate) fn raw(&self) -> (*const u8, usize) {
+        (self.0.address().as_ptr(), self.0.len())
+    }
+
+    /// Whether the bytes of `next` follow these in memory.
+    pub(crate) fn is_before(&self, next: &ReadLease) -> bool {
+        self.0.is_before(&next.0)
+    }
+}
+
+impl Deref for ReadLease {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let (bytes, len) = self.raw();
+        // SAFETY: as for `Reading`.
+        unsafe { slice::from_raw_parts(bytes, len) }
+    }
+}
+
+impl Drop for ReadLease {
+    fn drop(&mut self) {
+        self.0.end_reading();
+    }
+}
+
+/// Owns the right to write bytes until it is dropped.
+#[derive(Debug)]
+pub(crate) struct WriteLease(Buffer);
+
+impl WriteLease {
+    /// Where the bytes are, and how many.
+    pub(crate) fn raw(&self) -> (*mut u8, usize) {
+        (self.0.address().as_ptr(), self.0.len())
+    }
+}
+
+impl Deref for WriteLease {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let (bytes, len) = self.raw();
+        // SAFETY: as for `Writing`.
+        unsafe { slice::from_raw_parts(bytes, len) }
+    }
+}
+
+impl DerefMut for WriteLease {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let (bytes, len) = self.raw();
+        // SAFETY: as for `Writing`.
+        unsafe { slice::from_raw_parts_mut(bytes, len) }
+    }
+}
+
+impl Drop for WriteLease {
+    fn drop(&mut self) {
+        self.0.end_writing();
+    }
+}
+
+impl Payload for Buffer {
+    fn slice(&self, first: u32, blocks: u32) -> Self {
+        self.part(first as usize * BLOCK_BYTES, blocks as usize * BLOCK_BYTES)
+    }
+
+    fn crc(&self, index: u32) -> u32 {
+        crc32c(&self.part(index as usize * BLOCK_BYTES, BLOCK_BYTES).read())
+    }
+
+    fn fill_zero(&self) {
+        self.write().fill(0);
+    }
+
+    fn copy_block(&self, from: &Self) {
+        let (to, from) = (self.part(0, BLOCK_BYTES), from.part(0, BLOCK_BYTES));
+        to.write().copy_from_slice(&from.read());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    fn buffer(blocks: u8) -> Buffer {
+        let bytes: Vec<u8> = (0..blocks).flat_map(|block| [block; BLOCK_BYTES]).collect();
+        Buffer::new(target::Buffer::from_bytes(&bytes))
+    }
+
+    fn panics(action: impl FnOnce()) -> bool {
+        catch_unwind(AssertUnwindSafe(action)).is_err()
+    }
+
+    #[test]
+    fn slices_are_handles_of_the_same_bytes() {
+        let all = buffer(4);
+        let two = all.slice(1, 2);
+        assert_eq!((two.len(), two.read()[0], two.read()[8191]), (8192, 1, 2));
+        two.slice(1, 1).fill_zero();
+        all.slice(3, 1).copy_block(&two);
+        let first_bytes: Vec<u8> = (0..4).map(|block| all.read()[block * BLOCK_BYTES]).collect();
+        assert_eq!(first_bytes, [0, 1, 0, 1]);
+        assert_eq!(all.crc(1), crc32c(&[1; BLOCK_BYTES]));
+        assert!(all.slice(0, 1).is_before(&two) && !two.is_before(&all.slice(0, 1)));
+    }
+
+    #[test]
+    fn a_writer_is_alone() {
+        let all = buffer(3);
+        let writing = all.slice(1, 1).into_writing();
+        assert!(panics(|| drop(all.read())));
+        assert!(panics(|| drop(all.slice(1, 1).write())));
+        assert!(panics(|| drop(all.part(8191, 1).read())), "a part of the block");
+        assert_eq!(all.slice(2, 1).read()[0], 2, "its neighbour is free");
+        drop(writing);
+        assert_eq!(all.slice(1, 1).read()[0], 1);
+    }
+
+    #[test]
+    fn readers_share_and_keep_writers_out() {
+        let all = buffer(1);
+        let (one, two) = (all.clone().into_reading(), all.read());
+        assert_eq!((one[0], two[0]), (0, 0));
+        assert!(panics(|| all.fill_zero()));
+        drop((one, two));
+        all.fill_zero();
+    }
+
+    #[test]
+    fn the_last_handle_gives_the_memory_back() {
+        let all = buffer(2);
+        let address = all.read().as_ptr();
+        let clone = all.clone();
+        assert_ne!(clone.into_owner().as_ptr(), address, "a copy");
+        let part = all.slice(1, 1);
+        drop(all.slice(0, 1));
+        let owner = all.into_owner();
+        assert_eq!(owner.len(), 2 * BLOCK_BYTES, "a copy, since there is another");
+        assert_eq!(part.into_owner()[..], [1; BLOCK_BYTES]);
+        let all = buffer(2);
+        let address = all.read().as_ptr();
+        assert_eq!(all.into_owner().as_ptr(), address);
+    }
+
+    #[test]
+    fn threads_see_what_was_written_before() {
+        let all = buffer(1);
+        let writing = all.clone().into_writing();
+        let handle = std::thread::spawn(move || {
+            let mut writing = writing;
+            writing.fill(9);
+        });
+        handle.join().unwrap();
+        assert_eq!(all.read()[4095], 9);
+    }
+}

@@ -1,0 +1,73 @@
+//! Why a storage did not open, and what errors of the system mean to the engine.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use thermocline_engine::DeviceError;
+
+/// Why a storage did not open.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {kind}", path.display())]
+pub struct OpenError {
+    path: PathBuf,
+    kind: OpenErrorKind,
+    source: Option<io::Error>,
+}
+
+/// What was wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenErrorKind {
+    /// The system refused.
+    #[error("cannot be opened")]
+    System,
+    /// Somebody else has it.
+    #[error("is in use")]
+    InUse,
+    /// The file or device is smaller than what it should hold.
+    #[error("has {has} bytes; {needed} are needed")]
+    TooSmall {
+        /// Its size.
+        has: u64,
+        /// The size of all units.
+        needed: u64,
+    },
+    /// The device cannot transfer logical blocks of this size.
+    #[error("has logical blocks of {has} bytes; {wanted} were asked for")]
+    LogicalBlock {
+        /// Those of the device.
+        has: u32,
+        /// Those of the layout.
+        wanted: u32,
+    },
+    /// The device is divided in a way that the format cannot describe.
+    #[error("{0}")]
+    Zones(&'static str),
+}
+
+impl OpenError {
+    pub(super) fn new(path: &Path, kind: OpenErrorKind) -> Self {
+        OpenError { path: path.to_owned(), kind, source: None }
+    }
+
+    pub(super) fn system(path: &Path, source: impl Into<io::Error>) -> Self {
+        let (kind, source) = (OpenErrorKind::System, Some(source.into()));
+        OpenError { path: path.to_owned(), kind, source }
+    }
+
+    /// What was wrong.
+    #[must_use]
+    pub fn kind(&self) -> &OpenErrorKind {
+        &self.kind
+    }
+}
+
+/// What an error of a system call means to the engine.
+pub(super) fn device_error(error: Errno) -> DeviceError {
+    match error {
+        Errno::NODEV | Errno::NXIO => DeviceError::Gone,
+        Errno::ROFS | Errno::PERM => DeviceError::ReadOnly,
+        _ => DeviceError::Io,
+    }
+}

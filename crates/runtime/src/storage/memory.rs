@@ -1,0 +1,94 @@
+//! Media in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_types::{Bytes, Rng, UnitId};
+
+use super::inbox::Inbox;
+use super::{Command, Completion, Layout, Storage, Token, Waker};
+use crate::Buffer;
+
+/// Units in memory, for benches and tests. Carries out commands as they are submitted. Nothing survives it.
+#[derive(Debug)]
+pub struct Memory {
+    layout: Layout,
+    /// Bytes of the units that were written since their reset; the others read as zeroes.
+    units: Vec<Option<Box<[u8]>>>,
+    ready: Vec<Completion>,
+    inbox: Arc<Inbox>,
+    shuffle: Option<Rng>,
+}
+
+impl Memory {
+    /// Empty media.
+    #[must_use]
+    pub fn new(layout: Layout) -> Memory {
+        let units = (0..layout.units).map(|_| None).collect();
+        Memory { layout, units, ready: Vec::new(), inbox: Arc::default(), shuffle: None }
+    }
+
+    /// Hands out completions in a random order that follows from `seed`, and not all at once.
+    #[must_use]
+    pub fn with_shuffled_completions(mut self, seed: u64) -> Memory {
+        self.shuffle = Some(Rng::new(seed));
+        self
+    }
+
+    fn write(&mut self, at: Bytes, parts: &[Buffer]) {
+        let unit = self.layout.unit_of(at);
+        let mut from = (at - self.layout.start(unit)).0 as usize;
+        let size = self.layout.unit_bytes().0 as usize;
+        let bytes = self.units[unit.index()].get_or_insert_with(|| vec![0; size].into());
+        for part in parts {
+            bytes[from..from + part.len()].copy_from_slice(&part.read());
+            from += part.len();
+        }
+    }
+
+    fn read(&self, at: Bytes, into: &Buffer) {
+        let unit = self.layout.unit_of(at);
+        let from = (at - self.layout.start(unit)).0 as usize;
+        match &self.units[unit.index()] {
+            Some(bytes) => into.write().copy_from_slice(&bytes[from..from + into.len()]),
+            None => into.write().fill(0),
+        }
+    }
+}
+
+impl Storage for Memory {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn submit(&mut self, token: Token, command: Command) {
+        match command {
+            Command::Write { at, parts } => self.write(at, &parts),
+            Command::Read { at, into } => self.read(at, &into),
+            Command::Reset(UnitId(unit)) => self.units[unit as usize] = None,
+            Command::Flush | Command::Finish(_) => {}
+        }
+        self.ready.push(Completion { token, result: Ok(()) });
+    }
+
+    fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
+        if self.ready.is_empty() {
+            return self.inbox.reap(wait, done);
+        }
+        let Some(rng) = &mut self.shuffle else { return done.append(&mut self.ready) };
+        for _ in 0..=rng.below(self.ready.len() as u64) {
+            let chosen = rng.below(self.ready.len() as u64) as usize;
+            done.push(self.ready.swap_remove(chosen));
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        self.inbox.waker()
+    }
+
+    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+        let good = UnitReport { condition: UnitCondition::Good, written: None };
+        Ok(vec![good; self.layout.units as usize])
+    }
+}

@@ -1,0 +1,291 @@
+//! Transfers by io_uring.
+//!
+//! One ring, used by the thread that owns the storage. The file and the ring itself are registered, so that no transfer
+//! has to look them up. Memory is not: it comes from pools that grow.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::squeue::Entry;
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, opcode};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use slab::Slab;
+
+use super::error::device_error;
+use super::io::Action;
+use super::threads::Threads;
+use super::{Completion, Token, Waker};
+use crate::buffer::{ReadLease, WriteLease};
+
+/// Transfers that begin with one system call; more can be under way. Chosen, not measured.
+const ENTRIES: u32 = 256;
+
+/// The poll of the event that wakes; no slot has this number.
+const WAKE: u64 = u64::MAX;
+
+/// The registered file.
+const FILE: Fixed = Fixed(0);
+
+/// The C structure `iovec`: where bytes are, and how many.
+#[repr(C)]
+struct IoVec {
+    bytes: *mut u8,
+    len: usize,
+}
+
+/// A transfer under way. The kernel reads `vectors`, and what they point at, until it is complete.
+struct Slot {
+    token: Token,
+    at: u64,
+    vectors: Vec<IoVec>,
+    /// The first of `vectors` that is not finished.
+    next: usize,
+    kind: Kind,
+}
+
+/// What is transferred; the leases keep the memory alive and to ourselves.
+enum Kind {
+    Write { _leases: Vec<ReadLease> },
+    Read { _lease: WriteLease },
+    Sync,
+}
+
+pub(super) struct Ring {
+    /// Before `slots`: dropped while these still are.
+    ring: IoUring,
+    slots: Slab<Box<Slot>>,
+    event: Arc<OwnedFd>,
+    /// Whether the kernel watches `event`.
+    watched: bool,
+    ready: Vec<Completion>,
+    file: Arc<File>,
+    /// For calls, started with the first.
+    helper: Option<Threads>,
+    calls: usize,
+}
+
+// SAFETY: the pointers in the slots are to memory that the leases beside them own, and those are Send.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// A ring for transfers of `file`.
+    pub(super) fn new(file: Arc<File>) -> io::Result<Ring> {
+        let ring = IoUring::builder().setup_coop_taskrun().build(ENTRIES)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let needed = [
+            opcode::Readv::CODE,
+            opcode::Writev::CODE,
+            opcode::Fsync::CODE,
+            opcode::PollAdd::CODE,
+        ];
+        let supported = needed.into_iter().all(|code| probe.is_supported(code));
+        if !supported || !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        ring.submitter().register_files(&[file.as_raw_fd()])?;
+        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        Ok(Ring {
+            ring,
+            slots: Slab::new(),
+            event,
+            watched: false,
+            ready: Vec::new(),
+            file,
+            helper: None,
+            calls: 0,
+        })
+    }
+
+    pub(super) fn submit(&mut self, token: Token, action: Action) {
+        let (at, vectors, kind) = match action {
+            Action::Call(call) => return self.call(token, Action::Call(call)),
+            Action::Sync => (0, Vec::new(), Kind::Sync),
+            Action::Read { at, into } => {
+                let lease = into.into_writing();
+                let (bytes, len) = lease.raw();
+                (at.0, vec![IoVec { bytes, len }], Kind::Read { _lease: lease })
+            }
+            Action::Write { at, parts } => {
+                let leases: Vec<_> = parts.into_iter().map(|part| part.into_reading()).collect();
+                (at.0, gather(&leases), Kind::Write { _leases: leases })
+            }
+        };
+        let slot = self.slots.insert(Box::new(Slot { token, at, vectors, next: 0, kind }));
+        self.start(slot);
+    }
+
+    /// Has another thread do what could keep the kernel busy for long.
+    fn call(&mut self, token: Token, action: Action) {
+        if self.helper.is_none() {
+            match Threads::waking(Arc::clone(&self.file), 1, self.waker()) {
+                Ok(threads) => self.helper = Some(threads),
+                Err(_) => {
+                    let result = Err(thermocline_engine::DeviceError::Io);
+                    return self.ready.push(Completion { token, result });
+                }
+            }
+        }
+        self.calls += 1;
+        self.helper.as_mut().expect("just made").submit(token, action);
+    }
+
+    /// Queues the transfer in `slot`, or what is left of it.
+    fn start(&mut self, slot: usize) {
+        let transfer = &self.slots[slot];
+        let vectors = &transfer.vectors[transfer.next..];
+        let (first, count) = (vectors.as_ptr(), vectors.len() as u32);
+        let entry = match transfer.kind {
+            Kind::Write { .. } => {
+                opcode::Writev::new(FILE, first.cast(), count).offset(transfer.at).build()
+            }
+            Kind::Read { .. } => {
+                opcode::Readv::new(FILE, first.cast(), count).offset(transfer.at).build()
+            }
+            Kind::Sync => opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build(),
+        };
+        self.push(&entry.user_data(slot as u64));
+    }
+
+    fn push(&mut self, entry: &Entry) {
+        loop {
+            // SAFETY: what the entry points at lives in its slot, which is not touched until the completion arrives.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                return;
+            }
+            // Full: let the kernel take them. If it cannot, because it has too many completions, take those.
+            if self.ring.submit().is_err() {
+                self.collect();
+            }
+        }
+    }
+
+    pub(super) fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
+        self.collect();
+        if !self.ready.is_empty() || wait == Some(Duration::ZERO) {
+            // An error here shows again, or is of a transfer and comes with its completion.
+            let _again = self.ring.submit();
+        } else {
+            if !self.watched {
+                let event = io_uring::types::Fd(self.event.as_raw_fd());
+                let flags = rustix::event::PollFlags::IN.bits().into();
+                self.push(&opcode::PollAdd::new(event, flags).build().user_data(WAKE));
+                self.watched = true;
+            }
+            self.wait(wait);
+        }
+        self.collect();
+        done.append(&mut self.ready);
+    }
+
+    fn wait(&self, wait: Option<Duration>) {
+        // Every error (a signal, the end of the time, too many completions) is a reason to look for completions.
+        let _looked_at_next = match wait {
+            None => self.ring.submit_and_wait(1),
+            Some(wait) => {
+                let time = Timespec::from(wait);
+                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time))
+            }
+        };
+    }
+
+    /// Takes what the kernel and the helper have finished.
+    fn collect(&mut self) {
+        loop {
+            let Some(entry) = self.ring.completion().next() else { break };
+            if entry.user_data() == WAKE {
+                self.watched = false;
+                let _count = rustix::io::read(&*self.event, &mut [0; 8]);
+            } else {
+                self.finish(entry.user_data() as usize, entry.result());
+            }
+        }
+        if self.calls > 0 {
+            let before = self.ready.len();
+            if let Some(helper) = &mut self.helper {
+                helper.reap(Some(Duration::ZERO), &mut self.ready);
+            }
+            self.calls -= self.ready.len() - before;
+        }
+    }
+
+    /// Ends the transfer in `slot`, or goes on with it if it was cut short.
+    fn finish(&mut self, slot: usize, result: i32) {
+        let result = match result {
+            0.. => Ok(result as usize),
+            _ => Err(Errno::from_raw_os_error(-result)),
+        };
+        let result = match result {
+            Err(Errno::INTR | Errno::AGAIN) => return self.start(slot),
+            Err(error) => Err(device_error(error)),
+            Ok(bytes) => {
+                let transfer = &mut self.slots[slot];
+                let progressed = bytes > 0;
+                transfer.advance(bytes);
+                if transfer.next == transfer.vectors.len() {
+                    Ok(())
+                } else if progressed {
+                    return self.start(slot);
+                } else {
+                    Err(device_error(Errno::IO))
+                }
+            }
+        };
+        let token = self.slots.remove(slot).token;
+        self.ready.push(Completion { token, result });
+    }
+
+    pub(super) fn waker(&self) -> Waker {
+        let event = Arc::clone(&self.event);
+        Arc::new(move || {
+            // It fails only when 2^64 - 2 wakes are pending; then nobody has to be woken.
+            let _pending = rustix::io::write(&*event, &1_u64.to_le_bytes());
+        })
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // The kernel may still write to the memory of the slots.
+        while !self.slots.is_empty() {
+            self.wait(None);
+            self.collect();
+        }
+    }
+}
+
+impl Slot {
+    /// Notes that `bytes` more are transferred.
+    fn advance(&mut self, mut bytes: usize) {
+        self.at += bytes as u64;
+        while let Some(vector) = self.vectors.get_mut(self.next) {
+            if bytes < vector.len {
+                vector.bytes = vector.bytes.wrapping_add(bytes);
+                vector.len -= bytes;
+                return;
+            }
+            bytes -= vector.len;
+            self.next += 1;
+        }
+    }
+}
+
+/// One vector for each run of bytes that follow each other in memory.
+fn gather(leases: &[ReadLease]) -> Vec<IoVec> {
+    let mut vectors: Vec<IoVec> = Vec::with_capacity(leases.len());
+    let mut before: Option<&ReadLease> = None;
+    for lease in leases {
+        let (bytes, len) = lease.raw();
+        match vectors.last_mut() {
+            Some(last) if before.is_some_and(|before| before.is_before(lease)) => last.len += len,
+            _ => vectors.push(IoVec { bytes: bytes.cast_mut(), len }),
+        }
+        before = Some(lease);
+    }
+    vectors
+}

@@ -1,0 +1,403 @@
+//! Blocks of real bytes, and the handles of them that go through the engine.
+//!
+//! Invariants:
+//! * A block in an [`Arena`] never changes. So its checksum and what it shows are computed once, and a simulated medium
+//!   is an array of numbers: copying it, or going back to an earlier one, costs next to nothing.
+//! * What a block shows is decided by all of its 4096 bytes, never by where it was found.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+
+use thermocline_engine::Payload;
+use thermocline_format::{BLOCK_BYTES, VolumeId, crc32c};
+use thermocline_types::{Lba, Rng};
+
+/// Bytes of the smallest piece that any device writes as a whole.
+pub const SECTOR_BYTES: usize = 512;
+
+/// Sectors of a block of 4096 bytes.
+pub const SECTORS_PER_BLOCK: usize = BLOCK_BYTES / SECTOR_BYTES;
+
+/// Bytes of the pattern that a user's block repeats.
+const STAMP_BYTES: usize = 32;
+const STAMP_MAGIC: u64 = u64::from_le_bytes(*b"SIMBLOCK");
+/// Blocks of arbitrary bytes that every arena has, for torn writes to end in.
+const GARBAGE_BLOCKS: u32 = 4;
+
+/// Identifies a block of an [`Arena`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(u32);
+
+impl BlockId {
+    /// The block of zeros.
+    pub const ZEROS: BlockId = BlockId(0);
+
+    /// One of the blocks of arbitrary bytes.
+    #[must_use]
+    pub const fn garbage(pick: u64) -> BlockId {
+        BlockId(1 + (pick % GARBAGE_BLOCKS as u64) as u32)
+    }
+
+    /// The block's sector `part` of [`SECTORS_PER_BLOCK`].
+    #[must_use]
+    pub const fn sector(self, part: usize) -> Sector {
+        Sector(self.0 * SECTORS_PER_BLOCK as u32 + part as u32)
+    }
+
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// 512 bytes of a block of an [`Arena`]: what one sector of a medium holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sector(u32);
+
+impl Sector {
+    /// Zeros.
+    pub const ZEROS: Sector = BlockId::ZEROS.sector(0);
+
+    /// The block that it is of.
+    #[must_use]
+    pub const fn block(self) -> BlockId {
+        BlockId(self.0 / SECTORS_PER_BLOCK as u32)
+    }
+
+    /// Which of the block's sectors it is.
+    #[must_use]
+    pub const fn part(self) -> usize {
+        self.0 as usize % SECTORS_PER_BLOCK
+    }
+}
+
+/// What a user's block is: this version of this block of this volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    /// The volume that it was written to.
+    pub volume: VolumeId,
+    /// The block of the volume.
+    pub lba: Lba,
+    /// The number of the write.
+    pub version: u64,
+}
+
+impl Stamp {
+    fn to_bytes(self) -> [u8; STAMP_BYTES] {
+        let mut bytes = [0; STAMP_BYTES];
+        bytes[..8].copy_from_slice(&STAMP_MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.volume.0.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.lba.0.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.version.to_le_bytes());
+        bytes
+    }
+
+    /// The stamp that a block of `bytes` repeats throughout, if it does.
+    fn read(bytes: &[u8; BLOCK_BYTES]) -> Option<Stamp> {
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        let stamp =
+            Stamp { volume: VolumeId(word(8) as u32), lba: Lba(word(16)), version: word(24) };
+        let pattern = stamp.to_bytes();
+        let sound = bytes.chunks_exact(STAMP_BYTES).all(|piece| piece == pattern);
+        (word(0) == STAMP_MAGIC && sound).then_some(stamp)
+    }
+}
+
+/// What a block shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Content {
+    /// Zeros throughout.
+    Zeros,
+    /// What was once written by the host.
+    User(Stamp),
+    /// Neither: a structure, a mixture, or damage.
+    Other,
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Content::Zeros => f.write_str("zeros"),
+            Content::User(stamp) => {
+                let Stamp { volume, lba, version } = stamp;
+                write!(f, "version {version} of block {} of volume {}", lba.0, volume.0)
+            }
+            Content::Other => f.write_str("bytes that nobody wrote there"),
+        }
+    }
+}
+
+struct Block {
+    bytes: [u8; BLOCK_BYTES],
+    crc: Option<u32>,
+    content: Option<Content>,
+}
+
+/// All blocks of one simulation. Blocks are added and never change; [`Arena::truncate`] forgets the newest.
+pub struct Arena {
+    blocks: RefCell<Vec<Block>>,
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arena({} blocks)", self.blocks.borrow().len())
+    }
+}
+
+impl Arena {
+    /// An arena with the blocks of zeros and of arbitrary bytes, always the same ones.
+    #[must_use]
+    pub fn new() -> Rc<Arena> {
+        let zeros = Block {
+            bytes: [0; BLOCK_BYTES],
+            crc: Some(crc32c(&[0; BLOCK_BYTES])),
+            content: Some(Content::Zeros),
+        };
+        let arena = Arena { blocks: RefCell::new(vec![zeros]) };
+        let mut rng = Rng::new(STAMP_MAGIC);
+        for _ in 0..GARBAGE_BLOCKS {
+            let mut bytes = [0; BLOCK_BYTES];
+            for word in bytes.chunks_exact_mut(8) {
+                word.copy_from_slice(&rng.next_u64().to_le_bytes());
+            }
+            arena.add(bytes, Some(Content::Other));
+        }
+        Rc::new(arena)
+    }
+
+    fn add(&self, bytes: [u8; BLOCK_BYTES], content: Option<Content>) -> BlockId {
+        let mut blocks = self.blocks.borrow_mut();
+        let index = u32::try_from(blocks.len()).expect("a simulation has fewer than 2^32 blocks");
+        assert!(index < u32::MAX / SECTORS_PER_BLOCK as u32, "sectors are numbered in 32 bits");
+        blocks.push(Block { bytes, crc: None, content });
+        BlockId(index)
+    }
+
+    /// The block that the host writes as `stamp`.
+    pub fn user(&self, stamp: Stamp) -> BlockId {
+        let mut bytes = [0; BLOCK_BYTES];
+        let pattern = stamp.to_bytes();
+        for piece in bytes.chunks_exact_mut(STAMP_BYTES) {
+            piece.copy_from_slice(&pattern);
+        }
+        self.add(bytes, Some(Content::User(stamp)))
+    }
+
+    /// A block of `bytes`, zeros behind them.
+    ///
+    /// # Panics
+    /// When there are more than 4096.
+    pub fn bytes(&self, bytes: &[u8]) -> BlockId {
+        let mut block = [0; BLOCK_BYTES];
+        block[..bytes.len()].copy_from_slice(bytes);
+        self.add(block, None)
+    }
+
+    /// As many sectors as `bytes` take, zeros behind them.
+    pub fn sectors(&self, bytes: &[u8], out: &mut Vec<Sector>) {
+        for piece in bytes.chunks(BLOCK_BYTES) {
+            let block = self.bytes(piece);
+            out.extend((0..piece.len().div_ceil(SECTOR_BYTES)).map(|part| block.sector(part)));
+        }
+    }
+
+    /// The block that consists of `sectors`.
+    ///
+    /// # Panics
+    /// When they are not [`SECTORS_PER_BLOCK`].
+    pub fn gather(&self, sectors: &[Sector]) -> BlockId {
+        assert_eq!(sectors.len(), SECTORS_PER_BLOCK, "a block has eight sectors");
+        let block = sectors[0].block();
+        if (0..SECTORS_PER_BLOCK).all(|part| sectors[part] == block.sector(part)) {
+            return block;
+        }
+        if sectors.iter().all(|sector| sector.block() == BlockId::ZEROS) {
+            return BlockId::ZEROS;
+        }
+        let mut bytes = Vec::with_capacity(BLOCK_BYTES);
+        self.copy_out(sectors, &mut bytes);
+        self.bytes(&bytes)
+    }
+
+    /// Appends the bytes of `sectors` to `out`.
+    pub fn copy_out(&self, sectors: &[Sector], out: &mut Vec<u8>) {
+        let blocks = self.blocks.borrow();
+        for sector in sectors {
+            let start = sector.part() * SECTOR_BYTES;
+            let bytes = &blocks[sector.block().index()].bytes;
+            out.extend_from_slice(&bytes[start..start + SECTOR_BYTES]);
+        }
+    }
+
+    /// The bytes of a block.
+    #[must_use]
+    pub fn read(&self, block: BlockId) -> Box<[u8; BLOCK_BYTES]> {
+        Box::new(self.blocks.borrow()[block.index()].bytes)
+    }
+
+    /// CRC-32C of a block.
+    #[must_use]
+    pub fn crc(&self, block: BlockId) -> u32 {
+        let block = &mut self.blocks.borrow_mut()[block.index()];
+        *block.crc.get_or_insert_with(|| crc32c(&block.bytes))
+    }
+
+    /// What a block shows.
+    #[must_use]
+    pub fn content(&self, block: BlockId) -> Content {
+        let block = &mut self.blocks.borrow_mut()[block.index()];
+        *block.content.get_or_insert_with(|| {
+            if block.bytes == [0; BLOCK_BYTES] {
+                return Content::Zeros;
+            }
+            Stamp::read(&block.bytes).map_or(Content::Other, Content::User)
+        })
+    }
+
+    /// How many blocks there are, for [`Arena::truncate`].
+    #[must_use]
+    pub fn mark(&self) -> usize {
+        self.blocks.borrow().len()
+    }
+
+    /// Forgets all blocks that were added since [`Arena::mark`] gave `mark`. Nothing may hold one of them any more.
+    pub fn truncate(&self, mark: usize) {
+        self.blocks.borrow_mut().truncate(mark);
+    }
+}
+
+/// Handle of a run of blocks: what the host gives to the engine, and the engine to the device.
+#[derive(Clone)]
+pub struct Data {
+    arena: Rc<Arena>,
+    blocks: Rc<[Cell<BlockId>]>,
+    first: u32,
+    length: u32,
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.blocks().map(|block| self.arena.content(block))).finish()
+    }
+}
+
+impl Data {
+    /// The handle of `blocks`.
+    pub fn new(arena: &Rc<Arena>, blocks: impl Iterator<Item = BlockId>) -> Data {
+        let blocks: Rc<[Cell<BlockId>]> = blocks.map(Cell::new).collect();
+        let length = u32::try_from(blocks.len()).expect("runs are short");
+        Data { arena: Rc::clone(arena), blocks, first: 0, length }
+    }
+
+    /// A run of `length` blocks of zeros, to be read into.
+    #[must_use]
+    pub fn zeros(arena: &Rc<Arena>, length: u32) -> Data {
+        Data::new(arena, (0..length).map(|_| BlockId::ZEROS))
+    }
+
+    /// The blocks of the run.
+    pub fn blocks(&self) -> impl Iterator<Item = BlockId> {
+        self.cells().iter().map(Cell::get)
+    }
+
+    /// Replaces the blocks of the run, as a device does that reads into it.
+    ///
+    /// # Panics
+    /// When there are more blocks than the run has.
+    pub fn fill(&self, blocks: impl Iterator<Item = BlockId>) {
+        for (index, block) in blocks.enumerate() {
+            self.cells()[index].set(block);
+        }
+    }
+
+    fn cells(&self) -> &[Cell<BlockId>] {
+        &self.blocks[self.first as usize..(self.first + self.length) as usize]
+    }
+}
+
+impl Payload for Data {
+    fn slice(&self, first: u32, blocks: u32) -> Data {
+        assert!(first + blocks <= self.length, "a slice lies within its run");
+        Data { first: self.first + first, length: blocks, ..self.clone() }
+    }
+
+    fn crc(&self, index: u32) -> u32 {
+        self.arena.crc(self.cells()[index as usize].get())
+    }
+
+    fn fill_zero(&self) {
+        self.cells().iter().for_each(|cell| cell.set(BlockId::ZEROS));
+    }
+
+    fn copy_block(&self, from: &Data) {
+        self.cells()[0].set(from.cells()[0].get());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(version: u64) -> Stamp {
+        Stamp { volume: VolumeId(3), lba: Lba(77), version }
+    }
+
+    #[test]
+    fn a_block_shows_what_was_written_and_has_the_checksum_of_its_bytes() {
+        let arena = Arena::new();
+        let user = arena.user(stamp(5));
+        let copy = arena.bytes(&arena.read(user)[..]);
+        assert_ne!(user, copy);
+        assert_eq!(arena.content(copy), Content::User(stamp(5)));
+        assert_eq!(arena.crc(user), crc32c(&arena.read(user)[..]));
+        assert_eq!(arena.content(arena.bytes(&[0; 100])), Content::Zeros);
+        assert_eq!(arena.content(BlockId::garbage(6)), Content::Other);
+    }
+
+    #[test]
+    fn every_mixture_of_two_versions_is_neither() {
+        let arena = Arena::new();
+        let (old, new) = (arena.user(stamp(5)), arena.user(stamp(6)));
+        for mask in 0..=255_u32 {
+            let pick = |part| if mask >> part & 1 == 1 { new } else { old };
+            let sectors: Vec<Sector> = (0..8).map(|part| pick(part).sector(part)).collect();
+            let expected = match mask {
+                0 => Content::User(stamp(5)),
+                255 => Content::User(stamp(6)),
+                _ => Content::Other,
+            };
+            assert_eq!(arena.content(arena.gather(&sectors)), expected, "{mask}");
+        }
+    }
+
+    #[test]
+    fn one_flipped_bit_is_seen() {
+        let arena = Arena::new();
+        let user = arena.user(stamp(5));
+        for bit in (0..BLOCK_BYTES * 8).step_by(509) {
+            let mut bytes = arena.read(user);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let block = arena.bytes(&bytes[..]);
+            assert_ne!(arena.content(block), Content::User(stamp(5)), "bit {bit}");
+            assert_ne!(arena.crc(block), arena.crc(user), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn handles_share_their_blocks() {
+        let arena = Arena::new();
+        let run = Data::new(&arena, (1..=4).map(|version| arena.user(stamp(version))));
+        let tail = run.slice(2, 2);
+        assert_eq!(tail.crc(0), run.crc(2));
+        tail.copy_block(&run);
+        assert_eq!(run.crc(2), run.crc(0));
+        run.slice(1, 1).fill_zero();
+        let shown: Vec<Content> = run.blocks().map(|block| arena.content(block)).collect();
+        let user = |version| Content::User(stamp(version));
+        assert_eq!(shown, [user(1), Content::Zeros, user(1), user(4)]);
+    }
+}

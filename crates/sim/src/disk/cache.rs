@@ -1,0 +1,195 @@
+//! The volatile cache of a device: what was flushed, what was not, and what a power cut may leave of it.
+//!
+//! Invariants:
+//! * Changes are kept in the order of their submission, and applied in it.
+//! * In a zone whatever follows a change that is lost or torn is lost too.
+//! * A flush makes durable what was complete when it was submitted, and nothing else: a device that does more hides
+//!   bugs.
+
+use thermocline_types::{Rng, UnitId};
+
+use super::image::{Change, Effect, Fate, Image, Media, Rest, Tear};
+
+/// What a power cut left of every change that was not flushed, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CrashState(pub Vec<Fate>);
+
+/// A medium with a volatile cache before it.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    stable: Image,
+    current: Image,
+    changes: Vec<Change>,
+    next: u64,
+}
+
+impl Cache {
+    /// A cache with nothing in it before `image`.
+    #[must_use]
+    pub fn new(image: Image) -> Cache {
+        Cache { current: image.clone(), stable: image, changes: Vec::new(), next: 0 }
+    }
+
+    /// Kind and size of the medium.
+    #[must_use]
+    pub const fn media(&self) -> &Media {
+        self.stable.media()
+    }
+
+    /// What is read now.
+    #[must_use]
+    pub const fn current(&self) -> &Image {
+        &self.current
+    }
+
+    /// What a power cut leaves for certain, as far as nothing that is not flushed changes it.
+    #[must_use]
+    pub const fn stable(&self) -> &Image {
+        &self.stable
+    }
+
+    /// Changes that were not flushed, in the order of their submission.
+    #[must_use]
+    pub fn pending(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Starts over from `image`, with the room that there is.
+    pub fn restart(&mut self, image: &Image) {
+        self.stable.clone_from(image);
+        self.current.clone_from(image);
+        self.changes.clear();
+    }
+
+    /// Takes a change in, as far as `fate` says, and returns its number. It is read from now on.
+    ///
+    /// # Panics
+    /// When the change overlaps one that is not complete: their order would be open, so nobody may ask for that.
+    pub fn submit(&mut self, unit: UnitId, effect: Effect, fate: Fate) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let mut change = Change { number, unit, effect, complete: None };
+        let (from, to) = change.range(self.media());
+        for other in self.changes.iter().filter(|other| other.complete.is_none()) {
+            let (start, end) = other.range(self.media());
+            let apart = other.unit != unit || end <= from || to <= start;
+            assert!(apart, "{change:?} overlaps {other:?}, which is in flight");
+        }
+        self.current.apply(&change, fate);
+        match fate {
+            Fate::Lost => {}
+            Fate::Kept => self.changes.push(change),
+            Fate::Torn(_) => {
+                // What is left of it is a write of what is there now.
+                let sectors = &self.current.unit(unit)[from as usize..to as usize];
+                change.effect = Effect::Write { start: from, sectors: sectors.into() };
+                self.changes.push(change);
+            }
+        }
+        number
+    }
+
+    /// The host is told at `tick` that a change is complete.
+    pub fn complete(&mut self, number: u64, tick: u64) {
+        if let Ok(index) = self.changes.binary_search_by_key(&number, |change| change.number) {
+            self.changes[index].complete = Some(tick);
+        }
+    }
+
+    /// Carries out a flush that was submitted at `tick`.
+    pub fn flush(&mut self, tick: u64) {
+        let covered = |change: &Change| change.complete.is_some_and(|at| at < tick);
+        let zoned = self.media().is_zoned();
+        let mut index = 0;
+        while index < self.changes.len() {
+            let change = &self.changes[index];
+            // In a zone nothing is durable without what is before it.
+            let with_later = zoned
+                && self.changes[index..]
+                    .iter()
+                    .any(|later| later.unit == change.unit && covered(later));
+            if covered(change) || with_later {
+                let change = self.changes.remove(index);
+                self.stable.apply(&change, Fate::Kept);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// Damages what is on media, flushed or not: these sectors hold something else from now on.
+    pub fn damage(&mut self, unit: UnitId, start: u32, sectors: &[crate::data::Sector]) {
+        self.stable.put(unit, start, sectors);
+        self.current.put(unit, start, sectors);
+    }
+
+    /// Makes a crash state one that this medium can be in: in a zone nothing is kept behind what is not.
+    pub fn normalise(&self, state: &mut CrashState) {
+        if !self.media().is_zoned() {
+            return;
+        }
+        let mut broken = Vec::new();
+        for (change, fate) in self.changes.iter().zip(&mut state.0) {
+            if broken.contains(&change.unit) {
+                *fate = Fate::Lost;
+            }
+            if matches!(change.effect, Effect::Reset | Effect::Finish) && *fate != Fate::Kept {
+                *fate = Fate::Lost;
+            }
+            if *fate != Fate::Kept {
+                broken.push(change.unit);
+            }
+        }
+    }
+
+    /// What is on media after the power cut `state`, which must be normalised, written to `out`.
+    ///
+    /// # Panics
+    /// When the state is not of this cache: it has another number of changes.
+    pub fn crash(&self, state: &CrashState, out: &mut Image) {
+        assert_eq!(state.0.len(), self.changes.len(), "a crash state has a fate for each change");
+        out.clone_from(&self.stable);
+        for (change, &fate) in self.changes.iter().zip(&state.0) {
+            out.apply(change, fate);
+        }
+    }
+
+    /// A crash state drawn at random: how much is lost and torn differs from one to the next.
+    #[must_use]
+    pub fn random_state(&self, rng: &mut Rng) -> CrashState {
+        let (kept, torn) = (rng.below(5), rng.below(3));
+        let fate = |change: &Change, rng: &mut Rng| {
+            if rng.below(4) < kept {
+                Fate::Kept
+            } else if rng.below(3) < torn {
+                Fate::Torn(self.random_tear(change, rng))
+            } else {
+                Fate::Lost
+            }
+        };
+        let mut state = CrashState(self.changes.iter().map(|change| fate(change, rng)).collect());
+        self.normalise(&mut state);
+        state
+    }
+
+    /// A tear of `change` at 512 bytes, 4 KiB or 16 KiB: its end, its start or a part within is missing.
+    #[must_use]
+    pub fn random_tear(&self, change: &Change, rng: &mut Rng) -> Tear {
+        let (start, end) = change.range(self.media());
+        let length = u64::from(end - start);
+        let grain = [1, 8, 32][rng.below(3) as usize];
+        let mut cut = || (rng.below(length.div_ceil(grain) + 1) * grain).min(length) as u32;
+        let (one, other) = (cut(), cut());
+        let (from, to) = match rng.below(4) {
+            0 | 1 => (one, u32::MAX),
+            2 => (0, one),
+            _ => (one.min(other), one.max(other)),
+        };
+        let rest = match rng.below(4) {
+            0 | 1 => Rest::Old,
+            2 => Rest::Zeros,
+            _ => Rest::Garbage(rng.below(4) as u8),
+        };
+        Tear { from, to, rest }
+    }
+}

@@ -1,0 +1,252 @@
+//! What a medium holds, and what a change makes of it.
+
+use std::rc::Rc;
+
+use thermocline_format::{Geometry, Location};
+use thermocline_types::UnitId;
+
+use crate::data::{BlockId, SECTOR_BYTES, SECTORS_PER_BLOCK, Sector};
+
+/// What kind of medium it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaKind {
+    /// Written anywhere; a reset unit keeps its old bytes.
+    Keeping,
+    /// Written anywhere; a reset unit reads as zeros.
+    Discarding,
+    /// Each unit is a zone: written at its write pointer only, and empty after a reset.
+    Zoned,
+}
+
+/// Kind and size of a medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// Its units.
+    pub geometry: Geometry,
+    /// What its units can do.
+    pub kind: MediaKind,
+}
+
+impl Media {
+    /// Sectors of a logical block.
+    #[must_use]
+    pub const fn sectors_per_logical(&self) -> u32 {
+        (self.geometry.logical_block().bytes() / SECTOR_BYTES) as u32
+    }
+
+    /// Sectors of a unit.
+    #[must_use]
+    pub const fn sectors_per_unit(&self) -> u32 {
+        self.geometry.blocks_per_unit() * self.sectors_per_logical()
+    }
+
+    /// Whether units are zones.
+    #[must_use]
+    pub fn is_zoned(&self) -> bool {
+        self.kind == MediaKind::Zoned
+    }
+
+    /// Whether a reset changes what is read from the unit. On conventional media a driver writes zeros over a superblock
+    /// unit, so that records of its earlier life are not found again.
+    #[must_use]
+    pub fn reset_clears(&self, unit: UnitId) -> bool {
+        self.kind != MediaKind::Keeping || self.geometry.is_superblock_unit(unit)
+    }
+}
+
+/// A change that the device was asked for.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Its number: changes are numbered in the order of their submission.
+    pub number: u64,
+    /// The unit that it changes.
+    pub unit: UnitId,
+    /// What becomes of the unit.
+    pub effect: Effect,
+    /// When the host was told that it is complete, on a clock that counts submissions and completions.
+    pub complete: Option<u64>,
+}
+
+/// What a change does to its unit.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// These sectors are written from sector `start` on.
+    Write {
+        /// The first sector, counted in the unit.
+        start: u32,
+        /// What they hold from now on.
+        sectors: Rc<[Sector]>,
+    },
+    /// The unit becomes empty.
+    Reset,
+    /// Its write pointer goes to the end.
+    Finish,
+}
+
+impl Change {
+    /// Sectors of the unit that it touches: first and one past the last.
+    #[must_use]
+    pub fn range(&self, media: &Media) -> (u32, u32) {
+        match &self.effect {
+            Effect::Write { start, sectors } => (*start, start + sectors.len() as u32),
+            Effect::Reset | Effect::Finish => (0, media.sectors_per_unit()),
+        }
+    }
+}
+
+/// What a power cut made of a change that was not flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// It is on media.
+    Kept,
+    /// Nothing of it is.
+    Lost,
+    /// It is, but for some of its sectors.
+    Torn(Tear),
+}
+
+/// Sectors that a torn change left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tear {
+    /// The first of them, counted in the change.
+    pub from: u32,
+    /// One past the last of them; beyond the end of the change means to its end.
+    pub to: u32,
+    /// What they hold; those of a torn reset, what was there before.
+    pub rest: Rest,
+}
+
+/// What the sectors hold that a torn change left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rest {
+    /// What was there before.
+    Old,
+    /// Zeros.
+    Zeros,
+    /// Arbitrary bytes.
+    Garbage(u8),
+}
+
+/// The sectors of a medium and the write pointers of its zones.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Image {
+    media: Media,
+    sectors: Vec<Sector>,
+    /// Of each unit, the sectors before its write pointer; of a conventional one without meaning.
+    pointers: Vec<u32>,
+}
+
+impl Clone for Image {
+    fn clone(&self) -> Image {
+        Image { media: self.media, sectors: self.sectors.clone(), pointers: self.pointers.clone() }
+    }
+
+    /// Keeps the room that `self` has.
+    fn clone_from(&mut self, from: &Image) {
+        self.media = from.media;
+        self.sectors.clone_from(&from.sectors);
+        self.pointers.clone_from(&from.pointers);
+    }
+}
+
+impl Image {
+    /// A medium of zeros.
+    #[must_use]
+    pub fn new(media: Media) -> Image {
+        let units = media.geometry.units() as usize;
+        let sectors = vec![Sector::ZEROS; units * media.sectors_per_unit() as usize];
+        Image { media, sectors, pointers: vec![0; units] }
+    }
+
+    /// Kind and size.
+    #[must_use]
+    pub const fn media(&self) -> &Media {
+        &self.media
+    }
+
+    /// Sectors before the write pointer of a zone.
+    #[must_use]
+    pub fn pointer(&self, unit: UnitId) -> u32 {
+        self.pointers[unit.index()]
+    }
+
+    /// The sectors of a unit.
+    #[must_use]
+    pub fn unit(&self, unit: UnitId) -> &[Sector] {
+        let per_unit = self.media.sectors_per_unit() as usize;
+        &self.sectors[unit.index() * per_unit..][..per_unit]
+    }
+
+    /// The `blocks` logical blocks from `at` on.
+    #[must_use]
+    pub fn logical(&self, at: Location, blocks: u32) -> &[Sector] {
+        let per_block = self.media.sectors_per_logical() as usize;
+        &self.unit(at.unit)[at.block as usize * per_block..][..blocks as usize * per_block]
+    }
+
+    /// Overwrites sectors of a unit, whatever the rules of the medium.
+    pub fn put(&mut self, unit: UnitId, start: u32, sectors: &[Sector]) {
+        self.range_mut(unit, start, start + sectors.len() as u32).copy_from_slice(sectors);
+    }
+
+    /// Carries out a change as far as `fate` lets it.
+    pub fn apply(&mut self, change: &Change, fate: Fate) {
+        match (fate, &change.effect) {
+            (Fate::Lost, _) => {}
+            (Fate::Kept, Effect::Write { start, sectors }) => {
+                self.put(change.unit, *start, sectors);
+                self.pointers[change.unit.index()] = start + sectors.len() as u32;
+            }
+            (Fate::Torn(tear), Effect::Write { start, sectors }) => {
+                self.tear_write(change.unit, *start, sectors, tear);
+            }
+            (Fate::Kept, Effect::Reset) => self.reset(change.unit, 0, 0),
+            (Fate::Torn(tear), Effect::Reset) => {
+                let length = self.media.sectors_per_unit();
+                self.reset(change.unit, tear.from.min(length), tear.to.min(length));
+            }
+            (_, Effect::Finish) => {
+                self.pointers[change.unit.index()] = self.media.sectors_per_unit();
+            }
+        }
+    }
+
+    fn tear_write(&mut self, unit: UnitId, start: u32, sectors: &[Sector], tear: Tear) {
+        let length = sectors.len() as u32;
+        let per_block = self.media.sectors_per_logical();
+        let cuts = self.media.is_zoned() && tear.rest == Rest::Old && tear.to >= length;
+        // A write pointer stands between logical blocks.
+        let from = tear.from.min(length);
+        let from = if cuts { from / per_block * per_block } else { from };
+        let to = tear.to.clamp(from, length);
+        self.put(unit, start, &sectors[..from as usize]);
+        self.put(unit, start + to, &sectors[to as usize..]);
+        let hole = self.range_mut(unit, start + from, start + to);
+        match tear.rest {
+            Rest::Old => {}
+            Rest::Zeros => hole.fill(Sector::ZEROS),
+            Rest::Garbage(pick) => {
+                for (index, sector) in hole.iter_mut().enumerate() {
+                    let pick = u64::from(pick) + (index / SECTORS_PER_BLOCK) as u64;
+                    *sector = BlockId::garbage(pick).sector(index % SECTORS_PER_BLOCK);
+                }
+            }
+        }
+        self.pointers[unit.index()] = start + if cuts { from } else { length };
+    }
+
+    /// Empties a unit but for the sectors from `kept_from` to `kept_to`, where the driver did not get.
+    fn reset(&mut self, unit: UnitId, kept_from: u32, kept_to: u32) {
+        self.pointers[unit.index()] = 0;
+        if self.media.reset_clears(unit) {
+            let end = self.media.sectors_per_unit();
+            self.range_mut(unit, 0, kept_from).fill(Sector::ZEROS);
+            self.range_mut(unit, kept_to.max(kept_from), end).fill(Sector::ZEROS);
+        }
+    }
+
+    fn range_mut(&mut self, unit: UnitId, from: u32, to: u32) -> &mut [Sector] {
+        let first = unit.index() * self.media.sectors_per_unit() as usize;
+        &mut self.sectors[first + from as usize..first + to as usize]
+    }
+}

@@ -1,0 +1,251 @@
+//! A simulated device: carries out the engine's commands on real bytes, in virtual time.
+//!
+//! Invariants:
+//! * Each command completes exactly once, at a time that follows from the seed; commands overtake each other.
+//! * A write is volatile from its submission until a flush that was submitted after its completion has completed.
+//! * A zone is written at its write pointer only: the engine panics the simulation if it tries anything else, unless a
+//!   write to that zone has failed before.
+
+mod cache;
+mod carry;
+mod image;
+mod recover;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use thermocline_engine::{DeviceCmd, DeviceError, Done, OpId, UnitCondition};
+use thermocline_types::{Rng, Time, UnitId};
+
+use crate::data::{Arena, Data, Sector};
+use crate::faults::{CommandKind, Fault, Injector};
+
+pub use cache::{Cache, CrashState};
+pub use image::{Change, Effect, Fate, Image, Media, MediaKind, Rest, Tear};
+
+/// How long commands take: a constant and something random up to as much again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// A write or reset.
+    pub write: Time,
+    /// A read.
+    pub read: Time,
+    /// A flush.
+    pub flush: Time,
+    /// One command in so many takes fifty times as long; 0 means none does.
+    pub spike_one_in: u64,
+}
+
+impl Latency {
+    /// Commands complete at once, in the order of their submission.
+    pub const NONE: Latency =
+        Latency { write: Time::ZERO, read: Time::ZERO, flush: Time::ZERO, spike_one_in: 0 };
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Completion {
+    /// Which command.
+    pub op: OpId,
+    /// How.
+    pub result: Result<Done<Data>, DeviceError>,
+}
+
+/// A command on its way.
+#[derive(Debug)]
+struct Due {
+    at: Time,
+    tick: u64,
+    op: OpId,
+    work: Work,
+}
+
+/// What remains to be done when a command completes.
+#[derive(Debug)]
+enum Work {
+    Fail(DeviceError),
+    Nothing,
+    Change(u64),
+    Flush { submitted: u64 },
+    Read(DeviceCmd<Data>),
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Due) -> bool {
+        self.tick == other.tick
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Due) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Due) -> std::cmp::Ordering {
+        (self.at, self.tick).cmp(&(other.at, other.tick))
+    }
+}
+
+/// The device.
+#[derive(Debug)]
+pub struct Disk {
+    arena: Rc<Arena>,
+    cache: Cache,
+    conditions: Vec<UnitCondition>,
+    /// Zones in which a write failed: where their write pointer stands the engine cannot know.
+    broken: Vec<bool>,
+    latency: Latency,
+    rng: Rng,
+    injector: Injector,
+    due: BinaryHeap<Reverse<Due>>,
+    /// Counts submissions and completions.
+    tick: u64,
+    trace: u64,
+}
+
+impl Disk {
+    /// A device that holds `image`.
+    #[must_use]
+    pub fn new(arena: &Rc<Arena>, image: Image, latency: Latency, seed: u64) -> Disk {
+        let units = image.media().geometry.units() as usize;
+        Disk {
+            arena: Rc::clone(arena),
+            cache: Cache::new(image),
+            conditions: vec![UnitCondition::Good; units],
+            broken: vec![false; units],
+            latency,
+            rng: Rng::new(seed),
+            injector: Injector::new(Vec::new(), seed),
+            due: BinaryHeap::new(),
+            tick: 0,
+            trace: 0,
+        }
+    }
+
+    /// The device has lost power and comes back with `image`: nothing is on its way, and commands are counted on.
+    pub fn restart(&mut self, image: &Image) {
+        self.cache.restart(image);
+        self.due.clear();
+        self.broken.fill(false);
+    }
+
+    /// Makes commands fail from now on.
+    pub fn inject(&mut self, injector: Injector) {
+        self.injector = injector;
+    }
+
+    /// What was made to fail.
+    #[must_use]
+    pub const fn injector(&self) -> &Injector {
+        &self.injector
+    }
+
+    /// As [`Disk::injector`], to change it.
+    pub fn injector_mut(&mut self) -> &mut Injector {
+        &mut self.injector
+    }
+
+    /// The cache, for crash states.
+    #[must_use]
+    pub const fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Replaces sectors on media, flushed or not, as damage does.
+    pub fn damage(&mut self, unit: UnitId, start: u32, sectors: &[Sector]) {
+        self.cache.damage(unit, start, sectors);
+    }
+
+    /// A hash of all commands so far, their order and their times.
+    #[must_use]
+    pub const fn trace(&self) -> u64 {
+        self.trace
+    }
+
+    /// When the next command completes.
+    #[must_use]
+    pub fn next_completion(&self) -> Option<Time> {
+        self.due.peek().map(|Reverse(due)| due.at)
+    }
+
+    /// Commands on their way.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.due.len()
+    }
+
+    /// Whether the command that completes next is a flush that will be carried out.
+    #[must_use]
+    pub fn flushes_next(&self) -> bool {
+        self.due.peek().is_some_and(|Reverse(due)| matches!(due.work, Work::Flush { .. }))
+    }
+
+    /// Takes a command.
+    ///
+    /// # Panics
+    /// When the command breaks a rule of the device: out of bounds, not at the write pointer of its zone, or
+    /// overlapping one in flight.
+    pub fn submit(&mut self, now: Time, op: OpId, cmd: DeviceCmd<Data>) {
+        let kind = CommandKind::of(&cmd);
+        let fault = self.injector.decide(kind);
+        let mut at = now + self.duration(kind);
+        if let Some(Fault::Delay(by)) = fault {
+            at += by;
+        }
+        self.note(kind as u64, at.as_nanos());
+        self.tick += 1;
+        let tick = self.tick;
+        let work = self.begin(cmd, kind, fault);
+        self.due.push(Reverse(Due { at, tick, op, work }));
+    }
+
+    /// Completes the command that is next.
+    pub fn complete(&mut self) -> Option<Completion> {
+        let Reverse(Due { op, work, .. }) = self.due.pop()?;
+        self.tick += 1;
+        self.note(op.0, self.tick);
+        let result = match work {
+            Work::Fail(error) => Err(error),
+            Work::Nothing => Ok(Done::Ok),
+            Work::Change(number) => {
+                self.cache.complete(number, self.tick);
+                Ok(Done::Ok)
+            }
+            Work::Flush { submitted } => {
+                self.cache.flush(submitted);
+                Ok(Done::Ok)
+            }
+            Work::Read(cmd) => self.read(&cmd),
+        };
+        Some(Completion { op, result })
+    }
+
+    fn duration(&mut self, kind: CommandKind) -> Time {
+        let base = match kind {
+            CommandKind::Read => self.latency.read,
+            CommandKind::Flush => self.latency.flush,
+            CommandKind::Report => Time::ZERO,
+            _ => self.latency.write,
+        };
+        if base == Time::ZERO {
+            return base;
+        }
+        let spikes = self.latency.spike_one_in;
+        let factor = if spikes > 0 && self.rng.below(spikes) == 0 { 50 } else { 1 };
+        Time(factor * (base.as_nanos() + self.rng.below(base.as_nanos())))
+    }
+
+    fn note(&mut self, what: u64, when: u64) {
+        let mixed = self.trace.rotate_left(5) ^ what.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ when;
+        // Multiplier of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
+        self.trace = mixed.wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    }
+}
+
+#[cfg(test)]
+mod tests;

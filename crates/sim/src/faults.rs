@@ -1,0 +1,294 @@
+//! Faults of a device: which command fails how, and the record of what was broken.
+//!
+//! Invariants:
+//! * What fails follows from the rules, the seed and the order of commands alone.
+//! * Whatever is broken is in the record, so that a checker knows what may be missing and nothing else may be.
+
+use thermocline_engine::{DeviceCmd, DeviceError, UnitCondition};
+use thermocline_format::Location;
+use thermocline_types::{Rng, Time};
+
+use crate::data::Data;
+
+/// Kinds of commands, as far as faults tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CommandKind {
+    /// A chunk is written.
+    WriteChunk,
+    /// A superblock record is written.
+    WriteSuperblock,
+    /// Blocks, pages, chunks or superblocks are read.
+    Read,
+    /// A unit is reset.
+    Reset,
+    /// A unit is finished.
+    Finish,
+    /// The cache is flushed.
+    Flush,
+    /// Units are reported.
+    Report,
+}
+
+impl CommandKind {
+    /// The kind of a command.
+    #[must_use]
+    pub const fn of(cmd: &DeviceCmd<Data>) -> CommandKind {
+        match cmd {
+            DeviceCmd::WriteChunk(_) => CommandKind::WriteChunk,
+            DeviceCmd::WriteSuperblock(_) => CommandKind::WriteSuperblock,
+            DeviceCmd::Read { .. }
+            | DeviceCmd::ReadPage { .. }
+            | DeviceCmd::ReadChunks(_)
+            | DeviceCmd::ReadSuperblocks => CommandKind::Read,
+            DeviceCmd::Reset(_) => CommandKind::Reset,
+            DeviceCmd::Finish(_) => CommandKind::Finish,
+            DeviceCmd::Flush => CommandKind::Flush,
+            DeviceCmd::ReportUnits => CommandKind::Report,
+        }
+    }
+
+    /// Whether media change by it.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        matches!(self, CommandKind::WriteChunk | CommandKind::WriteSuperblock)
+    }
+}
+
+/// How a command goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// An error is reported, and nothing was done.
+    Fail(DeviceError),
+    /// An error is reported, and a write was done in part.
+    FailTorn(DeviceError),
+    /// A write is reported as done, and the old content stays.
+    Lose,
+    /// A write is reported as done, and lands at another place of the device; conventional media only.
+    Misdirect,
+    /// So many bits of what is written are flipped.
+    Flip(u32),
+    /// The command takes so much longer.
+    Delay(Time),
+    /// A flush is reported as done, and nothing is flushed.
+    Lie,
+    /// The unit that the command is about changes its condition, before the command is tried.
+    Degrade(UnitCondition),
+}
+
+/// When a fault happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// To commands of this kind; `None` means of any.
+    pub kind: Option<CommandKind>,
+    /// To the command of this number, counted from 0 over all commands.
+    pub first: u64,
+    /// And those after it up to, but not including, this one.
+    pub end: u64,
+    /// To one in so many of them.
+    pub one_in: u64,
+    /// What happens.
+    pub fault: Fault,
+}
+
+impl Rule {
+    /// `fault` happens to command `number`, once.
+    #[must_use]
+    pub const fn once(number: u64, fault: Fault) -> Rule {
+        Rule { kind: None, first: number, end: number + 1, one_in: 1, fault }
+    }
+
+    /// `fault` happens to all commands of `kind` from command `first` on.
+    #[must_use]
+    pub const fn from_then_on(first: u64, kind: CommandKind, fault: Fault) -> Rule {
+        Rule { kind: Some(kind), first, end: u64::MAX, one_in: 1, fault }
+    }
+
+    fn matches(&self, number: u64, kind: CommandKind) -> bool {
+        (self.first..self.end).contains(&number) && self.kind.is_none_or(|only| only == kind)
+    }
+}
+
+/// A fault that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Injected {
+    /// The number of the command.
+    pub command: u64,
+    /// Its kind.
+    pub kind: CommandKind,
+    /// What happened to it.
+    pub fault: Fault,
+    /// Where the command was to do its work, if it has a place.
+    pub at: Option<Location>,
+    /// Where it did something instead.
+    pub instead: Option<Location>,
+}
+
+/// What may be missing or fail because of the faults that happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Reads of blocks may fail. They may never return anything wrong.
+    pub unreadable: bool,
+    /// Writes and flushes may fail.
+    pub failed: bool,
+    /// The pool may refuse to open, saying that something is lost.
+    pub unopened: bool,
+    /// What was flushed may be gone without a word: flushes were not carried out.
+    pub rolled_back: bool,
+}
+
+/// Decides which commands go wrong, and records it.
+#[derive(Clone, Debug)]
+pub struct Injector {
+    rules: Vec<Rule>,
+    rng: Rng,
+    commands: u64,
+    log: Vec<Injected>,
+}
+
+impl Injector {
+    /// An injector that follows `rules`, the first that matches each command.
+    #[must_use]
+    pub fn new(rules: Vec<Rule>, seed: u64) -> Injector {
+        Injector { rules, rng: Rng::new(seed), commands: 0, log: Vec::new() }
+    }
+
+    /// Commands that were submitted so far.
+    #[must_use]
+    pub const fn commands(&self) -> u64 {
+        self.commands
+    }
+
+    /// Every fault that happened, in order; delays are none.
+    #[must_use]
+    pub fn log(&self) -> &[Injected] {
+        &self.log
+    }
+
+    /// Does nothing from now on; the record stays.
+    pub fn heal(&mut self) {
+        self.rules.clear();
+    }
+
+    /// Randomness for how a fault looks in detail.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// Counts a command and says what is to happen to it.
+    pub fn decide(&mut self, kind: CommandKind) -> Option<Fault> {
+        let number = self.commands;
+        self.commands += 1;
+        let rng = &mut self.rng;
+        let strikes = |rule: &&Rule| {
+            rule.matches(number, kind) && (rule.one_in == 1 || rng.below(rule.one_in) == 0)
+        };
+        let fault = self.rules.iter().find(strikes)?.fault;
+        applies(fault, kind).then_some(fault)
+    }
+
+    /// Records a fault that happened to the command last counted.
+    pub fn record(
+        &mut self,
+        kind: CommandKind,
+        fault: Fault,
+        at: Option<Location>,
+        instead: Option<Location>,
+    ) {
+        let command = self.commands.saturating_sub(1);
+        self.log.push(Injected { command, kind, fault, at, instead });
+    }
+
+    /// What may come of all that happened.
+    #[must_use]
+    pub fn allowance(&self) -> Allowance {
+        let mut may = Allowance::default();
+        for injected in &self.log {
+            match injected.fault {
+                Fault::Delay(_) => {}
+                Fault::Fail(_) | Fault::FailTorn(_) if injected.kind == CommandKind::Read => {
+                    may.unreadable = true;
+                    may.unopened = true;
+                    may.failed = true;
+                }
+                Fault::Fail(_) | Fault::FailTorn(_) => {
+                    may.failed = true;
+                    may.unopened |= injected.kind == CommandKind::Report;
+                }
+                Fault::Lie => {
+                    may = Allowance {
+                        unreadable: true,
+                        failed: true,
+                        unopened: true,
+                        rolled_back: true,
+                    };
+                }
+                Fault::Lose | Fault::Misdirect | Fault::Flip(_) | Fault::Degrade(_) => {
+                    may.unreadable = true;
+                    may.unopened = true;
+                    may.failed = true;
+                }
+            }
+        }
+        may
+    }
+}
+
+/// Whether a fault can happen to a command of this kind.
+fn applies(fault: Fault, kind: CommandKind) -> bool {
+    match fault {
+        Fault::Fail(_) | Fault::Delay(_) => true,
+        Fault::FailTorn(_) | Fault::Lose | Fault::Misdirect | Fault::Flip(_) => kind.is_write(),
+        Fault::Lie => kind == CommandKind::Flush,
+        Fault::Degrade(_) => {
+            kind.is_write() || matches!(kind, CommandKind::Reset | CommandKind::Finish)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_strikes_the_commands_that_it_names() {
+        let once = Rule::once(2, Fault::Fail(DeviceError::Io));
+        let sticky = Rule::from_then_on(4, CommandKind::Flush, Fault::Lie);
+        let mut injector = Injector::new(vec![once, sticky], 1);
+        let kinds = [
+            CommandKind::Flush,
+            CommandKind::Read,
+            CommandKind::Read,
+            CommandKind::Flush,
+            CommandKind::Flush,
+            CommandKind::Read,
+            CommandKind::Flush,
+        ];
+        let struck: Vec<bool> = kinds.map(|kind| injector.decide(kind).is_some()).to_vec();
+        assert_eq!(struck, [false, false, true, false, true, false, true]);
+        assert_eq!(injector.commands(), 7);
+    }
+
+    #[test]
+    fn nothing_is_lost_by_a_read_and_no_flush_is_misdirected() {
+        for (fault, kind) in [
+            (Fault::Lose, CommandKind::Read),
+            (Fault::Misdirect, CommandKind::Flush),
+            (Fault::Lie, CommandKind::WriteChunk),
+            (Fault::Flip(1), CommandKind::Reset),
+        ] {
+            let mut injector = Injector::new(vec![Rule::once(0, fault)], 1);
+            assert_eq!(injector.decide(kind), None, "{fault:?} {kind:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_lying_flush_takes_back_what_was_flushed() {
+        let mut injector = Injector::new(Vec::new(), 1);
+        assert_eq!(injector.allowance(), Allowance::default());
+        injector.record(CommandKind::WriteChunk, Fault::Lose, None, None);
+        let may = injector.allowance();
+        assert!(may.unreadable && may.unopened && !may.rolled_back);
+        injector.record(CommandKind::Flush, Fault::Lie, None, None);
+        assert!(injector.allowance().rolled_back);
+    }
+}

@@ -1,0 +1,236 @@
+//! An engine on a disk: carries commands to one and completions to the other.
+
+use std::rc::Rc;
+
+use thermocline_engine::{
+    Action, Config, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice, OpenError,
+    Reply, RequestId,
+};
+use thermocline_format::PoolId;
+use thermocline_types::Time;
+
+use crate::data::{Arena, Content, Data};
+use crate::disk::{Disk, Image};
+use crate::model::FoundVolume;
+
+/// Completions after which something that should be over is taken to go on for ever.
+const PATIENCE: u64 = 1 << 20;
+
+/// The identity of every simulated pool.
+pub const POOL: PoolId = PoolId(*b"simulated pool 1");
+
+/// What an engine tells its host.
+#[derive(Debug)]
+pub enum Event {
+    /// A request ended.
+    Complete(RequestId, Result<Reply, HostError>),
+    /// A state changed.
+    Notice(Notice),
+}
+
+/// Why a pool cannot be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It was refused.
+    Refused(OpenError),
+    /// Nothing more happens, though something should.
+    Stuck(&'static str),
+    /// The machine was stopped before it was over.
+    Stopped,
+}
+
+/// How a pool was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Chunks that were replayed.
+    pub chunks: u64,
+}
+
+/// An engine on a disk.
+#[derive(Debug)]
+pub struct Machine {
+    /// The engine.
+    pub engine: Engine<Data>,
+    /// The disk.
+    pub disk: Disk,
+    /// The time.
+    pub now: Time,
+    /// Completions so far.
+    pub turns: u64,
+    arena: Rc<Arena>,
+    next_request: u64,
+}
+
+impl Machine {
+    /// An engine that makes a pool on `disk`.
+    ///
+    /// # Panics
+    /// When the configuration cannot work.
+    #[must_use]
+    pub fn format(config: Config, arena: &Rc<Arena>, disk: Disk, seed: u64) -> Machine {
+        let engine = Engine::format(config, POOL, seed).expect("a configuration that works");
+        Machine::new(engine, arena, disk)
+    }
+
+    /// An engine that opens the pool on `disk`.
+    ///
+    /// # Panics
+    /// When the configuration cannot work.
+    #[must_use]
+    pub fn open(config: Config, arena: &Rc<Arena>, disk: Disk, seed: u64) -> Machine {
+        let engine = Engine::open(config, seed).expect("a configuration that works");
+        Machine::new(engine, arena, disk)
+    }
+
+    fn new(engine: Engine<Data>, arena: &Rc<Arena>, disk: Disk) -> Machine {
+        let (now, turns) = (Time::ZERO, 0);
+        Machine { engine, disk, now, turns, arena: Rc::clone(arena), next_request: 0 }
+    }
+
+    /// Drops the engine, and opens the pool anew on what is on media.
+    ///
+    /// # Panics
+    /// When the configuration cannot work.
+    pub fn restart(&mut self, config: Config, image: &Image, seed: u64) {
+        self.engine = Engine::open(config, seed).expect("a configuration that works");
+        self.disk.restart(image);
+        self.turns = 0;
+    }
+
+    /// A name for a request that no other has.
+    pub fn request_id(&mut self) -> RequestId {
+        self.next_request += 1;
+        RequestId(self.next_request)
+    }
+
+    /// Carries out what the engine wants, and appends what it says to `events`.
+    pub fn pump(&mut self, events: &mut Vec<Event>) {
+        while let Some(action) = self.engine.poll_action() {
+            match action {
+                Action::Device { op, cmd } => self.disk.submit(self.now, op, cmd),
+                Action::Complete { request, result } => events.push(Event::Complete(request, result)),
+                Action::Notice(notice) => events.push(Event::Notice(notice)),
+            }
+        }
+    }
+
+    /// Lets the next thing happen: a command completes, or time passes for the engine. Returns whether anything did.
+    pub fn turn(&mut self) -> bool {
+        let wake = self.engine.poll_timeout();
+        match (self.disk.next_completion(), wake) {
+            (None, None) => return false,
+            (Some(at), wake) if wake.is_none_or(|wake| at <= wake) => {
+                self.now = self.now.max(at);
+                let done = self.disk.complete().expect("one is due");
+                self.engine.handle_completion(self.now, done.op, done.result);
+            }
+            (_, Some(wake)) => {
+                self.now = self.now.max(wake);
+                self.engine.handle_timeout(self.now);
+            }
+            (Some(_), None) => unreachable!("a completion without a wake-up comes first"),
+        }
+        self.turns += 1;
+        true
+    }
+
+    /// Goes on until the pool is open, or for `turns` completions.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn run_until_open(&mut self, turns: u64) -> Result<Opened, Trouble> {
+        let mut events = Vec::new();
+        for _ in 0..=turns {
+            self.pump(&mut events);
+            for event in events.drain(..) {
+                match event {
+                    Event::Notice(Notice::Open { chunks, .. }) => return Ok(Opened { chunks }),
+                    Event::Notice(Notice::OpenFailed(error)) => return Err(Trouble::Refused(error)),
+                    _ => {}
+                }
+            }
+            if !self.turn() {
+                return Err(Trouble::Stuck("opening the pool comes to nothing"));
+            }
+        }
+        Err(Trouble::Stopped)
+    }
+
+    /// As [`Machine::run_until_open`], for as long as anyone would wait.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn wait_until_open(&mut self) -> Result<Opened, Trouble> {
+        match self.run_until_open(PATIENCE) {
+            Err(Trouble::Stopped) => Err(Trouble::Stuck("opening the pool never ends")),
+            other => other,
+        }
+    }
+
+    /// Reads every block of every volume.
+    ///
+    /// # Errors
+    /// [`Trouble::Stuck`].
+    pub fn survey(&mut self) -> Result<Vec<FoundVolume>, Trouble> {
+        let mut found = Vec::new();
+        for info in self.engine.volumes() {
+            let mut blocks = Vec::with_capacity(info.blocks as usize);
+            while (blocks.len() as u64) < info.blocks {
+                let lba = blocks.len() as u64;
+                let length = (info.blocks - lba).min(MAX_IO_BLOCKS);
+                let extent = Extent { volume: info.id, lba, blocks: length };
+                self.survey_run(extent, &mut blocks)?;
+            }
+            found.push(FoundVolume { volume: info.id, name: info.name, blocks });
+        }
+        Ok(found)
+    }
+
+    fn survey_run(
+        &mut self,
+        extent: Extent,
+        blocks: &mut Vec<Option<Content>>,
+    ) -> Result<(), Trouble> {
+        match self.read(extent)? {
+            Some(data) => {
+                blocks.extend(data.blocks().map(|block| Some(self.arena.content(block))));
+            }
+            None if extent.blocks == 1 => blocks.push(None),
+            // One of them is damaged: see which.
+            None => {
+                for lba in extent.lba..extent.lba + extent.blocks {
+                    self.survey_run(Extent { lba, blocks: 1, ..extent }, blocks)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads blocks, when nothing else is asked for. `None` means that the engine reports an error.
+    ///
+    /// # Errors
+    /// [`Trouble::Stuck`].
+    pub fn read(&mut self, extent: Extent) -> Result<Option<Data>, Trouble> {
+        let into = Data::zeros(&self.arena, extent.blocks as u32);
+        let id = self.request_id();
+        let request = HostRequest::Read { extent, into: into.clone() };
+        if self.engine.submit(self.now, id, request).is_err() {
+            return Err(Trouble::Stuck("a read is not accepted, though nothing else is asked for"));
+        }
+        let mut events = Vec::new();
+        for _ in 0..PATIENCE {
+            self.pump(&mut events);
+            for event in events.drain(..) {
+                if let Event::Complete(request, result) = event
+                    && request == id
+                {
+                    return Ok(result.is_ok().then_some(into));
+                }
+            }
+            if !self.turn() {
+                break;
+            }
+        }
+        Err(Trouble::Stuck("a read never completes"))
+    }
+}

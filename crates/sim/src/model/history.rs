@@ -1,0 +1,152 @@
+//! What one block has been, and what it may be found to be.
+
+use std::fmt;
+
+use crate::data::Content;
+
+/// Number of a change: when it was submitted, on a clock that counts submissions and completions.
+pub type Version = u64;
+
+/// How far a change has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Submitted and not answered, or answered with an error: it may be there or not.
+    Open,
+    /// The host was told that it is done.
+    Acknowledged,
+    /// Acknowledged and flushed: it must never be taken back.
+    Flushed,
+}
+
+/// One change of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its number.
+    pub version: Version,
+    /// Whether the block reads as zeros since: trimmed, zeroed, or cut off by a smaller size.
+    pub zeros: bool,
+    /// How far it has come.
+    pub progress: Progress,
+    /// When it was answered, on the clock of versions; `None` if it was not.
+    pub ended: Option<u64>,
+}
+
+impl Step {
+    /// Whether the change at `floor` leaves it possible: it does, if this one was not over when that one was submitted.
+    fn outlives(&self, floor: Version) -> bool {
+        self.ended.is_none_or(|ended| ended > floor)
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.zeros { "zeros" } else { "data" };
+        let progress = match self.progress {
+            Progress::Open => "open",
+            Progress::Acknowledged => "acknowledged",
+            Progress::Flushed => "flushed",
+        };
+        write!(f, "{} ({what}, {progress})", self.version)
+    }
+}
+
+/// All changes of one block that may still matter. At least one of them is flushed.
+#[derive(Clone, Debug)]
+pub struct History {
+    first: Step,
+    later: Vec<Step>,
+}
+
+/// A block that was never written.
+impl Default for History {
+    fn default() -> History {
+        let (version, ended) = (0, Some(1));
+        History::of(Step { version, zeros: true, progress: Progress::Flushed, ended })
+    }
+}
+
+impl History {
+    /// The history of a block that is known to be `step`.
+    #[must_use]
+    pub const fn of(step: Step) -> History {
+        History { first: step, later: Vec::new() }
+    }
+
+    /// The changes, in the order of their submission.
+    pub fn steps(&self) -> impl DoubleEndedIterator<Item = &Step> {
+        std::iter::once(&self.first).chain(&self.later)
+    }
+
+    /// The changes that are possible, if nothing is that was over when the change at `floor` was submitted.
+    pub fn possible(&self, floor: Version) -> impl DoubleEndedIterator<Item = &Step> {
+        self.steps().filter(move |step| step.outlives(floor))
+    }
+
+    /// A change was submitted.
+    pub fn begin(&mut self, version: Version, zeros: bool) {
+        self.later.push(Step { version, zeros, progress: Progress::Open, ended: None });
+    }
+
+    /// A change was answered: with an error, if it stays [`Progress::Open`].
+    pub fn end(&mut self, version: Version, progress: Progress, at: u64) {
+        if let Some(step) = self.step_mut(version) {
+            step.progress = progress;
+            step.ended = Some(at);
+        }
+    }
+
+    /// A change was not accepted: it never was.
+    pub fn cancel(&mut self, version: Version) {
+        self.later.retain(|step| step.version != version);
+    }
+
+    /// A change that was acknowledged is flushed.
+    pub fn flush(&mut self, version: Version) {
+        if let Some(step) = self.step_mut(version) {
+            step.progress = Progress::Flushed;
+        }
+    }
+
+    fn step_mut(&mut self, version: Version) -> Option<&mut Step> {
+        let mut steps = std::iter::once(&mut self.first).chain(&mut self.later);
+        steps.find(|step| step.version == version)
+    }
+
+    /// Forgets what is not possible any more. No read may be on its way.
+    pub fn prune(&mut self) {
+        let floor = self.flushed();
+        if self.first.outlives(floor) {
+            return;
+        }
+        self.later.retain(|step| step.outlives(floor));
+        self.first = self.later.remove(0);
+    }
+
+    /// The newest change that was flushed: nothing that was over before it may be found after a crash.
+    #[must_use]
+    pub fn flushed(&self) -> Version {
+        self.newest(|step| step.progress == Progress::Flushed)
+    }
+
+    /// The newest change that was acknowledged: nothing that was over before it may be read from now on.
+    #[must_use]
+    pub fn acknowledged(&self) -> Version {
+        self.newest(|step| step.progress != Progress::Open)
+    }
+
+    fn newest(&self, holds: impl Fn(&Step) -> bool) -> Version {
+        self.steps().rev().find(|step| holds(step)).map_or(self.first.version, |step| step.version)
+    }
+
+    /// The newest possible change that made the block what `content` shows; the content's volume and LBA are taken for
+    /// right.
+    #[must_use]
+    pub fn explain(&self, content: Content, floor: Version) -> Option<Step> {
+        let made = |step: &&Step| match content {
+            Content::Zeros => step.zeros,
+            Content::User(stamp) => !step.zeros && stamp.version == step.version,
+            Content::Other => false,
+        };
+        self.possible(floor).rev().find(made).copied()
+    }
+}

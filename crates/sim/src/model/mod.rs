@@ -1,0 +1,403 @@
+//! The reference model: what the volumes must hold.
+//!
+//! Invariants:
+//! * A change that was over when another was submitted comes before it. Changes that were on their way at once may be
+//!   done in any order.
+//! * A read may return what was last acknowledged when it was submitted, or anything that may come after it.
+//! * After a crash a block is what was last flushed, or anything that may come after it. Whatever is found then, is
+//!   flushed: it never changes again by itself.
+//! * Nothing else is ever right. Errors are judged by whoever knows which faults were injected.
+
+mod history;
+mod verdict;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thermocline_format::{VolumeId, VolumeName};
+
+use crate::data::Content;
+pub use history::{History, Progress, Step, Version};
+pub use verdict::{Verdict, Why};
+
+/// A run of blocks of 4096 bytes of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The first block.
+    pub lba: u64,
+    /// Blocks, at least one.
+    pub blocks: u64,
+}
+
+/// A volume as it was found after a crash.
+#[derive(Clone, Debug)]
+pub struct FoundVolume {
+    /// Its identifier.
+    pub volume: VolumeId,
+    /// Its name.
+    pub name: VolumeName,
+    /// What each of its blocks shows; `None` where reading was an error.
+    pub blocks: Vec<Option<Content>>,
+}
+
+/// A read on its way.
+#[derive(Clone, Debug)]
+pub struct PendingRead {
+    extent: Extent,
+    floors: Vec<Version>,
+}
+
+/// A flush on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct PendingFlush {
+    submitted: u64,
+}
+
+/// How a change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done, and durable with the next flush.
+    Done,
+    /// Done and durable.
+    Durable,
+    /// It failed: what it was to change may be changed or not.
+    Failed,
+}
+
+/// The size of a volume since some change; `None` where it does not exist.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    version: Version,
+    blocks: Option<u64>,
+    open: bool,
+}
+
+#[derive(Clone, Debug)]
+struct VolumeModel {
+    /// What its size may be: all but the first were not completed.
+    sizes: Vec<Size>,
+    blocks: Vec<History>,
+}
+
+#[derive(Clone, Debug)]
+struct PendingCreate {
+    name: VolumeName,
+    blocks: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Blocks(Extent),
+    /// A new size, and the blocks that were cut off by it.
+    Size(VolumeId, Extent),
+}
+
+/// What all volumes may hold.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    volumes: BTreeMap<VolumeId, VolumeModel>,
+    creates: BTreeMap<Version, PendingCreate>,
+    changes: BTreeMap<Version, Change>,
+    /// Blocks changed by what was acknowledged and not flushed, with the tick of the acknowledgement.
+    unflushed: Vec<(u64, Version, Extent)>,
+    reads: u32,
+    /// Counts submissions and completions.
+    clock: u64,
+}
+
+impl Model {
+    /// The volumes that exist for certain, with their sizes in blocks; none while a change of its size is open.
+    pub fn volumes(&self) -> impl Iterator<Item = (VolumeId, u64)> {
+        let settled = |volume: &VolumeModel| match volume.sizes[..] {
+            [Size { blocks: Some(blocks), .. }] => Some(blocks),
+            _ => None,
+        };
+        self.volumes.iter().filter_map(move |(&id, volume)| Some((id, settled(volume)?)))
+    }
+
+    /// Whether changes of sizes, creation and deletion among them, are on their way or undecided.
+    #[must_use]
+    pub fn sizes_open(&self) -> bool {
+        !self.creates.is_empty() || self.volumes.values().any(|volume| volume.sizes.len() > 1)
+    }
+
+    /// Blocks that may hold data of users.
+    #[must_use]
+    pub fn mapped_blocks(&self) -> u64 {
+        let data = |history: &&History| history.steps().any(|step| !step.zeros);
+        self.volumes.values().map(|volume| volume.blocks.iter().filter(data).count() as u64).sum()
+    }
+
+    /// The blocks of all volumes together, at the largest sizes that they may have.
+    #[must_use]
+    pub fn total_blocks(&self) -> u64 {
+        let largest = |volume: &VolumeModel| volume.blocks.len() as u64;
+        let created: u64 = self.creates.values().map(|create| create.blocks).sum();
+        self.volumes.values().map(largest).sum::<u64>() + created
+    }
+
+    /// Later than all before. What every block began as was over at 1.
+    fn tick(&mut self) -> u64 {
+        self.clock = self.clock.max(1) + 1;
+        self.clock
+    }
+
+    /// Blocks are to be written, or with `zeros` to become zeros.
+    pub fn begin_change(&mut self, extent: Extent, zeros: bool) -> Version {
+        let version = self.tick();
+        self.histories(extent, |history| history.begin(version, zeros));
+        self.changes.insert(version, Change::Blocks(extent));
+        version
+    }
+
+    /// A volume is to be made.
+    pub fn begin_create(&mut self, name: VolumeName, blocks: u64) -> Version {
+        let version = self.tick();
+        self.creates.insert(version, PendingCreate { name, blocks });
+        version
+    }
+
+    /// A volume is to be deleted, or with `Some` to get another size.
+    pub fn begin_size(&mut self, id: VolumeId, blocks: Option<u64>) -> Version {
+        let version = self.tick();
+        let cut = Extent { volume: id, lba: blocks.unwrap_or(0), blocks: u64::MAX };
+        self.histories(cut, |history| history.begin(version, true));
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            volume.sizes.push(Size { version, blocks, open: true });
+            let room = blocks.unwrap_or(0) as usize;
+            if volume.blocks.len() < room {
+                volume.blocks.resize_with(room, History::default);
+            }
+        }
+        self.changes.insert(version, Change::Size(id, cut));
+        version
+    }
+
+    /// A change of blocks or of a size has ended.
+    pub fn end_change(&mut self, version: Version, outcome: Outcome) {
+        let tick = self.tick();
+        match self.changes.remove(&version) {
+            Some(Change::Blocks(extent)) => self.end_blocks(version, extent, outcome, tick),
+            Some(Change::Size(_, cut)) if outcome == Outcome::Failed => {
+                self.end_blocks(version, cut, outcome, tick);
+            }
+            Some(Change::Size(id, cut)) => {
+                self.end_blocks(version, cut, Outcome::Durable, tick);
+                if let Some(volume) = self.volumes.get_mut(&id) {
+                    volume.sizes.retain(|size| size.version >= version);
+                    volume.sizes[0].open = false;
+                    if matches!(volume.sizes[..], [Size { blocks: None, .. }]) {
+                        self.volumes.remove(&id);
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn end_blocks(&mut self, version: Version, extent: Extent, outcome: Outcome, tick: u64) {
+        match outcome {
+            Outcome::Failed => {
+                self.histories(extent, |block| block.end(version, Progress::Open, tick));
+            }
+            Outcome::Done => {
+                self.histories(extent, |block| block.end(version, Progress::Acknowledged, tick));
+                self.unflushed.push((tick, version, extent));
+            }
+            Outcome::Durable => {
+                self.histories(extent, |block| block.end(version, Progress::Acknowledged, tick));
+                self.make_durable(version, extent);
+            }
+        }
+    }
+
+    fn make_durable(&mut self, version: Version, extent: Extent) {
+        let quiet = self.reads == 0;
+        self.histories(extent, |history| {
+            history.flush(version);
+            if quiet {
+                history.prune();
+            }
+        });
+    }
+
+    /// A change was not accepted: it never was.
+    pub fn cancel(&mut self, version: Version) {
+        self.creates.remove(&version);
+        match self.changes.remove(&version) {
+            Some(Change::Blocks(extent)) => self.histories(extent, |block| block.cancel(version)),
+            Some(Change::Size(id, cut)) => {
+                self.histories(cut, |block| block.cancel(version));
+                if let Some(volume) = self.volumes.get_mut(&id) {
+                    volume.sizes.retain(|size| size.version != version);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A volume was made, or, with `None`, it failed.
+    pub fn end_create(&mut self, version: Version, id: Option<VolumeId>) {
+        let Some(id) = id else { return };
+        if let Some(create) = self.creates.remove(&version) {
+            self.insert(id, version, vec![History::default(); create.blocks as usize]);
+        }
+    }
+
+    fn insert(&mut self, id: VolumeId, version: Version, blocks: Vec<History>) {
+        let size = Size { version, blocks: Some(blocks.len() as u64), open: false };
+        self.volumes.insert(id, VolumeModel { sizes: vec![size], blocks });
+    }
+
+    /// A flush is submitted.
+    pub fn begin_flush(&mut self) -> PendingFlush {
+        PendingFlush { submitted: self.tick() }
+    }
+
+    /// A flush has ended well: all that was acknowledged before its submission is durable.
+    pub fn end_flush(&mut self, flush: PendingFlush) {
+        let unflushed = std::mem::take(&mut self.unflushed);
+        for (tick, version, extent) in unflushed {
+            if tick < flush.submitted {
+                self.make_durable(version, extent);
+            } else {
+                self.unflushed.push((tick, version, extent));
+            }
+        }
+    }
+
+    /// A read is submitted.
+    pub fn begin_read(&mut self, extent: Extent) -> PendingRead {
+        self.reads += 1;
+        let mut floors = Vec::with_capacity(extent.blocks as usize);
+        self.histories(extent, |history| floors.push(history.acknowledged()));
+        PendingRead { extent, floors }
+    }
+
+    /// A read has failed, or it was not accepted.
+    pub fn drop_read(&mut self, _read: PendingRead) {
+        self.reads -= 1;
+    }
+
+    /// A read has ended: what each of its blocks shows. Returns what is wrong.
+    pub fn end_read(
+        &mut self,
+        read: PendingRead,
+        contents: impl Iterator<Item = Content>,
+    ) -> Option<Verdict> {
+        let Extent { volume, lba, .. } = read.extent;
+        let wrong = contents
+            .zip(&read.floors)
+            .zip(lba..)
+            .find_map(|((content, &floor), lba)| self.judge(volume, lba, content, floor).err());
+        self.drop_read(read);
+        wrong
+    }
+
+    /// What is wrong with a state that was found after a crash.
+    #[must_use]
+    pub fn judge_found(&self, found: &[FoundVolume]) -> Vec<Verdict> {
+        let mut wrong = Vec::new();
+        let mut seen = BTreeSet::new();
+        for volume in found {
+            seen.insert(volume.volume);
+            let size = volume.blocks.len() as u64;
+            if let Some(reason) = self.judge_size(volume, size) {
+                wrong.push(reason);
+                continue;
+            }
+            let judged = volume.blocks.iter().enumerate().filter_map(|(lba, content)| {
+                let content = (*content)?;
+                self.judge_crashed(volume.volume, lba as u64, content).err()
+            });
+            wrong.extend(judged);
+        }
+        for (&id, volume) in &self.volumes {
+            if !seen.contains(&id) && volume.sizes.iter().all(|size| size.blocks.is_some()) {
+                wrong.push(Verdict::VolumeLost(id));
+            }
+        }
+        wrong
+    }
+
+    fn judge_size(&self, found: &FoundVolume, size: u64) -> Option<Verdict> {
+        let allowed = match self.volumes.get(&found.volume) {
+            Some(volume) => volume.sizes.iter().any(|step| step.blocks == Some(size)),
+            None => self.open_create(found).is_some(),
+        };
+        (!allowed).then(|| Verdict::VolumeWrong {
+            volume: found.volume,
+            blocks: size,
+            known: self.volumes.contains_key(&found.volume),
+        })
+    }
+
+    fn open_create(&self, found: &FoundVolume) -> Option<Version> {
+        let size = found.blocks.len() as u64;
+        let fits = |create: &PendingCreate| create.name == found.name && create.blocks == size;
+        self.creates.iter().find(|(_, create)| fits(create)).map(|(&version, _)| version)
+    }
+
+    fn judge_crashed(&self, id: VolumeId, lba: u64, content: Content) -> Result<Step, Verdict> {
+        let floor = self.history(id, lba).map_or(0, History::flushed);
+        self.judge(id, lba, content, floor)
+    }
+
+    fn judge(
+        &self,
+        volume: VolumeId,
+        lba: u64,
+        content: Content,
+        floor: Version,
+    ) -> Result<Step, Verdict> {
+        let unwritten = History::default();
+        let history = self.history(volume, lba).unwrap_or(&unwritten);
+        let at_home = match content {
+            Content::User(stamp) => stamp.volume == volume && stamp.lba.0 == lba,
+            _ => true,
+        };
+        let step = if at_home { history.explain(content, floor) } else { None };
+        step.ok_or_else(|| Verdict::block(volume, lba, content, floor, history))
+    }
+
+    fn history(&self, id: VolumeId, lba: u64) -> Option<&History> {
+        self.volumes.get(&id)?.blocks.get(lba as usize)
+    }
+
+    /// Goes on from a state that was found after a crash and judged right: nothing is on its way, and what was found is
+    /// there for good. Blocks that could not be read keep all they may be.
+    pub fn rebase(&mut self, found: &[FoundVolume]) {
+        let now = self.tick();
+        let mut before = std::mem::take(&mut self.volumes);
+        for volume in found {
+            let old = before.remove(&volume.volume).map(|volume| volume.blocks).unwrap_or_default();
+            self.volumes.insert(volume.volume, VolumeModel { sizes: Vec::new(), blocks: old });
+            let settled = volume.blocks.iter().enumerate().map(|(lba, content)| {
+                let kept = self.history(volume.volume, lba as u64).cloned().unwrap_or_default();
+                let Some(content) = *content else { return kept };
+                let step = self.judge_crashed(volume.volume, lba as u64, content);
+                step.map_or(kept, |step| {
+                    History::of(Step { progress: Progress::Flushed, ended: Some(now), ..step })
+                })
+            });
+            let settled = settled.collect();
+            self.insert(volume.volume, now, settled);
+        }
+        self.creates.clear();
+        self.changes.clear();
+        self.unflushed.clear();
+        self.reads = 0;
+    }
+
+    /// Calls `f` with the history of every block of `extent` that the model knows.
+    fn histories(&mut self, extent: Extent, f: impl FnMut(&mut History)) {
+        let Some(volume) = self.volumes.get_mut(&extent.volume) else { return };
+        let end = extent.lba.saturating_add(extent.blocks).min(volume.blocks.len() as u64);
+        let start = extent.lba.min(end);
+        volume.blocks[start as usize..end as usize].iter_mut().for_each(f);
+    }
+}
+
+#[cfg(test)]
+mod tests;

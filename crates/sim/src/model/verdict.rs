@@ -1,0 +1,112 @@
+//! What is wrong, in words that lead to the cause.
+
+use std::fmt;
+
+use thermocline_format::VolumeId;
+
+use super::history::{History, Version};
+use crate::data::Content;
+
+/// What kind of error a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It shows what nobody wrote.
+    Damaged,
+    /// It shows another block.
+    Foreign,
+    /// It shows what it was before a change that must not be lost.
+    Lost,
+    /// It shows a change that was never made, or came to nothing.
+    NeverWritten,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::Damaged => "damaged bytes were returned",
+            Why::Foreign => "another block was returned",
+            Why::Lost => "a change was lost",
+            Why::NeverWritten => "a version was returned that was never written",
+        })
+    }
+}
+
+/// Something that the model does not allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A block is what it must not be.
+    Block {
+        /// The volume.
+        volume: VolumeId,
+        /// The block of the volume.
+        lba: u64,
+        /// What was found.
+        found: Content,
+        /// What would have been right.
+        allowed: String,
+        /// What kind of error it is.
+        why: Why,
+    },
+    /// A volume exists that must not, or has a size that it must not have.
+    VolumeWrong {
+        /// The volume.
+        volume: VolumeId,
+        /// The size found, in blocks.
+        blocks: u64,
+        /// Whether a volume of this identifier may exist.
+        known: bool,
+    },
+    /// A volume that must exist does not.
+    VolumeLost(VolumeId),
+}
+
+impl Verdict {
+    /// Whether it comes from a state of earlier, and nothing is wrong with it in itself.
+    #[must_use]
+    pub const fn is_rollback(&self) -> bool {
+        match self {
+            Verdict::Block { why, .. } => matches!(why, Why::Lost),
+            Verdict::VolumeWrong { .. } | Verdict::VolumeLost(_) => true,
+        }
+    }
+
+    /// The verdict about a block that shows `found`, which no change from `floor` on explains.
+    #[must_use]
+    pub(super) fn block(
+        volume: VolumeId,
+        lba: u64,
+        found: Content,
+        floor: Version,
+        history: &History,
+    ) -> Verdict {
+        let allowed: Vec<String> = history.possible(floor).map(ToString::to_string).collect();
+        let why = match found {
+            Content::Other => Why::Damaged,
+            Content::User(stamp) if stamp.volume != volume || stamp.lba.0 != lba => Why::Foreign,
+            Content::User(stamp) if stamp.version > floor => Why::NeverWritten,
+            Content::User(_) | Content::Zeros => Why::Lost,
+        };
+        Verdict::Block { volume, lba, found, allowed: allowed.join(", "), why }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Block { volume, lba, found, allowed, why } => {
+                write!(
+                    f,
+                    "block {lba} of volume {}: {why}: found {found}; right would be version {allowed}",
+                    volume.0
+                )
+            }
+            Verdict::VolumeWrong { volume, blocks, known: true } => {
+                write!(f, "volume {} has {blocks} blocks, a size that it must not have", volume.0)
+            }
+            Verdict::VolumeWrong { volume, blocks, known: false } => {
+                write!(f, "volume {} of {blocks} blocks exists, and must not", volume.0)
+            }
+            Verdict::VolumeLost(volume) => write!(f, "volume {} is gone", volume.0),
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! The simulated world: a host, an engine and a disk, checked against the model at every step.
+//!
+//! Invariants:
+//! * Each accepted request completes exactly once, unless the engine is dropped before.
+//! * Nothing is drawn but from the seed.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use thermocline_engine::{Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId};
+use thermocline_format::VolumeName;
+use thermocline_types::Rng;
+
+use crate::data::{Arena, Content, Data, Stamp};
+use crate::disk::{CrashState, Disk, Fate, Image};
+use crate::faults::{Allowance, Injector, Rule};
+use crate::machine::{Event, Machine, Trouble};
+use crate::model::{FoundVolume, Model, Outcome, PendingFlush, PendingRead, Verdict, Version};
+use crate::settings::Settings;
+use crate::workload::Wish;
+
+/// What a step of the world did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A request was submitted, or a command completed.
+    Went,
+    /// All requests are done, and nothing is on its way.
+    Over,
+    /// The pool was closed in order, or takes no writes any more: open it again.
+    Down,
+}
+
+/// A request on its way.
+#[derive(Debug)]
+enum Pending {
+    Change { version: Version, durable: bool },
+    Create(Version),
+    Flush(PendingFlush),
+    Read(PendingRead, Data),
+    Close,
+}
+
+/// A host, an engine and a disk.
+#[derive(Debug)]
+pub struct World {
+    /// What the seed drew.
+    pub settings: Settings,
+    /// All blocks.
+    pub arena: Rc<Arena>,
+    /// Engine and disk.
+    pub machine: Machine,
+    /// What must be so.
+    pub model: Model,
+    /// Everything that was wrong so far.
+    pub wrong: Vec<String>,
+    seed: u64,
+    rng: Rng,
+    pending: BTreeMap<RequestId, Pending>,
+    events: Vec<Event>,
+    /// Requests that were accepted.
+    issued: u64,
+    openings: u64,
+    down: bool,
+    closed: bool,
+    image: Image,
+}
+
+impl World {
+    /// A world with a new pool. `rules` make commands fail from the first on; the pool is made before that.
+    #[must_use]
+    pub fn new(seed: u64, settings: Settings, rules: Vec<Rule>) -> World {
+        let arena = Arena::new();
+        let image = Image::new(settings.media);
+        let disk = Disk::new(&arena, image.clone(), settings.latency, seed);
+        let machine = Machine::format(settings.config.clone(), &arena, disk, seed);
+        let mut world = World {
+            settings,
+            arena,
+            machine,
+            model: Model::default(),
+            wrong: Vec::new(),
+            seed,
+            rng: Rng::new(seed ^ 0x0005_7E95),
+            pending: BTreeMap::new(),
+            events: Vec::new(),
+            issued: 0,
+            openings: 0,
+            down: false,
+            closed: false,
+            image,
+        };
+        if let Err(trouble) = world.machine.wait_until_open() {
+            world.wrong.push(format!("a new pool cannot be opened: {trouble:?}"));
+        }
+        world.machine.disk.inject(Injector::new(rules, seed));
+        world
+    }
+
+    /// A hash of everything that happened.
+    #[must_use]
+    pub const fn trace(&self) -> u64 {
+        self.machine.disk.trace()
+    }
+
+    /// Requests that were accepted.
+    #[must_use]
+    pub const fn issued(&self) -> u64 {
+        self.issued
+    }
+
+    /// What may be missing or fail by now.
+    #[must_use]
+    pub fn allowance(&self) -> Allowance {
+        self.machine.disk.injector().allowance()
+    }
+
+    /// Carries out what is to be done at once, so that the next thing that happens is a choice.
+    pub fn settle(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        self.machine.pump(&mut events);
+        for event in events.drain(..) {
+            match event {
+                Event::Complete(id, result) => self.completed(id, result),
+                Event::Notice(Notice::Failed) => self.went_down(),
+                Event::Notice(_) => {}
+            }
+        }
+        self.events = events;
+    }
+
+    fn went_down(&mut self) {
+        self.down = true;
+        if !self.allowance().failed {
+            self.wrong.push("the pool stopped taking writes, though nothing failed".into());
+        }
+    }
+
+    /// Lets one thing happen.
+    pub fn step(&mut self) -> Step {
+        self.settle();
+        let busy = self.machine.disk.in_flight() > 0;
+        let more = self.issued < self.settings.requests && !self.down;
+        let room = more && self.pending.len() < self.settings.depth;
+        if room && (!busy || self.rng.below(3) > 0) && self.submit_one() {
+            return Step::Went;
+        }
+        if self.machine.turn() {
+            return Step::Went;
+        }
+        if !self.pending.is_empty() {
+            let waiting: Vec<&Pending> = self.pending.values().collect();
+            self.wrong.push(format!("nothing is on its way, but these wait: {waiting:?}"));
+            self.pending.clear();
+            self.down = true;
+        }
+        match (self.down, more) {
+            (true, _) => Step::Down,
+            (false, true) => Step::Went,
+            (false, false) => Step::Over,
+        }
+    }
+
+    /// Submits a request. Returns whether it was accepted.
+    fn submit_one(&mut self) -> bool {
+        let volumes: Vec<_> = self.model.volumes().collect();
+        if volumes.is_empty() && self.model.sizes_open() {
+            return false;
+        }
+        let wish = self.settings.mix.next(&mut self.rng, &volumes);
+        if matches!(wish, Wish::Close) && !self.pending.is_empty() {
+            return false;
+        }
+        let id = self.machine.request_id();
+        let (request, pending) = self.request(wish);
+        match self.machine.engine.submit(self.machine.now, id, request) {
+            Ok(()) => {
+                self.issued += 1;
+                self.pending.insert(id, pending);
+                true
+            }
+            Err(rejected) => {
+                self.rejected(pending, rejected);
+                false
+            }
+        }
+    }
+
+    fn request(&mut self, wish: Wish) -> (HostRequest<Data>, Pending) {
+        match wish {
+            Wish::Write { extent, fua, handle } => {
+                let version = self.model.begin_change(extent, false);
+                let data = self.stamped(extent, version);
+                let request = HostRequest::Write { extent, data, fua, handle };
+                (request, Pending::Change { version, durable: fua })
+            }
+            Wish::Trim { extent, fua } => {
+                let version = self.model.begin_change(extent, true);
+                (HostRequest::Trim { extent, fua }, Pending::Change { version, durable: fua })
+            }
+            Wish::Read(extent) => {
+                let into = Data::zeros(&self.arena, extent.blocks as u32);
+                let read = self.model.begin_read(extent);
+                (HostRequest::Read { extent, into: into.clone() }, Pending::Read(read, into))
+            }
+            Wish::Flush => (HostRequest::Flush, Pending::Flush(self.model.begin_flush())),
+            Wish::Create(blocks) => {
+                let text = format!("volume {}", self.issued);
+                let name = VolumeName::new(&text).expect("a short name of plain characters");
+                let version = self.model.begin_create(name.clone(), blocks);
+                (HostRequest::CreateVolume { name, blocks }, Pending::Create(version))
+            }
+            Wish::Delete(volume) => {
+                let version = self.model.begin_size(volume, None);
+                let pending = Pending::Change { version, durable: true };
+                (HostRequest::DeleteVolume { volume }, pending)
+            }
+            Wish::Resize(volume, blocks) => {
+                let version = self.model.begin_size(volume, Some(blocks));
+                let pending = Pending::Change { version, durable: true };
+                (HostRequest::ResizeVolume { volume, blocks }, pending)
+            }
+            Wish::Close => (HostRequest::Close, Pending::Close),
+        }
+    }
+
+    fn stamped(&self, extent: Extent, version: Version) -> Data {
+        let stamp = |lba| Stamp { volume: extent.volume, lba: thermocline_types::Lba(lba), version };
+        let lbas = extent.lba..extent.lba + extent.blocks;
+        Data::new(&self.arena, lbas.map(|lba| self.arena.user(stamp(lba))))
+    }
+
+    fn rejected(&mut self, pending: Pending, why: Rejected) {
+        match pending {
+            Pending::Change { version, .. } => self.model.cancel(version),
+            Pending::Create(version) => self.model.cancel(version),
+            Pending::Read(read, _) => self.model.drop_read(read),
+            Pending::Flush(_) | Pending::Close => {}
+        }
+        if why != Rejected::Busy {
+            self.wrong.push(format!("a request was rejected: {why}"));
+        }
+    }
+
+    fn completed(&mut self, id: RequestId, result: Result<Reply, HostError>) {
+        let Some(pending) = self.pending.remove(&id) else {
+            self.wrong.push(format!("{id:?} completed, but was not on its way"));
+            return;
+        };
+        if let Err(error) = result {
+            self.judge_error(&pending, error);
+        }
+        match (pending, result) {
+            (Pending::Change { version, durable }, Ok(_)) => {
+                let outcome = if durable { Outcome::Durable } else { Outcome::Done };
+                self.model.end_change(version, outcome);
+            }
+            (Pending::Change { version, .. }, Err(_)) => {
+                self.model.end_change(version, Outcome::Failed);
+            }
+            (Pending::Create(version), Ok(Reply::Created(id))) => {
+                self.model.end_create(version, Some(id));
+            }
+            (Pending::Create(version), Ok(Reply::Done)) => {
+                self.wrong.push(format!("creation {version} was answered without a volume"));
+            }
+            (Pending::Create(version), Err(_)) => self.model.end_create(version, None),
+            (Pending::Flush(flush), Ok(_)) => self.model.end_flush(flush),
+            (Pending::Read(read, into), Ok(_)) => {
+                let arena = Rc::clone(&self.arena);
+                let contents = into.blocks().map(|block| arena.content(block));
+                if let Some(verdict) = self.model.end_read(read, contents) {
+                    self.object(&verdict);
+                }
+            }
+            (Pending::Read(read, _), Err(_)) => self.model.drop_read(read),
+            (Pending::Close, Ok(_)) => {
+                let flush = self.model.begin_flush();
+                self.model.end_flush(flush);
+                (self.down, self.closed) = (true, true);
+            }
+            (Pending::Close, Err(_)) => self.down = true,
+            (Pending::Flush(_), Err(_)) => {}
+        }
+    }
+
+    /// Whether a request may fail like this.
+    fn judge_error(&mut self, pending: &Pending, error: HostError) {
+        let may = self.allowance();
+        let allowed = match error {
+            HostError::Unreadable(_) => may.unreadable,
+            HostError::Failed => may.failed,
+            // Sizes may have changed while it was on its way.
+            HostError::NoVolume(_) | HostError::OutOfRange => self.model.sizes_changed(),
+            HostError::NoSpace => self.model.may_be_full(&self.settings.config),
+            _ => false,
+        };
+        if !allowed {
+            self.wrong.push(format!("{pending:?} failed, and must not: {error}"));
+        }
+    }
+
+    fn object(&mut self, verdict: &Verdict) {
+        if !(self.allowance().rolled_back && verdict.is_rollback()) {
+            self.wrong.push(verdict.to_string());
+        }
+    }
+
+    /// The engine is dropped and the pool opened again, on a disk that lost power and kept of its cache what `state`
+    /// says. The model goes on from what is found.
+    pub fn crash(&mut self, state: &CrashState) {
+        let mut image = std::mem::replace(&mut self.image, Image::new(self.settings.media));
+        self.machine.disk.cache().crash(state, &mut image);
+        let clean = self.closed;
+        self.restart(&image);
+        self.image = image;
+        match self.machine.wait_until_open() {
+            Ok(opened) if clean && opened.chunks > 0 && !self.allowance().unopened => {
+                self.wrong.push(format!("{} chunks were replayed after closing", opened.chunks));
+            }
+            Ok(_) => {}
+            Err(trouble) => return self.did_not_open(&trouble),
+        }
+        match self.machine.survey() {
+            Ok(found) => self.judge_found(&found),
+            Err(trouble) => self.wrong.push(format!("after a crash: {trouble:?}")),
+        }
+    }
+
+    /// As after a power cut in which nothing is lost: the process was killed, or the pool closed.
+    pub fn reopen(&mut self) {
+        let kept = self.machine.disk.cache().pending().len();
+        self.crash(&CrashState(vec![Fate::Kept; kept]));
+    }
+
+    fn restart(&mut self, image: &Image) {
+        self.openings += 1;
+        let seed = self.seed.wrapping_add(self.openings);
+        self.machine.restart(self.settings.config.clone(), image, seed);
+        self.pending.clear();
+        self.events.clear();
+        (self.down, self.closed) = (false, false);
+    }
+
+    fn did_not_open(&mut self, trouble: &Trouble) {
+        self.down = true;
+        let may = self.allowance();
+        let excused = match trouble {
+            Trouble::Refused(OpenError::Device) => may.failed,
+            Trouble::Refused(_) => may.unopened,
+            Trouble::Stuck(_) | Trouble::Stopped => false,
+        };
+        if !excused {
+            self.wrong.push(format!("the pool does not open: {trouble:?}"));
+        }
+        // There is nothing more to be learned from it.
+        self.issued = self.settings.requests;
+    }
+
+    fn judge_found(&mut self, found: &[FoundVolume]) {
+        for verdict in self.model.judge_found(found) {
+            self.object(&verdict);
+        }
+        let damaged = found.iter().flat_map(|volume| &volume.blocks).filter(|b| b.is_none()).count();
+        if damaged > 0 && !self.allowance().unreadable {
+            self.wrong.push(format!("{damaged} blocks cannot be read, though nothing is damaged"));
+        }
+        self.model.rebase(found);
+    }
+
+    /// What a block of the volumes shows now, for tests.
+    ///
+    /// # Errors
+    /// [`Trouble::Stuck`].
+    pub fn look(&mut self, extent: Extent) -> Result<Option<Vec<Content>>, Trouble> {
+        let data = self.machine.read(extent)?;
+        Ok(data.map(|data| data.blocks().map(|block| self.arena.content(block)).collect()))
+    }
+
+    /// Runs to the end of the requests. One step in `crash_one_in` is a power cut or, half as often, a kill of the
+    /// process; 0 means none is.
+    pub fn run(&mut self, crash_one_in: u64) {
+        while self.wrong.is_empty() {
+            self.settle();
+            if crash_one_in > 0 && self.rng.below(crash_one_in) == 0 {
+                if self.rng.below(3) == 0 {
+                    self.reopen();
+                } else {
+                    let state = self.machine.disk.cache().random_state(&mut self.rng);
+                    self.crash(&state);
+                }
+                continue;
+            }
+            match self.step() {
+                Step::Went => {}
+                Step::Down => self.reopen(),
+                Step::Over => break,
+            }
+            if self.down && self.issued == self.settings.requests && self.pending.is_empty() {
+                break;
+            }
+        }
+    }
+}
