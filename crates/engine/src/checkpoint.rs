@@ -66,6 +66,10 @@ enum Purpose {
 struct Writing {
     record: Superblock,
     purpose: Purpose,
+    /// Superblock units that a copy must still be written to.
+    copies: Vec<UnitId>,
+    /// Whether a copy of this record is on its way or there, but not flushed.
+    unflushed: bool,
     /// Units listed for the first time.
     fresh: Vec<OpenUnit>,
     /// Pages that only older records refer to.
@@ -77,8 +81,8 @@ struct Writing {
 pub(crate) struct Superblocks {
     durable: Option<Superblock>,
     writing: Option<Writing>,
-    /// Where the next record goes.
-    next: Option<Location>,
+    /// Where the next record goes in each of the superblock units; at first as if they were full.
+    next: [Option<u32>; 2],
     /// Whether a crash would be recovered from to what the host was told: not yet while only the chunks of an earlier
     /// opening would be replayed.
     pub(crate) settled: bool,
@@ -97,12 +101,6 @@ impl Superblocks {
     /// *S* of the newest flushed record.
     pub(crate) fn durable_checkpoint(&self) -> Sequence {
         self.durable.as_ref().map_or(Sequence(0), |record| record.checkpoint)
-    }
-
-    /// The next record begins unit `unit`, which is reset first.
-    pub(crate) fn start_in(&mut self, unit: UnitId, blocks_per_unit: u32) {
-        // As if the other unit were full.
-        self.next = Some(Location { unit, block: blocks_per_unit });
     }
 
     pub(crate) fn drop_later(&mut self, entry: MapEntry) {
@@ -139,7 +137,9 @@ impl<P: Payload> Engine<P> {
             || listed + 8 >= MAX_OPEN_UNITS
             || self.superblocks.wanted
             || self.phase == Phase::Closing && self.is_quiet();
-        if !due || self.superblocks.writing.is_some() || self.superblocks.durable.is_none() {
+        // Counts in Released entries are those of the checkpoint before.
+        let releasing = self.space.releasing > 0;
+        if !due || releasing || self.superblocks.writing.is_some() || self.superblocks.durable.is_none() {
             return false;
         }
         self.superblocks.wanted = false;
@@ -422,54 +422,63 @@ impl<P: Payload> Engine<P> {
             Purpose::Checkpoint => std::mem::take(&mut self.superblocks.obsolete),
             Purpose::Opening | Purpose::MoreUnits => Vec::new(),
         };
+        // The unit with the newest record goes last, in case both must be reset.
+        let newest = self.superblocks.durable.as_ref().map(|durable| durable.location.unit);
+        let mut copies = self.config.geometry.superblock_units().to_vec();
+        copies.sort_by_key(|unit| Some(*unit) != newest);
+        self.superblocks.writing =
+            Some(Writing { record, purpose, copies, unflushed: false, fresh, obsolete });
+        self.next_copy();
+    }
+
+    /// Writes the record to the next superblock unit. A unit that is full is reset first, and that only when the other
+    /// has this record, flushed, or still the one before it.
+    fn next_copy(&mut self) {
         let geometry = self.config.geometry;
-        let blocks = (record.record_bytes() / geometry.logical_block().bytes()) as u32;
-        let next = self.superblocks.next.expect("set when the pool is opened");
-        if next.block + blocks <= geometry.blocks_per_unit() {
-            record.location = next;
-            self.superblocks.writing = Some(Writing { record, purpose, fresh, obsolete });
-            self.send_record();
-        } else {
-            let [first, second] = geometry.superblock_units();
-            let other = if next.unit == first { second } else { first };
-            record.location = Location { unit: other, block: 0 };
-            self.superblocks.writing = Some(Writing { record, purpose, fresh, obsolete });
-            let op = self.ops.insert(Op::ResetSuperblocks);
-            self.device(op, DeviceCmd::Reset(other));
+        let writing = self.superblocks.writing.as_mut().expect("a record is being written");
+        let Some(&unit) = writing.copies.last() else {
+            return self.await_next_flush(Then::Superblock);
+        };
+        let index = usize::from(unit != geometry.superblock_units()[0]);
+        let blocks = (writing.record.record_bytes() / geometry.logical_block().bytes()) as u32;
+        let block = self.superblocks.next[index];
+        match block.filter(|block| block + blocks <= geometry.blocks_per_unit()) {
+            Some(block) => {
+                writing.copies.pop();
+                writing.record.location = Location { unit, block };
+                writing.unflushed = true;
+                let record = writing.record.clone();
+                self.superblocks.next[index] = Some(block + blocks);
+                self.stats.superblocks += 1;
+                self.stats.superblock_bytes += record.record_bytes() as u64;
+                let op = self.ops.insert(Op::Superblock);
+                self.device(op, DeviceCmd::WriteSuperblock(std::sync::Arc::new(record)));
+            }
+            None if writing.unflushed => self.await_next_flush(Then::Superblock),
+            None => {
+                self.superblocks.next[index] = Some(0);
+                let op = self.ops.insert(Op::Superblock);
+                self.device(op, DeviceCmd::Reset(unit));
+            }
         }
-    }
-
-    pub(crate) fn superblock_unit_reset(&mut self, result: Result<(), DeviceError>) {
-        match result {
-            Ok(()) => self.send_record(),
-            Err(_) => self.fail(),
-        }
-    }
-
-    fn send_record(&mut self) {
-        let writing = self.superblocks.writing.as_ref().expect("a record is being written");
-        let record = writing.record.clone();
-        let blocks = record.record_bytes() / self.config.geometry.logical_block().bytes();
-        let behind = record.location.block + blocks as u32;
-        self.superblocks.next = Some(Location { block: behind, ..record.location });
-        self.stats.superblocks += 1;
-        self.stats.superblock_bytes += record.record_bytes() as u64;
-        let op = self.ops.insert(Op::Superblock);
-        self.device(op, DeviceCmd::WriteSuperblock(std::sync::Arc::new(record)));
     }
 
     pub(crate) fn superblock_written(&mut self, result: Result<(), DeviceError>) {
         match result {
-            Ok(()) => self.await_next_flush(Then::Superblock),
+            Ok(()) => self.next_copy(),
             Err(_) => self.fail(),
         }
     }
 
-    /// The record that was written counts from now on.
+    /// The copies written so far are durable; with the last, the record counts.
     pub(crate) fn superblock_durable(&mut self) {
-        let Some(Writing { record, purpose, fresh, obsolete }) = self.superblocks.writing.take() else {
-            return;
-        };
+        let writing = self.superblocks.writing.as_mut().expect("a record is being written");
+        writing.unflushed = false;
+        if !writing.copies.is_empty() {
+            return self.next_copy();
+        }
+        let writing = self.superblocks.writing.take().expect("it was just looked at");
+        let Writing { record, purpose, fresh, obsolete, .. } = writing;
         self.space.listed =
             record.open_units.iter().map(|listed| (listed.next.unit.0, *listed)).collect();
         self.space.reserved.extend(&fresh);

@@ -33,7 +33,6 @@ pub(crate) enum Op<P> {
     Reset { unit: UnitId },
     Finish,
     Flush { watermark: Sequence },
-    ResetSuperblocks,
     Superblock,
     Opening { index: usize },
 }
@@ -65,6 +64,8 @@ pub(crate) struct Request {
     writes: bool,
     /// Whether it completes only when it is durable.
     durable: bool,
+    /// The volume whose size it changes, and to what.
+    resizes: Option<(thermocline_format::VolumeId, u64)>,
 }
 
 /// A log-structured pool of volumes over the units of one device.
@@ -243,7 +244,7 @@ impl<P: Payload> Engine<P> {
     /// A request with one part, so that it does not complete while its parts are being found.
     fn accept(&mut self, id: RequestId, writes: bool, durable: bool) -> u32 {
         let reply = Reply::Done;
-        let request = Request { id, parts: 1, error: None, reply, writes, durable };
+        let request = Request { id, parts: 1, error: None, reply, writes, durable, resizes: None };
         self.requests.insert(request) as u32
     }
 
@@ -260,6 +261,11 @@ impl<P: Payload> Engine<P> {
     /// What `request` will be answered.
     pub(crate) fn request_reply(&mut self, request: u32, reply: Reply) {
         self.requests[request as usize].reply = reply;
+    }
+
+    /// `request` changes the size of `volume`; blocks that it adds can be used when it is done.
+    pub(crate) fn request_resizes(&mut self, request: u32, volume: thermocline_format::VolumeId, blocks: u64) {
+        self.requests[request as usize].resizes = Some((volume, blocks));
     }
 
     /// `parts` of what `request` waits for are done, or failed.
@@ -281,7 +287,13 @@ impl<P: Payload> Engine<P> {
             self.await_flush(target, Then::Host { request });
             return;
         }
-        let Request { id, error, reply, .. } = self.requests.remove(request as usize);
+        let Request { id, error, reply, resizes, .. } = self.requests.remove(request as usize);
+        if let Some((volume, _)) = resizes
+            && let Some(index) = self.volumes.index(volume)
+        {
+            let map = self.volumes.map_mut(index);
+            map.limit = map.blocks;
+        }
         let result = error.map_or(Ok(reply), Err);
         self.actions.push_back(Action::Complete { request: id, result });
     }
@@ -310,7 +322,6 @@ impl<P: Payload> Engine<P> {
             (Op::Reset { unit }, _) => self.unit_reset(unit, status),
             (Op::Finish, _) => {}
             (Op::Flush { watermark }, _) => self.flushed(watermark, status),
-            (Op::ResetSuperblocks, _) => self.superblock_unit_reset(status),
             (Op::Superblock, _) => self.superblock_written(status),
             (Op::Opening { index }, done) => self.opening_progress(index, done),
             (asked, done) => panic!("{asked:?} was answered with {done:?}"),

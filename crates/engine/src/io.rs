@@ -24,7 +24,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn locate(&self, extent: Extent) -> Result<u16, HostError> {
         let volume = self.volumes.index(extent.volume).ok_or(HostError::NoVolume(extent.volume))?;
         let end = extent.lba.checked_add(extent.blocks).ok_or(HostError::OutOfRange)?;
-        if end > self.volumes.map(volume).blocks {
+        if end > self.volumes.map(volume).limit {
             return Err(HostError::OutOfRange);
         }
         Ok(volume)

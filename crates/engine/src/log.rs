@@ -356,6 +356,7 @@ impl<P: Payload> Engine<P> {
         tail.chunks += 1;
         tail.sum = tail.sum.wrapping_add(sequence.0);
         tail.writers += 1;
+        tail.last = sequence;
         let origin = ChunkOrigin {
             pool: self.pool,
             location: at,
@@ -421,9 +422,13 @@ impl<P: Payload> Engine<P> {
         let unit = chunk.header.origin.location.unit;
         self.space.frontiers[class.index()].in_flight -= 1;
         self.space.tail(unit).writers -= 1;
+        let broken = self.space.tails[unit.index()].broken;
         match result {
-            Ok(()) => self.log.failures = 0,
-            Err(error) => self.replace_chunk(sequence, &chunk, class, error),
+            Ok(()) if broken.is_none_or(|block| block > chunk.header.origin.location.block) => {
+                self.log.failures = 0;
+            }
+            Ok(()) => self.replace_chunk(sequence, &chunk, class),
+            Err(error) => self.write_failed(sequence, &chunk, class, error),
         }
         if self.space.units.state(unit) == thermocline_ftl::UnitState::Closed {
             self.finish_if_quiet(unit);
@@ -462,8 +467,9 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// The write of `chunk` failed: what still counts of it is staged again.
-    fn replace_chunk(
+    /// The write of `chunk` failed. It and all behind it in its unit are written elsewhere: recovery might not find
+    /// what is behind a hole.
+    fn write_failed(
         &mut self,
         sequence: Sequence,
         chunk: &Chunk<P>,
@@ -482,8 +488,30 @@ impl<P: Payload> Engine<P> {
         if matches!(error, DeviceError::ReadOnly | DeviceError::Offline) {
             self.condemn(unit);
         }
+        let block = chunk.header.origin.location.block;
+        let tail = self.space.tail(unit);
+        tail.broken = Some(tail.broken.map_or(block, |broken| broken.min(block)));
+        self.replace_chunk(sequence, chunk, class);
+        let behind: Vec<(Sequence, Arc<Chunk<P>>)> = self
+            .log
+            .flights
+            .iter()
+            .filter(|flight| {
+                let origin = &flight.chunk.header.origin;
+                // Those still on their way are dealt with when the device answers.
+                flight.pending == 0 && origin.location.unit == unit && origin.location.block > block
+            })
+            .map(|flight| (flight.chunk.header.origin.sequence, Arc::clone(&flight.chunk)))
+            .collect();
+        for (sequence, chunk) in behind {
+            self.replace_chunk(sequence, &chunk, class);
+        }
+    }
+
+    /// Stages again what still counts of a chunk that is, or may be, lost.
+    fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
         let owner = Owner::Failed(sequence);
-        let mut pending = 1;
+        let mut pending = 1; // The entry that says so.
         let entries = vec![Entry::Abandoned { sequence }];
         self.stage.control.push_back(Control { entries, owner });
         // The four entries of a name must share a chunk, and did.

@@ -157,6 +157,8 @@ pub(crate) struct VolumeMap {
     pub(crate) id: VolumeId,
     pub(crate) name: VolumeName,
     pub(crate) blocks: u64,
+    /// Blocks that the host may use: less than `blocks` while the size changes.
+    pub(crate) limit: u64,
     pub(crate) roots: Vec<Root>,
     /// Where the blocks of this volume begin among those of all volumes there ever were, for placement.
     pub(crate) base: u64,
@@ -172,7 +174,7 @@ impl VolumeMap {
         base: u64,
         packing: Packing,
     ) -> VolumeMap {
-        let mut map = VolumeMap { id, name, blocks: 0, roots: Vec::new(), base, packing };
+        let mut map = VolumeMap { id, name, blocks: 0, limit: blocks, roots: Vec::new(), base, packing };
         map.resize(blocks);
         map
     }

@@ -26,9 +26,8 @@ use crate::request::{Action, Notice, OpenError};
 #[derive(Debug)]
 struct Life {
     listed: OpenUnit,
-    /// Whether the first prefix of the unit names the listed generation.
-    present: bool,
-    class: Class,
+    /// The class of its chunks; `None` while no chunk of this life was found.
+    class: Option<Class>,
     /// Behind the last chunk found.
     end: u32,
     /// Chunks that are to be replayed.
@@ -43,6 +42,20 @@ struct Doubtful {
     crc: u32,
 }
 
+/// Chunks that are not there: how many, and the wrapping sum of their sequences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Deficit {
+    chunks: u64,
+    sum: u64,
+}
+
+impl Deficit {
+    fn add(&mut self, sequence: Sequence) {
+        self.chunks += 1;
+        self.sum = self.sum.wrapping_add(sequence.0);
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Report,
@@ -52,8 +65,8 @@ enum Stage {
     FlushEmpty,
     /// Formatting: the first record.
     FirstRecord,
-    /// Formatting: making it durable.
-    FlushRecord,
+    /// Making durable what an earlier process wrote, or the first record: what recovery is about to believe.
+    Flush,
     Superblocks,
     Roots,
     /// Reading the first chunk of each listed unit, and all from where it is listed.
@@ -169,10 +182,10 @@ impl<P: Payload> Engine<P> {
         let stage = opening.stage;
         opening.stage = match stage {
             Stage::Report if opening.format.is_some() => Stage::Emptying,
-            Stage::Report | Stage::FlushRecord => Stage::Superblocks,
+            Stage::Report | Stage::FirstRecord => Stage::Flush,
+            Stage::Flush => Stage::Superblocks,
             Stage::Emptying => Stage::FlushEmpty,
             Stage::FlushEmpty => Stage::FirstRecord,
-            Stage::FirstRecord => Stage::FlushRecord,
             Stage::Superblocks => Stage::Roots,
             Stage::Roots => Stage::Tail,
             Stage::Tail => Stage::Doubts,
@@ -183,7 +196,7 @@ impl<P: Payload> Engine<P> {
         self.opening = Some(opening);
         let result = match entered {
             Stage::Emptying => self.empty_device(),
-            Stage::FlushEmpty | Stage::FlushRecord => {
+            Stage::FlushEmpty | Stage::Flush => {
                 self.ask(0, DeviceCmd::Flush);
                 Ok(())
             }
@@ -348,14 +361,21 @@ impl<P: Payload> Engine<P> {
             .iter()
             .map(|&listed| Life {
                 listed,
-                present: false,
-                class: Class(0),
+                class: None,
                 end: listed.next.block,
                 chunks: Vec::new(),
             })
             .collect();
+        let clean = record.clean;
         for index in 0..opening.lives.len() {
-            self.read_life(index, 0, false);
+            let opening = self.opening.as_ref().expect("the pool is being opened");
+            let from = opening.lives[index].listed.next.block;
+            if from > 0 {
+                self.read_life(index, 0, false);
+            }
+            if !clean {
+                self.read_life(index, from, true);
+            }
         }
         Ok(())
     }
@@ -371,7 +391,7 @@ impl<P: Payload> Engine<P> {
         }
         let header = thermocline_format::MAX_HEADER_BYTES / geometry.logical_block().bytes();
         let wide = geometry.logical_block().max_chunk() / 4;
-        let window = if from == 0 { header as u32 } else { wide.max(header as u32) };
+        let window = if search { wide.max(header as u32) } else { header as u32 };
         self.ask(
             index,
             DeviceCmd::ReadChunks(ReadChunks {
@@ -394,18 +414,12 @@ impl<P: Payload> Engine<P> {
         }
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let life = &mut opening.lives[index];
-        let first_look = !life.present;
-        if first_look {
-            let at_start = found.chunks.first().filter(|chunk| chunk.header.origin.location.block == 0);
-            let Some(first) = at_start else { return };
-            life.present = true;
-            life.class = first.header.origin.class;
-        }
         let taken = |header: &ChunkHeader| {
             header.origin.epoch == record.tail_epoch && header.origin.sequence >= record.checkpoint
         };
         for chunk in &found.chunks {
             let header = &chunk.header;
+            life.class = Some(header.origin.class);
             if header.origin.location.block < life.listed.next.block {
                 continue;
             }
@@ -414,11 +428,11 @@ impl<P: Payload> Engine<P> {
                 life.chunks.push(Arc::clone(header));
             }
         }
-        // Chunks before the listed block are of no interest; behind the last one, a chunk may be missing and the next
-        // be there.
-        let next = if first_look { found.next.max(life.listed.next.block) } else { found.next };
-        if next < life.end.saturating_add(max_chunk) && !record.clean {
-            self.read_life(index, next, true);
+        // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found, one
+        // may be missing and the next be there.
+        let only_class = found.next <= life.listed.next.block;
+        if !only_class && found.next < life.end.saturating_add(max_chunk) && !record.clean {
+            self.read_life(index, found.next, true);
         }
     }
 
@@ -432,43 +446,25 @@ impl<P: Payload> Engine<P> {
                 chunks.insert(header.origin.sequence, Arc::clone(header));
             }
         }
-        let mut abandoned = BTreeSet::new();
-        let mut gone: Vec<(Sequence, u32, u64)> = Vec::new();
-        for header in chunks.values() {
-            for entry in &header.entries {
-                match *entry {
-                    Entry::Abandoned { sequence } => {
-                        abandoned.insert(sequence);
-                    }
-                    Entry::Released { unit, generation, chunks, sum } => {
-                        let present = opening.lives.iter().any(|life| {
-                            life.present
-                                && life.listed.next.unit == unit
-                                && life.listed.generation == generation
-                        });
-                        if !present {
-                            gone.push((header.origin.sequence, chunks, sum));
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
-        let durable = chunks.values().map(|header| header.origin.durable);
-        let durable = durable.chain(gone.iter().map(|(sequence, _, _)| *sequence)).max();
-        opening.durable = durable.unwrap_or(Sequence(0));
-        let (mut missing, mut sum, mut first) = (0_u64, 0_u64, None);
-        for sequence in record.checkpoint.0..=opening.durable.0 {
-            let sequence = Sequence(sequence);
+        let abandoned: BTreeSet<Sequence> = chunks
+            .values()
+            .flat_map(|header| &header.entries)
+            .filter_map(|entry| match entry {
+                Entry::Abandoned { sequence } => Some(*sequence),
+                _ => None,
+            })
+            .collect();
+        let (released, durable) = deficits(&chunks, &opening.lives);
+        opening.durable = durable;
+        let mut missing = Deficit::default();
+        let mut first = None;
+        for sequence in (record.checkpoint.0..=durable.0).map(Sequence) {
             if !chunks.contains_key(&sequence) && !abandoned.contains(&sequence) {
-                missing += 1;
-                sum = sum.wrapping_add(sequence.0);
+                missing.add(sequence);
                 first = first.or(Some(sequence.0));
             }
         }
-        let released: u64 = gone.iter().map(|(_, chunks, _)| u64::from(*chunks)).sum();
-        let released_sum = gone.iter().fold(0_u64, |total, (_, _, sum)| total.wrapping_add(*sum));
-        let lost = missing != released || sum != released_sum;
+        let lost = missing != released;
         let superblock_lost =
             opening.named.0 > record.revision || opening.named.1 > record.epoch;
         if !self.config.open_despite_loss {
@@ -477,7 +473,7 @@ impl<P: Payload> Engine<P> {
                 return Err(OpenError::SuperblockLost { named, found });
             }
             if lost {
-                let missing = missing.saturating_sub(released).max(1);
+                let missing = missing.chunks.saturating_sub(released.chunks).max(1);
                 return Err(OpenError::ChunksLost { missing, first: first.unwrap_or(0) });
             }
         }
@@ -583,9 +579,6 @@ impl<P: Payload> Engine<P> {
         }
         self.replayed = (opening.tail.len() as u64, entries);
         let settled = opening.tail.is_empty();
-        let geometry = self.config.geometry;
-        let blocks_per_unit = geometry.blocks_per_unit();
-        self.superblocks.start_in(record.location.unit, blocks_per_unit);
         let mut record = record;
         record.revision = record.revision.max(opening.named.0);
         self.reports = opening.reports;
@@ -602,20 +595,20 @@ impl<P: Payload> Engine<P> {
         for life in &opening.lives {
             let unit = life.listed.next.unit;
             let report = opening.reports[unit.index()];
-            let written = report.written.unwrap_or(life.end).max(life.end);
+            let written = report.written.unwrap_or(life.end);
+            let untouched = life.class.is_none() && life.listed.next.block == 0;
             if report.condition != UnitCondition::Good {
-                self.space.units.adopt(unit, UnitState::Closed, life.class, life.end, 0);
+                let class = life.class.unwrap_or(Class(0));
+                self.space.units.adopt(unit, UnitState::Closed, class, life.end, 0);
+                self.space.unclear.push(unit);
                 self.condemn(unit);
-            } else if !life.present && report.written.is_none_or(|written| written == 0) {
+            } else if untouched && report.written.is_none_or(|written| written == 0) {
                 self.space.reserved.push_back(OpenUnit {
                     next: Location { unit, block: 0 },
                     ..life.listed
                 });
-            } else if !life.present {
-                // Something was written that is no chunk: it needs a reset before it can be listed again.
-                self.space.units.adopt(unit, UnitState::Closed, Class(0), written, 0);
-                self.space.unclear.push(unit);
             } else {
+                // What was written may be no chunk, or be reset already: then the unit will turn out to be dead.
                 self.adopt_life(life, written, geometry.logical_block());
             }
         }
@@ -624,10 +617,12 @@ impl<P: Payload> Engine<P> {
     fn adopt_life(&mut self, life: &Life, written: u32, block: LogicalBlock) {
         let unit = life.listed.next.unit;
         let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
-        let known = life.class.index() < self.space.frontiers.len();
-        let class = if known { life.class } else { Class(0) };
-        let frontier = self.space.frontiers[class.index()];
-        let goes_on = known && frontier.open.is_none() && room >= block.chunk_header(1) + block.per_block();
+        let known = life.class.filter(|class| class.index() < self.space.frontiers.len());
+        let class = known.unwrap_or(Class(0));
+        let goes_on = known.is_some()
+            && self.space.frontiers[class.index()].open.is_none()
+            && room >= block.chunk_header(1) + block.per_block()
+            && written >= life.end;
         let tail = self.space.tail(unit);
         tail.generation = life.listed.generation;
         if goes_on {
@@ -776,4 +771,41 @@ impl<P: Payload> Engine<P> {
         });
         if metadata { self.config.metadata_class() } else { Class(0) }
     }
+}
+
+/// What is missing of lives that were released, and the sequence up to which everything was durable.
+///
+/// A life of which less was found than its Released entry counts was reset, and that was done only after a flush that
+/// covers the entry.
+fn deficits(
+    chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>,
+    lives: &[Life],
+) -> (Deficit, Sequence) {
+    let durable = chunks.values().map(|header| header.origin.durable).max();
+    let mut durable = durable.unwrap_or_default();
+    let mut latest: BTreeMap<(u32, Generation), (Sequence, Deficit)> = BTreeMap::new();
+    for header in chunks.values() {
+        for entry in &header.entries {
+            if let Entry::Released { unit, generation, chunks, sum } = *entry {
+                let counted = Deficit { chunks: chunks.into(), sum };
+                latest.insert((unit.0, generation), (header.origin.sequence, counted));
+            }
+        }
+    }
+    let mut total = Deficit::default();
+    for ((unit, generation), (sequence, counted)) in latest {
+        let same = |life: &&Life| {
+            life.listed.next.unit.0 == unit && life.listed.generation == generation
+        };
+        let mut found = Deficit::default();
+        for header in lives.iter().filter(same).flat_map(|life| &life.chunks) {
+            found.add(header.origin.sequence);
+        }
+        if counted.chunks > found.chunks {
+            total.chunks += counted.chunks - found.chunks;
+            total.sum = total.sum.wrapping_add(counted.sum.wrapping_sub(found.sum));
+            durable = durable.max(sequence);
+        }
+    }
+    (total, durable)
 }

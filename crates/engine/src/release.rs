@@ -29,11 +29,13 @@ impl<P: Payload> Engine<P> {
             std::mem::take(&mut self.space.dead).into_iter().partition(|&unit| {
                 let tail = &self.space.tails[unit.index()];
                 let pinned = self.space.units.class(unit) == metadata && tail.control >= checkpoint;
-                !pinned && tail.readers == 0 && tail.writers == 0
+                // A chunk that a crash may still lose must not be counted as released.
+                let flushed = tail.last <= self.durability.durable;
+                !pinned && flushed && tail.readers == 0 && tail.writers == 0
             });
         self.space.dead = kept;
         if ready.is_empty() {
-            return false;
+            return self.flush_dead();
         }
         for &unit in &ready {
             let tail = &self.space.tails[unit.index()];
@@ -53,12 +55,26 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         self.space.resetting += ready.len() as u32;
+        self.space.releasing += ready.len() as u32;
         self.await_flush(self.log.sealed(), Then::Release { units: ready });
+        true
+    }
+
+    /// Has the chunks of dead units flushed, so that they can be released. Returns whether there are any to flush.
+    fn flush_dead(&mut self) -> bool {
+        let last = self.space.dead.iter().map(|unit| self.space.tails[unit.index()].last).max();
+        let last = last.unwrap_or_default();
+        if last <= self.durability.durable || self.space.flushing_dead {
+            return false;
+        }
+        self.space.flushing_dead = true;
+        self.await_flush(last, Then::Dead);
         true
     }
 
     /// Resets units whose release is durable.
     pub(crate) fn reset_released(&mut self, units: &[UnitId]) {
+        self.space.releasing -= units.len() as u32;
         for &unit in units {
             let tail = self.space.tail(unit);
             tail.control = Sequence(0);
@@ -100,6 +116,8 @@ impl<P: Payload> Engine<P> {
             return;
         }
         self.space.condemned += 1;
+        // Chunks to be replayed may stand in it: the sooner they need not be, the better.
+        self.want_checkpoint();
         self.space.reserved.retain(|listed| listed.next.unit != unit);
         if self.space.units.state(unit) == UnitState::Free {
             self.space.free.retain(|&free| free != unit);

@@ -25,6 +25,10 @@ pub(crate) struct Tail {
     pub(crate) readers: u32,
     /// Chunks that are on their way to it.
     pub(crate) writers: u32,
+    /// The logical block of a failed write, behind which nothing counts.
+    pub(crate) broken: Option<u32>,
+    /// The newest chunk.
+    pub(crate) last: Sequence,
     /// Whether the device will not write or reset it again.
     pub(crate) condemned: bool,
     /// The newest chunk with control entries.
@@ -60,6 +64,10 @@ pub(crate) struct Space {
     pub(crate) unclear: Vec<UnitId>,
     /// Units on their way from dead to free: waiting for a flush or a reset.
     pub(crate) resetting: u32,
+    /// Units whose release is not durable yet.
+    pub(crate) releasing: u32,
+    /// Whether a flush is on its way after which dead units can be released.
+    pub(crate) flushing_dead: bool,
     /// Condemned units that still hold something.
     pub(crate) condemned: u32,
     /// Units out of service.
@@ -82,6 +90,8 @@ impl Space {
             dead: Vec::new(),
             unclear: Vec::new(),
             resetting: 0,
+            releasing: 0,
+            flushing_dead: false,
             condemned: 0,
             retired: 0,
             next_generation: Generation(0),

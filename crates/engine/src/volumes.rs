@@ -184,6 +184,9 @@ impl<P: Payload> Engine<P> {
         if let Err(error) = self.may_grow(old, blocks) {
             return self.request_progress(request, 1, Some(error));
         }
+        let map = self.volumes.map_mut(index);
+        map.limit = map.limit.min(blocks);
+        self.request_resizes(request, volume, blocks);
         self.unmapping.push_back(Unmapping {
             volume: index,
             next: blocks.min(old),

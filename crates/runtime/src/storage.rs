@@ -9,6 +9,8 @@ mod error;
 mod file;
 mod inbox;
 mod io;
+#[cfg(target_os = "linux")]
+mod ioctl;
 mod memory;
 #[cfg(target_os = "linux")]
 mod ring;

@@ -7,5 +7,13 @@
 
 pub mod data;
 pub mod disk;
+pub mod enumerate;
+pub mod fail;
 pub mod faults;
+pub mod machine;
 pub mod model;
+pub mod replay;
+pub mod settings;
+pub mod states;
+pub mod workload;
+pub mod world;

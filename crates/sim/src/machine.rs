@@ -108,7 +108,9 @@ impl Machine {
         while let Some(action) = self.engine.poll_action() {
             match action {
                 Action::Device { op, cmd } => self.disk.submit(self.now, op, cmd),
-                Action::Complete { request, result } => events.push(Event::Complete(request, result)),
+                Action::Complete { request, result } => {
+                    events.push(Event::Complete(request, result))
+                }
                 Action::Notice(notice) => events.push(Event::Notice(notice)),
             }
         }
@@ -145,7 +147,9 @@ impl Machine {
             for event in events.drain(..) {
                 match event {
                     Event::Notice(Notice::Open { chunks, .. }) => return Ok(Opened { chunks }),
-                    Event::Notice(Notice::OpenFailed(error)) => return Err(Trouble::Refused(error)),
+                    Event::Notice(Notice::OpenFailed(error)) => {
+                        return Err(Trouble::Refused(error));
+                    }
                     _ => {}
                 }
             }

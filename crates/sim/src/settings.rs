@@ -49,7 +49,8 @@ impl Settings {
         let media = draw_media(&mut rng, scale);
         let config = draw_config(&mut rng, media.geometry);
         let latency = draw_latency(&mut rng);
-        let capacity = config.capacity_blocks(u64::from(media.geometry.units()) * config.blocks_per_unit());
+        let capacity =
+            config.capacity_blocks(u64::from(media.geometry.units()) * config.blocks_per_unit());
         let mix = Mix::draw(&mut rng, capacity);
         let depth = [1, 2, 4, 16][rng.below(4) as usize];
         let requests = match scale {
@@ -76,10 +77,12 @@ fn draw_media(rng: &mut Rng, scale: Scale) -> Media {
 
 fn draw_config(rng: &mut Rng, geometry: Geometry) -> Config {
     let mut config = Config::new(geometry);
-    let unit_bytes = u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
+    let unit_bytes =
+        u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
     let policies = Policy::list();
     // Most seeds have few classes, since each takes a unit of a small device.
-    config.placement = policies[rng.below(8).saturating_sub(5).min(policies.len() as u64 - 1) as usize].0.clone();
+    config.placement =
+        policies[rng.below(8).saturating_sub(5).min(policies.len() as u64 - 1) as usize].0.clone();
     config.gc.victim = match rng.below(4) {
         0 => Victim::Greedy,
         1 => Victim::Fifo,
@@ -108,4 +111,3 @@ fn draw_latency(rng: &mut Rng) -> Latency {
     let (write, read, flush) = (span(200), span(200), span(2000));
     Latency { write, read, flush, spike_one_in: [0, 20, 100][rng.below(3) as usize] }
 }
-

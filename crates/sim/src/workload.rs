@@ -60,8 +60,7 @@ impl Mix {
     pub fn draw(rng: &mut Rng, capacity: u64) -> Mix {
         let mut weight = |most: u64| if rng.below(4) == 0 { 0 } else { 1 + rng.below(most) };
         let (trims, reads, flushes) = (weight(30), weight(40), weight(60));
-        let weights =
-            [100, trims, reads, flushes, weight(4), weight(3), weight(4), weight(3)];
+        let weights = [100, trims, reads, flushes, weight(4), weight(3), weight(4), weight(3)];
         // From a pool that is nearly empty to one that does not hold all that its volumes promise.
         let total_blocks = (capacity * (20 + rng.below(120)) / 100).max(16);
         Mix {
@@ -154,7 +153,8 @@ mod tests {
                     Wish::Trim { extent, .. } => extent,
                     _ => continue,
                 };
-                let size = volumes.iter().find(|(id, _)| *id == extent.volume).expect("one of them").1;
+                let size =
+                    volumes.iter().find(|(id, _)| *id == extent.volume).expect("one of them").1;
                 assert!(extent.blocks > 0 && extent.lba + extent.blocks <= size, "{extent:?}");
             }
         }

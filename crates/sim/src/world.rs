@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use thermocline_engine::{Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId};
+use thermocline_engine::{
+    Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId,
+};
 use thermocline_format::VolumeName;
 use thermocline_types::Rng;
 
@@ -33,10 +35,10 @@ pub enum Step {
 /// A request on its way.
 #[derive(Debug)]
 enum Pending {
-    Change { version: Version, durable: bool },
+    Change { version: Version, durable: bool, sizes: u64 },
     Create(Version),
     Flush(PendingFlush),
-    Read(PendingRead, Data),
+    Read { read: PendingRead, into: Data, sizes: u64 },
     Close,
 }
 
@@ -191,16 +193,18 @@ impl World {
                 let version = self.model.begin_change(extent, false);
                 let data = self.stamped(extent, version);
                 let request = HostRequest::Write { extent, data, fua, handle };
-                (request, Pending::Change { version, durable: fua })
+                (request, self.change(version, fua))
             }
             Wish::Trim { extent, fua } => {
                 let version = self.model.begin_change(extent, true);
-                (HostRequest::Trim { extent, fua }, Pending::Change { version, durable: fua })
+                (HostRequest::Trim { extent, fua }, self.change(version, fua))
             }
             Wish::Read(extent) => {
                 let into = Data::zeros(&self.arena, extent.blocks as u32);
                 let read = self.model.begin_read(extent);
-                (HostRequest::Read { extent, into: into.clone() }, Pending::Read(read, into))
+                let sizes = self.model.size_changes();
+                let request = HostRequest::Read { extent, into: into.clone() };
+                (request, Pending::Read { read, into, sizes })
             }
             Wish::Flush => (HostRequest::Flush, Pending::Flush(self.model.begin_flush())),
             Wish::Create(blocks) => {
@@ -211,20 +215,23 @@ impl World {
             }
             Wish::Delete(volume) => {
                 let version = self.model.begin_size(volume, None);
-                let pending = Pending::Change { version, durable: true };
-                (HostRequest::DeleteVolume { volume }, pending)
+                (HostRequest::DeleteVolume { volume }, self.change(version, true))
             }
             Wish::Resize(volume, blocks) => {
                 let version = self.model.begin_size(volume, Some(blocks));
-                let pending = Pending::Change { version, durable: true };
-                (HostRequest::ResizeVolume { volume, blocks }, pending)
+                (HostRequest::ResizeVolume { volume, blocks }, self.change(version, true))
             }
             Wish::Close => (HostRequest::Close, Pending::Close),
         }
     }
 
+    fn change(&self, version: Version, durable: bool) -> Pending {
+        Pending::Change { version, durable, sizes: self.model.size_changes() }
+    }
+
     fn stamped(&self, extent: Extent, version: Version) -> Data {
-        let stamp = |lba| Stamp { volume: extent.volume, lba: thermocline_types::Lba(lba), version };
+        let stamp =
+            |lba| Stamp { volume: extent.volume, lba: thermocline_types::Lba(lba), version };
         let lbas = extent.lba..extent.lba + extent.blocks;
         Data::new(&self.arena, lbas.map(|lba| self.arena.user(stamp(lba))))
     }
@@ -233,7 +240,7 @@ impl World {
         match pending {
             Pending::Change { version, .. } => self.model.cancel(version),
             Pending::Create(version) => self.model.cancel(version),
-            Pending::Read(read, _) => self.model.drop_read(read),
+            Pending::Read { read, .. } => self.model.drop_read(read),
             Pending::Flush(_) | Pending::Close => {}
         }
         if why != Rejected::Busy {
@@ -250,7 +257,7 @@ impl World {
             self.judge_error(&pending, error);
         }
         match (pending, result) {
-            (Pending::Change { version, durable }, Ok(_)) => {
+            (Pending::Change { version, durable, .. }, Ok(_)) => {
                 let outcome = if durable { Outcome::Durable } else { Outcome::Done };
                 self.model.end_change(version, outcome);
             }
@@ -265,14 +272,14 @@ impl World {
             }
             (Pending::Create(version), Err(_)) => self.model.end_create(version, None),
             (Pending::Flush(flush), Ok(_)) => self.model.end_flush(flush),
-            (Pending::Read(read, into), Ok(_)) => {
+            (Pending::Read { read, into, .. }, Ok(_)) => {
                 let arena = Rc::clone(&self.arena);
                 let contents = into.blocks().map(|block| arena.content(block));
                 if let Some(verdict) = self.model.end_read(read, contents) {
                     self.object(&verdict);
                 }
             }
-            (Pending::Read(read, _), Err(_)) => self.model.drop_read(read),
+            (Pending::Read { read, .. }, Err(_)) => self.model.drop_read(read),
             (Pending::Close, Ok(_)) => {
                 let flush = self.model.begin_flush();
                 self.model.end_flush(flush);
@@ -289,9 +296,16 @@ impl World {
         let allowed = match error {
             HostError::Unreadable(_) => may.unreadable,
             HostError::Failed => may.failed,
-            // Sizes may have changed while it was on its way.
-            HostError::NoVolume(_) | HostError::OutOfRange => self.model.sizes_changed(),
-            HostError::NoSpace => self.model.may_be_full(&self.settings.config),
+            HostError::NoVolume(_) | HostError::OutOfRange => match pending {
+                Pending::Change { sizes, .. } | Pending::Read { sizes, .. } => {
+                    *sizes != self.model.size_changes()
+                }
+                _ => false,
+            },
+            HostError::NoSpace => {
+                let capacity = self.settings.config.capacity_blocks(self.model.total_blocks());
+                self.model.mapped_blocks() > capacity
+            }
             _ => false,
         };
         if !allowed {
@@ -360,7 +374,8 @@ impl World {
         for verdict in self.model.judge_found(found) {
             self.object(&verdict);
         }
-        let damaged = found.iter().flat_map(|volume| &volume.blocks).filter(|b| b.is_none()).count();
+        let damaged =
+            found.iter().flat_map(|volume| &volume.blocks).filter(|b| b.is_none()).count();
         if damaged > 0 && !self.allowance().unreadable {
             self.wrong.push(format!("{damaged} blocks cannot be read, though nothing is damaged"));
         }

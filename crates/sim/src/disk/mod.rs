@@ -179,10 +179,11 @@ impl Disk {
         self.due.len()
     }
 
-    /// Whether the command that completes next is a flush that will be carried out.
+    /// The flush that will be carried out next, if that is what completes next: a number that no other has.
     #[must_use]
-    pub fn flushes_next(&self) -> bool {
-        self.due.peek().is_some_and(|Reverse(due)| matches!(due.work, Work::Flush { .. }))
+    pub fn next_flush(&self) -> Option<u64> {
+        let Reverse(due) = self.due.peek()?;
+        matches!(due.work, Work::Flush { .. }).then_some(due.tick)
     }
 
     /// Takes a command.

@@ -13,22 +13,12 @@ mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use thermocline_engine::Extent;
 use thermocline_format::{VolumeId, VolumeName};
 
 use crate::data::Content;
 pub use history::{History, Progress, Step, Version};
 pub use verdict::{Verdict, Why};
-
-/// A run of blocks of 4096 bytes of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// The volume.
-    pub volume: VolumeId,
-    /// The first block.
-    pub lba: u64,
-    /// Blocks, at least one.
-    pub blocks: u64,
-}
 
 /// A volume as it was found after a crash.
 #[derive(Clone, Debug)]
@@ -102,6 +92,7 @@ pub struct Model {
     /// Blocks changed by what was acknowledged and not flushed, with the tick of the acknowledgement.
     unflushed: Vec<(u64, Version, Extent)>,
     reads: u32,
+    size_changes: u64,
     /// Counts submissions and completions.
     clock: u64,
 }
@@ -120,6 +111,12 @@ impl Model {
     #[must_use]
     pub fn sizes_open(&self) -> bool {
         !self.creates.is_empty() || self.volumes.values().any(|volume| volume.sizes.len() > 1)
+    }
+
+    /// How often a change of a size was submitted or ended: requests that cross one may find the volume smaller or gone.
+    #[must_use]
+    pub const fn size_changes(&self) -> u64 {
+        self.size_changes
     }
 
     /// Blocks that may hold data of users.
@@ -161,6 +158,7 @@ impl Model {
     /// A volume is to be deleted, or with `Some` to get another size.
     pub fn begin_size(&mut self, id: VolumeId, blocks: Option<u64>) -> Version {
         let version = self.tick();
+        self.size_changes += 1;
         let cut = Extent { volume: id, lba: blocks.unwrap_or(0), blocks: u64::MAX };
         self.histories(cut, |history| history.begin(version, true));
         if let Some(volume) = self.volumes.get_mut(&id) {
@@ -177,7 +175,9 @@ impl Model {
     /// A change of blocks or of a size has ended.
     pub fn end_change(&mut self, version: Version, outcome: Outcome) {
         let tick = self.tick();
-        match self.changes.remove(&version) {
+        let change = self.changes.remove(&version);
+        self.size_changes += u64::from(matches!(change, Some(Change::Size(..))));
+        match change {
             Some(Change::Blocks(extent)) => self.end_blocks(version, extent, outcome, tick),
             Some(Change::Size(_, cut)) if outcome == Outcome::Failed => {
                 self.end_blocks(version, cut, outcome, tick);

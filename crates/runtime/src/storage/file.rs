@@ -1,0 +1,189 @@
+//! A file on any file system, or a block device.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, seek};
+use rustix::io::Errno;
+use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_types::UnitId;
+
+use super::io::{Action, Call, Io};
+use super::{Command, Completion, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token, Waker};
+
+/// How a file is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How transfers are handed to the system.
+    pub engine: IoEngine,
+    /// Threads of [`IoEngine::Threads`]; as many transfers are under way at most. Chosen, not measured: 16.
+    pub threads: usize,
+    /// Whether to go past the system's cache (`O_DIRECT`); `None`: for block devices only.
+    pub direct: Option<bool>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { engine: IoEngine::Auto, threads: 16, direct: None }
+    }
+}
+
+/// Units side by side in a file or on a block device, from its first byte on.
+///
+/// In a regular file, a reset punches a hole where the file system can, and does nothing elsewhere. On a block device it
+/// discards, if the device can. The file or device is locked (`flock`) as long as it is open, so that two pools do not
+/// share it by mistake.
+#[derive(Debug)]
+pub struct File {
+    layout: Layout,
+    file: Arc<fs::File>,
+    io: Io,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Regular,
+    Block,
+}
+
+impl File {
+    /// Opens the file or block device at `path`. With `create`, a file that does not exist or is too short is made as
+    /// long as needed, without taking space (sparse).
+    ///
+    /// # Errors
+    /// [`OpenError`], also when it is too small for `layout`, or cannot transfer its logical blocks.
+    pub fn open(
+        path: &Path,
+        create: bool,
+        layout: Layout,
+        options: &Options,
+    ) -> Result<File, OpenError> {
+        let system = |error| OpenError::system(path, error);
+        let is_block = fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+        let kind = if is_block { Kind::Block } else { Kind::Regular };
+        let mut how = fs::OpenOptions::new();
+        how.read(true).write(true).create(create && !is_block);
+        if options.direct.unwrap_or(is_block) {
+            how.custom_flags(OFlags::DIRECT.bits() as i32);
+        }
+        let file = Arc::new(how.open(path).map_err(system)?);
+        flock(&*file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            Errno::WOULDBLOCK => OpenError::new(path, OpenErrorKind::InUse),
+            other => OpenError::system(path, other),
+        })?;
+        let (has, needed) = (seek(&*file, SeekFrom::End(0)), layout.size().0);
+        let has = has.map_err(|error| OpenError::system(path, error))?;
+        if has < needed {
+            if !create || is_block {
+                return Err(OpenError::new(path, OpenErrorKind::TooSmall { has, needed }));
+            }
+            file.set_len(needed).map_err(system)?;
+        }
+        check_logical_block(path, &file, kind, &layout)?;
+        let io = Io::new(Arc::clone(&file), options.engine, options.threads).map_err(system)?;
+        Ok(File { layout, file, io, kind })
+    }
+
+    /// How transfers are handed to the system: `io_uring` or `threads`.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        self.io.name()
+    }
+
+    /// What makes `unit` empty.
+    fn resetting(&self, unit: UnitId) -> Call {
+        let (file, kind) = (Arc::clone(&self.file), self.kind);
+        let (start, len) = (self.layout.start(unit).0, self.layout.unit_bytes().0);
+        Box::new(move || {
+            let result = match kind {
+                Kind::Regular => punch_hole(&file, start, len),
+                Kind::Block => discard(&file, start, len),
+            };
+            match result {
+                // Then the space is not given back; nothing else depends on it.
+                Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => Ok(()),
+                other => other,
+            }
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn call(&mut self, token: Token, call: Call) {
+        self.io.submit(token, Action::Call(call));
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn check_logical_block(
+    path: &Path,
+    file: &fs::File,
+    kind: Kind,
+    layout: &Layout,
+) -> Result<(), OpenError> {
+    if kind == Kind::Regular {
+        return Ok(());
+    }
+    let has = rustix::fs::ioctl_blksszget(file).map_err(|error| OpenError::system(path, error))?;
+    let wanted = layout.logical_block.bytes() as u32;
+    if wanted.is_multiple_of(has) {
+        Ok(())
+    } else {
+        Err(OpenError::new(path, OpenErrorKind::LogicalBlock { has, wanted }))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_logical_block(_: &Path, _: &fs::File, _: Kind, _: &Layout) -> Result<(), OpenError> {
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn punch_hole(file: &fs::File, start: u64, len: u64) -> Result<(), Errno> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, len)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch_hole(_: &fs::File, _: u64, _: u64) -> Result<(), Errno> {
+    Err(Errno::OPNOTSUPP)
+}
+
+#[cfg(target_os = "linux")]
+use super::ioctl::discard;
+
+#[cfg(not(target_os = "linux"))]
+use punch_hole as discard;
+
+impl Storage for File {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn submit(&mut self, token: Token, command: Command) {
+        let action = match command {
+            Command::Write { at, parts } => Action::Write { at, parts },
+            Command::Read { at, into } => Action::Read { at, into },
+            Command::Flush => Action::Sync,
+            Command::Reset(unit) => Action::Call(self.resetting(unit)),
+            Command::Finish(_) => Action::Call(Box::new(|| Ok(()))),
+        };
+        self.io.submit(token, action);
+    }
+
+    fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
+        self.io.reap(wait, done);
+    }
+
+    fn waker(&self) -> Waker {
+        self.io.waker()
+    }
+
+    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+        let good = UnitReport { condition: UnitCondition::Good, written: None };
+        Ok(vec![good; self.layout.units as usize])
+    }
+}

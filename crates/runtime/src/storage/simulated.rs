@@ -1,0 +1,231 @@
+//! A simulated drive with real bytes: its rules, its counters and, if wanted, its latency.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_format::LogicalBlock;
+use thermocline_nand::{Counters, Drive, DriveError, ZoneError, ZoneState};
+use thermocline_types::{Bytes, Op, Request, TenantId, Time, UnitId};
+
+use super::{Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token};
+use super::Waker;
+
+/// Whether commands take as long as on the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latency {
+    /// As long as the file takes.
+    None,
+    /// As long as the file takes, but no shorter than on the drive.
+    Modelled,
+}
+
+/// A drive of the simulator whose data is in a sparse file.
+///
+/// A drive with zones has its own; on any other, units are slices of what it exports, and a reset trims. The drive
+/// decides whether a command is allowed, counts bytes and erases, and tells the time. Its state lives as long as this:
+/// a drive made anew is empty, whatever the file holds.
+#[derive(Debug)]
+pub struct Simulated {
+    file: File,
+    drive: Drive,
+    latency: Latency,
+    began: Instant,
+    /// When the drive will be done with commands that the file still works on.
+    due: FxHashMap<Token, Time>,
+    /// What the file has done and the drive has not.
+    held: BinaryHeap<Reverse<(Time, Token)>>,
+    ready: Vec<Completion>,
+    fresh: Vec<Completion>,
+}
+
+impl Simulated {
+    /// Puts `drive`, which must be fresh, before the file at `path`, which is made if it does not exist. On drives
+    /// without zones, a unit has `unit` bytes; with zones it is a zone.
+    ///
+    /// # Errors
+    /// [`OpenError`], also when units of that size cannot be.
+    pub fn open(
+        path: &Path,
+        drive: Drive,
+        logical_block: LogicalBlock,
+        unit: Bytes,
+        latency: Latency,
+        options: &Options,
+    ) -> Result<Simulated, OpenError> {
+        let layout = layout_of(&drive, logical_block, unit);
+        let layout = layout.map_err(|why| OpenError::new(path, OpenErrorKind::Zones(why)))?;
+        let file = File::open(path, true, layout, options)?;
+        Ok(Simulated {
+            file,
+            drive,
+            latency,
+            began: Instant::now(),
+            due: FxHashMap::default(),
+            held: BinaryHeap::new(),
+            ready: Vec::new(),
+            fresh: Vec::new(),
+        })
+    }
+
+    /// Bytes through the drive so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.drive.counters()
+    }
+
+    /// The drive.
+    #[must_use]
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    fn now(&self) -> Time {
+        Time::nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    /// Has the drive carry out a command; returns when it will be done.
+    fn decide(&mut self, command: &Command) -> Result<Time, DriveError> {
+        let (now, layout) = (self.now(), *self.file.layout());
+        let request = |op, offset, length| {
+            Request { at: now, offset, length, tenant: TenantId(0), op }
+        };
+        if let Drive::Zoned(drive) = &mut self.drive {
+            return match command {
+                Command::Write { at, parts } => drive.write(now, *at, length(parts)),
+                Command::Read { at, into } => drive.read(now, *at, Bytes(into.len() as u64)),
+                Command::Reset(unit) => drive.reset(now, unit.0),
+                Command::Finish(unit) => drive.finish(unit.0).map(|()| now),
+                Command::Flush => drive.submit(now, &request(Op::Flush, Bytes::ZERO, Bytes::ZERO)),
+            };
+        }
+        let request = match command {
+            Command::Write { at, parts } => request(Op::Write, *at, length(parts)),
+            Command::Read { at, into } => request(Op::Read, *at, Bytes(into.len() as u64)),
+            Command::Reset(unit) => request(Op::Trim, layout.start(*unit), layout.unit_bytes()),
+            Command::Finish(_) => return Ok(now),
+            Command::Flush => request(Op::Flush, Bytes::ZERO, Bytes::ZERO),
+        };
+        self.drive.submit(now, &request, 0)
+    }
+
+    /// Hands out what both the file and the drive have done.
+    fn release(&mut self, done: &mut Vec<Completion>) {
+        let now = self.now();
+        for completion in self.fresh.drain(..) {
+            let due = self.due.remove(&completion.token).unwrap_or(now);
+            if due > now && completion.result.is_ok() {
+                self.held.push(Reverse((due, completion.token)));
+            } else {
+                self.ready.push(completion);
+            }
+        }
+        while let Some(&Reverse((due, token))) = self.held.peek() {
+            if due > now {
+                break;
+            }
+            self.held.pop();
+            self.ready.push(Completion { token, result: Ok(()) });
+        }
+        done.append(&mut self.ready);
+    }
+}
+
+impl Storage for Simulated {
+    fn layout(&self) -> &Layout {
+        self.file.layout()
+    }
+
+    fn submit(&mut self, token: Token, command: Command) {
+        match self.decide(&command) {
+            Err(error) => {
+                self.ready.push(Completion { token, result: Err(device_error(&error)) });
+            }
+            Ok(due) => {
+                if self.latency == Latency::Modelled {
+                    self.due.insert(token, due);
+                }
+                self.file.submit(token, command);
+            }
+        }
+    }
+
+    fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
+        let before = done.len();
+        let end = wait.and_then(|wait| Instant::now().checked_add(wait));
+        self.file.reap(Some(Duration::ZERO), &mut self.fresh);
+        self.release(done);
+        while done.len() == before {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let next = self.held.peek().map(|&Reverse((due, _))| {
+                Duration::from_nanos(due.since(self.now()).as_nanos())
+            });
+            let pause = match (left, next) {
+                (Some(left), Some(next)) => Some(left.min(next)),
+                (one, other) => one.or(other),
+            };
+            self.file.reap(pause, &mut self.fresh);
+            let woken = self.fresh.is_empty() && pause != next;
+            self.release(done);
+            if woken || left == Some(Duration::ZERO) {
+                return;
+            }
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        self.file.waker()
+    }
+
+    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+        let layout = *self.file.layout();
+        let good = UnitReport { condition: UnitCondition::Good, written: None };
+        let Drive::Zoned(drive) = &self.drive else { return Ok(vec![good; layout.units as usize]) };
+        let report = |zone: u32| {
+            let zone = drive.zone(zone);
+            let written = (zone.write_pointer - zone.start).0 / layout.logical_block.bytes() as u64;
+            let (condition, written) = match zone.state {
+                ZoneState::ReadOnly => (UnitCondition::ReadOnly, None),
+                ZoneState::Offline => (UnitCondition::Offline, None),
+                ZoneState::Full => (UnitCondition::Good, Some(layout.blocks_per_unit)),
+                _ => (UnitCondition::Good, Some(written as u32)),
+            };
+            UnitReport { condition, written }
+        };
+        Ok((0..layout.units).map(report).collect())
+    }
+}
+
+fn length(parts: &[crate::Buffer]) -> Bytes {
+    Bytes(parts.iter().map(|part| part.len() as u64).sum())
+}
+
+fn layout_of(drive: &Drive, block: LogicalBlock, unit: Bytes) -> Result<Layout, &'static str> {
+    let bytes = block.bytes() as u64;
+    if let Drive::Zoned(zoned) = drive {
+        let mapping_unit = zoned.cut().mapping_unit.0;
+        if !bytes.is_multiple_of(mapping_unit) {
+            return Err("the drive's logical blocks are larger than those asked for");
+        }
+        let blocks_per_unit = (zoned.zone(0).capacity.0 / bytes) as u32;
+        let (units, unit_distance) = (zoned.zones(), zoned.zone_size());
+        return Ok(Layout { logical_block: block, blocks_per_unit, units, unit_distance });
+    }
+    if unit.0 == 0 || !unit.0.is_multiple_of(bytes) || unit.0 / bytes > u64::from(u32::MAX) {
+        return Err("a unit must be some number of logical blocks");
+    }
+    let units = u32::try_from(drive.cut().capacity().0 / unit.0).map_err(|_| "too many units")?;
+    Ok(Layout::contiguous(block, (unit.0 / bytes) as u32, units))
+}
+
+fn device_error(error: &DriveError) -> DeviceError {
+    match error {
+        DriveError::Zone { error: ZoneError::ReadOnly, .. } => DeviceError::ReadOnly,
+        DriveError::Zone { error: ZoneError::Offline, .. } => DeviceError::Offline,
+        DriveError::EndOfLife => DeviceError::Gone,
+        _ => DeviceError::Io,
+    }
+}

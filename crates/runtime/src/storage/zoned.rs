@@ -1,0 +1,232 @@
+//! A host-managed zoned block device under Linux.
+//!
+//! A zone is written in order, one write at a time: before version 6.10 the kernel may reorder writes in flight, and the
+//! drive refuses those out of order. Different zones are written side by side. Zone append is of no use here: the kernel
+//! does not offer it on a block device's file, and a chunk's checksum covers where it is.
+//!
+//! Tested without such a device: numbers and layout of the ioctls, the reading of reports, the order of writes. With
+//! one: the test `a_real_zoned_device`, if the environment names it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_format::LogicalBlock;
+use thermocline_types::{Bytes, UnitId};
+
+use super::error::device_error;
+use super::ioctl::{RawZone, finish_zone, open_zone, report_zones, reset_zone};
+use super::{Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token};
+use super::Waker;
+
+/// Zones of a Linux block device, each a unit.
+#[derive(Debug)]
+pub struct Zoned {
+    file: File,
+    device: Arc<fs::File>,
+    order: Order,
+    fresh: Vec<Completion>,
+}
+
+impl Zoned {
+    /// Opens the device at `path`. All its zones but a shorter last one are units; all must be of one size, and be
+    /// written in order.
+    ///
+    /// # Errors
+    /// [`OpenError`], also when it is no zoned device, or its zones are not alike.
+    pub fn open(path: &Path, options: &Options) -> Result<Zoned, OpenError> {
+        let system = |error: std::io::Error| OpenError::system(path, error);
+        let device = fs::File::options().read(true).write(true).open(path).map_err(system)?;
+        let errno = |error| OpenError::system(path, error);
+        let zones = report_zones(&device).map_err(errno)?;
+        let block = rustix::fs::ioctl_blksszget(&device).map_err(errno)?;
+        let layout = layout_of(&zones, block);
+        let layout = layout.map_err(|why| OpenError::new(path, OpenErrorKind::Zones(why)))?;
+        let options = Options { direct: Some(true), ..*options };
+        let file = File::open(path, false, layout, &options)?;
+        let order = Order::new(layout.units);
+        Ok(Zoned { file, device: Arc::new(device), order, fresh: Vec::new() })
+    }
+
+    fn start(&mut self, unit: UnitId, token: Token, command: Command) {
+        let layout = *self.file.layout();
+        let (start, len) = (layout.start(unit).0, layout.unit_distance.0);
+        let device = Arc::clone(&self.device);
+        match command {
+            Command::Reset(_) => {
+                self.file.call(token, Box::new(move || reset_zone(&device, start, len)));
+            }
+            Command::Finish(_) => {
+                self.file.call(token, Box::new(move || finish_zone(&device, start, len)));
+            }
+            other => self.file.submit(token, other),
+        }
+    }
+}
+
+impl Storage for Zoned {
+    fn layout(&self) -> &Layout {
+        self.file.layout()
+    }
+
+    fn submit(&mut self, token: Token, command: Command) {
+        let unit = match &command {
+            Command::Write { at, .. } => self.layout().unit_of(*at),
+            Command::Reset(unit) | Command::Finish(unit) => *unit,
+            Command::Read { .. } | Command::Flush => return self.file.submit(token, command),
+        };
+        if let Some((token, command)) = self.order.enter(unit, token, command) {
+            self.start(unit, token, command);
+        }
+    }
+
+    fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
+        self.file.reap(wait, &mut self.fresh);
+        for completion in std::mem::take(&mut self.fresh) {
+            if let Some((unit, token, command)) = self.order.leave(completion.token) {
+                self.start(unit, token, command);
+            }
+            done.push(completion);
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        self.file.waker()
+    }
+
+    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+        let layout = *self.file.layout();
+        let zones = report_zones(&self.device).map_err(device_error)?;
+        Ok(zones.iter().take(layout.units as usize).map(|zone| report_of(zone, &layout)).collect())
+    }
+}
+
+/// Commands of each unit, one at a time.
+#[derive(Debug)]
+struct Order {
+    units: Vec<VecDeque<(Token, Command)>>,
+    /// The command under way of a unit, by token: few at a time.
+    busy: Vec<(UnitId, Token)>,
+}
+
+impl Order {
+    fn new(units: u32) -> Order {
+        Order { units: (0..units).map(|_| VecDeque::new()).collect(), busy: Vec::new() }
+    }
+
+    /// The command, if nothing of its unit is under way; else it waits.
+    fn enter(&mut self, unit: UnitId, token: Token, command: Command) -> Option<(Token, Command)> {
+        if self.busy.iter().any(|&(busy, _)| busy == unit) {
+            self.units[unit.index()].push_back((token, command));
+            return None;
+        }
+        self.busy.push((unit, token));
+        Some((token, command))
+    }
+
+    /// The command that waited for the one that is complete.
+    fn leave(&mut self, token: Token) -> Option<(UnitId, Token, Command)> {
+        let index = self.busy.iter().position(|&(_, busy)| busy == token)?;
+        let (unit, _) = self.busy.swap_remove(index);
+        let (token, command) = self.units[unit.index()].pop_front()?;
+        self.busy.push((unit, token));
+        Some((unit, token, command))
+    }
+}
+
+/// The units that zones make.
+fn layout_of(zones: &[RawZone], logical_block: u32) -> Result<Layout, &'static str> {
+    let logical_block = LogicalBlock::from_bytes(logical_block)
+        .ok_or("its logical blocks have neither 512 nor 4096 bytes")?;
+    let first = zones.first().ok_or("it has no zones")?;
+    let whole = zones.len() - usize::from(zones.last().is_some_and(|last| last.len != first.len));
+    for zone in &zones[..whole] {
+        if zone.kind != SEQUENTIAL {
+            return Err("it has zones that need not be written in order; these are not supported");
+        }
+        if (zone.len, zone.capacity) != (first.len, first.capacity) {
+            return Err("its zones are not of one size");
+        }
+    }
+    let sectors = logical_block.bytes() as u64 / 512;
+    let blocks_per_unit = u32::try_from(first.capacity / sectors).map_err(|_| "its zones are too large")?;
+    let units = u32::try_from(whole).map_err(|_| "it has too many zones")?;
+    Ok(Layout { logical_block, blocks_per_unit, units, unit_distance: Bytes(first.len * 512) })
+}
+
+/// `BLK_ZONE_TYPE_SEQWRITE_REQ`.
+const SEQUENTIAL: u8 = 2;
+
+/// What the conditions of `enum blk_zone_cond` mean.
+fn report_of(zone: &RawZone, layout: &Layout) -> UnitReport {
+    let (condition, written) = match zone.condition {
+        0xD => (UnitCondition::ReadOnly, None),
+        0xF => (UnitCondition::Offline, None),
+        0xE => (UnitCondition::Good, Some(zone.capacity)),
+        1 => (UnitCondition::Good, Some(0)),
+        _ => (UnitCondition::Good, Some(zone.write_pointer.saturating_sub(zone.start))),
+    };
+    let sectors = layout.logical_block.bytes() as u64 / 512;
+    let blocks = |sectors_written| (sectors_written / sectors).min(u64::from(layout.blocks_per_unit)) as u32;
+    UnitReport { condition, written: written.map(blocks) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(start: u64, condition: u8, write_pointer: u64) -> RawZone {
+        let (len, capacity, kind) = (1024, 800, SEQUENTIAL);
+        RawZone { start, len, capacity, kind, condition, write_pointer, ..RawZone::default() }
+    }
+
+    #[test]
+    fn zones_make_units_with_gaps() {
+        let short = RawZone { len: 100, ..zone(2048, 1, 2048) };
+        let layout = layout_of(&[zone(0, 1, 0), zone(1024, 1, 1024), short], 4096).unwrap();
+        assert_eq!((layout.units, layout.blocks_per_unit), (2, 100));
+        assert_eq!(layout.start(UnitId(1)), Bytes(512 << 10));
+    }
+
+    #[test]
+    fn other_zones_are_refused() {
+        let conventional = RawZone { kind: 1, ..zone(0, 0, 0) };
+        assert!(layout_of(&[conventional, zone(1024, 1, 1024)], 512).is_err());
+        let smaller = RawZone { capacity: 700, ..zone(1024, 1, 1024) };
+        assert!(layout_of(&[zone(0, 1, 0), smaller], 512).is_err());
+        assert!(layout_of(&[zone(0, 1, 0)], 8192).is_err());
+        assert!(layout_of(&[], 512).is_err());
+    }
+
+    #[test]
+    fn conditions_and_write_pointers_are_read() {
+        let layout = layout_of(&[zone(0, 1, 0)], 4096).unwrap();
+        let read = |condition, pointer| {
+            let report = report_of(&zone(1024, condition, pointer), &layout);
+            (report.condition, report.written)
+        };
+        assert_eq!(read(1, 1024), (UnitCondition::Good, Some(0)));
+        assert_eq!(read(2, 1024 + 80), (UnitCondition::Good, Some(10)));
+        assert_eq!(read(4, 1024 + 81), (UnitCondition::Good, Some(10)));
+        assert_eq!(read(0xE, u64::MAX), (UnitCondition::Good, Some(100)));
+        assert_eq!(read(0xD, 0), (UnitCondition::ReadOnly, None));
+        assert_eq!(read(0xF, 0), (UnitCondition::Offline, None));
+    }
+
+    #[test]
+    fn commands_of_a_unit_go_one_by_one_in_order() {
+        let mut order = Order::new(2);
+        let reset = || Command::Reset(UnitId(0));
+        assert!(order.enter(UnitId(0), Token(1), reset()).is_some());
+        assert!(order.enter(UnitId(0), Token(2), reset()).is_none());
+        assert!(order.enter(UnitId(1), Token(3), reset()).is_some());
+        assert!(order.enter(UnitId(0), Token(4), reset()).is_none());
+        assert!(order.leave(Token(3)).is_none());
+        assert_eq!(order.leave(Token(1)).unwrap().1, Token(2));
+        assert_eq!(order.leave(Token(2)).unwrap().1, Token(4));
+        assert!(order.leave(Token(4)).is_none() && order.busy.is_empty());
+    }
+}

@@ -1,0 +1,215 @@
+//! Crash states one by one: a small world runs, and at every flush each state that a power cut could leave is recovered,
+//! read and judged.
+//!
+//! Invariants:
+//! * The world itself goes on as if nothing had been looked at.
+//! * One state is named by seed, point and index, and can be looked at again alone.
+
+use thermocline_types::Rng;
+
+use crate::disk::{Cache, Disk, Image, Latency};
+use crate::machine::{Machine, Opened, Trouble};
+use crate::model::{FoundVolume, Model};
+use crate::replay::{self, Place};
+use crate::settings::{Scale, Settings};
+use crate::states::crash_states;
+use crate::world::{Step, World};
+
+/// One state in so many is interrupted by a second power cut while it is being recovered, and one by a third.
+const SECOND_CRASH_ONE_IN: u64 = 8;
+
+/// One step in so many is a point at which states are looked at, though no flush is about to complete.
+const POINT_ONE_IN: u64 = 97;
+
+/// A state in which something was wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Where it was, and how to go there again.
+    pub place: Place,
+    /// What was wrong.
+    pub what: String,
+}
+
+/// What was looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Crash states that were recovered and judged, those of second crashes among them.
+    pub states: u64,
+    /// Points at which they were.
+    pub points: u64,
+    /// What was wrong.
+    pub failures: Vec<Failure>,
+}
+
+/// How much of a seed to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// States, at most.
+    pub states: u64,
+    /// Failures, after which to stop.
+    pub failures: usize,
+    /// Only this state.
+    pub only: Option<Place>,
+}
+
+/// Runs the small world of `seed` and looks at its crash states.
+#[must_use]
+pub fn enumerate(seed: u64, budget: &Budget) -> Report {
+    enumerate_with(seed, Settings::draw(seed, Scale::Small), budget)
+}
+
+/// As [`enumerate`], with settings of one's own.
+#[must_use]
+pub fn enumerate_with(seed: u64, settings: Settings, budget: &Budget) -> Report {
+    replay::enter(Place { seed, point: 0, state: 0 });
+    let mut report = Report::default();
+    let mut world = World::new(seed, settings, Vec::new());
+    let mut prober = Prober::new(&world);
+    let mut rng = Rng::new(seed ^ 0x901_4715);
+    let mut last = None;
+    loop {
+        world.settle();
+        let flush = world.machine.disk.next_flush();
+        let at_flush = flush.is_some() && flush != last;
+        last = flush.or(last);
+        if at_flush || rng.below(POINT_ONE_IN) == 0 {
+            report.points += 1;
+            prober.point(&world, seed, budget, &mut report);
+        }
+        let step = world.step();
+        if step == Step::Down {
+            world.reopen();
+        }
+        let place = Place { seed, point: report.points, state: 0 };
+        report.failures.extend(world.wrong.drain(..).map(|what| Failure { place, what }));
+        let enough = report.states >= budget.states || report.failures.len() >= budget.failures;
+        let past = budget.only.is_some_and(|only| report.points > only.point);
+        if step == Step::Over || enough || past {
+            return report;
+        }
+    }
+}
+
+/// Recovers states beside the world.
+struct Prober {
+    machine: Machine,
+    image: Image,
+    again: Image,
+}
+
+impl Prober {
+    fn new(world: &World) -> Prober {
+        let image = Image::new(world.settings.media);
+        let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, 0);
+        let machine = Machine::open(world.settings.config.clone(), &world.arena, disk, 0);
+        Prober { machine, again: image.clone(), image }
+    }
+
+    fn point(&mut self, world: &World, seed: u64, budget: &Budget, report: &mut Report) {
+        let point = report.points;
+        let mut rng = Rng::new(seed ^ point << 32);
+        let cache = world.machine.disk.cache();
+        let states = crash_states(cache, &mut rng);
+        for (state, index) in states.iter().zip(0..) {
+            let place = Place { seed, point, state: index };
+            if budget.only.is_some_and(|only| only != place) {
+                continue;
+            }
+            if report.states >= budget.states || report.failures.len() >= budget.failures {
+                return;
+            }
+            replay::enter(place);
+            cache.crash(state, &mut self.image);
+            if let Err(what) = self.judge(world, place, report) {
+                let what = format!("{what}\n    of {}", describe(cache, state));
+                report.failures.push(Failure { place, what });
+            }
+        }
+    }
+
+    /// Recovers what is in `self.image`, now and then with further power cuts on the way.
+    fn judge(&mut self, world: &World, place: Place, report: &mut Report) -> Result<(), String> {
+        let mark = world.arena.mark();
+        let mut rng = Rng::new(place.seed ^ place.point << 40 ^ place.state << 8);
+        let twice = rng.below(SECOND_CRASH_ONE_IN) == 0;
+        if twice {
+            for _ in 0..=rng.below(2) {
+                report.states += 1;
+                self.cut_short(world, &mut rng)?;
+            }
+        }
+        report.states += 1;
+        let found = self.recover(world, rng.next_u64())?;
+        judge(&world.model, &found)?;
+        if twice {
+            // What was found and not changed must be found again.
+            report.states += 1;
+            let state = self.machine.disk.cache().random_state(&mut rng);
+            self.machine.disk.cache().crash(&state, &mut self.image);
+            let again = self.recover(world, rng.next_u64())?;
+            same(&found, &again)?;
+        }
+        world.arena.truncate(mark);
+        Ok(())
+    }
+
+    /// Recovers for a while, then cuts the power.
+    fn cut_short(&mut self, world: &World, rng: &mut Rng) -> Result<(), String> {
+        self.machine.restart(world.settings.config.clone(), &self.image, rng.next_u64());
+        match self.machine.run_until_open(rng.below(24)) {
+            Ok(_) | Err(Trouble::Stopped) => {}
+            Err(trouble) => return Err(format!("the pool does not open: {trouble:?}")),
+        }
+        let state = self.machine.disk.cache().random_state(rng);
+        self.machine.disk.cache().crash(&state, &mut self.again);
+        std::mem::swap(&mut self.image, &mut self.again);
+        Ok(())
+    }
+
+    fn recover(&mut self, world: &World, seed: u64) -> Result<Vec<FoundVolume>, String> {
+        self.machine.restart(world.settings.config.clone(), &self.image, seed);
+        let opened: Result<Opened, Trouble> = self.machine.wait_until_open();
+        opened.map_err(|trouble| format!("the pool does not open: {trouble:?}"))?;
+        self.machine.survey().map_err(|trouble| format!("{trouble:?}"))
+    }
+}
+
+fn judge(model: &Model, found: &[FoundVolume]) -> Result<(), String> {
+    let unreadable = found.iter().flat_map(|volume| &volume.blocks).filter(|b| b.is_none()).count();
+    let verdicts = model.judge_found(found);
+    if unreadable == 0 && verdicts.is_empty() {
+        return Ok(());
+    }
+    let mut lines: Vec<String> = verdicts.iter().take(8).map(ToString::to_string).collect();
+    if verdicts.len() > lines.len() {
+        lines.push(format!("and {} more", verdicts.len() - lines.len()));
+    }
+    if unreadable > 0 {
+        lines.push(format!("{unreadable} blocks cannot be read"));
+    }
+    Err(lines.join("\n    "))
+}
+
+fn same(before: &[FoundVolume], after: &[FoundVolume]) -> Result<(), String> {
+    let shown = |found: &[FoundVolume]| {
+        found.iter().map(|volume| (volume.volume, volume.blocks.clone())).collect::<Vec<_>>()
+    };
+    if shown(before) == shown(after) {
+        return Ok(());
+    }
+    Err("a second recovery found something else than the first, though nothing was written".into())
+}
+
+fn describe(cache: &Cache, state: &crate::disk::CrashState) -> String {
+    let lines = cache.pending().iter().zip(&state.0).map(|(change, fate)| {
+        let (from, to) = change.range(cache.media());
+        let what = match change.effect {
+            crate::disk::Effect::Write { .. } => "write",
+            crate::disk::Effect::Reset => "reset",
+            crate::disk::Effect::Finish => "finish",
+        };
+        format!("{what} of unit {} sectors {from} to {to}: {fate:?}", change.unit.0)
+    });
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() { "nothing unflushed".into() } else { lines.join("\n       ") }
+}

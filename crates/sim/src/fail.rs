@@ -1,0 +1,47 @@
+//! Every command fails once: a script runs again and again, and each time another of its commands goes wrong.
+//!
+//! As SQLite's tests do with I/O errors: whatever the code does when something fails, it does under test.
+
+use thermocline_engine::DeviceError;
+
+use crate::faults::{Fault, Rule};
+use crate::replay::{self, Place};
+use crate::settings::{Scale, Settings};
+use crate::world::World;
+
+/// How a command goes wrong, in turn.
+const FAULTS: [Fault; 2] = [Fault::Fail(DeviceError::Io), Fault::FailTorn(DeviceError::Io)];
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct FailReport {
+    /// Commands that the script has when nothing fails.
+    pub commands: u64,
+    /// Runs in which a command was made to fail.
+    pub runs: u64,
+    /// What was wrong, with the number of the command that failed.
+    pub wrong: Vec<(u64, String)>,
+}
+
+/// Runs the small world of `seed` once for each of its commands, up to `most` of them, with that command failing: with
+/// nothing done, or in part. After it failed the pool is opened again and goes on.
+#[must_use]
+pub fn fail_every_action(seed: u64, most: u64) -> FailReport {
+    let mut report = FailReport::default();
+    let mut sound = World::new(seed, Settings::draw(seed, Scale::Small), Vec::new());
+    sound.run(0);
+    report.commands = sound.machine.disk.injector().commands();
+    report.wrong.extend(sound.wrong.drain(..).map(|what| (u64::MAX, what)));
+    let stride = report.commands.div_ceil(most.max(1)).max(1);
+    for number in (seed % stride..report.commands).step_by(stride as usize) {
+        for fault in FAULTS {
+            replay::enter(Place { seed, point: number, state: 0 });
+            let settings = Settings::draw(seed, Scale::Small);
+            let mut world = World::new(seed, settings, vec![Rule::once(number, fault)]);
+            world.run(0);
+            report.runs += u64::from(!world.machine.disk.injector().log().is_empty());
+            report.wrong.extend(world.wrong.drain(..).map(|what| (number, what)));
+        }
+    }
+    report
+}

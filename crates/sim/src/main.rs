@@ -1,0 +1,115 @@
+//! `thermocline-sim`: looks at crash states until it is told to stop, and says how to see again what was wrong.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use thermocline_sim::enumerate::{Budget, Report, enumerate};
+use thermocline_sim::replay::{self, Place};
+
+const USAGE: &str = "usage: thermocline-sim [--seed N] [--states M] [--jobs J] [--only SEED:POINT:STATE]
+
+Runs small simulated pools, one for each seed from N on (default 1), until M crash states (default 100000)
+were recovered, read and judged, on J threads (default 1). Exit code 1 when anything was wrong.";
+
+/// States of one seed, at most, so that many seeds are seen.
+const STATES_PER_SEED: u64 = 20_000;
+
+struct Arguments {
+    seed: u64,
+    states: u64,
+    jobs: u64,
+    only: Option<Place>,
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(message) => {
+            eprintln!("{message}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    announce_panics();
+    let begin = Instant::now();
+    println!("seed {}: cargo xtask sim --seed {}", arguments.seed, arguments.seed);
+    let total = match arguments.only {
+        Some(only) => enumerate(
+            only.seed,
+            &Budget { states: u64::MAX, failures: usize::MAX, only: Some(only) },
+        ),
+        None => run(&arguments),
+    };
+    let seconds = begin.elapsed().as_secs_f64();
+    for failure in &total.failures {
+        println!("failed: {}\n    again: cargo xtask sim --only {}", failure.what, failure.place);
+    }
+    println!(
+        "{} crash states at {} points in {seconds:.1} s, {:.0} per second and thread; {} failures",
+        total.states,
+        total.points,
+        total.states as f64 / seconds / arguments.jobs as f64,
+        total.failures.len()
+    );
+    if total.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let mut arguments = Arguments { seed: 1, states: 100_000, jobs: 1, only: None };
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("`{word}` needs a value"))?;
+        let number = || {
+            let digits = value.replace('_', "");
+            digits.parse::<u64>().map_err(|_| format!("`{word} {value}`: not a whole number"))
+        };
+        match word.as_str() {
+            "--seed" => arguments.seed = number()?,
+            "--states" => arguments.states = number()?,
+            "--jobs" => arguments.jobs = number()?.max(1),
+            "--only" => arguments.only = Some(value.parse()?),
+            _ => return Err(format!("`{word}` is no option")),
+        }
+    }
+    Ok(arguments)
+}
+
+/// A panic of the engine is a finding too: say how to see it again.
+fn announce_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        usual(info);
+        if let Some(place) = replay::current() {
+            eprintln!("    again: cargo xtask sim --only {place}");
+        }
+    }));
+}
+
+/// Seeds in turn, on so many threads, until enough states were seen.
+fn run(arguments: &Arguments) -> Report {
+    let (next, states) = (AtomicU64::new(arguments.seed), AtomicU64::new(0));
+    let work = || {
+        let mut total = Report::default();
+        while states.load(Ordering::Relaxed) < arguments.states && total.failures.len() < 10 {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let left = arguments.states.saturating_sub(states.load(Ordering::Relaxed));
+            let budget = Budget { states: left.min(STATES_PER_SEED), failures: 3, only: None };
+            let report = enumerate(seed, &budget);
+            states.fetch_add(report.states, Ordering::Relaxed);
+            total.states += report.states;
+            total.points += report.points;
+            total.failures.extend(report.failures);
+        }
+        total
+    };
+    std::thread::scope(|scope| {
+        let jobs: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
+        let mut total = Report::default();
+        for job in jobs {
+            let report = job.join().expect("a panic was announced");
+            total.states += report.states;
+            total.points += report.points;
+            total.failures.extend(report.failures);
+        }
+        total
+    })
+}
