@@ -11,7 +11,7 @@ use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
 use crate::device::{DeviceCmd, DeviceError, Done, OpId};
 use crate::durability::{Durability, Then};
 use crate::gc::Gc;
-use crate::log::{Log, Stage};
+use crate::log::{Log, Owner, Stage};
 use crate::map::{Packing, Value};
 use crate::opening::Opening;
 use crate::pages::Pages;
@@ -139,7 +139,7 @@ impl<P: Payload> Engine<P> {
             requests: Slab::new(),
             volumes: Volumes::default(),
             pages: Pages::default(),
-            space: Space::new(units, config.frontiers(), geometry.superblock_units()),
+            space: Space::new(units, config.frontiers()),
             stage: Stage::new(usize::from(config.placement_classes())),
             log: Log::new(Sequence(1)),
             durability: Durability::default(),
@@ -398,13 +398,13 @@ impl<P: Payload> Engine<P> {
         }
         let queued: Vec<u32> =
             self.stage.queues.iter_mut().flat_map(|queue| queue.drain(..)).collect();
-        let mut owners: Vec<crate::log::Owner> = Vec::new();
+        let mut owners: Vec<Owner> = Vec::new();
         for slot in queued {
-            owners.push(self.stage.slots[slot as usize].owner);
+            self.stage.slots[slot as usize].supersede(&mut owners);
         }
-        owners.extend(self.stage.control.drain(..).map(|control| control.owner));
+        owners.extend(self.stage.control.drain(..).flat_map(|control| control.owners));
         for owner in owners {
-            if let crate::log::Owner::Request(request) = owner {
+            if let Owner::Request(request) = owner {
                 self.request_progress(request, 1, Some(HostError::Failed));
             }
         }

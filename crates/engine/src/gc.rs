@@ -22,7 +22,7 @@ use crate::engine::{Engine, Op, Phase};
 use crate::log::{Owner, Staged};
 use crate::map::{Mapping, Value};
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
+use crate::request::{Action, HostError, Notice};
 
 /// Copies that may be owed before the host has to wait for them. Chosen, not measured.
 const DEBT: f64 = 1024.0;
@@ -119,7 +119,7 @@ impl<P: Payload> Engine<P> {
             self.gc.credit = 0.0;
             return;
         }
-        let urgency = f64::from(start - free) / f64::from(self.config.gc.ahead_units);
+        let urgency = f64::from(start - free) / f64::from(self.config.gc.ahead_units.max(1));
         self.gc.credit += f64::from(blocks) * self.gc.ratio * (0.75 + urgency);
     }
 
@@ -177,7 +177,10 @@ impl<P: Payload> Engine<P> {
     fn best_victim(&mut self, policy: Victim) -> Option<UnitId> {
         let (units, stuck) = (&self.space.units, &self.gc.stuck);
         let metadata = self.config.metadata_class();
-        let allowed = |unit: UnitId| units.class(unit) != metadata && !stuck.contains(&unit.0);
+        // A unit without a valid block is dead already.
+        let allowed = |unit: UnitId| {
+            units.class(unit) != metadata && units.valid_count(unit) > 0 && !stuck.contains(&unit.0)
+        };
         let all = 0..units.count();
         let chosen = policy.choose_where(units, all, self.host_writes, &mut self.rng, allowed);
         chosen.filter(|&unit| self.gains(unit))
@@ -490,6 +493,7 @@ impl<P: Payload> Engine<P> {
             lba: valid.lba,
             old: Some(valid.value),
             owner: Owner::Nobody,
+            also: Vec::new(),
             payload,
         };
         self.stage.push_copy(class, staged);
@@ -531,8 +535,15 @@ impl<P: Payload> Engine<P> {
                 self.volumes.mapped -= u64::from(staged.old.is_none());
                 self.volumes.map_mut(staged.volume).set(staged.lba, mapping);
             }
-            if let Owner::Request(request) = staged.owner {
-                self.request_progress(request, 1, Some(crate::request::HostError::NoSpace));
+            for owner in staged.also.into_iter().chain([staged.owner]) {
+                match owner {
+                    Owner::Nobody => {}
+                    Owner::Request(request) => {
+                        self.request_progress(request, 1, Some(HostError::NoSpace));
+                    }
+                    // Blocks of a failed write, which the host may think are written.
+                    Owner::Failed(_) => self.fail(),
+                }
             }
         }
         !queued.is_empty()

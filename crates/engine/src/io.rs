@@ -167,20 +167,20 @@ impl<P: Payload> Engine<P> {
     fn stage_block(&mut self, request: u32, volume: u16, lba: u64, payload: P, handle: u16) {
         let map = self.volumes.map(volume);
         let (base, mapping) = (map.base, map.get(lba));
+        let mut also = Vec::new();
         let old = match mapping {
             Mapping::Unmapped => None,
             Mapping::At(value) => Some(value),
             Mapping::Staged(slot) => {
-                let superseded = &mut self.stage.slots[slot as usize];
-                superseded.alive = false;
                 self.stats.absorbed_blocks += 1;
-                superseded.old.take()
+                self.stage.slots[slot as usize].supersede(&mut also)
             }
         };
         let class = self.config.placement.place(Lba(base + lba), handle, self.host_writes);
         let crc = payload.crc(0);
         let owner = Owner::Request(request);
-        let staged = Staged { volume, copy: false, alive: true, crc, lba, old, owner, payload };
+        let staged =
+            Staged { volume, copy: false, alive: true, crc, lba, old, owner, also, payload };
         let slot = self.stage.push(class, staged);
         self.stage.host_blocks += 1;
         self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));

@@ -53,15 +53,29 @@ pub(crate) struct Staged<P> {
     pub(crate) lba: u64,
     /// The valid block on media that this one replaces.
     pub(crate) old: Option<Value>,
+    /// Who waits for it: whoever wrote it, and whoever wrote what it superseded before that was on media.
     pub(crate) owner: Owner,
+    pub(crate) also: Vec<Owner>,
     pub(crate) payload: P,
+}
+
+impl<P> Staged<P> {
+    /// It will not be written; returns what it would have replaced on media. Who waited for it, waits for what comes
+    /// in its place.
+    pub(crate) fn supersede(&mut self, heirs: &mut Vec<Owner>) -> Option<Value> {
+        self.alive = false;
+        heirs.append(&mut self.also);
+        let owner = std::mem::replace(&mut self.owner, Owner::Nobody);
+        heirs.extend((owner != Owner::Nobody).then_some(owner));
+        self.old.take()
+    }
 }
 
 /// Control entries that stand in one chunk.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) entries: Vec<Entry>,
-    pub(crate) owner: Owner,
+    pub(crate) owners: Vec<Owner>,
 }
 
 /// What waits to be sealed.
@@ -210,6 +224,7 @@ impl<P: Payload> Engine<P> {
         {
             let staged = &self.stage.slots[slot as usize];
             owe(&mut owners, staged.owner);
+            staged.also.iter().for_each(|owner| owe(&mut owners, *owner));
             let alive = if staged.copy {
                 self.on_media(staged.volume, staged.lba) == staged.old
             } else {
@@ -252,7 +267,9 @@ impl<P: Payload> Engine<P> {
             let new = Value::new(address, staged.crc);
             match volume.get(staged.lba) {
                 Mapping::Staged(other) if other != slot => {
+                    // A copy of what a staged block replaces: the page on media is to say so all the same.
                     self.stage.slots[other as usize].old = Some(new);
+                    volume.mark_dirty(staged.lba / crate::map::PAGE);
                 }
                 _ => volume.set(staged.lba, Mapping::At(new)),
             }
@@ -289,7 +306,7 @@ impl<P: Payload> Engine<P> {
             {
                 let next = self.stage.control.pop_front().expect("it was just looked at");
                 entries.extend(next.entries);
-                owe(&mut owners, next.owner);
+                next.owners.iter().for_each(|owner| owe(&mut owners, *owner));
             }
             if entries.is_empty() {
                 self.close_frontier(class);
@@ -457,7 +474,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Tells owners that what they wait for is on media.
-    fn settle_owners(&mut self, owners: &[(Owner, u32)]) {
+    pub(crate) fn settle_owners(&mut self, owners: &[(Owner, u32)]) {
         for &(owner, count) in owners {
             match owner {
                 Owner::Nobody => {}
@@ -513,12 +530,12 @@ impl<P: Payload> Engine<P> {
         let owner = Owner::Failed(sequence);
         let mut pending = 1; // The entry that says so.
         let entries = vec![Entry::Abandoned { sequence }];
-        self.stage.control.push_back(Control { entries, owner });
+        self.stage.control.push_back(Control { entries, owners: vec![owner] });
         // The four entries of a name must share a chunk, and did.
         let control = chunk.header.entries.iter().filter(|entry| !entry.has_block());
         let still: Vec<Entry> = control.flat_map(|&entry| self.still_true(entry)).collect();
         for group in still.chunk_by(|_, next| matches!(next, Entry::VolumeName { .. })) {
-            self.stage.control.push_back(Control { entries: group.to_vec(), owner });
+            self.stage.control.push_back(Control { entries: group.to_vec(), owners: vec![owner] });
             pending += 1;
         }
         let geometry = self.config.geometry;
@@ -601,6 +618,7 @@ impl<P: Payload> Engine<P> {
                     lba,
                     old: Some(failed),
                     owner,
+                    also: Vec::new(),
                     payload,
                 };
                 let slot = self.stage.push(class, staged);

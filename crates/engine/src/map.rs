@@ -212,6 +212,7 @@ impl VolumeMap {
     /// Changes the entry of `lba` and marks its page as dirty.
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
+        debug_assert!(self.is_loaded(lba / PAGE), "what is on media would be forgotten");
         let root = &mut self.roots[(lba / BLOCKS_PER_ROOT) as usize];
         let index = (lba % BLOCKS_PER_ROOT) as usize;
         self.packing.set(&mut root.entries, index, self.packing.raw(mapping));
@@ -234,11 +235,6 @@ impl VolumeMap {
     pub(crate) fn is_loaded(&self, page: u64) -> bool {
         let (root, index) = split(page);
         self.roots[root].loaded[index / 64] >> (index % 64) & 1 == 1
-    }
-
-    pub(crate) fn is_dirty(&self, page: u64) -> bool {
-        let (root, index) = split(page);
-        self.roots[root].dirty[index / 64] >> (index % 64) & 1 == 1
     }
 
     pub(crate) fn mark_dirty(&mut self, page: u64) {
@@ -302,22 +298,6 @@ impl VolumeMap {
             }
         }
         root.loaded[index / 64] |= 1 << (index % 64);
-    }
-
-    /// The entries of page `page` as on media. None of them may be staged.
-    pub(crate) fn page(&self, page: u64, geometry: &Geometry) -> [MapEntry; PAGE_ENTRIES] {
-        let mut entries = [MapEntry::UNMAPPED; PAGE_ENTRIES];
-        let end = ((page + 1) * PAGE).min(self.blocks);
-        for (entry, lba) in entries.iter_mut().zip(page * PAGE..end) {
-            match self.get(lba) {
-                Mapping::Unmapped => {}
-                Mapping::At(value) => {
-                    *entry = MapEntry::unpack(geometry, value.0).expect("entries point at blocks");
-                }
-                Mapping::Staged(_) => unreachable!("pages are written when nothing is staged"),
-            }
-        }
-        entries
     }
 
     /// Bytes of memory held.

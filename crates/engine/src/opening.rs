@@ -535,10 +535,9 @@ impl<P: Payload> Engine<P> {
                 _ => continue,
             };
             let Some(index) = self.volumes.index(volume) else { continue };
-            let end = end.min(self.volumes.map(index).blocks);
-            if from < end {
-                touched.extend((from / PAGE..end.div_ceil(PAGE)).map(|page| (index, page)));
-            }
+            // Blocks beyond the end may be in the last page all the same: the volume may grow in the tail.
+            let end = end.div_ceil(PAGE).min(self.volumes.map(index).pages());
+            touched.extend((from / PAGE..end).map(|page| (index, page)));
         }
         let mut waits = false;
         for (volume, page) in touched {
@@ -600,7 +599,6 @@ impl<P: Payload> Engine<P> {
             if report.condition != UnitCondition::Good {
                 let class = life.class.unwrap_or(Class(0));
                 self.space.units.adopt(unit, UnitState::Closed, class, life.end, 0);
-                self.space.unclear.push(unit);
                 self.condemn(unit);
             } else if untouched && report.written.is_none_or(|written| written == 0) {
                 self.space.reserved.push_back(OpenUnit {
@@ -631,7 +629,6 @@ impl<P: Payload> Engine<P> {
             self.space.frontiers[class.index()].open = Some(at);
         } else {
             self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
-            self.space.unclear.push(unit);
         }
     }
 
@@ -677,6 +674,7 @@ impl<P: Payload> Engine<P> {
                     let end = self.volumes.map(volume).blocks;
                     self.replay_shrink(volume, blocks.min(end), end);
                     self.volumes.map_mut(volume).resize(blocks);
+                    self.volumes.map_mut(volume).limit = blocks;
                 }
                 Entry::VolumeName { volume, part, text } => {
                     let name = names.entry(volume).or_insert([0; 64]);
@@ -727,18 +725,18 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn map_complete(&mut self) {
         let reports = std::mem::take(&mut self.reports);
         let geometry = self.config.geometry;
-        for unit in std::mem::take(&mut self.space.unclear) {
-            if self.space.units.valid_count(unit) == 0 {
-                self.space.dead.push(unit);
-            }
-        }
+        // What seemed dead while pages were missing may not be.
+        self.space.dead.clear();
         for unit in (0..geometry.units()).map(UnitId) {
             let report = reports[unit.index()];
+            let valid = self.space.units.valid_count(unit);
+            if self.space.units.state(unit) == UnitState::Closed && valid == 0 {
+                self.space.dead.push(unit);
+            }
             let known = self.space.listed.contains_key(&unit.0) || geometry.is_superblock_unit(unit);
             if known || self.space.units.state(unit) != UnitState::Free {
                 continue;
             }
-            let valid = self.space.units.valid_count(unit);
             let written = report.written.unwrap_or(geometry.blocks_per_unit());
             if report.condition != UnitCondition::Good {
                 self.space.units.adopt(unit, UnitState::Closed, Class(0), written, 0);

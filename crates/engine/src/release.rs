@@ -7,7 +7,7 @@ use thermocline_types::UnitId;
 use crate::device::{DeviceCmd, DeviceError};
 use crate::durability::Then;
 use crate::engine::{Engine, Op};
-use crate::log::{Control, Owner};
+use crate::log::Control;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
 
@@ -42,7 +42,7 @@ impl<P: Payload> Engine<P> {
             if tail.chunks > 0 {
                 let (generation, chunks, sum) = (tail.generation, tail.chunks, tail.sum);
                 let entries = vec![Entry::Released { unit, generation, chunks, sum }];
-                self.stage.control.push_back(Control { entries, owner: Owner::Nobody });
+                self.stage.control.push_back(Control { entries, owners: Vec::new() });
             }
         }
         if !self.seal_control() {

@@ -60,8 +60,6 @@ pub(crate) struct Space {
     pub(crate) listed: BTreeMap<u32, OpenUnit>,
     /// Closed units without a valid block.
     pub(crate) dead: Vec<UnitId>,
-    /// Closed units found by recovery, whose valid blocks are not all counted yet.
-    pub(crate) unclear: Vec<UnitId>,
     /// Units on their way from dead to free: waiting for a flush or a reset.
     pub(crate) resetting: u32,
     /// Units whose release is not durable yet.
@@ -74,11 +72,10 @@ pub(crate) struct Space {
     pub(crate) retired: u32,
     /// The generation that the next listed unit gets.
     pub(crate) next_generation: Generation,
-    pub(crate) superblock_units: [UnitId; 2],
 }
 
 impl Space {
-    pub(crate) fn new(units: Units, frontiers: u32, superblock_units: [UnitId; 2]) -> Space {
+    pub(crate) fn new(units: Units, frontiers: u32) -> Space {
         let count = units.count() as usize;
         Space {
             units,
@@ -88,14 +85,12 @@ impl Space {
             reserved: VecDeque::new(),
             listed: BTreeMap::new(),
             dead: Vec::new(),
-            unclear: Vec::new(),
             resetting: 0,
             releasing: 0,
             flushing_dead: false,
             condemned: 0,
             retired: 0,
             next_generation: Generation(0),
-            superblock_units,
         }
     }
 

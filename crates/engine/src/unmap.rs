@@ -59,6 +59,7 @@ impl<P: Payload> Engine<P> {
         let Some(mut work) = self.unmapping.pop_front() else { return false };
         let end = work.end.min((work.next / PAGE + PAGES) * PAGE);
         let mut from = work.next;
+        let mut heirs = Vec::new();
         let mut stuck = false;
         while from < end {
             let until = end.min((from / PAGE + 1) * PAGE);
@@ -71,17 +72,17 @@ impl<P: Payload> Engine<P> {
                 Loaded::No(page) => {
                     let error = self.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
-                        self.log_trim(&work, work.next, from);
+                        self.log_trim(&work, work.next, from, heirs);
                         self.request_progress(request, 1, Some(error));
                         return true;
                     }
                 }
             }
-            self.unmap(work.volume, from, until);
+            self.unmap(work.volume, from, until, &mut heirs);
             from = until;
         }
         let worked = from > work.next;
-        self.log_trim(&work, work.next, from);
+        self.log_trim(&work, work.next, from, heirs);
         work.next = from;
         if work.next == work.end {
             self.unmapped(&work);
@@ -102,7 +103,8 @@ impl<P: Payload> Engine<P> {
         self.loaded(work.volume, from, until)
     }
 
-    fn unmap(&mut self, volume: u16, from: u64, until: u64) {
+    /// Unmaps blocks of one page; `heirs` gets who waited for those of them that were staged.
+    fn unmap(&mut self, volume: u16, from: u64, until: u64, heirs: &mut Vec<Owner>) {
         if !self.volumes.map(volume).is_loaded(from / PAGE) {
             return;
         }
@@ -111,9 +113,7 @@ impl<P: Payload> Engine<P> {
                 Mapping::Unmapped => continue,
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => {
-                    let superseded = &mut self.stage.slots[slot as usize];
-                    superseded.alive = false;
-                    superseded.old.take()
+                    self.stage.slots[slot as usize].supersede(heirs)
                 }
             };
             self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
@@ -130,14 +130,18 @@ impl<P: Payload> Engine<P> {
         self.space.drop_valid(unit);
     }
 
-    fn log_trim(&mut self, work: &Unmapping, from: u64, until: u64) {
-        let Some(request) = work.request else { return };
+    fn log_trim(&mut self, work: &Unmapping, from: u64, until: u64, mut owners: Vec<Owner>) {
+        let Some(request) = work.request else {
+            // The volume is gone, and all that was written to it with it.
+            let owners: Vec<(Owner, u32)> = owners.into_iter().map(|owner| (owner, 1)).collect();
+            return self.settle_owners(&owners);
+        };
         if until > from {
             let volume = self.volumes.map(work.volume).id;
             let entry = Entry::Trim { volume, lba: Lba(from), blocks: until - from };
             self.request_needs(request, 1);
-            let owner = Owner::Request(request);
-            self.stage.control.push_back(Control { entries: vec![entry], owner });
+            owners.push(Owner::Request(request));
+            self.stage.control.push_back(Control { entries: vec![entry], owners });
         }
     }
 
@@ -152,8 +156,8 @@ impl<P: Payload> Engine<P> {
                 let request = work.request.expect("somebody asked for the size");
                 self.request_needs(request, 1);
                 let entries = vec![Entry::VolumeResize { volume, blocks }];
-                let owner = Owner::Request(request);
-                self.stage.control.push_back(Control { entries, owner });
+                let owners = vec![Owner::Request(request)];
+                self.stage.control.push_back(Control { entries, owners });
             }
             Afterwards::Forget => {
                 let pages = self.volumes.map(work.volume).pages();

@@ -121,7 +121,7 @@ impl<P: Payload> Engine<P> {
         let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
         entries.extend(Entry::name_parts(volume, &name));
         self.request_reply(request, Reply::Created(volume));
-        self.stage.control.push_back(Control { entries, owner: Owner::Request(request) });
+        self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
     }
 
     fn may_have(&self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
@@ -165,7 +165,7 @@ impl<P: Payload> Engine<P> {
         };
         self.volumes.hide(index);
         let entries = vec![Entry::VolumeDelete { volume }];
-        self.stage.control.push_back(Control { entries, owner: Owner::Request(request) });
+        self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
         let end = self.volumes.map(index).blocks;
         self.unmapping.push_back(Unmapping {
             volume: index,

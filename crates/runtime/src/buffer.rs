@@ -166,7 +166,9 @@ impl Buffer {
 
     fn end_reading(&self) {
         // Release: all that was read was read before a writer comes.
-        self.leases().iter().for_each(|lease| drop(lease.fetch_sub(1, Ordering::Release)));
+        for lease in self.leases() {
+            lease.fetch_sub(1, Ordering::Release);
+        }
     }
 
     fn end_writing(&self) {

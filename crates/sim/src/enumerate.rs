@@ -1,5 +1,5 @@
-//! Crash states one by one: a small world runs, and at every flush each state that a power cut could leave is recovered,
-//! read and judged.
+//! Crash states one by one: a small world runs, and at every flush each state that a power cut could leave is
+//! recovered, read and judged.
 //!
 //! Invariants:
 //! * The world itself goes on as if nothing had been looked at.

@@ -109,7 +109,7 @@ impl Machine {
             match action {
                 Action::Device { op, cmd } => self.disk.submit(self.now, op, cmd),
                 Action::Complete { request, result } => {
-                    events.push(Event::Complete(request, result))
+                    events.push(Event::Complete(request, result));
                 }
                 Action::Notice(notice) => events.push(Event::Notice(notice)),
             }

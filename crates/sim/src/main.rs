@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use thermocline_sim::enumerate::{Budget, Report, enumerate};
+use thermocline_sim::enumerate::{Budget, Failure, Report, enumerate};
 use thermocline_sim::replay::{self, Place};
 
 const USAGE: &str = "usage: thermocline-sim [--seed N] [--states M] [--jobs J] [--only SEED:POINT:STATE]
@@ -32,7 +32,12 @@ fn main() -> ExitCode {
     };
     announce_panics();
     let begin = Instant::now();
-    println!("seed {}: cargo xtask sim --seed {}", arguments.seed, arguments.seed);
+    match arguments.only {
+        Some(only) => println!("cargo xtask sim --only {only}"),
+        None => {
+            println!("cargo xtask sim --seed {} --states {}", arguments.seed, arguments.states);
+        }
+    }
     let total = match arguments.only {
         Some(only) => enumerate(
             only.seed,
@@ -84,6 +89,15 @@ fn announce_panics() {
     }));
 }
 
+/// As [`enumerate`]; a panic is a failure like any other, where panics do not end the program.
+fn guarded(seed: u64, budget: &Budget) -> Report {
+    std::panic::catch_unwind(|| enumerate(seed, budget)).unwrap_or_else(|_| {
+        let place = replay::current().unwrap_or(Place { seed, point: 0, state: 0 });
+        let failure = Failure { place, what: "a panic, see above".into() };
+        Report { failures: vec![failure], ..Report::default() }
+    })
+}
+
 /// Seeds in turn, on so many threads, until enough states were seen.
 fn run(arguments: &Arguments) -> Report {
     let (next, states) = (AtomicU64::new(arguments.seed), AtomicU64::new(0));
@@ -93,7 +107,7 @@ fn run(arguments: &Arguments) -> Report {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             let left = arguments.states.saturating_sub(states.load(Ordering::Relaxed));
             let budget = Budget { states: left.min(STATES_PER_SEED), failures: 3, only: None };
-            let report = enumerate(seed, &budget);
+            let report = guarded(seed, &budget);
             states.fetch_add(report.states, Ordering::Relaxed);
             total.states += report.states;
             total.points += report.points;

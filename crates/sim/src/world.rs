@@ -142,7 +142,8 @@ impl World {
         self.settle();
         let busy = self.machine.disk.in_flight() > 0;
         let more = self.issued < self.settings.requests && !self.down;
-        let room = more && self.pending.len() < self.settings.depth;
+        let closing = self.pending.values().any(|pending| matches!(pending, Pending::Close));
+        let room = more && !closing && self.pending.len() < self.settings.depth;
         if room && (!busy || self.rng.below(3) > 0) && self.submit_one() {
             return Step::Went;
         }

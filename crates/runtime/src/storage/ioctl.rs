@@ -15,7 +15,6 @@ const GROUP: u8 = 0x12;
 const DISCARD: Opcode = opcode::none(GROUP, 119);
 const REPORT_ZONES: Opcode = opcode::read_write::<ReportHead>(GROUP, 130);
 const RESET_ZONE: Opcode = opcode::write::<ZoneRange>(GROUP, 131);
-const OPEN_ZONE: Opcode = opcode::write::<ZoneRange>(GROUP, 134);
 const FINISH_ZONE: Opcode = opcode::write::<ZoneRange>(GROUP, 136);
 
 /// `struct blk_zone_range`.
@@ -52,12 +51,16 @@ pub(super) struct RawZone {
     pub(super) kind: u8,
     /// `enum blk_zone_cond`.
     pub(super) condition: u8,
-    non_sequential: u8,
-    reset: u8,
-    reserved: [u8; 4],
+    /// Whether resources for other than ordered writes are in use; of no use here, as is what follows.
+    pub(super) non_sequential: u8,
+    /// Whether the drive recommends a reset.
+    pub(super) reset: u8,
+    /// Zero.
+    pub(super) reserved: [u8; 4],
     /// Sectors that can be written.
     pub(super) capacity: u64,
-    reserved_2: [u8; 24],
+    /// Zero.
+    pub(super) reserved_2: [u8; 24],
 }
 
 /// Zones that one report asks for. Chosen, not measured.
@@ -86,12 +89,6 @@ pub(super) fn reset_zone(device: &File, start: u64, len: u64) -> Result<(), Errn
 pub(super) fn finish_zone(device: &File, start: u64, len: u64) -> Result<(), Errno> {
     // SAFETY: BLKFINISHZONE reads a range.
     unsafe { ioctl(device, Setter::<FINISH_ZONE, ZoneRange>::new(range(start, len))) }
-}
-
-/// Opens the zone explicitly, so that the device does not close it for another.
-pub(super) fn open_zone(device: &File, start: u64, len: u64) -> Result<(), Errno> {
-    // SAFETY: BLKOPENZONE reads a range.
-    unsafe { ioctl(device, Setter::<OPEN_ZONE, ZoneRange>::new(range(start, len))) }
 }
 
 /// A range of sectors from bytes.
@@ -159,7 +156,6 @@ mod tests {
         assert_eq!(DISCARD, number(0, 0, 119));
         assert_eq!(REPORT_ZONES, number(3, 16, 130));
         assert_eq!(RESET_ZONE, number(1, 16, 131));
-        assert_eq!(OPEN_ZONE, number(1, 16, 134));
         assert_eq!(FINISH_ZONE, number(1, 16, 136));
     }
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
 use thermocline_format::LogicalBlock;
 use thermocline_nand::{Counters, Drive, DriveError, ZoneError, ZoneState};
-use thermocline_types::{Bytes, Op, Request, TenantId, Time, UnitId};
+use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
 use super::{Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token};
 use super::Waker;

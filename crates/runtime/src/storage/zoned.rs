@@ -1,7 +1,8 @@
 //! A host-managed zoned block device under Linux.
 //!
 //! A zone is written in order, one write at a time: before version 6.10 the kernel may reorder writes in flight, and the
-//! drive refuses those out of order. Different zones are written side by side. Zone append is of no use here: the kernel
+//! drive refuses those out of order. Different zones are written side by side. The first write opens a zone: the engine
+//! keeps to the device's limits, so that an explicit `BLKOPENZONE` would add a command and no safety. Zone append is of no use here: the kernel
 //! does not offer it on a block device's file, and a chunk's checksum covers where it is.
 //!
 //! Tested without such a device: numbers and layout of the ioctls, the reading of reports, the order of writes. With
@@ -18,7 +19,7 @@ use thermocline_format::LogicalBlock;
 use thermocline_types::{Bytes, UnitId};
 
 use super::error::device_error;
-use super::ioctl::{RawZone, finish_zone, open_zone, report_zones, reset_zone};
+use super::ioctl::{RawZone, finish_zone, report_zones, reset_zone};
 use super::{Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token};
 use super::Waker;
 
@@ -152,7 +153,8 @@ fn layout_of(zones: &[RawZone], logical_block: u32) -> Result<Layout, &'static s
         }
     }
     let sectors = logical_block.bytes() as u64 / 512;
-    let blocks_per_unit = u32::try_from(first.capacity / sectors).map_err(|_| "its zones are too large")?;
+    let blocks_per_unit =
+        u32::try_from(first.capacity / sectors).map_err(|_| "its zones are too large")?;
     let units = u32::try_from(whole).map_err(|_| "it has too many zones")?;
     Ok(Layout { logical_block, blocks_per_unit, units, unit_distance: Bytes(first.len * 512) })
 }
@@ -170,13 +172,33 @@ fn report_of(zone: &RawZone, layout: &Layout) -> UnitReport {
         _ => (UnitCondition::Good, Some(zone.write_pointer.saturating_sub(zone.start))),
     };
     let sectors = layout.logical_block.bytes() as u64 / 512;
-    let blocks = |sectors_written| (sectors_written / sectors).min(u64::from(layout.blocks_per_unit)) as u32;
-    UnitReport { condition, written: written.map(blocks) }
+    let most = u64::from(layout.blocks_per_unit);
+    UnitReport { condition, written: written.map(|written| (written / sectors).min(most) as u32) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use super::super::IoEngine;
+    use super::super::tests::suite;
     use super::*;
+
+    /// Names a device whose data may be lost: `/dev/nullb0` of `null_blk zoned=1`, for example.
+    const DEVICE: &str = "THERMOCLINE_ZONED_DEVICE";
+
+    #[test]
+    fn a_real_zoned_device() {
+        let Some(path) = std::env::var_os(DEVICE).map(PathBuf::from) else {
+            println!("SKIPPED: {DEVICE} names no zoned device");
+            return;
+        };
+        for engine in [IoEngine::Uring, IoEngine::Threads] {
+            let options = Options { engine, ..Options::default() };
+            let mut device = Zoned::open(&path, &options).unwrap();
+            suite(&mut device);
+        }
+    }
 
     fn zone(start: u64, condition: u8, write_pointer: u64) -> RawZone {
         let (len, capacity, kind) = (1024, 800, SEQUENTIAL);

@@ -109,7 +109,7 @@ impl Disk {
         self.broken[at.unit.index()] |= error.is_some();
         let number =
             self.cache.submit(unit, Effect::Write { start, sectors: sectors.into() }, fate);
-        error.map_or(Work::Change(number), Work::Fail)
+        error.map_or(Work::Change(number), |error| Work::FailChange(number, error))
     }
 
     /// A reset or finish.

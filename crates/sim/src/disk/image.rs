@@ -46,8 +46,8 @@ impl Media {
         self.kind == MediaKind::Zoned
     }
 
-    /// Whether a reset changes what is read from the unit. On conventional media a driver writes zeros over a superblock
-    /// unit, so that records of its earlier life are not found again.
+    /// Whether a reset changes what is read from the unit. On conventional media a driver writes zeros over a
+    /// superblock unit, so that records of its earlier life are not found again.
     #[must_use]
     pub fn reset_clears(&self, unit: UnitId) -> bool {
         self.kind != MediaKind::Keeping || self.geometry.is_superblock_unit(unit)

@@ -65,9 +65,13 @@ struct Due {
 #[derive(Debug)]
 enum Work {
     Fail(DeviceError),
+    /// As a change, but an error is reported.
+    FailChange(u64, DeviceError),
     Nothing,
     Change(u64),
-    Flush { submitted: u64 },
+    Flush {
+        submitted: u64,
+    },
     Read(DeviceCmd<Data>),
 }
 
@@ -212,6 +216,10 @@ impl Disk {
         self.note(op.0, self.tick);
         let result = match work {
             Work::Fail(error) => Err(error),
+            Work::FailChange(number, error) => {
+                self.cache.complete(number, self.tick);
+                Err(error)
+            }
             Work::Nothing => Ok(Done::Ok),
             Work::Change(number) => {
                 self.cache.complete(number, self.tick);

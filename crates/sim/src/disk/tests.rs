@@ -187,6 +187,7 @@ fn a_zone_keeps_no_more_than_its_write_pointer_says() {
 
 const POOL: PoolId = PoolId([7; 16]);
 
+#[expect(clippy::arc_with_non_send_sync, reason = "the engine hands chunks over in an Arc")]
 fn chunk(arena: &Rc<Arena>, media: &Media, at: Location, versions: &[u64]) -> Arc<Chunk<Data>> {
     let stamp = |version| Stamp { volume: VolumeId(1), lba: Lba(version), version };
     let blocks: Vec<BlockId> = versions.iter().map(|&v| arena.user(stamp(v))).collect();

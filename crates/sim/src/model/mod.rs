@@ -113,7 +113,8 @@ impl Model {
         !self.creates.is_empty() || self.volumes.values().any(|volume| volume.sizes.len() > 1)
     }
 
-    /// How often a change of a size was submitted or ended: requests that cross one may find the volume smaller or gone.
+    /// How often a change of a size was submitted or ended: requests that cross one may find the volume smaller or
+    /// gone.
     #[must_use]
     pub const fn size_changes(&self) -> u64 {
         self.size_changes

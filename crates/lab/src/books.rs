@@ -1,0 +1,163 @@
+//! What went through a stack, byte by byte: asked by the host, written by the log if there is one, done by the drive.
+
+use thermocline_nand::Counters;
+
+/// Bytes through a stack since it was made, or between two instants (see [`Books::since`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// Bytes the host wrote.
+    pub host_written: u64,
+    /// Bytes the host read.
+    pub host_read: u64,
+    /// Bytes the host trimmed or zeroed.
+    pub host_trimmed: u64,
+    /// The log's part; `None` where the host's requests go straight to the drive.
+    pub log: Option<LogBytes>,
+    /// The drive's part.
+    pub drive: Counters,
+}
+
+/// Bytes through a log, which works in blocks of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogBytes {
+    /// Bytes of blocks that the host's writes asked for, the rest of blocks that they cover in part included.
+    pub asked: u64,
+    /// That rest: bytes written only because a write did not cover whole blocks.
+    pub filled: u64,
+    /// Bytes read to fill it.
+    pub filled_read: u64,
+    /// Blocks of the host that were written.
+    pub blocks: u64,
+    /// Blocks of the host that were overwritten in memory and never written.
+    pub absorbed: u64,
+    /// Blocks that garbage collection copied.
+    pub relocated: u64,
+    /// Headers of chunks, pages of maps, superblocks.
+    pub metadata: u64,
+    /// Bytes that garbage collection read.
+    pub relocation_read: u64,
+    /// Bytes at the ends of units that were never written.
+    pub unused: u64,
+}
+
+impl LogBytes {
+    /// Bytes written, by cause; the names are those of records. Blocks that the host covered in part count for
+    /// `read_modify_write` by the share of all that was asked which they had to fill up.
+    #[must_use]
+    pub fn causes(&self) -> [(&'static str, u64); 4] {
+        let filled = u128::from(self.blocks) * u128::from(self.filled)
+            / u128::from(self.asked.max(1));
+        let filled = filled as u64;
+        [
+            ("host", self.blocks - filled),
+            ("read_modify_write", filled),
+            ("relocation", self.relocated),
+            ("metadata", self.metadata),
+        ]
+    }
+
+    /// Bytes written.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.blocks + self.relocated + self.metadata
+    }
+
+    fn since(&self, start: &LogBytes) -> LogBytes {
+        LogBytes {
+            asked: self.asked - start.asked,
+            filled: self.filled - start.filled,
+            filled_read: self.filled_read - start.filled_read,
+            blocks: self.blocks - start.blocks,
+            absorbed: self.absorbed - start.absorbed,
+            relocated: self.relocated - start.relocated,
+            metadata: self.metadata - start.metadata,
+            relocation_read: self.relocation_read - start.relocation_read,
+            unused: self.unused - start.unused,
+        }
+    }
+
+    /// Checks that no block is unaccounted for while none waits to be written, and that the drive received what was
+    /// sent.
+    fn check(&self, received: u64) -> Result<(), String> {
+        if self.written() != received {
+            return Err(format!(
+                "causes in the log sum to {} bytes, the drive received {received}",
+                self.written()
+            ));
+        }
+        if self.blocks + self.absorbed != self.asked {
+            return Err(format!(
+                "the log was asked for {} bytes of blocks; {} were written and {} absorbed",
+                self.asked, self.blocks, self.absorbed
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Books {
+    /// The books of a drive that the host writes to directly.
+    #[must_use]
+    pub fn direct(drive: Counters) -> Books {
+        Books {
+            host_written: drive.host_written,
+            host_read: drive.host_read,
+            host_trimmed: drive.host_trimmed,
+            log: None,
+            drive,
+        }
+    }
+
+    /// The same counted from `start`.
+    #[must_use]
+    pub fn since(&self, start: &Books) -> Books {
+        Books {
+            host_written: self.host_written - start.host_written,
+            host_read: self.host_read - start.host_read,
+            host_trimmed: self.host_trimmed - start.host_trimmed,
+            log: self.log.map(|log| log.since(&start.log.unwrap_or_default())),
+            drive: self.drive.since(&start.drive),
+        }
+    }
+
+    /// Checks that all bytes add up. Holds while no request is in work.
+    ///
+    /// # Errors
+    /// A sentence with the numbers that do not add up.
+    pub fn check(&self) -> Result<(), String> {
+        self.drive.check()?;
+        self.log.map_or(Ok(()), |log| log.check(self.drive.host_written))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: LogBytes = LogBytes {
+        asked: 3 * 4096,
+        filled: 3584,
+        filled_read: 4096,
+        blocks: 2 * 4096,
+        absorbed: 4096,
+        relocated: 4096,
+        metadata: 8192,
+        relocation_read: 0,
+        unused: 0,
+    };
+
+    #[test]
+    fn causes_sum_to_what_was_written() {
+        let sum: u64 = LOG.causes().iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(sum, LOG.written());
+        assert_eq!(LOG.causes()[1], ("read_modify_write", 2 * 3584 / 3));
+    }
+
+    #[test]
+    fn books_that_do_not_balance_are_told() {
+        assert_eq!(LOG.check(5 * 4096), Ok(()));
+        assert!(LOG.check(4 * 4096).unwrap_err().contains("the drive received 16384"));
+        let lost = LogBytes { absorbed: 0, ..LOG };
+        assert!(lost.check(5 * 4096).unwrap_err().contains("absorbed"));
+    }
+}

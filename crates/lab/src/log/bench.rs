@@ -1,0 +1,183 @@
+//! A workload on a log: preconditioning, pacing, measuring.
+
+use thermocline_types::{Request, Time};
+
+use super::machine::Machine;
+use crate::Error;
+use crate::input::Prepared;
+use crate::meter::Meter;
+use crate::settings::Pacing;
+use crate::steady::Rounds;
+
+/// Requests that are given to the engine before it works on any, where no time is modelled and no queue depth is asked
+/// for: chunks then form as they do at that depth.
+const BATCH: usize = 64;
+/// Requests in work while the drive is being filled.
+const PREFILL_DEPTH: usize = 32;
+
+/// A log at work.
+pub struct LogBench {
+    /// Engine and drive.
+    pub machine: Machine,
+    /// What was measured.
+    pub meter: Meter,
+    /// Rounds for the steady state.
+    pub rounds: Rounds,
+    /// When requests are issued.
+    pub pacing: Pacing,
+    /// When measurement began.
+    pub start: Time,
+    /// The latest completion.
+    pub done: Time,
+    /// Requests served.
+    pub requests: u64,
+    /// Whether the drive wore out before the workload ended.
+    pub worn_out: bool,
+    /// Whether the host waits while garbage is collected.
+    pub exclusive: bool,
+    timed: bool,
+}
+
+impl LogBench {
+    /// A log that is to be measured.
+    #[must_use]
+    pub fn new(machine: Machine, rounds: Rounds, pacing: Pacing) -> Self {
+        let timed = machine.device().drive().is_timed();
+        let capacity = machine.device().drive().cut().capacity();
+        LogBench {
+            meter: Meter::new(machine.books(), capacity, rounds, timed),
+            machine,
+            rounds,
+            pacing,
+            start: Time::ZERO,
+            done: Time::ZERO,
+            requests: 0,
+            worn_out: false,
+            exclusive: false,
+            timed,
+        }
+    }
+
+    /// Fills the volume as the workload asks; returns the bytes the host wrote for that.
+    ///
+    /// # Errors
+    /// [`Error`] when the engine fails.
+    pub fn prefill(&mut self, workload: &Prepared) -> Result<u64, Error> {
+        workload.prefill(|request| {
+            self.wait_below(PREFILL_DEPTH)?;
+            self.machine.submit(self.machine.now(), &[request], handle(&request));
+            self.check()
+        })?;
+        self.machine.settle()?;
+        self.machine.take_finished(|_| {});
+        let drained = self.machine.device().drive().media().drained();
+        self.start = self.machine.now().max(drained);
+        self.machine.advance(self.start)?;
+        self.done = self.start;
+        let books = self.machine.books();
+        let capacity = self.machine.device().drive().cut().capacity();
+        self.meter = Meter::new(books, capacity, self.rounds, self.timed);
+        Ok(books.host_written)
+    }
+
+    /// Replays the workload and waits until all of it is done.
+    ///
+    /// # Errors
+    /// [`Error`] when the workload cannot be read or the engine fails.
+    pub fn measure(
+        &mut self,
+        workload: &mut Prepared,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<(), Error> {
+        let mut last = Time::ZERO;
+        let result = workload.replay(|batch| {
+            progress(batch.done);
+            for request in batch.requests() {
+                self.serve(request)?;
+            }
+            last = batch.pieces().last().map_or(last, |piece| piece.at);
+            self.observe(last);
+            Ok(())
+        });
+        if !self.worn_out {
+            result?;
+            self.machine.settle()?;
+            self.collect_finished();
+        }
+        let seconds = self.seconds(last);
+        let free = u64::from(self.machine.engine().free_units());
+        self.meter.finish(self.machine.books(), seconds, free);
+        progress(1.0);
+        Ok(())
+    }
+
+    fn serve(&mut self, pieces: &[Request]) -> Result<(), Error> {
+        self.requests += 1;
+        match self.pacing {
+            Pacing::Clock { speed } if self.timed => {
+                let at = self.start + Time((pieces[0].at.0 as f64 / speed) as u64);
+                if at > self.machine.now() {
+                    self.machine.advance(at)?;
+                }
+                self.machine.submit(at, pieces, handle(&pieces[0]));
+            }
+            pacing => {
+                self.wait_below(match pacing {
+                    Pacing::QueueDepth(depth) => depth as usize,
+                    Pacing::Clock { .. } => BATCH,
+                })?;
+                while self.exclusive && self.machine.is_collecting() {
+                    self.machine.step()?;
+                }
+                self.machine.submit(self.machine.now(), pieces, handle(&pieces[0]));
+            }
+        }
+        self.collect_finished();
+        self.check()
+    }
+
+    /// Waits until fewer than `depth` requests are in work. Where no time is modelled, until none is: those of a batch
+    /// are all done at once.
+    fn wait_below(&mut self, depth: usize) -> Result<(), Error> {
+        if self.machine.in_work() < depth {
+            return Ok(());
+        }
+        let left = if self.timed { depth } else { 1 };
+        while self.machine.in_work() >= left {
+            self.machine.step()?;
+        }
+        Ok(())
+    }
+
+    fn collect_finished(&mut self) {
+        let (meter, done) = (&mut self.meter, &mut self.done);
+        self.machine.take_finished(|finished| {
+            meter.record(finished.op, finished.at.since(finished.arrival));
+            *done = (*done).max(finished.at);
+        });
+    }
+
+    /// An error when the engine gave up; the end of the drive's life ends the run.
+    fn check(&mut self) -> Result<(), Error> {
+        let Some(error) = self.machine.failed() else { return Ok(()) };
+        self.worn_out = self.machine.device().drive().media().endurance().retired() > 0;
+        Err(Error::Engine(error.to_string()))
+    }
+
+    fn observe(&mut self, last: Time) {
+        let books = self.machine.books();
+        if self.meter.is_due(books.host_written) {
+            let free = u64::from(self.machine.engine().free_units());
+            self.meter.observe(books, self.seconds(last), free);
+        }
+    }
+
+    fn seconds(&self, last: Time) -> f64 {
+        if self.timed { self.done.since(self.start).as_secs_f64() } else { last.as_secs_f64() }
+    }
+}
+
+/// The placement handle of a request: the number of its tenant.
+fn handle(request: &Request) -> u16 {
+    request.tenant.0.min(u32::from(u16::MAX)) as u16
+}

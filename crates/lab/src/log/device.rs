@@ -1,0 +1,219 @@
+//! A simulated drive as the engine's device: commands become the drive's own, with their real sizes and times.
+
+use thermocline_engine::{DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
+use thermocline_format::{ChunkCause, Geometry, Location, MAX_SUPERBLOCK_BYTES};
+use thermocline_nand::{Drive, DriveError, ZoneError, ZoneState};
+use thermocline_types::{Bytes, Op, Request, TenantId, Time, UnitId};
+
+use super::contents::Contents;
+
+/// How a command of the engine ends.
+pub type Ended = Result<Done<()>, DeviceError>;
+
+/// A drive with what the engine wrote to it.
+#[derive(Debug)]
+pub struct Device {
+    drive: Drive,
+    geometry: Geometry,
+    contents: Contents,
+    /// Placement handles that the drive takes.
+    handles: u16,
+    /// Bytes of chunks and records that the drive was given.
+    written: u64,
+    /// When the chunks of relocated blocks submitted so far are written.
+    relocated: Time,
+    /// Victims that garbage collection began to read, and when it began the latest.
+    victims: u64,
+    victim_at: Time,
+}
+
+impl Device {
+    /// A fresh `drive` cut into units after `geometry`, that takes `handles` placement handles.
+    pub fn new(drive: Drive, geometry: Geometry, handles: u16) -> Device {
+        Device {
+            drive,
+            geometry,
+            contents: Contents::new(geometry),
+            handles: handles.max(1),
+            written: 0,
+            relocated: Time::ZERO,
+            victims: 0,
+            victim_at: Time::ZERO,
+        }
+    }
+
+    /// The drive.
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    /// The drive, to look at its units.
+    pub fn drive_mut(&mut self) -> &mut Drive {
+        &mut self.drive
+    }
+
+    /// Bytes of chunks and records that the drive was given.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// When the copies submitted so far are on media.
+    pub fn relocated(&self) -> Time {
+        self.relocated
+    }
+
+    /// Victims that garbage collection began to read so far, and when it began the latest.
+    pub fn victims(&self) -> (u64, Time) {
+        (self.victims, self.victim_at)
+    }
+
+    /// Carries out a command that comes in at `now`; returns how it ends, and when.
+    pub fn carry_out(&mut self, now: Time, cmd: DeviceCmd<()>) -> (Time, Ended) {
+        let outcome = match cmd {
+            DeviceCmd::WriteChunk(chunk) => {
+                let origin = chunk.header.origin;
+                let bytes = self.bytes(chunk.header.blocks);
+                let handle = u16::from(origin.class.0).min(self.handles - 1);
+                self.write(now, origin.location, bytes, handle).map(|at| {
+                    if origin.cause == ChunkCause::Relocation {
+                        self.relocated = self.relocated.max(at);
+                    }
+                    self.contents.put(chunk);
+                    (at, Ok(Done::Ok))
+                })
+            }
+            DeviceCmd::WriteSuperblock(record) => {
+                let block = self.geometry.logical_block();
+                let bytes = self.bytes(block.to_hold(record.record_bytes()));
+                self.write(now, record.location, bytes, 0).map(|at| {
+                    self.contents.put_superblock(record);
+                    (at, Ok(Done::Ok))
+                })
+            }
+            DeviceCmd::Read { at, blocks, .. } => {
+                let bytes = Bytes(u64::from(blocks) * Bytes::BLOCK.0);
+                self.read(now, at, bytes).map(|done| (done, Ok(Done::Data(()))))
+            }
+            DeviceCmd::ReadPage { at } => self.read(now, at, Bytes::BLOCK).map(|done| {
+                let page = self.contents.page(at);
+                (done, page.map(Done::Page).ok_or(DeviceError::Io))
+            }),
+            DeviceCmd::ReadChunks(request) => {
+                if request.at.block == 0 {
+                    self.victims += 1;
+                    self.victim_at = now;
+                }
+                let found = self.contents.find(&request);
+                self.read(now, request.at, self.bytes(request.window))
+                    .map(|done| (done, Ok(Done::Chunks(found))))
+            }
+            DeviceCmd::ReadSuperblocks => self.read_superblocks(now),
+            DeviceCmd::ReportUnits => Ok((now, Ok(Done::Units(self.report())))),
+            DeviceCmd::Reset(unit) => self.reset(now, unit).map(|at| (at, Ok(Done::Ok))),
+            DeviceCmd::Finish(unit) => self.finish(now, unit).map(|at| (at, Ok(Done::Ok))),
+            DeviceCmd::Flush => {
+                let flush = request(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+                self.drive.submit(now, &flush, 0).map(|at| (at, Ok(Done::Ok)))
+            }
+        };
+        outcome.unwrap_or_else(|error| (now, Err(device_error(&error))))
+    }
+
+    fn bytes(&self, blocks: u32) -> Bytes {
+        Bytes(u64::from(blocks) * self.geometry.logical_block().bytes() as u64)
+    }
+
+    /// The first byte of `at` as the drive addresses it.
+    fn offset(&self, at: Location) -> Bytes {
+        let unit = match &self.drive {
+            Drive::Zoned(zoned) => zoned.zone_size(),
+            _ => self.bytes(self.geometry.blocks_per_unit()),
+        };
+        Bytes(u64::from(at.unit.0) * unit.0) + self.bytes(at.block)
+    }
+
+    fn write(
+        &mut self,
+        now: Time,
+        at: Location,
+        length: Bytes,
+        handle: u16,
+    ) -> Result<Time, DriveError> {
+        let offset = self.offset(at);
+        let done = match &mut self.drive {
+            Drive::Zoned(zoned) => zoned.write(now, offset, length),
+            drive => drive.submit(now, &request(Op::Write, offset, length), handle),
+        }?;
+        self.written += length.0;
+        Ok(done)
+    }
+
+    fn read(&mut self, now: Time, at: Location, length: Bytes) -> Result<Time, DriveError> {
+        let offset = self.offset(at);
+        match &mut self.drive {
+            Drive::Zoned(zoned) => zoned.read(now, offset, length),
+            drive => drive.submit(now, &request(Op::Read, offset, length), 0),
+        }
+    }
+
+    fn read_superblocks(&mut self, now: Time) -> Result<(Time, Ended), DriveError> {
+        let unit = self.bytes(self.geometry.blocks_per_unit());
+        let length = unit.min(Bytes(MAX_SUPERBLOCK_BYTES as u64));
+        let mut done = now;
+        for unit in self.geometry.superblock_units() {
+            done = done.max(self.read(now, Location { unit, block: 0 }, length)?);
+        }
+        Ok((done, Ok(Done::Superblocks(self.contents.superblocks()))))
+    }
+
+    fn reset(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
+        let (start, length) =
+            (self.offset(Location { unit, block: 0 }), self.bytes(self.geometry.blocks_per_unit()));
+        let done = match &mut self.drive {
+            Drive::Zoned(zoned) => zoned.reset(now, unit.0),
+            drive => drive.submit(now, &request(Op::Trim, start, length), 0),
+        }?;
+        self.contents.clear(unit);
+        Ok(done)
+    }
+
+    fn finish(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
+        match &mut self.drive {
+            Drive::Zoned(zoned) => zoned.finish(unit.0).map(|()| now),
+            _ => Ok(now),
+        }
+    }
+
+    fn report(&self) -> Vec<UnitReport> {
+        let good = UnitReport { condition: UnitCondition::Good, written: None };
+        let count = self.geometry.units();
+        let Drive::Zoned(zoned) = &self.drive else { return vec![good; count as usize] };
+        let full = self.geometry.blocks_per_unit();
+        let report = |unit: u32| {
+            let zone = zoned.zone(unit);
+            let block = self.geometry.logical_block().bytes() as u64;
+            let written = ((zone.write_pointer - zone.start).0 / block) as u32;
+            let (condition, written) = match zone.state {
+                ZoneState::ReadOnly => (UnitCondition::ReadOnly, None),
+                ZoneState::Offline => (UnitCondition::Offline, None),
+                ZoneState::Full => (UnitCondition::Good, Some(full)),
+                _ => (UnitCondition::Good, Some(written)),
+            };
+            UnitReport { condition, written }
+        };
+        (0..count).map(report).collect()
+    }
+}
+
+fn request(op: Op, offset: Bytes, length: Bytes) -> Request {
+    Request { at: Time::ZERO, offset, length, tenant: TenantId(0), op }
+}
+
+fn device_error(error: &DriveError) -> DeviceError {
+    match error {
+        DriveError::Zone { error: ZoneError::ReadOnly, .. } => DeviceError::ReadOnly,
+        DriveError::Zone { error: ZoneError::Offline, .. } => DeviceError::Offline,
+        DriveError::EndOfLife => DeviceError::Gone,
+        _ => DeviceError::Io,
+    }
+}

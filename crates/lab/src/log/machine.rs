@@ -1,0 +1,418 @@
+//! Engine and device at work together in virtual time.
+//!
+//! Invariants:
+//! * The engine sees completions in the order of their times, and those of one instant in the order of submission.
+//! * Requests of one instant are all submitted before the engine works on any, as it sees them when they wait for it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use slab::Slab;
+use thermocline_engine::{
+    Action, Config, Engine, HostError, HostRequest, Notice, OpId, Rejected, Reply, RequestId, Stats,
+};
+use thermocline_format::{PoolId, VolumeId, VolumeName};
+use thermocline_types::{Bytes, Op, Request, Time};
+
+use super::device::{Device, Ended};
+use super::host::{Ask, Pending, Run, Whole, parts};
+use crate::Error;
+use crate::books::{Books, LogBytes};
+
+/// A request of the workload that is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished {
+    /// What was asked.
+    pub op: Op,
+    /// When it arrived.
+    pub arrival: Time,
+    /// When it was done.
+    pub at: Time,
+}
+
+/// A collection of garbage: one victim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// When the victim was chosen.
+    pub began: Time,
+    /// When the last of its valid blocks was written elsewhere.
+    pub ended: Time,
+}
+
+/// Identifies requests that are no part of the workload.
+const CONTROL: RequestId = RequestId(u64::MAX);
+
+/// An engine over a device, with one volume.
+#[derive(Debug)]
+pub struct Machine {
+    engine: Engine<()>,
+    device: Device,
+    volume: VolumeId,
+    now: Time,
+    /// Whether something was submitted since the engine was last asked what to do.
+    fresh: bool,
+    /// When commands end; the second number keeps those of one instant in order.
+    due: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    ends: Slab<(OpId, Ended)>,
+    sent: u64,
+    pending: Slab<Pending>,
+    waiting: VecDeque<(usize, Ask)>,
+    finished: Vec<Finished>,
+    control: Option<Result<Reply, HostError>>,
+    opened: Option<Notice>,
+    failed: Option<HostError>,
+    collected: u64,
+    collections: Vec<Collection>,
+    host: Books,
+    bytes: LogBytes,
+}
+
+impl Machine {
+    /// A new pool on a fresh device, with a volume of `blocks` blocks.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] when the pool cannot be made.
+    pub fn format(
+        config: Config,
+        device: Device,
+        blocks: u64,
+        seed: u64,
+    ) -> Result<Machine, Error> {
+        let engine = Engine::format(config, PoolId([1; 16]), seed).map_err(refused)?;
+        let mut machine = Machine::new(engine, device, Time::ZERO);
+        machine.wait_until_open()?;
+        let name = VolumeName::new("lab").expect("a name without control characters");
+        match machine.control(HostRequest::CreateVolume { name, blocks })? {
+            Reply::Created(volume) => machine.volume = volume,
+            Reply::Done => return Err(Error::Engine("a volume was made without a name".into())),
+        }
+        Ok(machine)
+    }
+
+    fn new(engine: Engine<()>, device: Device, now: Time) -> Machine {
+        Machine {
+            engine,
+            device,
+            volume: VolumeId(0),
+            now,
+            fresh: true,
+            due: BinaryHeap::new(),
+            ends: Slab::new(),
+            sent: 0,
+            pending: Slab::new(),
+            waiting: VecDeque::new(),
+            finished: Vec::new(),
+            control: None,
+            opened: None,
+            failed: None,
+            collected: 0,
+            collections: Vec::new(),
+            host: Books::default(),
+            bytes: LogBytes::default(),
+        }
+    }
+
+    /// Ends this engine, in order or as a crash would, and opens the pool with another; returns the chunks replayed.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] when the pool cannot be closed or opened.
+    pub fn reopen(self, config: Config, in_order: bool, seed: u64) -> Result<(Machine, u64), Error> {
+        let mut old = self;
+        if in_order {
+            old.settle()?;
+            old.control(HostRequest::Close)?;
+        }
+        let engine = Engine::open(config, seed).map_err(refused)?;
+        let mut machine = Machine::new(engine, old.device, old.now);
+        machine.volume = old.volume;
+        let replayed = machine.wait_until_open()?;
+        Ok((machine, replayed))
+    }
+
+    fn wait_until_open(&mut self) -> Result<u64, Error> {
+        loop {
+            match self.opened {
+                Some(Notice::Open { chunks, .. }) => return Ok(chunks),
+                Some(Notice::OpenFailed(error)) => return Err(Error::Engine(error.to_string())),
+                _ => self.step()?,
+            }
+        }
+    }
+
+    /// Has a request that is no part of the workload done.
+    fn control(&mut self, request: HostRequest<()>) -> Result<Reply, Error> {
+        self.engine.submit(self.now, CONTROL, request).map_err(refused)?;
+        self.fresh = true;
+        loop {
+            if let Some(result) = self.control.take() {
+                return result.map_err(refused);
+            }
+            self.step()?;
+        }
+    }
+
+    /// The present.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Requests of the workload in work.
+    pub fn in_work(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The device, to look at its units.
+    pub fn device_mut(&mut self) -> &mut Device {
+        &mut self.device
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine<()> {
+        &self.engine
+    }
+
+    /// The collections so far.
+    pub fn collections(&self) -> &[Collection] {
+        &self.collections
+    }
+
+    /// Whether garbage collection works on a victim.
+    pub fn is_collecting(&self) -> bool {
+        self.device.victims().0 > self.collected
+    }
+
+    /// Why the engine takes no writes any more, if that is so.
+    pub fn failed(&self) -> Option<HostError> {
+        self.failed
+    }
+
+    /// Hands every request that is done to `take`.
+    pub fn take_finished(&mut self, mut take: impl FnMut(Finished)) {
+        self.finished.drain(..).for_each(&mut take);
+    }
+
+    /// Bytes so far.
+    pub fn books(&self) -> Books {
+        let stats: &Stats = self.engine.stats();
+        let block = Bytes::BLOCK.0;
+        let metadata =
+            stats.header_bytes + stats.map_pages_written * block + stats.superblock_bytes;
+        let log = LogBytes {
+            blocks: stats.host_blocks_written * block,
+            absorbed: stats.absorbed_blocks * block,
+            relocated: stats.relocated_blocks * block,
+            metadata,
+            relocation_read: stats.gc_bytes_read,
+            unused: stats.unused_bytes,
+            ..self.bytes
+        };
+        Books { log: Some(log), drive: self.device.drive().counters(), ..self.host }
+    }
+
+    /// Submits a request that arrives now, as its pieces, with a placement handle.
+    pub fn submit(&mut self, arrival: Time, pieces: &[Request], handle: u16) {
+        self.now = self.now.max(arrival);
+        let pending = Pending { arrival, op: pieces[0].op, left: 1, then: Vec::new() };
+        let key = self.pending.insert(pending);
+        for piece in pieces {
+            match piece.op {
+                Op::Read => {
+                    self.host.host_read += piece.length.0;
+                    parts(Whole::around(piece).run).for_each(|run| self.ask(key, Ask::Read(run)));
+                }
+                Op::Write => self.write(key, piece, handle),
+                Op::Trim | Op::WriteZeroes => {
+                    self.host.host_trimmed += piece.length.0;
+                    let run = Whole::inside(piece);
+                    if run.blocks > 0 {
+                        self.ask(key, Ask::Trim(run));
+                    }
+                }
+                Op::Flush => self.ask(key, Ask::Flush),
+            }
+        }
+        self.progress(key);
+        self.fresh = true;
+    }
+
+    fn write(&mut self, key: usize, piece: &Request, handle: u16) {
+        let whole = Whole::around(piece);
+        let asked = whole.run.blocks * Bytes::BLOCK.0;
+        self.host.host_written += piece.length.0;
+        self.bytes.asked += asked;
+        self.bytes.filled += asked - piece.length.0;
+        if whole.partial == [None, None] && self.pending[key].then.is_empty() {
+            parts(whole.run).for_each(|run| self.ask(key, Ask::Write(run, handle)));
+            return;
+        }
+        self.pending[key].then.push((whole.run, handle));
+        for lba in whole.partial.into_iter().flatten() {
+            self.bytes.filled_read += Bytes::BLOCK.0;
+            self.ask(key, Ask::Read(Run { lba, blocks: 1 }));
+        }
+    }
+
+    /// Asks the engine, or lets wait what it has no room for.
+    fn ask(&mut self, key: usize, ask: Ask) {
+        self.pending[key].left += 1;
+        if self.waiting.is_empty() && self.try_ask(key, ask) {
+            return;
+        }
+        self.waiting.push_back((key, ask));
+    }
+
+    /// Whether the engine took it.
+    fn try_ask(&mut self, key: usize, ask: Ask) -> bool {
+        let request = ask.request(self.volume);
+        match self.engine.submit(self.now, RequestId(key as u64), request) {
+            Ok(()) => true,
+            Err(Rejected::Busy) => false,
+            Err(_) => {
+                self.failed = self.failed.or(Some(HostError::Failed));
+                self.progress(key);
+                true
+            }
+        }
+    }
+
+    /// One of what `key` waits for is done.
+    fn progress(&mut self, key: usize) {
+        let pending = &mut self.pending[key];
+        pending.left -= 1;
+        if pending.left > 0 {
+            return;
+        }
+        if !pending.then.is_empty() {
+            pending.left = 1;
+            for (run, handle) in std::mem::take(&mut pending.then) {
+                parts(run).for_each(|run| self.ask(key, Ask::Write(run, handle)));
+            }
+            return self.progress(key);
+        }
+        let Pending { arrival, op, .. } = self.pending.remove(key);
+        self.finished.push(Finished { op, arrival, at: self.now });
+    }
+
+    /// Carries out what the engine wants done now.
+    fn pump(&mut self) {
+        self.fresh = false;
+        loop {
+            while let Some(action) = self.engine.poll_action() {
+                match action {
+                    Action::Device { op, cmd } => {
+                        let (at, ended) = self.device.carry_out(self.now, cmd);
+                        let index = self.ends.insert((op, ended));
+                        self.due.push(Reverse((at.max(self.now), self.sent, index)));
+                        self.sent += 1;
+                    }
+                    Action::Complete { request, result } => self.complete(request, result),
+                    Action::Notice(notice) => self.notice(notice),
+                }
+            }
+            self.note_collections();
+            let mut asked = false;
+            while let Some(&(key, ask)) = self.waiting.front()
+                && self.try_ask(key, ask)
+            {
+                self.waiting.pop_front();
+                asked = true;
+            }
+            if !asked && !self.fresh {
+                return;
+            }
+            self.fresh = false;
+        }
+    }
+
+    fn complete(&mut self, request: RequestId, result: Result<Reply, HostError>) {
+        if request == CONTROL {
+            self.control = Some(result);
+            return;
+        }
+        if let Err(error) = result {
+            self.failed = self.failed.or(Some(error));
+        }
+        self.progress(request.0 as usize);
+        self.fresh = true;
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Open { .. } | Notice::OpenFailed(_) => self.opened = Some(notice),
+            Notice::Failed => self.failed = Some(HostError::Failed),
+            _ => {}
+        }
+    }
+
+    fn note_collections(&mut self) {
+        let collected = self.engine.stats().gc_units;
+        if collected > self.collected {
+            self.collected = collected;
+            let (_, began) = self.device.victims();
+            let ended = self.device.relocated().max(self.now);
+            self.collections.push(Collection { began, ended });
+        }
+    }
+
+    /// Goes on to the next instant at which something ends.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] when nothing ever will.
+    pub fn step(&mut self) -> Result<(), Error> {
+        if self.fresh {
+            self.pump();
+            return Ok(());
+        }
+        let Some(&Reverse((at, ..))) = self.due.peek() else {
+            return Err(Error::Engine(format!(
+                "{} requests are in work, but the log does nothing",
+                self.pending.len()
+            )));
+        };
+        self.now = self.now.max(at);
+        while let Some(&Reverse((due, _, index))) = self.due.peek() {
+            if due > at {
+                break;
+            }
+            self.due.pop();
+            let (op, ended) = self.ends.remove(index);
+            self.engine.handle_completion(self.now, op, ended);
+        }
+        self.pump();
+        Ok(())
+    }
+
+    /// Lets everything happen that ends before `until`, which becomes the present.
+    ///
+    /// # Errors
+    /// As [`Machine::step`].
+    pub fn advance(&mut self, until: Time) -> Result<(), Error> {
+        while self.fresh && self.now < until
+            || self.due.peek().is_some_and(|&Reverse((due, ..))| due <= until)
+        {
+            self.step()?;
+        }
+        self.now = self.now.max(until);
+        Ok(())
+    }
+
+    /// Waits until nothing is in work any more, neither of the host nor of the engine.
+    ///
+    /// # Errors
+    /// As [`Machine::step`].
+    pub fn settle(&mut self) -> Result<(), Error> {
+        while self.fresh || !self.due.is_empty() || self.in_work() > 0 {
+            self.step()?;
+        }
+        Ok(())
+    }
+}
+
+fn refused(why: impl std::fmt::Display) -> Error {
+    Error::Engine(why.to_string())
+}

@@ -1,0 +1,306 @@
+//! Carries out what the engine asks of a device, on a storage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use slab::Slab;
+use thermocline_engine::wire::{chunk_header, find_chunks, find_superblocks, superblock_blocks};
+use thermocline_engine::{
+    Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, OpId, ReadChunks,
+    UnitReport,
+};
+use thermocline_format::{BLOCK_BYTES, Geometry, Location, Superblock};
+use thermocline_target::Pool;
+use thermocline_types::UnitId;
+
+use crate::Buffer;
+use crate::storage::{Command, Completion, Storage, Token, Waker};
+
+/// What headers and reads keep of their memory for later. Chosen, not measured.
+const POOL_BYTES: usize = 32 << 20;
+
+/// How a command of the engine ended.
+pub type Answer = (OpId, Result<Done<Buffer>, DeviceError>);
+
+/// A storage that speaks the engine's language.
+#[derive(Debug)]
+pub struct Device<S> {
+    storage: S,
+    geometry: Geometry,
+    pool: Pool,
+    jobs: Slab<Job>,
+    /// Complete without the storage.
+    ready: Vec<Answer>,
+    reaped: Vec<Completion>,
+    /// Bytes of the header that is being made.
+    header: Vec<u8>,
+}
+
+/// What to answer when the storage is done.
+#[derive(Debug)]
+enum Job {
+    Plain(OpId),
+    Data(OpId, Buffer),
+    Page(OpId, Buffer),
+    Chunks(OpId, ReadChunks, Buffer),
+    Superblocks(OpId, Box<Search>, Buffer),
+}
+
+/// A search for superblock records: one unit after the other.
+#[derive(Debug)]
+struct Search {
+    units: [UnitId; 2],
+    /// Logical blocks of each that can be read.
+    readable: [u32; 2],
+    /// Which of the two is being read.
+    current: usize,
+    found: Vec<Superblock>,
+    /// How many units could not be read.
+    failed: usize,
+}
+
+impl<S: Storage> Device<S> {
+    /// The pool of `geometry` on `storage`.
+    ///
+    /// # Panics
+    /// If the storage is not divided as the geometry says.
+    #[must_use]
+    pub fn new(storage: S, geometry: Geometry) -> Device<S> {
+        let layout = storage.layout();
+        let same = layout.logical_block == geometry.logical_block()
+            && layout.blocks_per_unit == geometry.blocks_per_unit()
+            && layout.units >= geometry.units();
+        assert!(same, "{layout:?} is not divided as {geometry:?}");
+        Device {
+            storage,
+            geometry,
+            pool: Pool::new(POOL_BYTES),
+            jobs: Slab::new(),
+            ready: Vec::new(),
+            reaped: Vec::new(),
+            header: Vec::new(),
+        }
+    }
+
+    /// The storage.
+    #[must_use]
+    pub fn storage(&self) -> &S {
+        &self.storage
+    }
+
+    /// What ends the waiting of [`Device::poll`].
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.storage.waker()
+    }
+
+    /// Starts a command of the engine; its answer comes out of [`Device::poll`] once.
+    pub fn submit(&mut self, op: OpId, command: DeviceCmd<Buffer>) {
+        let plain = Job::Plain(op);
+        match command {
+            DeviceCmd::WriteChunk(chunk) => {
+                let parts = self.chunk_parts(&chunk);
+                self.write(op, chunk.header.origin.location, parts);
+            }
+            DeviceCmd::WriteSuperblock(record) => {
+                let mut bytes = Vec::new();
+                record.encode(&mut bytes);
+                let parts = vec![self.copied(&[&bytes])];
+                self.write(op, record.location, parts);
+            }
+            DeviceCmd::Read { at, blocks, into } => {
+                let bytes = blocks as usize * BLOCK_BYTES;
+                let into = into.unwrap_or_else(|| self.room(bytes)).part(0, bytes);
+                self.read(at, into.clone(), Job::Data(op, into));
+            }
+            DeviceCmd::ReadPage { at } => {
+                let into = self.room(BLOCK_BYTES);
+                self.read(at, into.clone(), Job::Page(op, into));
+            }
+            DeviceCmd::ReadChunks(request) => {
+                let window = request.window.min(self.geometry.blocks_per_unit() - request.at.block);
+                let into = self.room(self.bytes(window));
+                self.read(request.at, into.clone(), Job::Chunks(op, request, into));
+            }
+            DeviceCmd::ReadSuperblocks => self.search_superblocks(op),
+            DeviceCmd::ReportUnits => {
+                let units = self.report().map(Done::Units);
+                self.ready.push((op, units));
+            }
+            DeviceCmd::Reset(unit) => self.start(plain, Command::Reset(unit)),
+            DeviceCmd::Finish(unit) => self.start(plain, Command::Finish(unit)),
+            DeviceCmd::Flush => self.start(plain, Command::Flush),
+        }
+    }
+
+    /// Appends the answers that there are to `answers`; if none, waits as [`Storage::reap`].
+    pub fn poll(&mut self, wait: Option<Duration>, answers: &mut Vec<Answer>) {
+        let wait = if self.ready.is_empty() { wait } else { Some(Duration::ZERO) };
+        let mut reaped = std::mem::take(&mut self.reaped);
+        self.storage.reap(wait, &mut reaped);
+        for completion in reaped.drain(..) {
+            let job = self.jobs.remove(completion.token.0 as usize);
+            self.finish(job, completion.result);
+        }
+        self.reaped = reaped;
+        answers.append(&mut self.ready);
+    }
+
+    fn finish(&mut self, job: Job, result: Result<(), DeviceError>) {
+        let geometry = self.geometry;
+        let answer = match job {
+            Job::Plain(op) => (op, result.map(|()| Done::Ok)),
+            Job::Data(op, into) => (op, result.map(|()| Done::Data(into))),
+            Job::Page(op, into) => (op, result.map(|()| Done::Page(page(&into)))),
+            Job::Chunks(op, request, into) => {
+                (op, result.map(|()| Done::Chunks(chunks(&into, &request, &geometry))))
+            }
+            Job::Superblocks(op, search, into) => {
+                return self.search_on(op, search, result.map(|()| into));
+            }
+        };
+        self.ready.push(answer);
+    }
+
+    /// Header, blocks and padding.
+    fn chunk_parts(&mut self, chunk: &Chunk<Buffer>) -> Vec<Buffer> {
+        let mut header = std::mem::take(&mut self.header);
+        header.clear();
+        chunk_header(chunk, &self.geometry, &mut header);
+        let mut parts = Vec::new();
+        match &chunk.body {
+            Body::User(blocks) => {
+                parts.reserve(blocks.len() + 2);
+                parts.push(self.copied(&[&header]));
+                parts.extend(blocks.iter().map(|block| block.part(0, BLOCK_BYTES)));
+            }
+            Body::Pages(pages) => {
+                let all: Vec<&[u8]> = std::iter::once(&header[..])
+                    .chain(pages.iter().map(|page| &page[..]))
+                    .collect();
+                parts.push(self.copied(&all));
+            }
+        }
+        let written: usize = parts.iter().map(Buffer::len).sum();
+        let padding = self.bytes(chunk.header.blocks) - written;
+        if padding > 0 {
+            let zeros = self.room(padding);
+            zeros.write().fill(0);
+            parts.push(zeros);
+        }
+        self.header = header;
+        parts
+    }
+
+    fn search_superblocks(&mut self, op: OpId) {
+        let units = self.geometry.superblock_units();
+        let reports = match self.report() {
+            Ok(reports) => reports,
+            Err(error) => return self.ready.push((op, Err(error))),
+        };
+        let whole = self.geometry.blocks_per_unit();
+        let readable = units.map(|unit| reports[unit.index()].written.unwrap_or(whole));
+        let search = Search { units, readable, current: 0, found: Vec::new(), failed: 0 };
+        self.search_unit(op, Box::new(search), 0);
+    }
+
+    /// Reads the current unit again, if more of it than `had` logical blocks is needed, or the next one.
+    fn search_unit(&mut self, op: OpId, mut search: Box<Search>, mut had: u32) {
+        while let Some(&unit) = search.units.get(search.current) {
+            let of_unit: Vec<Superblock> =
+                search.found.iter().filter(|found| found.location.unit == unit).cloned().collect();
+            let needed = superblock_blocks(&of_unit, &self.geometry);
+            let needed = needed.min(search.readable[search.current]);
+            if needed > had {
+                let into = self.room(self.bytes(needed));
+                let at = Location { unit, block: 0 };
+                return self.read(at, into.clone(), Job::Superblocks(op, search, into));
+            }
+            search.current += 1;
+            had = 0;
+        }
+        // With one unit unreadable, the other one's records count: whether the newest is missing, recovery notices.
+        let all_failed = search.failed == search.units.len();
+        let answer =
+            if all_failed { Err(DeviceError::Io) } else { Ok(Done::Superblocks(search.found)) };
+        self.ready.push((op, answer));
+    }
+
+    fn search_on(
+        &mut self,
+        op: OpId,
+        mut search: Box<Search>,
+        result: Result<Buffer, DeviceError>,
+    ) {
+        let unit = search.units[search.current];
+        let Ok(into) = result else {
+            search.failed += 1;
+            search.current += 1;
+            return self.search_unit(op, search, 0);
+        };
+        search.found.retain(|found| found.location.unit != unit);
+        search.found.extend(find_superblocks(&into.read(), unit, None, &self.geometry));
+        let had = self.geometry.logical_block().to_hold(into.len());
+        self.search_unit(op, search, had);
+    }
+
+    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+        let mut reports = self.storage.report()?;
+        reports.truncate(self.geometry.units() as usize);
+        Ok(reports)
+    }
+
+    fn write(&mut self, op: OpId, at: Location, parts: Vec<Buffer>) {
+        let at = self.storage.layout().offset(at);
+        self.start(Job::Plain(op), Command::Write { at, parts });
+    }
+
+    fn read(&mut self, at: Location, into: Buffer, job: Job) {
+        let at = self.storage.layout().offset(at);
+        self.start(job, Command::Read { at, into });
+    }
+
+    fn start(&mut self, job: Job, command: Command) {
+        let token = Token(self.jobs.insert(job) as u64);
+        self.storage.submit(token, command);
+    }
+
+    fn bytes(&self, blocks: u32) -> usize {
+        blocks as usize * self.geometry.logical_block().bytes()
+    }
+
+    fn room(&self, bytes: usize) -> Buffer {
+        Buffer::new(self.pool.take(bytes))
+    }
+
+    /// One buffer with all `pieces`.
+    fn copied(&self, pieces: &[&[u8]]) -> Buffer {
+        let mut room = self.pool.take(pieces.iter().map(|piece| piece.len()).sum());
+        let mut from = 0;
+        for piece in pieces {
+            room[from..from + piece.len()].copy_from_slice(piece);
+            from += piece.len();
+        }
+        Buffer::new(room)
+    }
+}
+
+fn page(from: &Buffer) -> Box<[u8; BLOCK_BYTES]> {
+    let mut page = Box::new([0; BLOCK_BYTES]);
+    page.copy_from_slice(&from.read());
+    page
+}
+
+fn chunks(window: &Buffer, request: &ReadChunks, geometry: &Geometry) -> FoundChunks<Buffer> {
+    let found = find_chunks(&window.read(), request, geometry);
+    let chunk = |(header, data): (_, std::ops::Range<usize>)| {
+        let blocks = (data.len() / BLOCK_BYTES) as u32;
+        let data = request.data.then(|| (window.part(data.start, data.len()), blocks));
+        FoundChunk { header: Arc::new(header), data }
+    };
+    let chunks = found.chunks.into_iter().map(chunk).collect();
+    FoundChunks { chunks, next: found.next, unsound: found.unsound, newest: found.newest }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! One suite for every storage.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::thread;
+use std::time::Instant;
+
+use tempfile::TempDir;
+use thermocline_engine::UnitCondition;
+use thermocline_nand::{Drive, Profile};
+use thermocline_target as target;
+use thermocline_types::Rng;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A write that was made, to be read again.
+struct Written {
+    at: Bytes,
+    bytes: Vec<u8>,
+}
+
+struct Suite<'a> {
+    storage: &'a mut dyn Storage,
+    layout: Layout,
+    rng: Rng,
+    next: u64,
+}
+
+/// Checks all that a storage promises. Overwrites its first units. Writes in order within a unit, as zones want it.
+pub(super) fn suite(storage: &mut dyn Storage) {
+    let mut suite = Suite::new(storage);
+    suite.resets();
+    let first = suite.writes_many_at_once();
+    suite.reads_many_at_once(&first);
+    suite.reads_into_parts_of_one_buffer(&first);
+    suite.reports(&first);
+    suite.run(vec![Command::Flush, Command::Flush]);
+    suite.run(vec![Command::Finish(UnitId(3))]);
+    suite.resets();
+    let second = suite.writes_many_at_once();
+    suite.reads_many_at_once(&second);
+    suite.ends_waiting();
+    suite.resets();
+}
+
+impl<'a> Suite<'a> {
+    fn new(storage: &'a mut dyn Storage) -> Self {
+        let layout = *storage.layout();
+        assert!(layout.units >= 4, "{layout:?}");
+        Suite { storage, layout, rng: Rng::new(7), next: 0 }
+    }
+
+    /// Carries out commands that are all in flight together.
+    fn run(&mut self, commands: Vec<Command>) {
+        let mut flying = BTreeSet::new();
+        for command in commands {
+            let token = Token(self.next);
+            self.next += 1;
+            flying.insert(token);
+            self.storage.submit(token, command);
+        }
+        let mut done = Vec::new();
+        let began = Instant::now();
+        while !flying.is_empty() {
+            self.storage.reap(Some(PATIENCE), &mut done);
+            assert!(began.elapsed() < PATIENCE, "{} commands hang", flying.len());
+            for completion in done.drain(..) {
+                assert!(flying.remove(&completion.token), "{completion:?} was not in flight");
+                assert_eq!(completion.result, Ok(()));
+            }
+        }
+        self.storage.reap(Some(Duration::ZERO), &mut done);
+        assert_eq!(done, [], "completed twice");
+    }
+
+    fn resets(&mut self) {
+        self.run((0..4).map(|unit| Command::Reset(UnitId(unit))).collect());
+    }
+
+    fn random(&mut self, bytes: usize) -> Buffer {
+        let mut owner = target::Buffer::zeroed(bytes);
+        owner.chunks_mut(8).for_each(|piece| {
+            piece.copy_from_slice(&self.rng.next_u64().to_le_bytes()[..piece.len()]);
+        });
+        Buffer::new(owner)
+    }
+
+    /// Fills part of four units, each from its start, in writes of several parts, neighbours in memory or not.
+    fn writes_many_at_once(&mut self) -> Vec<Written> {
+        let (mut written, mut commands) = (Vec::new(), Vec::new());
+        let block = self.layout.logical_block.bytes();
+        let mut filled = [0_u64; 4];
+        for _ in 0..64 {
+            let unit = self.rng.below(4);
+            let at = self.layout.start(UnitId(unit as u32)) + Bytes(filled[unit as usize]);
+            let run = self.random(3 * 4096);
+            let parts = vec![
+                self.random(block),
+                run.part(0, 4096),
+                run.part(4096, 8192),
+                self.random(4096),
+                run.part(0, 4096),
+            ];
+            let bytes: Vec<u8> = parts.iter().flat_map(|part| part.read().to_vec()).collect();
+            if filled[unit as usize] + bytes.len() as u64 > self.layout.unit_bytes().0 {
+                continue;
+            }
+            filled[unit as usize] += bytes.len() as u64;
+            written.push(Written { at, bytes });
+            commands.push(Command::Write { at, parts });
+        }
+        self.run(commands);
+        assert!(written.len() >= 8, "units too small for the suite");
+        written
+    }
+
+    fn reads_many_at_once(&mut self, written: &[Written]) {
+        let read = |written: &Written| Buffer::new(target::Buffer::zeroed(written.bytes.len()));
+        let buffers: Vec<Buffer> = written.iter().map(read).collect();
+        let pairs = written.iter().zip(&buffers);
+        self.run(pairs.map(|(from, into)| Command::Read { at: from.at, into: into.clone() }).collect());
+        for (written, buffer) in written.iter().zip(&buffers) {
+            assert!(buffer.read()[..] == written.bytes, "{} reads as something else", written.at.0);
+        }
+    }
+
+    fn reads_into_parts_of_one_buffer(&mut self, written: &[Written]) {
+        let block = self.layout.logical_block.bytes();
+        let all = Buffer::new(target::Buffer::zeroed(written.len() * 4096));
+        let commands = written.iter().enumerate().map(|(index, from)| {
+            let at = from.at + Bytes(block as u64);
+            Command::Read { at, into: all.part(index * 4096, 4096) }
+        });
+        self.run(commands.collect());
+        for (from, read) in written.iter().zip(all.read().chunks(4096)) {
+            assert!(read == &from.bytes[block..block + 4096]);
+        }
+    }
+
+    fn reports(&mut self, written: &[Written]) {
+        let reports = self.storage.report().unwrap();
+        assert_eq!(reports.len(), self.layout.units as usize);
+        for (unit, report) in reports.iter().enumerate().take(4) {
+            assert_eq!(report.condition, UnitCondition::Good);
+            let here = |one: &&Written| self.layout.unit_of(one.at).index() == unit;
+            let bytes: usize = written.iter().filter(here).map(|one| one.bytes.len()).sum();
+            let blocks = (bytes / self.layout.logical_block.bytes()) as u32;
+            assert!(report.written.is_none_or(|pointer| pointer == blocks), "{unit}: {report:?}");
+        }
+    }
+
+    fn ends_waiting(&mut self) {
+        let mut done = Vec::new();
+        for _ in 0..2 {
+            self.storage.reap(Some(Duration::from_millis(5)), &mut done);
+            let waker = self.storage.waker();
+            let waking = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(5));
+                waker();
+            });
+            self.storage.reap(None, &mut done);
+            waking.join().unwrap();
+        }
+        assert_eq!(done, []);
+        self.storage.waker()();
+        self.storage.reap(None, &mut done); // Woken before it waited.
+    }
+}
+
+fn small(logical_block: LogicalBlock) -> Layout {
+    Layout::contiguous(logical_block, (1 << 20) / logical_block.bytes() as u32, 5)
+}
+
+const BLOCKS: [LogicalBlock; 2] = [LogicalBlock::B512, LogicalBlock::B4096];
+const ENGINES: [IoEngine; 2] = [IoEngine::Uring, IoEngine::Threads];
+
+#[test]
+fn memory() {
+    for block in BLOCKS {
+        suite(&mut Memory::new(small(block)));
+        suite(&mut Memory::new(small(block)).with_shuffled_completions(3));
+    }
+}
+
+#[test]
+fn file() {
+    for (block, engine) in BLOCKS.into_iter().flat_map(|block| ENGINES.map(|engine| (block, engine))) {
+        let directory = TempDir::new().unwrap();
+        let options = Options { engine, threads: 4, direct: None };
+        let path = directory.path().join("pool");
+        match File::open(&path, true, small(block), &options) {
+            Ok(mut file) => suite(&mut file),
+            Err(error) if engine == IoEngine::Uring => println!("SKIPPED: io_uring: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn file_past_the_cache() {
+    for engine in ENGINES {
+        let directory = TempDir::new().unwrap();
+        let options = Options { engine, threads: 4, direct: Some(true) };
+        let path = directory.path().join("pool");
+        match File::open(&path, true, small(LogicalBlock::B4096), &options) {
+            Ok(mut file) => suite(&mut file),
+            Err(error) => println!("SKIPPED: O_DIRECT with {engine:?}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_reset_gives_the_space_of_a_file_back() {
+    use std::os::unix::fs::MetadataExt;
+
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("pool");
+    let mut file = File::open(&path, true, small(LogicalBlock::B512), &Options::default()).unwrap();
+    let mut suite = Suite::new(&mut file);
+    suite.writes_many_at_once();
+    suite.run(vec![Command::Flush]);
+    let taken = || path.metadata().unwrap().blocks();
+    let before = taken();
+    suite.resets();
+    assert!(taken() < before / 4, "{} of {before} sectors are still taken", taken());
+}
+
+#[test]
+fn a_file_is_opened_once_and_only_if_large_enough() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("pool");
+    let open = |create, layout| File::open(&path, create, layout, &Options::default());
+    let layout = small(LogicalBlock::B512);
+    assert_eq!(open(false, layout).unwrap_err().kind(), &OpenErrorKind::System);
+    let first = open(true, layout).unwrap();
+    assert_eq!(open(false, layout).unwrap_err().kind(), &OpenErrorKind::InUse);
+    drop(first);
+    let larger = Layout { units: 6, ..layout };
+    let kind = OpenErrorKind::TooSmall { has: 5 << 20, needed: 6 << 20 };
+    assert_eq!(open(false, larger).unwrap_err().kind(), &kind);
+    assert!(open(false, layout).is_ok());
+}
+
+#[test]
+fn a_file_keeps_what_was_written() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("pool");
+    let open = |create| File::open(&path, create, small(LogicalBlock::B512), &Options::default());
+    let mut file = open(true).unwrap();
+    let mut suite = Suite::new(&mut file);
+    let written = suite.writes_many_at_once();
+    drop(file);
+    let mut file = open(false).unwrap();
+    let mut suite = Suite::new(&mut file);
+    suite.reads_many_at_once(&written);
+}
+
+fn drive(profile: &str, capacity: Bytes) -> Drive {
+    let text = thermocline_nand::profile::builtin(profile).unwrap();
+    let profile = Profile::from_toml(profile, text).unwrap();
+    Drive::new(&profile, Some(capacity), 1).unwrap()
+}
+
+fn simulated(path: &Path, profile: &str, latency: Latency) -> Simulated {
+    let drive = drive(profile, Bytes::gib(1));
+    let (block, unit) = (LogicalBlock::B4096, Bytes::mib(4));
+    Simulated::open(path, drive, block, unit, latency, &Options::default()).unwrap()
+}
+
+#[test]
+fn simulated_drives() {
+    for profile in ["zn540", "pm9d3", "p5800x", "ideal"] {
+        for latency in [Latency::None, Latency::Modelled] {
+            let directory = TempDir::new().unwrap();
+            let mut storage = simulated(&directory.path().join("data"), profile, latency);
+            suite(&mut storage);
+            let counters = storage.counters();
+            assert!(counters.host_written > 1 << 20, "{profile}: {counters:?}");
+            assert_eq!(counters.check(), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn a_simulated_zone_refuses_what_a_drive_refuses() {
+    let directory = TempDir::new().unwrap();
+    let mut storage = simulated(&directory.path().join("data"), "zn540", Latency::None);
+    let gap = Command::Write { at: Bytes(4096), parts: vec![Buffer::new(target::Buffer::zeroed(4096))] };
+    storage.submit(Token(9), gap);
+    let mut done = Vec::new();
+    storage.reap(Some(PATIENCE), &mut done);
+    assert_eq!(done, [Completion { token: Token(9), result: Err(DeviceError::Io) }]);
+}
+
+#[test]
+fn a_simulated_drive_takes_its_time() {
+    let directory = TempDir::new().unwrap();
+    let mut storage = simulated(&directory.path().join("data"), "zn540", Latency::Modelled);
+    let write = Command::Write { at: Bytes(0), parts: vec![Buffer::new(target::Buffer::zeroed(4096))] };
+    let read = Command::Read { at: Bytes(0), into: Buffer::new(target::Buffer::zeroed(4096)) };
+    let mut suite = Suite::new(&mut storage);
+    suite.run(vec![write]);
+    let began = Instant::now();
+    suite.run(vec![read]);
+    assert!(began.elapsed() >= Duration::from_micros(20), "its firmware alone takes as long");
+}
