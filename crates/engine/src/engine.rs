@@ -419,4 +419,16 @@ impl<P: Payload> Engine<P> {
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
+
+    /// The units of the pool: what each is doing and how many of its blocks are valid.
+    #[must_use]
+    pub fn units(&self) -> &thermocline_ftl::Units {
+        &self.space.units
+    }
+
+    /// Units that can be written now or after the next superblock record.
+    #[must_use]
+    pub fn free_units(&self) -> u32 {
+        self.space.free_units()
+    }
 }

@@ -33,6 +33,7 @@ const STEP: usize = 64;
 #[derive(Debug)]
 struct Valid<P> {
     volume: u16,
+    id: VolumeId,
     from: Class,
     crc: u32,
     lba: u64,
@@ -304,6 +305,7 @@ impl<P: Payload> Engine<P> {
                 job.found += 1;
                 let valid = Valid {
                     volume: index,
+                    id: volume,
                     from,
                     crc,
                     lba: lba.0,
@@ -361,6 +363,7 @@ impl<P: Payload> Engine<P> {
                     // The tag is all that is known of its checksum; it is what a read would be checked by.
                     let valid = Valid {
                         volume: index,
+                        id: self.volumes.map(index).id,
                         from: self.space.units.class(job.victim),
                         crc: value.0 as u32,
                         lba,
@@ -471,6 +474,9 @@ impl<P: Payload> Engine<P> {
     }
 
     fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
+        if !self.volumes.is(valid.volume, valid.id) {
+            return;
+        }
         let passes = payload.as_ref().is_some_and(|payload| {
             let crc = payload.crc(0);
             crc == valid.crc || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
@@ -487,6 +493,7 @@ impl<P: Payload> Engine<P> {
         let class = self.config.placement.place_survivor(survivor, self.host_writes);
         let staged = Staged {
             volume: valid.volume,
+            id: valid.id,
             copy: true,
             alive: true,
             crc,

@@ -166,7 +166,7 @@ impl<P: Payload> Engine<P> {
     #[inline]
     fn stage_block(&mut self, request: u32, volume: u16, lba: u64, payload: P, handle: u16) {
         let map = self.volumes.map(volume);
-        let (base, mapping) = (map.base, map.get(lba));
+        let (id, base, mapping) = (map.id, map.base, map.get(lba));
         let mut also = Vec::new();
         let old = match mapping {
             Mapping::Unmapped => None,
@@ -180,7 +180,7 @@ impl<P: Payload> Engine<P> {
         let crc = payload.crc(0);
         let owner = Owner::Request(request);
         let staged =
-            Staged { volume, copy: false, alive: true, crc, lba, old, owner, also, payload };
+            Staged { volume, id, copy: false, alive: true, crc, lba, old, owner, also, payload };
         let slot = self.stage.push(class, staged);
         self.stage.host_blocks += 1;
         self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));

@@ -43,8 +43,9 @@ pub(crate) enum Owner {
 /// A block that waits to be sealed.
 #[derive(Debug)]
 pub(crate) struct Staged<P> {
-    /// Index of the volume.
+    /// Index of the volume, and its identifier: a copy may outlive it.
     pub(crate) volume: u16,
+    pub(crate) id: VolumeId,
     /// Whether garbage collection copies it: then the map still points at `old`. Else the map points here.
     pub(crate) copy: bool,
     /// Not superseded. A copy is found out when it is sealed.
@@ -226,7 +227,9 @@ impl<P: Payload> Engine<P> {
             owe(&mut owners, staged.owner);
             staged.also.iter().for_each(|owner| owe(&mut owners, *owner));
             let alive = if staged.copy {
-                self.on_media(staged.volume, staged.lba) == staged.old
+                self.volumes.is(staged.volume, staged.id)
+                    && staged.lba < self.volumes.map(staged.volume).blocks
+                    && self.on_media(staged.volume, staged.lba) == staged.old
             } else {
                 staged.alive
             };
@@ -460,10 +463,10 @@ impl<P: Payload> Engine<P> {
         if flight.pending > 0 {
             return;
         }
-        self.stage.host_blocks -= flight.host_blocks;
+        // A flight may be done twice: it was, and then a write before it in its unit failed.
+        self.stage.host_blocks -= std::mem::take(&mut flight.host_blocks);
         let owners = std::mem::take(&mut flight.owners);
-        let cleared = self.phase_failed();
-        if !cleared {
+        if !self.phase_failed() {
             self.newest_done = self.newest_done.max(sequence);
         }
         self.settle_owners(&owners);
@@ -603,6 +606,7 @@ impl<P: Payload> Engine<P> {
         class: Class,
         owner: Owner,
     ) -> u32 {
+        let id = volume;
         let Some(volume) = self.volumes.index(volume) else { return 0 };
         if lba >= self.volumes.map(volume).blocks {
             return 0;
@@ -612,6 +616,7 @@ impl<P: Payload> Engine<P> {
             Mapping::At(value) if value == failed => {
                 let staged = Staged {
                     volume,
+                    id,
                     copy: false,
                     alive: true,
                     crc,

@@ -30,6 +30,8 @@ struct Life {
     class: Option<Class>,
     /// Behind the last chunk found.
     end: u32,
+    /// From where it is being read.
+    from: u32,
     /// Chunks that are to be replayed.
     chunks: Vec<Arc<ChunkHeader>>,
 }
@@ -363,6 +365,7 @@ impl<P: Payload> Engine<P> {
                 listed,
                 class: None,
                 end: listed.next.block,
+                from: 0,
                 chunks: Vec::new(),
             })
             .collect();
@@ -382,7 +385,8 @@ impl<P: Payload> Engine<P> {
 
     fn read_life(&mut self, index: usize, from: u32, search: bool) {
         let geometry = self.config.geometry;
-        let opening = self.opening.as_ref().expect("the pool is being opened");
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        opening.lives[index].from = from;
         let listed = opening.lives[index].listed;
         let written = opening.reports[listed.next.unit.index()].written;
         let end = written.unwrap_or(geometry.blocks_per_unit());
@@ -430,7 +434,7 @@ impl<P: Payload> Engine<P> {
         }
         // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found, one
         // may be missing and the next be there.
-        let only_class = found.next <= life.listed.next.block;
+        let only_class = found.next <= life.listed.next.block || found.next <= life.from;
         if !only_class && found.next < life.end.saturating_add(max_chunk) && !record.clean {
             self.read_life(index, found.next, true);
         }

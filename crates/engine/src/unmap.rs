@@ -132,9 +132,13 @@ impl<P: Payload> Engine<P> {
 
     fn log_trim(&mut self, work: &Unmapping, from: u64, until: u64, mut owners: Vec<Owner>) {
         let Some(request) = work.request else {
-            // The volume is gone, and all that was written to it with it.
-            let owners: Vec<(Owner, u32)> = owners.into_iter().map(|owner| (owner, 1)).collect();
-            return self.settle_owners(&owners);
+            // What was written to a volume that goes is superseded by that: said again, for them to wait for.
+            if !owners.is_empty() {
+                let volume = self.volumes.map(work.volume).id;
+                let entries = vec![Entry::VolumeDelete { volume }];
+                self.stage.control.push_back(Control { entries, owners });
+            }
+            return;
         };
         if until > from {
             let volume = self.volumes.map(work.volume).id;

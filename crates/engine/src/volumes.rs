@@ -43,6 +43,12 @@ impl Volumes {
         self.slots[usize::from(index)].as_mut().expect("indices are of volumes that are there")
     }
 
+    /// Whether the volume at `index` is `id`; another may have come in its place.
+    #[inline]
+    pub(crate) fn is(&self, index: u16, id: VolumeId) -> bool {
+        self.slots[usize::from(index)].as_ref().is_some_and(|map| map.id == id)
+    }
+
     /// The index of a volume that was not deleted.
     pub(crate) fn index(&self, volume: VolumeId) -> Option<u16> {
         self.index.get(&volume.0).copied()

@@ -2,6 +2,8 @@
 
 use thermocline_nand::Counters;
 
+use crate::meter::ratio;
+
 /// Bytes through a stack since it was made, or between two instants (see [`Books::since`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Books {
@@ -120,7 +122,15 @@ impl Books {
         }
     }
 
-    /// Checks that all bytes add up. Holds while no request is in work.
+    /// Bytes over bytes: media / host, device / host and media / device; nothing where nothing was written.
+    #[must_use]
+    pub fn amplification(&self) -> [Option<f64>; 3] {
+        let (host, device) = (self.host_written, self.drive.host_written);
+        let media = self.drive.media_total;
+        [ratio(media, host), ratio(device, host), ratio(media, device)]
+    }
+
+    /// Checks that all bytes add up. Those of a log only do while no request is in work.
     ///
     /// # Errors
     /// A sentence with the numbers that do not add up.

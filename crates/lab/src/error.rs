@@ -41,6 +41,9 @@ pub enum Error {
         /// What to do about it, or nothing.
         hint: &'static str,
     },
+    /// The log could not go on: the device failed, or a defect of Thermocline.
+    #[error("the log cannot go on: {0}")]
+    Engine(String),
     /// Bytes do not add up: a defect of Thermocline.
     #[error(
         "the books of this run do not balance ({0}); please report this with the command you ran"

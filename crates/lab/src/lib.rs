@@ -7,11 +7,13 @@
 //! * Equal inputs, stacks, settings and seeds give equal records, but for what they cost the machine.
 //! * The bytes of every run add up, or the run fails.
 
+mod books;
 mod cost;
 mod error;
 pub mod headroom;
 pub mod input;
 mod life;
+pub mod log;
 mod meter;
 mod outcome;
 pub mod reproduce;

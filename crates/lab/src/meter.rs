@@ -1,10 +1,10 @@
 //! What a run measures as it goes: time series, rounds for steady state, latencies.
 
 use hdrhistogram::Histogram;
-use thermocline_nand::Counters;
 use thermocline_record::{LatencyNs, SeriesPoint};
 use thermocline_types::{Bytes, Op, Time};
 
+use crate::books::Books;
 use crate::steady::Rounds;
 
 /// Points of a series are merged in pairs when there would be more than this many.
@@ -20,17 +20,17 @@ struct Latency {
 
 /// Collects what a run measures.
 pub struct Meter {
-    start: Counters,
-    last: Counters,
+    start: Books,
+    last: Books,
     interval: u64,
     points: Vec<Point>,
     round: u64,
-    rounds: Vec<Counters>,
+    rounds: Vec<Books>,
     latencies: Option<[Latency; 4]>,
 }
 
 struct Point {
-    counters: Counters,
+    books: Books,
     seconds: f64,
     write: Option<[u64; 3]>,
     read: Option<[u64; 3]>,
@@ -41,7 +41,7 @@ impl Meter {
     /// Starts measuring at `start` on a drive of `capacity`, with rounds of that length; latencies are
     /// collected if `timed`.
     #[must_use]
-    pub fn new(start: Counters, capacity: Bytes, rounds: Rounds, timed: bool) -> Self {
+    pub fn new(start: Books, capacity: Bytes, rounds: Rounds, timed: bool) -> Self {
         let histogram =
             || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds and digits are valid");
         let latency = || Latency { total: histogram(), recent: histogram() };
@@ -75,32 +75,32 @@ impl Meter {
             || since_start >= (self.rounds.len() as u64 + 1) * self.round
     }
 
-    /// Notes where the run is: `counters` of the drive, `seconds` into the run.
-    pub fn observe(&mut self, counters: Counters, seconds: f64, free_units: u64) {
-        let written = counters.since(&self.start).host_written;
+    /// Notes where the run is: `books`, `seconds` into the run.
+    pub fn observe(&mut self, books: Books, seconds: f64, free_units: u64) {
+        let written = books.since(&self.start).host_written;
         while written >= (self.rounds.len() as u64 + 1) * self.round {
-            self.rounds.push(counters);
+            self.rounds.push(books);
         }
-        if counters.host_written - self.last.host_written >= self.interval {
-            self.point(counters, seconds, free_units);
+        if books.host_written - self.last.host_written >= self.interval {
+            self.point(books, seconds, free_units);
         }
     }
 
     /// Notes the end of the run.
-    pub fn finish(&mut self, counters: Counters, seconds: f64, free_units: u64) {
-        if counters.host_written > self.last.host_written || self.points.is_empty() {
-            self.point(counters, seconds, free_units);
+    pub fn finish(&mut self, books: Books, seconds: f64, free_units: u64) {
+        if books.host_written > self.last.host_written || self.points.is_empty() {
+            self.point(books, seconds, free_units);
         }
     }
 
-    fn point(&mut self, counters: Counters, seconds: f64, free_units: u64) {
+    fn point(&mut self, books: Books, seconds: f64, free_units: u64) {
         let (mut write, mut read) = (None, None);
         if let Some(latencies) = &mut self.latencies {
             write = drain(&mut latencies[kind(Op::Write)].recent);
             read = drain(&mut latencies[kind(Op::Read)].recent);
         }
-        self.points.push(Point { counters, seconds, write, read, free_units });
-        self.last = counters;
+        self.points.push(Point { books, seconds, write, read, free_units });
+        self.last = books;
         if self.points.len() > POINTS {
             let mut index = 0;
             self.points.retain(|_| {
@@ -111,18 +111,18 @@ impl Meter {
         }
     }
 
-    /// Drive counters at the start of the run and at the end of each round.
+    /// Books at the start of the run and at the end of each round.
     #[must_use]
-    pub fn rounds(&self) -> (&Counters, &[Counters]) {
+    pub fn rounds(&self) -> (&Books, &[Books]) {
         (&self.start, &self.rounds)
     }
 
-    /// Drive counters at the latest point at which at most half of what was written up to `end` had been written.
+    /// Books at the latest point at which at most half of what was written up to `end` had been written.
     #[must_use]
-    pub fn half(&self, end: &Counters) -> Counters {
+    pub fn half(&self, end: &Books) -> Books {
         let half = self.start.host_written + end.since(&self.start).host_written / 2;
-        let before = self.points.iter().take_while(|point| point.counters.host_written <= half);
-        before.last().map_or(self.start, |point| point.counters)
+        let before = self.points.iter().take_while(|point| point.books.host_written <= half);
+        before.last().map_or(self.start, |point| point.books)
     }
 
     /// The time series. Percentiles of merged points are those of the later half of what they cover.
@@ -132,14 +132,14 @@ impl Meter {
         self.points
             .iter()
             .map(|point| {
-                let step = point.counters.since(&previous);
-                previous = point.counters;
+                let step = point.books.since(&previous);
+                previous = point.books;
                 SeriesPoint {
-                    host_bytes: point.counters.since(&self.start).host_written,
+                    host_bytes: point.books.since(&self.start).host_written,
                     seconds: point.seconds,
                     host_bytes_written: step.host_written,
-                    media_bytes_written: step.media_total,
-                    waf: ratio(step.media_total, step.host_written),
+                    media_bytes_written: step.drive.media_total,
+                    waf: ratio(step.drive.media_total, step.host_written),
                     write_latency_ns: point.write,
                     read_latency_ns: point.read,
                     free_units: point.free_units,

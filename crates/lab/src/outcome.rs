@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
 use thermocline_nand::{Counters, Drive, Kind, UnitView};
 use thermocline_record::{
@@ -9,9 +10,13 @@ use thermocline_record::{
 };
 use thermocline_types::{Bytes, Cause, Time};
 
+use crate::books::{Books, LogBytes};
 use crate::input::Prepared;
 use crate::life::{Load, life};
-use crate::meter::{Meter, ratio};
+use crate::log::machine::Machine;
+use crate::log::plan::is_bare;
+use crate::log::{LogOptions, read_plan_name};
+use crate::meter::Meter;
 use crate::settings::{Pacing, Settings};
 use crate::stack::Stack;
 use crate::steady::Rounds;
@@ -31,8 +36,8 @@ pub struct Outcome<'a> {
     pub meter: &'a Meter,
     /// How the run was divided to find its steady state.
     pub rounds: Rounds,
-    /// Drive counters at the end.
-    pub end: Counters,
+    /// Bytes at the end.
+    pub end: Books,
     /// Simulated time the measured run took.
     pub simulated: Time,
     /// Whether the drive wore out before the workload ended.
@@ -47,6 +52,8 @@ pub struct Outcome<'a> {
     pub units: Vec<UnitView>,
     /// The drive.
     pub drive: &'a Drive,
+    /// How the log is set up, if there is one.
+    pub log: Option<&'a Config>,
 }
 
 /// Cells of a unit map at most; more units are drawn together.
@@ -58,12 +65,15 @@ const CELLS: usize = 4096;
 /// [`Error::Accounting`] when the bytes of the run do not add up.
 pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
     let (start, _) = outcome.meter.rounds();
-    outcome.end.check().map_err(Error::Accounting)?;
     let run = outcome.end.since(start);
-    run.check().map_err(Error::Accounting)?;
+    for books in [&outcome.end, &run] {
+        // A run that was cut short leaves requests in work.
+        let checked = if outcome.worn_out { books.drive.check() } else { books.check() };
+        checked.map_err(Error::Accounting)?;
+    }
     let (steady_state, steady) = steady_window(outcome);
-    let waf = ratio(run.media_total, run.host_written);
-    let waf_steady = ratio(steady.media_total, steady.host_written);
+    let [waf, alwa, dlwa] = run.amplification();
+    let [waf_steady, alwa_steady, dlwa_steady] = steady.amplification();
     let timed = outcome.drive.is_timed();
     Ok(RunRecord {
         schema: SCHEMA.into(),
@@ -78,15 +88,15 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         host_bytes_read: run.host_read,
         host_bytes_trimmed: run.host_trimmed,
         requests: outcome.requests,
-        engine_bytes_written: BTreeMap::new(),
-        device_bytes_written: run.host_written,
-        media_bytes_written: media(&run),
-        media_bytes_erased: run.erased,
-        alwa: waf.map(|_| 1.0),
-        dlwa: waf,
+        engine_bytes_written: engine_bytes(&run),
+        device_bytes_written: run.drive.host_written,
+        media_bytes_written: media(&run.drive),
+        media_bytes_erased: run.drive.erased,
+        alwa,
+        dlwa,
         waf,
-        alwa_steady: waf_steady.map(|_| 1.0),
-        dlwa_steady: waf_steady,
+        alwa_steady,
+        dlwa_steady,
         waf_steady,
         life: waf_steady.and_then(|waf| {
             let profile = &outcome.stack.profile;
@@ -97,7 +107,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
             Some(life)
         }),
         steady_state,
-        fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run)),
+        fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run.drive)),
         command: None,
         latency_ns: outcome.meter.latencies().map(|latencies| {
             latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
@@ -116,7 +126,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
 
 /// The steady window and its counters: from the first steady round to the end. Before steady state it is the later half
 /// of the passes over a trace (of one pass, all of it), or the second half of what a generator wrote.
-fn steady_window(outcome: &Outcome) -> (SteadyState, Counters) {
+fn steady_window(outcome: &Outcome) -> (SteadyState, Books) {
     let (start, rounds) = outcome.meter.rounds();
     let wafs = round_wafs(start, rounds);
     let capacity = outcome.drive.cut().capacity().as_f64();
@@ -141,15 +151,12 @@ fn steady_window(outcome: &Outcome) -> (SteadyState, Counters) {
     (state, outcome.end.since(&from))
 }
 
-fn round_wafs(start: &Counters, rounds: &[Counters]) -> Vec<f64> {
+fn round_wafs(start: &Books, rounds: &[Books]) -> Vec<f64> {
     let before = std::iter::once(start).chain(rounds);
     rounds
         .iter()
         .zip(before)
-        .filter_map(|(now, before)| {
-            let round = now.since(before);
-            ratio(round.media_total, round.host_written)
-        })
+        .filter_map(|(now, before)| now.since(before).amplification()[0])
         .collect()
 }
 
@@ -201,7 +208,9 @@ fn device(outcome: &Outcome) -> DeviceInfo {
 
 fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
     let settings = outcome.settings;
-    let victim = settings.victim.map_or(outcome.stack.profile.gc.victim.clone(), |v| v.to_string());
+    // Under a log, the victim asked for is the log's.
+    let asked = settings.victim.filter(|_| outcome.log.is_none());
+    let victim = asked.map_or(outcome.stack.profile.gc.victim.clone(), |v| v.to_string());
     let pacing = match outcome.pacing {
         Pacing::QueueDepth(depth) => format!("queue depth {depth}"),
         Pacing::Clock { speed } => format!("workload's clock x {speed}"),
@@ -214,12 +223,66 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
         ("pacing".to_owned(), pacing.into()),
     ]);
     config.extend(outcome.workload.settings());
+    if let Some(log) = outcome.log {
+        config.extend(log_config(log));
+    }
     for text in &outcome.stack.overrides {
         if let Some((key, value)) = text.split_once('=') {
             config.insert(key.trim().to_owned(), value.trim().into());
         }
     }
     config
+}
+
+/// How the log was set up, by the keys of [`LogOptions::KEYS`].
+fn log_config(log: &Config) -> Vec<(String, serde_json::Value)> {
+    let geometry = log.geometry;
+    let unit = u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
+    let value = |key: &str| -> serde_json::Value {
+        match key {
+            "log.unit" => unit.into(),
+            "log.placement" => log.placement.to_string().into(),
+            "log.victim" => log.gc.victim.to_string().into(),
+            "log.gc.read_plan" => read_plan_name(log.gc.read_plan).into(),
+            "log.gc.read_size" => log.gc.read_bytes.into(),
+            "log.gc.segment" => log.gc.segment_bytes.into(),
+            "log.gc.ahead_units" => log.gc.ahead_units.into(),
+            "log.write_depth" => log.write_depth.into(),
+            "log.checkpoint" => log.checkpoint_bytes.into(),
+            "log.reserved_units" => log.reserved_units.into(),
+            _ => unreachable!("every key has an arm"),
+        }
+    };
+    LogOptions::KEYS.iter().map(|(key, _)| ((*key).to_owned(), value(key))).collect()
+}
+
+/// The tier that a log writes to, where there is only one.
+const TIER: &str = "capacity";
+
+fn engine_bytes(run: &Books) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let causes = |log: LogBytes| {
+        let causes = log.causes();
+        (TIER.to_owned(), causes.map(|(name, bytes)| (name.to_owned(), bytes)).into())
+    };
+    run.log.map(causes).into_iter().collect()
+}
+
+/// The units under a log: what is written as the drive has it, what is valid as the log does. Without zones, only the
+/// drive knows units of media, and of what is in them no more than what was trimmed.
+pub fn log_units(machine: &mut Machine, config: &Config) -> Vec<UnitView> {
+    let mut views = machine.device_mut().drive_mut().units();
+    if !matches!(machine.device().drive(), Drive::Zoned(_)) {
+        return views;
+    }
+    let units = machine.engine().units();
+    let block = config.geometry.logical_block();
+    let whole = units.blocks_per_unit() as f32 / block.per_block() as f32;
+    for (view, unit) in views.iter_mut().zip(units.ids()) {
+        if !config.geometry.is_superblock_unit(unit) {
+            view.valid = units.valid_count(unit) as f32 / whole;
+        }
+    }
+    views
 }
 
 fn media(run: &Counters) -> MediaBytes {
@@ -247,13 +310,13 @@ fn fdp(run: &Counters) -> FdpStats {
     }
 }
 
-fn bandwidth(outcome: &Outcome, run: &Counters) -> Bandwidth {
+fn bandwidth(outcome: &Outcome, run: &Books) -> Bandwidth {
     let seconds = outcome.simulated.as_secs_f64().max(1e-9);
     Bandwidth {
         seconds,
         host_write_bytes_per_second: run.host_written as f64 / seconds,
         host_read_bytes_per_second: run.host_read as f64 / seconds,
-        media_write_bytes_per_second: run.media_total as f64 / seconds,
+        media_write_bytes_per_second: run.drive.media_total as f64 / seconds,
         requests_per_second: outcome.requests as f64 / seconds,
         queue_depth: match outcome.pacing {
             Pacing::QueueDepth(depth) => Some(depth),
@@ -318,6 +381,7 @@ fn without_effect(outcome: &Outcome) -> Vec<String> {
     let about = |given: bool, setting: &str, reason: &str| {
         given.then(|| format!("{} {reason}: {setting} had no effect", profile.name))
     };
+    let raw = outcome.log.is_none();
     let life = profile.wear.pe_cycles.is_some()
         || (profile.wear.rated_dwpd.is_some() && profile.wear.warranty_years.is_some());
     let all = [
@@ -328,15 +392,20 @@ fn without_effect(outcome: &Outcome) -> Vec<String> {
         ),
         about(settings.daily_writes.is_some() && !life, "--daily-writes", "has no known endurance"),
         about(
-            settings.victim.is_some() && !profile.kind.relocates(),
+            settings.victim.is_some() && raw && !profile.kind.relocates(),
             "--victim",
             "collects no garbage",
+        ),
+        about(
+            raw && outcome.stack.overrides.iter().any(|text| text.starts_with("log.")),
+            "log.KEY",
+            "is written to without a log",
         ),
     ];
     all.into_iter().flatten().collect()
 }
 
-fn notes(outcome: &Outcome, run: &Counters) -> Vec<String> {
+fn notes(outcome: &Outcome, run: &Books) -> Vec<String> {
     let mut notes = outcome.workload.notes();
     let (product, cut) = (outcome.stack.profile.capacity, outcome.drive.cut());
     if cut.capacity() != product && outcome.stack.profile.geometry.is_some() {
@@ -364,10 +433,37 @@ fn notes(outcome: &Outcome, run: &Counters) -> Vec<String> {
         ));
     }
     notes.extend(without_effect(outcome));
-    if run.invalid_handles > 0 {
+    notes.extend(run.log.iter().flat_map(|log| log_notes(outcome, log, run.host_written)));
+    if run.drive.invalid_handles > 0 {
         notes.push(format!(
             "{} writes had a placement handle the drive does not have and went to the first",
-            run.invalid_handles
+            run.drive.invalid_handles
+        ));
+    }
+    notes
+}
+
+fn log_notes(outcome: &Outcome, log: &LogBytes, host: u64) -> Vec<String> {
+    let mut notes = Vec::new();
+    if is_bare(&outcome.stack.profile) {
+        notes.push(format!(
+            "{} has no drive beneath the log: its units are the log's, and its overprovisioning is all the spare there is",
+            outcome.stack.profile.name
+        ));
+    }
+    if log.absorbed > 0 {
+        notes.push(format!(
+            "{:.2} % of the blocks that the host wrote were overwritten while they waited in memory and never written",
+            100.0 * log.absorbed as f64 / log.asked.max(1) as f64
+        ));
+    }
+    if log.filled > 0 {
+        notes.push(format!(
+            "the log works in blocks of 4 KiB: {} of the {} that the host wrote are in writes that cover blocks in part, for \
+             which it read {}",
+            Bytes(log.filled),
+            Bytes(host),
+            Bytes(log.filled_read)
         ));
     }
     notes

@@ -4,11 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use thermocline_nand::profile::Cut;
-use thermocline_nand::{Drive, DriveError, ProfileError};
+use thermocline_nand::{Drive, DriveError, Profile, ProfileError};
 use thermocline_record::RunRecord;
 use thermocline_types::{Bytes, Request, Time};
 
+use crate::books::Books;
 use crate::input::Prepared;
+use crate::log::bench::LogBench;
+use crate::log::plan::{self, Plan};
 use crate::meter::Meter;
 use crate::outcome::{self, Outcome};
 use crate::settings::{Pacing, Settings};
@@ -38,6 +41,9 @@ pub fn run(
             "--speed needs a clock, and this workload has none: give a generator a --rate, or set --queue-depth".into(),
         ));
     }
+    if stack.layer == Layer::Log {
+        return run_log(workload, stack, settings, progress);
+    }
     let drive = build(workload, stack, settings)?;
     let mut bench = Bench::new(drive, workload, stack, settings);
     let prefilled = bench.prefill(workload)?;
@@ -51,7 +57,7 @@ pub fn run(
         pacing: bench.pacing,
         meter: &bench.meter,
         rounds: bench.rounds,
-        end: bench.drive.counters(),
+        end: Books::direct(bench.drive.counters()),
         simulated: bench.done.since(bench.start),
         worn_out: bench.worn_out,
         requests: bench.requests,
@@ -59,54 +65,112 @@ pub fn run(
         cpu_seconds,
         units: bench.drive.units(),
         drive: &bench.drive,
+        log: None,
     })
 }
 
+fn run_log(
+    workload: &mut Prepared,
+    stack: &Stack,
+    settings: &Settings,
+    progress: &mut dyn FnMut(f64),
+) -> Result<RunRecord, Error> {
+    let plan = Plan::new(stack, settings, workload.footprint())?;
+    let config = plan.config.clone();
+    let rounds = Rounds::new(plan.drive.cut().capacity(), workload.pass());
+    let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings));
+    let prefilled = bench.prefill(workload)?;
+    let cpu = cost::thread_cpu_seconds();
+    bench.measure(workload, progress)?;
+    let cpu_seconds = cost::thread_cpu_seconds() - cpu;
+    let units = outcome::log_units(&mut bench.machine, &config);
+    outcome::record(&Outcome {
+        workload,
+        stack,
+        settings,
+        pacing: bench.pacing,
+        meter: &bench.meter,
+        rounds: bench.rounds,
+        end: bench.machine.books(),
+        simulated: bench.done.since(bench.start),
+        worn_out: bench.worn_out,
+        requests: bench.requests,
+        prefilled,
+        cpu_seconds,
+        units,
+        drive: bench.machine.device().drive(),
+        log: Some(&config),
+    })
+}
+
+/// When requests are issued if the settings do not say.
+fn pacing(workload: &Prepared, settings: &Settings) -> Pacing {
+    let by_default = if workload.has_clock() {
+        Pacing::Clock { speed: 1.0 }
+    } else {
+        Pacing::QueueDepth(QUEUE_DEPTH)
+    };
+    settings.pacing.unwrap_or(by_default)
+}
+
 fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Drive, Error> {
+    let mut profile = stack.profile.clone();
+    if let Some(victim) = settings.victim {
+        profile.gc.victim = victim.to_string();
+    }
+    let cut = cut(&profile, stack, settings, workload.footprint())?;
+    Ok(Drive::new(&profile, Some(cut.capacity()), settings.seed)?)
+}
+
+/// Cuts `profile` to the capacity asked for, or to that which a workload of `footprint` bytes fills as asked.
+pub(crate) fn cut(
+    profile: &Profile,
+    stack: &Stack,
+    settings: &Settings,
+    footprint: Bytes,
+) -> Result<Cut, Error> {
     let utilisation = settings.utilisation;
     if !(utilisation > 0.0 && utilisation <= 1.0) {
         return Err(Error::Settings(format!(
             "utilisation is {utilisation}, must be above 0 and at most 1"
         )));
     }
-    let unit = stack.profile.mapping_unit.max(Bytes::BLOCK);
-    let fitting = (workload.footprint().as_f64() / utilisation / unit.as_f64()).ceil() as u64;
+    let unit = profile.mapping_unit.max(Bytes::BLOCK);
+    let fitting = (footprint.as_f64() / utilisation / unit.as_f64()).ceil() as u64;
     let fitting = Bytes(fitting.saturating_mul(unit.0));
-    let mut profile = stack.profile.clone();
-    if let Some(victim) = settings.victim {
-        profile.gc.victim = victim.to_string();
-    }
     let sized = |error: ProfileError| match settings.capacity {
         None if error.key() == "capacity" => Error::Settings(format!(
-            "{} is sized to a workload of {}: {error}: give a --capacity",
-            stack.text,
-            workload.footprint()
+            "{} is sized to a workload of {footprint}: {error}: give a --capacity",
+            stack.text
         )),
         _ => Error::Profile(error),
     };
-    let cut = Cut::new(&profile, Some(settings.capacity.unwrap_or(fitting))).map_err(sized)?;
+    let cut = Cut::new(profile, Some(settings.capacity.unwrap_or(fitting))).map_err(sized)?;
     check_memory(&cut, stack)?;
     let exported = cut.capacity();
-    if workload.footprint() > exported {
+    if footprint > exported {
         return Err(Error::Settings(format!(
-            "the workload addresses {}, {} exports {exported}: give a larger --capacity or a smaller --span",
-            workload.footprint(),
+            "the workload addresses {footprint}, {} exports {exported}: give a larger --capacity or a smaller --span",
             stack.text
         )));
     }
-    Ok(Drive::new(&profile, settings.capacity.or(Some(fitting)), settings.seed)?)
+    Ok(cut)
 }
 
 /// Refuses a drive whose maps do not fit the memory that is free now, instead of dying half-way.
 fn check_memory(cut: &Cut, stack: &Stack) -> Result<(), Error> {
-    if !stack.profile.kind.relocates() {
+    let log = match stack.layer {
+        Layer::Log => plan::memory(cut.media()).0,
+        Layer::Raw | Layer::Tag => 0,
+    };
+    if !stack.profile.kind.relocates() && log == 0 {
         return Ok(()); // Zones and in-place media keep no map of blocks.
     }
     let shape = cut.shape;
     let entry = if shape.pba_limit() < u64::from(u32::MAX) { 4 } else { 5 };
     let map = (shape.exported() + shape.physical()).saturating_mul(entry);
     let needed =
-        Bytes(map.saturating_add(shape.physical() / 8 + u64::from(shape.units()) * UNIT_BYTES));
+        Bytes(map.saturating_add(shape.physical() / 8 + u64::from(shape.units()) * UNIT_BYTES + log));
     match cost::available_memory() {
         Some(free) if needed > free => Err(Error::Settings(format!(
             "simulating {} at {} takes about {needed} of memory, {free} is free: give a smaller --span or --capacity",
@@ -135,18 +199,13 @@ struct Bench {
 
 impl Bench {
     fn new(drive: Drive, workload: &Prepared, stack: &Stack, settings: &Settings) -> Self {
-        let by_default = if workload.has_clock() {
-            Pacing::Clock { speed: 1.0 }
-        } else {
-            Pacing::QueueDepth(QUEUE_DEPTH)
-        };
         let capacity = drive.cut().capacity();
         let rounds = Rounds::new(capacity, workload.pass());
         Bench {
-            meter: Meter::new(drive.counters(), capacity, rounds, drive.is_timed()),
+            meter: Meter::new(Books::direct(drive.counters()), capacity, rounds, drive.is_timed()),
             rounds,
             layer: stack.layer,
-            pacing: settings.pacing.unwrap_or(by_default),
+            pacing: pacing(workload, settings),
             in_flight: BinaryHeap::new(),
             start: Time::ZERO,
             now: Time::ZERO,
@@ -173,7 +232,7 @@ impl Bench {
         self.done = self.start;
         let counters = self.drive.counters();
         let capacity = self.drive.cut().capacity();
-        self.meter = Meter::new(counters, capacity, self.rounds, self.drive.is_timed());
+        self.meter = Meter::new(Books::direct(counters), capacity, self.rounds, self.drive.is_timed());
         Ok(counters.host_written)
     }
 
@@ -204,7 +263,8 @@ impl Bench {
             done?;
         }
         let seconds = self.seconds(last);
-        self.meter.finish(self.drive.counters(), seconds, self.drive.free_units());
+        let books = Books::direct(self.drive.counters());
+        self.meter.finish(books, seconds, self.drive.free_units());
         progress(1.0);
         Ok(())
     }
@@ -245,7 +305,7 @@ impl Bench {
     fn handle(&self, request: &Request) -> u16 {
         match self.layer {
             Layer::Raw => 0,
-            Layer::Tag => request.tenant.0.min(u32::from(u16::MAX)) as u16,
+            Layer::Tag | Layer::Log => request.tenant.0.min(u32::from(u16::MAX)) as u16,
         }
     }
 
@@ -253,7 +313,7 @@ impl Bench {
         let counters = self.drive.counters();
         if self.meter.is_due(counters.host_written) {
             let seconds = self.seconds(last);
-            self.meter.observe(counters, seconds, self.drive.free_units());
+            self.meter.observe(Books::direct(counters), seconds, self.drive.free_units());
         }
     }
 

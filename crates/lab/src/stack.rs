@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use thermocline_ftl::placement::Policy;
 use thermocline_nand::profile::{self, builtin};
 use thermocline_nand::{Kind, Profile};
 
 use crate::Error;
+use crate::log::LogOptions;
 
 /// What stands between the host's writes and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,15 +16,21 @@ pub enum Layer {
     Raw,
     /// Addresses unchanged; every write carries a placement handle.
     Tag,
+    /// The log engine: writes go to units front to back, and it collects garbage.
+    Log,
 }
 
 impl Layer {
     /// Every layer with a line about it, for listings.
-    pub const ALL: [(Layer, &'static str); 2] = [
+    pub const ALL: [(Layer, &'static str); 3] = [
         (Layer::Raw, "host writes go straight to the drive"),
         (
             Layer::Tag,
             "every write carries a placement handle: that of its tenant (multi-stream and FDP drives)",
+        ),
+        (
+            Layer::Log,
+            "the log engine: zones or units written front to back, garbage collected by the host (any drive)",
         ),
     ];
 
@@ -41,6 +49,7 @@ impl fmt::Display for Layer {
         f.pad(match self {
             Layer::Raw => "raw",
             Layer::Tag => "tag",
+            Layer::Log => "log",
         })
     }
 }
@@ -54,13 +63,16 @@ pub struct Stack {
     pub layer: Layer,
     /// The device, overrides applied.
     pub profile: Profile,
+    /// Settings of the log; of no effect under other layers.
+    pub log: LogOptions,
     /// The overrides, as given.
     pub overrides: Vec<String>,
 }
 
 impl Stack {
     /// Reads `LAYER:DEVICE[,KEY=VALUE...]`, where the device is a built-in profile or the path of a profile file, and
-    /// applies `overrides` of the form `device.KEY=VALUE`, then those of the stack itself.
+    /// applies `overrides` of the form `device.KEY=VALUE` and `log.KEY=VALUE`, then those of the stack itself, whose
+    /// keys are the device's unless they begin with `log.`.
     ///
     /// # Errors
     /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for what is wrong inside a profile.
@@ -72,10 +84,23 @@ impl Stack {
         let layer = Layer::named(layer).map_err(refuse)?;
         let mut parts = rest.split(',');
         let device = parts.next().unwrap_or_default();
-        let own = parts.map(|part| format!("device.{part}"));
+        let own = parts.map(|part| {
+            if part.trim_start().starts_with("log.") {
+                part.to_owned()
+            } else {
+                format!("device.{part}")
+            }
+        });
         let given: Vec<String> = overrides.iter().cloned().chain(own).collect();
-        let overrides =
-            given.iter().map(|text| split_override(text)).collect::<Result<Vec<_>, _>>()?;
+        let (mut log, mut overrides) = (LogOptions::default(), Vec::new());
+        for text in &given {
+            match split_override(text)? {
+                Override::Device(key, value) => overrides.push((key, value)),
+                Override::Log(key, value) => log
+                    .set(&key, &value)
+                    .map_err(|reason| Error::Settings(format!("{text}: {reason}")))?,
+            }
+        }
         let content = load(device).map_err(refuse)?;
         let profile = Profile::with_overrides(device, &content, &overrides)?;
         if layer == Layer::Tag && !matches!(profile.kind, Kind::MultiStream | Kind::Fdp) {
@@ -84,7 +109,32 @@ impl Stack {
                 profile.kind.name()
             )));
         }
-        Ok(Stack { text: text.to_owned(), layer, profile, overrides: given })
+        Ok(Stack { text: text.to_owned(), layer, profile, log, overrides: given })
+    }
+
+    /// Gives the log the placement policy `name`, unless the stack's own text or an override chose one.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] when there is no such policy, or the layer takes none.
+    pub fn place(&mut self, name: &str) -> Result<(), Error> {
+        let refuse = |takes: &str| {
+            Err(Error::Settings(format!(
+                "--placement {name}: {} takes {takes}; `thermocline lab list placements` shows them",
+                self.text
+            )))
+        };
+        match self.layer {
+            Layer::Raw if name != "none" => refuse("none"),
+            Layer::Tag if name != "tenant" => refuse("tenant"),
+            Layer::Raw | Layer::Tag => Ok(()),
+            Layer::Log => {
+                let policy: Policy = name
+                    .parse()
+                    .map_err(|error| Error::Settings(format!("--placement {name}: {error}")))?;
+                self.log.placement.get_or_insert(policy);
+                Ok(())
+            }
+        }
     }
 
     /// The same stack without time, for when only write amplification is asked.
@@ -112,12 +162,26 @@ fn load(device: &str) -> Result<String, String> {
         .map_err(|error| format!("cannot read the profile {device}: {error}"))
 }
 
-fn split_override(text: &str) -> Result<(String, String), Error> {
-    let form =
-        || Error::Settings(format!("--set {text}: write device.KEY=VALUE, such as device.op=0.07"));
+/// What a setting is for, with its key and its value.
+enum Override {
+    Device(String, String),
+    Log(String, String),
+}
+
+fn split_override(text: &str) -> Result<Override, Error> {
+    let form = || {
+        Error::Settings(format!(
+            "--set {text}: write device.KEY=VALUE, such as device.op=0.07, or log.KEY=VALUE"
+        ))
+    };
     let (key, value) = text.split_once('=').ok_or_else(form)?;
-    let key = key.trim().strip_prefix("device.").ok_or_else(form)?;
-    Ok((key.to_owned(), value.trim().to_owned()))
+    let (whose, key) = key.trim().split_once('.').ok_or_else(form)?;
+    let (key, value) = (key.to_owned(), value.trim().to_owned());
+    match whose {
+        "device" => Ok(Override::Device(key, value)),
+        "log" => Ok(Override::Log(key, value)),
+        _ => Err(form()),
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +192,7 @@ mod tests {
     fn errors_say_what_is_there() {
         let cases = [
             ("p5316", "LAYER:DEVICE"),
-            ("fast:p5316", "raw, tag"),
+            ("fast:p5316", "raw, tag, log"),
             ("raw:p5317", "p5316, pm9d3"),
             ("raw:none/such.toml", "cannot read"),
             ("tag:p5316", "takes no placement handles"),

@@ -189,8 +189,9 @@ impl SourceArgs {
 /// What to run on, and how.
 #[derive(Args, Clone)]
 pub struct DeviceArgs {
-    /// Override a field of the profile, such as device.op=0.07; may be repeated
-    #[arg(long, value_name = "device.KEY=VALUE", help_heading = "Device")]
+    /// Override a field of the profile, such as device.op=0.07, or a setting of the log, such as log.write_depth=8
+    /// (`lab list log`); may be repeated
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Device")]
     set: Vec<String>,
     /// Capacity the device exports [default: what the workload addresses]
     #[arg(long, value_name = "SIZE", help_heading = "Device")]
@@ -207,7 +208,7 @@ pub struct DeviceArgs {
     /// Which unit garbage collection takes (`lab list victims`) [default: the profile's]
     #[arg(long, value_name = "NAME", help_heading = "Device")]
     victim: Option<Victim>,
-    /// Handle of a write: none under raw, tenant under tag (`lab list placements`)
+    /// Under log, the class of a block; else the handle of a write (`lab list placements`)
     #[arg(long, value_name = "NAME", help_heading = "Device")]
     placement: Option<String>,
     /// Keep so many requests in flight [default: 32 if the workload has no clock]
@@ -224,17 +225,9 @@ pub struct DeviceArgs {
 impl DeviceArgs {
     /// The stack called `text`, with these overrides.
     pub fn stack(&self, text: &str) -> anyhow::Result<Stack> {
-        let stack = Stack::parse(text, &self.set)?;
-        let expected = match stack.layer {
-            thermocline_lab::Layer::Raw => "none",
-            thermocline_lab::Layer::Tag => "tenant",
-        };
+        let mut stack = Stack::parse(text, &self.set)?;
         if let Some(placement) = &self.placement {
-            ensure!(
-                placement == expected,
-                "--placement {placement}: {} takes {expected}; `thermocline lab list placements` shows them",
-                stack.text
-            );
+            stack.place(placement)?;
         }
         Ok(stack)
     }

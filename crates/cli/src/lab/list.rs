@@ -3,8 +3,10 @@
 use std::io::Write as _;
 
 use clap::{Args, ValueEnum};
+use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_lab::Layer;
+use thermocline_lab::log::LogOptions;
 use thermocline_lab::reproduce::EXPERIMENTS;
 use thermocline_nand::profile::{Profile, builtin, names};
 use thermocline_workload::synthetic::FORMS;
@@ -23,6 +25,8 @@ enum What {
     Workloads,
     /// Trace formats
     Formats,
+    /// Settings of the log layer, for --set
+    Log,
     /// Placement policies
     Placements,
     /// Victim policies of garbage collection
@@ -71,10 +75,8 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         What::Formats => {
             Format::ALL.iter().map(|format| row(format, format.description())).collect()
         }
-        What::Placements => vec![
-            row("none", "no handle on any write (raw)"),
-            row("tenant", "the handle of a write is the number of its tenant (tag)"),
-        ],
+        What::Log => LogOptions::KEYS.iter().map(|(key, about)| row(*key, about)).collect(),
+        What::Placements => placements(),
         What::Victims => Victim::list().iter().map(|(victim, about)| row(victim, about)).collect(),
         What::Experiments => EXPERIMENTS.iter().map(|e| row(e.name, e.title)).collect(),
     };
@@ -87,6 +89,20 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
 
 fn row(name: &(impl ToString + ?Sized), about: &str) -> [String; 2] {
     [name.to_string(), about.to_owned()]
+}
+
+/// The policies of the log, and what the other layers do.
+fn placements() -> Vec<[String; 2]> {
+    let policies = Policy::list();
+    let others = [row("tenant", "tag: the handle of a write is the number of its tenant")];
+    policies
+        .iter()
+        .map(|(policy, about)| match policy {
+            Policy::Nothing(_) => row(policy, &format!("log: {about}; raw: no handle on any write")),
+            _ => row(policy, &format!("log: {about}")),
+        })
+        .chain(others)
+        .collect()
 }
 
 fn devices() -> anyhow::Result<Vec<[String; 2]>> {

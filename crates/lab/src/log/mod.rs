@@ -14,4 +14,4 @@ pub mod machine;
 mod options;
 pub mod plan;
 
-pub use options::LogOptions;
+pub use options::{LogOptions, read_plan_name};
