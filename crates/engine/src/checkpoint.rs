@@ -52,6 +52,8 @@ pub(crate) struct Checkpoint {
     stage: Stage,
     table: BTreeMap<u32, OpenUnit>,
     pages: u64,
+    /// Whether it began when all was done that will ever be: its record can be clean.
+    last: bool,
 }
 
 /// What a record that is being written is for.
@@ -145,9 +147,11 @@ impl<P: Payload> Engine<P> {
         self.superblocks.wanted = false;
         self.since_checkpoint = 0;
         self.rewrite_sparse_metadata();
+        let last = self.phase == Phase::Closing && self.is_quiet();
         let table = self.space.begin_tail();
         let sequence = self.log.next();
-        self.checkpoint = Some(Checkpoint { sequence, stage: Stage::Pages(0, 0), table, pages: 0 });
+        let stage = Stage::Pages(0, 0);
+        self.checkpoint = Some(Checkpoint { sequence, stage, table, pages: 0, last });
         true
     }
 
@@ -371,12 +375,12 @@ impl<P: Payload> Engine<P> {
     }
 
     fn write_checkpoint_record(&mut self) {
-        let clean = self.phase == Phase::Closing && self.is_quiet();
+        let clean = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.last);
         if clean {
             // Nothing but pages came after S: nothing is left to replay.
             let (sequence, table) = (self.log.next(), self.space.begin_tail());
             let stage = Stage::Writing;
-            self.checkpoint = Some(Checkpoint { sequence, stage, table, pages: 0 });
+            self.checkpoint = Some(Checkpoint { sequence, stage, table, pages: 0, last: true });
         }
         let fresh = self.list_more();
         let checkpoint = self.checkpoint.as_ref().expect("only a checkpoint has such a record");

@@ -143,15 +143,15 @@ impl Config {
         Class(self.placement.classes())
     }
 
-    /// Free units that the host may not use: what relocation and the next checkpoint need at least.
-    pub(crate) fn host_reserve(&self) -> u32 {
-        self.placement.relocation_classes(0).len() as u32 + 2
+    /// Free units that the host may not use, those for metadata apart: what relocation needs at least.
+    pub(crate) fn relocation_reserve(&self) -> u32 {
+        self.placement.relocation_classes(0).len() as u32 + 1
     }
 
     /// Units that hold no blocks of users at the worst moment, those for maps apart: superblocks, open units, the
     /// reserve, and one that garbage collection works on.
     fn units_set_aside(&self) -> u32 {
-        2 + self.frontiers() + self.host_reserve() + 1
+        2 + self.frontiers() + self.relocation_reserve() + 2
     }
 
     /// Blocks of users that fit into one unit when it is written in chunks as large as possible.

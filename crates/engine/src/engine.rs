@@ -31,7 +31,7 @@ pub(crate) enum Op<P> {
     GcChunks,
     GcRead { first: usize },
     Reset { unit: UnitId },
-    Finish,
+    Finish { unit: UnitId },
     Flush { watermark: Sequence },
     Superblock,
     Opening { index: usize },
@@ -320,7 +320,7 @@ impl<P: Payload> Engine<P> {
             (Op::GcRead { first }, Ok(Done::Data(data))) => self.gc_data_read(first, Some(&data)),
             (Op::GcRead { first }, Err(_)) => self.gc_data_read(first, None),
             (Op::Reset { unit }, _) => self.unit_reset(unit, status),
-            (Op::Finish, _) => {}
+            (Op::Finish { unit }, _) => self.space.tail(unit).writers -= 1,
             (Op::Flush { watermark }, _) => self.flushed(watermark, status),
             (Op::Superblock, _) => self.superblock_written(status),
             (Op::Opening { index }, done) => self.opening_progress(index, done),

@@ -107,9 +107,14 @@ impl<P> Gc<P> {
 }
 
 impl<P: Payload> Engine<P> {
+    /// Free units that the host may not use.
+    fn host_reserve(&self) -> u32 {
+        self.config.relocation_reserve() + self.metadata_hold()
+    }
+
     /// Free units at which collection begins.
     pub(crate) fn gc_start(&self) -> u32 {
-        self.config.host_reserve() + self.config.gc.ahead_units
+        self.host_reserve() + self.config.gc.ahead_units
     }
 
     /// The host wrote `blocks` blocks.
@@ -127,12 +132,12 @@ impl<P: Payload> Engine<P> {
     /// Whether blocks of the host may take up units now.
     pub(crate) fn host_may_seal(&self) -> bool {
         let free = self.space.free_units();
-        free > self.config.host_reserve() && (free > self.gc_start() || self.gc.credit < DEBT)
+        free > self.host_reserve() && (free > self.gc_start() || self.gc.credit < DEBT)
     }
 
     /// Whether copies should be sealed though they do not fill a chunk.
     pub(crate) fn copies_are_urgent(&self) -> bool {
-        self.gc.has_staged_all() || self.space.free_units() <= self.config.host_reserve()
+        self.gc.has_staged_all() || self.space.free_units() <= self.host_reserve()
     }
 
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
@@ -447,8 +452,8 @@ impl<P: Payload> Engine<P> {
     /// Stages the blocks that were read, a bounded number, if they are paid for.
     fn place(&mut self, from: usize) -> bool {
         let mut job = self.gc.job.take().expect("a job is at this stage");
-        let urgent = self.space.free_units() <= self.config.host_reserve();
-        let idle = self.requests.is_empty();
+        let urgent = self.space.free_units() <= self.host_reserve();
+        let idle = self.requests.is_empty() || self.phase == Phase::Closing;
         let paid = if urgent || idle { STEP } else { self.gc.credit.clamp(0.0, STEP as f64) as usize };
         let behind: usize = self.stage.queues.iter().skip(1).step_by(2).map(|queue| queue.len()).sum();
         let until = job.valid.len().min(from + paid);

@@ -349,7 +349,7 @@ impl<P: Payload> Engine<P> {
         loop {
             let at = match self.space.frontiers[class.index()].open {
                 Some(at) => at,
-                None => self.space.open(class)?,
+                None => self.open_unit(class)?,
             };
             let room = self.config.geometry.blocks_per_unit() - at.block;
             if room >= least {
@@ -357,6 +357,19 @@ impl<P: Payload> Engine<P> {
             }
             self.close_frontier(class);
         }
+    }
+
+    /// Opens a unit for `class`. The last ones are for metadata alone: without room for a checkpoint no unit could ever
+    /// be freed after a crash.
+    fn open_unit(&mut self, class: Class) -> Option<Location> {
+        let held = if class == self.config.metadata_class() { 0 } else { self.metadata_hold() };
+        (self.space.free_units() > held).then(|| self.space.open(class))?
+    }
+
+    /// Units that a checkpoint of all maps may need.
+    pub(crate) fn metadata_hold(&self) -> u32 {
+        let pages = self.volumes.total_blocks().div_ceil(crate::map::PAGE);
+        1 + (pages / self.config.blocks_per_unit()) as u32
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a chunk and who waits for it")]
@@ -425,7 +438,8 @@ impl<P: Payload> Engine<P> {
         if self.space.tails[unit.index()].writers == 0 && !full && written > 0 {
             let left = u64::from(self.config.geometry.blocks_per_unit() - written);
             self.stats.unused_bytes += left * self.config.geometry.logical_block().bytes() as u64;
-            let op = self.ops.insert(Op::Finish);
+            self.space.tail(unit).writers += 1;
+            let op = self.ops.insert(Op::Finish { unit });
             self.device(op, DeviceCmd::Finish(unit));
         }
     }

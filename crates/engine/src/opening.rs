@@ -273,6 +273,8 @@ impl<P: Payload> Engine<P> {
             volumes: Vec::new(),
             open_units,
         };
+        self.stats.superblocks += 1;
+        self.stats.superblock_bytes += record.record_bytes() as u64;
         self.ask(0, DeviceCmd::WriteSuperblock(Arc::new(record)));
         Ok(())
     }

@@ -15,14 +15,14 @@ use crate::request::{Action, Notice};
 const BATCH: usize = 8;
 
 impl<P: Payload> Engine<P> {
-    /// Starts to free dead units. Not between the choice of a checkpoint and its superblock: the counts of chunks in
-    /// Released entries would be those of the one or the other.
+    /// Starts to free dead units. Those with chunks to be replayed not between the choice of a checkpoint and its
+    /// superblock: the counts of chunks in Released entries would be those of the one or the other.
     pub(crate) fn release_step(&mut self) -> bool {
         let needed = self.space.free_units() <= self.gc_start() || self.space.dead.len() >= BATCH;
-        let allowed = self.pages.complete && self.superblocks.settled && self.checkpoint.is_none();
-        if self.space.dead.is_empty() || !needed || !allowed {
+        if self.space.dead.is_empty() || !needed || !self.pages.complete {
             return false;
         }
+        let any = self.superblocks.settled && self.checkpoint.is_none();
         let checkpoint = self.superblocks.durable_checkpoint();
         let metadata = self.config.metadata_class();
         let (ready, kept): (Vec<UnitId>, Vec<UnitId>) =
@@ -31,7 +31,9 @@ impl<P: Payload> Engine<P> {
                 let pinned = self.space.units.class(unit) == metadata && tail.control >= checkpoint;
                 // A chunk that a crash may still lose must not be counted as released.
                 let flushed = tail.last <= self.durability.durable;
-                !pinned && flushed && tail.readers == 0 && tail.writers == 0
+                // A unit that is not listed has nothing that would be replayed.
+                let counts = any || !self.space.listed.contains_key(&unit.0);
+                counts && !pinned && flushed && tail.readers == 0 && tail.writers == 0
             });
         self.space.dead = kept;
         if ready.is_empty() {
@@ -39,7 +41,7 @@ impl<P: Payload> Engine<P> {
         }
         for &unit in &ready {
             let tail = &self.space.tails[unit.index()];
-            if tail.chunks > 0 {
+            if tail.chunks > 0 && any {
                 let (generation, chunks, sum) = (tail.generation, tail.chunks, tail.sum);
                 let entries = vec![Entry::Released { unit, generation, chunks, sum }];
                 self.stage.control.push_back(Control { entries, owners: Vec::new() });

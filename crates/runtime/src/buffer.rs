@@ -64,9 +64,7 @@ impl Buffer {
                 let start = self.start as usize;
                 target::Buffer::from_bytes(&memory.owner.into_inner()[start..][..self.len as usize])
             }
-            Err(memory) => {
-                target::Buffer::from_bytes(&Buffer { memory, ..self }.read())
-            }
+            Err(memory) => target::Buffer::from_bytes(&Buffer { memory, ..self }.read()),
         }
     }
 

@@ -133,7 +133,7 @@ impl<S: Storage> Device<S> {
         }
     }
 
-    /// Appends the answers that there are to `answers`; if none, waits as [`Storage::reap`].
+    /// Appends the answers that there are to `answers`; if none, waits as [`Storage::reap`], and may have none then.
     pub fn poll(&mut self, wait: Option<Duration>, answers: &mut Vec<Answer>) {
         let wait = if self.ready.is_empty() { wait } else { Some(Duration::ZERO) };
         let mut reaped = std::mem::take(&mut self.reaped);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermocline_engine::{DeviceError, UnitReport};
-use thermocline_format::{LogicalBlock, Location};
+use thermocline_format::{Location, LogicalBlock};
 use thermocline_types::{Bytes, UnitId};
 
 use crate::Buffer;
@@ -125,7 +125,7 @@ pub struct Completion {
     pub result: Result<(), DeviceError>,
 }
 
-/// Ends a [`Storage::reap`] that waits, from any thread; if none does, the next one.
+/// Ends a [`Storage::reap`] that waits, from any thread; if none does, the next one does not wait.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// Media as bytes.
@@ -137,7 +137,7 @@ pub trait Storage: Send {
     fn submit(&mut self, token: Token, command: Command);
 
     /// Appends to `done` the commands that are complete. If there are none, waits for one, or for the waker, or until
-    /// `wait` is over; `None` waits without end.
+    /// `wait` is over; `None` waits without end. It may return sooner, so look again at whatever was waited for.
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>);
 
     /// What ends waiting.

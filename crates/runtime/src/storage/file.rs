@@ -12,7 +12,9 @@ use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
 use thermocline_types::UnitId;
 
 use super::io::{Action, Call, Io};
-use super::{Command, Completion, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token, Waker};
+use super::{
+    Command, Completion, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token, Waker,
+};
 
 /// How a file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +35,28 @@ impl Default for Options {
 
 /// Units side by side in a file or on a block device, from its first byte on.
 ///
-/// In a regular file, a reset punches a hole where the file system can, and does nothing elsewhere. On a block device it
-/// discards, if the device can. The file or device is locked (`flock`) as long as it is open, so that two pools do not
-/// share it by mistake.
+/// In a regular file, a reset punches a hole where the file system can, and does nothing elsewhere. On a block device
+/// it discards, if the device can. The file or device is locked (`flock`) as long as it is open, so that two pools do
+/// not share it by mistake.
 #[derive(Debug)]
 pub struct File {
     layout: Layout,
-    file: Arc<fs::File>,
     io: Io,
     kind: Kind,
+    /// The last, so that the lock is given up when nothing is under way any more.
+    file: Locked,
+}
+
+/// A locked file. The kernel may keep it open for a while after everybody here has closed it, for the sake of io_uring;
+/// so the lock does not end by closing alone.
+#[derive(Debug)]
+struct Locked(Arc<fs::File>);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // If it fails, closing does it, later.
+        let _later = flock(&*self.0, FlockOperation::Unlock);
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +90,7 @@ impl File {
             Errno::WOULDBLOCK => OpenError::new(path, OpenErrorKind::InUse),
             other => OpenError::system(path, other),
         })?;
+        let locked = Locked(Arc::clone(&file));
         let (has, needed) = (seek(&*file, SeekFrom::End(0)), layout.size().0);
         let has = has.map_err(|error| OpenError::system(path, error))?;
         if has < needed {
@@ -84,8 +100,8 @@ impl File {
             file.set_len(needed).map_err(system)?;
         }
         check_logical_block(path, &file, kind, &layout)?;
-        let io = Io::new(Arc::clone(&file), options.engine, options.threads).map_err(system)?;
-        Ok(File { layout, file, io, kind })
+        let io = Io::new(&file, options.engine, options.threads).map_err(system)?;
+        Ok(File { layout, io, kind, file: locked })
     }
 
     /// How transfers are handed to the system: `io_uring` or `threads`.
@@ -96,7 +112,7 @@ impl File {
 
     /// What makes `unit` empty.
     fn resetting(&self, unit: UnitId) -> Call {
-        let (file, kind) = (Arc::clone(&self.file), self.kind);
+        let (file, kind) = (Arc::clone(&self.file.0), self.kind);
         let (start, len) = (self.layout.start(unit).0, self.layout.unit_bytes().0);
         Box::new(move || {
             let result = match kind {

@@ -50,10 +50,10 @@ pub(super) enum Io {
 
 impl Io {
     /// Prepares transfers of `file`; `threads` for those of [`IoEngine::Threads`].
-    pub(super) fn new(file: Arc<fs::File>, engine: IoEngine, threads: usize) -> io::Result<Io> {
+    pub(super) fn new(file: &Arc<fs::File>, engine: IoEngine, threads: usize) -> io::Result<Io> {
         #[cfg(target_os = "linux")]
         if engine != IoEngine::Threads {
-            match Ring::new(Arc::clone(&file)) {
+            match Ring::new(Arc::clone(file)) {
                 Ok(ring) => return Ok(Io::Uring(Box::new(ring))),
                 Err(error) if engine == IoEngine::Uring => return Err(error),
                 Err(_) => {}

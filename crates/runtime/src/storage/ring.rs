@@ -78,12 +78,8 @@ impl Ring {
         let ring = IoUring::builder().setup_coop_taskrun().build(ENTRIES)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
-        let needed = [
-            opcode::Readv::CODE,
-            opcode::Writev::CODE,
-            opcode::Fsync::CODE,
-            opcode::PollAdd::CODE,
-        ];
+        let needed =
+            [opcode::Readv::CODE, opcode::Writev::CODE, opcode::Fsync::CODE, opcode::PollAdd::CODE];
         let supported = needed.into_iter().all(|code| probe.is_supported(code));
         if !supported || !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
             return Err(io::ErrorKind::Unsupported.into());
@@ -123,7 +119,7 @@ impl Ring {
     /// Has another thread do what could keep the kernel busy for long.
     fn call(&mut self, token: Token, action: Action) {
         if self.helper.is_none() {
-            match Threads::waking(Arc::clone(&self.file), 1, self.waker()) {
+            match Threads::waking(&self.file, 1, &self.waker()) {
                 Ok(threads) => self.helper = Some(threads),
                 Err(_) => {
                     let result = Err(thermocline_engine::DeviceError::Io);

@@ -11,8 +11,8 @@ use thermocline_format::LogicalBlock;
 use thermocline_nand::{Counters, Drive, DriveError, ZoneError, ZoneState};
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
-use super::{Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token};
 use super::Waker;
+use super::{Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token};
 
 /// Whether commands take as long as on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,9 +90,8 @@ impl Simulated {
     /// Has the drive carry out a command; returns when it will be done.
     fn decide(&mut self, command: &Command) -> Result<Time, DriveError> {
         let (now, layout) = (self.now(), *self.file.layout());
-        let request = |op, offset, length| {
-            Request { at: now, offset, length, tenant: TenantId(0), op }
-        };
+        let request =
+            |op, offset, length| Request { at: now, offset, length, tenant: TenantId(0), op };
         if let Drive::Zoned(drive) = &mut self.drive {
             return match command {
                 Command::Write { at, parts } => drive.write(now, *at, length(parts)),
@@ -154,26 +153,17 @@ impl Storage for Simulated {
     }
 
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
-        let before = done.len();
-        let end = wait.and_then(|wait| Instant::now().checked_add(wait));
-        self.file.reap(Some(Duration::ZERO), &mut self.fresh);
+        let next = self
+            .held
+            .peek()
+            .map(|&Reverse((due, _))| Duration::from_nanos(due.since(self.now()).as_nanos()));
+        let pause = match (wait, next) {
+            _ if !self.ready.is_empty() => Some(Duration::ZERO),
+            (Some(wait), Some(next)) => Some(wait.min(next)),
+            (one, other) => one.or(other),
+        };
+        self.file.reap(pause, &mut self.fresh);
         self.release(done);
-        while done.len() == before {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            let next = self.held.peek().map(|&Reverse((due, _))| {
-                Duration::from_nanos(due.since(self.now()).as_nanos())
-            });
-            let pause = match (left, next) {
-                (Some(left), Some(next)) => Some(left.min(next)),
-                (one, other) => one.or(other),
-            };
-            self.file.reap(pause, &mut self.fresh);
-            let woken = self.fresh.is_empty() && pause != next;
-            self.release(done);
-            if woken || left == Some(Duration::ZERO) {
-                return;
-            }
-        }
     }
 
     fn waker(&self) -> Waker {

@@ -120,7 +120,9 @@ impl<'a> Suite<'a> {
         let read = |written: &Written| Buffer::new(target::Buffer::zeroed(written.bytes.len()));
         let buffers: Vec<Buffer> = written.iter().map(read).collect();
         let pairs = written.iter().zip(&buffers);
-        self.run(pairs.map(|(from, into)| Command::Read { at: from.at, into: into.clone() }).collect());
+        self.run(
+            pairs.map(|(from, into)| Command::Read { at: from.at, into: into.clone() }).collect(),
+        );
         for (written, buffer) in written.iter().zip(&buffers) {
             assert!(buffer.read()[..] == written.bytes, "{} reads as something else", written.at.0);
         }
@@ -186,7 +188,9 @@ fn memory() {
 
 #[test]
 fn file() {
-    for (block, engine) in BLOCKS.into_iter().flat_map(|block| ENGINES.map(|engine| (block, engine))) {
+    for (block, engine) in
+        BLOCKS.into_iter().flat_map(|block| ENGINES.map(|engine| (block, engine)))
+    {
         let directory = TempDir::new().unwrap();
         let options = Options { engine, threads: 4, direct: None };
         let path = directory.path().join("pool");
@@ -287,7 +291,8 @@ fn simulated_drives() {
 fn a_simulated_zone_refuses_what_a_drive_refuses() {
     let directory = TempDir::new().unwrap();
     let mut storage = simulated(&directory.path().join("data"), "zn540", Latency::None);
-    let gap = Command::Write { at: Bytes(4096), parts: vec![Buffer::new(target::Buffer::zeroed(4096))] };
+    let gap =
+        Command::Write { at: Bytes(4096), parts: vec![Buffer::new(target::Buffer::zeroed(4096))] };
     storage.submit(Token(9), gap);
     let mut done = Vec::new();
     storage.reap(Some(PATIENCE), &mut done);
@@ -298,7 +303,8 @@ fn a_simulated_zone_refuses_what_a_drive_refuses() {
 fn a_simulated_drive_takes_its_time() {
     let directory = TempDir::new().unwrap();
     let mut storage = simulated(&directory.path().join("data"), "zn540", Latency::Modelled);
-    let write = Command::Write { at: Bytes(0), parts: vec![Buffer::new(target::Buffer::zeroed(4096))] };
+    let write =
+        Command::Write { at: Bytes(0), parts: vec![Buffer::new(target::Buffer::zeroed(4096))] };
     let read = Command::Read { at: Bytes(0), into: Buffer::new(target::Buffer::zeroed(4096)) };
     let mut suite = Suite::new(&mut storage);
     suite.run(vec![write]);

@@ -35,17 +35,18 @@ struct State {
 }
 
 impl Threads {
-    pub(super) fn new(file: Arc<File>, count: usize) -> io::Result<Threads> {
-        Threads::waking(file, count, Arc::new(|| {}))
+    pub(super) fn new(file: &Arc<File>, count: usize) -> io::Result<Threads> {
+        let nobody: Waker = Arc::new(|| {});
+        Threads::waking(file, count, &nobody)
     }
 
     /// As `new`; and `wake` is called after each completion.
-    pub(super) fn waking(file: Arc<File>, count: usize, wake: Waker) -> io::Result<Threads> {
+    pub(super) fn waking(file: &Arc<File>, count: usize, wake: &Waker) -> io::Result<Threads> {
         let mut threads =
             Threads { queue: Arc::default(), inbox: Arc::default(), workers: Vec::new() };
         for _ in 0..count.max(1) {
             let (queue, inbox) = (Arc::clone(&threads.queue), Arc::clone(&threads.inbox));
-            let (file, wake) = (Arc::clone(&file), Arc::clone(&wake));
+            let (file, wake) = (Arc::clone(file), Arc::clone(wake));
             let work = move || {
                 while let Some((token, action)) = queue.pop() {
                     let result = carry_out(&file, action).map_err(device_error);

@@ -1,9 +1,9 @@
 //! A host-managed zoned block device under Linux.
 //!
-//! A zone is written in order, one write at a time: before version 6.10 the kernel may reorder writes in flight, and the
-//! drive refuses those out of order. Different zones are written side by side. The first write opens a zone: the engine
-//! keeps to the device's limits, so that an explicit `BLKOPENZONE` would add a command and no safety. Zone append is of no use here: the kernel
-//! does not offer it on a block device's file, and a chunk's checksum covers where it is.
+//! A zone is written in order, one write at a time: before version 6.10 the kernel may reorder writes in flight, and
+//! the drive refuses those out of order. Different zones are written side by side. The first write opens a zone: the
+//! engine keeps to the device's limits, so that an explicit `BLKOPENZONE` would add a command and no safety. Zone append
+//! is of no use here: the kernel does not offer it on a block device's file, and a chunk's checksum covers where it is.
 //!
 //! Tested without such a device: numbers and layout of the ioctls, the reading of reports, the order of writes. With
 //! one: the test `a_real_zoned_device`, if the environment names it.
@@ -18,10 +18,10 @@ use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
 use thermocline_format::LogicalBlock;
 use thermocline_types::{Bytes, UnitId};
 
+use super::Waker;
 use super::error::device_error;
 use super::ioctl::{RawZone, finish_zone, report_zones, reset_zone};
 use super::{Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token};
-use super::Waker;
 
 /// Zones of a Linux block device, each a unit.
 #[derive(Debug)]
