@@ -89,6 +89,8 @@ pub(crate) struct Superblocks {
     /// opening would be replayed.
     pub(crate) settled: bool,
     wanted: bool,
+    /// Blocks that count as valid until then.
+    pub(crate) unsettled: Vec<Value>,
     /// Pages that were replaced or dropped since the newest record that refers to them.
     obsolete: Vec<Value>,
     /// The request that waits for the pool to be closed.
@@ -502,6 +504,9 @@ impl<P: Payload> Engine<P> {
             Purpose::Checkpoint => {
                 let pages = self.checkpoint.take().map_or(0, |checkpoint| checkpoint.pages);
                 self.superblocks.settled = true;
+                for value in std::mem::take(&mut self.superblocks.unsettled) {
+                    self.drop_value(value);
+                }
                 self.stats.checkpoints += 1;
                 self.actions.push_back(Action::Notice(Notice::Checkpoint { pages }));
                 self.resolve();

@@ -165,7 +165,8 @@ impl<P: Payload> Engine<P> {
     fn choose_victim(&mut self) -> bool {
         let enough = self.space.free_units() > self.gc_start();
         let evacuate = self.space.condemned > 0;
-        if enough && !evacuate || !self.pages.complete || self.phase == Phase::Closing {
+        let may = self.pages.complete && self.superblocks.settled && self.phase != Phase::Closing;
+        if enough && !evacuate || !may {
             return false;
         }
         let condemned = if evacuate { self.condemned_unit() } else { None };

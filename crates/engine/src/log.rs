@@ -277,8 +277,7 @@ impl<P: Payload> Engine<P> {
                 _ => volume.set(staged.lba, Mapping::At(new)),
             }
             if let Some(old) = staged.old {
-                let unit = self.unit_of(old);
-                self.space.drop_valid(unit);
+                self.drop_value(old);
             }
             self.space.add_valid(at.unit);
             copies += u32::from(staged.copy);

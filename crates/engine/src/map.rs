@@ -284,17 +284,15 @@ impl VolumeMap {
         None
     }
 
-    /// Fills page `page` with what was read from media; `count` is told every block in it.
-    pub(crate) fn load(&mut self, page: u64, read: &[MapEntry], mut count: impl FnMut(Value)) {
+    /// Fills page `page` with what was read from media.
+    pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) {
         let (root, index) = split(page);
         let root = &mut self.roots[root];
         let first = index * PAGE_ENTRIES;
         let held = self.blocks - page * PAGE;
         for (offset, entry) in read.iter().enumerate().take(held.min(PAGE) as usize) {
             if !entry.is_unmapped() {
-                let value = Value(entry.pack());
-                self.packing.set(&mut root.entries, first + offset, value.0);
-                count(value);
+                self.packing.set(&mut root.entries, first + offset, entry.pack());
             }
         }
         root.loaded[index / 64] |= 1 << (index % 64);

@@ -582,6 +582,7 @@ impl<P: Payload> Engine<P> {
             entries += header.entries.len() as u64;
             self.replay(number, header, &opening.torn);
         }
+        self.count_replayed();
         self.replayed = (opening.tail.len() as u64, entries);
         let settled = opening.tail.is_empty();
         let mut record = record;
@@ -651,11 +652,8 @@ impl<P: Payload> Engine<P> {
                         continue;
                     }
                     let at = at.expect("Data has a block");
-                    self.replay_unmap(volume, lba.0, lba.0 + 1);
                     let value = Value::new(geometry.address(at), crc);
                     self.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
-                    self.volumes.mapped += 1;
-                    self.space.add_valid(at.unit);
                 }
                 Entry::Trim { volume, lba, blocks } => {
                     let Some(volume) = self.volumes.index(volume) else { continue };
@@ -696,12 +694,21 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    /// Counts the blocks of every page that was loaded or changed so far.
+    fn count_replayed(&mut self) {
+        for index in self.volumes.indices() {
+            let mut next = 0;
+            while let Some(page) = self.volumes.map(index).next_dirty(next) {
+                self.count_page(index, page);
+                next = page + 1;
+            }
+        }
+    }
+
     fn replay_unmap(&mut self, volume: u16, from: u64, until: u64) {
         for lba in from..until {
-            if let Mapping::At(value) = self.volumes.map(volume).get(lba) {
+            if self.volumes.map(volume).get(lba) != Mapping::Unmapped {
                 self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
-                self.volumes.mapped -= 1;
-                self.drop_value(value);
             }
         }
     }

@@ -7,8 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use thermocline_format::{MapEntry, MapPage, PageId};
 
 use crate::device::{DeviceCmd, PageBytes};
-use crate::engine::{Engine, Op};
-use crate::map::PAGE;
+use crate::engine::{Engine, Op, Phase};
+use crate::map::{Mapping, PAGE};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
 
@@ -130,12 +130,27 @@ impl<P: Payload> Engine<P> {
     }
 
     fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
-        let per_unit = u64::from(self.config.geometry.blocks_per_unit());
-        let (space, mut mapped) = (&mut self.space, 0);
-        self.volumes.map_mut(volume).load(page, entries, |value| {
-            space.add_valid(thermocline_types::UnitId((value.address() / per_unit) as u32));
-            mapped += 1;
-        });
+        self.volumes.map_mut(volume).load(page, entries);
+        if self.phase == Phase::Opening {
+            // Counted when the replay is over.
+            self.volumes.map_mut(volume).mark_dirty(page);
+        } else {
+            self.count_page(volume, page);
+        }
+    }
+
+    /// Counts the blocks of a page that was just loaded.
+    pub(crate) fn count_page(&mut self, volume: u16, page: u64) {
+        let map = self.volumes.map(volume);
+        let end = ((page + 1) * PAGE).min(map.blocks);
+        let mut mapped = 0;
+        for lba in page * PAGE..end {
+            if let Mapping::At(value) = self.volumes.map(volume).get(lba) {
+                let unit = self.unit_of(value);
+                self.space.add_valid(unit);
+                mapped += 1;
+            }
+        }
         self.volumes.mapped += mapped;
     }
 

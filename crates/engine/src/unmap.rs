@@ -6,7 +6,7 @@
 use thermocline_format::Entry;
 use thermocline_types::Lba;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Phase};
 use crate::log::{Control, Owner};
 use crate::map::{Mapping, PAGE, Value};
 use crate::pages::Loaded;
@@ -125,7 +125,14 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    /// The block that `value` means is not valid any more. Until the recovery of an earlier crash is itself safe from a
+    /// crash, it is: chunks of this opening would not be replayed.
     pub(crate) fn drop_value(&mut self, value: Value) {
+        match self.phase {
+            Phase::Opening => return, // Counted when the replay is over.
+            _ if self.superblocks.settled => {}
+            _ => return self.superblocks.unsettled.push(value),
+        }
         let unit = self.unit_of(value);
         self.space.drop_valid(unit);
     }

@@ -370,8 +370,10 @@ impl Machine {
         }
         let Some(&Reverse((at, ..))) = self.due.peek() else {
             return Err(Error::Engine(format!(
-                "{} requests are in work, but the log does nothing",
-                self.pending.len()
+                "{} requests are in work, but the log does nothing, with {} free units; {:?}",
+                self.pending.len(),
+                self.engine.free_units(),
+                self.engine.stats()
             )));
         };
         self.now = self.now.max(at);

@@ -15,6 +15,9 @@ use crate::{Error, run};
 /// what is set aside is much of the drive; above, nothing is gained.
 const UNITS: std::ops::RangeInclusive<u64> = 64..=8192;
 
+/// Least size of such a unit: that of the longest chunk. Chosen, not measured.
+const LEAST: Bytes = Bytes::mib(1);
+
 /// An engine's configuration and the drive it is for.
 pub struct Plan {
     /// How the engine is set up.
@@ -105,10 +108,10 @@ fn unit(drive: &Drive, given: Option<Bytes>, logical: LogicalBlock) -> Bytes {
     let unit = given.map_or_else(
         || {
             let mut unit = drive.cut().unit().0.max(1);
-            while capacity / unit > *UNITS.end() {
+            while unit < LEAST.0 || capacity / unit > *UNITS.end() {
                 unit *= 2;
             }
-            while capacity / unit < *UNITS.start() && unit > 1 << 20 {
+            while capacity / unit < *UNITS.start() && unit > LEAST.0 {
                 unit /= 2;
             }
             unit

@@ -2,7 +2,7 @@
 //!
 //! A zone is written in order, one write at a time: before version 6.10 the kernel may reorder writes in flight, and
 //! the drive refuses those out of order. Different zones are written side by side. The first write opens a zone: the
-//! engine keeps to the device's limits, so that an explicit `BLKOPENZONE` would add a command and no safety. Zone append
+//! engine keeps to the device's limits, so that an explicit `BLKOPENZONE` would add a command and no safety. Append
 //! is of no use here: the kernel does not offer it on a block device's file, and a chunk's checksum covers where it is.
 //!
 //! Tested without such a device: numbers and layout of the ioctls, the reading of reports, the order of writes. With
