@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
-    Epoch, Location, MAX_OPEN_UNITS, MapEntry, MapPage, OpenUnit, PageId, Revision, Sequence,
+    BLOCK_BYTES, Epoch, Location, MAX_OPEN_UNITS, MapEntry, MapPage, OpenUnit, PageId, Revision, Sequence,
     Superblock, Volume, VolumeId, crc32c,
 };
 use thermocline_ftl::UnitState;
@@ -94,7 +94,7 @@ pub(crate) struct Superblocks {
     /// Pages that were replaced or dropped since the newest record that refers to them.
     obsolete: Vec<Value>,
     /// The request that waits for the pool to be closed.
-    closing: Option<u32>,
+    pub(crate) closing: Option<u32>,
 }
 
 impl Superblocks {
@@ -256,20 +256,19 @@ impl<P: Payload> Engine<P> {
     /// A page as on media: blocks that are staged stand where they were before.
     fn page_bytes(&self, index: u16, page: u64) -> PageBytes {
         let map = self.volumes.map(index);
-        let mut entries = MapPage::unmapped();
+        let mut bytes: PageBytes = Box::new([0xFF; BLOCK_BYTES]);
         let end = ((page + 1) * PAGE).min(map.blocks);
-        for (entry, lba) in entries.0.iter_mut().zip(page * PAGE..end) {
+        for (entry, lba) in bytes.chunks_exact_mut(8).zip(page * PAGE..end) {
             let value = match map.get(lba) {
                 Mapping::Unmapped => None,
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
             };
             if let Some(value) = value {
-                let unpacked = MapEntry::unpack(&self.config.geometry, value.0);
-                *entry = unpacked.expect("entries point at blocks");
+                entry.copy_from_slice(&value.0.to_le_bytes());
             }
         }
-        Box::new(entries.encode())
+        bytes
     }
 
     fn write_roots(&mut self) -> bool {

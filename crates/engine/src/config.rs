@@ -81,15 +81,15 @@ impl Config {
                 // 128 KiB in the time of a command: 10 us at 12.8 GB/s, or 40 us at 3.2 GB/s. Chosen, not measured.
                 read_plan: ReadPlan::Cost { command_bytes: 128 << 10 },
                 read_bytes: 128 << 10,
-                segment_bytes: 2 << 20,
-                ahead_units: (geometry.units() / 64).clamp(2, 64),
+                segment_bytes: 256 << 10,
+                ahead_units: (geometry.units() / 128).clamp(2, 32),
             },
             max_requests: 1024,
             max_staged_blocks: 4096,
             write_depth: 4,
-            // A map is 1/512 of what it maps: with a 64th of the pool between checkpoints, pages of a map that is
-            // dirty all over cost an eighth of what the host writes at worst.
-            checkpoint_bytes: (pool_bytes / 64).max(unit_bytes * 4),
+            // A map is 1/512 of what it maps: with an eighth of the pool between checkpoints, writing all of it costs a
+            // 64th of what is written.
+            checkpoint_bytes: (pool_bytes / 8).max(unit_bytes * 4),
             reserved_units: (geometry.units() / 16).clamp(4, 64),
             map_memory_bytes: 4 << 30,
             open_despite_loss: false,

@@ -408,6 +408,9 @@ impl<P: Payload> Engine<P> {
                 self.request_progress(request, 1, Some(HostError::Failed));
             }
         }
+        if let Some(request) = self.superblocks.closing.take() {
+            self.request_progress(request, 1, Some(HostError::Failed));
+        }
         for unmapping in std::mem::take(&mut self.unmapping) {
             self.unmapping_failed(unmapping);
         }

@@ -364,7 +364,7 @@ impl<P: Payload> Engine<P> {
                     if value.address() / per_unit != u64::from(job.victim.0) || known.contains(&value.0) {
                         continue;
                     }
-                    let at = crate::map::location(&self.config.geometry, value.address());
+                    let at = self.packing.location(value.address());
                     job.chunks += 1;
                     // The tag is all that is known of its checksum; it is what a read would be checked by.
                     let valid = Valid {

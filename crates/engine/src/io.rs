@@ -7,7 +7,7 @@ use thermocline_types::{Lba, UnitId};
 use crate::device::{DeviceCmd, DeviceError};
 use crate::engine::{Engine, Op};
 use crate::log::{Owner, Staged};
-use crate::map::{Mapping, Value, location};
+use crate::map::{Mapping, Value};
 use crate::pages::{Loaded, Parked};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
@@ -79,7 +79,7 @@ impl<P: Payload> Engine<P> {
                 into.slice(index, 1).copy_block(&self.stage.slots[slot as usize].payload);
             }
             Mapping::At(value) => {
-                let at = location(geometry, value.address());
+                let at = self.packing.location(value.address());
                 let writers = self.space.tails[at.unit.index()].writers;
                 let held = (writers > 0).then(|| self.log.in_flight(at, geometry.logical_block()));
                 match held.flatten() {
@@ -119,7 +119,7 @@ impl<P: Payload> Engine<P> {
             }
         };
         let error = wrong.map(|value| {
-            let at = location(&self.config.geometry, value.address());
+            let at = self.packing.location(value.address());
             self.stats.damaged_blocks += 1;
             self.actions.push_back(Action::Notice(Notice::Damaged { at }));
             HostError::Unreadable(at)

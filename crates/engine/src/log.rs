@@ -21,10 +21,10 @@ use thermocline_format::{
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
-use crate::engine::{Engine, Op};
-use crate::map::{Mapping, Value, location};
+use crate::engine::{Engine, Op, Phase};
+use crate::map::{Mapping, Value};
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
+use crate::request::{Action, Notice, OpenError};
 
 /// Failed writes without a good one between them after which the device is given up. Chosen, not measured.
 const FAILURES: u32 = 8;
@@ -202,7 +202,7 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(crate) fn unit_of(&self, value: Value) -> UnitId {
-        location(&self.config.geometry, value.address()).unit
+        self.packing.location(value.address()).unit
     }
 
     /// Seals what waits in a queue, at most one chunk. Returns whether it did; it does not without a unit to open.
@@ -650,7 +650,9 @@ impl<P: Payload> Engine<P> {
 
     /// Gives up writing: every request that writes fails from now on.
     pub(crate) fn fail(&mut self) {
-        if !self.phase_failed() {
+        if self.phase == Phase::Opening {
+            self.open_failed(OpenError::Device);
+        } else if !matches!(self.phase, Phase::Failed | Phase::Closed) {
             self.set_failed();
             self.actions.push_back(Action::Notice(Notice::Failed));
         }

@@ -55,6 +55,9 @@ pub(crate) struct Packing {
     staged: u64,
     nibbles: u32,
     mask: u64,
+    per_unit: u64,
+    /// 2^64 / `per_unit`, rounded down: a multiplication is several times faster than a division.
+    reciprocal: u64,
 }
 
 impl Packing {
@@ -66,7 +69,21 @@ impl Packing {
         assert!(bits <= 64, "a pool has less than 2^36 addresses");
         let nibbles = bits.div_ceil(4).max(14);
         let mask = if nibbles == 16 { u64::MAX } else { (1 << (4 * nibbles)) - 1 };
-        Packing { staged, nibbles, mask }
+        let per_unit = u64::from(geometry.blocks_per_unit());
+        Packing { staged, nibbles, mask, per_unit, reciprocal: u64::MAX / per_unit }
+    }
+
+    /// Unit and logical block of an address.
+    #[inline]
+    pub(crate) fn location(self, address: u64) -> Location {
+        // The estimate is right or one too small.
+        let mut unit = ((u128::from(address) * u128::from(self.reciprocal)) >> 64) as u64;
+        let mut block = address - unit * self.per_unit;
+        if block >= self.per_unit {
+            unit += 1;
+            block -= self.per_unit;
+        }
+        Location::new(unit as u32, block as u32)
     }
 
     /// Bytes that `entries` entries take.
@@ -304,13 +321,6 @@ impl VolumeMap {
         let held: usize = self.roots.iter().map(|root| root.entries.capacity() + 4096).sum();
         (roots + held) as u64
     }
-}
-
-/// The location that an address stands for.
-#[inline]
-pub(crate) fn location(geometry: &Geometry, address: u64) -> Location {
-    let per_unit = u64::from(geometry.blocks_per_unit());
-    Location::new((address / per_unit) as u32, (address % per_unit) as u32)
 }
 
 fn split(page: u64) -> (usize, usize) {

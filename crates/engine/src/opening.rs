@@ -130,7 +130,10 @@ impl<P: Payload> Engine<P> {
         self.device(op, cmd);
     }
 
-    fn open_failed(&mut self, error: OpenError) {
+    pub(crate) fn open_failed(&mut self, error: OpenError) {
+        if self.phase != Phase::Opening {
+            return;
+        }
         self.phase = Phase::Closed;
         self.actions.push_back(Action::Notice(Notice::OpenFailed(error)));
     }

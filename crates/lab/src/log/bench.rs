@@ -111,7 +111,11 @@ impl LogBench {
         Ok(())
     }
 
-    fn serve(&mut self, pieces: &[Request]) -> Result<(), Error> {
+    /// Serves a request, given as its pieces: waits until it may be issued, and issues it.
+    ///
+    /// # Errors
+    /// [`Error`] when the engine fails.
+    pub fn serve(&mut self, pieces: &[Request]) -> Result<(), Error> {
         self.requests += 1;
         match self.pacing {
             Pacing::Clock { speed } if self.timed => {

@@ -2,8 +2,10 @@
 
 mod cachelib;
 mod indirection;
+mod lsm_zgc;
 mod micron;
 mod uniform;
+mod zones;
 
 use std::path::PathBuf;
 
@@ -59,7 +61,7 @@ impl Figure {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 6] = [
+pub const EXPERIMENTS: [Experiment; 7] = [
     Experiment {
         name: "uniform-greedy",
         title: "WAF of uniform random 4 KiB writes, greedy cleaning, against the fluid limit for finite units",
@@ -129,6 +131,14 @@ pub const EXPERIMENTS: [Experiment; 6] = [
              as traces of 1 to 2.5 GiB go",
             "the zoned half of their table needs the log layer, which this version does not have",
         ],
+    },
+    Experiment {
+        name: "lsm-zgc",
+        title: "Garbage collection of zones by segments and levels against copying block by block",
+        source: "Choi et al., A New LSM-style Garbage Collection Scheme for ZNS SSDs, HotStorage 2020",
+        run: lsm_zgc::lsm_zgc,
+        traces: &[],
+        notes: &[],
     },
 ];
 

@@ -1,0 +1,73 @@
+//! What a front end (NBD, FUSE) knows of the block device that it serves: [`BlockTarget`], and nothing of the engine.
+//!
+//! Invariants:
+//! * Every request is completed exactly once, whatever becomes of the target; see [`Completion`].
+//! * A request owns its memory while it is in flight, so no target needs to copy it.
+//! * A completed flush covers every write that was completed before the flush was submitted, and no other, as the NBD
+//!   protocol has it.
+
+mod buffer;
+pub mod conformance;
+mod error;
+mod memory;
+mod request;
+mod sectors;
+
+pub use buffer::{Buffer, Pool};
+pub use error::TargetError;
+pub use memory::Memory;
+pub use request::{Completion, Request};
+pub use sectors::Sectors;
+
+use thermocline_types::Bytes;
+
+/// What a target is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// A name for people; may be empty.
+    pub name: String,
+    /// Size, a multiple of `logical_block`.
+    pub size: Bytes,
+    /// Offsets and lengths are multiples of this: 512 or 4096 bytes.
+    pub logical_block: Bytes,
+    /// What the target does beside reading and writing.
+    pub features: Features,
+}
+
+/// What a target does beside reading and writing. What it does not is refused with [`TargetError::Unsupported`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// Writes survive a power cut after a [`Request::Flush`]. Without it flushing is neither needed nor refused.
+    pub flush: bool,
+    /// [`Request::Write`] with `fua`.
+    pub fua: bool,
+    /// [`Request::Trim`].
+    pub trim: bool,
+    /// [`Request::WriteZeroes`].
+    pub zeroes: bool,
+}
+
+/// A block device, for any number of threads.
+///
+/// Requests in flight at the same time may be carried out in any order. Of writes that overlap, each logical block
+/// gets its bytes from one of them.
+pub trait BlockTarget: Send + Sync {
+    /// What the target is. Does not change but for the size.
+    fn info(&self) -> Info;
+
+    /// Starts `request`; its completion is called once, by any thread, perhaps before this returns.
+    ///
+    /// A refused request completes with its error in the same way. This does not wait for media, but may wait for room
+    /// in a bounded queue; so a completion must not submit requests that it then waits for.
+    fn submit(&self, request: Request);
+}
+
+impl<T: BlockTarget + ?Sized> BlockTarget for std::sync::Arc<T> {
+    fn info(&self) -> Info {
+        (**self).info()
+    }
+
+    fn submit(&self, request: Request) {
+        (**self).submit(request);
+    }
+}

@@ -1,0 +1,169 @@
+//! Requests, and how they end.
+
+use thermocline_types::Bytes;
+
+use crate::{Buffer, Info, TargetError};
+
+type Call<T> = Box<dyn FnOnce(Result<T, TargetError>) + Send>;
+
+/// What is called when a request is complete: exactly once, for a completion that is dropped calls itself with
+/// [`TargetError::Gone`]. So no front end waits for a target that died.
+pub struct Completion<T>(Option<Call<T>>);
+
+impl<T> Completion<T> {
+    /// Calls `call` with the result. It runs on a thread of the target, so it must be short and not block.
+    pub fn new(call: impl FnOnce(Result<T, TargetError>) + Send + 'static) -> Self {
+        Completion(Some(Box::new(call)))
+    }
+
+    /// Tells the result.
+    pub fn complete(mut self, result: Result<T, TargetError>) {
+        if let Some(call) = self.0.take() {
+            call(result);
+        }
+    }
+}
+
+impl<T> Drop for Completion<T> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call(Err(TargetError::Gone));
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Completion<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Completion")
+    }
+}
+
+/// What is asked of a target. Offsets and lengths are in bytes, and multiples of [`Info::logical_block`]; no length is
+/// zero.
+#[derive(Debug)]
+pub enum Request {
+    /// Read as many bytes as the buffer has.
+    Read {
+        /// First byte.
+        offset: Bytes,
+        /// Where to.
+        buffer: Buffer,
+        /// Gets the buffer, filled.
+        done: Completion<Buffer>,
+    },
+    /// Write the buffer.
+    Write {
+        /// First byte.
+        offset: Bytes,
+        /// What.
+        buffer: Buffer,
+        /// Whether it must be durable when complete.
+        fua: bool,
+        /// Called when written.
+        done: Completion<()>,
+    },
+    /// Make durable every write, trim and zeroing that was complete when this was submitted.
+    Flush {
+        /// Called when they are.
+        done: Completion<()>,
+    },
+    /// Declare bytes unused. They read as zeroes from now on.
+    Trim {
+        /// First byte.
+        offset: Bytes,
+        /// Number of bytes.
+        length: Bytes,
+        /// Called when that is so.
+        done: Completion<()>,
+    },
+    /// Make bytes zero.
+    WriteZeroes {
+        /// First byte.
+        offset: Bytes,
+        /// Number of bytes.
+        length: Bytes,
+        /// Whether the space must stay allocated, so that later writes there cannot fail for lack of it. A target that
+        /// allocates for every write can promise nothing, and ignores it.
+        no_hole: bool,
+        /// Whether it must be durable when complete.
+        fua: bool,
+        /// Called when they are.
+        done: Completion<()>,
+    },
+}
+
+impl Request {
+    /// First byte and number of bytes, of all but [`Request::Flush`].
+    #[must_use]
+    pub fn range(&self) -> Option<(Bytes, Bytes)> {
+        match self {
+            Request::Flush { .. } => None,
+            Request::Read { offset, buffer, .. } | Request::Write { offset, buffer, .. } => {
+                Some((*offset, Bytes(buffer.len() as u64)))
+            }
+            Request::Trim { offset, length, .. } | Request::WriteZeroes { offset, length, .. } => {
+                Some((*offset, *length))
+            }
+        }
+    }
+
+    /// Whether a target that is as `info` says must carry the request out.
+    ///
+    /// # Errors
+    /// The reason to refuse it: [`TargetError::Unsupported`], [`TargetError::Misaligned`] or
+    /// [`TargetError::OutOfBounds`].
+    pub fn check(&self, info: &Info) -> Result<(), TargetError> {
+        let supported = match self {
+            Request::Read { .. } | Request::Flush { .. } => true,
+            Request::Write { fua, .. } => !fua || info.features.fua,
+            Request::Trim { .. } => info.features.trim,
+            Request::WriteZeroes { fua, .. } => info.features.zeroes && (!fua || info.features.fua),
+        };
+        if !supported {
+            return Err(TargetError::Unsupported);
+        }
+        let Some((offset, length)) = self.range() else { return Ok(()) };
+        let block = info.logical_block.0;
+        if length.0 == 0 || !offset.0.is_multiple_of(block) || !length.0.is_multiple_of(block) {
+            return Err(TargetError::Misaligned);
+        }
+        match offset.0.checked_add(length.0) {
+            Some(end) if end <= info.size.0 => Ok(()),
+            _ => Err(TargetError::OutOfBounds),
+        }
+    }
+
+    /// Ends the request with `error`.
+    pub fn fail(self, error: TargetError) {
+        match self {
+            Request::Read { done, .. } => done.complete(Err(error)),
+            Request::Write { done, .. }
+            | Request::Flush { done }
+            | Request::Trim { done, .. }
+            | Request::WriteZeroes { done, .. } => done.complete(Err(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_request_is_complete_with_an_error() {
+        let (sender, receiver) = channel();
+        let done = Completion::new(move |result| sender.send(result).unwrap());
+        drop(Request::Flush { done });
+        assert_eq!(receiver.try_recv(), Ok(Err(TargetError::Gone)));
+        assert!(receiver.try_recv().is_err(), "called once");
+    }
+
+    #[test]
+    fn a_completion_is_called_once() {
+        let (sender, receiver) = channel();
+        Completion::new(move |result| sender.send(result).unwrap()).complete(Ok(5));
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [Ok(5)]);
+    }
+}
