@@ -18,9 +18,13 @@ const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 26] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
+    ("  log: ALWA x DLWA", |r| product(r)),
+    ("  log: relocation", |r| log_cause(r, "relocation")),
+    ("  log: metadata", |r| log_cause(r, "metadata")),
+    ("  log: read-modify-write", |r| log_cause(r, "read_modify_write")),
     ("  relocation", |r| cause(r, "relocation")),
     ("  read-modify-write", |r| cause(r, "read_modify_write")),
     ("  padding", |r| cause(r, "padding")),
@@ -108,6 +112,17 @@ fn steady_waf(record: &RunRecord) -> String {
 fn cause(record: &RunRecord, cause: &str) -> String {
     let bytes = record.media_bytes_written.by_cause.get(cause).copied().unwrap_or(0);
     share(record, bytes, "+")
+}
+
+/// Write amplification of the log and of the drive beneath it.
+fn product(record: &RunRecord) -> String {
+    let ratios = record.alwa.zip(record.dlwa).filter(|_| !record.engine_bytes_written.is_empty());
+    optional(ratios.map(|(alwa, dlwa)| format!("{alwa:.3} x {dlwa:.3}")))
+}
+
+fn log_cause(record: &RunRecord, cause: &str) -> String {
+    let tiers = record.engine_bytes_written.values();
+    share(record, tiers.filter_map(|tier| tier.get(cause)).sum(), "+")
 }
 
 fn absorbed(record: &RunRecord) -> String {

@@ -88,7 +88,7 @@ pub(crate) struct Superblocks {
     /// Whether a crash would be recovered from to what the host was told: not yet while only the chunks of an earlier
     /// opening would be replayed.
     pub(crate) settled: bool,
-    wanted: bool,
+    pub(crate) wanted: bool,
     /// Blocks that count as valid until then.
     pub(crate) unsettled: Vec<Value>,
     /// Pages that were replaced or dropped since the newest record that refers to them.

@@ -137,7 +137,9 @@ impl<P: Payload> Engine<P> {
 
     /// Whether copies should be sealed though they do not fill a chunk.
     pub(crate) fn copies_are_urgent(&self) -> bool {
-        self.gc.has_staged_all() || self.space.free_units() <= self.host_reserve()
+        self.gc.has_staged_all()
+            || self.stage.replacements > 0
+            || self.space.free_units() <= self.host_reserve()
     }
 
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
@@ -165,9 +167,15 @@ impl<P: Payload> Engine<P> {
     fn choose_victim(&mut self) -> bool {
         let enough = self.space.free_units() > self.gc_start();
         let evacuate = self.space.condemned > 0;
-        let may = self.pages.complete && self.superblocks.settled && self.phase != Phase::Closing;
+        // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
+        let patient = self.space.resetting > 0 && self.space.free_units() <= self.host_reserve();
+        let may = self.pages.complete
+            && self.superblocks.settled
+            && self.phase != Phase::Closing
+            && !patient;
         if enough && !evacuate || !may {
-            return false;
+            let full = !self.host_may_seal() || !self.stage.control.is_empty();
+            return full && !self.pages.complete && self.pages_idle() && self.blind();
         }
         let condemned = if evacuate { self.condemned_unit() } else { None };
         let chosen = match condemned {
@@ -177,6 +185,18 @@ impl<P: Payload> Engine<P> {
         };
         let Some(victim) = chosen else { return !enough && self.nothing_to_collect() };
         self.begin_job(victim);
+        true
+    }
+
+    /// Units are missing, and a page of a map cannot be read: nobody knows what could be collected. Returns whether
+    /// anything was done.
+    fn blind(&mut self) -> bool {
+        if !self.pages_are_damaged() {
+            return false;
+        }
+        if !self.retry_damaged() {
+            self.fail();
+        }
         true
     }
 
@@ -211,6 +231,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn begin_job(&mut self, victim: UnitId) {
+        self.gc.starved_at = None;
         let valid = self.space.units.valid_count(victim);
         let dense = self.config.blocks_per_unit() as f64;
         let gain = (dense - f64::from(valid)).max(1.0);
@@ -240,6 +261,7 @@ impl<P: Payload> Engine<P> {
     /// wait for, what is staged cannot be written.
     fn nothing_to_collect(&mut self) -> bool {
         let waiting = self.checkpoint.is_some()
+            || self.superblocks.wanted
             || self.space.resetting > 0
             || !self.stage.queues.iter().skip(1).step_by(2).all(std::collections::VecDeque::is_empty)
             || self.log.completed() < self.log.sealed();
@@ -249,7 +271,7 @@ impl<P: Payload> Engine<P> {
         if !self.space.dead.is_empty() && self.release_step() {
             return true;
         }
-        if self.gc.starved_at != Some(self.stats.checkpoints) {
+        if self.gc.starved_at.is_none_or(|at| self.stats.checkpoints < at) {
             self.gc.starved_at = Some(self.stats.checkpoints + 1);
             self.want_checkpoint();
             return true;
@@ -501,6 +523,7 @@ impl<P: Payload> Engine<P> {
             volume: valid.volume,
             id: valid.id,
             copy: true,
+            replaces: false,
             alive: true,
             crc,
             lba: valid.lba,

@@ -172,15 +172,35 @@ impl<P: Payload> Engine<P> {
             Mapping::Unmapped => None,
             Mapping::At(value) => Some(value),
             Mapping::Staged(slot) => {
-                self.stats.absorbed_blocks += 1;
-                self.stage.slots[slot as usize].supersede(&mut also)
+                let superseded = &mut self.stage.slots[slot as usize];
+                if superseded.replaces {
+                    // It is written all the same, as a copy: what waits for it must not wait for the host's turn.
+                    superseded.copy = true;
+                    self.stage.host_blocks -= 1;
+                    superseded.old
+                } else {
+                    self.stats.absorbed_blocks += 1;
+                    superseded.supersede(&mut also)
+                }
             }
         };
         let class = self.config.placement.place(Lba(base + lba), handle, self.host_writes);
         let crc = payload.crc(0);
         let owner = Owner::Request(request);
         let staged =
-            Staged { volume, id, copy: false, alive: true, crc, lba, old, owner, also, payload };
+            Staged {
+            volume,
+            id,
+            copy: false,
+            replaces: false,
+            alive: true,
+            crc,
+            lba,
+            old,
+            owner,
+            also,
+            payload,
+        };
         let slot = self.stage.push(class, staged);
         self.stage.host_blocks += 1;
         self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));

@@ -48,6 +48,8 @@ pub(crate) struct Staged<P> {
     pub(crate) id: VolumeId,
     /// Whether garbage collection copies it: then the map still points at `old`. Else the map points here.
     pub(crate) copy: bool,
+    /// Whether it replaces a block whose write failed.
+    pub(crate) replaces: bool,
     /// Not superseded. A copy is found out when it is sealed.
     pub(crate) alive: bool,
     pub(crate) crc: u32,
@@ -88,6 +90,8 @@ pub(crate) struct Stage<P> {
     pub(crate) control: VecDeque<Control>,
     /// Blocks of the host that are staged or on their way.
     pub(crate) host_blocks: u32,
+    /// Staged blocks of failed writes.
+    pub(crate) replacements: u32,
 }
 
 /// A chunk on its way.
@@ -161,6 +165,7 @@ impl<P> Stage<P> {
             queues: (0..2 * classes).map(|_| VecDeque::new()).collect(),
             control: VecDeque::new(),
             host_blocks: 0,
+            replacements: 0,
         }
     }
 
@@ -168,6 +173,15 @@ impl<P> Stage<P> {
     pub(crate) fn push(&mut self, class: Class, staged: Staged<P>) -> u32 {
         let slot = self.slots.insert(staged) as u32;
         self.queues[2 * class.index()].push_back(slot);
+        slot
+    }
+
+    /// Stages a block of a failed write, before all others: until it is on media, nothing behind it can be durable, and
+    /// no unit be freed.
+    fn push_first(&mut self, class: Class, staged: Staged<P>) -> u32 {
+        let slot = self.slots.insert(staged) as u32;
+        self.queues[2 * class.index() + 1].push_front(slot);
+        self.replacements += 1;
         slot
     }
 
@@ -224,6 +238,7 @@ impl<P: Payload> Engine<P> {
             && let Some(slot) = self.stage.queues[queue].pop_front()
         {
             let staged = &self.stage.slots[slot as usize];
+            self.stage.replacements -= u32::from(staged.replaces);
             owe(&mut owners, staged.owner);
             staged.also.iter().for_each(|owner| owe(&mut owners, *owner));
             let alive = if staged.copy {
@@ -631,6 +646,7 @@ impl<P: Payload> Engine<P> {
                     volume,
                     id,
                     copy: false,
+                    replaces: true,
                     alive: true,
                     crc,
                     lba,
@@ -639,7 +655,7 @@ impl<P: Payload> Engine<P> {
                     also: Vec::new(),
                     payload,
                 };
-                let slot = self.stage.push(class, staged);
+                let slot = self.stage.push_first(class, staged);
                 self.stage.host_blocks += 1;
                 self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
                 1

@@ -28,6 +28,8 @@ pub(crate) struct Pages<P> {
     loading: FxHashMap<(u16, u64), Vec<Parked<P>>>,
     /// Pages that cannot be read.
     damaged: FxHashSet<(u16, u64)>,
+    /// Blocks that the host had written when damaged pages were last tried again.
+    tried_at: Option<u64>,
     /// Where the background goes on.
     cursor: (u16, u64),
     /// Whether every page was loaded.
@@ -39,6 +41,7 @@ impl<P> Default for Pages<P> {
         Pages {
             loading: FxHashMap::default(),
             damaged: FxHashSet::default(),
+            tried_at: None,
             cursor: (0, 0),
             complete: false,
         }
@@ -152,6 +155,23 @@ impl<P: Payload> Engine<P> {
             }
         }
         self.volumes.mapped += mapped;
+    }
+
+    /// Whether nothing but pages that cannot be read is missing.
+    pub(crate) fn pages_are_damaged(&self) -> bool {
+        !self.pages.damaged.is_empty() && self.next_unloaded().is_none()
+    }
+
+    /// Tries again to read damaged pages: without them nothing can be collected. Returns whether it is worth trying.
+    pub(crate) fn retry_damaged(&mut self) -> bool {
+        let now = Some(self.stats.host_blocks_written);
+        if self.pages.damaged.is_empty() || self.pages.tried_at == now {
+            return false;
+        }
+        self.pages.tried_at = now;
+        self.pages.damaged.clear();
+        self.pages.cursor = (0, 0);
+        true
     }
 
     /// Asks for further pages in the background. Returns whether anything was done.

@@ -8,7 +8,7 @@
 pub struct Stats {
     /// Blocks of the host that were written in chunks.
     pub host_blocks_written: u64,
-    /// Blocks of the host that were overwritten in memory and never reached a chunk.
+    /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.
     pub absorbed_blocks: u64,
     /// Blocks that the host read.
     pub host_blocks_read: u64,

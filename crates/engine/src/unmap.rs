@@ -113,7 +113,9 @@ impl<P: Payload> Engine<P> {
                 Mapping::Unmapped => continue,
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => {
-                    self.stage.slots[slot as usize].supersede(heirs)
+                    let staged = &mut self.stage.slots[slot as usize];
+                    self.stats.absorbed_blocks += u64::from(!staged.replaces);
+                    staged.supersede(heirs)
                 }
             };
             self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);

@@ -30,7 +30,7 @@ pub struct LogBytes {
     pub filled_read: u64,
     /// Blocks of the host that were written.
     pub blocks: u64,
-    /// Blocks of the host that were overwritten in memory and never written.
+    /// Blocks of the host that were overwritten or trimmed in memory and never written.
     pub absorbed: u64,
     /// Blocks that garbage collection copied.
     pub relocated: u64,
@@ -47,8 +47,8 @@ impl LogBytes {
     /// `read_modify_write` by the share of all that was asked which they had to fill up.
     #[must_use]
     pub fn causes(&self) -> [(&'static str, u64); 4] {
-        let filled = u128::from(self.blocks) * u128::from(self.filled)
-            / u128::from(self.asked.max(1));
+        let filled =
+            u128::from(self.blocks) * u128::from(self.filled) / u128::from(self.asked.max(1));
         let filled = filled as u64;
         [
             ("host", self.blocks - filled),

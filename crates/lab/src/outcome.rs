@@ -226,7 +226,8 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
     if let Some(log) = outcome.log {
         config.extend(log_config(log));
     }
-    for text in &outcome.stack.overrides {
+    let given = outcome.stack.overrides.iter();
+    for text in given.filter(|text| outcome.log.is_none() || !text.starts_with("log.")) {
         if let Some((key, value)) = text.split_once('=') {
             config.insert(key.trim().to_owned(), value.trim().into());
         }
@@ -447,20 +448,22 @@ fn log_notes(outcome: &Outcome, log: &LogBytes, host: u64) -> Vec<String> {
     let mut notes = Vec::new();
     if is_bare(&outcome.stack.profile) {
         notes.push(format!(
-            "{} has no drive beneath the log: its units are the log's, and its overprovisioning is all the spare there is",
+            "{} has no drive beneath the log: its units are the log's, and its overprovisioning is all the spare \
+             there is",
             outcome.stack.profile.name
         ));
     }
     if log.absorbed > 0 {
         notes.push(format!(
-            "{:.2} % of the blocks that the host wrote were overwritten while they waited in memory and never written",
+            "{:.2} % of the blocks that the host wrote were overwritten or trimmed while they waited in memory and \
+             never written",
             100.0 * log.absorbed as f64 / log.asked.max(1) as f64
         ));
     }
     if log.filled > 0 {
         notes.push(format!(
-            "the log works in blocks of 4 KiB: {} of the {} that the host wrote are in writes that cover blocks in part, for \
-             which it read {}",
+            "the log works in blocks of 4 KiB: {} of the {} that the host wrote are in writes that cover blocks in \
+             part, for which it read {}",
             Bytes(log.filled),
             Bytes(host),
             Bytes(log.filled_read)

@@ -169,8 +169,9 @@ fn check_memory(cut: &Cut, stack: &Stack) -> Result<(), Error> {
     let shape = cut.shape;
     let entry = if shape.pba_limit() < u64::from(u32::MAX) { 4 } else { 5 };
     let map = (shape.exported() + shape.physical()).saturating_mul(entry);
-    let needed =
-        Bytes(map.saturating_add(shape.physical() / 8 + u64::from(shape.units()) * UNIT_BYTES + log));
+    let needed = Bytes(
+        map.saturating_add(shape.physical() / 8 + u64::from(shape.units()) * UNIT_BYTES + log),
+    );
     match cost::available_memory() {
         Some(free) if needed > free => Err(Error::Settings(format!(
             "simulating {} at {} takes about {needed} of memory, {free} is free: give a smaller --span or --capacity",
@@ -232,7 +233,8 @@ impl Bench {
         self.done = self.start;
         let counters = self.drive.counters();
         let capacity = self.drive.cut().capacity();
-        self.meter = Meter::new(Books::direct(counters), capacity, self.rounds, self.drive.is_timed());
+        self.meter =
+            Meter::new(Books::direct(counters), capacity, self.rounds, self.drive.is_timed());
         Ok(counters.host_written)
     }
 

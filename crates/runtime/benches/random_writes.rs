@@ -32,7 +32,7 @@ fn main() {
         (true, IoEngine::Threads, 16),
     ] {
         let path = directory.join(format!("thermocline-bench-{}", std::process::id()));
-        let options = Options { engine, threads, direct: Some(direct) };
+        let options = Options { engine, threads, direct: Some(direct), ..Options::default() };
         let name = format!("file, {engine:?}, {threads} threads, direct {direct}");
         match File::open(&path, true, layout, &options) {
             Ok(mut file) => measure(&name, &mut file),

@@ -88,6 +88,36 @@ impl<S: Storage> Device<S> {
         &self.storage
     }
 
+    /// The storage, to be used beside the commands.
+    pub fn storage_mut(&mut self) -> &mut S {
+        &mut self.storage
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty() && self.ready.is_empty()
+    }
+
+    /// Carries out one command and waits for its answer; for readers that are no engine.
+    ///
+    /// # Errors
+    /// [`DeviceError`] of the command.
+    ///
+    /// # Panics
+    /// If other commands are under way.
+    pub fn carry_out(&mut self, command: DeviceCmd<Buffer>) -> Result<Done<Buffer>, DeviceError> {
+        assert!(self.is_idle(), "commands of an engine are under way");
+        self.submit(OpId(0), command);
+        let mut answers = Vec::new();
+        loop {
+            self.poll(None, &mut answers);
+            if let Some((_, done)) = answers.pop() {
+                return done;
+            }
+        }
+    }
+
     /// What ends the waiting of [`Device::poll`].
     #[must_use]
     pub fn waker(&self) -> Waker {

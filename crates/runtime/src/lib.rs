@@ -1,5 +1,8 @@
 //! The log engine on real media: storages of bytes, and the driver that carries out on them what the engine asks.
 //!
+//! [`Settings`] say what a pool is made of, and open its storage. [`Driver`] is the pool on the caller's own thread;
+//! [`Pool`] gives it a thread and hands out its volumes as block targets for any number of threads.
+//!
 //! Invariants:
 //! * User data is not copied between the request and the device's own transfer; see [`Buffer`].
 //! * A write of a [`storage::Command`] is handed to the system as one vectored write.
@@ -7,7 +10,15 @@
 
 mod buffer;
 mod device;
+mod driver;
+mod media;
+mod pool;
+mod settings;
 pub mod storage;
 
 pub use buffer::{Buffer, Reading, Writing};
 pub use device::Device;
+pub use driver::{Driver, DriverError, Ended};
+pub use media::{AnyStorage, Contents, Media, MediaError, new_pool_id, unit_bytes};
+pub use pool::{Pool, Volume};
+pub use settings::{DeviceKind, DeviceSettings, PoolSettings, Settings, SettingsError, VolumeSettings};

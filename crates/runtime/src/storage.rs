@@ -12,6 +12,7 @@ mod io;
 #[cfg(target_os = "linux")]
 mod ioctl;
 mod memory;
+mod overlay;
 #[cfg(target_os = "linux")]
 mod ring;
 mod simulated;
@@ -29,9 +30,10 @@ use thermocline_types::{Bytes, UnitId};
 use crate::Buffer;
 
 pub use error::{OpenError, OpenErrorKind};
-pub use file::{File, Options};
+pub use file::{Access, File, Options};
 pub use io::IoEngine;
 pub use memory::Memory;
+pub use overlay::Overlay;
 pub use simulated::{Latency, Simulated};
 #[cfg(target_os = "linux")]
 pub use zoned::Zoned;

@@ -98,7 +98,9 @@ fn placements() -> Vec<[String; 2]> {
     policies
         .iter()
         .map(|(policy, about)| match policy {
-            Policy::Nothing(_) => row(policy, &format!("log: {about}; raw: no handle on any write")),
+            Policy::Nothing(_) => {
+                row(policy, &format!("log: {about}; raw: no handle on any write"))
+            }
             _ => row(policy, &format!("log: {about}")),
         })
         .chain(others)

@@ -6,15 +6,16 @@ use crate::lab;
 fn every_listing_names_what_the_other_commands_take() {
     let cases = [
         ("devices", "p5316 pm9d3 pm1725a micron2300 zn540 p5800x ideal"),
-        ("layers", "raw tag"),
+        ("layers", "raw tag log"),
         ("workloads", "uniform zipf:THETA hotcold:DATA%:WRITES% seq jesd219 FILE.toml"),
         (
             "formats",
             "thermocline-csv fio-iolog blkparse ftrace biosnoop msr spc alibaba tencent systor17 vscsi disksim mqsim",
         ),
-        ("placements", "none tenant"),
+        ("placements", "none sepgc lsm-zgc:0.8 tenant"),
+        ("log", "log.unit log.placement log.gc.read_plan log.checkpoint"),
         ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10"),
-        ("experiments", "uniform-greedy cachelib-fdp indirection-unit"),
+        ("experiments", "uniform-greedy cachelib-fdp indirection-unit lsm-zgc micron-zones"),
     ];
     for (what, names) in cases {
         let listed = lab(&format!("list {what}")).ok();

@@ -4,6 +4,7 @@ mod analysis;
 mod errors;
 mod formats;
 mod listings;
+mod log_layer;
 mod outputs;
 mod records;
 

@@ -92,6 +92,7 @@ impl LogBench {
         let mut last = Time::ZERO;
         let result = workload.replay(|batch| {
             progress(batch.done);
+            self.machine.prefetch(batch.pieces());
             for request in batch.requests() {
                 self.serve(request)?;
             }

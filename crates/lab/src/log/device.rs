@@ -22,9 +22,8 @@ pub struct Device {
     written: u64,
     /// When the chunks of relocated blocks submitted so far are written.
     relocated: Time,
-    /// Victims that garbage collection began to read, and when it began the latest.
-    victims: u64,
-    victim_at: Time,
+    /// When garbage collection began to read each of its victims.
+    victims: Vec<Time>,
 }
 
 impl Device {
@@ -37,8 +36,7 @@ impl Device {
             handles: handles.max(1),
             written: 0,
             relocated: Time::ZERO,
-            victims: 0,
-            victim_at: Time::ZERO,
+            victims: Vec::new(),
         }
     }
 
@@ -62,9 +60,14 @@ impl Device {
         self.relocated
     }
 
-    /// Victims that garbage collection began to read so far, and when it began the latest.
-    pub fn victims(&self) -> (u64, Time) {
-        (self.victims, self.victim_at)
+    /// When garbage collection began to read each of its victims.
+    pub fn victims(&self) -> &[Time] {
+        &self.victims
+    }
+
+    /// Forgets the victims: what was read as if to collect it was read to open a pool.
+    pub fn forget_victims(&mut self) {
+        self.victims.clear();
     }
 
     /// Carries out a command that comes in at `now`; returns how it ends, and when.
@@ -100,8 +103,7 @@ impl Device {
             }),
             DeviceCmd::ReadChunks(request) => {
                 if request.at.block == 0 {
-                    self.victims += 1;
-                    self.victim_at = now;
+                    self.victims.push(now);
                 }
                 let found = self.contents.find(&request);
                 self.read(now, request.at, self.bytes(request.window))

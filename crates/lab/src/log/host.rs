@@ -69,7 +69,8 @@ impl Whole {
         let block = Bytes::BLOCK.0;
         let (first, end) = (request.offset.0 / block, request.end().0.div_ceil(block));
         let head = !request.offset.0.is_multiple_of(block);
-        let tail = !request.end().0.is_multiple_of(block) && !(head && end == first + 1);
+        let one = head && end == first + 1;
+        let tail = !one && !request.end().0.is_multiple_of(block);
         Whole {
             run: Run { lba: first, blocks: end - first },
             partial: [head.then_some(first), tail.then(|| end - 1)],

@@ -9,7 +9,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use slab::Slab;
 use thermocline_engine::{
-    Action, Config, Engine, HostError, HostRequest, Notice, OpId, Rejected, Reply, RequestId, Stats,
+    Action, Config, DeviceCmd, Engine, HostError, HostRequest, Notice, OpId, Rejected, Reply,
+    RequestId, Stats,
 };
 use thermocline_format::{PoolId, VolumeId, VolumeName};
 use thermocline_types::{Bytes, Op, Request, Time};
@@ -55,13 +56,16 @@ pub struct Machine {
     due: BinaryHeap<Reverse<(Time, u64, usize)>>,
     ends: Slab<(OpId, Ended)>,
     sent: u64,
+    /// Where collections read one block after the other: those that wait for the one before.
+    one_by_one: Option<VecDeque<(OpId, DeviceCmd<()>)>>,
+    /// The read that they wait for.
+    reading: Option<OpId>,
     pending: Slab<Pending>,
     waiting: VecDeque<(usize, Ask)>,
     finished: Vec<Finished>,
     control: Option<Result<Reply, HostError>>,
     opened: Option<Notice>,
     failed: Option<HostError>,
-    collected: u64,
     collections: Vec<Collection>,
     host: Books,
     bytes: LogBytes,
@@ -99,13 +103,14 @@ impl Machine {
             due: BinaryHeap::new(),
             ends: Slab::new(),
             sent: 0,
+            one_by_one: None,
+            reading: None,
             pending: Slab::new(),
             waiting: VecDeque::new(),
             finished: Vec::new(),
             control: None,
             opened: None,
             failed: None,
-            collected: 0,
             collections: Vec::new(),
             host: Books::default(),
             bytes: LogBytes::default(),
@@ -116,7 +121,12 @@ impl Machine {
     ///
     /// # Errors
     /// [`Error::Engine`] when the pool cannot be closed or opened.
-    pub fn reopen(self, config: Config, in_order: bool, seed: u64) -> Result<(Machine, u64), Error> {
+    pub fn reopen(
+        self,
+        config: Config,
+        in_order: bool,
+        seed: u64,
+    ) -> Result<(Machine, u64), Error> {
         let mut old = self;
         if in_order {
             old.settle()?;
@@ -132,7 +142,10 @@ impl Machine {
     fn wait_until_open(&mut self) -> Result<u64, Error> {
         loop {
             match self.opened {
-                Some(Notice::Open { chunks, .. }) => return Ok(chunks),
+                Some(Notice::Open { chunks, .. }) => {
+                    self.device.forget_victims();
+                    return Ok(chunks);
+                }
                 Some(Notice::OpenFailed(error)) => return Err(Error::Engine(error.to_string())),
                 _ => self.step()?,
             }
@@ -183,7 +196,7 @@ impl Machine {
 
     /// Whether garbage collection works on a victim.
     pub fn is_collecting(&self) -> bool {
-        self.device.victims().0 > self.collected
+        self.device.victims().len() > self.collections.len()
     }
 
     /// Why the engine takes no writes any more, if that is so.
@@ -212,6 +225,13 @@ impl Machine {
             ..self.bytes
         };
         Books { log: Some(log), drive: self.device.drive().counters(), ..self.host }
+    }
+
+    /// Brings what `requests` will look at first into the cache. Changes nothing.
+    pub fn prefetch(&self, requests: &[Request]) {
+        for request in requests.iter().filter(|request| request.op == Op::Write) {
+            self.engine.prefetch(self.volume, request.offset.0 / Bytes::BLOCK.0);
+        }
     }
 
     /// Submits a request that arrives now, as its pieces, with a placement handle.
@@ -304,12 +324,7 @@ impl Machine {
         loop {
             while let Some(action) = self.engine.poll_action() {
                 match action {
-                    Action::Device { op, cmd } => {
-                        let (at, ended) = self.device.carry_out(self.now, cmd);
-                        let index = self.ends.insert((op, ended));
-                        self.due.push(Reverse((at.max(self.now), self.sent, index)));
-                        self.sent += 1;
-                    }
+                    Action::Device { op, cmd } => self.send(op, cmd),
                     Action::Complete { request, result } => self.complete(request, result),
                     Action::Notice(notice) => self.notice(notice),
                 }
@@ -327,6 +342,26 @@ impl Machine {
             }
             self.fresh = false;
         }
+    }
+
+    /// From now on, a collection reads the blocks of a victim one command after the other instead of all at once.
+    pub fn read_one_by_one(&mut self) {
+        self.one_by_one.get_or_insert_default();
+    }
+
+    /// Sends a command to the device.
+    fn send(&mut self, op: OpId, cmd: DeviceCmd<()>) {
+        if let (Some(queue), DeviceCmd::Read { into: None, .. }) = (&mut self.one_by_one, &cmd) {
+            if self.reading.is_some() {
+                queue.push_back((op, cmd));
+                return;
+            }
+            self.reading = Some(op);
+        }
+        let (at, ended) = self.device.carry_out(self.now, cmd);
+        let index = self.ends.insert((op, ended));
+        self.due.push(Reverse((at.max(self.now), self.sent, index)));
+        self.sent += 1;
     }
 
     fn complete(&mut self, request: RequestId, result: Result<Reply, HostError>) {
@@ -350,10 +385,8 @@ impl Machine {
     }
 
     fn note_collections(&mut self) {
-        let collected = self.engine.stats().gc_units;
-        if collected > self.collected {
-            self.collected = collected;
-            let (_, began) = self.device.victims();
+        while self.engine.stats().gc_units > self.collections.len() as u64 {
+            let began = self.device.victims()[self.collections.len()];
             let ended = self.device.relocated().max(self.now);
             self.collections.push(Collection { began, ended });
         }
@@ -383,6 +416,12 @@ impl Machine {
             }
             self.due.pop();
             let (op, ended) = self.ends.remove(index);
+            if self.reading == Some(op) {
+                self.reading = None;
+                if let Some((op, cmd)) = self.one_by_one.as_mut().and_then(VecDeque::pop_front) {
+                    self.send(op, cmd);
+                }
+            }
             self.engine.handle_completion(self.now, op, ended);
         }
         self.pump();

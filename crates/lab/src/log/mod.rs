@@ -15,3 +15,6 @@ mod options;
 pub mod plan;
 
 pub use options::{LogOptions, read_plan_name};
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,9 @@ impl Plan {
             .map_err(|error| refuse(format!("{error}; give another log.unit or a larger drive")))?;
         let mut config = Config::new(geometry);
         stack.log.apply(&mut config);
+        if stack.log.reserved_units.is_none() {
+            config.reserved_units = config.reserved_units.max(config.frontiers());
+        }
         if let Some(victim) = settings.victim {
             config.gc.victim = victim;
         }
@@ -141,8 +144,8 @@ fn check_capacity(config: &Config, unit: Bytes, blocks: u64, stack: &Stack) -> R
         format!("--utilisation {:.2} or less", (share - 0.01).max(0.01))
     };
     Err(Error::Settings(format!(
-        "the workload addresses {}, the log on {} can hold {} of its {} units of {unit}: the rest is its reserve, open \
-         units, maps and superblocks; give {spare}, or a larger --capacity",
+        "the workload addresses {}, the log on {} can hold {} of its {} units of {unit}: the rest is its reserve, \
+         open units, maps and superblocks; give {spare}, or a larger --capacity",
         Bytes(blocks * Bytes::BLOCK.0),
         stack.text,
         Bytes(held * Bytes::BLOCK.0),

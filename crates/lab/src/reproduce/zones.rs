@@ -2,8 +2,8 @@
 
 use thermocline_ftl::UnitState;
 use thermocline_types::{Bytes, Time};
-use thermocline_workload::{BATCH, Source as _};
 use thermocline_workload::synthetic::{self, Generator, Limit, Spec};
+use thermocline_workload::{BATCH, Source as _};
 
 use crate::log::bench::LogBench;
 use crate::log::plan::Plan;
@@ -24,6 +24,8 @@ pub struct Zones<'a> {
     pub read_share: f64,
     /// Size of each request.
     pub io_size: Bytes,
+    /// Requests in work.
+    pub queue_depth: u32,
     /// Whether the host waits while a victim is collected.
     pub exclusive: bool,
     /// Seed of all randomness.
@@ -48,8 +50,13 @@ impl Zones<'_> {
         let stack = Stack::parse("log:zn540", &self.overrides)?;
         let blocks = (self.capacity.as_f64() * self.utilisation / self.io_size.as_f64()) as u64;
         let span = Bytes(blocks * self.io_size.0);
-        let settings =
-            Settings { capacity: Some(self.capacity), seed: self.seed, ..Settings::default() };
+        let pacing = Pacing::QueueDepth(self.queue_depth);
+        let settings = Settings {
+            capacity: Some(self.capacity),
+            pacing: Some(pacing),
+            seed: self.seed,
+            ..Settings::default()
+        };
         let spec: Spec = self.workload.parse()?;
         let options = synthetic::Options {
             seed: self.seed,
@@ -62,7 +69,7 @@ impl Zones<'_> {
         let filling = Prepared::new(input, Some(Prefill::Sequential), Bytes::BLOCK, None)?;
         let plan = Plan::new(&stack, &settings, span)?;
         let rounds = Rounds::new(self.capacity, None);
-        let mut bench = LogBench::new(plan.build()?, rounds, Pacing::QueueDepth(32));
+        let mut bench = LogBench::new(plan.build()?, rounds, pacing);
         bench.exclusive = self.exclusive;
         bench.prefill(&filling)?;
         Ok(Running { bench, generator, batch: Vec::with_capacity(BATCH), next: 0 })

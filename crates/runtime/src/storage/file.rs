@@ -16,6 +16,16 @@ use super::{
     Command, Completion, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token, Waker,
 };
 
+/// What may be done to a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write.
+    #[default]
+    ReadWrite,
+    /// Read only: everything else fails.
+    ReadOnly,
+}
+
 /// How a file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -25,11 +35,13 @@ pub struct Options {
     pub threads: usize,
     /// Whether to go past the system's cache (`O_DIRECT`); `None`: for block devices only.
     pub direct: Option<bool>,
+    /// What may be done.
+    pub access: Access,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { engine: IoEngine::Auto, threads: 16, direct: None }
+        Options { engine: IoEngine::Auto, threads: 16, direct: None, access: Access::ReadWrite }
     }
 }
 
@@ -81,7 +93,8 @@ impl File {
         let is_block = fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
         let kind = if is_block { Kind::Block } else { Kind::Regular };
         let mut how = fs::OpenOptions::new();
-        how.read(true).write(true).create(create && !is_block);
+        let writes = options.access == Access::ReadWrite;
+        how.read(true).write(writes).create(create && writes && !is_block);
         if options.direct.unwrap_or(is_block) {
             how.custom_flags(OFlags::DIRECT.bits() as i32);
         }
@@ -94,7 +107,7 @@ impl File {
         let (has, needed) = (seek(&*file, SeekFrom::End(0)), layout.size().0);
         let has = has.map_err(|error| OpenError::system(path, error))?;
         if has < needed {
-            if !create || is_block {
+            if !create || !writes || is_block {
                 return Err(OpenError::new(path, OpenErrorKind::TooSmall { has, needed }));
             }
             file.set_len(needed).map_err(system)?;

@@ -192,7 +192,7 @@ fn file() {
         BLOCKS.into_iter().flat_map(|block| ENGINES.map(|engine| (block, engine)))
     {
         let directory = TempDir::new().unwrap();
-        let options = Options { engine, threads: 4, direct: None };
+        let options = Options { engine, threads: 4, ..Options::default() };
         let path = directory.path().join("pool");
         match File::open(&path, true, small(block), &options) {
             Ok(mut file) => suite(&mut file),
@@ -206,7 +206,7 @@ fn file() {
 fn file_past_the_cache() {
     for engine in ENGINES {
         let directory = TempDir::new().unwrap();
-        let options = Options { engine, threads: 4, direct: Some(true) };
+        let options = Options { engine, threads: 4, direct: Some(true), ..Options::default() };
         let path = directory.path().join("pool");
         match File::open(&path, true, small(LogicalBlock::B4096), &options) {
             Ok(mut file) => suite(&mut file),

@@ -1,0 +1,142 @@
+use thermocline_nand::Drive;
+use thermocline_record::RunRecord;
+use thermocline_types::Bytes;
+use thermocline_workload::synthetic::{self, Limit, Spec};
+
+use super::machine::Machine;
+use super::plan::Plan;
+use crate::{Input, Prepared, Settings, Stack, run};
+
+fn prepared(workload: &str, span: Bytes, writes: f64, io_size: Option<Bytes>) -> Prepared {
+    let limit = Limit::drive_writes(writes, span).unwrap();
+    let options = synthetic::Options { io_size, ..synthetic::Options::new(span, limit) };
+    let input = Input::Synthetic { spec: Spec::load(workload).unwrap(), options };
+    Prepared::new(input, None, Bytes::BLOCK, None).unwrap()
+}
+
+/// The record of `stack` under `workload` over 64 MiB, written over three times.
+fn record(stack: &str, workload: &str, utilisation: f64) -> RunRecord {
+    let stack = Stack::parse(stack, &[]).unwrap();
+    let mut workload = prepared(workload, Bytes::mib(64), 3.0, None);
+    let settings = Settings { utilisation, ..Settings::default() };
+    run(&mut workload, &stack, &settings, &mut |_| {}).unwrap()
+}
+
+/// Bytes that the log wrote for `cause`.
+fn cause(record: &RunRecord, cause: &str) -> u64 {
+    record.engine_bytes_written["capacity"][cause]
+}
+
+#[test]
+fn every_kind_of_drive_takes_a_log_and_the_books_balance() {
+    for (stack, utilisation) in [
+        ("log:ideal,unit=512KiB,garbage=0.3", 1.0),
+        ("log:zn540", 0.7),
+        ("log:p5316", 0.7),
+        ("log:pm9d3", 0.7),
+        ("log:pm1725a", 0.7),
+        ("log:p5800x", 0.7),
+    ] {
+        let record = record(stack, "zipf:0.9", utilisation);
+        let written: u64 = record.engine_bytes_written["capacity"].values().sum();
+        assert_eq!(written, record.device_bytes_written, "{stack}");
+        assert!(cause(&record, "relocation") > 0, "{stack} never collected garbage");
+        assert!(cause(&record, "metadata") > 0, "{stack}");
+        let (alwa, dlwa) = (record.alwa.unwrap(), record.dlwa.unwrap());
+        assert!((alwa * dlwa / record.waf.unwrap() - 1.0).abs() < 1e-9, "{stack}");
+        assert!(alwa > 1.0, "{stack}: {alwa}");
+    }
+}
+
+#[test]
+fn zones_are_written_without_amplification_of_their_own() {
+    let record = record("log:zn540", "uniform", 0.7);
+    // Zones that are closed before they are full have their last page filled up.
+    assert!(record.dlwa.unwrap() < 1.01, "{:?}", record.dlwa);
+    let units = &record.units;
+    let valid: f64 = units.valid.iter().map(|share| f64::from(*share)).sum();
+    let share = valid / units.valid.len() as f64;
+    assert!((0.66..0.75).contains(&share), "{share} of the zones is valid, 0.7 was written");
+    let more = units.fill.iter().zip(&units.valid).filter(|(fill, valid)| *valid > &(*fill + 0.01));
+    assert_eq!(more.count(), 0, "no zone holds more valid blocks than were written to it");
+}
+
+#[test]
+fn writes_that_cover_blocks_in_part_read_the_rest_first() {
+    let stack = Stack::parse("log:ideal,unit=512KiB,garbage=0.5", &[]).unwrap();
+    let mut workload = prepared("uniform", Bytes::mib(16), 0.05, Some(Bytes(2048)));
+    let record = run(&mut workload, &stack, &Settings::default(), &mut |_| {}).unwrap();
+    let (host, filled) = (cause(&record, "host"), cause(&record, "read_modify_write"));
+    assert!(filled.abs_diff(host) <= 4096, "half of each block: {host} and {filled}");
+    assert!(record.notes.iter().any(|note| note.contains("cover blocks in part")));
+}
+
+#[test]
+fn a_workload_that_does_not_fit_is_refused_with_what_to_do() {
+    let mut workload = prepared("uniform", Bytes::mib(64), 1.0, None);
+    for (stack, advice) in [
+        ("log:zn540", "--utilisation 0."),
+        ("log:ideal,unit=512KiB,garbage=0.02", "device.garbage=0."),
+    ] {
+        let stack = Stack::parse(stack, &[]).unwrap();
+        let result = run(&mut workload, &stack, &Settings::default(), &mut |_| {});
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("can hold") && error.contains(advice), "{error}");
+    }
+}
+
+#[test]
+fn more_classes_than_zones_that_may_be_open_are_refused() {
+    let few = "log:zn540,zns.max_open=5,zns.max_active=5,log.placement=lsm-zgc";
+    let stack = Stack::parse(few, &[]).unwrap();
+    let mut workload = prepared("uniform", Bytes::mib(64), 1.0, None);
+    let settings = Settings { utilisation: 0.5, ..Settings::default() };
+    let error = run(&mut workload, &stack, &settings, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("fewer classes"), "{error}");
+}
+
+fn filled(settings: &Settings) -> (Machine, thermocline_engine::Config) {
+    let stack = Stack::parse("log:zn540", &[]).unwrap();
+    let workload = prepared("uniform", Bytes::mib(64), 1.0, None);
+    let plan = Plan::new(&stack, settings, workload.footprint()).unwrap();
+    let config = plan.config.clone();
+    let mut machine = plan.build().unwrap();
+    workload
+        .prefill(|request| {
+            machine.submit(machine.now(), &[request], 0);
+            machine.settle()
+        })
+        .unwrap();
+    (machine, config)
+}
+
+#[test]
+fn a_pool_is_found_again_after_closing_and_after_a_crash() {
+    let settings = Settings { utilisation: 0.6, ..Settings::default() };
+    for in_order in [true, false] {
+        let (machine, config) = filled(&settings);
+        let before: u64 = valid(&machine);
+        let (mut again, replayed) = machine.reopen(config, in_order, 2).unwrap();
+        again.settle().unwrap();
+        assert_eq!(replayed == 0, in_order, "only a crash leaves chunks to replay: {replayed}");
+        assert!(matches!(again.device().drive(), Drive::Zoned(_)));
+        let user = Bytes::mib(64).0 / 4096;
+        assert!(valid(&again) >= user && before >= user, "{} blocks of {user}", valid(&again));
+    }
+}
+
+fn valid(machine: &Machine) -> u64 {
+    let units = machine.engine().units();
+    units.ids().map(|unit| u64::from(units.valid_count(unit))).sum()
+}
+
+#[test]
+fn collection_is_spread_so_evenly_that_the_slowest_writes_are_near_the_median() {
+    let stack = Stack::parse("log:zn540,unit=3MiB", &[]).unwrap();
+    let mut workload = prepared("uniform", Bytes::mib(512), 1.5, None);
+    let settings = Settings { utilisation: 0.8, ..Settings::default() };
+    let record = run(&mut workload, &stack, &settings, &mut |_| {}).unwrap();
+    let latency = &record.latency_ns.unwrap()["write"];
+    let ratio = latency.p99_9 as f64 / latency.p50 as f64;
+    assert!(ratio < 10.0, "p99.9 is {ratio:.1} times the median: {latency:?}");
+}

@@ -1,0 +1,246 @@
+//! The driver loop: an engine and its device, on the thread of whoever calls.
+//!
+//! Invariants:
+//! * Every request that was accepted ends exactly once, in [`Driver::poll`].
+//! * Whatever the engine wants done is handed to the device before anybody waits.
+
+use std::time::{Duration, Instant};
+
+use thermocline_engine::{
+    Action, Config, ConfigError, Engine, HostError, HostRequest, Notice, OpenError, Rejected,
+    Reply, RequestId,
+};
+use thermocline_format::PoolId;
+use thermocline_types::Time;
+
+use crate::device::Answer;
+use crate::storage::{Storage, Waker};
+use crate::{Buffer, Device};
+
+/// Requests of [`Driver::carry_out`] have this number; others must not.
+const OWN: RequestId = RequestId(u64::MAX);
+
+/// Why a pool is not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// The configuration cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// What is on the device cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// A request that ended, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which.
+    pub request: RequestId,
+    /// How.
+    pub result: Result<Reply, HostError>,
+}
+
+/// An open pool on the caller's own thread.
+#[derive(Debug)]
+pub struct Driver<S> {
+    engine: Engine<Buffer>,
+    device: Device<S>,
+    began: Instant,
+    answers: Vec<Answer>,
+    /// Ended while [`Driver::carry_out`] waited for something else.
+    ended: Vec<Ended>,
+    notices: Vec<Notice>,
+}
+
+impl<S: Storage> Driver<S> {
+    /// Opens the pool on `storage`, recovering it if need be. Returns as soon as requests are accepted.
+    ///
+    /// # Errors
+    /// [`DriverError`]. Then nothing was written.
+    ///
+    /// # Panics
+    /// If the storage is not divided as the geometry of `config` says.
+    pub fn open(config: Config, storage: S) -> Result<Driver<S>, DriverError> {
+        let geometry = config.geometry;
+        let engine = Engine::open(config, seed())?;
+        Driver::start(engine, Device::new(storage, geometry))
+    }
+
+    /// Makes a new pool on `storage`, whatever is there, and opens it.
+    ///
+    /// # Errors
+    /// [`DriverError`].
+    ///
+    /// # Panics
+    /// As [`Driver::open`].
+    pub fn format(config: Config, pool: PoolId, storage: S) -> Result<Driver<S>, DriverError> {
+        let geometry = config.geometry;
+        let engine = Engine::format(config, pool, seed())?;
+        Driver::start(engine, Device::new(storage, geometry))
+    }
+
+    fn start(engine: Engine<Buffer>, device: Device<S>) -> Result<Driver<S>, DriverError> {
+        let began = Instant::now();
+        let (answers, ended, notices) = (Vec::new(), Vec::new(), Vec::new());
+        let mut driver = Driver { engine, device, began, answers, ended, notices };
+        loop {
+            driver.advance(&mut Vec::new());
+            for notice in &driver.notices {
+                match notice {
+                    Notice::Open { .. } => return Ok(driver),
+                    Notice::OpenFailed(error) => return Err((*error).into()),
+                    _ => {}
+                }
+            }
+            driver.assert_something_is_under_way();
+        }
+    }
+
+    /// Takes a request; it begins with the next [`Driver::poll`].
+    ///
+    /// # Errors
+    /// [`Rejected`]: it will not end. After [`Rejected::Busy`], poll and try again.
+    pub fn submit(
+        &mut self,
+        request: RequestId,
+        what: HostRequest<Buffer>,
+    ) -> Result<(), Rejected> {
+        self.engine.submit(self.now(), request, what)
+    }
+
+    /// Appends the requests that ended to `ended`. If there are none, waits for the device, at most for `wait`, and may
+    /// have none then.
+    pub fn poll(&mut self, wait: Option<Duration>, ended: &mut Vec<Ended>) {
+        ended.append(&mut self.ended);
+        self.act(ended);
+        let wait = if ended.is_empty() { wait } else { Some(Duration::ZERO) };
+        let mut answers = std::mem::take(&mut self.answers);
+        self.device.poll(wait, &mut answers);
+        let now = self.now();
+        for (op, done) in answers.drain(..) {
+            self.engine.handle_completion(now, op, done);
+        }
+        self.answers = answers;
+        self.act(ended);
+    }
+
+    /// Carries out one request and waits for its end. What else ends meanwhile comes out of [`Driver::poll`].
+    ///
+    /// # Errors
+    /// As the request ends; [`HostError::Failed`] also for what is not accepted any more, such as after a close.
+    ///
+    /// # Panics
+    /// If the request has an impossible form ([`Rejected::Malformed`]).
+    pub fn carry_out(&mut self, what: HostRequest<Buffer>) -> Result<Reply, HostError> {
+        let mut ended = Vec::new();
+        loop {
+            match self.submit(OWN, what.clone()) {
+                Ok(()) => break,
+                Err(Rejected::Busy) => {
+                    self.advance(&mut ended);
+                    self.ended.append(&mut ended);
+                }
+                Err(Rejected::Malformed) => panic!("{what:?} can be no request"),
+                Err(_) => return Err(HostError::Failed),
+            }
+        }
+        loop {
+            let mut others = std::mem::take(&mut self.ended);
+            self.advance(&mut ended);
+            let own = ended.iter().position(|one| one.request == OWN);
+            let own = own.map(|own| ended.swap_remove(own));
+            others.append(&mut ended);
+            self.ended = others;
+            match own {
+                Some(own) => return own.result,
+                None => self.assert_something_is_under_way(),
+            }
+        }
+    }
+
+    /// Waits until the map is loaded as a whole. Returns `false` when that cannot be: a page of it is damaged, or
+    /// the device failed.
+    pub fn load_map(&mut self) -> bool {
+        let mut ended = Vec::new();
+        loop {
+            for notice in &self.notices {
+                match notice {
+                    Notice::MapLoaded => return true,
+                    Notice::Failed => return false,
+                    _ => {}
+                }
+            }
+            self.advance(&mut ended);
+            self.ended.append(&mut ended);
+            if self.device.is_idle() && !self.notices.contains(&Notice::MapLoaded) {
+                return false;
+            }
+        }
+    }
+
+    /// What the engine has to tell since the notices were cleared.
+    #[must_use]
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// Forgets the notices so far. Whoever runs for long does that now and then.
+    pub fn clear_notices(&mut self) {
+        self.notices.clear();
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine<Buffer> {
+        &self.engine
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device<S> {
+        &self.device
+    }
+
+    /// What ends the waiting of [`Driver::poll`].
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.device.waker()
+    }
+
+    /// Polls, and waits if anything is under way.
+    fn advance(&mut self, ended: &mut Vec<Ended>) {
+        self.act(ended);
+        let wait = if self.device.is_idle() { Some(Duration::ZERO) } else { None };
+        self.poll(wait, ended);
+    }
+
+    fn now(&self) -> Time {
+        Time::nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    /// Does what the engine wants done.
+    fn act(&mut self, ended: &mut Vec<Ended>) {
+        while let Some(action) = self.engine.poll_action() {
+            match action {
+                Action::Device { op, cmd } => self.device.submit(op, cmd),
+                Action::Complete { request, result } => ended.push(Ended { request, result }),
+                Action::Notice(notice) => self.notices.push(notice),
+            }
+        }
+    }
+
+    /// An engine that waits for nothing would be waited for without end.
+    fn assert_something_is_under_way(&self) {
+        assert!(!self.device.is_idle() || !self.ended.is_empty(), "the engine waits for nothing");
+    }
+}
+
+/// What policies that draw at random begin with. The time of day will do.
+fn seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |now| now.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests;

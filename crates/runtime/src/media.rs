@@ -1,0 +1,277 @@
+//! The storage that settings speak of, and how a pool divides it.
+//!
+//! A pool on a file or a conventional device says itself how it is divided; zones are what the device has.
+
+mod contents;
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use thermocline_format::{Geometry, GeometryError, LogicalBlock, PoolId};
+use thermocline_nand::{Drive, Profile, profile};
+use thermocline_types::{Bytes, UnitId};
+
+pub use contents::Contents;
+
+use crate::settings::{DeviceKind, Settings, SettingsError};
+use crate::storage::{
+    Access, File, Latency, Layout, OpenError, Options, Simulated, Storage,
+};
+
+/// Any storage.
+pub type AnyStorage = Box<dyn Storage>;
+
+/// Units that hold superblocks.
+const SUPERBLOCK_UNITS: [UnitId; 2] = [UnitId(0), UnitId(1)];
+/// Units of a pool if nothing else is said: enough for garbage collection to choose from, few enough that each is
+/// written in large pieces. Chosen, not measured.
+const UNITS: u64 = 512;
+
+/// Why a storage cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MediaError {
+    /// The settings are wrong for this device.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The storage did not open.
+    #[error(transparent)]
+    Storage(#[from] OpenError),
+    /// The file or device cannot be looked at.
+    #[error("{} cannot be read", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// No pool was found.
+    #[error("{}: there is no pool here; `thermocline format` makes one", path.display())]
+    NoPool {
+        /// Where.
+        path: PathBuf,
+    },
+}
+
+/// A storage, and how a pool divides it.
+pub struct Media {
+    /// The storage.
+    pub storage: AnyStorage,
+    /// The division.
+    pub geometry: Geometry,
+}
+
+impl Settings {
+    /// The storage for a new pool; a file that does not exist is made.
+    ///
+    /// # Errors
+    /// [`MediaError`].
+    pub fn new_media(&self) -> Result<Media, MediaError> {
+        let storage = match self.kind() {
+            DeviceKind::File | DeviceKind::Block => self.open_plain(self.new_layout()?, Access::ReadWrite)?,
+            DeviceKind::Zoned => self.open_zoned(Access::ReadWrite)?,
+            DeviceKind::Simulated => {
+                let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
+                self.open_simulated(block, self.device.unit, Access::ReadWrite)?
+            }
+        };
+        let geometry = self.geometry_of(storage.layout())?;
+        Ok(Media { storage, geometry })
+    }
+
+    /// The storage of the pool that is there.
+    ///
+    /// # Errors
+    /// [`MediaError`].
+    pub fn media(&self, access: Access) -> Result<Media, MediaError> {
+        if self.kind() == DeviceKind::Zoned {
+            let storage = self.open_zoned(access)?;
+            let geometry = self.geometry_of(storage.layout())?;
+            return Ok(Media { storage, geometry });
+        }
+        let no_pool = || MediaError::NoPool { path: self.device.path.clone() };
+        let found = contents::find_pool(&self.device.path, &self.likely_units())?;
+        let geometry = found.ok_or_else(no_pool)?.geometry;
+        self.agrees(&geometry)?;
+        let storage = if self.kind() == DeviceKind::Simulated {
+            let bytes = unit_bytes(&geometry);
+            self.open_simulated(geometry.logical_block(), Some(bytes), access)?
+        } else {
+            let block = geometry.logical_block();
+            let layout = Layout::contiguous(block, geometry.blocks_per_unit(), geometry.units());
+            self.open_plain(layout, access)?
+        };
+        Ok(Media { storage, geometry })
+    }
+
+    /// What is on the device now.
+    ///
+    /// # Errors
+    /// [`MediaError`] when it cannot be read.
+    pub fn contents(&self) -> Result<Contents, MediaError> {
+        contents::look(&self.device.path, &self.likely_units())
+    }
+
+    /// What the device is, as stated or as it looks.
+    #[must_use]
+    pub fn kind(&self) -> DeviceKind {
+        self.device.kind.unwrap_or_else(|| {
+            let path = &self.device.path;
+            let block = fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+            match queue_attribute(path, "zoned").as_deref() {
+                Some("host-managed") => DeviceKind::Zoned,
+                _ if block => DeviceKind::Block,
+                _ => DeviceKind::File,
+            }
+        })
+    }
+
+    /// Sizes of units at whose distance superblocks may be, beside the powers of two.
+    fn likely_units(&self) -> Vec<Bytes> {
+        let zone = match self.kind() {
+            DeviceKind::Zoned => queue_attribute(&self.device.path, "chunk_sectors")
+                .and_then(|sectors| sectors.parse().ok())
+                .map(|sectors: u64| Bytes(sectors * 512)),
+            DeviceKind::Simulated => self.drive().ok().and_then(|drive| match drive {
+                Drive::Zoned(drive) => Some(drive.zone_size()),
+                _ => None,
+            }),
+            DeviceKind::File | DeviceKind::Block => None,
+        };
+        self.device.unit.into_iter().chain(zone).collect()
+    }
+
+    /// How a new pool divides a file or a conventional device.
+    fn new_layout(&self) -> Result<Layout, MediaError> {
+        let path = &self.device.path;
+        let size = self.device.size.or_else(|| contents::size(path).ok()).ok_or_else(|| {
+            self.error("device.size", "the file does not exist yet: say how large it is to be")
+        })?;
+        let of_device = queue_attribute(path, "logical_block_size")
+            .and_then(|bytes| LogicalBlock::from_bytes(bytes.parse().ok()?));
+        let block = self.logical_block().or(of_device).unwrap_or(LogicalBlock::B4096);
+        let unit = self.device.unit.unwrap_or_else(|| default_unit(size));
+        let bytes = block.bytes() as u64;
+        let fits = unit.0 > 0 && unit.0.is_multiple_of(bytes) && unit.0 / bytes <= u64::from(u32::MAX);
+        if !fits {
+            let reason = format!("{unit} is not a number of logical blocks of {bytes} bytes");
+            return Err(self.error("device.unit", reason).into());
+        }
+        let units = u32::try_from(size.0 / unit.0)
+            .map_err(|_| self.error("device.unit", "the device has more than 2^32 such units"))?;
+        Ok(Layout::contiguous(block, (unit.0 / bytes) as u32, units))
+    }
+
+    fn geometry_of(&self, layout: &Layout) -> Result<Geometry, SettingsError> {
+        let (block, per_unit) = (layout.logical_block, layout.blocks_per_unit);
+        Geometry::new(block, per_unit, layout.units, SUPERBLOCK_UNITS).map_err(|error| {
+            let key = match error {
+                GeometryError::SmallUnit(_) => "device.unit",
+                _ => "device.size",
+            };
+            self.error(key, error.to_string())
+        })
+    }
+
+    /// Whether what the settings say of the division is what the pool has.
+    fn agrees(&self, geometry: &Geometry) -> Result<(), SettingsError> {
+        let (unit, block) = (unit_bytes(geometry), geometry.logical_block());
+        if self.device.unit.is_some_and(|stated| stated != unit) {
+            let reason = format!("the pool was made with units of {unit}, which cannot be changed");
+            return Err(self.error("device.unit", reason));
+        }
+        if self.logical_block().is_some_and(|stated| stated != block) {
+            let reason = format!("the pool was made with {}, which cannot be changed", block.bytes());
+            return Err(self.error("device.logical_block", reason));
+        }
+        Ok(())
+    }
+
+    fn logical_block(&self) -> Option<LogicalBlock> {
+        self.device.logical_block.and_then(LogicalBlock::from_bytes)
+    }
+
+    fn options(&self, access: Access) -> Options {
+        let default = Options::default();
+        let (engine, direct) = (self.device.io, self.device.direct);
+        Options { engine, direct, access, threads: self.device.threads.unwrap_or(default.threads) }
+    }
+
+    fn open_plain(&self, layout: Layout, access: Access) -> Result<AnyStorage, MediaError> {
+        let (path, options) = (&self.device.path, self.options(access));
+        Ok(Box::new(File::open(path, true, layout, &options)?))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_zoned(&self, access: Access) -> Result<AnyStorage, MediaError> {
+        let (path, options) = (&self.device.path, self.options(access));
+        Ok(Box::new(crate::storage::Zoned::open(path, &options)?))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_zoned(&self, _: Access) -> Result<AnyStorage, MediaError> {
+        Err(self.error("device.kind", "zoned devices are supported under Linux only").into())
+    }
+
+    fn open_simulated(
+        &self,
+        block: LogicalBlock,
+        unit: Option<Bytes>,
+        access: Access,
+    ) -> Result<AnyStorage, MediaError> {
+        let drive = self.drive()?;
+        let unit = unit.unwrap_or_else(|| default_unit(drive.cut().capacity()));
+        let latency = self.device.latency.unwrap_or(Latency::None);
+        let (path, options) = (&self.device.path, self.options(access));
+        Ok(Box::new(Simulated::open(path, drive, block, unit, latency, &options)?))
+    }
+
+    /// The simulated drive, fresh.
+    fn drive(&self) -> Result<Drive, SettingsError> {
+        let wrong = |reason: String| self.error("device.profile", reason);
+        let name = self.device.profile.as_deref().unwrap_or_default();
+        let text = match profile::builtin(name) {
+            Some(text) => text.to_owned(),
+            None => fs::read_to_string(name).map_err(|error| {
+                wrong(format!("`{name}` is no built-in drive, nor a file that can be read: {error}"))
+            })?,
+        };
+        let profile = Profile::from_toml(name, &text).map_err(|error| wrong(error.to_string()))?;
+        Drive::new(&profile, self.device.size, 1).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+/// An identity for a new pool.
+///
+/// # Errors
+/// When the system has no randomness to give.
+pub fn new_pool_id() -> std::io::Result<PoolId> {
+    use std::io::Read as _;
+    let mut id = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut id)?;
+    Ok(PoolId(id))
+}
+
+/// Bytes of a unit that can be written.
+#[must_use]
+pub fn unit_bytes(geometry: &Geometry) -> Bytes {
+    Bytes(u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64)
+}
+
+/// A power of two between 1 and 256 MiB.
+fn default_unit(size: Bytes) -> Bytes {
+    let unit = (size.0 / UNITS).max(1);
+    Bytes(1 << unit.ilog2().clamp(20, 28))
+}
+
+/// What the kernel says of the block device at `path`; `None` for anything else.
+fn queue_attribute(path: &Path, name: &str) -> Option<String> {
+    let device = fs::metadata(path).ok().filter(|found| found.file_type().is_block_device())?;
+    let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));
+    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/{name}")).ok()?;
+    Some(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! What a file or device holds, for whoever is about to overwrite it.
+
+use std::fs;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use thermocline_engine::wire::probe;
+use thermocline_format::{PoolId, SuperblockPrefix};
+use thermocline_types::Bytes;
+
+use super::MediaError;
+
+/// What is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Nothing that anybody could miss: no file, or zeros as far as it was looked at.
+    Nothing,
+    /// A pool.
+    Pool(PoolId),
+    /// Something that is known by its signature, such as a file system.
+    Known(&'static str),
+    /// Bytes that are not zero.
+    Unknown,
+}
+
+/// Bytes at both ends that are looked at: every file system in use has something there.
+const HEAD: u64 = 4 << 20;
+const TAIL: u64 = 1 << 20;
+/// Bytes read where a superblock may begin.
+const SUPERBLOCK: u64 = 4096;
+
+/// A signature: where it is, its bytes, and what has it. From the `libblkid` of util-linux (superblocks and partitions).
+const SIGNATURES: [(usize, &[u8], &str); 14] = [
+    (0x438, &[0x53, 0xEF], "an ext2, ext3 or ext4 file system"),
+    (0, b"XFSB", "an XFS file system"),
+    (0x1_0040, b"_BHRfS_M", "a btrfs file system"),
+    (0x400, &[0x10, 0x20, 0xF5, 0xF2], "an F2FS file system"),
+    (3, b"NTFS    ", "an NTFS file system"),
+    (512, b"EFI PART", "a GPT partition table"),
+    (4096, b"EFI PART", "a GPT partition table"),
+    (512, b"LABELONE", "an LVM physical volume"),
+    (0, b"LUKS\xBA\xBE", "a LUKS encrypted volume"),
+    (4086, b"SWAPSPACE2", "swap space"),
+    (4096, &[0xFC, 0x4E, 0x2B, 0xA9], "a member of an md array"),
+    (0x8001, b"CD001", "an ISO 9660 file system"),
+    (0, b"QFI\xFB", "a qcow2 disk image"),
+    (510, &[0x55, 0xAA], "a partition table or a FAT file system"),
+];
+
+/// What is at `path`. Superblocks of a pool are looked for at distances of powers of two and of `units`.
+pub(super) fn look(path: &Path, units: &[Bytes]) -> Result<Contents, MediaError> {
+    if !path.exists() {
+        return Ok(Contents::Nothing);
+    }
+    if let Some(found) = find_pool(path, units)? {
+        return Ok(Contents::Pool(found.pool));
+    }
+    let error = |source| MediaError::Read { path: path.to_owned(), source };
+    let head = read(path, 0, HEAD).map_err(error)?;
+    if let Some(name) = signature(&head) {
+        return Ok(Contents::Known(name));
+    }
+    let size = size(path).map_err(error)?.0;
+    let tail = read(path, size.saturating_sub(TAIL), TAIL).map_err(error)?;
+    let empty = head.iter().chain(&tail).all(|&byte| byte == 0);
+    Ok(if empty { Contents::Nothing } else { Contents::Unknown })
+}
+
+fn signature(head: &[u8]) -> Option<&'static str> {
+    let has = |at: usize, bytes: &[u8]| head.get(at..at + bytes.len()) == Some(bytes);
+    SIGNATURES.iter().find(|(at, bytes, _)| has(*at, bytes)).map(|(_, _, name)| *name)
+}
+
+/// The first part of a superblock record of the pool at `path`. One of the first two units begins with a record,
+/// except while the other is being reset; then that one does.
+pub(super) fn find_pool(
+    path: &Path,
+    units: &[Bytes],
+) -> Result<Option<SuperblockPrefix>, MediaError> {
+    let error = |source| MediaError::Read { path: path.to_owned(), source };
+    let size = size(path).map_err(error)?.0;
+    let powers = (16..=40).map(|bit| 1_u64 << bit);
+    let offsets = std::iter::once(0).chain(units.iter().map(|unit| unit.0)).chain(powers);
+    for offset in offsets.filter(|&offset| offset < size) {
+        let bytes = read(path, offset, SUPERBLOCK).map_err(error)?;
+        if let Some(found) = probe(&bytes, offset) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// The size of a file or device.
+pub(super) fn size(path: &Path) -> io::Result<Bytes> {
+    fs::File::open(path)?.seek(SeekFrom::End(0)).map(Bytes)
+}
+
+/// At most `bytes` bytes from `offset` on.
+fn read(path: &Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut found = Vec::new();
+    file.take(bytes).read_to_end(&mut found)?;
+    Ok(found)
+}

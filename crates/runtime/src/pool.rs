@@ -1,0 +1,325 @@
+//! A pool with a thread of its own, for requests from any thread.
+//!
+//! Invariants:
+//! * Each request that was taken is answered once, or its answer is dropped when the thread ends.
+//! * The thread of the pool never waits for the room in its own queue.
+
+mod volume;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::Duration;
+
+use slab::Slab;
+use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
+use thermocline_format::{VolumeId, VolumeName};
+
+pub use volume::Volume;
+
+use crate::storage::{Storage, Waker};
+use crate::{Buffer, Driver, Ended};
+
+/// Requests that may wait for the thread; whoever brings more waits. Chosen, not measured.
+const QUEUE: usize = 1024;
+
+type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
+type Look = Box<dyn FnOnce(&Engine<Buffer>) + Send>;
+/// Takes what the engine has to tell, on the thread of the pool.
+pub type Listener = Box<dyn FnMut(Notice) + Send>;
+
+enum Job {
+    Request { what: HostRequest<Buffer>, answer: Answer },
+    Look(Look),
+}
+
+/// An open pool on a thread of its own. Dropping it closes it in order.
+pub struct Pool {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread, the pool and its volumes share.
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There is room in the queue again.
+    room: Condvar,
+    wake: Waker,
+    volumes: Mutex<BTreeMap<u32, Arc<Known>>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: Vec<Job>,
+    /// The thread of the pool, once it runs.
+    thread: Option<ThreadId>,
+    /// Nothing is taken any more.
+    closed: bool,
+}
+
+/// A volume as its handles know it.
+struct Known {
+    id: VolumeId,
+    name: VolumeName,
+    /// Zero when it was deleted.
+    blocks: AtomicU64,
+}
+
+impl Pool {
+    /// Gives `driver` a thread. `listener` hears of everything that the engine has to tell.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub fn start<S: Storage + 'static>(
+        driver: Driver<S>,
+        listener: Listener,
+    ) -> std::io::Result<Pool> {
+        let volumes = driver.engine().volumes().into_iter().map(|info| {
+            let blocks = AtomicU64::new(info.blocks);
+            (info.id.0, Arc::new(Known { id: info.id, name: info.name, blocks }))
+        });
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            room: Condvar::new(),
+            wake: driver.waker(),
+            volumes: Mutex::new(volumes.collect()),
+        });
+        let service = Service {
+            driver,
+            shared: Arc::clone(&shared),
+            backlog: VecDeque::new(),
+            answers: Slab::new(),
+            listener,
+        };
+        let builder = thread::Builder::new().name("thermocline-pool".to_owned());
+        let thread = builder.spawn(move || service.run())?;
+        Ok(Pool { shared, thread: Some(thread) })
+    }
+
+    /// The volume of this name.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<Volume> {
+        let volumes = self.shared.volumes();
+        let known = volumes.values().find(|known| known.name.as_str() == name)?;
+        Some(Volume::new(Arc::clone(&self.shared), Arc::clone(known)))
+    }
+
+    /// Names of all volumes, the oldest first.
+    #[must_use]
+    pub fn volume_names(&self) -> Vec<VolumeName> {
+        self.shared.volumes().values().map(|known| known.name.clone()).collect()
+    }
+
+    /// Makes a volume of `blocks` blocks of 4096 bytes; durable when this returns.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub fn create_volume(&self, name: VolumeName, blocks: u64) -> Result<Volume, HostError> {
+        let what = HostRequest::CreateVolume { name: name.clone(), blocks };
+        let Reply::Created(id) = self.carry_out(what)? else {
+            unreachable!("that is what creation replies")
+        };
+        let known = Arc::new(Known { id, name, blocks: AtomicU64::new(blocks) });
+        self.shared.volumes().insert(id.0, Arc::clone(&known));
+        Ok(Volume::new(Arc::clone(&self.shared), known))
+    }
+
+    /// Deletes a volume; durable when this returns. Its handles refuse everything from then on.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub fn delete_volume(&self, volume: VolumeId) -> Result<(), HostError> {
+        self.carry_out(HostRequest::DeleteVolume { volume })?;
+        if let Some(known) = self.shared.volumes().remove(&volume.0) {
+            known.blocks.store(0, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Changes the size of a volume; durable when this returns.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub fn resize_volume(&self, volume: VolumeId, blocks: u64) -> Result<(), HostError> {
+        self.carry_out(HostRequest::ResizeVolume { volume, blocks })?;
+        if let Some(known) = self.shared.volumes().get(&volume.0) {
+            known.blocks.store(blocks, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// What `look` sees of the engine, between two of its steps; `None` when the pool is closed. It holds everything
+    /// up, so it is to be short.
+    pub fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Engine<Buffer>) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, receiver) = mpsc::channel();
+        let look: Look = Box::new(move |engine| {
+            // Whoever asked waits below.
+            let _ = sender.send(look(engine));
+        });
+        self.shared.push(Job::Look(look));
+        receiver.recv().ok()
+    }
+
+    /// Closes the pool in order: what was written is durable, and opening it again has nothing to recover.
+    ///
+    /// # Errors
+    /// [`HostError::Failed`] if the device failed.
+    pub fn close(mut self) -> Result<(), HostError> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Result<(), HostError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        let result = self.carry_out(HostRequest::Close);
+        self.shared.close();
+        // A thread that panicked has said so, and dropped every answer.
+        drop(thread.join());
+        result.map(|_| ())
+    }
+
+    fn carry_out(&self, what: HostRequest<Buffer>) -> Result<Reply, HostError> {
+        let (sender, receiver) = mpsc::channel();
+        let answer: Answer = Box::new(move |result| {
+            // Whoever asked waits below.
+            let _ = sender.send(result);
+        });
+        self.shared.push(Job::Request { what, answer });
+        receiver.recv().unwrap_or(Err(HostError::Failed))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // Whoever wants to know whether that went well calls `close`.
+        let _ = self.stop();
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pool({:?})", self.volume_names())
+    }
+}
+
+impl Shared {
+    /// Hands a job to the thread. Waits for room, unless called by that thread itself.
+    fn push(&self, job: Job) {
+        let mut queue = self.queue();
+        let own = queue.thread == Some(thread::current().id());
+        while queue.jobs.len() >= QUEUE && !queue.closed && !own {
+            queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        if queue.closed {
+            return;
+        }
+        queue.jobs.push(job);
+        let first = queue.jobs.len() == 1;
+        drop(queue);
+        if first && !own {
+            (self.wake)();
+        }
+    }
+
+    fn close(&self) {
+        let mut queue = self.queue();
+        queue.closed = true;
+        let jobs = std::mem::take(&mut queue.jobs);
+        drop(queue);
+        self.room.notify_all();
+        (self.wake)();
+        drop(jobs);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // No foreign code runs under the lock.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn volumes(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Known>>> {
+        // As above.
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What runs on the thread.
+struct Service<S> {
+    driver: Driver<S>,
+    shared: Arc<Shared>,
+    /// Taken from the queue, and not by the engine yet.
+    backlog: VecDeque<Job>,
+    answers: Slab<Answer>,
+    listener: Listener,
+}
+
+impl<S: Storage> Service<S> {
+    fn run(mut self) {
+        self.shared.queue().thread = Some(thread::current().id());
+        let mut ended = Vec::new();
+        loop {
+            let closed = self.take_jobs();
+            let held_up = self.begin();
+            let hurry = closed || self.has_news() && !held_up;
+            self.driver.poll(hurry.then_some(Duration::ZERO), &mut ended);
+            for Ended { request, result } in ended.drain(..) {
+                self.answers.remove(request.0 as usize)(result);
+            }
+            for &notice in self.driver.notices() {
+                (self.listener)(notice);
+            }
+            self.driver.clear_notices();
+            if closed {
+                break;
+            }
+        }
+        self.shared.close();
+    }
+
+    /// Whether somebody, perhaps this thread in an answer, left a job in the queue.
+    fn has_news(&self) -> bool {
+        !self.shared.queue().jobs.is_empty()
+    }
+
+    /// Moves what is in the queue to the backlog; returns whether it was closed. The backlog is bounded as well: while
+    /// the engine does not take it, the queue fills and whoever brings more waits.
+    fn take_jobs(&mut self) -> bool {
+        let mut queue = self.shared.queue();
+        if self.backlog.len() < QUEUE {
+            let full = queue.jobs.len() >= QUEUE;
+            self.backlog.extend(queue.jobs.drain(..));
+            if full {
+                self.shared.room.notify_all();
+            }
+        }
+        queue.closed
+    }
+
+    /// Hands the backlog to the engine; returns whether it has enough for now.
+    fn begin(&mut self) -> bool {
+        while let Some(job) = self.backlog.pop_front() {
+            match job {
+                Job::Look(look) => look(self.driver.engine()),
+                Job::Request { what, answer } => {
+                    let id = RequestId(self.answers.insert(answer) as u64);
+                    // The handles in it are cheap to clone; the engine keeps what it takes.
+                    match self.driver.submit(id, what.clone()) {
+                        Ok(()) => {}
+                        Err(Rejected::Busy) => {
+                            let answer = self.answers.remove(id.0 as usize);
+                            self.backlog.push_front(Job::Request { what, answer });
+                            return true;
+                        }
+                        Err(_) => self.answers.remove(id.0 as usize)(Err(HostError::Failed)),
+                    }
+                }
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+use std::sync::mpsc::channel;
+
+use thermocline_engine::Config;
+use thermocline_format::{Geometry, LogicalBlock, PoolId};
+use thermocline_target::{BlockTarget as _, Buffer as Memory4k, Completion, Request, Sectors, conformance};
+use thermocline_types::{Bytes, UnitId};
+
+use super::*;
+use crate::storage::{File, Layout, Memory, Options};
+
+fn config(block: LogicalBlock) -> Config {
+    let per_unit = (512 << 10) / block.bytes() as u32;
+    let geometry = Geometry::new(block, per_unit, 64, [UnitId(0), UnitId(1)]);
+    Config::new(geometry.expect("a small pool"))
+}
+
+fn layout(config: &Config) -> Layout {
+    let geometry = &config.geometry;
+    Layout::contiguous(geometry.logical_block(), geometry.blocks_per_unit(), geometry.units())
+}
+
+fn name(text: &str) -> VolumeName {
+    VolumeName::new(text).expect("a name")
+}
+
+fn start<S: Storage + 'static>(config: Config, storage: S) -> Pool {
+    let driver = Driver::format(config, PoolId([5; 16]), storage).expect("room for a pool");
+    Pool::start(driver, Box::new(|_| {})).expect("a thread")
+}
+
+fn wait<T: Send + 'static>(
+    volume: &Volume,
+    request: impl FnOnce(Completion<T>) -> Request,
+) -> Result<T, thermocline_target::TargetError> {
+    let (sender, receiver) = channel();
+    volume.submit(request(Completion::new(move |result| sender.send(result).expect("heard"))));
+    receiver.recv().expect("every request is completed")
+}
+
+#[test]
+fn volumes_conform_whole_and_in_sectors() {
+    for block in [LogicalBlock::B512, LogicalBlock::B4096] {
+        let config = config(block);
+        let storage = Memory::new(layout(&config)).with_shuffled_completions(9);
+        let pool = start(config, storage);
+        let volume = pool.create_volume(name("whole"), 1000).expect("room");
+        conformance::run(&volume);
+        let volume = pool.create_volume(name("sectors"), 1000).expect("room");
+        conformance::run(&Sectors::new(volume));
+        assert_eq!(pool.volume_names(), [name("whole"), name("sectors")]);
+        pool.close().expect("nothing fails");
+    }
+}
+
+#[test]
+fn volumes_on_a_file_outlive_the_pool() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool.img");
+    let config = config(LogicalBlock::B4096);
+    let open = || File::open(&path, true, layout(&config), &Options::default()).expect("a file");
+    let pool = start(config.clone(), open());
+    let volume = pool.create_volume(name("v"), 2000).expect("room");
+    let bytes: Vec<u8> = (0..600_u32 * 4096).map(|byte| (byte / 4096) as u8 ^ byte as u8).collect();
+    let buffer = Memory4k::from_bytes(&bytes);
+    let write = |done| Request::Write { offset: Bytes(4096), buffer, fua: false, done };
+    wait(&volume, write).expect("it is written, in three pieces");
+    pool.close().expect("nothing fails");
+    let driver = Driver::open(config.clone(), open()).expect("it was closed in order");
+    let pool = Pool::start(driver, Box::new(|_| {})).expect("a thread");
+    let volume = pool.volume("v").expect("it was there");
+    let buffer = Memory4k::zeroed(601 * 4096);
+    let read = wait(&volume, |done| Request::Read { offset: Bytes(0), buffer, done });
+    let read = read.expect("it is read");
+    assert!(read[..4096] == [0; 4096] && read[4096..] == bytes[..]);
+}
+
+#[test]
+fn handles_follow_their_volume() {
+    let config = config(LogicalBlock::B4096);
+    let pool = start(config.clone(), Memory::new(layout(&config)));
+    let volume = pool.create_volume(name("v"), 100).expect("room");
+    assert_eq!(pool.create_volume(name("v"), 100).map(|_| ()), Err(HostError::NameTaken));
+    pool.resize_volume(volume.id(), 200).expect("room");
+    assert_eq!(volume.info().size, Bytes(200 * 4096));
+    assert_eq!(pool.look(|engine| engine.volumes().len()), Some(1));
+    pool.delete_volume(volume.id()).expect("it is there");
+    assert!(pool.volume("v").is_none());
+    let read = |done| Request::Read { offset: Bytes(0), buffer: Memory4k::zeroed(4096), done };
+    assert_eq!(wait(&volume, read).map(drop), Err(thermocline_target::TargetError::OutOfBounds));
+    pool.close().expect("nothing fails");
+    let flush = wait(&volume, |done| Request::Flush { done });
+    assert_eq!(flush, Err(thermocline_target::TargetError::Gone));
+}
+
+#[test]
+fn many_threads_write_at_once_beyond_every_queue() {
+    let config = Config { max_requests: 16, ..config(LogicalBlock::B512) };
+    let pool = start(config.clone(), Memory::new(layout(&config)));
+    let volume = pool.create_volume(name("v"), 4096).expect("room");
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let volume = volume.clone();
+            scope.spawn(move || {
+                let (sender, receiver) = channel();
+                for index in 0..1024_u64 {
+                    let sender = sender.clone();
+                    let done = Completion::new(move |result| sender.send(result).expect("heard"));
+                    let offset = Bytes((thread * 1024 + index) * 4096);
+                    let buffer = Memory4k::from_bytes(&[thread as u8 + 1; 4096]);
+                    volume.submit(Request::Write { offset, buffer, fua: false, done });
+                }
+                drop(sender);
+                assert!(receiver.iter().all(|result| result.is_ok()));
+            });
+        }
+    });
+    let buffer = Memory4k::zeroed(4096 * 4096);
+    let read = wait(&volume, |done| Request::Read { offset: Bytes(0), buffer, done });
+    let read = read.expect("it is read");
+    assert!(read.chunks(1 << 22).zip(1..).all(|(part, byte)| part.iter().all(|&b| b == byte)));
+}

@@ -1,0 +1,153 @@
+//! A volume of a pool as a block target.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thermocline_engine::{Extent, HostError, HostRequest, MAX_IO_BLOCKS, Reply};
+use thermocline_format::VolumeId;
+use thermocline_target::{BlockTarget, Completion, Features, Info, Request, TargetError};
+use thermocline_types::Bytes;
+
+use super::{Answer, Job, Known, Shared};
+use crate::Buffer;
+
+/// A handle of a volume; clones are handles of the same. Its logical block has 4096 bytes;
+/// [`thermocline_target::Sectors`] makes sectors of it.
+///
+/// Requests longer than the engine takes are cut into pieces. When one fails, others may have been carried out.
+#[derive(Clone)]
+pub struct Volume {
+    shared: Arc<Shared>,
+    known: Arc<Known>,
+}
+
+impl Volume {
+    pub(super) fn new(shared: Arc<Shared>, known: Arc<Known>) -> Volume {
+        Volume { shared, known }
+    }
+
+    /// Its identifier in the pool.
+    #[must_use]
+    pub fn id(&self) -> VolumeId {
+        self.known.id
+    }
+
+    fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
+        let (volume, block) = (self.known.id, Bytes::BLOCK.0);
+        Extent { volume, lba: offset.0 / block, blocks: length.0 / block }
+    }
+
+    fn push(&self, what: HostRequest<Buffer>, done: Completion<()>) {
+        let answer: Answer = Box::new(move |result: Result<Reply, HostError>| {
+            done.complete(result.map(|_| ()).map_err(target_error));
+        });
+        self.shared.push(Job::Request { what, answer });
+    }
+
+    /// Does something for each piece of `extent` that the engine takes, and completes `done` when all are done.
+    fn in_pieces(
+        &self,
+        extent: Extent,
+        buffer: &Buffer,
+        done: Completion<()>,
+        request: impl Fn(Extent, Buffer) -> HostRequest<Buffer>,
+    ) {
+        if extent.blocks <= MAX_IO_BLOCKS {
+            return self.push(request(extent, buffer.clone()), done);
+        }
+        let join = Arc::new(Join(Mutex::new(Pieces { done: Some(done), result: Ok(()) })));
+        let mut first = 0;
+        while first < extent.blocks {
+            let blocks = MAX_IO_BLOCKS.min(extent.blocks - first);
+            let piece = Extent { lba: extent.lba + first, blocks, ..extent };
+            let (from, len) = (first * Bytes::BLOCK.0, blocks * Bytes::BLOCK.0);
+            let part = buffer.part(from as usize, len as usize);
+            let join = Arc::clone(&join);
+            let done = Completion::new(move |result| join.piece_done(result));
+            self.push(request(piece, part), done);
+            first += blocks;
+        }
+    }
+}
+
+impl BlockTarget for Volume {
+    fn info(&self) -> Info {
+        Info {
+            name: self.known.name.to_string(),
+            size: Bytes(self.known.blocks.load(Ordering::Acquire) * Bytes::BLOCK.0),
+            logical_block: Bytes::BLOCK,
+            features: Features { flush: true, fua: true, trim: true, zeroes: true },
+        }
+    }
+
+    fn submit(&self, request: Request) {
+        if let Err(error) = request.check(&self.info()) {
+            return request.fail(error);
+        }
+        match request {
+            Request::Read { offset, buffer, done } => {
+                let extent = self.extent(offset, Bytes(buffer.len() as u64));
+                let buffer = Buffer::new(buffer);
+                let whole = buffer.clone();
+                let done = Completion::new(move |result: Result<(), TargetError>| {
+                    done.complete(result.map(|()| whole.into_owner()));
+                });
+                let read = |extent, into| HostRequest::Read { extent, into };
+                self.in_pieces(extent, &buffer, done, read);
+            }
+            Request::Write { offset, buffer, fua, done } => {
+                let extent = self.extent(offset, Bytes(buffer.len() as u64));
+                let write = |extent, data| HostRequest::Write { extent, data, fua, handle: 0 };
+                self.in_pieces(extent, &Buffer::new(buffer), done, write);
+            }
+            Request::Flush { done } => self.push(HostRequest::Flush, done),
+            Request::Trim { offset, length, done } => {
+                let extent = self.extent(offset, length);
+                self.push(HostRequest::Trim { extent, fua: false }, done);
+            }
+            Request::WriteZeroes { offset, length, fua, done, .. } => {
+                let extent = self.extent(offset, length);
+                self.push(HostRequest::Trim { extent, fua }, done);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Volume({} {:?})", self.known.id.0, self.known.name.as_str())
+    }
+}
+
+/// Waits for all pieces of a request; the last handle of it completes the request.
+struct Join(Mutex<Pieces>);
+
+struct Pieces {
+    done: Option<Completion<()>>,
+    result: Result<(), TargetError>,
+}
+
+impl Join {
+    fn piece_done(&self, result: Result<(), TargetError>) {
+        let mut pieces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pieces.result = pieces.result.and(result);
+    }
+}
+
+impl Drop for Join {
+    fn drop(&mut self) {
+        let pieces = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(done) = pieces.done.take() {
+            done.complete(pieces.result);
+        }
+    }
+}
+
+fn target_error(error: HostError) -> TargetError {
+    match error {
+        HostError::OutOfRange => TargetError::OutOfBounds,
+        HostError::NoSpace | HostError::NoMemory => TargetError::NoSpace,
+        HostError::NoVolume(_) => TargetError::Gone,
+        _ => TargetError::Io,
+    }
+}

@@ -1,0 +1,288 @@
+//! What a pool is made of, as its TOML file says.
+//!
+//! Every key is explained in [`Settings::EXAMPLE`]; a test holds that file and this module together.
+
+mod text;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use thermocline_engine::{Config, ReadPlan};
+use thermocline_format::{BLOCK_BYTES, Geometry, LogicalBlock, VolumeName};
+use thermocline_ftl::placement::Policy;
+use thermocline_ftl::victim::Victim;
+use thermocline_types::Bytes;
+
+use crate::storage::{IoEngine, Latency};
+
+/// Why a settings file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {}{reason}", if key.is_empty() { String::new() } else { format!("{key}: ") })]
+pub struct SettingsError {
+    file: String,
+    key: String,
+    reason: String,
+}
+
+/// What the file of a pool says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Where the pool is.
+    pub device: DeviceSettings,
+    /// How it works.
+    #[serde(default)]
+    pub pool: PoolSettings,
+    /// Volumes that are made when it is formatted.
+    #[serde(default)]
+    pub volumes: Vec<VolumeSettings>,
+    /// The name of the file, for errors.
+    #[serde(skip)]
+    file: String,
+}
+
+/// What the device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// A regular file.
+    File,
+    /// A block device.
+    Block,
+    /// A zoned block device.
+    Zoned,
+    /// A simulated drive, its data in a file.
+    Simulated,
+}
+
+/// Where a pool is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSettings {
+    /// The file or device; from the folder of the settings file on, if it is relative.
+    pub path: PathBuf,
+    /// What it is; `None`: what it looks like.
+    pub kind: Option<DeviceKind>,
+    /// Its size; `None`: all of it.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub size: Option<Bytes>,
+    /// Bytes of a logical block.
+    pub logical_block: Option<u32>,
+    /// Bytes of a unit.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub unit: Option<Bytes>,
+    /// How transfers are handed to the system.
+    #[serde(default, deserialize_with = "text::io")]
+    pub io: IoEngine,
+    /// Threads of [`IoEngine::Threads`].
+    pub threads: Option<usize>,
+    /// Whether to go past the system's cache.
+    pub direct: Option<bool>,
+    /// Name or file of the simulated drive.
+    pub profile: Option<String>,
+    /// Whether the simulated drive takes its time.
+    #[serde(default, deserialize_with = "text::latency")]
+    pub latency: Option<Latency>,
+}
+
+/// How a pool works; `None` is the engine's default.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PoolSettings {
+    /// Which class a block is written to.
+    #[serde(deserialize_with = "text::optional")]
+    pub placement: Option<Policy>,
+    /// Which unit garbage collection takes.
+    #[serde(deserialize_with = "text::optional")]
+    pub victim: Option<Victim>,
+    /// How it reads it.
+    #[serde(deserialize_with = "text::read_plan")]
+    pub read_plan: Option<ReadPlan>,
+    /// Free units at which it begins.
+    pub ahead_units: Option<u32>,
+    /// Bytes between checkpoints.
+    #[serde(deserialize_with = "text::optional")]
+    pub checkpoint: Option<Bytes>,
+    /// Units listed ahead of their use.
+    pub reserved_units: Option<u32>,
+    /// Memory for the maps.
+    #[serde(deserialize_with = "text::optional")]
+    pub memory: Option<Bytes>,
+    /// Requests in work at once.
+    pub max_requests: Option<u32>,
+    /// Bytes of writes that may wait in memory.
+    #[serde(deserialize_with = "text::optional")]
+    pub staged: Option<Bytes>,
+    /// Chunks of a class on their way before further blocks wait.
+    pub write_depth: Option<u32>,
+    /// Share of what the pool can hold that a volume without size leaves free.
+    pub spare: Option<f64>,
+}
+
+/// A volume to be made.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeSettings {
+    /// Its name.
+    pub name: String,
+    /// Its size; `None`: what the others leave.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub size: Option<Bytes>,
+}
+
+/// Chosen, not measured: where uniform random writes cost about four writes for one (Desnoyers, SYSTOR 2012), and
+/// skewed ones far less.
+const SPARE: f64 = 0.1;
+
+impl Settings {
+    /// A settings file with every key explained.
+    pub const EXAMPLE: &str = include_str!("settings/example.toml");
+
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// [`SettingsError`].
+    pub fn load(path: &Path) -> Result<Settings, SettingsError> {
+        let file = path.display().to_string();
+        let text = fs::read_to_string(path).map_err(|error| SettingsError {
+            file: file.clone(),
+            key: String::new(),
+            reason: format!("cannot be read: {error}"),
+        })?;
+        let mut settings = Settings::from_toml(&file, &text)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        settings.device.path = folder.join(&settings.device.path);
+        Ok(settings)
+    }
+
+    /// Reads TOML text; `file` names it in errors.
+    ///
+    /// # Errors
+    /// [`SettingsError`] for text that is not TOML, unknown or missing keys, and values that cannot be.
+    pub fn from_toml(file: &str, text: &str) -> Result<Settings, SettingsError> {
+        let error = |key: &str, reason: &str| SettingsError {
+            file: file.to_owned(),
+            key: key.to_owned(),
+            reason: reason.trim_end().to_owned(),
+        };
+        let table: toml::Table =
+            toml::from_str(text).map_err(|source| error("", &source.to_string()))?;
+        let mut settings: Settings = serde_path_to_error::deserialize(table).map_err(|source| {
+            let key = source.path().to_string();
+            error(if key == "." { "" } else { &key }, source.inner().message())
+        })?;
+        file.clone_into(&mut settings.file);
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// An error about `key`.
+    pub(crate) fn error(&self, key: &str, reason: impl Into<String>) -> SettingsError {
+        SettingsError { file: self.file.clone(), key: key.to_owned(), reason: reason.into() }
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        if let Some(bytes) = self.device.logical_block
+            && LogicalBlock::from_bytes(bytes).is_none()
+        {
+            let reason = format!("{bytes} bytes; there are logical blocks of 512 and 4096");
+            return Err(self.error("device.logical_block", reason));
+        }
+        if self.device.threads == Some(0) {
+            return Err(self.error("device.threads", "is 0, must be at least 1"));
+        }
+        let simulated = self.device.kind == Some(DeviceKind::Simulated);
+        if simulated != self.device.profile.is_some() {
+            let reason = "a simulated device has a profile, and no other has";
+            return Err(self.error("device.profile", reason));
+        }
+        let spare = self.spare();
+        if !(0.0..=0.9).contains(&spare) {
+            return Err(self.error("pool.spare", format!("is {spare}, must be 0 to 0.9")));
+        }
+        for (index, volume) in self.volumes.iter().enumerate() {
+            let key = |field| format!("volumes[{index}].{field}");
+            if VolumeName::new(&volume.name).is_none_or(|name| name.as_str().is_empty()) {
+                let reason = "a name has 1 to 64 bytes and no control characters";
+                return Err(self.error(&key("name"), reason));
+            }
+            if self.volumes[..index].iter().any(|other| other.name == volume.name) {
+                let reason = format!("there are two volumes `{}`", volume.name);
+                return Err(self.error(&key("name"), reason));
+            }
+            if volume.size.is_some_and(|size| size.0 == 0 || size.0 % BLOCK_BYTES as u64 > 0) {
+                return Err(self.error(&key("size"), "must be a multiple of 4 KiB, and not 0"));
+            }
+        }
+        if self.volumes.iter().filter(|volume| volume.size.is_none()).count() > 1 {
+            return Err(self.error("volumes", "only one may be without size"));
+        }
+        Ok(())
+    }
+
+    fn spare(&self) -> f64 {
+        self.pool.spare.unwrap_or(SPARE)
+    }
+
+    /// The configuration of the engine for a device divided like this.
+    ///
+    /// # Errors
+    /// [`SettingsError`] when the pool could not work so.
+    pub fn config(&self, geometry: Geometry) -> Result<Config, SettingsError> {
+        fn put<T: Clone>(place: &mut T, value: Option<&T>) {
+            if let Some(value) = value {
+                place.clone_from(value);
+            }
+        }
+        let pool = &self.pool;
+        let mut config = Config::new(geometry);
+        put(&mut config.placement, pool.placement.as_ref());
+        put(&mut config.gc.victim, pool.victim.as_ref());
+        put(&mut config.gc.read_plan, pool.read_plan.as_ref());
+        put(&mut config.gc.ahead_units, pool.ahead_units.as_ref());
+        put(&mut config.checkpoint_bytes, pool.checkpoint.map(|bytes| bytes.0).as_ref());
+        put(&mut config.reserved_units, pool.reserved_units.as_ref());
+        put(&mut config.map_memory_bytes, pool.memory.map(|bytes| bytes.0).as_ref());
+        put(&mut config.max_requests, pool.max_requests.as_ref());
+        let staged = pool.staged.map(|bytes| (bytes.0 / BLOCK_BYTES as u64).min(1 << 30) as u32);
+        put(&mut config.max_staged_blocks, staged.as_ref());
+        put(&mut config.write_depth, pool.write_depth.as_ref());
+        config.check().map_err(|error| self.error("", error.to_string()))?;
+        Ok(config)
+    }
+
+    /// The volumes to be made in a pool that works like `config`, with their sizes in blocks.
+    ///
+    /// # Errors
+    /// [`SettingsError`] when nothing is left for the volume without size.
+    pub fn volume_sizes(&self, config: &Config) -> Result<Vec<(VolumeName, u64)>, SettingsError> {
+        let blocks = |size: Bytes| size.0 / BLOCK_BYTES as u64;
+        let given: u64 = self.volumes.iter().filter_map(|volume| volume.size).map(blocks).sum();
+        let mut sizes = Vec::new();
+        for (index, volume) in self.volumes.iter().enumerate() {
+            let name = VolumeName::new(&volume.name).expect("names were checked");
+            let size = volume.size.map(blocks).unwrap_or_else(|| self.rest(config, given));
+            if size == 0 {
+                let reason = "the other volumes, and the spare space, leave nothing for this one";
+                return Err(self.error(&format!("volumes[{index}].size"), reason));
+            }
+            sizes.push((name, size));
+        }
+        Ok(sizes)
+    }
+
+    /// What volumes of `given` blocks leave of the pool. Maps take space themselves: the larger the volumes, the less
+    /// fits, so this is found in a few steps.
+    fn rest(&self, config: &Config, given: u64) -> u64 {
+        let usable = |total| (config.capacity_blocks(total) as f64 * (1.0 - self.spare())) as u64;
+        let mut total = given;
+        for _ in 0..8 {
+            total = usable(total.max(given));
+        }
+        usable(total).min(total).saturating_sub(given)
+    }
+}
+
+#[cfg(test)]
+mod tests;

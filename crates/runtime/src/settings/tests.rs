@@ -1,0 +1,121 @@
+use thermocline_types::UnitId;
+
+use super::*;
+
+fn parse(text: &str) -> Result<Settings, String> {
+    Settings::from_toml("p.toml", text).map_err(|error| error.to_string())
+}
+
+/// The keys in the example, those behind a `#` included, without their values.
+fn explained(section: &str) -> Vec<String> {
+    let lines = Settings::EXAMPLE.lines();
+    let mut inside = false;
+    let mut keys = Vec::new();
+    for line in lines {
+        if line.starts_with('[') {
+            inside = line.trim_matches(['[', ']']) == section;
+        }
+        let line = line.trim_start_matches("# ");
+        if let Some((key, _)) = line.split_once(" = ")
+            && inside
+            && key.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
+        {
+            keys.push(key.to_owned());
+        }
+    }
+    keys
+}
+
+#[test]
+fn the_example_is_read_and_explains_every_key() {
+    parse(Settings::EXAMPLE).expect("the example is sound");
+    for (section, start) in [
+        ("device", ""),
+        ("pool", "[device]\npath = 'a'\n[pool]\n"),
+    ] {
+        let probe = match start {
+            "" => "[device]\npath = 'a'\nnone = 1".to_owned(),
+            start => format!("{start}none = 1"),
+        };
+        // What serde says of an unknown key lists those that it knows.
+        let message = parse(&probe).expect_err("there is no such key");
+        let known: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
+        assert_eq!(explained(section), reordered(&explained(section), &known), "{message}");
+    }
+}
+
+/// `known` in the order of `explained`: equal to it if they have the same elements.
+fn reordered(explained: &[String], known: &[&str]) -> Vec<String> {
+    let mut known: Vec<String> = known.iter().map(|&key| key.to_owned()).collect();
+    known.sort_by_key(|key| explained.iter().position(|other| other == key));
+    known
+}
+
+#[test]
+fn the_example_with_every_default_spelled_out_is_read() {
+    let spelled: String = Settings::EXAMPLE
+        .lines()
+        .filter(|line| !line.contains("profile = ") && !line.contains("latency = "))
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains([' ', ':'])) => {
+                format!("{rest}\n")
+            }
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    let settings = parse(&spelled).expect("every default is a value");
+    assert_eq!(settings.pool.write_depth, Some(4));
+    assert_eq!(settings.device.unit, Some(Bytes::mib(2)));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (text, expected) in [
+        ("[device]", "p.toml: device: missing field `path`"),
+        ("[device]\npath = 3", "device.path: invalid type"),
+        ("[device]\npath = 'a'\nsize = 'huge'", "device.size: `huge` is not a size"),
+        ("[device]\npath = 'a'\nlogical_block = 520", "device.logical_block: 520 bytes; there are"),
+        ("[device]\npath = 'a'\nio = 'fast'", "device.io: `fast` is none of auto, uring, threads"),
+        ("[device]\npath = 'a'\nthreads = 0", "device.threads: is 0"),
+        ("[device]\npath = 'a'\nkind = 'tape'", "device.kind: unknown variant `tape`"),
+        ("[device]\npath = 'a'\nkind = 'simulated'", "device.profile: a simulated device has"),
+        ("[device]\npath = 'a'\n[pool]\nvictim = 'lottery'", "pool.victim: `lottery` is no victim"),
+        ("[device]\npath = 'a'\n[pool]\nplacement = 'x'", "pool.placement: `x` is no placement"),
+        ("[device]\npath = 'a'\n[pool]\nspare = 1.0", "pool.spare: is 1, must be 0 to 0.9"),
+        ("[device]\npath = 'a'\n[[volumes]]\nname = ''", "volumes[0].name: a name has 1 to 64"),
+        (
+            "[device]\npath = 'a'\n[[volumes]]\nname = 'v'\nsize = 1000",
+            "volumes[0].size: must be a multiple of 4 KiB",
+        ),
+        (
+            "[device]\npath = 'a'\n[[volumes]]\nname = 'v'\n[[volumes]]\nname = 'v'",
+            "volumes[1].name: there are two volumes `v`",
+        ),
+        (
+            "[device]\npath = 'a'\n[[volumes]]\nname = 'v'\n[[volumes]]\nname = 'w'",
+            "volumes: only one may be without size",
+        ),
+        ("device = ", "p.toml: TOML parse error"),
+    ] {
+        let message = parse(text).map(|_| ()).expect_err(text);
+        assert!(message.contains(expected), "{text}: {message}");
+    }
+}
+
+#[test]
+fn a_volume_without_size_gets_what_is_left_and_fits() {
+    let text = "[device]\npath = 'a'\n[pool]\nspare = 0.2\n[[volumes]]\nname = 'a'\nsize = '64MiB'
+[[volumes]]\nname = 'b'";
+    let settings = parse(text).expect("sound");
+    let units = [UnitId(0), UnitId(1)];
+    let geometry = Geometry::new(LogicalBlock::B4096, 256, 256, units).expect("256 MiB");
+    let config = settings.config(geometry).expect("enough units");
+    let sizes = settings.volume_sizes(&config).expect("room for both");
+    let total: u64 = sizes.iter().map(|(_, blocks)| blocks).sum();
+    let capacity = config.capacity_blocks(total);
+    assert_eq!(sizes[0].1, 16384);
+    assert!(total * 10 <= capacity * 8 && total * 10 > capacity * 7, "{total} of {capacity}");
+    let small = Geometry::new(LogicalBlock::B4096, 256, 40, units).expect("40 MiB");
+    let config = settings.config(small).expect("enough units");
+    assert!(settings.volume_sizes(&config).is_err(), "volume a is larger than the pool");
+}

@@ -1,0 +1,71 @@
+//! Values of settings that are written as text.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use thermocline_engine::ReadPlan;
+
+use crate::storage::{IoEngine, Latency};
+
+/// Anything that people write as text, or, if it is a number, as a number.
+pub(super) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    struct Text<T>(PhantomData<T>);
+    impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+            text.parse().map_err(E::custom)
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+            number.to_string().parse().map_err(E::custom)
+        }
+    }
+    deserializer.deserialize_any(Text(PhantomData)).map(Some)
+}
+
+pub(super) fn io<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IoEngine, D::Error> {
+    let choices = [
+        ("auto", IoEngine::Auto),
+        ("uring", IoEngine::Uring),
+        ("threads", IoEngine::Threads),
+    ];
+    one_of(deserializer, &choices)
+}
+
+pub(super) fn latency<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Latency>, D::Error> {
+    one_of(deserializer, &[("none", Latency::None), ("modelled", Latency::Modelled)]).map(Some)
+}
+
+pub(super) fn read_plan<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ReadPlan>, D::Error> {
+    let cost = ReadPlan::Cost { command_bytes: 128 << 10 };
+    let choices = [("basic", ReadPlan::Basic), ("segment", ReadPlan::Segment), ("cost", cost)];
+    one_of(deserializer, &choices).map(Some)
+}
+
+fn one_of<'de, D, T>(deserializer: D, choices: &[(&str, T)]) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Copy,
+{
+    let text = String::deserialize(deserializer)?;
+    let found = choices.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        D::Error::custom(format!("`{text}` is none of {}", names.join(", ")))
+    })
+}
