@@ -1,9 +1,10 @@
 //! `thermocline`: the command line.
 //!
-//! Exit codes: 0 success; 1 a defect or a failure of the machine (files that cannot be written); 2 wrong arguments or
-//! input, with the reason on standard error.
+//! Exit codes: 0 success; 1 a defect, a damaged pool or a failure of the machine (files that cannot be written); 2 wrong
+//! arguments or input, with the reason on standard error.
 
 mod lab;
+mod pool;
 mod progress;
 mod table;
 
@@ -25,6 +26,7 @@ use thermocline_workload::trace;
 Begin with one of these, and `thermocline lab run --help`:
   thermocline lab list devices
   thermocline lab analyze --trace testdata/postgres-tpcc.csv.gz
+  thermocline format --example > pool.toml
   thermocline lab compare --trace testdata/postgres-tpcc.csv.gz \\
     --stack raw:p5316 --stack raw:pm9d3 --report compare.html"
 )]
@@ -38,12 +40,17 @@ enum Command {
     /// Simulate drives: write amplification, lifetime and speed of a workload, yours or a synthetic one
     #[command(subcommand)]
     Lab(lab::Command),
+    #[command(flatten)]
+    Pool(pool::Command),
 }
 
 fn main() -> ExitCode {
-    let Cli { command: Command::Lab(command) } = Cli::parse();
-    match lab::execute(command) {
-        Ok(()) => ExitCode::SUCCESS,
+    let done = match Cli::parse().command {
+        Command::Lab(command) => lab::execute(command).map(|()| ExitCode::SUCCESS),
+        Command::Pool(command) => pool::execute(&command),
+    };
+    match done {
+        Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be listening; then the exit code has to do.
@@ -60,7 +67,8 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 fn exit_code(error: &anyhow::Error) -> u8 {
     let defect = matches!(error.downcast_ref(), Some(thermocline_lab::Error::Accounting(_)));
-    if defect || failed_write(error).is_some() { 1 } else { 2 }
+    let broken = error.is::<thermocline_runtime::DriverError>() || error.is::<pool::Broken>();
+    if defect || broken || failed_write(error).is_some() { 1 } else { 2 }
 }
 
 /// Why output could not be written, if that is what failed: reading input fails with the typed errors of the libraries.

@@ -90,7 +90,7 @@ impl Config {
             // A map is 1/512 of what it maps: with an eighth of the pool between checkpoints, writing all of it costs a
             // 64th of what is written.
             checkpoint_bytes: (pool_bytes / 8).max(unit_bytes * 4),
-            reserved_units: (geometry.units() / 16).clamp(4, 64),
+            reserved_units: (geometry.units() / 16).clamp(8, 64),
             map_memory_bytes: 4 << 30,
             open_despite_loss: false,
             bug: None,
@@ -151,7 +151,7 @@ impl Config {
     /// Units that hold no blocks of users at the worst moment, those for maps apart: superblocks, open units, the
     /// reserve, and one that garbage collection works on.
     fn units_set_aside(&self) -> u32 {
-        2 + self.frontiers() + self.relocation_reserve() + 2
+        2 + self.frontiers() + self.relocation_reserve() + 3
     }
 
     /// Blocks of users that fit into one unit when it is written in chunks as large as possible.

@@ -7,6 +7,7 @@
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
@@ -17,7 +18,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::config::ReadPlan;
-use crate::device::{DeviceCmd, DeviceError, FoundChunks, ReadChunks};
+use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
 use crate::engine::{Engine, Op, Phase};
 use crate::log::{Owner, Staged};
 use crate::map::{Mapping, Value};
@@ -25,7 +26,10 @@ use crate::payload::Payload;
 use crate::request::{Action, HostError, Notice};
 
 /// Copies that may be owed before the host has to wait for them. Chosen, not measured.
-const DEBT: f64 = 1024.0;
+const DEBT: f64 = 64.0;
+/// Blocks in memory and not placed above which no further segment is read: what the host can wait for at once, twice.
+/// Chosen, not measured.
+const READY: usize = 256;
 /// Blocks placed in one step. Chosen, not measured.
 const STEP: usize = 64;
 
@@ -52,9 +56,7 @@ enum Stage {
     Walking,
     /// Waiting for this many reads of blocks.
     Reading(u32),
-    /// Staging the blocks, from this one on.
-    Placing(usize),
-    /// Everything that could be copied was staged.
+    /// All segments were read.
     Done,
 }
 
@@ -68,7 +70,10 @@ struct Job<P> {
     segment_end: u32,
     end: u32,
     chunks: u32,
+    /// Valid blocks of the segment that is being read.
     valid: Vec<Valid<P>>,
+    /// Blocks in memory, each with the utilisation of its segment.
+    ready: VecDeque<(Valid<P>, f32)>,
     reads: Vec<Range<usize>>,
     found: u32,
     /// Valid blocks when it was chosen.
@@ -81,7 +86,7 @@ pub(crate) struct Gc<P> {
     job: Option<Job<P>>,
     /// Copies that the host's writes paid for.
     credit: f64,
-    /// Copies per block of the host that keep the free units as they are.
+    /// Copies per logical block written that keep the free units as they are.
     ratio: f64,
     /// Units with blocks that cannot be copied.
     stuck: FxHashSet<u32>,
@@ -102,13 +107,13 @@ impl<P> Gc<P> {
 
     /// Whether all that is to be copied now has been staged.
     fn has_staged_all(&self) -> bool {
-        self.job.as_ref().is_none_or(|job| job.stage == Stage::Done)
+        self.job.as_ref().is_none_or(|job| job.stage == Stage::Done && job.ready.is_empty())
     }
 }
 
 impl<P: Payload> Engine<P> {
     /// Free units that the host may not use.
-    fn host_reserve(&self) -> u32 {
+    pub(crate) fn host_reserve(&self) -> u32 {
         self.config.relocation_reserve() + self.metadata_hold()
     }
 
@@ -117,7 +122,7 @@ impl<P: Payload> Engine<P> {
         self.host_reserve() + self.config.gc.ahead_units
     }
 
-    /// The host wrote `blocks` blocks.
+    /// A chunk of `blocks` logical blocks was sealed that is no copy: as many are to be freed.
     #[inline]
     pub(crate) fn gc_earn(&mut self, blocks: u32) {
         let (free, start) = (self.space.free_units(), self.gc_start());
@@ -144,24 +149,17 @@ impl<P: Payload> Engine<P> {
 
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
     pub(crate) fn gc_step(&mut self) -> bool {
-        match self.gc.job.as_ref().map(|job| job.stage) {
-            None => self.choose_victim(),
-            Some(Stage::Walk(from)) => self.walk(from),
-            Some(Stage::Walking) => false,
-            Some(Stage::Reading(0)) => {
-                self.set_gc_stage(Stage::Placing(0));
-                true
-            }
-            Some(Stage::Reading(_)) => false,
-            Some(Stage::Placing(from)) => self.place(from),
-            Some(Stage::Done) => self.finish_job(),
-        }
-    }
-
-    fn set_gc_stage(&mut self, stage: Stage) {
-        if let Some(job) = &mut self.gc.job {
-            job.stage = stage;
-        }
+        let Some(job) = &self.gc.job else { return self.choose_victim() };
+        let (stage, ready) = (job.stage, job.ready.len());
+        let placed = ready > 0 && self.place();
+        let moved = match stage {
+            Stage::Walk(_) if ready > READY => false,
+            Stage::Walk(from) => self.walk(from),
+            Stage::Reading(0) => self.segment_read(),
+            Stage::Walking | Stage::Reading(_) => false,
+            Stage::Done => ready == 0 && self.finish_job(),
+        };
+        placed || moved
     }
 
     fn choose_victim(&mut self) -> bool {
@@ -206,7 +204,9 @@ impl<P: Payload> Engine<P> {
         let metadata = self.config.metadata_class();
         // A unit without a valid block is dead already.
         let allowed = |unit: UnitId| {
-            units.class(unit) != metadata && units.valid_count(unit) > 0 && !stuck.contains(&unit.0)
+            units.valid_count(unit) > 0
+                && units.class(unit) != metadata
+                && (stuck.is_empty() || !stuck.contains(&unit.0))
         };
         let all = 0..units.count();
         let chosen = policy.choose_where(units, all, self.host_writes, &mut self.rng, allowed);
@@ -233,8 +233,10 @@ impl<P: Payload> Engine<P> {
     fn begin_job(&mut self, victim: UnitId) {
         self.gc.starved_at = None;
         let valid = self.space.units.valid_count(victim);
+        // A unit is freed, less what its valid blocks take elsewhere, headers included.
+        let unit = f64::from(self.config.geometry.blocks_per_unit());
         let dense = self.config.blocks_per_unit() as f64;
-        let gain = (dense - f64::from(valid)).max(1.0);
+        let gain = (unit - f64::from(valid) * unit / dense).max(1.0);
         self.gc.ratio = f64::from(valid) / gain;
         let end = self.space.units.written(victim);
         self.space.units.begin_relocation(victim);
@@ -246,6 +248,7 @@ impl<P: Payload> Engine<P> {
             end,
             chunks: 0,
             valid: Vec::new(),
+            ready: VecDeque::new(),
             reads: Vec::new(),
             found: 0,
             at_first: valid,
@@ -260,12 +263,17 @@ impl<P: Payload> Engine<P> {
     /// Nothing can be collected though units are short: a checkpoint may free metadata units; if there was none to
     /// wait for, what is staged cannot be written.
     fn nothing_to_collect(&mut self) -> bool {
+        // Nothing can be copied, so nothing is owed.
+        let owed = std::mem::take(&mut self.gc.credit) >= DEBT;
+        if self.host_may_seal() {
+            return owed;
+        }
         let waiting = self.checkpoint.is_some()
             || self.superblocks.wanted
             || self.space.resetting > 0
-            || !self.stage.queues.iter().skip(1).step_by(2).all(std::collections::VecDeque::is_empty)
+            || !self.stage.queues.iter().skip(1).step_by(2).all(VecDeque::is_empty)
             || self.log.completed() < self.log.sealed();
-        if self.host_may_seal() || waiting {
+        if waiting {
             return false;
         }
         if !self.space.dead.is_empty() && self.release_step() {
@@ -309,41 +317,10 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(crate) fn gc_chunks_found(&mut self, found: FoundChunks<P>) {
-        let geometry = self.config.geometry;
         let mut job = self.gc.job.take().expect("a job asked for the chunks");
         for chunk in &found.chunks {
-            let from = chunk.header.origin.class;
-            let data = chunk.data.as_ref();
-            for entry in &chunk.header.entries {
-                if let Entry::Data { volume, lba, .. } = *entry
-                    && let Some(index) = self.volumes.index(volume)
-                    && lba.0 < self.volumes.map(index).blocks
-                {
-                    self.volumes.map(index).prefetch(lba.0);
-                }
-            }
             job.chunks += 1;
-            let blocks = chunk.header.placed(&geometry).filter_map(|(entry, at)| Some((*entry, at?)));
-            for (number, (entry, at)) in (0..).zip(blocks) {
-                let Entry::Data { volume, lba, crc } = entry else { continue };
-                let Some((index, value)) = self.valid_at(volume, lba, at, crc) else { continue };
-                let payload = data
-                    .filter(|(_, whole)| number < *whole)
-                    .map(|(run, _)| run.slice(number, 1));
-                job.found += 1;
-                let valid = Valid {
-                    volume: index,
-                    id: volume,
-                    from,
-                    crc,
-                    lba: lba.0,
-                    value,
-                    at,
-                    payload,
-                    chunk: job.chunks,
-                };
-                job.valid.push(valid);
-            }
+            self.find_valid(&mut job, chunk);
         }
         let stopped = found.unsound || found.chunks.is_empty();
         job.stage = Stage::Walk(if stopped { job.end } else { found.next });
@@ -356,14 +333,69 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// The volume's index and the map's value if the map points at this block.
-    fn valid_at(&self, volume: VolumeId, lba: Lba, at: Location, crc: u32) -> Option<(u16, Value)> {
-        let index = self.volumes.index(volume)?;
-        if lba.0 >= self.volumes.map(index).blocks {
-            return None;
+    /// Adds the blocks of a chunk of the victim that the map points at.
+    fn find_valid(&self, job: &mut Job<P>, chunk: &FoundChunk<P>) {
+        let header = &*chunk.header;
+        let block = self.config.geometry.logical_block();
+        // Chunks are of few volumes, mostly one: each is looked up once for the entries that follow each other.
+        let same = |one: &Entry, next: &Entry| volume_of(one) == volume_of(next);
+        let mut offset = block.chunk_header(header.entries.len());
+        let mut number = 0;
+        for run in header.entries.chunk_by(same) {
+            let place = Location { block: header.origin.location.block + offset, ..header.origin.location };
+            let blocks = run.iter().filter(|entry| entry.has_block()).count() as u32;
+            if let Some(id) = run.first().and_then(volume_of)
+                && let Some(volume) = self.volumes.index(id)
+            {
+                self.find_valid_run(job, chunk, run, (volume, id), place, number);
+            }
+            offset += blocks * block.per_block();
+            number += blocks;
         }
-        let value = Value::new(self.config.geometry.address(at), crc);
-        (self.on_media(index, lba.0) == Some(value)).then_some((index, value))
+    }
+
+    /// Adds what is valid of a run of blocks of one volume, the first of which is at `place` and is block `number` of the
+    /// chunk.
+    fn find_valid_run(
+        &self,
+        job: &mut Job<P>,
+        chunk: &FoundChunk<P>,
+        run: &[Entry],
+        (volume, id): (u16, VolumeId),
+        place: Location,
+        number: u32,
+    ) {
+        let map = self.volumes.map(volume);
+        let blocks = || run.iter().filter_map(|entry| match *entry {
+            Entry::Data { lba, crc, .. } if lba.0 < map.blocks => Some((lba.0, crc)),
+            _ => None,
+        });
+        blocks().for_each(|(lba, _)| map.prefetch(lba));
+        let per_block = self.config.geometry.logical_block().per_block();
+        let first = self.config.geometry.address(place);
+        let data = chunk.data.as_ref();
+        for (index, entry) in (0..).zip(run) {
+            let Entry::Data { lba, crc, .. } = *entry else { continue };
+            let value = Value::new(first + u64::from(index * per_block), crc);
+            if lba.0 >= map.blocks || self.on_media(volume, lba.0) != Some(value) {
+                continue;
+            }
+            let number = number + index;
+            let payload =
+                data.filter(|(_, whole)| number < *whole).map(|(run, _)| run.slice(number, 1));
+            job.found += 1;
+            job.valid.push(Valid {
+                volume,
+                id,
+                from: chunk.header.origin.class,
+                crc,
+                lba: lba.0,
+                value,
+                at: Location { block: place.block + index * per_block, ..place },
+                payload,
+                chunk: job.chunks,
+            });
+        }
     }
 
     pub(crate) fn gc_unreadable(&mut self, _error: DeviceError) {
@@ -472,33 +504,40 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Stages the blocks that were read, a bounded number, if they are paid for.
-    fn place(&mut self, from: usize) -> bool {
-        let mut job = self.gc.job.take().expect("a job is at this stage");
+    /// The blocks of the segment are in memory: they can be placed, while the next segment is looked for.
+    fn segment_read(&mut self) -> bool {
+        let per_block = self.config.geometry.logical_block().per_block();
+        let whole = (self.segment_blocks() / per_block).max(1);
+        let segment = self.segment_blocks();
+        let job = self.gc.job.as_mut().expect("a job is at this stage");
+        let utilisation = (job.valid.len() as f32 / whole as f32).min(1.0);
+        job.ready.extend(job.valid.drain(..).map(|valid| (valid, utilisation)));
+        job.segment_end = (job.next + segment).min(job.end);
+        job.stage = if job.next >= job.end { Stage::Done } else { Stage::Walk(job.next) };
+        true
+    }
+
+    /// Stages blocks that were read, a bounded number, if they are paid for. Returns whether it did.
+    fn place(&mut self) -> bool {
         let urgent = self.space.free_units() <= self.host_reserve();
         let idle = self.requests.is_empty() || self.phase == Phase::Closing;
         let paid = if urgent || idle { STEP } else { self.gc.credit.clamp(0.0, STEP as f64) as usize };
-        let behind: usize = self.stage.queues.iter().skip(1).step_by(2).map(|queue| queue.len()).sum();
-        let until = job.valid.len().min(from + paid);
-        if until == from && from < job.valid.len() || behind > 2 * thermocline_format::MAX_ENTRIES {
-            self.gc.job = Some(job);
+        let copies = self.stage.queues.iter().skip(1).step_by(2);
+        let behind: usize = copies.map(VecDeque::len).sum();
+        if behind > 2 * thermocline_format::MAX_ENTRIES {
             return false;
         }
-        let per_block = self.config.geometry.logical_block().per_block();
-        let utilisation = job.valid.len() as f32 / (self.segment_blocks() / per_block).max(1) as f32;
-        for index in from..until {
-            let payload = job.valid[index].payload.take();
-            self.place_block(&job.valid[index], payload, utilisation.min(1.0));
+        let mut placed = 0;
+        while placed < paid
+            && let Some(job) = &mut self.gc.job
+            && let Some((mut valid, utilisation)) = job.ready.pop_front()
+        {
+            let payload = valid.payload.take();
+            self.place_block(&valid, payload, utilisation);
+            placed += 1;
         }
-        self.gc.credit = (self.gc.credit - (until - from) as f64).max(0.0);
-        job.stage = Stage::Placing(until);
-        if until == job.valid.len() {
-            job.valid.clear();
-            job.segment_end = (job.next + self.segment_blocks()).min(job.end);
-            job.stage = if job.next >= job.end { Stage::Done } else { Stage::Walk(job.next) };
-        }
-        self.gc.job = Some(job);
-        true
+        self.gc.credit = (self.gc.credit - placed as f64).max(0.0);
+        placed > 0
     }
 
     fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
@@ -538,7 +577,7 @@ impl<P: Payload> Engine<P> {
     /// The victim is done with when none of its blocks waits to be sealed.
     fn finish_job(&mut self) -> bool {
         let copies = self.stage.queues.iter().skip(1).step_by(2);
-        if copies.map(std::collections::VecDeque::len).sum::<usize>() > 0 {
+        if copies.map(VecDeque::len).sum::<usize>() > 0 {
             return false;
         }
         let job = self.gc.job.take().expect("a job is at this stage");
@@ -583,5 +622,13 @@ impl<P: Payload> Engine<P> {
             }
         }
         !queued.is_empty()
+    }
+}
+
+/// The volume whose block an entry is about; `None` for entries without one.
+fn volume_of(entry: &Entry) -> Option<VolumeId> {
+    match entry {
+        Entry::Data { volume, .. } => Some(*volume),
+        _ => None,
     }
 }

@@ -304,7 +304,6 @@ impl<P: Payload> Engine<P> {
         self.stats.host_blocks_written += u64::from(host_blocks);
         self.stats.relocated_blocks += u64::from(copies);
         let cause = if host_blocks == 0 { ChunkCause::Relocation } else { ChunkCause::Host };
-        self.gc_earn(host_blocks);
         self.launch(class, at, cause, entries, Body::User(body), owners, host_blocks);
     }
 
@@ -383,7 +382,7 @@ impl<P: Payload> Engine<P> {
     /// Units that a checkpoint of all maps may need.
     pub(crate) fn metadata_hold(&self) -> u32 {
         let pages = self.volumes.total_blocks().div_ceil(crate::map::PAGE);
-        1 + (pages / self.config.blocks_per_unit()) as u32
+        2 + (pages / self.config.blocks_per_unit()) as u32
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a chunk and who waits for it")]
@@ -417,6 +416,9 @@ impl<P: Payload> Engine<P> {
         };
         let header = ChunkHeader::new(origin, entries, &geometry);
         let blocks = header.blocks;
+        if cause != ChunkCause::Relocation {
+            self.gc_earn(blocks);
+        }
         self.stats.chunks += 1;
         self.stats.header_bytes += header.header_bytes(&geometry) as u64;
         self.since_checkpoint += u64::from(blocks) * geometry.logical_block().bytes() as u64;

@@ -18,7 +18,8 @@ impl<P: Payload> Engine<P> {
     /// Starts to free dead units. Those with chunks to be replayed not between the choice of a checkpoint and its
     /// superblock: the counts of chunks in Released entries would be those of the one or the other.
     pub(crate) fn release_step(&mut self) -> bool {
-        let needed = self.space.free_units() <= self.gc_start() || self.space.dead.len() >= BATCH;
+        let scarce = self.space.free_units() <= self.host_reserve() + self.config.gc.ahead_units / 2;
+        let needed = scarce || self.space.dead.len() >= BATCH;
         if self.space.dead.is_empty() || !needed || !self.pages.complete {
             return false;
         }

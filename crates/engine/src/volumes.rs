@@ -118,6 +118,18 @@ impl<P: Payload> Engine<P> {
         self.volumes.alive().into_iter().map(info).collect()
     }
 
+    /// Identity of the pool; all zeros before a superblock was found.
+    #[must_use]
+    pub fn pool_id(&self) -> thermocline_format::PoolId {
+        self.pool
+    }
+
+    /// Blocks of all volumes that are mapped; complete when the map is loaded.
+    #[must_use]
+    pub fn mapped_blocks(&self) -> u64 {
+        self.volumes.mapped
+    }
+
     pub(crate) fn create_volume(&mut self, request: u32, name: VolumeName, blocks: u64) {
         if let Err(error) = self.may_have(&name, blocks) {
             return self.request_progress(request, 1, Some(error));

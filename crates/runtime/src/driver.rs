@@ -132,6 +132,7 @@ impl<S: Storage> Driver<S> {
     ///
     /// # Panics
     /// If the request has an impossible form ([`Rejected::Malformed`]).
+    #[expect(clippy::needless_pass_by_value, reason = "callers make it for this, and keep none")]
     pub fn carry_out(&mut self, what: HostRequest<Buffer>) -> Result<Reply, HostError> {
         let mut ended = Vec::new();
         loop {

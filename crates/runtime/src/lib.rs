@@ -21,4 +21,6 @@ pub use device::Device;
 pub use driver::{Driver, DriverError, Ended};
 pub use media::{AnyStorage, Contents, Media, MediaError, new_pool_id, unit_bytes};
 pub use pool::{Pool, Volume};
-pub use settings::{DeviceKind, DeviceSettings, PoolSettings, Settings, SettingsError, VolumeSettings};
+pub use settings::{
+    DeviceKind, DeviceSettings, PoolSettings, Settings, SettingsError, VolumeSettings,
+};

@@ -15,9 +15,7 @@ use thermocline_types::{Bytes, UnitId};
 pub use contents::Contents;
 
 use crate::settings::{DeviceKind, Settings, SettingsError};
-use crate::storage::{
-    Access, File, Latency, Layout, OpenError, Options, Simulated, Storage,
-};
+use crate::storage::{Access, File, Latency, Layout, OpenError, Options, Simulated, Storage};
 
 /// Any storage.
 pub type AnyStorage = Box<dyn Storage>;
@@ -69,7 +67,9 @@ impl Settings {
     /// [`MediaError`].
     pub fn new_media(&self) -> Result<Media, MediaError> {
         let storage = match self.kind() {
-            DeviceKind::File | DeviceKind::Block => self.open_plain(self.new_layout()?, Access::ReadWrite)?,
+            DeviceKind::File | DeviceKind::Block => {
+                self.open_plain(self.new_layout()?, Access::ReadWrite)?
+            }
             DeviceKind::Zoned => self.open_zoned(Access::ReadWrite)?,
             DeviceKind::Simulated => {
                 let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
@@ -153,7 +153,8 @@ impl Settings {
         let block = self.logical_block().or(of_device).unwrap_or(LogicalBlock::B4096);
         let unit = self.device.unit.unwrap_or_else(|| default_unit(size));
         let bytes = block.bytes() as u64;
-        let fits = unit.0 > 0 && unit.0.is_multiple_of(bytes) && unit.0 / bytes <= u64::from(u32::MAX);
+        let fits =
+            unit.0 > 0 && unit.0.is_multiple_of(bytes) && unit.0 / bytes <= u64::from(u32::MAX);
         if !fits {
             let reason = format!("{unit} is not a number of logical blocks of {bytes} bytes");
             return Err(self.error("device.unit", reason).into());
@@ -182,7 +183,8 @@ impl Settings {
             return Err(self.error("device.unit", reason));
         }
         if self.logical_block().is_some_and(|stated| stated != block) {
-            let reason = format!("the pool was made with {}, which cannot be changed", block.bytes());
+            let reason =
+                format!("the pool was made with {}, which cannot be changed", block.bytes());
             return Err(self.error("device.logical_block", reason));
         }
         Ok(())
@@ -234,7 +236,9 @@ impl Settings {
         let text = match profile::builtin(name) {
             Some(text) => text.to_owned(),
             None => fs::read_to_string(name).map_err(|error| {
-                wrong(format!("`{name}` is no built-in drive, nor a file that can be read: {error}"))
+                wrong(format!(
+                    "`{name}` is no built-in drive, nor a file that can be read: {error}"
+                ))
             })?,
         };
         let profile = Profile::from_toml(name, &text).map_err(|error| wrong(error.to_string()))?;

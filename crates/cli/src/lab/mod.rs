@@ -1,7 +1,7 @@
 //! `thermocline lab`.
 
 mod analyze;
-mod args;
+pub mod args;
 mod convert;
 mod list;
 mod output;

@@ -6,6 +6,7 @@ mod formats;
 mod listings;
 mod log_layer;
 mod outputs;
+mod pool;
 mod records;
 
 use std::path::{Path, PathBuf};

@@ -10,7 +10,8 @@ use crate::storage::{Layout, Memory};
 const BLOCK: usize = 4096;
 
 fn config(block: LogicalBlock) -> Config {
-    let geometry = Geometry::new(block, (256 << 10) / block.bytes() as u32, 64, [UnitId(0), UnitId(1)]);
+    let geometry =
+        Geometry::new(block, (256 << 10) / block.bytes() as u32, 64, [UnitId(0), UnitId(1)]);
     Config::new(geometry.expect("a small pool"))
 }
 

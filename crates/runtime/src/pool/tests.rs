@@ -2,7 +2,9 @@ use std::sync::mpsc::channel;
 
 use thermocline_engine::Config;
 use thermocline_format::{Geometry, LogicalBlock, PoolId};
-use thermocline_target::{BlockTarget as _, Buffer as Memory4k, Completion, Request, Sectors, conformance};
+use thermocline_target::{
+    BlockTarget as _, Buffer as Memory4k, Completion, Request, Sectors, conformance,
+};
 use thermocline_types::{Bytes, UnitId};
 
 use super::*;

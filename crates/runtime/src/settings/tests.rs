@@ -29,10 +29,7 @@ fn explained(section: &str) -> Vec<String> {
 #[test]
 fn the_example_is_read_and_explains_every_key() {
     parse(Settings::EXAMPLE).expect("the example is sound");
-    for (section, start) in [
-        ("device", ""),
-        ("pool", "[device]\npath = 'a'\n[pool]\n"),
-    ] {
+    for (section, start) in [("device", ""), ("pool", "[device]\npath = 'a'\n[pool]\n")] {
         let probe = match start {
             "" => "[device]\npath = 'a'\nnone = 1".to_owned(),
             start => format!("{start}none = 1"),
@@ -57,7 +54,9 @@ fn the_example_with_every_default_spelled_out_is_read() {
         .lines()
         .filter(|line| !line.contains("profile = ") && !line.contains("latency = "))
         .map(|line| match line.strip_prefix("# ") {
-            Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains([' ', ':'])) => {
+            Some(rest)
+                if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains([' ', ':'])) =>
+            {
                 format!("{rest}\n")
             }
             _ => format!("{line}\n"),
@@ -65,7 +64,7 @@ fn the_example_with_every_default_spelled_out_is_read() {
         .collect();
     let settings = parse(&spelled).expect("every default is a value");
     assert_eq!(settings.pool.write_depth, Some(4));
-    assert_eq!(settings.device.unit, Some(Bytes::mib(2)));
+    assert_eq!(settings.device.unit, Some(Bytes::mib(8)));
 }
 
 #[test]

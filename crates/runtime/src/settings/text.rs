@@ -35,11 +35,8 @@ where
 }
 
 pub(super) fn io<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IoEngine, D::Error> {
-    let choices = [
-        ("auto", IoEngine::Auto),
-        ("uring", IoEngine::Uring),
-        ("threads", IoEngine::Threads),
-    ];
+    let choices =
+        [("auto", IoEngine::Auto), ("uring", IoEngine::Uring), ("threads", IoEngine::Threads)];
     one_of(deserializer, &choices)
 }
 

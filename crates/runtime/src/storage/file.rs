@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, seek};
 use rustix::io::Errno;
@@ -99,7 +99,7 @@ impl File {
             how.custom_flags(OFlags::DIRECT.bits() as i32);
         }
         let file = Arc::new(how.open(path).map_err(system)?);
-        flock(&*file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        lock(&file).map_err(|error| match error {
             Errno::WOULDBLOCK => OpenError::new(path, OpenErrorKind::InUse),
             other => OpenError::system(path, other),
         })?;
@@ -143,6 +143,23 @@ impl File {
     #[cfg(target_os = "linux")]
     pub(super) fn call(&mut self, token: Token, call: Call) {
         self.io.submit(token, Action::Call(call));
+    }
+}
+
+/// How long to wait for the lock of a process that was killed: the kernel gives it up only when all its transfers are
+/// done. Chosen, not measured.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Locks the file, or says who not to wait for: `EWOULDBLOCK`.
+fn lock(file: &fs::File) -> Result<(), Errno> {
+    let began = Instant::now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
     }
 }
 

@@ -21,7 +21,9 @@ use thermocline_types::{Bytes, UnitId};
 use super::Waker;
 use super::error::device_error;
 use super::ioctl::{RawZone, finish_zone, report_zones, reset_zone};
-use super::{Access, Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token};
+use super::{
+    Access, Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token,
+};
 
 /// Zones of a Linux block device, each a unit.
 #[derive(Debug)]
@@ -40,7 +42,11 @@ impl Zoned {
     /// [`OpenError`], also when it is no zoned device, or its zones are not alike.
     pub fn open(path: &Path, options: &Options) -> Result<Zoned, OpenError> {
         let system = |error: std::io::Error| OpenError::system(path, error);
-        let device = fs::File::options().read(true).write(options.access == Access::ReadWrite).open(path).map_err(system)?;
+        let device = fs::File::options()
+            .read(true)
+            .write(options.access == Access::ReadWrite)
+            .open(path)
+            .map_err(system)?;
         let errno = |error| OpenError::system(path, error);
         let zones = report_zones(&device).map_err(errno)?;
         let block = rustix::fs::ioctl_blksszget(&device).map_err(errno)?;

@@ -1,0 +1,97 @@
+//! `thermocline format`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use thermocline_engine::HostRequest;
+use thermocline_runtime::{Contents, Driver, Settings, new_pool_id, unit_bytes};
+use thermocline_types::Bytes;
+
+use super::open::Opened;
+use super::{CODES, print};
+
+/// Arguments of `format`.
+#[derive(Args)]
+#[command(after_help = format!("\
+The settings file says where the pool is and how it works; --example prints one with every key explained.
+
+Examples:
+  thermocline format --example > pool.toml
+  thermocline format pool.toml
+  thermocline format pool.toml --yes-destroy=pool.img
+
+{CODES}"))]
+pub struct FormatArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml", required_unless_present = "example")]
+    settings: Option<PathBuf>,
+    /// Destroy what is there: name the pool by its identity, or the file or device by its path
+    #[arg(long, value_name = "ID or PATH")]
+    yes_destroy: Option<String>,
+    /// Print a settings file with every key explained, and do nothing
+    #[arg(long, conflicts_with = "yes_destroy")]
+    example: bool,
+}
+
+/// `thermocline format`.
+pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
+    let Some(path) = args.settings.as_ref().filter(|_| !args.example) else {
+        return print(Settings::EXAMPLE);
+    };
+    let settings = Settings::load(path)?;
+    refuse_to_destroy(&settings, args.yes_destroy.as_deref())?;
+    let media = settings.new_media()?;
+    let geometry = media.geometry;
+    let config = settings.config(geometry)?;
+    let volumes = settings.volume_sizes(&config)?;
+    let pool = new_pool_id().context("the system gives no random numbers")?;
+    let driver = Driver::format(config.clone(), pool, media.storage)?;
+    let mut opened = Opened { driver, config, replayed: (0, 0), took: std::time::Duration::ZERO };
+    for (name, blocks) in volumes {
+        let text = name.to_string();
+        let create = HostRequest::CreateVolume { name, blocks };
+        opened.carry_out(create).with_context(|| format!("volume `{text}`"))?;
+    }
+    let made = opened.driver.engine().volumes();
+    let total: u64 = made.iter().map(|volume| volume.blocks).sum();
+    let capacity = opened.config.capacity_blocks(total);
+    opened.close()?;
+    let mut text = format!(
+        "pool {pool} on {}\n{} units of {}, logical blocks of {} bytes; holds {} of data\n",
+        settings.device.path.display(),
+        geometry.units(),
+        unit_bytes(&geometry),
+        geometry.logical_block().bytes(),
+        Bytes(capacity * 4096),
+    );
+    for volume in made {
+        text += &format!("volume `{}` of {}\n", volume.name, Bytes(volume.blocks * 4096));
+    }
+    print(&text)
+}
+
+/// Refuses if there is anything that was not named.
+fn refuse_to_destroy(settings: &Settings, named: Option<&str>) -> anyhow::Result<()> {
+    let path = settings.device.path.display().to_string();
+    let (what, id) = match settings.contents()? {
+        Contents::Nothing => return Ok(()),
+        Contents::Pool(pool) => (format!("the pool {pool}"), Some(pool.to_string())),
+        Contents::Known(what) => (what.to_owned(), None),
+        Contents::Unknown => ("data".to_owned(), None),
+    };
+    let is_named = |name: &str| {
+        let same = std::path::Path::new(name).canonicalize().ok();
+        let same = same.is_some_and(|path| settings.device.path.canonicalize().ok() == Some(path));
+        same || name == path || id.as_deref() == Some(name)
+    };
+    match named {
+        Some(name) if is_named(name) => Ok(()),
+        Some(name) => bail!("{path} holds {what}; --yes-destroy names {name}, which is not that"),
+        None => {
+            let name = id.as_deref().unwrap_or(&path);
+            bail!("{path} holds {what}; to destroy it, say --yes-destroy={name}")
+        }
+    }
+}

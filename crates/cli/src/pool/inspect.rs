@@ -1,0 +1,272 @@
+//! `thermocline inspect`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use thermocline_engine::{DeviceCmd, DeviceError, Done, ReadChunks};
+use thermocline_format::{
+    Entry, Geometry, Location, MapEntry, MapPage, PageId, Superblock, VolumeId,
+};
+use thermocline_runtime::storage::Access;
+use thermocline_runtime::{AnyStorage, Buffer, Device, Settings};
+use thermocline_types::UnitId;
+
+use super::{Broken, CODES, print};
+
+/// Arguments of `inspect`.
+#[derive(Args)]
+#[command(after_help = format!("\
+The structures are those of docs/FORMAT.md, as they are on the media: what happened since the last checkpoint is in the
+chunks, not yet in the map.
+
+Examples:
+  thermocline inspect pool.toml
+  thermocline inspect pool.toml --unit 2
+  thermocline inspect pool.toml --map main
+
+{CODES}"))]
+pub struct InspectArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Print every superblock record; the default
+    #[arg(long)]
+    superblocks: bool,
+    /// Print every chunk of this unit, with its entries
+    #[arg(long, value_name = "N", conflicts_with = "superblocks")]
+    unit: Option<u32>,
+    /// Print the map of this volume, as runs of blocks
+    #[arg(long, value_name = "VOLUME", conflicts_with_all = ["superblocks", "unit"])]
+    map: Option<String>,
+}
+
+/// The media of a pool, without an engine.
+struct Reader {
+    device: Device<AnyStorage>,
+    geometry: Geometry,
+    text: String,
+}
+
+/// Logical blocks that are read of a unit at a time: as long as two chunks, in bytes.
+const WINDOW_BYTES: usize = 2 << 20;
+
+/// `thermocline inspect`.
+pub fn inspect(args: &InspectArgs) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(&args.settings)?;
+    let media = settings.media(Access::ReadOnly)?;
+    let geometry = media.geometry;
+    let device = Device::new(media.storage, geometry);
+    let mut reader = Reader { device, geometry, text: String::new() };
+    let records = reader.superblocks()?;
+    match (args.unit, &args.map) {
+        (Some(unit), _) => reader.show_unit(unit, &records)?,
+        (None, Some(volume)) => reader.show_map(volume, &records)?,
+        (None, None) => {
+            for record in &records {
+                show_superblock(&mut reader.text, record)?;
+            }
+        }
+    }
+    print(&reader.text)
+}
+
+fn failed(error: DeviceError) -> Broken {
+    Broken(error.to_string())
+}
+
+fn newest(records: &[Superblock]) -> anyhow::Result<&Superblock> {
+    let newest = records.iter().max_by_key(|record| record.revision);
+    newest.context("there is no sound superblock record")
+}
+
+impl Reader {
+    fn ask(&mut self, command: DeviceCmd<Buffer>) -> Result<Done<Buffer>, Broken> {
+        self.device.carry_out(command).map_err(failed)
+    }
+
+    /// All sound records, oldest first.
+    fn superblocks(&mut self) -> anyhow::Result<Vec<Superblock>> {
+        let Done::Superblocks(mut records) = self.ask(DeviceCmd::ReadSuperblocks)? else {
+            unreachable!("that is what the device answers")
+        };
+        records.sort_by_key(|record| (record.revision, record.location));
+        Ok(records)
+    }
+
+    fn show_unit(&mut self, unit: u32, records: &[Superblock]) -> anyhow::Result<()> {
+        if unit >= self.geometry.units() {
+            bail!("the pool has units 0 to {}", self.geometry.units() - 1);
+        }
+        let pool = newest(records)?.pool;
+        if self.geometry.is_superblock_unit(UnitId(unit)) {
+            let inside = records.iter().filter(|record| record.location.unit.0 == unit);
+            return Ok(inside
+                .into_iter()
+                .try_for_each(|record| show_superblock(&mut self.text, record))?);
+        }
+        let logical = self.geometry.logical_block().bytes();
+        let (mut at, end) = (0, self.geometry.blocks_per_unit());
+        while at < end {
+            let window = ((WINDOW_BYTES / logical) as u32).min(end - at);
+            let command = DeviceCmd::ReadChunks(ReadChunks {
+                at: Location::new(unit, at),
+                window,
+                pool,
+                generation: None,
+                search: true,
+                data: false,
+            });
+            let Done::Chunks(found) = self.ask(command)? else {
+                unreachable!("that is what the device answers")
+            };
+            for chunk in &found.chunks {
+                self.show_chunk(&chunk.header)?;
+            }
+            // A header that the window cuts off is found by the next one, which begins there.
+            at = if found.next > at { found.next } else { at + window };
+        }
+        Ok(())
+    }
+
+    fn show_chunk(&mut self, header: &thermocline_format::ChunkHeader) -> std::fmt::Result {
+        let origin = &header.origin;
+        writeln!(
+            self.text,
+            "chunk {} at {}: {} blocks, {:?}, class {}, epoch {}, generation {:#x}, durable {}, revision {}",
+            origin.sequence.0,
+            origin.location,
+            header.blocks,
+            origin.cause,
+            origin.class.0,
+            origin.epoch.0,
+            origin.generation.0,
+            origin.durable.0,
+            origin.revision.0,
+        )?;
+        for (entry, at) in header.placed(&self.geometry) {
+            show_entry(&mut self.text, entry, at)?;
+        }
+        Ok(())
+    }
+
+    fn show_map(&mut self, name: &str, records: &[Superblock]) -> anyhow::Result<()> {
+        let record = newest(records)?;
+        let volume = record.volumes.iter().find(|volume| volume.name.as_str() == name);
+        let volume = volume
+            .with_context(|| format!("there is no volume `{name}` in the newest superblock"))?;
+        writeln!(self.text, "volume {} `{}`, {} blocks", volume.id.0, volume.name, volume.blocks)?;
+        let mut run: Option<(u64, u64, Location)> = None;
+        for (root, &at) in volume.roots.iter().enumerate() {
+            let Some(pages) = self.page(at, volume.id, root as u32)? else { continue };
+            for (page, &at) in pages.0.iter().enumerate() {
+                let page = root as u64 * 512 + page as u64;
+                let Some(entries) = self.page(at, volume.id, page as u32)? else { continue };
+                for (index, entry) in entries.0.iter().enumerate() {
+                    let Some(at) = entry.location(&self.geometry) else { continue };
+                    run = self.extend(run, page * 512 + index as u64, at)?;
+                }
+            }
+        }
+        Ok(self.show_run(run)?)
+    }
+
+    /// The page that `at` refers to, if any.
+    fn page(
+        &mut self,
+        at: MapEntry,
+        volume: VolumeId,
+        index: u32,
+    ) -> anyhow::Result<Option<MapPage>> {
+        let Some(place) = at.location(&self.geometry) else { return Ok(None) };
+        let Done::Page(bytes) = self.ask(DeviceCmd::ReadPage { at: place })? else {
+            unreachable!("that is what the device answers")
+        };
+        let page = MapPage::decode(bytes.as_slice(), PageId { volume, index }, at, &self.geometry);
+        Ok(Some(page.map_err(|error| Broken(format!("the page at {place}: {error}")))?))
+    }
+
+    fn extend(
+        &mut self,
+        run: Option<(u64, u64, Location)>,
+        lba: u64,
+        at: Location,
+    ) -> Result<Option<(u64, u64, Location)>, std::fmt::Error> {
+        if let Some((first, blocks, start)) = run {
+            let next = start.block + blocks as u32 * self.geometry.logical_block().per_block();
+            if lba == first + blocks && at == (Location { block: next, ..start }) {
+                return Ok(Some((first, blocks + 1, start)));
+            }
+        }
+        self.show_run(run)?;
+        Ok(Some((lba, 1, at)))
+    }
+
+    fn show_run(&mut self, run: Option<(u64, u64, Location)>) -> std::fmt::Result {
+        match run {
+            Some((first, blocks, at)) => writeln!(self.text, "  {first} +{blocks}: {at}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn show_superblock(text: &mut String, record: &Superblock) -> std::fmt::Result {
+    let geometry = &record.geometry;
+    writeln!(text, "superblock revision {} at {}", record.revision.0, record.location)?;
+    writeln!(text, "  pool {}", record.pool)?;
+    writeln!(
+        text,
+        "  epoch {}, tail epoch {}, checkpoint {}, {}",
+        record.epoch.0,
+        record.tail_epoch.0,
+        record.checkpoint.0,
+        if record.clean { "clean" } else { "not clean" },
+    )?;
+    writeln!(
+        text,
+        "  {} units of {} logical blocks of {} bytes, superblocks in {} and {}",
+        geometry.units(),
+        geometry.blocks_per_unit(),
+        geometry.logical_block().bytes(),
+        geometry.superblock_units()[0].0,
+        geometry.superblock_units()[1].0,
+    )?;
+    writeln!(
+        text,
+        "  next generation {:#x}, next volume {}",
+        record.next_generation.0, record.next_volume.0
+    )?;
+    for volume in &record.volumes {
+        writeln!(text, "  volume {} `{}`, {} blocks", volume.id.0, volume.name, volume.blocks)?;
+        for (index, root) in volume.roots.iter().enumerate() {
+            match root.location(geometry) {
+                Some(at) => writeln!(text, "    root {index}: {at}")?,
+                None => writeln!(text, "    root {index}: none")?,
+            }
+        }
+    }
+    for unit in &record.open_units {
+        writeln!(text, "  listed {}, generation {:#x}", unit.next, unit.generation.0)?;
+    }
+    Ok(())
+}
+
+fn show_entry(text: &mut String, entry: &Entry, at: Option<Location>) -> std::fmt::Result {
+    match (entry, at) {
+        (Entry::Data { volume, lba, crc }, Some(at)) if volume.is_user() => {
+            writeln!(text, "  data volume {} block {} crc {crc:08x} in {at}", volume.0, lba.0)
+        }
+        (Entry::Data { volume, lba, crc }, Some(at)) => {
+            let (kind, page) =
+                (if *volume == VolumeId::MAP { "map" } else { "root" }, PageId::from_lba(*lba));
+            let PageId { volume, index } = page;
+            writeln!(text, "  {kind} page {index} of volume {} crc {crc:08x} in {at}", volume.0)
+        }
+        (Entry::Trim { volume, lba, blocks }, _) => {
+            writeln!(text, "  trim volume {} block {} +{blocks}", volume.0, lba.0)
+        }
+        (entry, _) => writeln!(text, "  {entry:?}"),
+    }
+}

@@ -1,0 +1,140 @@
+//! `thermocline load`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::ensure;
+use clap::Args;
+use serde::Serialize;
+use thermocline_runtime::Settings;
+use thermocline_types::Bytes;
+
+use super::ledger::Ledger;
+use super::loader::{Loader, bytes};
+use super::open::to_write;
+use super::{CODES, print};
+use crate::lab::args::{ReplayArgs, SourceArgs};
+use crate::progress::Progress;
+
+/// Arguments of `load`.
+#[derive(Args)]
+#[command(after_help = format!("\
+Addresses are widened to whole blocks of 4 KiB. With a ledger, each block says what it is, and the ledger what must be
+there: kill this command at any moment, then check the pool against the ledger.
+
+Examples:
+  thermocline load pool.toml --trace testdata/postgres-tpcc.csv.gz --ledger pool.ledger
+  thermocline load pool.toml --workload zipf:0.99 --span 256MiB --ledger pool.ledger
+  thermocline check pool.toml --ledger pool.ledger
+
+{CODES}"))]
+pub struct LoadArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// The volume to write to [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    into: Option<String>,
+    /// Keep a ledger of what was written and flushed; an existing one is continued
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
+    /// Requests in work at once
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    depth: usize,
+    /// Blocks after which a flush is sent, beside those of the workload; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    flush_every: usize,
+    /// Print JSON, schema thermocline.load/1
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    replay: ReplayArgs,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    volume: String,
+    seconds: f64,
+    host_bytes_written: u64,
+    host_bytes_read: u64,
+    host_bytes_trimmed: u64,
+    flushes: u64,
+    device_bytes_written: u64,
+    /// Device bytes over host bytes.
+    alwa: Option<f64>,
+}
+
+/// `thermocline load`.
+pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
+    ensure!(args.depth > 0, "--depth must be at least 1");
+    let settings = Settings::load(&args.settings)?;
+    let mut pool = to_write(&settings, false)?;
+    let volume = pool.volume(args.into.as_deref())?;
+    let size = bytes(volume.blocks);
+    let mut prepared = args.source.prepare(&args.replay, Bytes::BLOCK, Some(size))?;
+    let footprint = prepared.footprint();
+    ensure!(
+        footprint <= size,
+        "the workload addresses {footprint}, volume `{}` has {size}: a smaller --span, or --remap fold, makes it fit",
+        volume.name
+    );
+    let ledger = args.ledger.as_deref();
+    let ledger = ledger.map(|path| Ledger::create(path, volume.id.0, volume.blocks)).transpose()?;
+    let began = Instant::now();
+    let bar = Progress::default().bar(&format!("load {}", volume.name));
+    let mut loader = Loader::new(&mut pool.driver, volume.id, ledger, args.depth, args.flush_every);
+    // The lab's replay knows only its own errors: the first of ours ends it, and is what counts.
+    let mut failed = None;
+    let stop = || thermocline_lab::Error::Settings(String::new());
+    let mut serve = |request: &thermocline_types::Request| {
+        loader.serve(request).map_err(|error| {
+            failed = Some(error);
+            stop()
+        })
+    };
+    let filled = prepared.prefill(|request| serve(&request));
+    let replayed = filled.and_then(|()| {
+        prepared.replay(|batch| {
+            bar.set(batch.done);
+            batch.pieces().iter().try_for_each(&mut serve)
+        })
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    replayed?;
+    let done = loader.finish()?;
+    drop(bar);
+    let seconds = began.elapsed().as_secs_f64();
+    let device = pool.driver.engine().stats().device_bytes_written();
+    pool.close()?;
+    let host = bytes(done.written);
+    let report = Report {
+        schema: "thermocline.load/1",
+        volume: volume.name.to_string(),
+        seconds,
+        host_bytes_written: host.0,
+        host_bytes_read: bytes(done.read).0,
+        host_bytes_trimmed: bytes(done.trimmed).0,
+        flushes: done.flushes,
+        device_bytes_written: device,
+        alwa: (host.0 > 0).then(|| device as f64 / host.as_f64()),
+    };
+    if args.json {
+        return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+    }
+    print(&format!(
+        "wrote {host}, read {}, trimmed {}, {} flushes in {seconds:.1} s: {:.1} MB/s written\n\
+         {} written to the device, ALWA {}\n",
+        bytes(done.read),
+        bytes(done.trimmed),
+        done.flushes,
+        host.as_f64() / seconds / 1e6,
+        Bytes(device),
+        report.alwa.map_or("-".to_owned(), |alwa| format!("{alwa:.3}")),
+    ))
+}

@@ -1,0 +1,246 @@
+//! Writes requests to a volume, many at once, and keeps a ledger of what was written.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use rustc_hash::{FxHashMap, FxHashSet};
+use thermocline_engine::{Extent, HostRequest, MAX_IO_BLOCKS, Rejected, RequestId};
+use thermocline_format::VolumeId;
+use thermocline_runtime::storage::Storage;
+use thermocline_runtime::{Buffer, Driver, Ended};
+use thermocline_types::{Bytes, Op, Request};
+
+use super::Broken;
+use super::ledger::Ledger;
+use super::stamp::{BLOCK, Stamp};
+
+/// What of a request must be remembered until it ends.
+enum Pending {
+    /// Blocks and their versions.
+    Change(Vec<(u64, u32)>),
+    Read {
+        lba: u64,
+        into: Buffer,
+    },
+    /// What it makes durable.
+    Flush(Vec<(u64, u32)>),
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    /// Blocks written, read and trimmed.
+    pub written: u64,
+    pub read: u64,
+    pub trimmed: u64,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+/// Requests under way on one volume.
+pub struct Loader<'a, S> {
+    driver: &'a mut Driver<S>,
+    volume: VolumeId,
+    memory: thermocline_target::Pool,
+    /// Without one, versions are not kept, and nothing can be verified.
+    ledger: Option<Ledger>,
+    depth: usize,
+    /// Changed blocks after which a flush is sent; 0 never.
+    flush_every: usize,
+    pending: FxHashMap<RequestId, Pending>,
+    /// Blocks that are being changed: a second change waits, so that versions get there in order.
+    busy: FxHashSet<u64>,
+    /// Changes that are complete, and not covered by a flush.
+    complete: Vec<(u64, u32)>,
+    flushing: bool,
+    next: u64,
+    ended: Vec<Ended>,
+    done: Done,
+}
+
+impl<'a, S: Storage> Loader<'a, S> {
+    /// For requests to `volume`, at most `depth` at once.
+    pub fn new(
+        driver: &'a mut Driver<S>,
+        volume: VolumeId,
+        ledger: Option<Ledger>,
+        depth: usize,
+        flush_every: usize,
+    ) -> Loader<'a, S> {
+        Loader {
+            driver,
+            volume,
+            memory: thermocline_target::Pool::new(64 << 20),
+            ledger,
+            depth,
+            flush_every,
+            pending: FxHashMap::default(),
+            busy: FxHashSet::default(),
+            complete: Vec::new(),
+            flushing: false,
+            next: 0,
+            ended: Vec::new(),
+            done: Done::default(),
+        }
+    }
+
+    /// Begins a request; its addresses are of the volume, and it is widened to whole blocks.
+    pub fn serve(&mut self, request: &Request) -> anyhow::Result<()> {
+        let block = BLOCK as u64;
+        if request.op == Op::Flush {
+            return self.flush();
+        }
+        let (mut lba, end) = (request.offset.0 / block, request.end().0.div_ceil(block));
+        while lba < end {
+            let blocks = (end - lba).min(MAX_IO_BLOCKS);
+            let extent = Extent { volume: self.volume, lba, blocks };
+            match request.op {
+                Op::Write => self.write(extent)?,
+                Op::Read => self.read(extent)?,
+                Op::Trim | Op::WriteZeroes => self.trim(extent)?,
+                Op::Flush => unreachable!("served above"),
+            }
+            lba += blocks;
+        }
+        if self.flush_every > 0 && self.complete.len() >= self.flush_every && !self.flushing {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for all requests, and flushes what they wrote.
+    pub fn finish(mut self) -> anyhow::Result<Done> {
+        while !self.pending.is_empty() {
+            self.step()?;
+        }
+        self.flush()?;
+        while !self.pending.is_empty() {
+            self.step()?;
+        }
+        Ok(self.done)
+    }
+
+    fn write(&mut self, extent: Extent) -> anyhow::Result<()> {
+        self.wait_for(extent)?;
+        let mut bytes = self.memory.take(extent.blocks as usize * BLOCK);
+        let mut changed = Vec::with_capacity(extent.blocks as usize);
+        for (block, lba) in bytes.chunks_mut(BLOCK).zip(extent.lba..) {
+            let stamp = match &mut self.ledger {
+                Some(ledger) => ledger.note_write(lba)?,
+                None => Stamp { ledger: 0, lba, volume: self.volume.0, version: 1 },
+            };
+            stamp.fill(block);
+            changed.push((lba, stamp.version));
+        }
+        self.done.written += extent.blocks;
+        self.busy.extend(changed.iter().map(|(lba, _)| lba));
+        let data = Buffer::new(bytes);
+        let what = HostRequest::Write { extent, data, fua: false, handle: 0 };
+        self.submit(&what, Pending::Change(changed))
+    }
+
+    fn trim(&mut self, extent: Extent) -> anyhow::Result<()> {
+        self.wait_for(extent)?;
+        let mut changed = Vec::with_capacity(extent.blocks as usize);
+        for lba in extent.lba..extent.lba + extent.blocks {
+            let version = match &mut self.ledger {
+                Some(ledger) => ledger.note_trim(lba)?,
+                None => 1,
+            };
+            changed.push((lba, version));
+        }
+        self.done.trimmed += extent.blocks;
+        self.busy.extend(changed.iter().map(|(lba, _)| lba));
+        self.submit(&HostRequest::Trim { extent, fua: false }, Pending::Change(changed))
+    }
+
+    fn read(&mut self, extent: Extent) -> anyhow::Result<()> {
+        self.wait_for(extent)?;
+        self.done.read += extent.blocks;
+        let into = Buffer::new(self.memory.take(extent.blocks as usize * BLOCK));
+        let read = HostRequest::Read { extent, into: into.clone() };
+        self.submit(&read, Pending::Read { lba: extent.lba, into })
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        self.flushing = true;
+        self.done.flushes += 1;
+        let covered = std::mem::take(&mut self.complete);
+        self.submit(&HostRequest::Flush, Pending::Flush(covered))
+    }
+
+    /// Waits until there is room for one more request, and none of these blocks is being changed.
+    fn wait_for(&mut self, extent: Extent) -> anyhow::Result<()> {
+        let blocks = extent.lba..extent.lba + extent.blocks;
+        let busy = |loader: &Self| blocks.clone().any(|lba| loader.busy.contains(&lba));
+        while self.pending.len() >= self.depth || busy(self) {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, what: &HostRequest<Buffer>, pending: Pending) -> anyhow::Result<()> {
+        let id = RequestId(self.next);
+        self.next += 1;
+        loop {
+            match self.driver.submit(id, what.clone()) {
+                Ok(()) => break,
+                Err(Rejected::Busy) => self.step()?,
+                Err(error) => bail!(Broken(error.to_string())),
+            }
+        }
+        self.pending.insert(id, pending);
+        Ok(())
+    }
+
+    /// Waits for the device, and takes note of what ended.
+    fn step(&mut self) -> anyhow::Result<()> {
+        let mut ended = std::mem::take(&mut self.ended);
+        self.driver.poll(Some(Duration::from_secs(1)), &mut ended);
+        self.driver.clear_notices();
+        for Ended { request, result } in ended.drain(..) {
+            let pending = self.pending.remove(&request).expect("it was submitted");
+            if let Err(error) = result {
+                bail!(Broken(error.to_string()));
+            }
+            self.settle(pending)?;
+        }
+        self.ended = ended;
+        Ok(())
+    }
+
+    fn settle(&mut self, pending: Pending) -> anyhow::Result<()> {
+        match pending {
+            Pending::Change(changed) => {
+                changed.iter().for_each(|(lba, _)| {
+                    self.busy.remove(lba);
+                });
+                if self.ledger.is_some() {
+                    self.complete.extend(changed);
+                }
+            }
+            Pending::Flush(covered) => {
+                self.flushing = false;
+                if let Some(ledger) = &mut self.ledger {
+                    covered
+                        .iter()
+                        .try_for_each(|&(lba, version)| ledger.note_flushed(lba, version))?;
+                }
+            }
+            Pending::Read { lba, into } => {
+                let Some(ledger) = &self.ledger else { return Ok(()) };
+                for (block, lba) in into.read().chunks(BLOCK).zip(lba..) {
+                    if let Some(wrong) = ledger.verdict(lba, block) {
+                        bail!(Broken(format!("block {lba} {wrong}")));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of so many blocks.
+pub fn bytes(blocks: u64) -> Bytes {
+    Bytes(blocks * BLOCK as u64)
+}

@@ -1,0 +1,77 @@
+//! Commands on pools: `format`, `check`, `status`, `map`, `inspect`, `volume`, `load`.
+
+mod check;
+mod format;
+mod inspect;
+mod ledger;
+mod load;
+mod loader;
+mod map;
+mod open;
+mod stamp;
+mod status;
+mod volume;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+/// Exit codes, below the help of every command on pools.
+const CODES: &str = "\
+Exit code: 0 done, nothing wrong; 1 the pool is damaged, or the device failed; 2 wrong arguments or settings, or no
+pool.";
+
+/// What can be done with a pool.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make a pool on a file or device
+    Format(format::FormatArgs),
+    /// Recover a pool on trial, read every block of every volume and tell what is damaged; nothing is written
+    Check(check::CheckArgs),
+    /// Tell what is at risk, how full a pool is, and how long opening takes; nothing is written
+    Status(status::StatusArgs),
+    /// Draw how full each unit of a pool is, and how much of it is valid; nothing is written
+    Map(map::MapArgs),
+    /// Print the structures on the media of a pool as they are; nothing is written
+    Inspect(inspect::InspectArgs),
+    /// Create, list, resize or delete volumes
+    #[command(subcommand)]
+    Volume(volume::Command),
+    /// Write a trace or a synthetic workload to a volume, in blocks that `check --ledger` recognises
+    Load(Box<load::LoadArgs>),
+}
+
+/// The pool or its device is broken; the reason is in the text.
+#[derive(Debug)]
+pub struct Broken(String);
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// Does what `command` says.
+///
+/// # Errors
+/// Whatever went wrong, for the user to read.
+pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Format(args) => format::format(args),
+        Command::Check(args) => check::check(args),
+        Command::Status(args) => status::status(args),
+        Command::Map(args) => map::map(args),
+        Command::Inspect(args) => inspect::inspect(args),
+        Command::Volume(command) => volume::volume(command),
+        Command::Load(args) => load::load(args),
+    }
+}
+
+/// Prints `text` as a whole; a reader that went away is an error that ends the program quietly.
+fn print(text: &str) -> anyhow::Result<ExitCode> {
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,103 @@
+//! Opening pools for commands.
+
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use thermocline_engine::{Config, HostError, HostRequest, Notice, Reply, VolumeInfo};
+use thermocline_runtime::storage::{Access, Overlay, Storage};
+use thermocline_runtime::{AnyStorage, Buffer, Driver, Settings};
+
+use super::Broken;
+
+/// A pool that was opened, and what that took.
+pub struct Opened<S> {
+    /// The pool.
+    pub driver: Driver<S>,
+    /// Its configuration.
+    pub config: Config,
+    /// Chunks and entries that were replayed.
+    pub replayed: (u64, u64),
+    /// From the first read to when requests were taken.
+    pub took: Duration,
+}
+
+/// Opens the pool on an overlay: whatever recovery writes stays in memory.
+///
+/// # Errors
+/// When there is no pool, or it cannot be opened.
+pub fn on_trial(settings: &Settings) -> anyhow::Result<Opened<Overlay<AnyStorage>>> {
+    let media = settings.media(Access::ReadOnly)?;
+    let mut config = settings.config(media.geometry)?;
+    // As little as possible is to change: everything that does takes memory.
+    config.gc.ahead_units = 0;
+    let began = Instant::now();
+    opened(Driver::open(config.clone(), Overlay::new(media.storage))?, config, began)
+}
+
+/// Opens the pool to change it. With `despite_loss`, also if something is missing that was flushed.
+///
+/// # Errors
+/// As [`on_trial`].
+pub fn to_write(settings: &Settings, despite_loss: bool) -> anyhow::Result<Opened<AnyStorage>> {
+    let media = settings.media(Access::ReadWrite)?;
+    let mut config = settings.config(media.geometry)?;
+    config.open_despite_loss = despite_loss;
+    let began = Instant::now();
+    opened(Driver::open(config.clone(), media.storage)?, config, began)
+}
+
+fn opened<S: Storage>(
+    driver: Driver<S>,
+    config: Config,
+    began: Instant,
+) -> anyhow::Result<Opened<S>> {
+    let took = began.elapsed();
+    let replayed = driver.notices().iter().find_map(|notice| match notice {
+        Notice::Open { chunks, entries } => Some((*chunks, *entries)),
+        _ => None,
+    });
+    let replayed = replayed.expect("an open pool said so");
+    Ok(Opened { driver, config, replayed, took })
+}
+
+impl<S: Storage> Opened<S> {
+    /// The volume called `name`, or the only one.
+    ///
+    /// # Errors
+    /// When there is none, or no name was given and there are several.
+    pub fn volume(&self, name: Option<&str>) -> anyhow::Result<VolumeInfo> {
+        let mut volumes = self.driver.engine().volumes();
+        let names: Vec<String> =
+            volumes.iter().map(|volume| format!("`{}`", volume.name)).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let Some(name) = name else {
+            return match volumes.len() {
+                1 => Ok(volumes.remove(0)),
+                _ => Err(anyhow!("say which volume; there are {names}")),
+            };
+        };
+        volumes
+            .into_iter()
+            .find(|volume| volume.name.as_str() == name)
+            .ok_or_else(|| anyhow!("there is no volume `{name}`; there are {names}"))
+    }
+
+    /// Carries out one request.
+    ///
+    /// # Errors
+    /// As it ends.
+    pub fn carry_out(&mut self, what: HostRequest<Buffer>) -> anyhow::Result<Reply> {
+        self.driver.carry_out(what).map_err(|error| match error {
+            HostError::Failed | HostError::Unreadable(_) => Broken(error.to_string()).into(),
+            other => other.into(),
+        })
+    }
+
+    /// Closes the pool in order.
+    ///
+    /// # Errors
+    /// When the device failed.
+    pub fn close(mut self) -> anyhow::Result<()> {
+        self.carry_out(HostRequest::Close).map(|_| ())
+    }
+}

@@ -1,0 +1,147 @@
+//! `thermocline status`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use thermocline_engine::Notice;
+use thermocline_ftl::UnitState;
+use thermocline_runtime::{Settings, unit_bytes};
+use thermocline_types::Bytes;
+
+use super::open::on_trial;
+use super::volume::Listed;
+use super::{CODES, print};
+
+/// Arguments of `status`.
+#[derive(Args)]
+#[command(after_help = format!("\
+The pool is opened on trial, as `check` does, without reading its blocks.
+
+Example:
+  thermocline status pool.toml
+
+{CODES}"))]
+pub struct StatusArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Print JSON, schema thermocline.status/1
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Status {
+    schema: &'static str,
+    pool: String,
+    /// What could be lost or is, in sentences; empty when nothing is.
+    at_risk: Vec<String>,
+    clean: bool,
+    replayed_chunks: u64,
+    replayed_entries: u64,
+    open_seconds: f64,
+    checkpoint_bytes: u64,
+    capacity_bytes: u64,
+    mapped_bytes: u64,
+    volume_bytes: u64,
+    volumes: Vec<Listed>,
+    unit_bytes: u64,
+    units: Units,
+}
+
+#[derive(Default, Serialize)]
+struct Units {
+    total: u32,
+    free: u32,
+    open: u32,
+    closed: u32,
+    retired: u32,
+}
+
+/// `thermocline status`.
+pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(&args.settings)?;
+    let mut pool = on_trial(&settings)?;
+    let loaded = pool.driver.load_map();
+    let damaged = pool.driver.notices().iter();
+    let damaged = damaged.filter(|notice| matches!(notice, Notice::Damaged { .. })).count();
+    let engine = pool.driver.engine();
+    let volumes = engine.volumes();
+    let total: u64 = volumes.iter().map(|volume| volume.blocks).sum();
+    let mut units = Units { total: engine.units().count(), ..Units::default() };
+    for unit in engine.units().ids() {
+        match engine.units().state(unit) {
+            UnitState::Free => units.free += 1,
+            UnitState::Open => units.open += 1,
+            UnitState::Retired => units.retired += 1,
+            _ => units.closed += 1,
+        }
+    }
+    // Superblock units are in no list of the engine.
+    units.free = units.free.saturating_sub(2);
+    let mut at_risk = Vec::new();
+    if !loaded || damaged > 0 {
+        at_risk
+            .push(format!("{damaged} pages of the map cannot be read; `check` says what is lost"));
+    }
+    if units.retired > 0 {
+        at_risk.push(format!("{} units are out of service", units.retired));
+    }
+    let status = Status {
+        schema: "thermocline.status/1",
+        pool: engine.pool_id().to_string(),
+        at_risk,
+        clean: pool.replayed.0 == 0,
+        replayed_chunks: pool.replayed.0,
+        replayed_entries: pool.replayed.1,
+        open_seconds: pool.took.as_secs_f64(),
+        checkpoint_bytes: pool.config.checkpoint_bytes,
+        capacity_bytes: pool.config.capacity_blocks(total) * 4096,
+        mapped_bytes: engine.mapped_blocks() * 4096,
+        volume_bytes: total * 4096,
+        volumes: volumes.iter().map(Listed::new).collect(),
+        unit_bytes: unit_bytes(&pool.config.geometry).0,
+        units,
+    };
+    if args.json {
+        return print(&format!("{}\n", serde_json::to_string_pretty(&status)?));
+    }
+    print(&text(&status, &volumes))
+}
+
+fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {
+    let mut text = match status.at_risk.as_slice() {
+        [] => "at risk: nothing that was flushed\n".to_owned(),
+        risks => risks.iter().map(|risk| format!("at risk: {risk}\n")).collect(),
+    };
+    let took = status.open_seconds * 1e3;
+    text += &match status.clean {
+        true => format!("closed in order: opening takes {took:.0} ms and replays nothing\n"),
+        false => format!(
+            "not closed in order: opening takes {took:.0} ms and replays {} chunks with {} entries\n",
+            status.replayed_chunks, status.replayed_entries
+        ),
+    };
+    let share = status.mapped_bytes as f64 / (status.capacity_bytes as f64).max(1.0) * 100.0;
+    text += &format!(
+        "pool {}: {} of {} hold data ({share:.1} %), volumes have {}\n",
+        status.pool,
+        Bytes(status.mapped_bytes),
+        Bytes(status.capacity_bytes),
+        Bytes(status.volume_bytes),
+    );
+    for volume in volumes {
+        text += &format!("volume `{}` of {}\n", volume.name, Bytes(volume.blocks * 4096));
+    }
+    let Units { total, free, open, closed, retired } = &status.units;
+    text += &format!(
+        "{total} units of {}: {free} free, {open} open, {closed} closed, {retired} out of service, 2 superblocks\n",
+        Bytes(status.unit_bytes)
+    );
+    text + &format!(
+        "after a crash, chunks since the last checkpoint are replayed: about {} at most\n",
+        Bytes(2 * status.checkpoint_bytes)
+    )
+}

@@ -1,0 +1,249 @@
+//! Pools as a new user meets them: formatted on a file, filled, killed, checked.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{Done, numbers, scratch, write};
+
+fn command(folder: &Path, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thermocline"));
+    command.args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn run(folder: &Path, arguments: &str) -> Done {
+    let done = command(folder, arguments).output().expect("the program starts");
+    Done {
+        code: done.status.code().expect("no signal ends the program"),
+        out: String::from_utf8(done.stdout).expect("UTF-8"),
+        err: String::from_utf8(done.stderr).expect("UTF-8"),
+    }
+}
+
+/// Settings of a pool of 64 units with one volume.
+fn settings(folder: &Path, logical_block: u32) {
+    let text = format!(
+        "[device]\npath = 'pool.img'\nsize = '64MiB'\nunit = '1MiB'\nlogical_block = {logical_block}\n
+[pool]\nspare = 0.2\n\n[[volumes]]\nname = 'main'\n"
+    );
+    write(folder, "pool.toml", text);
+}
+
+/// Numbers that are the same in every run are masked.
+fn masked(text: &str) -> String {
+    let hex = |word: &str| word.len() == 32 && word.chars().all(|c| c.is_ascii_hexdigit());
+    let line = |line: &str| {
+        let words: Vec<&str> =
+            line.split(' ').map(|word| if hex(word) { "POOL" } else { word }).collect();
+        words.join(" ") + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn a_new_user_formats_fills_and_checks() {
+    let folder = scratch();
+    let folder = folder.path();
+    let example = run(folder, "format --example").ok();
+    write(folder, "pool.toml", example);
+    let made = run(folder, "format pool.toml").ok();
+    assert!(made.contains("512 units of 8 MiB") && made.contains("volume `main` of"), "{made}");
+    let trace = crate::repository().join("testdata/postgres-tpcc.csv.gz");
+    let load =
+        format!("load pool.toml --trace {} --loops 1 --prefill none --json", trace.display());
+    let loaded = run(folder, &format!("{load} --ledger pool.ledger")).json();
+    assert!(loaded["alwa"].as_f64().expect("something was written") > 1.0, "{loaded}");
+    let checked = run(folder, "check pool.toml --ledger pool.ledger --json").json();
+    assert_eq!((&checked["clean"], &checked["replayed_chunks"]), (&true.into(), &0.into()));
+    assert!(checked["blocks_compared"].as_u64().expect("a number") > 1000, "{checked}");
+    let status = run(folder, "status pool.toml --json").json();
+    assert_eq!(status["schema"], "thermocline.status/1");
+    assert_eq!((&status["at_risk"], &status["clean"]), (&Value::Array(Vec::new()), &true.into()));
+    assert_eq!(
+        status["mapped_bytes"].as_u64(),
+        checked["blocks_compared"].as_u64().map(|n| n * 4096)
+    );
+    let status = run(folder, "status pool.toml").ok();
+    assert!(status.starts_with("at risk: nothing that was flushed\nclosed in order"), "{status}");
+    let map = run(folder, "map pool.toml --ascii").ok();
+    let cells: usize = map.lines().filter(|line| line.len() == 72).count();
+    assert_eq!(cells, 8, "{map}");
+}
+
+/// Kills `load` at random moments, and compares what is found with what was flushed.
+fn kill_and_check(logical_block: u32) {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, logical_block);
+    run(folder, "format pool.toml").ok();
+    let mut replayed = 0;
+    for (round, pause) in numbers(300).take(12).enumerate() {
+        let load = format!(
+            "load pool.toml --workload zipf:0.9 --span 32MiB --drive-writes 100000 --trim-share 0.05 --prefill none \
+             --read-share 0.1 --seed {round} --flush-every 100 --ledger pool.ledger"
+        );
+        let mut child = command(folder, &load).stderr(Stdio::piped()).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(30 + pause));
+        child.kill().expect("it is still at work");
+        let output = child.wait_with_output().expect("it was killed");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_none() && error.is_empty(), "round {round}: {error}");
+        if !folder.join("pool.ledger").exists() {
+            continue;
+        }
+        let checked = run(folder, "check pool.toml --ledger pool.ledger --json");
+        assert_eq!(checked.code, 0, "round {round}: {}{}", checked.out, checked.err);
+        let again = run(folder, "check pool.toml --ledger pool.ledger --json");
+        assert_eq!(checked.out, again.out, "a check changes nothing");
+        replayed += again.json()["replayed_chunks"].as_u64().expect("a number");
+    }
+    assert!(replayed > 0, "no kill left anything to recover");
+    run(folder, "check pool.toml --repair").ok();
+    let checked = run(folder, "check pool.toml --ledger pool.ledger --json").json();
+    assert_eq!(checked["replayed_chunks"], 0, "it was repaired");
+    assert!(checked["blocks_compared"].as_u64().expect("a number") > 0, "{checked}");
+}
+
+#[test]
+fn killed_at_any_moment_nothing_flushed_is_lost() {
+    kill_and_check(4096);
+}
+
+#[test]
+fn killed_at_any_moment_nothing_flushed_is_lost_with_sectors() {
+    kill_and_check(512);
+}
+
+#[test]
+fn what_is_damaged_is_named() {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, 4096);
+    run(folder, "format pool.toml").ok();
+    let load =
+        "load pool.toml --workload seq --span 8MiB --drive-writes 1 --prefill none --ledger l";
+    run(folder, load).ok();
+    let map = run(folder, "inspect pool.toml --map main").ok();
+    let place = map.lines().find_map(|line| line.trim().strip_prefix("0 +")?.split_once(": unit "));
+    let (unit, block) =
+        place.and_then(|(_, at)| at.split_once(" block ")).expect("block 0 is there");
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    let file = fs::File::options().write(true).open(folder.join("pool.img")).expect("writable");
+    let at = (number(unit) << 20) + number(block) * 4096 + 100;
+    file.write_all_at(b"damage", at).expect("writable");
+    drop(file);
+    let checked = run(folder, "check pool.toml");
+    assert_eq!(checked.code, 1, "{}", checked.err);
+    let expected = format!(
+        "volume `main` block 0 cannot be read, or is not what was written (unit {unit} block {block})\n\
+         1 blocks are damaged:"
+    );
+    assert!(checked.out.starts_with(&expected), "{}", checked.out);
+    let ledger = run(folder, "check pool.toml --ledger l --json");
+    let report: Value = serde_json::from_str(&ledger.out).expect("JSON");
+    assert_eq!((ledger.code, &report["damaged"][0]["lba"]), (1, &0.into()));
+}
+
+#[test]
+fn a_ledger_tells_what_was_lost() {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, 4096);
+    run(folder, "format pool.toml").ok();
+    fs::copy(folder.join("pool.img"), folder.join("old.img")).expect("room");
+    let load =
+        "load pool.toml --workload seq --span 1MiB --drive-writes 1 --prefill none --ledger l";
+    run(folder, load).ok();
+    fs::copy(folder.join("old.img"), folder.join("pool.img")).expect("room");
+    let checked = run(folder, "check pool.toml --ledger l");
+    assert_eq!(checked.code, 1);
+    assert!(checked.out.contains("block 255 is zero; version 1 was flushed"), "{}", checked.out);
+    assert!(checked.out.contains("256 blocks are damaged"), "{}", checked.out);
+}
+
+#[test]
+fn volumes_come_change_and_go() {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, 512);
+    run(folder, "format pool.toml").ok();
+    run(folder, "volume create pool.toml second 8MiB").ok();
+    run(folder, "volume resize pool.toml second 4MiB").ok();
+    let listed = run(folder, "volume list pool.toml --json").json();
+    assert_eq!(listed["volumes"][1]["name"], "second");
+    assert_eq!(listed["volumes"][1]["size_bytes"], 4 << 20);
+    let which = run(folder, "load pool.toml --workload seq").refused(2);
+    assert!(which.contains("say which volume; there are `main`, `second`"), "{which}");
+    let not = run(folder, "volume delete pool.toml second --yes-destroy main").refused(2);
+    assert!(not.contains("names `main`, not `second`"), "{not}");
+    run(folder, "volume delete pool.toml second --yes-destroy second").ok();
+    assert!(!run(folder, "volume list pool.toml").ok().contains("second"));
+    let taken = run(folder, "volume create pool.toml main 4MiB").refused(2);
+    assert!(taken.contains("a volume of that name exists"), "{taken}");
+    run(folder, "volume create pool.toml odd 5000").refused(2);
+}
+
+#[test]
+fn nothing_is_destroyed_without_being_named() {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, 4096);
+    let none = run(folder, "check pool.toml").refused(2);
+    assert!(none.contains("pool.img"), "{none}");
+    let made = run(folder, "format pool.toml").ok();
+    let id = made.split(' ').nth(1).expect("the identity is printed");
+    let refused = run(folder, "format pool.toml").refused(2);
+    assert!(refused.contains(&format!("to destroy it, say --yes-destroy={id}")), "{refused}");
+    run(folder, "format pool.toml --yes-destroy=other.img").refused(2);
+    run(folder, &format!("format pool.toml --yes-destroy={id}")).ok();
+    run(folder, &format!("format pool.toml --yes-destroy={id}")).refused(2);
+    run(folder, "format pool.toml --yes-destroy=pool.img").ok();
+    let mut disk = vec![0; 8 << 20];
+    disk[0x438..0x43A].copy_from_slice(&[0x53, 0xEF]);
+    write(folder, "pool.img", &disk);
+    let refused = run(folder, "format pool.toml").refused(2);
+    assert!(refused.contains("an ext2, ext3 or ext4 file system"), "{refused}");
+    let missing = run(folder, "status pool.toml").refused(2);
+    assert!(missing.contains("there is no pool here"), "{missing}");
+}
+
+#[test]
+fn inspect_prints_every_structure() {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, 4096);
+    run(folder, "format pool.toml").ok();
+    let printed = masked(&run(folder, "inspect pool.toml").ok());
+    let first = "\
+superblock revision 2 at unit 0 block 0
+  pool POOL
+  epoch 2, tail epoch 2, checkpoint 1, not clean
+  64 units of 256 logical blocks of 4096 bytes, superblocks in 0 and 1
+  next generation 0x200000000, next volume 1
+  listed unit 2 block 0, generation 0x100000000
+  listed unit 3 block 0, generation 0x100000001
+  listed unit 4 block 0, generation 0x100000002
+  listed unit 5 block 0, generation 0x100000003
+superblock revision 2 at unit 1 block 0
+";
+    assert!(printed.starts_with(first), "{printed}");
+    let newest = printed.rsplit("superblock revision").next().expect("there are several");
+    assert!(newest.contains("  volume 1 `main`, ") && newest.contains(", clean\n"), "{newest}");
+    let unit = run(folder, "inspect pool.toml --unit 2").ok();
+    let entries = [
+        "chunk 1 at unit 2 block 0: 1 blocks, Host, class 2, epoch 2, generation 0x100000000,",
+        "  VolumeCreate { volume: VolumeId(1), blocks: ",
+        "  VolumeName { volume: VolumeId(1), part: 3, text: ",
+    ];
+    for expected in entries {
+        assert!(unit.contains(expected), "{unit}");
+    }
+    let beyond = run(folder, "inspect pool.toml --unit 64").refused(2);
+    assert!(beyond.contains("units 0 to 63"), "{beyond}");
+    run(folder, "inspect pool.toml --map other").refused(2);
+}
