@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
-    BLOCK_BYTES, Epoch, Location, MAX_OPEN_UNITS, MapEntry, MapPage, OpenUnit, PageId, Revision, Sequence,
-    Superblock, Volume, VolumeId, crc32c,
+    BLOCK_BYTES, Epoch, Location, MAX_OPEN_UNITS, MapEntry, MapPage, OpenUnit, PageId, Revision,
+    Sequence, Superblock, Volume, VolumeId, crc32c,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
@@ -136,14 +136,18 @@ impl<P: Payload> Engine<P> {
     }
 
     fn begin_checkpoint(&mut self) -> bool {
-        let listed = self.space.listed.len() + self.config.reserved_units as usize;
+        let listed = self.space.listed.len() + self.config.listed_ahead();
         let due = self.since_checkpoint >= self.config.checkpoint_bytes
             || listed + 8 >= MAX_OPEN_UNITS
             || self.superblocks.wanted
             || self.phase == Phase::Closing && self.is_quiet();
         // Counts in Released entries are those of the checkpoint before.
         let releasing = self.space.releasing > 0;
-        if !due || releasing || self.superblocks.writing.is_some() || self.superblocks.durable.is_none() {
+        if !due
+            || releasing
+            || self.superblocks.writing.is_some()
+            || self.superblocks.durable.is_none()
+        {
             return false;
         }
         self.superblocks.wanted = false;
@@ -325,7 +329,9 @@ impl<P: Payload> Engine<P> {
         let map = self.volumes.map_mut(index);
         let number = page.index;
         if reserved == VolumeId::MAP {
-            if u64::from(number) < map.pages() && map.page_at(number.into()).location(&geometry) == Some(at) {
+            if u64::from(number) < map.pages()
+                && map.page_at(number.into()).location(&geometry) == Some(at)
+            {
                 map.mark_dirty(number.into());
             }
         } else if let Some(root) = map.roots.get_mut(number as usize)
@@ -356,7 +362,7 @@ impl<P: Payload> Engine<P> {
             self.write_checkpoint_record();
             return true;
         }
-        let short = self.space.reserved.len() < self.config.reserved_units as usize / 2;
+        let short = self.space.reserved.len() < self.config.listed_ahead() / 2;
         if !short || self.space.free.is_empty() || self.space.listed.len() + 8 >= MAX_OPEN_UNITS {
             return false;
         }
@@ -371,7 +377,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn list_more(&mut self) -> Vec<OpenUnit> {
-        let target = self.config.reserved_units as usize;
+        let target = self.config.listed_ahead();
         self.space.list_free(target.saturating_sub(self.space.reserved.len()))
     }
 
@@ -421,7 +427,8 @@ impl<P: Payload> Engine<P> {
 
     fn write_record(&mut self, mut record: Superblock, purpose: Purpose, fresh: Vec<OpenUnit>) {
         record.epoch = Epoch(self.epoch.0);
-        record.revision = Revision(self.superblocks.durable_revision().0.max(record.revision.0) + 1);
+        record.revision =
+            Revision(self.superblocks.durable_revision().0.max(record.revision.0) + 1);
         record.next_generation = self.space.next_generation;
         let obsolete = match purpose {
             Purpose::Checkpoint => std::mem::take(&mut self.superblocks.obsolete),

@@ -56,7 +56,7 @@ pub struct Config {
     pub write_depth: u32,
     /// Bytes written after which a checkpoint begins: what recovery has to replay, at most about twice.
     pub checkpoint_bytes: u64,
-    /// Units listed ahead of their use in each superblock record.
+    /// Units listed ahead of their use in each superblock record; at least one for each that can be open.
     pub reserved_units: u32,
     /// Memory for the maps of all volumes.
     pub map_memory_bytes: u64,
@@ -112,12 +112,9 @@ impl Config {
         if self.max_requests == 0 || self.write_depth == 0 {
             return Err(ConfigError::Depth);
         }
-        if self.reserved_units < self.frontiers() || self.reserved_units as usize > MAX_OPEN_UNITS / 4 {
-            return Err(ConfigError::Reserved {
-                reserved: self.reserved_units,
-                least: self.frontiers(),
-                most: (MAX_OPEN_UNITS / 4) as u32,
-            });
+        let most = (MAX_OPEN_UNITS / 4) as u32;
+        if self.reserved_units > most {
+            return Err(ConfigError::Reserved { reserved: self.reserved_units, most });
         }
         Ok(())
     }
@@ -136,6 +133,11 @@ impl Config {
     pub(crate) fn stage_slots(&self) -> u32 {
         let copies = 4 * MAX_ENTRIES as u32 + (self.gc.segment_bytes / 4096) as u32;
         2 * self.max_staged_blocks + copies
+    }
+
+    /// Units to be listed ahead.
+    pub(crate) fn listed_ahead(&self) -> usize {
+        self.reserved_units.max(self.frontiers() + 1) as usize
     }
 
     /// The class of maps and control entries.
@@ -205,13 +207,11 @@ pub enum ConfigError {
     /// No depth at all.
     #[error("max_requests and write_depth must be at least 1")]
     Depth,
-    /// Too few or too many units listed ahead.
-    #[error("reserved_units is {reserved}, must be {least} to {most}")]
+    /// Too many units listed ahead.
+    #[error("reserved_units is {reserved}, must be at most {most}")]
     Reserved {
         /// As configured.
         reserved: u32,
-        /// One for each open unit.
-        least: u32,
         /// A quarter of the superblock's table.
         most: u32,
     },

@@ -15,6 +15,8 @@ pub(crate) enum Then {
     Host { request: u32 },
     /// These units may be reset.
     Release { units: Vec<UnitId> },
+    /// A scrub looks again at a unit to which chunks were on their way.
+    Scrub,
     /// The chunks of dead units are durable.
     Dead,
     /// All that the next checkpoint's superblock refers to is there, if it was all written up to `target`.
@@ -112,6 +114,7 @@ impl<P: Payload> Engine<P> {
             match then {
                 Then::Host { request } => self.request_progress(request, 1, None),
                 Then::Release { units } => self.reset_released(&units),
+                Then::Scrub => self.scrub_goes_on(),
                 Then::Dead => self.space.flushing_dead = false,
                 Then::Pages { target } => self.pages_durable(target),
                 Then::Superblock => self.superblock_durable(),

@@ -17,6 +17,7 @@ use crate::opening::Opening;
 use crate::pages::Pages;
 use crate::payload::Payload;
 use crate::request::{Action, HostError, HostRequest, Rejected, Reply, RequestId};
+use crate::scrub::Scrub;
 use crate::space::Space;
 use crate::stats::Stats;
 use crate::unmap::Unmapping;
@@ -34,6 +35,8 @@ pub(crate) enum Op<P> {
     Finish { unit: UnitId },
     Flush { watermark: Sequence },
     Superblock,
+    ScrubChunks,
+    ScrubRead { at: thermocline_format::Location, expected: thermocline_format::MapEntry },
     Opening { index: usize },
 }
 
@@ -90,6 +93,7 @@ pub struct Engine<P: Payload> {
     pub(crate) durability: Durability,
     pub(crate) gc: Gc<P>,
     pub(crate) unmapping: VecDeque<Unmapping>,
+    pub(crate) scrubs: VecDeque<Scrub>,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) superblocks: Superblocks,
     pub(crate) opening: Option<Box<Opening<P>>>,
@@ -145,6 +149,7 @@ impl<P: Payload> Engine<P> {
             durability: Durability::default(),
             gc: Gc::default(),
             unmapping: VecDeque::new(),
+            scrubs: VecDeque::new(),
             checkpoint: None,
             superblocks: Superblocks::default(),
             opening: None,
@@ -177,7 +182,7 @@ impl<P: Payload> Engine<P> {
         if self.requests.len() >= self.config.max_requests as usize {
             return Err(Rejected::Busy);
         }
-        let writing = !matches!(request, HostRequest::Read { .. });
+        let writing = !matches!(request, HostRequest::Read { .. } | HostRequest::Scrub);
         match self.phase {
             Phase::Open => {}
             Phase::Failed if !writing => {}
@@ -224,7 +229,7 @@ impl<P: Payload> Engine<P> {
             }
             HostRequest::CreateVolume { name, blocks } => {
                 let request = self.accept(id, true, true);
-                self.create_volume(request, name, blocks);
+                self.create_volume(request, &name, blocks);
             }
             HostRequest::DeleteVolume { volume } => {
                 let request = self.accept(id, true, true);
@@ -233,6 +238,10 @@ impl<P: Payload> Engine<P> {
             HostRequest::ResizeVolume { volume, blocks } => {
                 let request = self.accept(id, true, true);
                 self.resize_volume(request, volume, blocks);
+            }
+            HostRequest::Scrub => {
+                let request = self.accept(id, false, false);
+                self.begin_scrub(request);
             }
             HostRequest::Close => {
                 let request = self.accept(id, true, false);
@@ -264,7 +273,12 @@ impl<P: Payload> Engine<P> {
     }
 
     /// `request` changes the size of `volume`; blocks that it adds can be used when it is done.
-    pub(crate) fn request_resizes(&mut self, request: u32, volume: thermocline_format::VolumeId, blocks: u64) {
+    pub(crate) fn request_resizes(
+        &mut self,
+        request: u32,
+        volume: thermocline_format::VolumeId,
+        blocks: u64,
+    ) {
         self.requests[request as usize].resizes = Some((volume, blocks));
     }
 
@@ -315,7 +329,7 @@ impl<P: Payload> Engine<P> {
                 self.page_read(volume, page, Some(&bytes));
             }
             (Op::LoadPage { volume, page }, Err(_)) => self.page_read(volume, page, None),
-            (Op::GcChunks, Ok(Done::Chunks(found))) => self.gc_chunks_found(found),
+            (Op::GcChunks, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),
             (Op::GcChunks, Err(error)) => self.gc_unreadable(error),
             (Op::GcRead { first }, Ok(Done::Data(data))) => self.gc_data_read(first, Some(&data)),
             (Op::GcRead { first }, Err(_)) => self.gc_data_read(first, None),
@@ -323,6 +337,12 @@ impl<P: Payload> Engine<P> {
             (Op::Finish { unit }, _) => self.space.tail(unit).writers -= 1,
             (Op::Flush { watermark }, _) => self.flushed(watermark, status),
             (Op::Superblock, _) => self.superblock_written(status),
+            (Op::ScrubChunks, Ok(Done::Chunks(found))) => self.scrub_found(Ok(found)),
+            (Op::ScrubChunks, Err(error)) => self.scrub_found(Err(error)),
+            (Op::ScrubRead { at, expected }, Ok(Done::Data(data))) => {
+                self.scrub_read(at, expected, Some(&data));
+            }
+            (Op::ScrubRead { at, expected }, Err(_)) => self.scrub_read(at, expected, None),
             (Op::Opening { index }, done) => self.opening_progress(index, done),
             (asked, done) => panic!("{asked:?} was answered with {done:?}"),
         }
@@ -366,6 +386,7 @@ impl<P: Payload> Engine<P> {
         worked |= self.checkpoint_step();
         worked |= self.superblock_step();
         worked |= self.load_step();
+        worked |= self.scrub_step();
         worked |= self.flush_step();
         worked || !self.actions.is_empty()
     }
@@ -411,10 +432,19 @@ impl<P: Payload> Engine<P> {
         if let Some(request) = self.superblocks.closing.take() {
             self.request_progress(request, 1, Some(HostError::Failed));
         }
+        for scrub in std::mem::take(&mut self.scrubs) {
+            self.request_progress(scrub.request(), 1, Some(HostError::Failed));
+        }
         for unmapping in std::mem::take(&mut self.unmapping) {
-            self.unmapping_failed(unmapping);
+            self.unmapping_failed(&unmapping);
         }
         self.pages_failed();
+    }
+
+    /// Bytes of memory held by maps and the table of units.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.volumes.memory_bytes() + self.space.memory_bytes()
     }
 
     /// What happened so far.

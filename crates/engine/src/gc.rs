@@ -178,7 +178,9 @@ impl<P: Payload> Engine<P> {
         let condemned = if evacuate { self.condemned_unit() } else { None };
         let chosen = match condemned {
             None if enough => None,
-            None => self.best_victim(self.config.gc.victim).or_else(|| self.best_victim(Victim::Greedy)),
+            None => {
+                self.best_victim(self.config.gc.victim).or_else(|| self.best_victim(Victim::Greedy))
+            }
             some => some,
         };
         let Some(victim) = chosen else { return !enough && self.nothing_to_collect() };
@@ -257,7 +259,8 @@ impl<P: Payload> Engine<P> {
 
     fn segment_blocks(&self) -> u32 {
         let block = self.config.geometry.logical_block().bytes() as u64;
-        (self.config.gc.segment_bytes / block).clamp(1, u64::from(self.config.geometry.blocks_per_unit())) as u32
+        (self.config.gc.segment_bytes / block)
+            .clamp(1, u64::from(self.config.geometry.blocks_per_unit())) as u32
     }
 
     /// Nothing can be collected though units are short: a checkpoint may free metadata units; if there was none to
@@ -316,7 +319,7 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    pub(crate) fn gc_chunks_found(&mut self, found: FoundChunks<P>) {
+    pub(crate) fn gc_chunks_found(&mut self, found: &FoundChunks<P>) {
         let mut job = self.gc.job.take().expect("a job asked for the chunks");
         for chunk in &found.chunks {
             job.chunks += 1;
@@ -342,7 +345,8 @@ impl<P: Payload> Engine<P> {
         let mut offset = block.chunk_header(header.entries.len());
         let mut number = 0;
         for run in header.entries.chunk_by(same) {
-            let place = Location { block: header.origin.location.block + offset, ..header.origin.location };
+            let place =
+                Location { block: header.origin.location.block + offset, ..header.origin.location };
             let blocks = run.iter().filter(|entry| entry.has_block()).count() as u32;
             if let Some(id) = run.first().and_then(volume_of)
                 && let Some(volume) = self.volumes.index(id)
@@ -366,10 +370,12 @@ impl<P: Payload> Engine<P> {
         number: u32,
     ) {
         let map = self.volumes.map(volume);
-        let blocks = || run.iter().filter_map(|entry| match *entry {
-            Entry::Data { lba, crc, .. } if lba.0 < map.blocks => Some((lba.0, crc)),
-            _ => None,
-        });
+        let blocks = || {
+            run.iter().filter_map(|entry| match *entry {
+                Entry::Data { lba, crc, .. } if lba.0 < map.blocks => Some((lba.0, crc)),
+                _ => None,
+            })
+        };
         blocks().for_each(|(lba, _)| map.prefetch(lba));
         let per_block = self.config.geometry.logical_block().per_block();
         let first = self.config.geometry.address(place);
@@ -415,7 +421,9 @@ impl<P: Payload> Engine<P> {
             for index in self.volumes.indices() {
                 for lba in 0..self.volumes.map(index).blocks {
                     let Some(value) = self.on_media(index, lba) else { continue };
-                    if value.address() / per_unit != u64::from(job.victim.0) || known.contains(&value.0) {
+                    if value.address() / per_unit != u64::from(job.victim.0)
+                        || known.contains(&value.0)
+                    {
                         continue;
                     }
                     let at = self.packing.location(value.address());
@@ -473,8 +481,10 @@ impl<P: Payload> Engine<P> {
         for (index, next) in valid.iter().enumerate().filter(|(_, valid)| valid.payload.is_none()) {
             if let Some(last) = reads.last_mut() {
                 let (head, tail) = (&valid[last.start], &valid[last.end - 1]);
-                let between = (next.at.block - tail.at.block - block.per_block()) * block.bytes() as u32;
-                let whole = (next.at.block - head.at.block + block.per_block()) * block.bytes() as u32;
+                let between =
+                    (next.at.block - tail.at.block - block.per_block()) * block.bytes() as u32;
+                let whole =
+                    (next.at.block - head.at.block + block.per_block()) * block.bytes() as u32;
                 let basic = self.config.gc.read_plan == ReadPlan::Basic;
                 if next.chunk == tail.chunk && between <= gap && whole <= most && !basic {
                     last.end = index + 1;
@@ -521,7 +531,8 @@ impl<P: Payload> Engine<P> {
     fn place(&mut self) -> bool {
         let urgent = self.space.free_units() <= self.host_reserve();
         let idle = self.requests.is_empty() || self.phase == Phase::Closing;
-        let paid = if urgent || idle { STEP } else { self.gc.credit.clamp(0.0, STEP as f64) as usize };
+        let paid =
+            if urgent || idle { STEP } else { self.gc.credit.clamp(0.0, STEP as f64) as usize };
         let copies = self.stage.queues.iter().skip(1).step_by(2);
         let behind: usize = copies.map(VecDeque::len).sum();
         if behind > 2 * thermocline_format::MAX_ENTRIES {
@@ -595,13 +606,8 @@ impl<P: Payload> Engine<P> {
 
     /// Fails all writes of the host that are staged: there is no space for them.
     fn fail_staged(&mut self) -> bool {
-        let queued: Vec<u32> = self
-            .stage
-            .queues
-            .iter_mut()
-            .step_by(2)
-            .flat_map(|queue| queue.drain(..))
-            .collect();
+        let queued: Vec<u32> =
+            self.stage.queues.iter_mut().step_by(2).flat_map(|queue| queue.drain(..)).collect();
         for &slot in &queued {
             let staged = self.stage.slots.remove(slot as usize);
             self.stage.host_blocks -= 1;

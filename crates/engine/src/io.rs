@@ -52,7 +52,9 @@ impl<P: Payload> Engine<P> {
             let place = self.read_block(mapping, index, &into);
             let next = run.take();
             run = match (next, place) {
-                (Some(mut run), Some((at, value))) if run.is_followed_by(at, &self.config.geometry) => {
+                (Some(mut run), Some((at, value)))
+                    if run.is_followed_by(at, &self.config.geometry) =>
+                {
                     run.values.push(value);
                     Some(run)
                 }
@@ -115,7 +117,9 @@ impl<P: Payload> Engine<P> {
             Err(_) => expected.first(),
             Ok(()) => {
                 let mut indexed = expected.iter().zip(0..);
-                indexed.find(|(value, index)| !self.passes(**value, into.crc(*index))).map(|(value, _)| value)
+                indexed
+                    .find(|(value, index)| !self.passes(**value, into.crc(*index)))
+                    .map(|(value, _)| value)
             }
         };
         let error = wrong.map(|value| {
@@ -187,8 +191,7 @@ impl<P: Payload> Engine<P> {
         let class = self.config.placement.place(Lba(base + lba), handle, self.host_writes);
         let crc = payload.crc(0);
         let owner = Owner::Request(request);
-        let staged =
-            Staged {
+        let staged = Staged {
             volume,
             id,
             copy: false,

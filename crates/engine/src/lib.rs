@@ -28,6 +28,7 @@ mod pages;
 mod payload;
 mod release;
 mod request;
+mod scrub;
 mod space;
 mod stats;
 mod unmap;

@@ -689,8 +689,8 @@ impl<P: Payload> Engine<P> {
             while !self.stage.queues[queue].is_empty() {
                 let copies = queue % 2 == 1;
                 let in_flight = self.space.frontiers[queue / 2].in_flight;
-                let idle = in_flight < self.config.write_depth
-                    && (!copies || self.copies_are_urgent());
+                let idle =
+                    in_flight < self.config.write_depth && (!copies || self.copies_are_urgent());
                 let full = self.stage.queues[queue].len() >= most;
                 let may = copies || self.host_may_seal();
                 if !(full || idle) || !may || !self.seal(queue) {

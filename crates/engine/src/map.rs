@@ -191,7 +191,8 @@ impl VolumeMap {
         base: u64,
         packing: Packing,
     ) -> VolumeMap {
-        let mut map = VolumeMap { id, name, blocks: 0, limit: blocks, roots: Vec::new(), base, packing };
+        let mut map =
+            VolumeMap { id, name, blocks: 0, limit: blocks, roots: Vec::new(), base, packing };
         map.resize(blocks);
         map
     }
@@ -325,4 +326,78 @@ impl VolumeMap {
 
 fn split(page: u64) -> (usize, usize) {
     ((page / PAGE) as usize, (page % PAGE) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use thermocline_format::{LogicalBlock, VolumeName};
+    use thermocline_types::UnitId;
+
+    fn geometry(per_unit: u32, units: u32) -> Geometry {
+        Geometry::new(LogicalBlock::B4096, per_unit, units, [UnitId(0), UnitId(1)]).unwrap()
+    }
+
+    #[test]
+    fn an_entry_takes_seven_to_eight_bytes() {
+        let bytes = |geometry: &Geometry| Packing::new(geometry, 1 << 16).bytes(1000);
+        assert_eq!(bytes(&geometry(512, 1 << 18)), 7008, "512 GiB");
+        assert_eq!(bytes(&geometry(1 << 18, 1 << 13)), 7508, "8 TiB");
+        assert_eq!(bytes(&geometry(1 << 18, 1 << 17)), 8008, "128 TiB");
+    }
+
+    #[test]
+    fn a_large_thin_volume_costs_what_is_touched_and_nothing_else_is_mapped() {
+        let geometry = geometry(1 << 18, 1 << 13);
+        let packing = Packing::new(&geometry, 1 << 16);
+        let name = VolumeName::new("thin").unwrap();
+        let mut map = VolumeMap::new(VolumeId(1), name, 1 << 31, 0, packing);
+        let value = Value::new(77 << 18 | 5, 0x1234_5678);
+        map.set((1 << 31) - 1, Mapping::At(value));
+        assert_eq!(map.get((1 << 31) - 1), Mapping::At(value));
+        assert_eq!(map.get((1 << 31) - 2), Mapping::Unmapped);
+        assert_eq!(map.next_dirty(0), Some((1 << 22) - 1));
+    }
+
+    proptest! {
+        #[test]
+        fn entries_do_not_disturb_each_other(
+            per_unit in 16_u32..5000,
+            units in 3_u32..3000,
+            sets in prop::collection::vec((0_u64..40, 0_u8..3, any::<u64>(), any::<u32>()), 0..200),
+        ) {
+            let geometry = geometry(per_unit, units);
+            let packing = Packing::new(&geometry, 1000);
+            let name = VolumeName::new("v").unwrap();
+            let mut map = VolumeMap::new(VolumeId(1), name, 40, 0, packing);
+            let mut model = [Mapping::Unmapped; 40];
+            for (lba, kind, address, crc) in sets {
+                let mapping = match kind {
+                    0 => Mapping::Unmapped,
+                    1 => Mapping::Staged(crc % 1000),
+                    _ => Mapping::At(Value::new(address % (u64::from(per_unit) * u64::from(units)), crc)),
+                };
+                map.set(lba, mapping);
+                model[lba as usize] = mapping;
+            }
+            for (lba, expected) in (0..).zip(model) {
+                prop_assert_eq!(map.get(lba), expected);
+            }
+        }
+
+        #[test]
+        fn multiplying_by_the_reciprocal_divides(
+            per_unit in 16_u32..1 << 31,
+            unit in 0_u64..1 << 16,
+            block in any::<u32>(),
+        ) {
+            let units = ((1_u64 << 36) / u64::from(per_unit)).clamp(3, 1 << 20) as u32 - 1;
+            prop_assume!(units >= 3);
+            let packing = Packing::new(&geometry(per_unit, units), 16);
+            let (unit, block) = (unit % u64::from(units), u64::from(block % per_unit));
+            let at = packing.location(unit * u64::from(per_unit) + block);
+            prop_assert_eq!(at, Location::new(unit as u32, block as u32));
+        }
+    }
 }

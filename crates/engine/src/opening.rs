@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkHeader, Entry, Epoch, Generation, LogicalBlock, Location, MapPage, OpenUnit, PageId, PoolId,
-    Revision, Sequence, Superblock, VolumeId, VolumeName,
+    ChunkHeader, Entry, Epoch, Generation, Location, LogicalBlock, MapPage, OpenUnit, PageId,
+    PoolId, Revision, Sequence, Superblock, VolumeId, VolumeName,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
@@ -147,12 +147,12 @@ impl<P: Payload> Engine<P> {
         opening.pending -= 1;
         let outcome = match (opening.stage, done) {
             (Stage::Doubts, done) => {
-                self.doubt_read(&mut opening, index, done);
+                Self::doubt_read(&mut opening, index, done.as_ref().ok());
                 Ok(())
             }
             (Stage::Tail, Ok(Done::Chunks(found))) => {
                 self.opening = Some(opening);
-                self.tail_found(index, found);
+                self.tail_found(index, &found);
                 opening = self.opening.take().expect("it was just put there");
                 Ok(())
             }
@@ -254,7 +254,7 @@ impl<P: Payload> Engine<P> {
         };
         let units = (0..geometry.units()).map(UnitId).filter(good);
         let open_units: Vec<OpenUnit> = units
-            .take(self.config.reserved_units as usize)
+            .take(self.config.listed_ahead())
             .zip(first.0..)
             .map(|(unit, generation)| OpenUnit {
                 next: Location { unit, block: 0 },
@@ -414,7 +414,7 @@ impl<P: Payload> Engine<P> {
         );
     }
 
-    fn tail_found(&mut self, index: usize, found: FoundChunks<P>) {
+    fn tail_found(&mut self, index: usize, found: &FoundChunks<P>) {
         let max_chunk = self.config.geometry.logical_block().max_chunk();
         let opening = self.opening.as_mut().expect("the pool is being opened");
         if let Some((revision, epoch)) = found.newest {
@@ -474,8 +474,7 @@ impl<P: Payload> Engine<P> {
             }
         }
         let lost = missing != released;
-        let superblock_lost =
-            opening.named.0 > record.revision || opening.named.1 > record.epoch;
+        let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
         if !self.config.open_despite_loss {
             if superblock_lost {
                 let (named, found) = (opening.named.0.0, record.revision.0);
@@ -518,14 +517,9 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    fn doubt_read(
-        &mut self,
-        opening: &mut Opening<P>,
-        index: usize,
-        done: Result<Done<P>, DeviceError>,
-    ) {
+    fn doubt_read(opening: &mut Opening<P>, index: usize, done: Option<&Done<P>>) {
         let doubtful = opening.doubtful[index];
-        let whole = matches!(&done, Ok(Done::Data(data)) if data.crc(0) == doubtful.crc);
+        let whole = matches!(done, Some(Done::Data(data)) if data.crc(0) == doubtful.crc);
         if !whole {
             opening.torn.insert((doubtful.chunk, doubtful.entry));
         }
@@ -611,10 +605,9 @@ impl<P: Payload> Engine<P> {
                 self.space.units.adopt(unit, UnitState::Closed, class, life.end, 0);
                 self.condemn(unit);
             } else if untouched && report.written.is_none_or(|written| written == 0) {
-                self.space.reserved.push_back(OpenUnit {
-                    next: Location { unit, block: 0 },
-                    ..life.listed
-                });
+                self.space
+                    .reserved
+                    .push_back(OpenUnit { next: Location { unit, block: 0 }, ..life.listed });
             } else {
                 // What was written may be no chunk, or be reset already: then the unit will turn out to be dead.
                 self.adopt_life(life, written, geometry.logical_block());
@@ -691,7 +684,9 @@ impl<P: Payload> Engine<P> {
             }
         }
         for (volume, bytes) in names {
-            if let (Some(index), Some(name)) = (self.volumes.index(volume), VolumeName::from_bytes(&bytes)) {
+            if let (Some(index), Some(name)) =
+                (self.volumes.index(volume), VolumeName::from_bytes(&bytes))
+            {
                 self.volumes.map_mut(index).name = name;
             }
         }
@@ -749,7 +744,8 @@ impl<P: Payload> Engine<P> {
             if self.space.units.state(unit) == UnitState::Closed && valid == 0 {
                 self.space.dead.push(unit);
             }
-            let known = self.space.listed.contains_key(&unit.0) || geometry.is_superblock_unit(unit);
+            let known =
+                self.space.listed.contains_key(&unit.0) || geometry.is_superblock_unit(unit);
             if known || self.space.units.state(unit) != UnitState::Free {
                 continue;
             }
@@ -791,10 +787,7 @@ impl<P: Payload> Engine<P> {
 ///
 /// A life of which less was found than its Released entry counts was reset, and that was done only after a flush that
 /// covers the entry.
-fn deficits(
-    chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>,
-    lives: &[Life],
-) -> (Deficit, Sequence) {
+fn deficits(chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>, lives: &[Life]) -> (Deficit, Sequence) {
     let durable = chunks.values().map(|header| header.origin.durable).max();
     let mut durable = durable.unwrap_or_default();
     let mut latest: BTreeMap<(u32, Generation), (Sequence, Deficit)> = BTreeMap::new();
@@ -808,9 +801,8 @@ fn deficits(
     }
     let mut total = Deficit::default();
     for ((unit, generation), (sequence, counted)) in latest {
-        let same = |life: &&Life| {
-            life.listed.next.unit.0 == unit && life.listed.generation == generation
-        };
+        let same =
+            |life: &&Life| life.listed.next.unit.0 == unit && life.listed.generation == generation;
         let mut found = Deficit::default();
         for header in lives.iter().filter(same).flat_map(|life| &life.chunks) {
             found.add(header.origin.sequence);

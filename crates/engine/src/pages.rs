@@ -112,9 +112,8 @@ impl<P: Payload> Engine<P> {
         let geometry = self.config.geometry;
         let at = parent.location(&geometry).expect("a page that was read is somewhere");
         self.space.tail(at.unit).readers -= 1;
-        let decoded = bytes.and_then(|bytes| {
-            MapPage::decode(bytes.as_slice(), id, parent, &geometry).ok()
-        });
+        let decoded =
+            bytes.and_then(|bytes| MapPage::decode(bytes.as_slice(), id, parent, &geometry).ok());
         match decoded {
             Some(MapPage(entries)) => self.page_loaded(volume, page, entries.as_slice()),
             None => {

@@ -18,7 +18,8 @@ impl<P: Payload> Engine<P> {
     /// Starts to free dead units. Those with chunks to be replayed not between the choice of a checkpoint and its
     /// superblock: the counts of chunks in Released entries would be those of the one or the other.
     pub(crate) fn release_step(&mut self) -> bool {
-        let scarce = self.space.free_units() <= self.host_reserve() + self.config.gc.ahead_units / 2;
+        let scarce =
+            self.space.free_units() <= self.host_reserve() + self.config.gc.ahead_units / 2;
         let needed = scarce || self.space.dead.len() >= BATCH;
         if self.space.dead.is_empty() || !needed || !self.pages.complete {
             return false;
@@ -50,9 +51,9 @@ impl<P: Payload> Engine<P> {
         }
         if !self.seal_control() {
             // No unit for the entries: they may be sealed later, and say what is true, but nobody waits for them.
-            self.stage.control.retain(|control| {
-                !matches!(control.entries.first(), Some(Entry::Released { .. }))
-            });
+            self.stage
+                .control
+                .retain(|control| !matches!(control.entries.first(), Some(Entry::Released { .. })));
             self.space.dead.extend(ready);
             self.want_checkpoint();
             return false;

@@ -68,6 +68,8 @@ pub enum HostRequest<P> {
         /// Its new size in blocks.
         blocks: u64,
     },
+    /// Read everything that counts and compare it with its checksums. Findings come as [`Notice::Damaged`].
+    Scrub,
     /// Stop in order: completes when a checkpoint holds everything. No request is accepted afterwards.
     Close,
 }
@@ -79,6 +81,13 @@ pub enum Reply {
     Done,
     /// The volume that was created.
     Created(VolumeId),
+    /// What a scrub looked at.
+    Scrubbed {
+        /// Blocks that were compared, those of maps included.
+        blocks: u64,
+        /// Places at which something is wrong: blocks and headers.
+        damaged: u64,
+    },
 }
 
 /// Why a request failed.
@@ -203,7 +212,9 @@ pub enum OpenError {
         first: u64,
     },
     /// A chunk names a newer superblock than the newest found.
-    #[error("the newest superblock is lost: a chunk names revision {named}, the newest found is {found}")]
+    #[error(
+        "the newest superblock is lost: a chunk names revision {named}, the newest found is {found}"
+    )]
     SuperblockLost {
         /// The revision that a chunk names.
         named: u64,

@@ -157,10 +157,14 @@ impl Space {
             let tail = &mut self.tails[*unit as usize];
             (tail.chunks, tail.sum) = (0, 0);
         }
-        let open = self.frontiers.iter().filter_map(|frontier| frontier.open).map(|next| {
-            OpenUnit { next, generation: self.tails[next.unit.index()].generation }
-        });
-        open.chain(self.reserved.iter().copied()).map(|listed| (listed.next.unit.0, listed)).collect()
+        let open = self
+            .frontiers
+            .iter()
+            .filter_map(|frontier| frontier.open)
+            .map(|next| OpenUnit { next, generation: self.tails[next.unit.index()].generation });
+        open.chain(self.reserved.iter().copied())
+            .map(|listed| (listed.next.unit.0, listed))
+            .collect()
     }
 
     /// Bytes of memory held.

@@ -183,7 +183,7 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    pub(crate) fn unmapping_failed(&mut self, work: Unmapping) {
+    pub(crate) fn unmapping_failed(&mut self, work: &Unmapping) {
         if let Some(request) = work.request {
             self.request_progress(request, 1, Some(HostError::Failed));
         }

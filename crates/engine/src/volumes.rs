@@ -1,7 +1,9 @@
 //! The volumes of a pool, and how they come, change and go.
 
 use rustc_hash::FxHashMap;
-use thermocline_format::{Entry, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeName};
+use thermocline_format::{
+    Entry, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeName,
+};
 
 use crate::engine::Engine;
 use crate::log::{Control, Owner};
@@ -64,14 +66,19 @@ impl Volumes {
 
     /// Volumes that were not deleted, by rising identifier.
     pub(crate) fn alive(&self) -> Vec<&VolumeMap> {
-        let mut maps: Vec<&VolumeMap> =
-            self.index.values().map(|&index| self.map(index)).collect();
+        let mut maps: Vec<&VolumeMap> = self.index.values().map(|&index| self.map(index)).collect();
         maps.sort_unstable_by_key(|map| map.id.0);
         maps
     }
 
     /// Adds a volume of which nothing is mapped.
-    pub(crate) fn add(&mut self, id: VolumeId, name: VolumeName, blocks: u64, packing: Packing) -> u16 {
+    pub(crate) fn add(
+        &mut self,
+        id: VolumeId,
+        name: VolumeName,
+        blocks: u64,
+        packing: Packing,
+    ) -> u16 {
         let map = VolumeMap::new(id, name, blocks, self.base, packing);
         self.base += blocks;
         self.next = VolumeId(self.next.0.max(id.0 + 1));
@@ -114,7 +121,8 @@ impl<P: Payload> Engine<P> {
     /// The volumes, by rising identifier.
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        let info = |map: &VolumeMap| VolumeInfo { id: map.id, name: map.name.clone(), blocks: map.blocks };
+        let info =
+            |map: &VolumeMap| VolumeInfo { id: map.id, name: map.name.clone(), blocks: map.blocks };
         self.volumes.alive().into_iter().map(info).collect()
     }
 
@@ -130,14 +138,14 @@ impl<P: Payload> Engine<P> {
         self.volumes.mapped
     }
 
-    pub(crate) fn create_volume(&mut self, request: u32, name: VolumeName, blocks: u64) {
-        if let Err(error) = self.may_have(&name, blocks) {
+    pub(crate) fn create_volume(&mut self, request: u32, name: &VolumeName, blocks: u64) {
+        if let Err(error) = self.may_have(name, blocks) {
             return self.request_progress(request, 1, Some(error));
         }
         let volume = self.volumes.next;
         self.volumes.add(volume, name.clone(), blocks, self.packing);
         let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
-        entries.extend(Entry::name_parts(volume, &name));
+        entries.extend(Entry::name_parts(volume, name));
         self.request_reply(request, Reply::Created(volume));
         self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
     }
@@ -165,7 +173,8 @@ impl<P: Payload> Engine<P> {
         if roots > MAX_ROOTS {
             return Err(HostError::TooManyVolumes);
         }
-        let more = VolumeMap::memory_for(self.packing, blocks) - VolumeMap::memory_for(self.packing, old);
+        let more =
+            VolumeMap::memory_for(self.packing, blocks) - VolumeMap::memory_for(self.packing, old);
         if self.volumes.memory_bytes() + more > self.config.map_memory_bytes {
             return Err(HostError::NoMemory);
         }

@@ -53,16 +53,18 @@ fn layout(config: &Config) -> Layout {
 }
 
 fn writes() {
-    for block in [LogicalBlock::B4096, LogicalBlock::B512] {
-        let config = config(block, 16 << 20, 384);
-        let name = format!("memory, logical blocks of {}", block.bytes());
-        measure(&name, &config, Memory::new(layout(&config)));
+    for (block, units) in
+        [(LogicalBlock::B4096, 464), (LogicalBlock::B4096, 384), (LogicalBlock::B512, 464)]
+    {
+        let config = config(block, 16 << 20, units);
+        let size = f64::from(units) / 64.0;
+        let name = |kind: &str| format!("{kind}, {size} GiB, blocks of {}", block.bytes());
+        measure(&name("memory"), &config, Memory::new(layout(&config)));
         let path = folder().join(format!("thermocline-pool-{}", std::process::id()));
         let options = Options { engine: IoEngine::Auto, ..Options::default() };
         let file = File::open(&path, true, layout(&config), &options).expect("a file can be made");
-        let name = format!("file by {}, logical blocks of {}", file.engine(), block.bytes());
-        measure(&name, &config, file);
-        std::fs::remove_file(&path).expect("the file was made");
+        measure(&name(file.engine()), &config, file);
+        remove(&path);
     }
 }
 
@@ -111,14 +113,20 @@ fn recovery(gib: u64) {
     let volume = create(&mut driver, blocks);
     let mut load = Load::new(volume, 64);
     load.run(&mut driver, blocks / 64, 64, |index| index * 64);
-    // A tail as long as it gets: just before the next checkpoint.
+    // A tail as long as it gets: from one checkpoint until just before the next.
     let mut rng = Rng::new(1);
-    let tail = config.checkpoint_bytes / BLOCK as u64 * 9 / 10;
-    let checkpoints = driver.engine().stats().checkpoints;
-    while driver.engine().stats().checkpoints == checkpoints {
-        load.run(&mut driver, 1000, 1, |_| rng.below(blocks));
-    }
-    load.run(&mut driver, tail, 1, |_| rng.below(blocks));
+    let mut until_checkpoint = |driver: &mut Driver<File>, load: &mut Load| {
+        let (before, mut writes) = (driver.engine().stats().checkpoints, 0);
+        while driver.engine().stats().checkpoints == before {
+            load.run(driver, 1000, 1, |_| rng.below(blocks));
+            writes += 1000;
+        }
+        writes
+    };
+    until_checkpoint(&mut driver, &mut load);
+    let interval = until_checkpoint(&mut driver, &mut load);
+    let mut rng = Rng::new(2);
+    load.run(&mut driver, interval * 9 / 10, 1, |_| rng.below(blocks));
     // Dropped as it is: what was written is in the file, no checkpoint is made.
     drop(driver);
     let storage = open();

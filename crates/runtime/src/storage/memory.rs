@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
-use thermocline_types::{Bytes, Rng, UnitId};
+use thermocline_types::{Bytes, Rng};
 
 use super::inbox::Inbox;
 use super::{Command, Completion, Layout, Storage, Token, Waker};
@@ -14,7 +14,8 @@ use crate::Buffer;
 #[derive(Debug)]
 pub struct Memory {
     layout: Layout,
-    /// Bytes of the units that were written since their reset; the others read as zeroes.
+    /// Bytes of the units that were ever written; the others read as zeroes. A reset keeps them: to take and clear
+    /// memory anew for each life of a unit would cost about as much as writing it.
     units: Vec<Option<Box<[u8]>>>,
     ready: Vec<Completion>,
     inbox: Arc<Inbox>,
@@ -66,8 +67,7 @@ impl Storage for Memory {
         match command {
             Command::Write { at, parts } => self.write(at, &parts),
             Command::Read { at, into } => self.read(at, &into),
-            Command::Reset(UnitId(unit)) => self.units[unit as usize] = None,
-            Command::Flush | Command::Finish(_) => {}
+            Command::Reset(_) | Command::Flush | Command::Finish(_) => {}
         }
         self.ready.push(Completion { token, result: Ok(()) });
     }
