@@ -231,7 +231,7 @@ impl<P: Payload> Engine<P> {
         };
         let block = self.config.geometry.logical_block();
         let limit = fitting(block, room);
-        let mut owners = Vec::new();
+        let mut owners = Vec::with_capacity(limit.min(self.stage.queues[queue].len()));
         let mut picked = std::mem::take(&mut self.log.picked);
         picked.clear();
         while picked.len() < limit

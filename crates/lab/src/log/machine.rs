@@ -88,7 +88,7 @@ impl Machine {
         let name = VolumeName::new("lab").expect("a name without control characters");
         match machine.control(HostRequest::CreateVolume { name, blocks })? {
             Reply::Created(volume) => machine.volume = volume,
-            Reply::Done => return Err(Error::Engine("a volume was made without a name".into())),
+            other => return Err(Error::Engine(format!("making a volume was answered with {other:?}"))),
         }
         Ok(machine)
     }
