@@ -73,7 +73,13 @@ impl Manifest {
 }
 
 /// Folders that tools make.
-pub const BUILT: [&str; 3] = [".git", "target", "node_modules"];
+const BUILT: [&str; 3] = [".git", "target", "node_modules"];
+
+/// The part of `path`, from the root of the repository, that is a folder made by tools. A crate may have such a name.
+pub fn built_folder(path: &str) -> Option<&str> {
+    let path = path.strip_prefix("crates/target/").unwrap_or(path);
+    path.split('/').find(|part| BUILT.contains(part))
+}
 
 /// Collects the files under `folder` of `root`.
 fn walk(root: &Path, folder: &str, out: &mut Vec<String>) -> Result<()> {
@@ -82,7 +88,7 @@ fn walk(root: &Path, folder: &str, out: &mut Vec<String>) -> Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         if entry.file_type()?.is_dir() {
-            if !BUILT.contains(&name.as_str()) {
+            if built_folder(&format!("{path}/")).is_none() {
                 walk(root, &path, out)?;
             }
         } else {
@@ -120,7 +126,7 @@ impl Repo {
     }
 
     /// Every file that is tracked, or new and not ignored, in order of path. Where Git does not answer (no clone, or
-    /// somebody else's), every file outside [`BUILT`] folders.
+    /// somebody else's), every file outside folders that [tools make](built_folder).
     ///
     /// # Errors
     /// When a file cannot be read.

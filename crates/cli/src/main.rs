@@ -1,7 +1,7 @@
 //! `thermocline`: the command line.
 //!
-//! Exit codes: 0 success; 1 a defect, a damaged pool or a failure of the machine (files that cannot be written); 2 wrong
-//! arguments or input, with the reason on standard error.
+//! Exit codes: 0 success; 1 a defect, a damaged pool or a failure of the machine (files that cannot be written); 2
+//! wrong arguments or input, with the reason on standard error.
 
 mod lab;
 mod pool;

@@ -1,6 +1,6 @@
 //! Words and places that do not belong in the tree.
 
-use crate::repo::{BUILT, File, Violation};
+use crate::repo::{File, Violation, built_folder};
 use crate::rust_source::{code_only, line_of, words};
 
 use super::is_foreign;
@@ -16,7 +16,7 @@ const MACHINE_FOLDERS: [&str; 6] = ["home", "root", "tmp", "Users", "work", "wor
 
 /// What does not belong in `file`, or the file itself.
 pub fn check(file: &File) -> Vec<Violation> {
-    if let Some(folder) = file.path.split('/').find(|part| BUILT.contains(part)) {
+    if let Some(folder) = built_folder(&file.path) {
         let message = format!("`{folder}` is made by tools; ignore it in .gitignore");
         return vec![Violation::new(&file.path, 0, message)];
     }

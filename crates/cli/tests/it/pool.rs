@@ -29,7 +29,7 @@ fn run(folder: &Path, arguments: &str) -> Done {
 fn settings(folder: &Path, logical_block: u32) {
     let text = format!(
         "[device]\npath = 'pool.img'\nsize = '64MiB'\nunit = '1MiB'\nlogical_block = {logical_block}\n
-[pool]\nspare = 0.2\n\n[[volumes]]\nname = 'main'\n"
+[pool]\nspare = 0.2\nreserved_units = 4\n\n[[volumes]]\nname = 'main'\n"
     );
     write(folder, "pool.toml", text);
 }

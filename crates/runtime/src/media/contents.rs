@@ -29,7 +29,7 @@ const TAIL: u64 = 1 << 20;
 /// Bytes read where a superblock may begin.
 const SUPERBLOCK: u64 = 4096;
 
-/// A signature: where it is, its bytes, and what has it. From the `libblkid` of util-linux (superblocks and partitions).
+/// A signature: where it is, its bytes, and what has it. As `libblkid` of util-linux has them.
 const SIGNATURES: [(usize, &[u8], &str); 14] = [
     (0x438, &[0x53, 0xEF], "an ext2, ext3 or ext4 file system"),
     (0, b"XFSB", "an XFS file system"),
