@@ -39,14 +39,14 @@ struct Cli {
 enum Command {
     /// Simulate drives: write amplification, lifetime and speed of a workload, yours or a synthetic one
     #[command(subcommand)]
-    Lab(lab::Command),
+    Lab(Box<lab::Command>),
     #[command(flatten)]
     Pool(pool::Command),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Lab(command) => lab::execute(command).map(|()| ExitCode::SUCCESS),
+        Command::Lab(command) => lab::execute(*command).map(|()| ExitCode::SUCCESS),
         Command::Pool(command) => pool::execute(&command),
     };
     match done {

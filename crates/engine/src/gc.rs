@@ -358,8 +358,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Adds what is valid of a run of blocks of one volume, the first of which is at `place` and is block `number` of the
-    /// chunk.
+    /// Adds what is valid of a run of blocks of one volume, the first of which is at `place` and is block `number` of
+    /// the chunk.
     fn find_valid_run(
         &self,
         job: &mut Job<P>,

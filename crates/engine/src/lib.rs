@@ -1,8 +1,8 @@
 //! The log engine: volumes over zones, as a sans-IO state machine.
 //!
 //! [`Engine`] takes requests of hosts and completions of the device, and gives commands for the device and answers for
-//! hosts. It does no I/O, reads no clock and starts no thread; whoever drives it does, in a simulation or for real. User
-//! data never passes through it: it moves handles ([`Payload`]).
+//! hosts. It does no I/O, reads no clock and starts no thread; whoever drives it does, in a simulation or for real.
+//! User data never passes through it: it moves handles ([`Payload`]).
 //!
 //! `docs/FORMAT.md` says what it writes and why a crash at any moment is recovered from; `docs/FAULTS.md` what is
 //! promised.

@@ -1,14 +1,16 @@
 //! The write path: blocks wait in the stage, are sealed into chunks, and are on their way until the device answers.
 //!
 //! The map changes when a chunk is sealed, so the order of sequences is the order of all changes to the map. A block
-//! written by the host is in the map from its submission, as a slot of the stage; the block that it replaces stays valid
-//! until it is sealed, since a crash before that must find it.
+//! written by the host is in the map from its submission, as a slot of the stage; the block that it replaces stays
+//! valid until it is sealed, since a crash before that must find it.
 //!
 //! Invariants:
 //! * Control entries are sealed before any block that was staged after them.
 //! * A flight is done when its blocks are on media, or those that replace the blocks of a failed write are.
 //! * A slot that was superseded before it was sealed is never written; whatever it replaced is now replaced by its
 //!   successor.
+
+mod failed;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,13 +23,9 @@ use thermocline_format::{
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
-use crate::engine::{Engine, Op, Phase};
+use crate::engine::{Engine, Op};
 use crate::map::{Mapping, Value};
 use crate::payload::Payload;
-use crate::request::{Action, Notice, OpenError};
-
-/// Failed writes without a good one between them after which the device is given up. Chosen, not measured.
-const FAILURES: u32 = 8;
 
 /// Who waits for a block or control entry to be on media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -514,165 +512,6 @@ impl<P: Payload> Engine<P> {
                 Owner::Request(request) => self.request_progress(request, count, None),
                 Owner::Failed(sequence) => self.flight_progress(sequence, count),
             }
-        }
-    }
-
-    /// The write of `chunk` failed. It and all behind it in its unit are written elsewhere: recovery might not find
-    /// what is behind a hole.
-    fn write_failed(
-        &mut self,
-        sequence: Sequence,
-        chunk: &Chunk<P>,
-        class: Class,
-        error: DeviceError,
-    ) {
-        let unit = chunk.header.origin.location.unit;
-        self.log.failures += 1;
-        if self.log.failures > FAILURES || error == DeviceError::Gone {
-            self.fail();
-            return;
-        }
-        if self.space.frontiers[class.index()].open.is_some_and(|at| at.unit == unit) {
-            self.close_frontier(class);
-        }
-        if matches!(error, DeviceError::ReadOnly | DeviceError::Offline) {
-            self.condemn(unit);
-        }
-        let block = chunk.header.origin.location.block;
-        let tail = self.space.tail(unit);
-        tail.broken = Some(tail.broken.map_or(block, |broken| broken.min(block)));
-        self.replace_chunk(sequence, chunk, class);
-        let behind: Vec<(Sequence, Arc<Chunk<P>>)> = self
-            .log
-            .flights
-            .iter()
-            .filter(|flight| {
-                let origin = &flight.chunk.header.origin;
-                // Those still on their way are dealt with when the device answers.
-                flight.pending == 0 && origin.location.unit == unit && origin.location.block > block
-            })
-            .map(|flight| (flight.chunk.header.origin.sequence, Arc::clone(&flight.chunk)))
-            .collect();
-        for (sequence, chunk) in behind {
-            self.replace_chunk(sequence, &chunk, class);
-        }
-    }
-
-    /// Stages again what still counts of a chunk that is, or may be, lost.
-    fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
-        let owner = Owner::Failed(sequence);
-        let mut pending = 1; // The entry that says so.
-        let entries = vec![Entry::Abandoned { sequence }];
-        self.stage.control.push_back(Control { entries, owners: vec![owner] });
-        // The four entries of a name must share a chunk, and did.
-        let control = chunk.header.entries.iter().filter(|entry| !entry.has_block());
-        let still: Vec<Entry> = control.flat_map(|&entry| self.still_true(entry)).collect();
-        for group in still.chunk_by(|_, next| matches!(next, Entry::VolumeName { .. })) {
-            self.stage.control.push_back(Control { entries: group.to_vec(), owners: vec![owner] });
-            pending += 1;
-        }
-        let geometry = self.config.geometry;
-        let placed: Vec<(Entry, Location)> = chunk
-            .header
-            .placed(&geometry)
-            .filter_map(|(entry, at)| at.map(|at| (*entry, at)))
-            .collect();
-        for (index, (entry, at)) in placed.into_iter().enumerate() {
-            let Entry::Data { volume, lba, crc } = entry else { continue };
-            match &chunk.body {
-                Body::User(blocks) => {
-                    let payload = blocks[index].clone();
-                    pending += self.restage(volume, lba.0, crc, at, payload, class, owner);
-                }
-                Body::Pages(_) => self.page_lost(volume, PageId::from_lba(lba), at),
-            }
-        }
-        self.log.flight(sequence).pending += pending;
-    }
-
-    /// What is left to say of a control entry whose chunk failed, now that others came after it.
-    fn still_true(&self, entry: Entry) -> Vec<Entry> {
-        let index = |volume| self.volumes.index(volume).map(|index| self.volumes.map(index));
-        match entry {
-            Entry::Trim { volume, lba, blocks } => {
-                let Some(map) = index(volume) else { return Vec::new() };
-                let end = (lba.0 + blocks).min(map.blocks);
-                let written = |lba: u64| {
-                    map.is_loaded(lba / crate::map::PAGE) && matches!(map.get(lba), Mapping::At(_))
-                };
-                let mut runs = Vec::new();
-                let mut from = lba.0;
-                for lba in lba.0..=end {
-                    if lba == end || written(lba) {
-                        let blocks = lba - from;
-                        let run = Entry::Trim { volume, lba: Lba(from), blocks };
-                        runs.extend((blocks > 0).then_some(run));
-                        from = lba + 1;
-                    }
-                }
-                runs
-            }
-            Entry::VolumeCreate { volume, .. } => index(volume)
-                .map(|map| Entry::VolumeCreate { volume, blocks: map.blocks })
-                .into_iter()
-                .collect(),
-            Entry::VolumeResize { volume, .. } => index(volume)
-                .map(|map| Entry::VolumeResize { volume, blocks: map.blocks })
-                .into_iter()
-                .collect(),
-            _ => vec![entry],
-        }
-    }
-
-    /// Stages a block of a failed write again if it is still the newest; returns how many that makes.
-    #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
-    fn restage(
-        &mut self,
-        volume: VolumeId,
-        lba: u64,
-        crc: u32,
-        at: Location,
-        payload: P,
-        class: Class,
-        owner: Owner,
-    ) -> u32 {
-        let id = volume;
-        let Some(volume) = self.volumes.index(volume) else { return 0 };
-        if lba >= self.volumes.map(volume).blocks {
-            return 0;
-        }
-        let failed = Value::new(self.config.geometry.address(at), crc);
-        match self.volumes.map(volume).get(lba) {
-            Mapping::At(value) if value == failed => {
-                let staged = Staged {
-                    volume,
-                    id,
-                    copy: false,
-                    replaces: true,
-                    alive: true,
-                    crc,
-                    lba,
-                    old: Some(failed),
-                    owner,
-                    also: Vec::new(),
-                    payload,
-                };
-                let slot = self.stage.push_first(class, staged);
-                self.stage.host_blocks += 1;
-                self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
-                1
-            }
-            _ => 0,
-        }
-    }
-
-    /// Gives up writing: every request that writes fails from now on.
-    pub(crate) fn fail(&mut self) {
-        if self.phase == Phase::Opening {
-            self.open_failed(OpenError::Device);
-        } else if !matches!(self.phase, Phase::Failed | Phase::Closed) {
-            self.set_failed();
-            self.actions.push_back(Action::Notice(Notice::Failed));
         }
     }
 

@@ -3,21 +3,22 @@
 //! `docs/FORMAT.md`, section 6, has the steps and why they are sound. Nothing is written before the last of them.
 //! Pages of the map that no chunk of the tail touches are loaded later.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod format;
+mod replay;
+mod tail;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkHeader, Entry, Epoch, Generation, Location, LogicalBlock, MapPage, OpenUnit, PageId,
-    PoolId, Revision, Sequence, Superblock, VolumeId, VolumeName,
+    ChunkHeader, Entry, Epoch, Generation, MapPage, OpenUnit, PageId, PoolId, Revision, Sequence,
+    Superblock,
 };
-use thermocline_ftl::UnitState;
-use thermocline_types::{Class, UnitId};
+use thermocline_types::Class;
 
-use crate::device::{
-    DeviceCmd, DeviceError, Done, FoundChunks, ReadChunks, UnitCondition, UnitReport,
-};
+use crate::device::{DeviceCmd, DeviceError, Done, UnitReport};
 use crate::engine::{Engine, Op, Phase};
-use crate::map::{Mapping, PAGE, Value, VolumeMap};
+use crate::map::{PAGE, VolumeMap};
 use crate::pages::Loaded;
 use crate::payload::Payload;
 use crate::request::{Action, Notice, OpenError};
@@ -42,20 +43,6 @@ struct Doubtful {
     chunk: usize,
     entry: usize,
     crc: u32,
-}
-
-/// Chunks that are not there: how many, and the wrapping sum of their sequences.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Deficit {
-    chunks: u64,
-    sum: u64,
-}
-
-impl Deficit {
-    fn add(&mut self, sequence: Sequence) {
-        self.chunks += 1;
-        self.sum = self.sum.wrapping_add(sequence.0);
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,65 +210,6 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    fn empty_device(&mut self) -> Result<(), OpenError> {
-        let opening = self.opening.as_ref().expect("the pool is being made");
-        let holds = |report: &UnitReport| {
-            report.condition == UnitCondition::Good && report.written.is_some_and(|at| at > 0)
-        };
-        let geometry = self.config.geometry;
-        let units: Vec<UnitId> = (0..geometry.units())
-            .map(UnitId)
-            .filter(|unit| {
-                geometry.is_superblock_unit(*unit) || holds(&opening.reports[unit.index()])
-            })
-            .collect();
-        for unit in units {
-            self.ask(0, DeviceCmd::Reset(unit));
-        }
-        Ok(())
-    }
-
-    fn write_first_record(&mut self) -> Result<(), OpenError> {
-        let geometry = self.config.geometry;
-        let opening = self.opening.as_mut().expect("the pool is being made");
-        for report in &mut opening.reports {
-            report.written = report.written.map(|_| 0);
-        }
-        let first = Generation(1 << 32);
-        let good = |unit: &UnitId| {
-            !geometry.is_superblock_unit(*unit)
-                && opening.reports[unit.index()].condition == UnitCondition::Good
-        };
-        let units = (0..geometry.units()).map(UnitId).filter(good);
-        let open_units: Vec<OpenUnit> = units
-            .take(self.config.listed_ahead())
-            .zip(first.0..)
-            .map(|(unit, generation)| OpenUnit {
-                next: Location { unit, block: 0 },
-                generation: Generation(generation),
-            })
-            .collect();
-        let [unit, _] = geometry.superblock_units();
-        let record = Superblock {
-            pool: self.pool,
-            location: Location { unit, block: 0 },
-            revision: Revision(1),
-            epoch: Epoch(1),
-            tail_epoch: Epoch(1),
-            checkpoint: Sequence(1),
-            clean: true,
-            geometry,
-            next_generation: Generation(first.0 + open_units.len() as u64),
-            next_volume: VolumeId(1),
-            volumes: Vec::new(),
-            open_units,
-        };
-        self.stats.superblocks += 1;
-        self.stats.superblock_bytes += record.record_bytes() as u64;
-        self.ask(0, DeviceCmd::WriteSuperblock(Arc::new(record)));
-        Ok(())
-    }
-
     fn choose_superblock(
         &mut self,
         opening: &mut Opening<P>,
@@ -359,172 +287,6 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// Asks for the first chunk of each listed unit.
-    fn read_tail(&mut self) -> Result<(), OpenError> {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        let record = opening.record.as_ref().expect("a superblock was chosen");
-        opening.lives = record
-            .open_units
-            .iter()
-            .map(|&listed| Life {
-                listed,
-                class: None,
-                end: listed.next.block,
-                from: 0,
-                chunks: Vec::new(),
-            })
-            .collect();
-        let clean = record.clean;
-        for index in 0..opening.lives.len() {
-            let opening = self.opening.as_ref().expect("the pool is being opened");
-            let from = opening.lives[index].listed.next.block;
-            if from > 0 {
-                self.read_life(index, 0, false);
-            }
-            if !clean {
-                self.read_life(index, from, true);
-            }
-        }
-        Ok(())
-    }
-
-    fn read_life(&mut self, index: usize, from: u32, search: bool) {
-        let geometry = self.config.geometry;
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        opening.lives[index].from = from;
-        let listed = opening.lives[index].listed;
-        let written = opening.reports[listed.next.unit.index()].written;
-        let end = written.unwrap_or(geometry.blocks_per_unit());
-        if from >= end {
-            return;
-        }
-        let header = thermocline_format::MAX_HEADER_BYTES / geometry.logical_block().bytes();
-        let wide = geometry.logical_block().max_chunk() / 4;
-        let window = if search { wide.max(header as u32) } else { header as u32 };
-        self.ask(
-            index,
-            DeviceCmd::ReadChunks(ReadChunks {
-                at: Location { unit: listed.next.unit, block: from },
-                window: window.min(end - from),
-                pool: self.pool,
-                generation: Some(listed.generation),
-                search,
-                data: false,
-            }),
-        );
-    }
-
-    fn tail_found(&mut self, index: usize, found: &FoundChunks<P>) {
-        let max_chunk = self.config.geometry.logical_block().max_chunk();
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        if let Some((revision, epoch)) = found.newest {
-            opening.named.0 = opening.named.0.max(revision);
-            opening.named.1 = opening.named.1.max(epoch);
-        }
-        let record = opening.record.as_ref().expect("a superblock was chosen");
-        let life = &mut opening.lives[index];
-        let taken = |header: &ChunkHeader| {
-            header.origin.epoch == record.tail_epoch && header.origin.sequence >= record.checkpoint
-        };
-        for chunk in &found.chunks {
-            let header = &chunk.header;
-            life.class = Some(header.origin.class);
-            if header.origin.location.block < life.listed.next.block {
-                continue;
-            }
-            life.end = life.end.max(header.origin.location.block + header.blocks);
-            if taken(header) {
-                life.chunks.push(Arc::clone(header));
-            }
-        }
-        // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found, one
-        // may be missing and the next be there.
-        let only_class = found.next <= life.listed.next.block || found.next <= life.from;
-        if !only_class && found.next < life.end.saturating_add(max_chunk) && !record.clean {
-            self.read_life(index, found.next, true);
-        }
-    }
-
-    /// Looks for missing chunks, and reads the blocks that may be torn.
-    fn check_tail(&mut self) -> Result<(), OpenError> {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        let record = opening.record.as_ref().expect("a superblock was chosen");
-        let mut chunks: BTreeMap<Sequence, Arc<ChunkHeader>> = BTreeMap::new();
-        for life in &opening.lives {
-            for header in &life.chunks {
-                chunks.insert(header.origin.sequence, Arc::clone(header));
-            }
-        }
-        let abandoned: BTreeSet<Sequence> = chunks
-            .values()
-            .flat_map(|header| &header.entries)
-            .filter_map(|entry| match entry {
-                Entry::Abandoned { sequence } => Some(*sequence),
-                _ => None,
-            })
-            .collect();
-        let (released, durable) = deficits(&chunks, &opening.lives);
-        opening.durable = durable;
-        let mut missing = Deficit::default();
-        let mut first = None;
-        for sequence in (record.checkpoint.0..=durable.0).map(Sequence) {
-            if !chunks.contains_key(&sequence) && !abandoned.contains(&sequence) {
-                missing.add(sequence);
-                first = first.or(Some(sequence.0));
-            }
-        }
-        let lost = missing != released;
-        let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
-        if !self.config.open_despite_loss {
-            if superblock_lost {
-                let (named, found) = (opening.named.0.0, record.revision.0);
-                return Err(OpenError::SuperblockLost { named, found });
-            }
-            if lost {
-                let missing = missing.chunks.saturating_sub(released.chunks).max(1);
-                return Err(OpenError::ChunksLost { missing, first: first.unwrap_or(0) });
-            }
-        }
-        opening.tail = chunks
-            .into_iter()
-            .filter(|(sequence, _)| !abandoned.contains(sequence))
-            .map(|(_, header)| header)
-            .collect();
-        self.read_doubtful();
-        Ok(())
-    }
-
-    /// Reads every block above the durable sequence: one that was torn does not count.
-    fn read_doubtful(&mut self) {
-        let geometry = self.config.geometry;
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        let mut wanted = Vec::new();
-        for (chunk, header) in opening.tail.iter().enumerate() {
-            if header.origin.sequence <= opening.durable {
-                continue;
-            }
-            for (entry, (what, at)) in header.placed(&geometry).enumerate() {
-                if let (Entry::Data { volume, crc, .. }, Some(at)) = (what, at)
-                    && volume.is_user()
-                {
-                    wanted.push((Doubtful { chunk, entry, crc: *crc }, at));
-                }
-            }
-        }
-        opening.doubtful = wanted.iter().map(|(doubtful, _)| *doubtful).collect();
-        for (index, (_, at)) in wanted.into_iter().enumerate() {
-            self.ask(index, DeviceCmd::Read { at, blocks: 1, into: None });
-        }
-    }
-
-    fn doubt_read(opening: &mut Opening<P>, index: usize, done: Option<&Done<P>>) {
-        let doubtful = opening.doubtful[index];
-        let whole = matches!(done, Some(Done::Data(data)) if data.crc(0) == doubtful.crc);
-        if !whole {
-            opening.torn.insert((doubtful.chunk, doubtful.entry));
-        }
-    }
-
     /// Loads the pages that the tail touches; on to the next stage when all are there.
     fn load_touched(&mut self) -> bool {
         let opening = self.opening.as_ref().expect("the pool is being opened");
@@ -590,138 +352,6 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// Takes over the listed units as they were found.
-    fn adopt_units(&mut self, opening: &Opening<P>, record: &Superblock) {
-        let geometry = self.config.geometry;
-        self.space.listed =
-            record.open_units.iter().map(|listed| (listed.next.unit.0, *listed)).collect();
-        for life in &opening.lives {
-            let unit = life.listed.next.unit;
-            let report = opening.reports[unit.index()];
-            let written = report.written.unwrap_or(life.end);
-            let untouched = life.class.is_none() && life.listed.next.block == 0;
-            if report.condition != UnitCondition::Good {
-                let class = life.class.unwrap_or(Class(0));
-                self.space.units.adopt(unit, UnitState::Closed, class, life.end, 0);
-                self.condemn(unit);
-            } else if untouched && report.written.is_none_or(|written| written == 0) {
-                self.space
-                    .reserved
-                    .push_back(OpenUnit { next: Location { unit, block: 0 }, ..life.listed });
-            } else {
-                // What was written may be no chunk, or be reset already: then the unit will turn out to be dead.
-                self.adopt_life(life, written, geometry.logical_block());
-            }
-        }
-    }
-
-    fn adopt_life(&mut self, life: &Life, written: u32, block: LogicalBlock) {
-        let unit = life.listed.next.unit;
-        let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
-        let known = life.class.filter(|class| class.index() < self.space.frontiers.len());
-        let class = known.unwrap_or(Class(0));
-        let goes_on = known.is_some()
-            && self.space.frontiers[class.index()].open.is_none()
-            && room >= block.chunk_header(1) + block.per_block()
-            && written >= life.end;
-        let tail = self.space.tail(unit);
-        tail.generation = life.listed.generation;
-        if goes_on {
-            self.space.units.adopt(unit, UnitState::Open, class, 0, 0);
-            let at = Location { unit, block: written };
-            self.space.frontiers[class.index()].open = Some(at);
-        } else {
-            self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
-        }
-    }
-
-    /// Does once more what a chunk says.
-    fn replay(&mut self, number: usize, header: &ChunkHeader, torn: &BTreeSet<(usize, usize)>) {
-        let geometry = self.config.geometry;
-        let mut names: BTreeMap<VolumeId, [u8; 64]> = BTreeMap::new();
-        for (index, (entry, at)) in header.placed(&geometry).enumerate() {
-            match *entry {
-                Entry::Data { volume, lba, crc } => {
-                    let Some(volume) = self.volumes.index(volume) else { continue };
-                    let beyond = lba.0 >= self.volumes.map(volume).blocks;
-                    if beyond || torn.contains(&(number, index)) {
-                        continue;
-                    }
-                    let at = at.expect("Data has a block");
-                    let value = Value::new(geometry.address(at), crc);
-                    self.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
-                }
-                Entry::Trim { volume, lba, blocks } => {
-                    let Some(volume) = self.volumes.index(volume) else { continue };
-                    let end = (lba.0 + blocks).min(self.volumes.map(volume).blocks);
-                    self.replay_unmap(volume, lba.0, end);
-                }
-                Entry::VolumeCreate { volume, blocks } => {
-                    if self.volumes.index(volume).is_none() && volume >= self.volumes.next {
-                        let name = VolumeName::new("").expect("an empty name is a name");
-                        self.volumes.add(volume, name, blocks, self.packing);
-                    }
-                }
-                Entry::VolumeDelete { volume } => {
-                    let Some(volume) = self.volumes.index(volume) else { continue };
-                    let end = self.volumes.map(volume).blocks;
-                    self.replay_shrink(volume, 0, end);
-                    self.volumes.hide(volume);
-                    self.volumes.forget(volume);
-                }
-                Entry::VolumeResize { volume, blocks } => {
-                    let Some(volume) = self.volumes.index(volume) else { continue };
-                    let end = self.volumes.map(volume).blocks;
-                    self.replay_shrink(volume, blocks.min(end), end);
-                    self.volumes.map_mut(volume).resize(blocks);
-                    self.volumes.map_mut(volume).limit = blocks;
-                }
-                Entry::VolumeName { volume, part, text } => {
-                    let name = names.entry(volume).or_insert([0; 64]);
-                    name[usize::from(part) * 16..][..16].copy_from_slice(&text);
-                }
-                Entry::Abandoned { .. } | Entry::Released { .. } => {}
-            }
-        }
-        for (volume, bytes) in names {
-            if let (Some(index), Some(name)) =
-                (self.volumes.index(volume), VolumeName::from_bytes(&bytes))
-            {
-                self.volumes.map_mut(index).name = name;
-            }
-        }
-    }
-
-    /// Counts the blocks of every page that was loaded or changed so far.
-    fn count_replayed(&mut self) {
-        for index in self.volumes.indices() {
-            let mut next = 0;
-            while let Some(page) = self.volumes.map(index).next_dirty(next) {
-                self.count_page(index, page);
-                next = page + 1;
-            }
-        }
-    }
-
-    fn replay_unmap(&mut self, volume: u16, from: u64, until: u64) {
-        for lba in from..until {
-            if self.volumes.map(volume).get(lba) != Mapping::Unmapped {
-                self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
-            }
-        }
-    }
-
-    /// Unmaps blocks of which whole pages go, loaded or not.
-    fn replay_shrink(&mut self, volume: u16, from: u64, until: u64) {
-        for page in from / PAGE..until.div_ceil(PAGE) {
-            if self.volumes.map(volume).is_loaded(page) {
-                let (first, last) = ((page * PAGE).max(from), ((page + 1) * PAGE).min(until));
-                self.replay_unmap(volume, first, last);
-            }
-        }
-        self.drop_pages(volume, from.div_ceil(PAGE), until.div_ceil(PAGE));
-    }
-
     /// The record of this opening is durable.
     pub(crate) fn opened(&mut self) {
         self.phase = Phase::Open;
@@ -731,87 +361,4 @@ impl<P: Payload> Engine<P> {
         let (chunks, entries) = self.replayed;
         self.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
     }
-
-    /// Every page is loaded, so every valid count is right: what is not listed is closed or free.
-    pub(crate) fn map_complete(&mut self) {
-        let reports = std::mem::take(&mut self.reports);
-        let geometry = self.config.geometry;
-        // What seemed dead while pages were missing may not be.
-        self.space.dead.clear();
-        for unit in (0..geometry.units()).map(UnitId) {
-            let report = reports[unit.index()];
-            let valid = self.space.units.valid_count(unit);
-            if self.space.units.state(unit) == UnitState::Closed && valid == 0 {
-                self.space.dead.push(unit);
-            }
-            let known =
-                self.space.listed.contains_key(&unit.0) || geometry.is_superblock_unit(unit);
-            if known || self.space.units.state(unit) != UnitState::Free {
-                continue;
-            }
-            let written = report.written.unwrap_or(geometry.blocks_per_unit());
-            if report.condition != UnitCondition::Good {
-                self.space.units.adopt(unit, UnitState::Closed, Class(0), written, 0);
-                self.condemn(unit);
-                if valid == 0 {
-                    self.space.dead.push(unit);
-                }
-            } else if valid == 0 && report.written.is_none_or(|written| written == 0) {
-                self.space.free.push_back(unit);
-            } else {
-                let class = self.class_of(unit);
-                self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
-                if valid == 0 {
-                    self.space.dead.push(unit);
-                }
-            }
-        }
-    }
-
-    /// Metadata units are told from others by the pages in them.
-    fn class_of(&self, unit: UnitId) -> Class {
-        let geometry = self.config.geometry;
-        let stands = |entry: thermocline_format::MapEntry| {
-            entry.location(&geometry).is_some_and(|at| at.unit == unit)
-        };
-        let metadata = self.volumes.indices().any(|index| {
-            let map = self.volumes.map(index);
-            map.roots.iter().any(|root| stands(root.at))
-                || (0..map.pages()).any(|page| stands(map.page_at(page)))
-        });
-        if metadata { self.config.metadata_class() } else { Class(0) }
-    }
-}
-
-/// What is missing of lives that were released, and the sequence up to which everything was durable.
-///
-/// A life of which less was found than its Released entry counts was reset, and that was done only after a flush that
-/// covers the entry.
-fn deficits(chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>, lives: &[Life]) -> (Deficit, Sequence) {
-    let durable = chunks.values().map(|header| header.origin.durable).max();
-    let mut durable = durable.unwrap_or_default();
-    let mut latest: BTreeMap<(u32, Generation), (Sequence, Deficit)> = BTreeMap::new();
-    for header in chunks.values() {
-        for entry in &header.entries {
-            if let Entry::Released { unit, generation, chunks, sum } = *entry {
-                let counted = Deficit { chunks: chunks.into(), sum };
-                latest.insert((unit.0, generation), (header.origin.sequence, counted));
-            }
-        }
-    }
-    let mut total = Deficit::default();
-    for ((unit, generation), (sequence, counted)) in latest {
-        let same =
-            |life: &&Life| life.listed.next.unit.0 == unit && life.listed.generation == generation;
-        let mut found = Deficit::default();
-        for header in lives.iter().filter(same).flat_map(|life| &life.chunks) {
-            found.add(header.origin.sequence);
-        }
-        if counted.chunks > found.chunks {
-            total.chunks += counted.chunks - found.chunks;
-            total.sum = total.sum.wrapping_add(counted.sum.wrapping_sub(found.sum));
-            durable = durable.max(sequence);
-        }
-    }
-    (total, durable)
 }

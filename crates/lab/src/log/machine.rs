@@ -88,7 +88,9 @@ impl Machine {
         let name = VolumeName::new("lab").expect("a name without control characters");
         match machine.control(HostRequest::CreateVolume { name, blocks })? {
             Reply::Created(volume) => machine.volume = volume,
-            other => return Err(Error::Engine(format!("making a volume was answered with {other:?}"))),
+            other => {
+                return Err(Error::Engine(format!("making a volume was answered with {other:?}")));
+            }
         }
         Ok(machine)
     }

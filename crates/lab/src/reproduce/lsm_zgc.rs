@@ -16,8 +16,8 @@ const CHECKPOINT: &str = "log.checkpoint=1GiB";
 /// Victims collected before measuring, and while.
 const SETTLE: usize = 600;
 const MEASURE: usize = 300;
-/// Requests in work while zones are collected with the host waiting: so many that chunks are as long as can be, and what
-/// a collection reads of headers counts little. Theirs finds valid blocks in a bitmap.
+/// Requests in work while zones are collected with the host waiting: so many that chunks are as long as can be, and
+/// what a collection reads of headers counts little. Theirs finds valid blocks in a bitmap.
 const DEPTH: u32 = 1024;
 /// Utilisations of their figures.
 const UTILISATIONS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];

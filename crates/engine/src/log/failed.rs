@@ -1,0 +1,177 @@
+//! Writes that fail: what still counts of them goes elsewhere, before all else.
+
+use std::sync::Arc;
+
+use thermocline_format::{Entry, Location, PageId, Sequence, VolumeId};
+use thermocline_types::{Class, Lba};
+
+use super::{Control, Owner, Staged};
+use crate::device::{Body, Chunk, DeviceError};
+use crate::engine::{Engine, Phase};
+use crate::map::{Mapping, Value};
+use crate::payload::Payload;
+use crate::request::{Action, Notice, OpenError};
+
+/// Failed writes without a good one between them after which the device is given up. Chosen, not measured.
+const FAILURES: u32 = 8;
+
+impl<P: Payload> Engine<P> {
+    /// The write of `chunk` failed. It and all behind it in its unit are written elsewhere: recovery might not find
+    /// what is behind a hole.
+    pub(super) fn write_failed(
+        &mut self,
+        sequence: Sequence,
+        chunk: &Chunk<P>,
+        class: Class,
+        error: DeviceError,
+    ) {
+        let unit = chunk.header.origin.location.unit;
+        self.log.failures += 1;
+        if self.log.failures > FAILURES || error == DeviceError::Gone {
+            self.fail();
+            return;
+        }
+        if self.space.frontiers[class.index()].open.is_some_and(|at| at.unit == unit) {
+            self.close_frontier(class);
+        }
+        if matches!(error, DeviceError::ReadOnly | DeviceError::Offline) {
+            self.condemn(unit);
+        }
+        let block = chunk.header.origin.location.block;
+        let tail = self.space.tail(unit);
+        tail.broken = Some(tail.broken.map_or(block, |broken| broken.min(block)));
+        self.replace_chunk(sequence, chunk, class);
+        let behind: Vec<(Sequence, Arc<Chunk<P>>)> = self
+            .log
+            .flights
+            .iter()
+            .filter(|flight| {
+                let origin = &flight.chunk.header.origin;
+                // Those still on their way are dealt with when the device answers.
+                flight.pending == 0 && origin.location.unit == unit && origin.location.block > block
+            })
+            .map(|flight| (flight.chunk.header.origin.sequence, Arc::clone(&flight.chunk)))
+            .collect();
+        for (sequence, chunk) in behind {
+            self.replace_chunk(sequence, &chunk, class);
+        }
+    }
+
+    /// Stages again what still counts of a chunk that is, or may be, lost.
+    pub(super) fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
+        let owner = Owner::Failed(sequence);
+        let mut pending = 1; // The entry that says so.
+        let entries = vec![Entry::Abandoned { sequence }];
+        self.stage.control.push_back(Control { entries, owners: vec![owner] });
+        // The four entries of a name must share a chunk, and did.
+        let control = chunk.header.entries.iter().filter(|entry| !entry.has_block());
+        let still: Vec<Entry> = control.flat_map(|&entry| self.still_true(entry)).collect();
+        for group in still.chunk_by(|_, next| matches!(next, Entry::VolumeName { .. })) {
+            self.stage.control.push_back(Control { entries: group.to_vec(), owners: vec![owner] });
+            pending += 1;
+        }
+        let geometry = self.config.geometry;
+        let placed: Vec<(Entry, Location)> = chunk
+            .header
+            .placed(&geometry)
+            .filter_map(|(entry, at)| at.map(|at| (*entry, at)))
+            .collect();
+        for (index, (entry, at)) in placed.into_iter().enumerate() {
+            let Entry::Data { volume, lba, crc } = entry else { continue };
+            match &chunk.body {
+                Body::User(blocks) => {
+                    let payload = blocks[index].clone();
+                    pending += self.restage(volume, lba.0, crc, at, payload, class, owner);
+                }
+                Body::Pages(_) => self.page_lost(volume, PageId::from_lba(lba), at),
+            }
+        }
+        self.log.flight(sequence).pending += pending;
+    }
+
+    /// What is left to say of a control entry whose chunk failed, now that others came after it.
+    pub(super) fn still_true(&self, entry: Entry) -> Vec<Entry> {
+        let index = |volume| self.volumes.index(volume).map(|index| self.volumes.map(index));
+        match entry {
+            Entry::Trim { volume, lba, blocks } => {
+                let Some(map) = index(volume) else { return Vec::new() };
+                let end = (lba.0 + blocks).min(map.blocks);
+                let written = |lba: u64| {
+                    map.is_loaded(lba / crate::map::PAGE) && matches!(map.get(lba), Mapping::At(_))
+                };
+                let mut runs = Vec::new();
+                let mut from = lba.0;
+                for lba in lba.0..=end {
+                    if lba == end || written(lba) {
+                        let blocks = lba - from;
+                        let run = Entry::Trim { volume, lba: Lba(from), blocks };
+                        runs.extend((blocks > 0).then_some(run));
+                        from = lba + 1;
+                    }
+                }
+                runs
+            }
+            Entry::VolumeCreate { volume, .. } => index(volume)
+                .map(|map| Entry::VolumeCreate { volume, blocks: map.blocks })
+                .into_iter()
+                .collect(),
+            Entry::VolumeResize { volume, .. } => index(volume)
+                .map(|map| Entry::VolumeResize { volume, blocks: map.blocks })
+                .into_iter()
+                .collect(),
+            _ => vec![entry],
+        }
+    }
+
+    /// Stages a block of a failed write again if it is still the newest; returns how many that makes.
+    #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
+    pub(super) fn restage(
+        &mut self,
+        volume: VolumeId,
+        lba: u64,
+        crc: u32,
+        at: Location,
+        payload: P,
+        class: Class,
+        owner: Owner,
+    ) -> u32 {
+        let id = volume;
+        let Some(volume) = self.volumes.index(volume) else { return 0 };
+        if lba >= self.volumes.map(volume).blocks {
+            return 0;
+        }
+        let failed = Value::new(self.config.geometry.address(at), crc);
+        match self.volumes.map(volume).get(lba) {
+            Mapping::At(value) if value == failed => {
+                let staged = Staged {
+                    volume,
+                    id,
+                    copy: false,
+                    replaces: true,
+                    alive: true,
+                    crc,
+                    lba,
+                    old: Some(failed),
+                    owner,
+                    also: Vec::new(),
+                    payload,
+                };
+                let slot = self.stage.push_first(class, staged);
+                self.stage.host_blocks += 1;
+                self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
+                1
+            }
+            _ => 0,
+        }
+    }
+
+    /// Gives up writing: every request that writes fails from now on.
+    pub(crate) fn fail(&mut self) {
+        if self.phase == Phase::Opening {
+            self.open_failed(OpenError::Device);
+        } else if !matches!(self.phase, Phase::Failed | Phase::Closed) {
+            self.set_failed();
+            self.actions.push_back(Action::Notice(Notice::Failed));
+        }
+    }
+}

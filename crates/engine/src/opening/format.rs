@@ -1,0 +1,74 @@
+//! Making a pool: units are emptied, and the first superblock record is written.
+
+use std::sync::Arc;
+
+use thermocline_format::{
+    Epoch, Generation, Location, OpenUnit, Revision, Sequence, Superblock, VolumeId,
+};
+use thermocline_types::UnitId;
+
+use crate::device::{DeviceCmd, UnitCondition, UnitReport};
+use crate::engine::Engine;
+use crate::payload::Payload;
+use crate::request::OpenError;
+
+impl<P: Payload> Engine<P> {
+    pub(super) fn empty_device(&mut self) -> Result<(), OpenError> {
+        let opening = self.opening.as_ref().expect("the pool is being made");
+        let holds = |report: &UnitReport| {
+            report.condition == UnitCondition::Good && report.written.is_some_and(|at| at > 0)
+        };
+        let geometry = self.config.geometry;
+        let units: Vec<UnitId> = (0..geometry.units())
+            .map(UnitId)
+            .filter(|unit| {
+                geometry.is_superblock_unit(*unit) || holds(&opening.reports[unit.index()])
+            })
+            .collect();
+        for unit in units {
+            self.ask(0, DeviceCmd::Reset(unit));
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_first_record(&mut self) -> Result<(), OpenError> {
+        let geometry = self.config.geometry;
+        let opening = self.opening.as_mut().expect("the pool is being made");
+        for report in &mut opening.reports {
+            report.written = report.written.map(|_| 0);
+        }
+        let first = Generation(1 << 32);
+        let good = |unit: &UnitId| {
+            !geometry.is_superblock_unit(*unit)
+                && opening.reports[unit.index()].condition == UnitCondition::Good
+        };
+        let units = (0..geometry.units()).map(UnitId).filter(good);
+        let open_units: Vec<OpenUnit> = units
+            .take(self.config.listed_ahead())
+            .zip(first.0..)
+            .map(|(unit, generation)| OpenUnit {
+                next: Location { unit, block: 0 },
+                generation: Generation(generation),
+            })
+            .collect();
+        let [unit, _] = geometry.superblock_units();
+        let record = Superblock {
+            pool: self.pool,
+            location: Location { unit, block: 0 },
+            revision: Revision(1),
+            epoch: Epoch(1),
+            tail_epoch: Epoch(1),
+            checkpoint: Sequence(1),
+            clean: true,
+            geometry,
+            next_generation: Generation(first.0 + open_units.len() as u64),
+            next_volume: VolumeId(1),
+            volumes: Vec::new(),
+            open_units,
+        };
+        self.stats.superblocks += 1;
+        self.stats.superblock_bytes += record.record_bytes() as u64;
+        self.ask(0, DeviceCmd::WriteSuperblock(Arc::new(record)));
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Doing once more what the tail says, and taking over the units as they were found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thermocline_format::{
+    ChunkHeader, Entry, Location, LogicalBlock, OpenUnit, Superblock, VolumeId, VolumeName,
+};
+use thermocline_ftl::UnitState;
+use thermocline_types::{Class, UnitId};
+
+use super::{Life, Opening};
+use crate::device::UnitCondition;
+use crate::engine::Engine;
+use crate::map::{Mapping, PAGE, Value};
+use crate::payload::Payload;
+
+impl<P: Payload> Engine<P> {
+    /// Takes over the listed units as they were found.
+    pub(super) fn adopt_units(&mut self, opening: &Opening<P>, record: &Superblock) {
+        let geometry = self.config.geometry;
+        self.space.listed =
+            record.open_units.iter().map(|listed| (listed.next.unit.0, *listed)).collect();
+        for life in &opening.lives {
+            let unit = life.listed.next.unit;
+            let report = opening.reports[unit.index()];
+            let written = report.written.unwrap_or(life.end);
+            let untouched = life.class.is_none() && life.listed.next.block == 0;
+            if report.condition != UnitCondition::Good {
+                let class = life.class.unwrap_or(Class(0));
+                self.space.units.adopt(unit, UnitState::Closed, class, life.end, 0);
+                self.condemn(unit);
+            } else if untouched && report.written.is_none_or(|written| written == 0) {
+                self.space
+                    .reserved
+                    .push_back(OpenUnit { next: Location { unit, block: 0 }, ..life.listed });
+            } else {
+                // What was written may be no chunk, or be reset already: then the unit will turn out to be dead.
+                self.adopt_life(life, written, geometry.logical_block());
+            }
+        }
+    }
+
+    pub(super) fn adopt_life(&mut self, life: &Life, written: u32, block: LogicalBlock) {
+        let unit = life.listed.next.unit;
+        let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
+        let known = life.class.filter(|class| class.index() < self.space.frontiers.len());
+        let class = known.unwrap_or(Class(0));
+        let goes_on = known.is_some()
+            && self.space.frontiers[class.index()].open.is_none()
+            && room >= block.chunk_header(1) + block.per_block()
+            && written >= life.end;
+        let tail = self.space.tail(unit);
+        tail.generation = life.listed.generation;
+        if goes_on {
+            self.space.units.adopt(unit, UnitState::Open, class, 0, 0);
+            let at = Location { unit, block: written };
+            self.space.frontiers[class.index()].open = Some(at);
+        } else {
+            self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
+        }
+    }
+
+    /// Does once more what a chunk says.
+    pub(super) fn replay(
+        &mut self,
+        number: usize,
+        header: &ChunkHeader,
+        torn: &BTreeSet<(usize, usize)>,
+    ) {
+        let geometry = self.config.geometry;
+        let mut names: BTreeMap<VolumeId, [u8; 64]> = BTreeMap::new();
+        for (index, (entry, at)) in header.placed(&geometry).enumerate() {
+            match *entry {
+                Entry::Data { volume, lba, crc } => {
+                    let Some(volume) = self.volumes.index(volume) else { continue };
+                    let beyond = lba.0 >= self.volumes.map(volume).blocks;
+                    if beyond || torn.contains(&(number, index)) {
+                        continue;
+                    }
+                    let at = at.expect("Data has a block");
+                    let value = Value::new(geometry.address(at), crc);
+                    self.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
+                }
+                Entry::Trim { volume, lba, blocks } => {
+                    let Some(volume) = self.volumes.index(volume) else { continue };
+                    let end = (lba.0 + blocks).min(self.volumes.map(volume).blocks);
+                    self.replay_unmap(volume, lba.0, end);
+                }
+                Entry::VolumeCreate { volume, blocks } => {
+                    if self.volumes.index(volume).is_none() && volume >= self.volumes.next {
+                        let name = VolumeName::new("").expect("an empty name is a name");
+                        self.volumes.add(volume, name, blocks, self.packing);
+                    }
+                }
+                Entry::VolumeDelete { volume } => {
+                    let Some(volume) = self.volumes.index(volume) else { continue };
+                    let end = self.volumes.map(volume).blocks;
+                    self.replay_shrink(volume, 0, end);
+                    self.volumes.hide(volume);
+                    self.volumes.forget(volume);
+                }
+                Entry::VolumeResize { volume, blocks } => {
+                    let Some(volume) = self.volumes.index(volume) else { continue };
+                    let end = self.volumes.map(volume).blocks;
+                    self.replay_shrink(volume, blocks.min(end), end);
+                    self.volumes.map_mut(volume).resize(blocks);
+                    self.volumes.map_mut(volume).limit = blocks;
+                }
+                Entry::VolumeName { volume, part, text } => {
+                    let name = names.entry(volume).or_insert([0; 64]);
+                    name[usize::from(part) * 16..][..16].copy_from_slice(&text);
+                }
+                Entry::Abandoned { .. } | Entry::Released { .. } => {}
+            }
+        }
+        for (volume, bytes) in names {
+            if let (Some(index), Some(name)) =
+                (self.volumes.index(volume), VolumeName::from_bytes(&bytes))
+            {
+                self.volumes.map_mut(index).name = name;
+            }
+        }
+    }
+
+    /// Counts the blocks of every page that was loaded or changed so far.
+    pub(super) fn count_replayed(&mut self) {
+        for index in self.volumes.indices() {
+            let mut next = 0;
+            while let Some(page) = self.volumes.map(index).next_dirty(next) {
+                self.count_page(index, page);
+                next = page + 1;
+            }
+        }
+    }
+
+    pub(super) fn replay_unmap(&mut self, volume: u16, from: u64, until: u64) {
+        for lba in from..until {
+            if self.volumes.map(volume).get(lba) != Mapping::Unmapped {
+                self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
+            }
+        }
+    }
+
+    /// Unmaps blocks of which whole pages go, loaded or not.
+    pub(super) fn replay_shrink(&mut self, volume: u16, from: u64, until: u64) {
+        for page in from / PAGE..until.div_ceil(PAGE) {
+            if self.volumes.map(volume).is_loaded(page) {
+                let (first, last) = ((page * PAGE).max(from), ((page + 1) * PAGE).min(until));
+                self.replay_unmap(volume, first, last);
+            }
+        }
+        self.drop_pages(volume, from.div_ceil(PAGE), until.div_ceil(PAGE));
+    }
+
+    /// Every page is loaded, so every valid count is right: what is not listed is closed or free.
+    pub(crate) fn map_complete(&mut self) {
+        let reports = std::mem::take(&mut self.reports);
+        let geometry = self.config.geometry;
+        // What seemed dead while pages were missing may not be.
+        self.space.dead.clear();
+        for unit in (0..geometry.units()).map(UnitId) {
+            let report = reports[unit.index()];
+            let valid = self.space.units.valid_count(unit);
+            if self.space.units.state(unit) == UnitState::Closed && valid == 0 {
+                self.space.dead.push(unit);
+            }
+            let known =
+                self.space.listed.contains_key(&unit.0) || geometry.is_superblock_unit(unit);
+            if known || self.space.units.state(unit) != UnitState::Free {
+                continue;
+            }
+            let written = report.written.unwrap_or(geometry.blocks_per_unit());
+            if report.condition != UnitCondition::Good {
+                self.space.units.adopt(unit, UnitState::Closed, Class(0), written, 0);
+                self.condemn(unit);
+                if valid == 0 {
+                    self.space.dead.push(unit);
+                }
+            } else if valid == 0 && report.written.is_none_or(|written| written == 0) {
+                self.space.free.push_back(unit);
+            } else {
+                let class = self.class_of(unit);
+                self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
+                if valid == 0 {
+                    self.space.dead.push(unit);
+                }
+            }
+        }
+    }
+
+    /// Metadata units are told from others by the pages in them.
+    pub(super) fn class_of(&self, unit: UnitId) -> Class {
+        let geometry = self.config.geometry;
+        let stands = |entry: thermocline_format::MapEntry| {
+            entry.location(&geometry).is_some_and(|at| at.unit == unit)
+        };
+        let metadata = self.volumes.indices().any(|index| {
+            let map = self.volumes.map(index);
+            map.roots.iter().any(|root| stands(root.at))
+                || (0..map.pages()).any(|page| stands(map.page_at(page)))
+        });
+        if metadata { self.config.metadata_class() } else { Class(0) }
+    }
+}

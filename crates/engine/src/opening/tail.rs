@@ -1,0 +1,227 @@
+//! The tail: finding the chunks that are to be replayed, and noticing when some are missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use thermocline_format::{ChunkHeader, Entry, Generation, Location, Sequence};
+
+use super::{Doubtful, Life, Opening};
+use crate::device::{DeviceCmd, Done, FoundChunks, ReadChunks};
+use crate::engine::Engine;
+use crate::payload::Payload;
+use crate::request::OpenError;
+
+/// Chunks that are not there: how many, and the wrapping sum of their sequences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Deficit {
+    chunks: u64,
+    sum: u64,
+}
+
+impl Deficit {
+    pub(super) fn add(&mut self, sequence: Sequence) {
+        self.chunks += 1;
+        self.sum = self.sum.wrapping_add(sequence.0);
+    }
+}
+
+impl<P: Payload> Engine<P> {
+    /// Asks for the first chunk of each listed unit.
+    pub(super) fn read_tail(&mut self) -> Result<(), OpenError> {
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        let record = opening.record.as_ref().expect("a superblock was chosen");
+        opening.lives = record
+            .open_units
+            .iter()
+            .map(|&listed| Life {
+                listed,
+                class: None,
+                end: listed.next.block,
+                from: 0,
+                chunks: Vec::new(),
+            })
+            .collect();
+        let clean = record.clean;
+        for index in 0..opening.lives.len() {
+            let opening = self.opening.as_ref().expect("the pool is being opened");
+            let from = opening.lives[index].listed.next.block;
+            if from > 0 {
+                self.read_life(index, 0, false);
+            }
+            if !clean {
+                self.read_life(index, from, true);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_life(&mut self, index: usize, from: u32, search: bool) {
+        let geometry = self.config.geometry;
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        opening.lives[index].from = from;
+        let listed = opening.lives[index].listed;
+        let written = opening.reports[listed.next.unit.index()].written;
+        let end = written.unwrap_or(geometry.blocks_per_unit());
+        if from >= end {
+            return;
+        }
+        let header = thermocline_format::MAX_HEADER_BYTES / geometry.logical_block().bytes();
+        let wide = geometry.logical_block().max_chunk() / 4;
+        let window = if search { wide.max(header as u32) } else { header as u32 };
+        self.ask(
+            index,
+            DeviceCmd::ReadChunks(ReadChunks {
+                at: Location { unit: listed.next.unit, block: from },
+                window: window.min(end - from),
+                pool: self.pool,
+                generation: Some(listed.generation),
+                search,
+                data: false,
+            }),
+        );
+    }
+
+    pub(super) fn tail_found(&mut self, index: usize, found: &FoundChunks<P>) {
+        let max_chunk = self.config.geometry.logical_block().max_chunk();
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        if let Some((revision, epoch)) = found.newest {
+            opening.named.0 = opening.named.0.max(revision);
+            opening.named.1 = opening.named.1.max(epoch);
+        }
+        let record = opening.record.as_ref().expect("a superblock was chosen");
+        let life = &mut opening.lives[index];
+        let taken = |header: &ChunkHeader| {
+            header.origin.epoch == record.tail_epoch && header.origin.sequence >= record.checkpoint
+        };
+        for chunk in &found.chunks {
+            let header = &chunk.header;
+            life.class = Some(header.origin.class);
+            if header.origin.location.block < life.listed.next.block {
+                continue;
+            }
+            life.end = life.end.max(header.origin.location.block + header.blocks);
+            if taken(header) {
+                life.chunks.push(Arc::clone(header));
+            }
+        }
+        // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found,
+        // one may be missing and the next be there.
+        let only_class = found.next <= life.listed.next.block || found.next <= life.from;
+        if !only_class && found.next < life.end.saturating_add(max_chunk) && !record.clean {
+            self.read_life(index, found.next, true);
+        }
+    }
+
+    /// Looks for missing chunks, and reads the blocks that may be torn.
+    pub(super) fn check_tail(&mut self) -> Result<(), OpenError> {
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        let record = opening.record.as_ref().expect("a superblock was chosen");
+        let mut chunks: BTreeMap<Sequence, Arc<ChunkHeader>> = BTreeMap::new();
+        for life in &opening.lives {
+            for header in &life.chunks {
+                chunks.insert(header.origin.sequence, Arc::clone(header));
+            }
+        }
+        let abandoned: BTreeSet<Sequence> = chunks
+            .values()
+            .flat_map(|header| &header.entries)
+            .filter_map(|entry| match entry {
+                Entry::Abandoned { sequence } => Some(*sequence),
+                _ => None,
+            })
+            .collect();
+        let (released, durable) = deficits(&chunks, &opening.lives);
+        opening.durable = durable;
+        let mut missing = Deficit::default();
+        let mut first = None;
+        for sequence in (record.checkpoint.0..=durable.0).map(Sequence) {
+            if !chunks.contains_key(&sequence) && !abandoned.contains(&sequence) {
+                missing.add(sequence);
+                first = first.or(Some(sequence.0));
+            }
+        }
+        let lost = missing != released;
+        let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
+        if !self.config.open_despite_loss {
+            if superblock_lost {
+                let (named, found) = (opening.named.0.0, record.revision.0);
+                return Err(OpenError::SuperblockLost { named, found });
+            }
+            if lost {
+                let missing = missing.chunks.saturating_sub(released.chunks).max(1);
+                return Err(OpenError::ChunksLost { missing, first: first.unwrap_or(0) });
+            }
+        }
+        opening.tail = chunks
+            .into_iter()
+            .filter(|(sequence, _)| !abandoned.contains(sequence))
+            .map(|(_, header)| header)
+            .collect();
+        self.read_doubtful();
+        Ok(())
+    }
+
+    /// Reads every block above the durable sequence: one that was torn does not count.
+    pub(super) fn read_doubtful(&mut self) {
+        let geometry = self.config.geometry;
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        let mut wanted = Vec::new();
+        for (chunk, header) in opening.tail.iter().enumerate() {
+            if header.origin.sequence <= opening.durable {
+                continue;
+            }
+            for (entry, (what, at)) in header.placed(&geometry).enumerate() {
+                if let (Entry::Data { volume, crc, .. }, Some(at)) = (what, at)
+                    && volume.is_user()
+                {
+                    wanted.push((Doubtful { chunk, entry, crc: *crc }, at));
+                }
+            }
+        }
+        opening.doubtful = wanted.iter().map(|(doubtful, _)| *doubtful).collect();
+        for (index, (_, at)) in wanted.into_iter().enumerate() {
+            self.ask(index, DeviceCmd::Read { at, blocks: 1, into: None });
+        }
+    }
+
+    pub(super) fn doubt_read(opening: &mut Opening<P>, index: usize, done: Option<&Done<P>>) {
+        let doubtful = opening.doubtful[index];
+        let whole = matches!(done, Some(Done::Data(data)) if data.crc(0) == doubtful.crc);
+        if !whole {
+            opening.torn.insert((doubtful.chunk, doubtful.entry));
+        }
+    }
+}
+
+/// What is missing of lives that were released, and the sequence up to which everything was durable.
+///
+/// A life of which less was found than its Released entry counts was reset, and that was done only after a flush that
+/// covers the entry.
+fn deficits(chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>, lives: &[Life]) -> (Deficit, Sequence) {
+    let durable = chunks.values().map(|header| header.origin.durable).max();
+    let mut durable = durable.unwrap_or_default();
+    let mut latest: BTreeMap<(u32, Generation), (Sequence, Deficit)> = BTreeMap::new();
+    for header in chunks.values() {
+        for entry in &header.entries {
+            if let Entry::Released { unit, generation, chunks, sum } = *entry {
+                let counted = Deficit { chunks: chunks.into(), sum };
+                latest.insert((unit.0, generation), (header.origin.sequence, counted));
+            }
+        }
+    }
+    let mut total = Deficit::default();
+    for ((unit, generation), (sequence, counted)) in latest {
+        let same =
+            |life: &&Life| life.listed.next.unit.0 == unit && life.listed.generation == generation;
+        let mut found = Deficit::default();
+        for header in lives.iter().filter(same).flat_map(|life| &life.chunks) {
+            found.add(header.origin.sequence);
+        }
+        if counted.chunks > found.chunks {
+            total.chunks += counted.chunks - found.chunks;
+            total.sum = total.sum.wrapping_add(counted.sum.wrapping_sub(found.sum));
+            durable = durable.max(sequence);
+        }
+    }
+    (total, durable)
+}
