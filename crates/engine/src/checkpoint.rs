@@ -18,6 +18,7 @@ use thermocline_format::{
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
 
+use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, PageBytes};
 use crate::durability::Then;
 use crate::engine::{Engine, Op, Phase};
@@ -155,7 +156,10 @@ impl<P: Payload> Engine<P> {
         self.rewrite_sparse_metadata();
         let last = self.phase == Phase::Closing && self.is_quiet();
         let table = self.space.begin_tail();
-        let sequence = self.log.next();
+        let mut sequence = self.log.next();
+        if bug!(self.config, CheckpointOneTooHigh) {
+            sequence.0 += 1;
+        }
         let stage = Stage::Pages(0, 0);
         self.checkpoint = Some(Checkpoint { sequence, stage, table, pages: 0, last });
         true
@@ -266,6 +270,7 @@ impl<P: Payload> Engine<P> {
             let value = match map.get(lba) {
                 Mapping::Unmapped => None,
                 Mapping::At(value) => Some(value),
+                Mapping::Staged(_) if bug!(self.config, StagedPageEntryLost) => None,
                 Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
             };
             if let Some(value) = value {
@@ -283,9 +288,13 @@ impl<P: Payload> Engine<P> {
             picked.extend(roots.filter(|(_, root)| root.changed).map(|(root, _)| (index, root)));
         }
         picked.truncate(most);
-        if picked.is_empty() {
+        if picked.is_empty() || bug!(self.config, RootsNotWritten) {
             let target = self.log.sealed();
             self.set_stage(Stage::Flush(target));
+            if bug!(self.config, RecordBeforePages) {
+                self.pages_durable(target);
+                return true;
+            }
             self.await_flush(target, Then::Pages { target });
             return true;
         }
@@ -370,8 +379,15 @@ impl<P: Payload> Engine<P> {
         let mut record = self.superblocks.durable.clone().expect("it was just looked at");
         let mut table = self.space.listed.clone();
         table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
-        record.open_units = table.into_values().collect();
+        if !bug!(self.config, NewUnitsNotListed) {
+            record.open_units = table.into_values().collect();
+        }
         record.clean = false;
+        if bug!(self.config, UnitsOpenedBeforeListed) {
+            self.space.reserved.extend(&fresh);
+            self.write_record(record, Purpose::MoreUnits, Vec::new());
+            return true;
+        }
         self.write_record(record, Purpose::MoreUnits, fresh);
         true
     }
@@ -382,7 +398,8 @@ impl<P: Payload> Engine<P> {
     }
 
     fn write_checkpoint_record(&mut self) {
-        let clean = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.last);
+        let clean = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.last)
+            || bug!(self.config, CleanTooEarly) && self.phase == Phase::Closing;
         if clean {
             // Nothing but pages came after S: nothing is left to replay.
             let (sequence, table) = (self.log.next(), self.space.begin_tail());
@@ -466,7 +483,9 @@ impl<P: Payload> Engine<P> {
                 let op = self.ops.insert(Op::Superblock);
                 self.device(op, DeviceCmd::WriteSuperblock(std::sync::Arc::new(record)));
             }
-            None if writing.unflushed => self.await_next_flush(Then::Superblock),
+            None if writing.unflushed && !bug!(self.config, OnlyRecordReset) => {
+                self.await_next_flush(Then::Superblock);
+            }
             None => {
                 self.superblocks.next[index] = Some(0);
                 let op = self.ops.insert(Op::Superblock);

@@ -71,7 +71,10 @@ impl<P: Payload> Engine<P> {
     /// Flushes if somebody waits for what a flush would make durable. Returns whether it did.
     pub(crate) fn flush_step(&mut self) -> bool {
         let state = &self.durability;
-        let completed = self.log.completed();
+        let mut completed = self.log.completed();
+        if bug!(self.config, FlushTooEarly) {
+            completed = self.log.sealed();
+        }
         let helps = |waiter: &Waiter| waiter.target <= completed && !state.satisfies(waiter);
         if state.submitted > state.done || !state.waiters.iter().any(helps) {
             return false;
@@ -87,6 +90,8 @@ impl<P: Payload> Engine<P> {
         self.durability.done = self.durability.submitted;
         match result {
             Ok(()) => {
+                let ahead = u64::from(bug!(self.config, DurableOffByOne));
+                let watermark = Sequence(watermark.0 + ahead);
                 self.durability.durable = self.durability.durable.max(watermark);
                 self.resolve();
             }
@@ -97,7 +102,7 @@ impl<P: Payload> Engine<P> {
     /// Goes on with all whose wait is over. What the host waits for must also be recoverable: not before the recovery
     /// itself is, in a checkpoint.
     pub(crate) fn resolve(&mut self) {
-        let settled = self.superblocks.settled;
+        let settled = self.superblocks.settled || bug!(self.config, FlushBeforeRecoveryIsSafe);
         let mut over = Vec::new();
         let mut index = 0;
         while index < self.durability.waiters.len() {

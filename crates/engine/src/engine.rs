@@ -6,6 +6,7 @@ use slab::Slab;
 use thermocline_format::{Epoch, PoolId, Sequence};
 use thermocline_types::{Class, Rng, Time, UnitId};
 
+use crate::bugs::bug;
 use crate::checkpoint::{Checkpoint, Superblocks};
 use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
 use crate::device::{DeviceCmd, DeviceError, Done, OpId};
@@ -294,7 +295,7 @@ impl<P: Payload> Engine<P> {
         if entry.parts > 0 {
             return;
         }
-        if entry.durable && entry.error.is_none() {
+        if entry.durable && entry.error.is_none() && !bug!(self.config, FuaIgnored) {
             entry.parts = 1;
             entry.durable = false;
             let target = self.log.sealed().min(self.newest_done);

@@ -17,6 +17,7 @@ use thermocline_ftl::placement::{Placement as _, Survivor};
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Lba, UnitId};
 
+use crate::bugs::bug;
 use crate::config::ReadPlan;
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
 use crate::engine::{Engine, Op, Phase};
@@ -557,7 +558,9 @@ impl<P: Payload> Engine<P> {
         }
         let passes = payload.as_ref().is_some_and(|payload| {
             let crc = payload.crc(0);
-            crc == valid.crc || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
+            bug!(self.config, CopyUnverified)
+                || crc == valid.crc
+                || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
         });
         let Some(payload) = payload.filter(|_| passes) else {
             self.gc.stuck.insert(valid.at.unit.0);

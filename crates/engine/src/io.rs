@@ -4,6 +4,7 @@ use thermocline_format::Location;
 use thermocline_ftl::placement::Placement as _;
 use thermocline_types::{Lba, UnitId};
 
+use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
 use crate::engine::{Engine, Op};
 use crate::log::{Owner, Staged};
@@ -83,7 +84,8 @@ impl<P: Payload> Engine<P> {
             Mapping::At(value) => {
                 let at = self.packing.location(value.address());
                 let writers = self.space.tails[at.unit.index()].writers;
-                let held = (writers > 0).then(|| self.log.in_flight(at, geometry.logical_block()));
+                let held = (writers > 0 && !bug!(self.config, InFlightReadFromMedia))
+                    .then(|| self.log.in_flight(at, geometry.logical_block()));
                 match held.flatten() {
                     Some(block) => into.slice(index, 1).copy_block(block),
                     None => return Some((at, value)),
@@ -133,7 +135,7 @@ impl<P: Payload> Engine<P> {
 
     /// Whether a block with checksum `crc` is the one that `value` means.
     pub(crate) fn passes(&self, value: Value, crc: u32) -> bool {
-        value.matches(crc)
+        value.matches(crc) || bug!(self.config, TagNotChecked)
     }
 
     #[inline]
@@ -182,6 +184,9 @@ impl<P: Payload> Engine<P> {
                     superseded.copy = true;
                     self.stage.host_blocks -= 1;
                     superseded.old
+                } else if bug!(self.config, SupersededDoneEarly) {
+                    superseded.alive = false;
+                    superseded.old.take()
                 } else {
                     self.stats.absorbed_blocks += 1;
                     superseded.supersede(&mut also)

@@ -22,6 +22,7 @@ use thermocline_format::{
 };
 use thermocline_types::{Class, Lba, UnitId};
 
+use crate::bugs::bug;
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
 use crate::engine::{Engine, Op};
 use crate::map::{Mapping, Value};
@@ -239,7 +240,9 @@ impl<P: Payload> Engine<P> {
             self.stage.replacements -= u32::from(staged.replaces);
             owe(&mut owners, staged.owner);
             staged.also.iter().for_each(|owner| owe(&mut owners, *owner));
-            let alive = if staged.copy {
+            let alive = if staged.copy && bug!(self.config, CopyNotCheckedAgain) {
+                true
+            } else if staged.copy {
                 self.volumes.is(staged.volume, staged.id)
                     && staged.lba < self.volumes.map(staged.volume).blocks
                     && self.on_media(staged.volume, staged.lba) == staged.old
@@ -285,11 +288,15 @@ impl<P: Payload> Engine<P> {
                 Mapping::Staged(other) if other != slot => {
                     // A copy of what a staged block replaces: the page on media is to say so all the same.
                     self.stage.slots[other as usize].old = Some(new);
-                    volume.mark_dirty(staged.lba / crate::map::PAGE);
+                    if !bug!(self.config, PageNotDirtyAfterCopy) {
+                        volume.mark_dirty(staged.lba / crate::map::PAGE);
+                    }
                 }
                 _ => volume.set(staged.lba, Mapping::At(new)),
             }
-            if let Some(old) = staged.old {
+            if let Some(old) = staged.old
+                && !bug!(self.config, OldBlockStaysValid)
+            {
                 self.drop_value(old);
             }
             self.space.add_valid(at.unit);

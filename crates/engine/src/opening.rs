@@ -16,6 +16,7 @@ use thermocline_format::{
 };
 use thermocline_types::Class;
 
+use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitReport};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{PAGE, VolumeMap};
@@ -332,7 +333,8 @@ impl<P: Payload> Engine<P> {
         self.log = crate::log::Log::new(Sequence(next));
         self.durability.durable = Sequence(next - 1);
         self.newest_done = Sequence(next - 1);
-        self.epoch = Epoch(record.epoch.0.max(opening.named.1.0) + 1);
+        let step = u32::from(!bug!(self.config, EpochNotAdvanced));
+        self.epoch = Epoch(record.epoch.0.max(opening.named.1.0) + step);
         let of_epoch = u64::from(self.epoch.0) << 32;
         self.space.next_generation = Generation(record.next_generation.0.max(of_epoch));
         self.adopt_units(&opening, &record);
@@ -343,7 +345,7 @@ impl<P: Payload> Engine<P> {
         }
         self.count_replayed();
         self.replayed = (opening.tail.len() as u64, entries);
-        let settled = opening.tail.is_empty();
+        let settled = opening.tail.is_empty() || bug!(self.config, RecoveryNotCheckpointed);
         let mut record = record;
         record.revision = record.revision.max(opening.named.0);
         self.reports = opening.reports;

@@ -6,6 +6,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use thermocline_format::{MapEntry, MapPage, PageId};
 
+use crate::bugs::bug;
 use crate::device::{DeviceCmd, PageBytes};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, PAGE};
@@ -133,6 +134,9 @@ impl<P: Payload> Engine<P> {
 
     fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
         self.volumes.map_mut(volume).load(page, entries);
+        if bug!(self.config, LoadedPageNotCounted) {
+            return;
+        }
         if self.phase == Phase::Opening {
             // Counted when the replay is over.
             self.volumes.map_mut(volume).mark_dirty(page);

@@ -4,6 +4,7 @@ use thermocline_format::{Entry, Sequence};
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
 
+use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
 use crate::durability::Then;
 use crate::engine::{Engine, Op};
@@ -30,12 +31,15 @@ impl<P: Payload> Engine<P> {
         let (ready, kept): (Vec<UnitId>, Vec<UnitId>) =
             std::mem::take(&mut self.space.dead).into_iter().partition(|&unit| {
                 let tail = &self.space.tails[unit.index()];
-                let pinned = self.space.units.class(unit) == metadata && tail.control >= checkpoint;
+                let pinned = !bug!(self.config, MetadataResetTooEarly)
+                    && self.space.units.class(unit) == metadata
+                    && tail.control >= checkpoint;
                 // A chunk that a crash may still lose must not be counted as released.
                 let flushed = tail.last <= self.durability.durable;
                 // A unit that is not listed has nothing that would be replayed.
                 let counts = any || !self.space.listed.contains_key(&unit.0);
-                counts && !pinned && flushed && tail.readers == 0 && tail.writers == 0
+                let read = tail.readers > 0 && !bug!(self.config, ResetUnderReaders);
+                counts && !pinned && flushed && !read && tail.writers == 0
             });
         self.space.dead = kept;
         if ready.is_empty() {
@@ -43,8 +47,9 @@ impl<P: Payload> Engine<P> {
         }
         for &unit in &ready {
             let tail = &self.space.tails[unit.index()];
-            if tail.chunks > 0 && any {
-                let (generation, chunks, sum) = (tail.generation, tail.chunks, tail.sum);
+            if tail.chunks > 0 && any && !bug!(self.config, ReleaseNotLogged) {
+                let more = u32::from(bug!(self.config, ReleaseMiscounted));
+                let (generation, chunks, sum) = (tail.generation, tail.chunks + more, tail.sum);
                 let entries = vec![Entry::Released { unit, generation, chunks, sum }];
                 self.stage.control.push_back(Control { entries, owners: Vec::new() });
             }
@@ -60,6 +65,10 @@ impl<P: Payload> Engine<P> {
         }
         self.space.resetting += ready.len() as u32;
         self.space.releasing += ready.len() as u32;
+        if bug!(self.config, ResetWithoutFlush) {
+            self.reset_released(&ready);
+            return true;
+        }
         self.await_flush(self.log.sealed(), Then::Release { units: ready });
         true
     }

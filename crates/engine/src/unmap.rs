@@ -6,6 +6,7 @@
 use thermocline_format::Entry;
 use thermocline_types::Lba;
 
+use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
 use crate::log::{Control, Owner};
 use crate::map::{Mapping, PAGE, Value};
@@ -132,7 +133,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn drop_value(&mut self, value: Value) {
         match self.phase {
             Phase::Opening => return, // Counted when the replay is over.
-            _ if self.superblocks.settled => {}
+            _ if self.superblocks.settled || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}
             _ => return self.superblocks.unsettled.push(value),
         }
         let unit = self.unit_of(value);
@@ -149,7 +150,7 @@ impl<P: Payload> Engine<P> {
             }
             return;
         };
-        if until > from {
+        if until > from && !bug!(self.config, TrimNotLogged) {
             let volume = self.volumes.map(work.volume).id;
             let entry = Entry::Trim { volume, lba: Lba(from), blocks: until - from };
             self.request_needs(request, 1);

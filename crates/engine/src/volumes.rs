@@ -5,6 +5,7 @@ use thermocline_format::{
     Entry, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeName,
 };
 
+use crate::bugs::bug;
 use crate::engine::Engine;
 use crate::log::{Control, Owner};
 use crate::map::{Packing, VolumeMap};
@@ -191,7 +192,11 @@ impl<P: Payload> Engine<P> {
             return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
         };
         self.volumes.hide(index);
-        let entries = vec![Entry::VolumeDelete { volume }];
+        let mut entries = vec![Entry::VolumeDelete { volume }];
+        if bug!(self.config, DeleteNotLogged) {
+            entries.clear();
+            entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
+        }
         self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
         let end = self.volumes.map(index).blocks;
         self.unmapping.push_back(Unmapping {

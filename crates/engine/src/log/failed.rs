@@ -6,6 +6,7 @@ use thermocline_format::{Entry, Location, PageId, Sequence, VolumeId};
 use thermocline_types::{Class, Lba};
 
 use super::{Control, Owner, Staged};
+use crate::bugs::bug;
 use crate::device::{Body, Chunk, DeviceError};
 use crate::engine::{Engine, Phase};
 use crate::map::{Mapping, Value};
@@ -53,6 +54,9 @@ impl<P: Payload> Engine<P> {
             .map(|flight| (flight.chunk.header.origin.sequence, Arc::clone(&flight.chunk)))
             .collect();
         for (sequence, chunk) in behind {
+            if bug!(self.config, BehindFailedWriteKept) {
+                break;
+            }
             self.replace_chunk(sequence, &chunk, class);
         }
     }
@@ -60,8 +64,12 @@ impl<P: Payload> Engine<P> {
     /// Stages again what still counts of a chunk that is, or may be, lost.
     pub(super) fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
         let owner = Owner::Failed(sequence);
+        if bug!(self.config, FailedWriteForgotten) {
+            return;
+        }
         let mut pending = 1; // The entry that says so.
-        let entries = vec![Entry::Abandoned { sequence }];
+        let said = if bug!(self.config, WrongChunkAbandoned) { sequence.0 - 1 } else { sequence.0 };
+        let entries = vec![Entry::Abandoned { sequence: Sequence(said) }];
         self.stage.control.push_back(Control { entries, owners: vec![owner] });
         // The four entries of a name must share a chunk, and did.
         let control = chunk.header.entries.iter().filter(|entry| !entry.has_block());

@@ -9,6 +9,7 @@ use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
 
 use super::{Life, Opening};
+use crate::bugs::bug;
 use crate::device::UnitCondition;
 use crate::engine::Engine;
 use crate::map::{Mapping, PAGE, Value};
@@ -53,6 +54,8 @@ impl<P: Payload> Engine<P> {
         tail.generation = life.listed.generation;
         if goes_on {
             self.space.units.adopt(unit, UnitState::Open, class, 0, 0);
+            let back = bug!(self.config, TailOverwritten) && written > life.listed.next.block;
+            let written = if back { life.listed.next.block } else { written };
             let at = Location { unit, block: written };
             self.space.frontiers[class.index()].open = Some(at);
         } else {
@@ -81,6 +84,7 @@ impl<P: Payload> Engine<P> {
                     let value = Value::new(geometry.address(at), crc);
                     self.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
                 }
+                Entry::Trim { .. } if bug!(self.config, TrimNotReplayed) => {}
                 Entry::Trim { volume, lba, blocks } => {
                     let Some(volume) = self.volumes.index(volume) else { continue };
                     let end = (lba.0 + blocks).min(self.volumes.map(volume).blocks);
@@ -103,6 +107,9 @@ impl<P: Payload> Engine<P> {
                     let Some(volume) = self.volumes.index(volume) else { continue };
                     let end = self.volumes.map(volume).blocks;
                     self.replay_shrink(volume, blocks.min(end), end);
+                    if bug!(self.config, ResizeNotReplayed) {
+                        continue;
+                    }
                     self.volumes.map_mut(volume).resize(blocks);
                     self.volumes.map_mut(volume).limit = blocks;
                 }

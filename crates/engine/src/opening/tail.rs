@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thermocline_format::{ChunkHeader, Entry, Generation, Location, Sequence};
 
 use super::{Doubtful, Life, Opening};
+use crate::bugs::bug;
 use crate::device::{DeviceCmd, Done, FoundChunks, ReadChunks};
 use crate::engine::Engine;
 use crate::payload::Payload;
@@ -90,8 +91,14 @@ impl<P: Payload> Engine<P> {
         }
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let life = &mut opening.lives[index];
+        #[cfg_attr(
+            not(feature = "bugs"),
+            expect(unused_variables, reason = "only bugs look at it")
+        )]
+        let config = &self.config;
         let taken = |header: &ChunkHeader| {
-            header.origin.epoch == record.tail_epoch && header.origin.sequence >= record.checkpoint
+            let epoch = header.origin.epoch == record.tail_epoch || bug!(config, EpochIgnored);
+            epoch && header.origin.sequence >= record.checkpoint
         };
         for chunk in &found.chunks {
             let header = &chunk.header;
@@ -107,7 +114,9 @@ impl<P: Payload> Engine<P> {
         // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found,
         // one may be missing and the next be there.
         let only_class = found.next <= life.listed.next.block || found.next <= life.from;
-        if !only_class && found.next < life.end.saturating_add(max_chunk) && !record.clean {
+        let hole = bug!(self.config, HoleEndsTail) && found.next > life.end;
+        if !only_class && !hole && found.next < life.end.saturating_add(max_chunk) && !record.clean
+        {
             self.read_life(index, found.next, true);
         }
     }
@@ -154,7 +163,9 @@ impl<P: Payload> Engine<P> {
         }
         opening.tail = chunks
             .into_iter()
-            .filter(|(sequence, _)| !abandoned.contains(sequence))
+            .filter(|(sequence, _)| {
+                !abandoned.contains(sequence) || bug!(self.config, AbandonedReplayed)
+            })
             .map(|(_, header)| header)
             .collect();
         self.read_doubtful();
@@ -167,7 +178,7 @@ impl<P: Payload> Engine<P> {
         let opening = self.opening.as_mut().expect("the pool is being opened");
         let mut wanted = Vec::new();
         for (chunk, header) in opening.tail.iter().enumerate() {
-            if header.origin.sequence <= opening.durable {
+            if header.origin.sequence <= opening.durable || bug!(self.config, TornBlocksReplayed) {
                 continue;
             }
             for (entry, (what, at)) in header.placed(&geometry).enumerate() {
