@@ -27,8 +27,14 @@ pub struct FailReport {
 /// nothing done, or in part. After it failed the pool is opened again and goes on.
 #[must_use]
 pub fn fail_every_action(seed: u64, most: u64) -> FailReport {
+    fail_every_action_with(seed, &Settings::draw(seed, Scale::Small), most)
+}
+
+/// As [`fail_every_action`], with settings of one's own.
+#[must_use]
+pub fn fail_every_action_with(seed: u64, settings: &Settings, most: u64) -> FailReport {
     let mut report = FailReport::default();
-    let mut sound = World::new(seed, Settings::draw(seed, Scale::Small), Vec::new());
+    let mut sound = World::new(seed, settings.clone(), Vec::new());
     sound.run(0);
     report.commands = sound.machine.disk.injector().commands();
     report.wrong.extend(sound.wrong.drain(..).map(|what| (u64::MAX, what)));
@@ -36,8 +42,8 @@ pub fn fail_every_action(seed: u64, most: u64) -> FailReport {
     for number in (seed % stride..report.commands).step_by(stride as usize) {
         for fault in FAULTS {
             replay::enter(Place { seed, point: number, state: 0 });
-            let settings = Settings::draw(seed, Scale::Small);
-            let mut world = World::new(seed, settings, vec![Rule::once(number, fault)]);
+            let rules = vec![Rule::once(number, fault)];
+            let mut world = World::new(seed, settings.clone(), rules);
             world.run(0);
             report.runs += u64::from(!world.machine.disk.injector().log().is_empty());
             report.wrong.extend(world.wrong.drain(..).map(|what| (number, what)));

@@ -14,7 +14,7 @@ use crate::disk::{Disk, Image};
 use crate::model::FoundVolume;
 
 /// Completions after which something that should be over is taken to go on for ever.
-const PATIENCE: u64 = 1 << 20;
+pub(crate) const PATIENCE: u64 = 1 << 20;
 
 /// The identity of every simulated pool.
 pub const POOL: PoolId = PoolId(*b"simulated pool 1");
@@ -104,8 +104,14 @@ impl Machine {
     }
 
     /// Carries out what the engine wants, and appends what it says to `events`.
+    ///
+    /// # Panics
+    /// When it wants more and more without end.
     pub fn pump(&mut self, events: &mut Vec<Event>) {
+        let mut actions = 0;
         while let Some(action) = self.engine.poll_action() {
+            actions += 1;
+            assert!(actions < PATIENCE, "the engine wants more and more at once");
             match action {
                 Action::Device { op, cmd } => self.disk.submit(self.now, op, cmd),
                 Action::Complete { request, result } => {

@@ -16,7 +16,7 @@ use thermocline_types::Rng;
 use crate::data::{Arena, Content, Data, Stamp};
 use crate::disk::{CrashState, Disk, Fate, Image};
 use crate::faults::{Allowance, Injector, Rule};
-use crate::machine::{Event, Machine, Trouble};
+use crate::machine::{Event, Machine, PATIENCE, Trouble};
 use crate::model::{FoundVolume, Model, Outcome, PendingFlush, PendingRead, Verdict, Version};
 use crate::settings::Settings;
 use crate::workload::Wish;
@@ -144,11 +144,16 @@ impl World {
         let more = self.issued < self.settings.requests && !self.down;
         let closing = self.pending.values().any(|pending| matches!(pending, Pending::Close));
         let room = more && !closing && self.pending.len() < self.settings.depth;
-        if room && (!busy || self.rng.below(3) > 0) && self.submit_one() {
+        let tried = room && (!busy || self.rng.below(3) > 0);
+        if tried && self.submit_one() {
             return Step::Went;
         }
         if self.machine.turn() {
+            self.watch();
             return Step::Went;
+        }
+        if tried && self.pending.is_empty() {
+            return self.idle();
         }
         if !self.pending.is_empty() {
             let waiting: Vec<&Pending> = self.pending.values().collect();
@@ -161,6 +166,32 @@ impl World {
             (false, true) => Step::Went,
             (false, false) => Step::Over,
         }
+    }
+
+    /// Objects to an engine that goes on for ever, and stops it.
+    fn watch(&mut self) {
+        if self.machine.turns > PATIENCE {
+            self.wrong.push("the engine goes on and on".into());
+            self.give_up();
+        }
+    }
+
+    /// Nothing is on its way, and no request could be submitted either.
+    fn idle(&mut self) -> Step {
+        let undecided = self.model.volumes().next().is_none() && self.model.sizes_open();
+        if !undecided {
+            self.wrong.push("no request is accepted, though none is in work".into());
+            self.give_up();
+        }
+        // Whether a volume was made, or deleted, after an error, shows when the pool is opened again.
+        self.down = true;
+        Step::Down
+    }
+
+    /// There is nothing more to be learned from this world.
+    fn give_up(&mut self) {
+        self.down = true;
+        self.issued = self.settings.requests;
     }
 
     /// Submits a request. Returns whether it was accepted.
@@ -268,7 +299,7 @@ impl World {
             (Pending::Create(version), Ok(Reply::Created(id))) => {
                 self.model.end_create(version, Some(id));
             }
-            (Pending::Create(version), Ok(Reply::Done)) => {
+            (Pending::Create(version), Ok(Reply::Done | Reply::Scrubbed { .. })) => {
                 self.wrong.push(format!("creation {version} was answered without a volume"));
             }
             (Pending::Create(version), Err(_)) => self.model.end_create(version, None),
@@ -357,7 +388,6 @@ impl World {
     }
 
     fn did_not_open(&mut self, trouble: &Trouble) {
-        self.down = true;
         let may = self.allowance();
         let excused = match trouble {
             Trouble::Refused(OpenError::Device) => may.failed,
@@ -367,8 +397,7 @@ impl World {
         if !excused {
             self.wrong.push(format!("the pool does not open: {trouble:?}"));
         }
-        // There is nothing more to be learned from it.
-        self.issued = self.settings.requests;
+        self.give_up();
     }
 
     fn judge_found(&mut self, found: &[FoundVolume]) {

@@ -1,0 +1,173 @@
+//! Opening a pool with 10 TB of data: what must be read before the first block can be.
+//!
+//! The device is made up: its map pages are computed when they are read, so that nothing of the 18 GiB of map has to be
+//! stored. Time is counted in commands and bytes, which is what a drive takes time for.
+
+use std::collections::VecDeque;
+
+use thermocline_engine::{
+    Action, Config, DeviceCmd, Done, Engine, Extent, FoundChunks, HostRequest, Notice, OpId,
+    PageBytes, RequestId, UnitCondition, UnitReport,
+};
+use thermocline_format::{
+    Epoch, Generation, Geometry, Location, LogicalBlock, MapEntry, MapPage, PAGE_ENTRIES, PoolId,
+    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName, crc32c,
+};
+use thermocline_types::{Time, UnitId};
+
+/// 10 TB.
+const BLOCKS: u64 = 10_000_000_000_000 / 4096;
+/// A zone of 1 GiB.
+const PER_UNIT: u32 = 1 << 18;
+const FIRST_ROOT_UNIT: u32 = 2;
+const FIRST_PAGE_UNIT: u32 = 3;
+const FIRST_DATA_UNIT: u32 = 64;
+
+struct MadeUp {
+    geometry: Geometry,
+    roots: Vec<PageBytes>,
+    commands: u64,
+    bytes: u64,
+}
+
+fn place(first_unit: u32, index: u64) -> Location {
+    Location::new(
+        first_unit + (index / u64::from(PER_UNIT)) as u32,
+        (index % u64::from(PER_UNIT)) as u32,
+    )
+}
+
+fn index_of(first_unit: u32, at: Location) -> u64 {
+    u64::from(at.unit.0 - first_unit) * u64::from(PER_UNIT) + u64::from(at.block)
+}
+
+impl MadeUp {
+    fn new(geometry: Geometry) -> MadeUp {
+        let mut device = MadeUp { geometry, roots: Vec::new(), commands: 0, bytes: 0 };
+        for root in 0..Volume::roots_for(BLOCKS) as u64 {
+            let mut page = MapPage::unmapped();
+            let pages = BLOCKS.div_ceil(PAGE_ENTRIES as u64);
+            let numbers = root * PAGE_ENTRIES as u64..pages;
+            for (entry, number) in page.0.iter_mut().zip(numbers) {
+                let crc = crc32c(device.map_page(number).as_slice());
+                *entry = MapEntry::new(&geometry, place(FIRST_PAGE_UNIT, number), crc);
+            }
+            device.roots.push(Box::new(page.encode()));
+        }
+        device
+    }
+
+    /// Block `i` of the volume is the `i`-th of the data units, and its checksum is 0, as that of the unit type.
+    fn map_page(&self, number: u64) -> PageBytes {
+        let mut page = MapPage::unmapped();
+        for (entry, lba) in page.0.iter_mut().zip(number * PAGE_ENTRIES as u64..BLOCKS) {
+            *entry = MapEntry::new(&self.geometry, place(FIRST_DATA_UNIT, lba), 0);
+        }
+        Box::new(page.encode())
+    }
+
+    fn superblock(&self) -> Superblock {
+        let roots = self.roots.iter().zip(0..).map(|(bytes, root)| {
+            MapEntry::new(&self.geometry, place(FIRST_ROOT_UNIT, root), crc32c(bytes.as_slice()))
+        });
+        Superblock {
+            pool: PoolId([7; 16]),
+            location: Location::new(0, 0),
+            revision: Revision(9),
+            epoch: Epoch(3),
+            tail_epoch: Epoch(3),
+            checkpoint: Sequence(1_000_000),
+            clean: true,
+            geometry: self.geometry,
+            next_generation: Generation(4 << 32),
+            next_volume: VolumeId(2),
+            volumes: vec![Volume {
+                id: VolumeId(1),
+                name: VolumeName::new("ten").expect("a short name"),
+                blocks: BLOCKS,
+                roots: roots.collect(),
+            }],
+            open_units: Vec::new(),
+        }
+    }
+
+    fn carry_out(&mut self, cmd: &DeviceCmd<()>) -> Done<()> {
+        self.commands += 1;
+        match *cmd {
+            DeviceCmd::ReportUnits => {
+                let report = UnitReport { condition: UnitCondition::Good, written: None };
+                Done::Units(vec![report; self.geometry.units() as usize])
+            }
+            DeviceCmd::ReadSuperblocks => Done::Superblocks(vec![self.superblock()]),
+            DeviceCmd::ReadPage { at } => {
+                self.bytes += 4096;
+                if at.unit.0 < FIRST_PAGE_UNIT {
+                    Done::Page(self.roots[index_of(FIRST_ROOT_UNIT, at) as usize].clone())
+                } else {
+                    Done::Page(self.map_page(index_of(FIRST_PAGE_UNIT, at)))
+                }
+            }
+            DeviceCmd::Read { blocks, .. } => {
+                self.bytes += 4096 * u64::from(blocks);
+                Done::Data(())
+            }
+            DeviceCmd::ReadChunks(ref read) => Done::Chunks(FoundChunks {
+                chunks: Vec::new(),
+                next: read.at.block + read.window,
+                unsound: false,
+                newest: None,
+            }),
+            _ => Done::Ok,
+        }
+    }
+}
+
+/// Carries out what the engine wants, in order, until `done` says of an action that it is the one waited for.
+fn run(engine: &mut Engine<()>, device: &mut MadeUp, mut done: impl FnMut(&Action<()>) -> bool) {
+    let mut queue: VecDeque<(OpId, DeviceCmd<()>)> = VecDeque::new();
+    loop {
+        while let Some(action) = engine.poll_action() {
+            if done(&action) {
+                return;
+            }
+            if let Action::Device { op, cmd } = action {
+                queue.push_back((op, cmd));
+            }
+        }
+        let (op, cmd) = queue.pop_front().expect("what is waited for comes before all is done");
+        let answer = device.carry_out(&cmd);
+        engine.handle_completion(Time::ZERO, op, Ok(answer));
+    }
+}
+
+#[test]
+fn the_first_read_of_ten_terabytes_waits_for_forty_megabytes() {
+    let units = FIRST_DATA_UNIT + BLOCKS.div_ceil(u64::from(PER_UNIT)) as u32 + 1000;
+    let superblocks = [UnitId(0), UnitId(1)];
+    let geometry = Geometry::new(LogicalBlock::B4096, PER_UNIT, units, superblocks).unwrap();
+    let mut device = MadeUp::new(geometry);
+    let mut config = Config::new(geometry);
+    config.map_memory_bytes = 1 << 36;
+    let mut engine: Engine<()> = Engine::open(config, 1).unwrap();
+    run(&mut engine, &mut device, |action| {
+        matches!(action, Action::Notice(Notice::Open { chunks: 0, .. }))
+    });
+    let (commands, bytes) = (device.commands, device.bytes);
+    assert_eq!(bytes, 9314 * 4096, "root pages, and nothing else of the map");
+    assert!(commands < 9314 + 20, "{commands} commands");
+
+    let extent = Extent { volume: VolumeId(1), lba: BLOCKS - 100, blocks: 100 };
+    let read = HostRequest::Read { extent, into: () };
+    engine.submit(Time::ZERO, RequestId(1), read).unwrap();
+    run(&mut engine, &mut device, |action| match action {
+        Action::Complete { request: RequestId(1), result } => {
+            assert!(result.is_ok(), "{result:?}");
+            true
+        }
+        _ => false,
+    });
+    // The page of the block, those that the background asked for before it, and the blocks.
+    assert!(device.commands - commands < 400, "{} commands", device.commands - commands);
+    let per_block = engine.memory_bytes() as f64 / BLOCKS as f64;
+    assert!(per_block <= 8.0, "{per_block} bytes of map and units per block");
+}

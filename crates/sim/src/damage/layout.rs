@@ -1,0 +1,284 @@
+//! Where things stand on media: read from the bytes alone, as a program would that knows `docs/FORMAT.md` and nothing of
+//! the engine. So damage can be aimed, and the engine is not asked what is worth hitting.
+
+use std::collections::BTreeMap;
+
+use thermocline_engine::{ReadChunks, wire};
+use thermocline_format::{
+    BLOCK_BYTES, CHUNK_PREFIX_BYTES, ChunkHeader, ENTRY_BYTES, Entry, Generation, Geometry,
+    Location, MapEntry, MapPage, PAGE_ENTRIES, PageId, Sequence, Superblock, VolumeId,
+};
+use thermocline_types::UnitId;
+
+use crate::data::{Arena, SECTOR_BYTES};
+use crate::disk::Image;
+use crate::machine::POOL;
+
+/// A kind of structure on media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Structure {
+    /// A block of a user.
+    Block,
+    /// A page of a map.
+    Page,
+    /// A page that leads to pages.
+    Root,
+    /// The header of a chunk that recovery does not need.
+    Header,
+    /// The header of a chunk that is to be replayed.
+    TailHeader,
+    /// The superblock record that counts.
+    Newest,
+    /// Another superblock record.
+    Older,
+}
+
+/// Something on media that can be damaged.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// What it is.
+    pub structure: Structure,
+    /// Where it begins.
+    pub at: Location,
+    /// Bytes that mean something.
+    pub bytes: usize,
+    /// Blocks of volumes that it holds, leads to, or tells of: volume, first block, and number.
+    pub leads_to: Vec<(VolumeId, u64, u64)>,
+    /// Whether something that is flushed and later says that it was flushed too.
+    pub vouched: bool,
+    /// The logical block behind the chunk whose header it is; of others, behind itself.
+    pub end: u32,
+}
+
+impl Target {
+    /// Whether block `lba` of `volume` depends on it.
+    #[must_use]
+    pub fn concerns(&self, volume: VolumeId, lba: u64) -> bool {
+        let holds = |&(id, from, blocks): &(VolumeId, u64, u64)| {
+            id == volume && (from..from + blocks).contains(&lba)
+        };
+        self.leads_to.iter().any(holds)
+    }
+
+    /// Sectors that it takes.
+    #[must_use]
+    pub const fn sectors(&self) -> u32 {
+        self.bytes.div_ceil(SECTOR_BYTES) as u32
+    }
+}
+
+/// A block of a user: where, with what tag, and whether it is vouched for as in [`Target`].
+type Placed = (MapEntry, bool);
+
+struct Walk<'a> {
+    arena: &'a Arena,
+    image: &'a Image,
+    geometry: Geometry,
+    targets: Vec<Target>,
+    blocks: BTreeMap<(VolumeId, u64), Placed>,
+}
+
+/// Everything on `image` that counts, found by its newest superblock record.
+///
+/// # Panics
+/// When a structure is not sound: nothing may be damaged yet.
+#[must_use]
+pub fn targets(arena: &Arena, image: &Image) -> Vec<Target> {
+    let geometry = image.media().geometry;
+    let (targets, blocks) = (Vec::new(), BTreeMap::new());
+    let mut walk = Walk { arena, image, geometry, targets, blocks };
+    let record = walk.superblocks();
+    walk.maps(&record);
+    walk.chunks(&record);
+    let per_block = geometry.logical_block().per_block();
+    for (&(volume, lba), &(entry, vouched)) in &walk.blocks {
+        let at = entry.location(&geometry).expect("it is mapped");
+        walk.targets.push(Target {
+            structure: Structure::Block,
+            at,
+            bytes: BLOCK_BYTES,
+            leads_to: vec![(volume, lba, 1)],
+            vouched,
+            end: at.block + per_block,
+        });
+    }
+    walk.targets
+}
+
+impl Walk<'_> {
+    fn bytes(&self, at: Location, blocks: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.arena.copy_out(self.image.logical(at, blocks), &mut bytes);
+        bytes
+    }
+
+    /// Adds the superblock records, and returns the newest.
+    fn superblocks(&mut self) -> Superblock {
+        let mut records = Vec::new();
+        for unit in self.geometry.superblock_units() {
+            let bytes = self.bytes(Location { unit, block: 0 }, self.geometry.blocks_per_unit());
+            records.extend(wire::find_superblocks(&bytes, unit, Some(POOL), &self.geometry));
+        }
+        let newest = records.iter().map(|record| record.revision).max().expect("there is a pool");
+        for record in &records {
+            let is_newest = record.revision == newest;
+            let bytes = record.record_bytes();
+            self.targets.push(Target {
+                structure: if is_newest { Structure::Newest } else { Structure::Older },
+                at: record.location,
+                bytes,
+                leads_to: Vec::new(),
+                vouched: true,
+                end: record.location.block + self.geometry.logical_block().to_hold(bytes),
+            });
+        }
+        let newest = records.into_iter().find(|record| record.revision == newest);
+        newest.expect("it was just seen")
+    }
+
+    /// Adds the pages that `record` leads to, and notes the blocks that they map.
+    fn maps(&mut self, record: &Superblock) {
+        for volume in &record.volumes {
+            for (index, &root) in (0..).zip(&volume.roots) {
+                let span = (PAGE_ENTRIES * PAGE_ENTRIES) as u64;
+                let id = PageId { volume: volume.id, index };
+                let Some(pages) = self.page(Structure::Root, root, id, span) else { continue };
+                for (number, page) in (index * PAGE_ENTRIES as u32..).zip(pages.0.iter()) {
+                    let id = PageId { volume: volume.id, index: number };
+                    let span = PAGE_ENTRIES as u64;
+                    let Some(blocks) = self.page(Structure::Page, *page, id, span) else { continue };
+                    let first = u64::from(number) * span;
+                    for (lba, &entry) in (first..volume.blocks).zip(blocks.0.iter()) {
+                        if !entry.is_unmapped() {
+                            self.blocks.insert((volume.id, lba), (entry, true));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn page(
+        &mut self,
+        structure: Structure,
+        parent: MapEntry,
+        id: PageId,
+        span: u64,
+    ) -> Option<MapPage> {
+        let at = parent.location(&self.geometry)?;
+        let per_block = self.geometry.logical_block().per_block();
+        self.targets.push(Target {
+            structure,
+            at,
+            bytes: BLOCK_BYTES,
+            leads_to: vec![(id.volume, u64::from(id.index) * span, span)],
+            vouched: true,
+            end: at.block + per_block,
+        });
+        let bytes = self.bytes(at, per_block);
+        let page = MapPage::decode(&bytes, id, parent, &self.geometry);
+        Some(page.expect("nothing is damaged yet"))
+    }
+
+    /// Adds the headers of chunks in units where something counts, and follows those that are to be replayed.
+    fn chunks(&mut self, record: &Superblock) {
+        let mut tail: Vec<ChunkHeader> = Vec::new();
+        let mut others: Vec<ChunkHeader> = Vec::new();
+        for unit in (0..self.geometry.units()).map(UnitId) {
+            if self.geometry.is_superblock_unit(unit) {
+                continue;
+            }
+            for header in self.unit_chunks(unit) {
+                if is_tail(record, unit, &header) { tail.push(header) } else { others.push(header) }
+            }
+        }
+        tail.sort_by_key(|header| header.origin.sequence);
+        let durable = tail.iter().map(|header| header.origin.durable).max().unwrap_or_default();
+        for header in &tail {
+            self.follow(header, header.origin.sequence <= durable);
+        }
+        for header in &tail {
+            self.header(Structure::TailHeader, header, header.origin.sequence <= durable);
+        }
+        for header in &others {
+            if self.counts(header) {
+                self.header(Structure::Header, header, true);
+            }
+        }
+    }
+
+    fn unit_chunks(&self, unit: UnitId) -> Vec<ChunkHeader> {
+        let at = Location { unit, block: 0 };
+        let window = self.geometry.blocks_per_unit();
+        let bytes = self.bytes(at, window);
+        let (pool, generation) = (POOL, None);
+        let read = ReadChunks { at, window, pool, generation, search: false, data: false };
+        let found = wire::find_chunks(&bytes, &read, &self.geometry);
+        found.chunks.into_iter().map(|(header, _)| header).collect()
+    }
+
+    /// Does what a chunk of the tail says, as far as it is about blocks.
+    fn follow(&mut self, header: &ChunkHeader, vouched: bool) {
+        for (entry, at) in header.placed(&self.geometry) {
+            match (*entry, at) {
+                (Entry::Data { volume, lba, crc }, Some(at)) if volume.is_user() => {
+                    let entry = MapEntry::new(&self.geometry, at, crc);
+                    self.blocks.insert((volume, lba.0), (entry, vouched));
+                }
+                (Entry::Trim { volume, lba, blocks }, _) => {
+                    self.blocks.retain(|&(id, at), _| {
+                        id != volume || !(lba.0..lba.0 + blocks).contains(&at)
+                    });
+                }
+                (Entry::VolumeResize { volume, blocks }, _) => {
+                    self.blocks.retain(|&(id, at), _| id != volume || at < blocks);
+                }
+                (Entry::VolumeDelete { volume }, _) => {
+                    self.blocks.retain(|&(id, _), _| id != volume);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a block of the chunk's unit counts.
+    fn counts(&self, header: &ChunkHeader) -> bool {
+        let unit = header.origin.location.unit;
+        let holds = |(entry, _): &Placed| {
+            entry.location(&self.geometry).is_some_and(|at| at.unit == unit)
+        };
+        let page = |target: &Target| {
+            matches!(target.structure, Structure::Page | Structure::Root) && target.at.unit == unit
+        };
+        self.blocks.values().any(holds) || self.targets.iter().any(page)
+    }
+
+    fn header(&mut self, structure: Structure, header: &ChunkHeader, vouched: bool) {
+        let leads_to = |entry: &Entry| match *entry {
+            Entry::Data { volume, lba, .. } if volume.is_user() => Some((volume, lba.0, 1)),
+            Entry::Trim { volume, lba, blocks } => Some((volume, lba.0, blocks)),
+            _ => None,
+        };
+        self.targets.push(Target {
+            structure,
+            at: header.origin.location,
+            bytes: CHUNK_PREFIX_BYTES + header.entries.len() * ENTRY_BYTES,
+            leads_to: header.entries.iter().filter_map(leads_to).collect(),
+            vouched,
+            end: header.origin.location.block + header.blocks,
+        });
+    }
+}
+
+/// Whether a chunk is to be replayed.
+fn is_tail(record: &Superblock, unit: UnitId, header: &ChunkHeader) -> bool {
+    let listed = |generation: Generation| {
+        let mut open = record.open_units.iter();
+        open.any(|open| open.next.unit == unit && open.generation == generation)
+    };
+    let sequence: Sequence = header.origin.sequence;
+    !record.clean
+        && header.origin.epoch == record.tail_epoch
+        && sequence >= record.checkpoint
+        && listed(header.origin.generation)
+}
