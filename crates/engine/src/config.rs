@@ -82,7 +82,10 @@ impl Config {
                 read_plan: ReadPlan::Cost { command_bytes: 128 << 10 },
                 read_bytes: 128 << 10,
                 segment_bytes: 256 << 10,
-                ahead_units: (geometry.units() / 128).clamp(2, 32),
+                // Few enough not to cost spare, enough to flush and reset some before the next are needed.
+                ahead_units: (geometry.units() / 128)
+                    .max(6.min(geometry.units() / 16))
+                    .clamp(1, 32),
             },
             max_requests: 1024,
             max_staged_blocks: 4096,

@@ -377,7 +377,8 @@ impl<P: Payload> Engine<P> {
     fn work(&mut self) -> bool {
         match self.phase {
             Phase::Opening => return self.opening_step(),
-            Phase::Closed | Phase::Failed => return false,
+            Phase::Failed => return self.scrub_step(),
+            Phase::Closed => return false,
             Phase::Open | Phase::Closing => {}
         }
         let mut worked = self.unmap_step();
@@ -432,9 +433,6 @@ impl<P: Payload> Engine<P> {
         }
         if let Some(request) = self.superblocks.closing.take() {
             self.request_progress(request, 1, Some(HostError::Failed));
-        }
-        for scrub in std::mem::take(&mut self.scrubs) {
-            self.request_progress(scrub.request(), 1, Some(HostError::Failed));
         }
         for unmapping in std::mem::take(&mut self.unmapping) {
             self.unmapping_failed(&unmapping);

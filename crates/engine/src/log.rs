@@ -421,7 +421,8 @@ impl<P: Payload> Engine<P> {
         };
         let header = ChunkHeader::new(origin, entries, &geometry);
         let blocks = header.blocks;
-        if cause != ChunkCause::Relocation {
+        // Pages come many at once; that units run shorter by them is made good by urgency.
+        if cause == ChunkCause::Host {
             self.gc_earn(blocks);
         }
         self.stats.chunks += 1;

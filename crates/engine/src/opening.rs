@@ -49,10 +49,12 @@ struct Doubtful {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Report,
-    /// Formatting: emptying units.
+    /// Formatting: emptying superblock units.
     Emptying,
     /// Formatting: making that durable.
     FlushEmpty,
+    /// Formatting: emptying all others, now that no earlier pool can be found.
+    EmptyingRest,
     /// Formatting: the first record.
     FirstRecord,
     /// Making durable what an earlier process wrote, or the first record: what recovery is about to believe.
@@ -178,7 +180,8 @@ impl<P: Payload> Engine<P> {
             Stage::Report | Stage::FirstRecord => Stage::Flush,
             Stage::Flush => Stage::Superblocks,
             Stage::Emptying => Stage::FlushEmpty,
-            Stage::FlushEmpty => Stage::FirstRecord,
+            Stage::FlushEmpty => Stage::EmptyingRest,
+            Stage::EmptyingRest => Stage::FirstRecord,
             Stage::Superblocks => Stage::Roots,
             Stage::Roots => Stage::Tail,
             Stage::Tail => Stage::Doubts,
@@ -188,7 +191,8 @@ impl<P: Payload> Engine<P> {
         let entered = opening.stage;
         self.opening = Some(opening);
         let result = match entered {
-            Stage::Emptying => self.empty_device(),
+            Stage::Emptying => self.empty_superblocks(),
+            Stage::EmptyingRest => self.empty_rest(),
             Stage::FlushEmpty | Stage::Flush => {
                 self.ask(0, DeviceCmd::Flush);
                 Ok(())

@@ -4,7 +4,7 @@
 //! complete, and garbage collection can begin, when every page is loaded.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use thermocline_format::{MapEntry, MapPage, PageId};
+use thermocline_format::{Location, MapEntry, MapPage, PageId};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, PageBytes};
@@ -158,6 +158,16 @@ impl<P: Payload> Engine<P> {
             }
         }
         self.volumes.mapped += mapped;
+    }
+
+    /// Where the pages stand that cannot be read, in order.
+    pub(crate) fn damaged_pages(&self) -> Vec<Location> {
+        let mut damaged: Vec<(u16, u64)> = self.pages.damaged.iter().copied().collect();
+        damaged.sort_unstable();
+        let at = |&(volume, page): &(u16, u64)| {
+            self.volumes.map(volume).page_at(page).location(&self.config.geometry)
+        };
+        damaged.iter().filter_map(at).collect()
     }
 
     /// Whether nothing but pages that cannot be read is missing.

@@ -97,6 +97,19 @@ impl<P: Payload> Engine<P> {
                 self.retire(unit);
                 continue;
             }
+            self.space.to_reset.push_back(unit);
+        }
+        self.reset_next();
+    }
+
+    /// Resets the next unit if no other is being reset: erasing keeps dies busy for milliseconds, and the host is not to
+    /// meet several at once. When units are missing, as many as there are.
+    fn reset_next(&mut self) {
+        while !self.space.to_reset.is_empty()
+            && (self.space.resets == 0 || self.space.free_units() <= self.host_reserve())
+        {
+            let unit = self.space.to_reset.pop_front().expect("it is not empty");
+            self.space.resets += 1;
             self.stats.resets += 1;
             let op = self.ops.insert(Op::Reset { unit });
             self.device(op, DeviceCmd::Reset(unit));
@@ -105,6 +118,7 @@ impl<P: Payload> Engine<P> {
 
     pub(crate) fn unit_reset(&mut self, unit: UnitId, result: Result<(), DeviceError>) {
         self.space.resetting -= 1;
+        self.space.resets -= 1;
         match result {
             Ok(()) => {
                 self.space.units.erase(unit);
@@ -113,6 +127,7 @@ impl<P: Payload> Engine<P> {
             Err(DeviceError::Gone) => self.fail(),
             Err(_) => self.retire(unit),
         }
+        self.reset_next();
     }
 
     /// Takes an empty unit out of service.

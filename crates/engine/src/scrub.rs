@@ -10,7 +10,7 @@ use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
 
 use crate::device::{DeviceCmd, DeviceError, FoundChunks, ReadChunks};
-use crate::engine::{Engine, Op};
+use crate::engine::{Engine, Op, Phase};
 use crate::map::Value;
 use crate::payload::Payload;
 use crate::request::{Action, Notice, Reply};
@@ -32,12 +32,6 @@ pub(crate) struct Scrub {
     left: Vec<(Location, MapEntry)>,
     blocks: u64,
     damaged: u64,
-}
-
-impl Scrub {
-    pub(crate) fn request(&self) -> u32 {
-        self.request
-    }
 }
 
 impl<P: Payload> Engine<P> {
@@ -64,9 +58,12 @@ impl<P: Payload> Engine<P> {
             self.device(op, DeviceCmd::Read { at, blocks: 1, into: None });
             return true;
         }
-        if scrub.waiting > 0 || !self.pages.complete {
+        let waiting = scrub.waiting > 0;
+        let known = self.pages.complete || self.pages_are_damaged();
+        if waiting || !(known || self.phase == Phase::Failed) {
             return false;
         }
+        let scrub = self.scrubs.front_mut().expect("it was just looked at");
         match scrub.walk {
             Some((from, end)) if from < end => self.scrub_on(from, end),
             Some(_) => self.scrubbed_unit(),
@@ -76,8 +73,15 @@ impl<P: Payload> Engine<P> {
     }
 
     fn scrub_next_unit(&mut self) {
+        let unit = self.scrubs.front().expect("a scrub is in progress").unit;
+        if unit.0 == 0 {
+            let mut scrub = self.scrubs.pop_front().expect("a scrub is in progress");
+            for at in self.damaged_pages() {
+                self.scrub_hit(&mut scrub, at);
+            }
+            self.scrubs.push_front(scrub);
+        }
         let scrub = self.scrubs.front_mut().expect("a scrub is in progress");
-        let unit = scrub.unit;
         if unit.0 == self.config.geometry.units() {
             let scrub = self.scrubs.pop_front().expect("a scrub is in progress");
             let reply = Reply::Scrubbed { blocks: scrub.blocks, damaged: scrub.damaged };
@@ -92,7 +96,7 @@ impl<P: Payload> Engine<P> {
             }
             UnitState::Free | UnitState::Retired => 0,
         };
-        let quiet = self.space.tails[unit.index()].writers == 0;
+        let quiet = self.space.tails[unit.index()].writers == 0 || self.phase == Phase::Failed;
         if end == 0 || self.space.units.valid_count(unit) == 0 {
             scrub.unit.0 += 1;
         } else if quiet {
@@ -112,7 +116,9 @@ impl<P: Payload> Engine<P> {
         scrub.waiting += 1;
         let at = Location { unit: scrub.unit, block: from };
         let window = longest.min(end - from);
-        let (pool, generation) = (self.pool, None);
+        let generation = self.space.tails[at.unit.index()].generation;
+        let generation = (generation.0 > 0).then_some(generation);
+        let pool = self.pool;
         let cmd = ReadChunks { at, window, pool, generation, search: true, data: true };
         let op = self.ops.insert(Op::ScrubChunks);
         self.device(op, DeviceCmd::ReadChunks(cmd));
@@ -131,13 +137,13 @@ impl<P: Payload> Engine<P> {
                 let blocks =
                     chunk.header.entries.iter().filter(|entry| entry.has_block()).count() as u32;
                 let whole = chunk.data.as_ref().map_or(0, |(_, whole)| *whole);
+                if at.block > expected {
+                    self.scrub_hit(&mut scrub, Location { block: expected, ..at });
+                }
                 if whole < blocks {
                     // It ends beyond what was read; it is read again from its beginning, unless that was this time.
                     next = if at.block > from { at.block } else { at.block + chunk.header.blocks };
                     break;
-                }
-                if at.block > expected {
-                    self.scrub_hit(&mut scrub, Location { block: expected, ..at });
                 }
                 expected = at.block + chunk.header.blocks;
                 self.scrub_chunk(&mut scrub, chunk);
@@ -226,6 +232,10 @@ impl<P: Payload> Engine<P> {
                 }
                 map.roots.iter().for_each(|root| add(root.at));
                 (0..map.pages()).for_each(|page| add(map.page_at(page)));
+            }
+            // A header that should tell of them is not there, wherever it was.
+            if let Some(at) = left.iter().map(|(at, _)| *at).min_by_key(|at| at.block) {
+                self.scrub_hit(&mut scrub, at);
             }
             scrub.left = left;
         }

@@ -62,6 +62,9 @@ pub(crate) struct Space {
     pub(crate) dead: Vec<UnitId>,
     /// Units on their way from dead to free: waiting for a flush or a reset.
     pub(crate) resetting: u32,
+    /// Units whose release is durable, and resets that are on their way.
+    pub(crate) to_reset: VecDeque<UnitId>,
+    pub(crate) resets: u32,
     /// Units whose release is not durable yet.
     pub(crate) releasing: u32,
     /// Whether a flush is on its way after which dead units can be released.
@@ -86,6 +89,8 @@ impl Space {
             listed: BTreeMap::new(),
             dead: Vec::new(),
             resetting: 0,
+            to_reset: VecDeque::new(),
+            resets: 0,
             releasing: 0,
             flushing_dead: false,
             condemned: 0,

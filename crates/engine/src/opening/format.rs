@@ -13,7 +13,14 @@ use crate::payload::Payload;
 use crate::request::OpenError;
 
 impl<P: Payload> Engine<P> {
-    pub(super) fn empty_device(&mut self) -> Result<(), OpenError> {
+    pub(super) fn empty_superblocks(&mut self) -> Result<(), OpenError> {
+        for unit in self.config.geometry.superblock_units() {
+            self.ask(0, DeviceCmd::Reset(unit));
+        }
+        Ok(())
+    }
+
+    pub(super) fn empty_rest(&mut self) -> Result<(), OpenError> {
         let opening = self.opening.as_ref().expect("the pool is being made");
         let holds = |report: &UnitReport| {
             report.condition == UnitCondition::Good && report.written.is_some_and(|at| at > 0)
@@ -22,7 +29,7 @@ impl<P: Payload> Engine<P> {
         let units: Vec<UnitId> = (0..geometry.units())
             .map(UnitId)
             .filter(|unit| {
-                geometry.is_superblock_unit(*unit) || holds(&opening.reports[unit.index()])
+                !geometry.is_superblock_unit(*unit) && holds(&opening.reports[unit.index()])
             })
             .collect();
         for unit in units {
