@@ -9,6 +9,7 @@ mod imports;
 mod purity;
 mod repo;
 mod rust_source;
+mod sim;
 mod step;
 mod tidy;
 
@@ -33,7 +34,7 @@ enum Command {
     Check,
     /// House rules only: line, function and file length, banned words, documents.
     Tidy,
-    /// Everything a change must pass: `check`, then doc tests, then all other tests.
+    /// Everything a change must pass: `check`, a million crash states, deliberate bugs, doc tests, all other tests.
     Test {
         /// Leave `check` out.
         #[arg(long)]
@@ -47,6 +48,13 @@ enum Command {
         /// Passed on to criterion, such as a part of a bench's name or `--quick`.
         #[arg(last = true)]
         criterion: Vec<String>,
+    },
+    /// Crash simulation in release mode. Arguments go to `thermocline-sim`; `--help` lists them. With `--bugs` among
+    /// them the program is built with the deliberate bugs of the engine.
+    Sim {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
     /// What CI runs: the same as `test`.
     Ci,
@@ -69,6 +77,7 @@ fn run(command: Command) -> Result<()> {
         Command::Tidy => tidy_rules(&repo),
         Command::Test { no_check } => test(&repo, no_check),
         Command::Bench { package, criterion } => bench::run(&repo, package.as_deref(), &criterion),
+        Command::Sim { arguments } => sim::run(&repo, &arguments),
         Command::Ci => test(&repo, false),
     }
 }
@@ -97,6 +106,8 @@ fn test(repo: &Repo, no_check: bool) -> Result<()> {
     if !no_check {
         check(repo)?;
     }
+    sim::crash_states(repo)?;
+    sim::deliberate_bugs(repo)?;
     cargo(repo, "doc tests", &["test", "--workspace", "--doc", "--quiet"])?;
     cargo(repo, "tests", &["test", "--workspace", "--lib", "--bins", "--tests"])
 }

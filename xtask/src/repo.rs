@@ -155,6 +155,17 @@ impl Repo {
         Some(listing.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
     }
 
+    /// The hash of the commit that is checked out, where Git knows it.
+    pub fn commit(&self) -> Option<String> {
+        let output = Command::new("git")
+            .args(["rev-parse", "HEAD"])
+            .current_dir(&self.root)
+            .output()
+            .ok()
+            .filter(|output| output.status.success())?;
+        Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+    }
+
     fn read(&self, path: &str) -> Result<File> {
         let bytes = fs::read(self.root.join(path)).with_context(|| path.to_owned())?;
         let size = bytes.len() as u64;

@@ -156,6 +156,7 @@ impl<P: Payload> Engine<P> {
         self.rewrite_sparse_metadata();
         let last = self.phase == Phase::Closing && self.is_quiet();
         let table = self.space.begin_tail();
+        self.tail_from = self.log.next();
         let mut sequence = self.log.next();
         if bug!(self.config, CheckpointOneTooHigh) {
             sequence.0 += 1;
@@ -403,6 +404,7 @@ impl<P: Payload> Engine<P> {
         if clean {
             // Nothing but pages came after S: nothing is left to replay.
             let (sequence, table) = (self.log.next(), self.space.begin_tail());
+            self.tail_from = sequence;
             let stage = Stage::Writing;
             self.checkpoint = Some(Checkpoint { sequence, stage, table, pages: 0, last: true });
         }

@@ -100,6 +100,8 @@ pub struct Engine<P: Payload> {
     pub(crate) opening: Option<Box<Opening<P>>>,
     /// Bytes that went into chunks since the newest checkpoint began.
     pub(crate) since_checkpoint: u64,
+    /// Chunks from here on are counted in the tails of their units.
+    pub(crate) tail_from: Sequence,
     /// Chunks and entries that were replayed.
     pub(crate) replayed: (u64, u64),
     /// What the device said of its units, until the map is loaded.
@@ -155,6 +157,7 @@ impl<P: Payload> Engine<P> {
             superblocks: Superblocks::default(),
             opening: None,
             since_checkpoint: 0,
+            tail_from: Sequence(0),
             replayed: (0, 0),
             reports: Vec::new(),
             newest_done: Sequence(0),
@@ -356,7 +359,7 @@ impl<P: Payload> Engine<P> {
             if let Some(action) = self.actions.pop_front() {
                 return Some(action);
             }
-            if !self.work() {
+            if !self.work() && !self.give_up_waiting() {
                 return None;
             }
         }
@@ -391,6 +394,19 @@ impl<P: Payload> Engine<P> {
         worked |= self.scrub_step();
         worked |= self.flush_step();
         worked || !self.actions.is_empty()
+    }
+
+    /// Nothing is on its way and nothing can be done, but blocks wait to be sealed: units have gone out of service, and
+    /// there will never be room. Fails what waits rather than let it wait for ever. Returns whether anything did.
+    fn give_up_waiting(&mut self) -> bool {
+        let working = matches!(self.phase, Phase::Open | Phase::Closing);
+        if !working || !self.ops.is_empty() || self.stage.is_empty() {
+            return false;
+        }
+        if !self.fail_staged() {
+            self.fail();
+        }
+        true
     }
 
     pub(crate) fn device(&mut self, op: usize, cmd: DeviceCmd<P>) {

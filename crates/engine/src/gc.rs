@@ -608,7 +608,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Fails all writes of the host that are staged: there is no space for them.
-    fn fail_staged(&mut self) -> bool {
+    pub(crate) fn fail_staged(&mut self) -> bool {
         let queued: Vec<u32> =
             self.stage.queues.iter_mut().step_by(2).flat_map(|queue| queue.drain(..)).collect();
         for &slot in &queued {

@@ -8,6 +8,7 @@
 use thermocline_types::Rng;
 
 use crate::disk::{Cache, Disk, Image, Latency};
+use crate::faults::Rule;
 use crate::machine::{Machine, Opened, Trouble};
 use crate::model::{FoundVolume, Model};
 use crate::replay::{self, Place};
@@ -61,9 +62,20 @@ pub fn enumerate(seed: u64, budget: &Budget) -> Report {
 /// As [`enumerate`], with settings of one's own.
 #[must_use]
 pub fn enumerate_with(seed: u64, settings: Settings, budget: &Budget) -> Report {
+    enumerate_faulty(seed, settings, Vec::new(), budget)
+}
+
+/// As [`enumerate_with`], while commands fail by `rules`; recovery always runs on a sound device.
+#[must_use]
+pub fn enumerate_faulty(
+    seed: u64,
+    settings: Settings,
+    rules: Vec<Rule>,
+    budget: &Budget,
+) -> Report {
     replay::enter(Place { seed, point: 0, state: 0 });
     let mut report = Report::default();
-    let mut world = World::new(seed, settings, Vec::new());
+    let mut world = World::new(seed, settings, rules);
     let mut prober = Prober::new(&world);
     let mut rng = Rng::new(seed ^ 0x901_4715);
     let mut last = None;

@@ -5,11 +5,14 @@
 //! * All that happens follows from a seed. The same seed gives the same commands at the same times.
 //! * Bytes are real: what the engine wrote is encoded, torn, flipped and decoded again.
 
+pub mod damage;
 pub mod data;
 pub mod disk;
 pub mod enumerate;
 pub mod fail;
 pub mod faults;
+#[cfg(feature = "bugs")]
+pub mod hunt;
 pub mod machine;
 pub mod model;
 pub mod replay;

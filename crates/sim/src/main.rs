@@ -1,16 +1,28 @@
 //! `thermocline-sim`: looks at crash states until it is told to stop, and says how to see again what was wrong.
 
+#[cfg_attr(not(feature = "bugs"), path = "main/no_bugs.rs")]
+#[cfg_attr(feature = "bugs", path = "main/bugs.rs")]
+mod bugs;
+
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thermocline_sim::enumerate::{Budget, Failure, Report, enumerate};
 use thermocline_sim::replay::{self, Place};
 
 const USAGE: &str = "usage: thermocline-sim [--seed N] [--states M] [--jobs J] [--only SEED:POINT:STATE]
+       thermocline-sim --bugs [--budget STATES] [--seconds S] [--bug NAME] [--seed N] [--jobs J]
 
 Runs small simulated pools, one for each seed from N on (default 1), until M crash states (default 100000)
-were recovered, read and judged, on J threads (default 1). Exit code 1 when anything was wrong.";
+were recovered, read and judged, on J threads (default 1). Exit code 1 when anything was wrong.
+
+With --bugs: switches on each deliberate bug of the engine in turn (or those of which the name contains NAME), and
+looks for it until it is caught, or STATES crash states (default 1000000) or S seconds (default 120) are spent. Prints
+a table in Markdown. Exit code 1 when a bug was not caught.";
+
+/// How often progress is told.
+const PROGRESS: Duration = Duration::from_secs(10);
 
 /// States of one seed, at most, so that many seeds are seen.
 const STATES_PER_SEED: u64 = 20_000;
@@ -20,6 +32,10 @@ struct Arguments {
     states: u64,
     jobs: u64,
     only: Option<Place>,
+    bugs: bool,
+    budget: u64,
+    seconds: u64,
+    bug: String,
 }
 
 fn main() -> ExitCode {
@@ -30,6 +46,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if arguments.bugs {
+        return bugs::run(&arguments);
+    }
     announce_panics();
     let begin = Instant::now();
     match arguments.only {
@@ -60,8 +79,21 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments = Arguments { seed: 1, states: 100_000, jobs: 1, only: None };
+    let mut arguments = Arguments {
+        seed: 1,
+        states: 100_000,
+        jobs: 1,
+        only: None,
+        bugs: false,
+        budget: 1_000_000,
+        seconds: 120,
+        bug: String::new(),
+    };
     while let Some(word) = words.next() {
+        if word == "--bugs" {
+            arguments.bugs = true;
+            continue;
+        }
         let value = words.next().ok_or_else(|| format!("`{word}` needs a value"))?;
         let number = || {
             let digits = value.replace('_', "");
@@ -72,6 +104,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--states" => arguments.states = number()?,
             "--jobs" => arguments.jobs = number()?.max(1),
             "--only" => arguments.only = Some(value.parse()?),
+            "--budget" => arguments.budget = number()?,
+            "--seconds" => arguments.seconds = number()?,
+            "--bug" => arguments.bug = value,
             _ => return Err(format!("`{word}` is no option")),
         }
     }
@@ -98,9 +133,22 @@ fn guarded(seed: u64, budget: &Budget) -> Report {
     })
 }
 
+/// Tells every ten seconds how far it is; `told` is how often that was done.
+fn progress(elapsed: Duration, told: &AtomicU64, states: u64, seed: u64) {
+    let due = elapsed.as_secs() / PROGRESS.as_secs();
+    if told.fetch_max(due, Ordering::Relaxed) < due {
+        let rate = states as f64 / elapsed.as_secs_f64();
+        eprintln!(
+            "{} s: {states} crash states, seed {seed}, {rate:.0} per second",
+            elapsed.as_secs()
+        );
+    }
+}
+
 /// Seeds in turn, on so many threads, until enough states were seen.
 fn run(arguments: &Arguments) -> Report {
     let (next, states) = (AtomicU64::new(arguments.seed), AtomicU64::new(0));
+    let (begin, told) = (Instant::now(), AtomicU64::new(0));
     let work = || {
         let mut total = Report::default();
         while states.load(Ordering::Relaxed) < arguments.states && total.failures.len() < 10 {
@@ -108,7 +156,8 @@ fn run(arguments: &Arguments) -> Report {
             let left = arguments.states.saturating_sub(states.load(Ordering::Relaxed));
             let budget = Budget { states: left.min(STATES_PER_SEED), failures: 3, only: None };
             let report = guarded(seed, &budget);
-            states.fetch_add(report.states, Ordering::Relaxed);
+            let seen = states.fetch_add(report.states, Ordering::Relaxed) + report.states;
+            progress(begin.elapsed(), &told, seen, seed);
             total.states += report.states;
             total.points += report.points;
             total.failures.extend(report.failures);

@@ -26,7 +26,7 @@ pub fn check(manifest: &Manifest) -> Vec<Violation> {
         .map(|key| format!("`{key}.workspace = true` under [package]"))
         .collect();
     let lints = manifest.table.get("lints");
-    if !inherits(lints) && !(OWN_LINTS.contains(&manifest.short_name()) && denies(lints)) {
+    if !(inherits(lints) || OWN_LINTS.contains(&manifest.short_name()) && denies(lints)) {
         missing.push("`workspace = true` under [lints]".to_owned());
     }
     if !package.is_some_and(|package| package.get("description").is_some_and(Value::is_str)) {

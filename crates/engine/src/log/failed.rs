@@ -63,6 +63,11 @@ impl<P: Payload> Engine<P> {
 
     /// Stages again what still counts of a chunk that is, or may be, lost.
     pub(super) fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
+        if sequence >= self.tail_from {
+            let tail = self.space.tail(chunk.header.origin.location.unit);
+            tail.chunks -= 1;
+            tail.sum = tail.sum.wrapping_sub(sequence.0);
+        }
         let owner = Owner::Failed(sequence);
         if bug!(self.config, FailedWriteForgotten) {
             return;

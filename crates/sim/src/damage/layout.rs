@@ -1,7 +1,8 @@
-//! Where things stand on media: read from the bytes alone, as a program would that knows `docs/FORMAT.md` and nothing of
-//! the engine. So damage can be aimed, and the engine is not asked what is worth hitting.
+//! Where things stand on media: read from the bytes alone, as a program would that knows `docs/FORMAT.md` and nothing
+//! of the engine. So damage can be aimed, and the engine is not asked what is worth hitting.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use thermocline_engine::{ReadChunks, wire};
 use thermocline_format::{
@@ -23,12 +24,16 @@ pub enum Structure {
     Page,
     /// A page that leads to pages.
     Root,
-    /// The header of a chunk that recovery does not need.
+    /// The header of a chunk in which a block counts, and which recovery does not need.
     Header,
+    /// The header of a chunk in which none does, in a unit where some do.
+    DeadHeader,
     /// The header of a chunk that is to be replayed.
     TailHeader,
-    /// The superblock record that counts.
+    /// One copy of the superblock record that counts.
     Newest,
+    /// All copies of it.
+    AllNewest,
     /// Another superblock record.
     Older,
 }
@@ -146,7 +151,9 @@ impl Walk<'_> {
                 for (number, page) in (index * PAGE_ENTRIES as u32..).zip(pages.0.iter()) {
                     let id = PageId { volume: volume.id, index: number };
                     let span = PAGE_ENTRIES as u64;
-                    let Some(blocks) = self.page(Structure::Page, *page, id, span) else { continue };
+                    let Some(blocks) = self.page(Structure::Page, *page, id, span) else {
+                        continue;
+                    };
                     let first = u64::from(number) * span;
                     for (lba, &entry) in (first..volume.blocks).zip(blocks.0.iter()) {
                         if !entry.is_unmapped() {
@@ -201,8 +208,11 @@ impl Walk<'_> {
             self.header(Structure::TailHeader, header, header.origin.sequence <= durable);
         }
         for header in &others {
-            if self.counts(header) {
+            let Location { unit, block } = header.origin.location;
+            if self.counts(unit, block..block + header.blocks) {
                 self.header(Structure::Header, header, true);
+            } else if self.counts(unit, 0..u32::MAX) {
+                self.header(Structure::DeadHeader, header, true);
             }
         }
     }
@@ -241,16 +251,14 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a block of the chunk's unit counts.
-    fn counts(&self, header: &ChunkHeader) -> bool {
-        let unit = header.origin.location.unit;
-        let holds = |(entry, _): &Placed| {
-            entry.location(&self.geometry).is_some_and(|at| at.unit == unit)
-        };
+    /// Whether a block of a user or a page that counts begins in this part of `unit`.
+    fn counts(&self, unit: UnitId, range: Range<u32>) -> bool {
+        let within = |at: Location| at.unit == unit && range.contains(&at.block);
         let page = |target: &Target| {
-            matches!(target.structure, Structure::Page | Structure::Root) && target.at.unit == unit
+            matches!(target.structure, Structure::Page | Structure::Root) && within(target.at)
         };
-        self.blocks.values().any(holds) || self.targets.iter().any(page)
+        let block = |(entry, _): &Placed| entry.location(&self.geometry).is_some_and(within);
+        self.blocks.values().any(block) || self.targets.iter().any(page)
     }
 
     fn header(&mut self, structure: Structure, header: &ChunkHeader, vouched: bool) {

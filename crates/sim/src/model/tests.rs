@@ -184,3 +184,16 @@ fn what_a_smaller_size_cut_off_is_zeros_for_good() {
     assert!(!model.judge_found(&found(&contents)).is_empty(), "it came back");
     assert!(model.judge_found(&found(&[Content::Zeros; 8])).is_empty());
 }
+
+#[test]
+fn a_read_may_outlive_its_volume() {
+    let mut model = model();
+    let one = extent(0, 1);
+    let version = write(&mut model, 0, Outcome::Done);
+    let (of, reads) = (data(0, version), [(); 2].map(|()| model.begin_read(one)));
+    let delete = model.begin_size(one.volume, None);
+    model.end_change(delete, Outcome::Done);
+    let [read, other] = reads;
+    assert_eq!(model.end_read(read, std::iter::once(of)), None);
+    assert!(model.end_read(other, std::iter::once(data(1, version))).is_some());
+}

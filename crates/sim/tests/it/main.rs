@@ -1,4 +1,7 @@
 //! The engine in the simulated world, through the public interface only.
 
+mod damage;
 mod enumeration;
+#[cfg(feature = "bugs")]
+mod hunt;
 mod worlds;

@@ -1,0 +1,129 @@
+//! Whether what came of damage is what must come of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thermocline_engine::OpenError;
+use thermocline_format::{Location, VolumeId};
+
+use super::{Ending, Structure, Target};
+use crate::data::Content;
+use crate::model::{FoundVolume, Model};
+
+/// What reading a damaged pool showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Everything as before.
+    Same,
+    /// Some blocks are errors, each of them hit or below what was hit; all others are as before.
+    Missing,
+    /// An older state where nothing on media vouches for the newer one.
+    Older,
+}
+
+/// Whether the pool may refuse to open.
+pub(super) fn refused(hit: &[Target], ending: Ending, error: OpenError) -> Result<(), String> {
+    let structure = hit[0].structure;
+    let right = match (structure, error) {
+        (Structure::Root, OpenError::MapDamaged(at)) => at == hit[0].at,
+        // Replay needs some pages.
+        (Structure::Page, OpenError::MapDamaged(at)) => {
+            at == hit[0].at && ending == Ending::Flushed
+        }
+        (Structure::TailHeader, OpenError::ChunksLost { .. }) => true,
+        (Structure::AllNewest, OpenError::NoPool | OpenError::SuperblockLost { .. }) => true,
+        (Structure::AllNewest, OpenError::ChunksLost { .. } | OpenError::MapDamaged(_)) => true,
+        _ => false,
+    };
+    if right { Ok(()) } else { Err(format!("the pool does not open: {error}")) }
+}
+
+/// What was read, if it may be so.
+pub(super) fn read(
+    hit: &[Target],
+    expected: &[FoundVolume],
+    found: &[FoundVolume],
+    model: &Model,
+) -> Result<Seen, String> {
+    let concerned = |volume, lba| hit.iter().any(|target| target.concerns(volume, lba));
+    let older_may_be = hit[0].structure == Structure::AllNewest;
+    if let Some(wrong) = model.judge_found(found).iter().find(|wrong| !wrong.is_rollback()) {
+        return Err(wrong.to_string());
+    }
+    let (before, after) = (contents(expected), contents(found));
+    let (mut missing, mut older) = (0_u64, false);
+    let keys: BTreeSet<&(VolumeId, u64)> = before.keys().chain(after.keys()).collect();
+    for key @ &(volume, lba) in keys {
+        let (old, new) = (before.get(key), after.get(key));
+        if old == new {
+            continue;
+        }
+        let vouched = !hit.iter().any(|target| !target.vouched && target.concerns(volume, lba));
+        match new {
+            Some(None) if concerned(volume, lba) => missing += 1,
+            _ if older_may_be => older = true,
+            _ if !vouched => older = true,
+            Some(None) => return Err(format!("block {lba} of volume {volume:?} cannot be read")),
+            other => {
+                return Err(format!("block {lba} of volume {volume:?} is {other:?}, not {old:?}"));
+            }
+        }
+    }
+    let counted = before.keys().filter(|&&(volume, lba)| concerned(volume, lba)).count() as u64;
+    let all = matches!(hit[0].structure, Structure::Block | Structure::Page);
+    if all && !older && missing < counted {
+        return Err(format!("{missing} blocks are errors, {counted} must be"));
+    }
+    Ok(if older {
+        Seen::Older
+    } else if missing > 0 {
+        Seen::Missing
+    } else {
+        Seen::Same
+    })
+}
+
+fn contents(volumes: &[FoundVolume]) -> BTreeMap<(VolumeId, u64), Option<Content>> {
+    let blocks = volumes.iter().flat_map(|volume| {
+        (0..).zip(&volume.blocks).map(|(lba, content)| ((volume.volume, lba), *content))
+    });
+    blocks.collect()
+}
+
+/// How many of the damaged structures scrub found. It must not find anything else.
+pub(super) fn scrubbed(hit: &[Target], found: &BTreeSet<Location>) -> Result<u64, String> {
+    let within = |target: &Target, at: &Location| {
+        // A sound header of an earlier life of the unit leads on to others, so what is behind it may seem wrong.
+        let leads = matches!(target.structure, Structure::Header | Structure::DeadHeader);
+        let end = if leads { u32::MAX } else { target.end };
+        at.unit == target.at.unit && (target.at.block..end).contains(&at.block)
+    };
+    if let Some(at) = found.iter().find(|at| !hit.iter().any(|target| within(target, at))) {
+        return Err(format!("scrub finds something at {at}, where nothing is damaged"));
+    }
+    let found = |target: &&Target| found.iter().any(|at| within(target, at));
+    Ok(hit.iter().filter(found).count() as u64)
+}
+
+/// Whether scrub had to find more than it did.
+pub(super) fn must_be_found(
+    hit: &[Target],
+    ending: Ending,
+    seen: Seen,
+    reported: u64,
+) -> Result<(), String> {
+    let all = hit.len() as u64;
+    let due = match hit[0].structure {
+        Structure::Block if seen == Seen::Older => 0,
+        // The volume ends before it, by what is replayed.
+        Structure::Page if seen == Seen::Same => 0,
+        Structure::Block | Structure::Page => all,
+        // What recovery leaves is rewritten: the chunk may not count any more when it is scrubbed.
+        Structure::Header if ending == Ending::Closed => all,
+        Structure::Root => return Err("the pool opens without a root page".into()),
+        Structure::TailHeader if hit[0].vouched && seen != Seen::Same => {
+            return Err("a flushed chunk is missing, and the pool opens".into());
+        }
+        _ => 0,
+    };
+    if reported < due { Err(format!("scrub finds {reported} of {due}")) } else { Ok(()) }
+}

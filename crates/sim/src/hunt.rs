@@ -1,0 +1,293 @@
+//! Deliberate bugs of the engine, and which of the tests here finds each. A bug that none finds shows a blind spot.
+//!
+//! Invariants:
+//! * What goes wrong counts only if it goes right in the same run without the bug.
+//! * The same bug and budget give the same answer, but for the time that it took.
+
+mod table;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use thermocline_engine::{Bug, DeviceError};
+use thermocline_format::BLOCK_BYTES;
+use thermocline_types::UnitId;
+
+use crate::data::{Content, SECTORS_PER_BLOCK, Sector};
+use crate::enumerate::{Budget, enumerate_faulty};
+use crate::fail::fail_every_action_with;
+use crate::faults::{CommandKind, Fault, Rule};
+use crate::settings::{Scale, Settings};
+use crate::world::{Step, World};
+
+pub use table::{Row, hunt_all, markdown};
+
+/// Crash states of one seed, at most.
+const STATES_PER_SEED: u64 = 2000;
+
+/// One seed in so many has its crash states enumerated, and another one with writes that fail.
+const ENUMERATE_ONE_IN: u64 = 4;
+
+/// Commands of a script that are made to fail.
+const COMMANDS: u64 = 8;
+
+/// One step in so many is a power cut or a kill, in worlds that have them.
+const CRASH_ONE_IN: u64 = 40;
+
+/// One written chunk in so many gets flipped bits.
+const FLIP_ONE_IN: u64 = 6;
+
+/// One seed in so many has a large world too, where more chunks and more garbage collection come together.
+const LARGE_ONE_IN: u64 = 8;
+
+/// The test that finds a bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    /// Crash states, one by one.
+    Enumeration,
+    /// A world without faults, of which every read is judged.
+    Quiet,
+    /// A world with power cuts and kills.
+    Crashes,
+    /// Crash states of a world in which writes fail now and then.
+    FailingEnumeration,
+    /// A world in which each command fails once.
+    FailingCommands,
+    /// A world on a device that flips bits of what is written.
+    FlippedBits,
+    /// Bits are flipped while nothing happens; then everything is read, rewritten around and read again.
+    DamageAtRest,
+}
+
+impl Method {
+    /// The methods in the order in which each seed goes through them: cheap ones first.
+    pub const ALL: [Method; 7] = [
+        Method::Quiet,
+        Method::Crashes,
+        Method::Enumeration,
+        Method::FailingEnumeration,
+        Method::FailingCommands,
+        Method::FlippedBits,
+        Method::DamageAtRest,
+    ];
+
+    /// Whether it is worth its time with this seed: many seeds find more than many states of one.
+    fn is_due(self, seed: u64) -> bool {
+        match self {
+            Method::Enumeration => seed % ENUMERATE_ONE_IN == 1,
+            Method::FailingEnumeration => seed % ENUMERATE_ONE_IN == 3,
+            _ => true,
+        }
+    }
+
+    /// As reports call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::Enumeration => "crash enumeration",
+            Method::Quiet => "reads without faults",
+            Method::Crashes => "random crashes",
+            Method::FailingEnumeration => "crash enumeration, failing writes",
+            Method::FailingCommands => "failing commands",
+            Method::FlippedBits => "flipped bits in writes",
+            Method::DamageAtRest => "damage at rest",
+        }
+    }
+}
+
+/// What a method found with a seed.
+#[derive(Clone, Debug, Default)]
+struct Finding {
+    /// What was wrong first, if anything was.
+    wrong: Option<String>,
+    panicked: bool,
+    /// Crash states that were looked at.
+    states: u64,
+}
+
+/// A bug that was found.
+#[derive(Clone, Debug)]
+pub struct Caught {
+    /// By which test.
+    pub by: Method,
+    /// Whether the engine stopped itself, as opposed to a wrong answer.
+    pub panicked: bool,
+    /// With which seed.
+    pub seed: u64,
+    /// The first thing that was wrong.
+    pub what: String,
+}
+
+/// What came of looking for a bug.
+#[derive(Clone, Debug)]
+pub struct Hunt {
+    /// The bug, if it was found.
+    pub caught: Option<Caught>,
+    /// Crash states that were enumerated, without those of the runs in comparison.
+    pub states: u64,
+    /// The time it took.
+    pub elapsed: Duration,
+    /// Findings that are there without the bug too: seed, method and what it was.
+    pub without: Vec<(u64, Method, String)>,
+}
+
+/// How long to look for one bug.
+#[derive(Clone, Copy, Debug)]
+pub struct HuntBudget {
+    /// The first seed.
+    pub seed: u64,
+    /// Crash states, at most.
+    pub states: u64,
+    /// Time at most; checked between runs.
+    pub time: Duration,
+}
+
+/// Looks for `bug` with one seed after the other.
+#[must_use]
+pub fn hunt(bug: Bug, budget: &HuntBudget) -> Hunt {
+    let begin = Instant::now();
+    let mut hunt = Hunt { caught: None, states: 0, elapsed: Duration::ZERO, without: Vec::new() };
+    for seed in budget.seed.. {
+        for by in Method::ALL.into_iter().filter(|by| by.is_due(seed)) {
+            let finding = look(by, seed, Some(bug));
+            hunt.states += finding.states;
+            if let Some(what) = finding.wrong {
+                let panicked = finding.panicked;
+                match look(by, seed, None).wrong {
+                    None => hunt.caught = Some(Caught { by, panicked, seed, what }),
+                    Some(what) => hunt.without.push((seed, by, what)),
+                }
+            }
+            hunt.elapsed = begin.elapsed();
+            let spent = hunt.states >= budget.states || hunt.elapsed >= budget.time;
+            if hunt.caught.is_some() || spent {
+                return hunt;
+            }
+        }
+    }
+    unreachable!("seeds do not run out")
+}
+
+/// One run of a method. A panic is a finding, where panics do not end the program.
+fn look(by: Method, seed: u64, bug: Option<Bug>) -> Finding {
+    let run = || match by {
+        Method::Enumeration => enumeration(seed, bug, Vec::new()),
+        Method::FailingEnumeration => enumeration(seed, bug, failing_writes(seed)),
+        Method::Quiet => world(seed, bug, 0),
+        Method::Crashes => world(seed, bug, CRASH_ONE_IN),
+        Method::FailingCommands => {
+            let report = fail_every_action_with(seed, &small(seed, bug), COMMANDS);
+            first(report.wrong.into_iter().map(|(_, what)| what))
+        }
+        Method::FlippedBits => flipped_bits(seed, bug),
+        Method::DamageAtRest => damage_at_rest(seed, bug),
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let wrong = Some(format!("a panic: {}", text.unwrap_or("without words")));
+        Finding { wrong, panicked: true, states: 0 }
+    })
+}
+
+fn first(wrong: impl IntoIterator<Item = String>) -> Finding {
+    Finding { wrong: wrong.into_iter().next(), ..Finding::default() }
+}
+
+fn small(seed: u64, bug: Option<Bug>) -> Settings {
+    let mut settings = Settings::draw(seed, Scale::Small);
+    settings.config.bug = bug;
+    settings
+}
+
+/// Of one chunk in twenty or in five nothing or a part is written, and an error is reported.
+fn failing_writes(seed: u64) -> Vec<Rule> {
+    let faults = [Fault::Fail(DeviceError::Io), Fault::FailTorn(DeviceError::Io)];
+    let fault = faults[seed as usize % 2];
+    vec![Rule { one_in: [20, 5][seed as usize / 2 % 2], ..always(CommandKind::WriteChunk, fault) }]
+}
+
+const fn always(kind: CommandKind, fault: Fault) -> Rule {
+    Rule::from_then_on(0, kind, fault)
+}
+
+fn enumeration(seed: u64, bug: Option<Bug>, rules: Vec<Rule>) -> Finding {
+    let budget = Budget { states: STATES_PER_SEED, failures: 1, only: None };
+    let report = enumerate_faulty(seed, small(seed, bug), rules, &budget);
+    let states = report.states;
+    let wrong = report.failures.into_iter().map(|failure| failure.what);
+    Finding { states, ..first(wrong) }
+}
+
+fn world(seed: u64, bug: Option<Bug>, crash_one_in: u64) -> Finding {
+    let mut world = World::new(seed, small(seed, bug), Vec::new());
+    world.run(crash_one_in);
+    if world.wrong.is_empty() && seed.is_multiple_of(LARGE_ONE_IN) {
+        let mut settings = Settings::draw(seed, Scale::Large);
+        settings.config.bug = bug;
+        world = World::new(seed, settings, Vec::new());
+        world.run(crash_one_in);
+    }
+    first(world.wrong)
+}
+
+fn flipped_bits(seed: u64, bug: Option<Bug>) -> Finding {
+    let flips = Rule { one_in: FLIP_ONE_IN, ..always(CommandKind::WriteChunk, Fault::Flip(3)) };
+    let mut world = World::new(seed, small(seed, bug), vec![flips]);
+    world.run(0);
+    first(world.wrong)
+}
+
+/// Runs half of a world, flips a bit in every second block of users' data on media, and goes on: what was damaged may
+/// be unreadable from now on, and never anything else.
+fn damage_at_rest(seed: u64, bug: Option<Bug>) -> Finding {
+    let mut world = World::new(seed, small(seed, bug), Vec::new());
+    let half = world.settings.requests / 2;
+    while world.wrong.is_empty() && world.issued() < half && world.step() == Step::Went {}
+    damage_users_data(&mut world);
+    world.run(0);
+    first(world.wrong)
+}
+
+fn damage_users_data(world: &mut World) {
+    let (arena, disk) = (&world.arena, &mut world.machine.disk);
+    let image = disk.cache().stable().clone();
+    let mut found = 0_u32;
+    for unit in 0..image.media().geometry.units() {
+        let sectors = image.unit(UnitId(unit));
+        for start in 0..sectors.len().saturating_sub(SECTORS_PER_BLOCK) {
+            let block = sectors[start].block();
+            let whole =
+                (0..SECTORS_PER_BLOCK).all(|part| sectors[start + part] == block.sector(part));
+            if !whole || !matches!(arena.content(block), Content::User(_)) {
+                continue;
+            }
+            found += 1;
+            if found.is_multiple_of(2) {
+                continue;
+            }
+            let mut bytes = arena.read(block);
+            bytes[found as usize % BLOCK_BYTES] ^= 1;
+            let damaged = arena.bytes(&bytes[..]);
+            let damaged: Vec<Sector> =
+                (0..SECTORS_PER_BLOCK).map(|part| damaged.sector(part)).collect();
+            disk.damage(UnitId(unit), start as u32, &damaged);
+        }
+    }
+    // From now on blocks may be unreadable.
+    disk.injector_mut().record(CommandKind::WriteChunk, Fault::Flip(1), None, None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_bug_no_method_finds_anything() {
+        for seed in 0..4 {
+            for by in Method::ALL {
+                assert_eq!(look(by, seed, None).wrong, None, "{by:?} of seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Deliberate bugs: a handful that must be caught soon.
+
+use std::time::Duration;
+
+use thermocline_engine::Bug;
+use thermocline_sim::hunt::{HuntBudget, hunt};
+
+#[test]
+fn bugs_of_all_kinds_are_caught() {
+    let bugs = [
+        Bug::FlushNotSent,
+        Bug::FuaIgnored,
+        Bug::TrimNotReplayed,
+        Bug::CheckpointOneTooHigh,
+        Bug::RecordBeforePages,
+        Bug::ResetWithoutFlush,
+        Bug::FailedWriteForgotten,
+        Bug::TagNotChecked,
+        Bug::AbandonedReplayed,
+    ];
+    let budget = HuntBudget { seed: 1, states: 100_000, time: Duration::from_secs(60) };
+    for bug in bugs {
+        let hunt = hunt(bug, &budget);
+        assert!(hunt.caught.is_some(), "{bug:?} was not caught: {hunt:?}");
+    }
+}
