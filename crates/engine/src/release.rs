@@ -102,8 +102,8 @@ impl<P: Payload> Engine<P> {
         self.reset_next();
     }
 
-    /// Resets the next unit if no other is being reset: erasing keeps dies busy for milliseconds, and the host is not to
-    /// meet several at once. When units are missing, as many as there are.
+    /// Resets the next unit if no other is being reset: erasing keeps dies busy for milliseconds, and the host is not
+    /// to meet several at once. When units are missing, as many as there are.
     fn reset_next(&mut self) {
         while !self.space.to_reset.is_empty()
             && (self.space.resets == 0 || self.space.free_units() <= self.host_reserve())

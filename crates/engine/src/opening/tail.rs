@@ -197,7 +197,11 @@ impl<P: Payload> Engine<P> {
 
     pub(super) fn doubt_read(opening: &mut Opening<P>, index: usize, done: Option<&Done<P>>) {
         let doubtful = opening.doubtful[index];
-        let whole = matches!(done, Some(Done::Data(data)) if data.crc(0) == doubtful.crc);
+        // What cannot be read may be whole: then the older version must not come back.
+        let whole = match done {
+            Some(Done::Data(data)) => data.crc(0) == doubtful.crc,
+            _ => true,
+        };
         if !whole {
             opening.torn.insert((doubtful.chunk, doubtful.entry));
         }
@@ -224,10 +228,11 @@ fn deficits(chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>, lives: &[Life]) -> (D
     for ((unit, generation), (sequence, counted)) in latest {
         let same =
             |life: &&Life| life.listed.next.unit.0 == unit && life.listed.generation == generation;
+        // A chunk may have been met twice, looking for the class of the unit and walking through it.
+        let all = lives.iter().filter(same).flat_map(|life| &life.chunks);
+        let met: BTreeSet<Sequence> = all.map(|header| header.origin.sequence).collect();
         let mut found = Deficit::default();
-        for header in lives.iter().filter(same).flat_map(|life| &life.chunks) {
-            found.add(header.origin.sequence);
-        }
+        met.into_iter().for_each(|sequence| found.add(sequence));
         if counted.chunks > found.chunks {
             total.chunks += counted.chunks - found.chunks;
             total.sum = total.sum.wrapping_add(counted.sum.wrapping_sub(found.sum));

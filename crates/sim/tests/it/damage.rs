@@ -148,7 +148,6 @@ fn write_errors_of_a_device_that_recovers_cost_nothing() {
 }
 
 #[test]
-#[ignore = "fails: a read error during recovery counts as a torn block"]
 fn read_errors_and_power_cuts_together_cost_nothing() {
     assert!(strike(0..60, READ_ERRORS, 60) > 100);
 }
@@ -162,7 +161,6 @@ fn write_errors_and_power_cuts_together_cost_nothing() {
 }
 
 #[test]
-#[ignore = "fails: after failed chunks a pool that was not closed may say that chunks are lost"]
 fn failed_chunks_of_a_device_that_recovers_cost_nothing() {
     for rule in CHUNK_ERRORS.into_iter().chain([READ_ONLY]) {
         assert!(strike(0..60, rule, 0) + strike(0..60, rule, 60) > 100, "{rule:?}");
