@@ -100,6 +100,8 @@ pub(crate) struct Flight<P> {
     /// Who waits, and for how many of its blocks.
     owners: Vec<(Owner, u32)>,
     host_blocks: u32,
+    /// Whether it counts no more: its write, or one before it in its unit, failed.
+    abandoned: bool,
     /// Blocks that replace those of a failed write and are not on media yet, and one for the write itself.
     pending: u32,
 }
@@ -433,6 +435,7 @@ impl<P: Payload> Engine<P> {
             chunk: Arc::clone(&chunk),
             owners,
             host_blocks,
+            abandoned: false,
             pending: 1,
         });
         let frontier = &mut self.space.frontiers[class.index()];

@@ -63,6 +63,9 @@ impl<P: Payload> Engine<P> {
 
     /// Stages again what still counts of a chunk that is, or may be, lost.
     pub(super) fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
+        if std::mem::replace(&mut self.log.flight(sequence).abandoned, true) {
+            return;
+        }
         if sequence >= self.tail_from {
             let tail = self.space.tail(chunk.header.origin.location.unit);
             tail.chunks -= 1;
