@@ -10,7 +10,7 @@ use super::{LsmZgc, Nothing, Placement, SeparateRelocation, Survivor};
 
 /// A placement policy chosen at run time.
 ///
-/// A further policy needs a variant here, an arm in [`each`], a name in `Display` and `FromStr`, and a line in
+/// A further policy needs a variant here, an arm in `each`, a name in `Display` and `FromStr`, and a line in
 /// [`Policy::list`], from which tests and messages take it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

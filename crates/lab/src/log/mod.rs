@@ -1,7 +1,7 @@
 //! The log layer: the engine over a simulated drive in virtual time.
 //!
-//! [`plan`](plan::Plan) cuts a drive into units and sets the engine up, [`device`] carries out the engine's commands,
-//! [`machine`] lets both work together, and [`bench`] feeds them a workload.
+//! `plan` cuts a drive into units and sets the engine up, `device` carries out the engine's commands,
+//! `machine` lets both work together, and `bench` feeds them a workload.
 //!
 //! User data is not kept, only the structures that the engine writes, so that what it wrote can be read again and a
 //! pool closed and opened.
