@@ -242,6 +242,7 @@ impl<P: Payload> Engine<P> {
         let gain = (unit - f64::from(valid) * unit / dense).max(1.0);
         self.gc.ratio = f64::from(valid) / gain;
         let end = self.space.units.written(victim);
+        self.config.placement.collected(&self.space.units, victim, self.host_writes);
         self.space.units.begin_relocation(victim);
         self.gc.job = Some(Job {
             victim,

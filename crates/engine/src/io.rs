@@ -1,7 +1,7 @@
 //! Reads and writes of the host.
 
 use thermocline_format::Location;
-use thermocline_ftl::placement::Placement as _;
+use thermocline_ftl::placement::{Part, Placement as _, Write};
 use thermocline_types::{Lba, UnitId};
 
 use crate::bugs::bug;
@@ -164,13 +164,22 @@ impl<P: Payload> Engine<P> {
         self.request_needs(request, extent.blocks as u32);
         for index in 0..extent.blocks as u32 {
             let lba = from + u64::from(index);
-            self.stage_block(request, volume, lba, data.slice(index, 1), handle);
+            let part = Part { offset: index, length: extent.blocks as u32 };
+            self.stage_block(request, volume, lba, part, data.slice(index, 1), handle);
         }
         self.request_progress(request, 1, None);
     }
 
     #[inline]
-    fn stage_block(&mut self, request: u32, volume: u16, lba: u64, payload: P, handle: u16) {
+    fn stage_block(
+        &mut self,
+        request: u32,
+        volume: u16,
+        lba: u64,
+        part: Part,
+        payload: P,
+        handle: u16,
+    ) {
         let map = self.volumes.map(volume);
         let (id, base, mapping) = (map.id, map.base, map.get(lba));
         let mut also = Vec::new();
@@ -193,7 +202,10 @@ impl<P: Payload> Engine<P> {
                 }
             }
         };
-        let class = self.config.placement.place(Lba(base + lba), handle, self.host_writes);
+        let old_unit = old.map(|value| self.packing.location(value.address()).unit);
+        let (lba_in_pool, now) = (Lba(base + lba), self.host_writes);
+        let write = Write { lba: lba_in_pool, handle, now, part, old: old_unit };
+        let class = self.config.placement.place(write);
         let crc = payload.crc(0);
         let owner = Owner::Request(request);
         let staged = Staged {

@@ -20,6 +20,7 @@ use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_ENTRIES, PageId,
     Sequence, VolumeId,
 };
+use thermocline_ftl::placement::Placement as _;
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;
@@ -383,7 +384,11 @@ impl<P: Payload> Engine<P> {
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
         let held = if class == self.config.metadata_class() { 0 } else { self.metadata_hold() };
-        (self.space.free_units() > held).then(|| self.space.open(class))?
+        let at = (self.space.free_units() > held).then(|| self.space.open(class))??;
+        if class != self.config.metadata_class() {
+            self.config.placement.opened(at.unit, class, self.host_writes);
+        }
+        Some(at)
     }
 
     /// Units that a checkpoint of all maps may need.

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkHeader, Entry, Epoch, Generation, MapPage, OpenUnit, PageId, PoolId, Revision, Sequence,
-    Superblock,
+    ChunkHeader, Entry, Epoch, Generation, Location, MapPage, OpenUnit, PageId, PoolId, Revision,
+    Sequence, Superblock,
 };
 use thermocline_types::Class;
 
@@ -44,6 +44,9 @@ struct Doubtful {
     chunk: usize,
     entry: usize,
     crc: u32,
+    at: Location,
+    /// How often it may still be read.
+    tries: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +140,9 @@ impl<P: Payload> Engine<P> {
         opening.pending -= 1;
         let outcome = match (opening.stage, done) {
             (Stage::Doubts, done) => {
-                Self::doubt_read(&mut opening, index, done.as_ref().ok());
+                self.opening = Some(opening);
+                self.doubt_read(index, done.as_ref().ok());
+                opening = self.opening.take().expect("it was just put there");
                 Ok(())
             }
             (Stage::Tail, Ok(Done::Chunks(found))) => {

@@ -9,7 +9,7 @@ use std::fmt;
 use thermocline_types::{Cause, Class, Lba, Pba, Rng, UnitId};
 
 use self::pool::Pool;
-use crate::placement::Placement;
+use crate::placement::{Part, Placement, Write};
 use crate::victim::Victim;
 use crate::{Contents, Map, Shape, ShapeError, UnitState, Units};
 
@@ -85,6 +85,11 @@ struct Frontier {
 /// `(K − f)·b` and none exceeds `b`, so these `f + 1` smallest sum to at least `b`: it would take `b + f + 1 > b`
 /// blocks.
 ///
+/// *With a smaller reserve* `R`, `1 ≤ R < K` ([`Ftl::with_reserve`]), read `R` for the `K` of the reserve. Each turn begins
+/// with a free unit at least, as collection starts with `R` and every turn ends with an erase; that unit alone has room
+/// for all that a victim holds, if blocks whose class has no unit and finds none go to any open unit. `S` still grows
+/// and cannot pass `(R + K)·b` without `f > R`.
+///
 /// *A pool never holds more than its share.* Of several pools, each may hold as many valid blocks as it has room for in
 /// proportion, so that the shares sum to the exported blocks or just above. A write that would exceed the share of its
 /// pool goes to one below its own, or to the one its block already lies in.
@@ -124,8 +129,28 @@ impl<P: Placement> Ftl<P> {
     /// [`ShapeError::TooFewUnits`] when the open and reserve units of `placement` do not fit beside the exported
     /// blocks.
     pub fn new(shape: Shape, placement: P, victim: Victim, seed: u64) -> Result<Self, ShapeError> {
+        Ftl::with_reserve(shape, placement, victim, seed, u8::MAX)
+    }
+
+    /// An erased device of which garbage collection keeps more than `reserve` units of each pool free, or more than
+    /// there are classes that survivors go to if these are fewer. With less than that, the space left for garbage is
+    /// larger, and now and then survivors find no unit to open and go where a unit of their pool is open.
+    ///
+    /// # Errors
+    /// As [`Ftl::new`].
+    ///
+    /// # Panics
+    /// If `reserve` is 0.
+    pub fn with_reserve(
+        shape: Shape,
+        placement: P,
+        victim: Victim,
+        seed: u64,
+        reserve: u8,
+    ) -> Result<Self, ShapeError> {
+        assert!(reserve > 0, "a victim's blocks need a unit to go to");
         let mut pools: Vec<Pool> =
-            (0..placement.pools()).map(|pool| Pool::new(shape, &placement, pool)).collect();
+            (0..placement.pools()).map(|pool| Pool::new(shape, &placement, pool, reserve)).collect();
         let holds: u64 = pools.iter().map(|pool| pool.holds(shape)).sum();
         if holds < shape.exported() {
             let short = (shape.exported() - holds).div_ceil(u64::from(shape.blocks_per_unit()));
@@ -167,7 +192,7 @@ impl<P: Placement> Ftl<P> {
         self
     }
 
-    /// Writes `lba` for the host, collecting garbage first if units are short.
+    /// Writes `lba` for the host as a request of its own, collecting garbage first if units are short.
     ///
     /// # Errors
     /// [`OutOfUnits`] when too many units have worn out; nothing was written.
@@ -181,7 +206,27 @@ impl<P: Placement> Ftl<P> {
         handle: u16,
         media: &mut impl Media,
     ) -> Result<(), OutOfUnits> {
-        let mut class = self.placement.place(lba, handle, self.host_writes);
+        self.write_part(lba, handle, Part::WHOLE, media)
+    }
+
+    /// Writes `lba`, which is `part` of a request of the host, collecting garbage first if units are short.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    ///
+    /// # Panics
+    /// As [`Ftl::write`].
+    #[inline]
+    pub fn write_part(
+        &mut self,
+        lba: Lba,
+        handle: u16,
+        part: Part,
+        media: &mut impl Media,
+    ) -> Result<(), OutOfUnits> {
+        let old = self.map.get(lba).map(|pba| self.contents.shape().unit(pba));
+        let write = Write { lba, handle, now: self.host_writes, part, old };
+        let mut class = self.placement.place(write);
         if self.pools.len() > 1 {
             class = self.within_share(class, lba);
         }
@@ -364,6 +409,7 @@ impl<P: Placement> Ftl<P> {
         let Reverse((_, unit)) =
             self.pools[pool].free.pop().expect("the reserve covers every open frontier");
         self.units.open(UnitId(unit), class);
+        self.placement.opened(UnitId(unit), class, self.host_writes);
         self.frontiers[class.index()] = Frontier { unit: UnitId(unit), next: 0, open: true };
     }
 

@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use thermocline_format::{ChunkHeader, Entry, Generation, Location, Sequence};
 
-use super::{Doubtful, Life, Opening};
+use super::{Doubtful, Life};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, Done, FoundChunks, ReadChunks};
 use crate::engine::Engine;
 use crate::payload::Payload;
 use crate::request::OpenError;
+
+/// How often a block that may be torn is read before its place counts as unreadable. A torn one that is taken for whole
+/// hides the version before it for good, so an error that passes must not decide. Chosen, not measured.
+const READ_TRIES: u8 = 4;
 
 /// Chunks that are not there: how many, and the wrapping sum of their sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,25 +189,34 @@ impl<P: Payload> Engine<P> {
                 if let (Entry::Data { volume, crc, .. }, Some(at)) = (what, at)
                     && volume.is_user()
                 {
-                    wanted.push((Doubtful { chunk, entry, crc: *crc }, at));
+                    wanted.push(Doubtful { chunk, entry, crc: *crc, at, tries: READ_TRIES });
                 }
             }
         }
-        opening.doubtful = wanted.iter().map(|(doubtful, _)| *doubtful).collect();
-        for (index, (_, at)) in wanted.into_iter().enumerate() {
-            self.ask(index, DeviceCmd::Read { at, blocks: 1, into: None });
+        opening.doubtful = wanted;
+        for index in 0..opening.doubtful.len() {
+            self.ask_doubtful(index);
         }
     }
 
-    pub(super) fn doubt_read(opening: &mut Opening<P>, index: usize, done: Option<&Done<P>>) {
+    fn ask_doubtful(&mut self, index: usize) {
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        opening.doubtful[index].tries -= 1;
+        let at = opening.doubtful[index].at;
+        self.ask(index, DeviceCmd::Read { at, blocks: 1, into: None });
+    }
+
+    pub(super) fn doubt_read(&mut self, index: usize, done: Option<&Done<P>>) {
+        let opening = self.opening.as_mut().expect("the pool is being opened");
         let doubtful = opening.doubtful[index];
-        // What cannot be read may be whole: then the older version must not come back.
-        let whole = match done {
-            Some(Done::Data(data)) => data.crc(0) == doubtful.crc,
-            _ => true,
-        };
-        if !whole {
-            opening.torn.insert((doubtful.chunk, doubtful.entry));
+        match done {
+            Some(Done::Data(data)) if data.crc(0) != doubtful.crc => {
+                opening.torn.insert((doubtful.chunk, doubtful.entry));
+            }
+            Some(_) => {}
+            None if doubtful.tries > 0 => self.ask_doubtful(index),
+            // What cannot be read may be whole, and promised: then the older version must not come back.
+            None => {}
         }
     }
 }

@@ -8,6 +8,7 @@ use thermocline_types::{Cause, Class, UnitId};
 use super::{Erased, Ftl, Media, OutOfUnits};
 use crate::UnitState;
 use crate::placement::{Placement, Survivor};
+use crate::victim::Victim;
 
 /// Erases between two looks for uneven wear, so that levelling adds at most a sixteenth to the erases. Chosen, not
 /// measured.
@@ -48,7 +49,7 @@ impl<P: Placement> Ftl<P> {
             let chosen = if fruitless > self.pools[index].in_service {
                 self.units.emptiest_closed(range)
             } else {
-                self.victim.choose(&self.units, range, self.host_writes, &mut self.rng)
+                self.choose(range)
             };
             let victim = self.copyable(pool, chosen.ok_or(OutOfUnits)?)?;
             if self.units.valid_count(victim) == self.contents.shape().blocks_per_unit() {
@@ -63,6 +64,16 @@ impl<P: Placement> Ftl<P> {
             self.level_wear(index, media);
         }
         Ok(())
+    }
+
+    /// What the victim policy chooses.
+    fn choose(&mut self, range: Range<u32>) -> Option<UnitId> {
+        let now = self.host_writes;
+        let own = match self.victim {
+            Victim::Own => self.placement.victim(&self.units, range.clone(), now),
+            _ => None,
+        };
+        own.or_else(|| self.victim.choose(&self.units, range, now, &mut self.rng))
     }
 
     /// `victim`, or the emptiest unit of `pool` if only that can be copied for sure.
@@ -88,7 +99,7 @@ impl<P: Placement> Ftl<P> {
     }
 
     /// `class`, or another of its pool that has an open unit if `class` has none and none is free. Always `class` until
-    /// units retire.
+    /// units retire, unless the reserve is smaller than the number of classes.
     #[inline]
     fn with_room(&self, class: Class, pool: u8) -> Class {
         if self.frontiers[class.index()].open || !self.pools[usize::from(pool)].free.is_empty() {
@@ -116,6 +127,7 @@ impl<P: Placement> Ftl<P> {
         blocks.clear();
         self.contents.valid_blocks(victim, &mut blocks);
         let utilisation = blocks.len() as f32 / shape.blocks_per_unit() as f32;
+        self.placement.collected(&self.units, victim, self.host_writes);
         self.units.begin_relocation(victim);
         for some in blocks.chunks(PREFETCHED) {
             some.iter().for_each(|&(_, lba)| self.prefetch(lba));

@@ -29,7 +29,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(shape: Shape, placement: &impl Placement, pool: u8) -> Self {
+    pub(super) fn new(shape: Shape, placement: &impl Placement, pool: u8, reserve: u8) -> Self {
         let share = |pool: u8| {
             (u64::from(shape.units()) * u64::from(pool) / u64::from(placement.pools())) as u32
         };
@@ -39,7 +39,7 @@ impl Pool {
             .count() as u32;
         Pool {
             free: units.clone().map(|unit| Reverse((0, unit))).collect(),
-            reserve: placement.relocation_classes(pool).len(),
+            reserve: placement.relocation_classes(pool).len().min(usize::from(reserve)),
             frontiers,
             in_service: units.end - units.start,
             valid: 0,

@@ -125,7 +125,7 @@ impl Placement for Noting {
     fn relocation_classes(&self, _pool: u8) -> std::ops::Range<u8> {
         0..1
     }
-    fn place(&mut self, _lba: Lba, _handle: u16, _now: u64) -> Class {
+    fn place(&mut self, _write: Write) -> Class {
         Class(0)
     }
     fn place_survivor(&mut self, survivor: Survivor, _now: u64) -> Class {

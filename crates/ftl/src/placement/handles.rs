@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use thermocline_types::{Class, Lba};
+use thermocline_types::Class;
 
-use super::{Placement, Survivor};
+use super::{Placement, Survivor, Write};
 
 /// Where garbage collection may put the data of a handle (NVM Express TP4146).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +87,8 @@ impl Placement for Handles {
     }
 
     #[inline]
-    fn place(&mut self, _lba: Lba, handle: u16, _now: u64) -> Class {
-        self.class_of_handle(handle)
+    fn place(&mut self, write: Write) -> Class {
+        self.class_of_handle(write.handle)
     }
 
     #[inline]

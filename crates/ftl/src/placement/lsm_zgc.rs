@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use thermocline_types::{Class, Lba};
+use thermocline_types::Class;
 
-use super::{Placement, Survivor};
+use super::{Placement, Survivor, Write};
 
 /// LSM_ZGC: blocks descend through levels like the runs of a log-structured merge tree, and one level is split in hot
 /// and cold (Choi et al., "A New LSM-style Garbage Collection Scheme for ZNS SSDs", HotStorage 2020).
@@ -58,7 +58,7 @@ impl Placement for LsmZgc {
     }
 
     #[inline]
-    fn place(&mut self, _lba: Lba, _handle: u16, _now: u64) -> Class {
+    fn place(&mut self, _write: Write) -> Class {
         C0
     }
 
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn new_data_survives_into_cold_only_above_the_threshold() {
         let policy = LsmZgc::default();
-        assert_eq!(policy.clone().place(Lba(5), 3, 0), C0);
+        assert_eq!(policy.clone().place(Write::plain(Lba(5), 0)), C0);
         for (valid, to) in [(1, C1H), (7, C1H), (8, C1H), (9, C1C), (10, C1C)] {
             assert_eq!(moved(policy, C0, valid), to, "{valid} of 10 valid");
         }

@@ -11,13 +11,53 @@ mod separate;
 
 use std::ops::Range;
 
-use thermocline_types::{Class, Lba};
+use thermocline_types::{Class, Lba, UnitId};
+
+use crate::Units;
 
 pub use handles::{Handles, Isolation};
 pub use lsm_zgc::LsmZgc;
 pub use oracle::{Clairvoyant, TrueRates};
 pub use policy::{Policy, UnknownPolicy};
 pub use separate::{Nothing, SeparateRelocation};
+
+/// Where in its request a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Blocks of the request before this one.
+    pub offset: u32,
+    /// Blocks of the request, at least 1.
+    pub length: u32,
+}
+
+impl Part {
+    /// A request of one block, or one whose bounds are not known.
+    pub const WHOLE: Part = Part { offset: 0, length: 1 };
+}
+
+/// A block that the host writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Which block it is.
+    pub lba: Lba,
+    /// The placement handle that came with the write, 0 if none.
+    pub handle: u16,
+    /// Host blocks written before it.
+    pub now: u64,
+    /// Where in its request it is.
+    pub part: Part,
+    /// The unit that holds the block as it was, which this write makes invalid; `None` if it holds nothing or the layer
+    /// does not know.
+    pub old: Option<UnitId>,
+}
+
+impl Write {
+    /// A request of one block without a handle, to where nothing is known to lie.
+    #[must_use]
+    pub const fn plain(lba: Lba, now: u64) -> Write {
+        Write { lba, handle: 0, now, part: Part::WHOLE, old: None }
+    }
+}
 
 /// A valid block that is copied out of a victim.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,11 +81,28 @@ pub trait Placement {
     /// The classes that relocated blocks can go to, in pool `pool`.
     fn relocation_classes(&self, pool: u8) -> Range<u8>;
 
-    /// The class of a block the host writes. `handle` is the placement handle that came with the write, 0 if none.
-    fn place(&mut self, lba: Lba, handle: u16, now: u64) -> Class;
+    /// The class of a block the host writes.
+    fn place(&mut self, write: Write) -> Class;
 
     /// The class that a valid block is copied to.
     fn place_survivor(&mut self, survivor: Survivor, now: u64) -> Class;
+
+    /// `unit` is open now for blocks of `class`; the unit that was open for them before is closed.
+    fn opened(&mut self, _unit: UnitId, _class: Class, _now: u64) {}
+
+    /// The closed `unit` is a victim: what is valid in it is about to be copied, then it is erased.
+    fn collected(&mut self, _units: &Units, _unit: UnitId, _now: u64) {}
+
+    /// The closed unit of `range` that the policy's own rule cleans next; `None` if it has no rule of its own. Asked
+    /// only where [`Victim::Own`](crate::victim::Victim::Own) is chosen.
+    fn victim(&mut self, _units: &Units, _range: Range<u32>, _now: u64) -> Option<UnitId> {
+        None
+    }
+
+    /// Bytes of memory held by what the policy remembers.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
 
     /// How many pools (reclaim groups) units are divided into; data never leaves its pool.
     fn pools(&self) -> u8 {

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use thermocline_types::{Class, Lba};
+use thermocline_types::Class;
 
-use super::{Placement, Survivor};
+use super::{Placement, Survivor, Write};
 
 /// Knows how often every block is written in the whole workload, and nothing else: classes one octave of rate apart.
 ///
@@ -40,8 +40,8 @@ impl Placement for TrueRates {
         0..self.classes
     }
 
-    fn place(&mut self, lba: Lba, _handle: u16, _now: u64) -> Class {
-        Class(self.class[lba.index()])
+    fn place(&mut self, write: Write) -> Class {
+        Class(self.class[write.lba.index()])
     }
 
     fn place_survivor(&mut self, survivor: Survivor, _now: u64) -> Class {
@@ -103,10 +103,10 @@ impl Placement for Clairvoyant {
         0..self.bounds.len() as u8 + 1
     }
 
-    fn place(&mut self, lba: Lba, _handle: u16, now: u64) -> Class {
-        let dies_at = self.death_of_write.get(now as usize).copied().unwrap_or(NEVER);
-        self.dies_at[lba.index()] = dies_at;
-        self.class(dies_at, now)
+    fn place(&mut self, write: Write) -> Class {
+        let dies_at = self.death_of_write.get(write.now as usize).copied().unwrap_or(NEVER);
+        self.dies_at[write.lba.index()] = dies_at;
+        self.class(dies_at, write.now)
     }
 
     fn place_survivor(&mut self, survivor: Survivor, now: u64) -> Class {

@@ -4,9 +4,11 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use thermocline_types::{Class, Lba};
+use thermocline_types::{Class, UnitId};
 
-use super::{LsmZgc, Nothing, Placement, SeparateRelocation, Survivor};
+use crate::Units;
+
+use super::{LsmZgc, Nothing, Placement, SeparateRelocation, Survivor, Write};
 
 /// A placement policy chosen at run time.
 ///
@@ -59,13 +61,31 @@ impl Placement for Policy {
     }
 
     #[inline]
-    fn place(&mut self, lba: Lba, handle: u16, now: u64) -> Class {
-        each!(self, policy => policy.place(lba, handle, now))
+    fn place(&mut self, write: Write) -> Class {
+        each!(self, policy => policy.place(write))
     }
 
     #[inline]
     fn place_survivor(&mut self, survivor: Survivor, now: u64) -> Class {
         each!(self, policy => policy.place_survivor(survivor, now))
+    }
+
+    #[inline]
+    fn opened(&mut self, unit: UnitId, class: Class, now: u64) {
+        each!(self, policy => policy.opened(unit, class, now));
+    }
+
+    #[inline]
+    fn collected(&mut self, units: &Units, unit: UnitId, now: u64) {
+        each!(self, policy => policy.collected(units, unit, now));
+    }
+
+    fn victim(&mut self, units: &Units, range: Range<u32>, now: u64) -> Option<UnitId> {
+        each!(self, policy => policy.victim(units, range, now))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        each!(self, policy => policy.memory_bytes())
     }
 
     fn pools(&self) -> u8 {
@@ -129,6 +149,8 @@ impl FromStr for Policy {
 
 #[cfg(test)]
 mod tests {
+    use thermocline_types::Lba;
+
     use super::*;
 
     #[test]
@@ -148,6 +170,7 @@ mod tests {
 
     #[test]
     fn a_chosen_policy_places_as_the_policy_itself() {
+        let write = Write::plain(Lba(1), 0);
         let survivor = Survivor { lba: Lba(1), from: Class(0), utilisation: 0.9 };
         for (name, classes, relocated, to) in [
             ("none", 1, 0..1, 0),
@@ -158,7 +181,7 @@ mod tests {
             let mut policy: Policy = name.parse().unwrap();
             assert_eq!(policy.classes(), classes, "{name}");
             assert_eq!(policy.relocation_classes(0), relocated, "{name}");
-            assert_eq!(policy.place(Lba(1), 0, 0), Class(0), "{name}");
+            assert_eq!(policy.place(write), Class(0), "{name}");
             assert_eq!(policy.place_survivor(survivor, 0), Class(to), "{name}");
         }
     }

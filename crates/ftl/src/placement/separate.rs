@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use thermocline_types::{Class, Lba};
+use thermocline_types::Class;
 
-use super::{Placement, Survivor};
+use super::{Placement, Survivor, Write};
 
 /// No separation: host writes and relocated blocks share one open unit. State: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Placement for Nothing {
     }
 
     #[inline]
-    fn place(&mut self, _lba: Lba, _handle: u16, _now: u64) -> Class {
+    fn place(&mut self, _write: Write) -> Class {
         Class(0)
     }
 
@@ -45,7 +45,7 @@ impl Placement for SeparateRelocation {
     }
 
     #[inline]
-    fn place(&mut self, _lba: Lba, _handle: u16, _now: u64) -> Class {
+    fn place(&mut self, _write: Write) -> Class {
         Class(0)
     }
 

@@ -32,6 +32,9 @@ pub enum Victim {
     },
     /// The unit closed longest ago.
     Fifo,
+    /// The rule that the placement policy was published with, or cost-benefit with square-root age if it was published
+    /// with none or the layer cannot ask it.
+    Own,
 }
 
 /// Published forms of the cost-benefit score.
@@ -75,6 +78,8 @@ impl Victim {
     ) -> Option<UnitId> {
         match *self {
             Victim::Greedy => units.best_closed(range, allowed, |valid, _| -f64::from(valid)),
+            Victim::Own => Victim::CostBenefit(CostBenefit::SquareRootAge)
+                .choose_where(units, range, now, rng, allowed),
             Victim::CostBenefit(form) => {
                 let blocks = f64::from(units.blocks_per_unit());
                 units.best_closed(range, allowed, |valid, closed_at| {
@@ -106,6 +111,7 @@ impl Victim {
             (Victim::Choices { d: 10 }, "greedy among d random units: choices:10"),
             (Victim::Choices { d: 1 }, "any closed unit"),
             (Victim::Fifo, "the unit closed longest ago"),
+            (Victim::Own, "the rule published with the placement policy, cost-benefit if none"),
         ]
     }
 }
@@ -175,6 +181,7 @@ impl fmt::Display for Victim {
             Victim::Choices { d: 1 } => write!(f, "random"),
             Victim::Choices { d } => write!(f, "choices:{d}"),
             Victim::Fifo => write!(f, "fifo"),
+            Victim::Own => write!(f, "own"),
         }
     }
 }
@@ -206,6 +213,7 @@ impl FromStr for Victim {
             ("cost-benefit", "") => Ok(Victim::CostBenefit(CostBenefit::SquareRootAge)),
             ("cost-benefit-4", "") => Ok(Victim::CostBenefit(CostBenefit::FourthRootAge)),
             ("fifo", "") => Ok(Victim::Fifo),
+            ("own", "") => Ok(Victim::Own),
             ("random", "") => Ok(Victim::Choices { d: 1 }),
             ("windowed", share) => match share.parse() {
                 Ok(share) if share > 0.0 && share <= 1.0 => Ok(Victim::Windowed { share }),

@@ -107,6 +107,15 @@ impl History {
         }
     }
 
+    /// After a crash that left the block unreadable: what was not flushed may be there or not.
+    pub fn doubt(&mut self) {
+        for step in std::iter::once(&mut self.first).chain(&mut self.later) {
+            if step.progress == Progress::Acknowledged {
+                step.progress = Progress::Open;
+            }
+        }
+    }
+
     fn step_mut(&mut self, version: Version) -> Option<&mut Step> {
         let mut steps = std::iter::once(&mut self.first).chain(&mut self.later);
         steps.find(|step| step.version == version)

@@ -374,7 +374,8 @@ impl Model {
             let old = before.remove(&volume.volume).map(|volume| volume.blocks).unwrap_or_default();
             self.volumes.insert(volume.volume, VolumeModel { sizes: Vec::new(), blocks: old });
             let settled = volume.blocks.iter().enumerate().map(|(lba, content)| {
-                let kept = self.history(volume.volume, lba as u64).cloned().unwrap_or_default();
+                let mut kept = self.history(volume.volume, lba as u64).cloned().unwrap_or_default();
+                kept.doubt();
                 let Some(content) = *content else { return kept };
                 let step = self.judge_crashed(volume.volume, lba as u64, content);
                 step.map_or(kept, |step| {
