@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{Entry, Location, VolumeId};
+use thermocline_format::{Entry, Location, VolumeId, home_mark};
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::{Placement as _, Survivor};
 use thermocline_ftl::victim::Victim;
@@ -557,8 +557,9 @@ impl<P: Payload> Engine<P> {
         if !self.volumes.is(valid.volume, valid.id) {
             return;
         }
+        let home = home_mark(valid.id, Lba(valid.lba));
         let passes = payload.as_ref().is_some_and(|payload| {
-            let crc = payload.crc(0);
+            let crc = payload.crc(0) ^ home;
             bug!(self.config, CopyUnverified)
                 || crc == valid.crc
                 || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
@@ -569,7 +570,7 @@ impl<P: Payload> Engine<P> {
             self.actions.push_back(Action::Notice(Notice::Damaged { at: valid.at }));
             return;
         };
-        let crc = payload.crc(0);
+        let crc = payload.crc(0) ^ home;
         let lba = Lba(self.volumes.map(valid.volume).base + valid.lba);
         let survivor = Survivor { lba, from: valid.from, utilisation };
         let class = self.config.placement.place_survivor(survivor, self.host_writes);

@@ -1,6 +1,6 @@
 //! Reads and writes of the host.
 
-use thermocline_format::Location;
+use thermocline_format::{Location, home_mark};
 use thermocline_ftl::placement::{Part, Placement as _, Write};
 use thermocline_types::{Lba, UnitId};
 
@@ -49,8 +49,10 @@ impl<P: Payload> Engine<P> {
         self.stats.host_blocks_read += extent.blocks;
         let mut run: Option<Run> = None;
         for index in 0..extent.blocks as u32 {
-            let mapping = self.volumes.map(volume).get(extent.lba + u64::from(index));
+            let lba = extent.lba + u64::from(index);
+            let mapping = self.volumes.map(volume).get(lba);
             let place = self.read_block(mapping, index, &into);
+            let place = place.map(|(at, value)| (at, value.of_bytes(extent.volume, lba)));
             let next = run.take();
             run = match (next, place) {
                 (Some(mut run), Some((at, value)))
@@ -206,7 +208,7 @@ impl<P: Payload> Engine<P> {
         let (lba_in_pool, now) = (Lba(base + lba), self.host_writes);
         let write = Write { lba: lba_in_pool, handle, now, part, old: old_unit };
         let class = self.config.placement.place(write);
-        let crc = payload.crc(0);
+        let crc = payload.crc(0) ^ home_mark(id, Lba(lba));
         let owner = Owner::Request(request);
         let staged = Staged {
             volume,

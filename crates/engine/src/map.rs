@@ -42,6 +42,14 @@ impl Value {
         self.0 >> TAG_BITS
     }
 
+    /// The same address, with the tag of the bytes alone; and back.
+    #[inline]
+    pub(crate) fn of_bytes(self, volume: VolumeId, lba: u64) -> Value {
+        let mark = thermocline_format::home_mark(volume, thermocline_types::Lba(lba))
+            & ((1 << TAG_BITS) - 1);
+        Value(self.0 ^ u64::from(mark))
+    }
+
     #[inline]
     pub(crate) fn matches(self, crc: u32) -> bool {
         (self.0 as u32 ^ crc) & ((1 << TAG_BITS) - 1) == 0

@@ -5,7 +5,7 @@
 //! the 28 bits there. What is wrong is reported by location, and nothing is changed.
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId};
+use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, home_mark};
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
 
@@ -178,7 +178,7 @@ impl<P: Payload> Engine<P> {
             scrub.seen.insert(value.address());
             scrub.blocks += 1;
             let (run, _) = chunk.data.as_ref().expect("the chunk is whole");
-            if run.crc(number) != crc {
+            if run.crc(number) ^ home_mark(volume, lba) != crc {
                 self.scrub_hit(scrub, at);
             }
         }
@@ -225,7 +225,8 @@ impl<P: Payload> Engine<P> {
                 let map = self.volumes.map(index);
                 for lba in 0..map.blocks {
                     if let Some(value) = self.on_media(index, lba)
-                        && let Ok(entry) = MapEntry::unpack(&geometry, value.0)
+                        && let Ok(entry) =
+                            MapEntry::unpack(&geometry, value.of_bytes(map.id, lba).0)
                     {
                         add(entry);
                     }

@@ -1,6 +1,9 @@
 //! The checksum of everything on media. Its algorithm is part of the format's version.
 
 use crc_fast::{CrcAlgorithm, checksum};
+use thermocline_types::Lba;
+
+use crate::VolumeId;
 
 /// CRC-32C (Castagnoli 1993; the iSCSI checksum of RFC 3720, appendix B.4): polynomial 0x1EDC6F41, reflected, initial
 /// value and final exclusive-or all ones. The nine bytes `123456789` give 0xE3069283.
@@ -9,9 +12,46 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
+/// What the checksum of a user's block is combined with, by exclusive or, in entries and in the map, so that the same
+/// bytes have another checksum at another place. Blocks that end with their own CRC-32C all have one checksum, the
+/// residue of the polynomial, and would be taken for each other without it.
+///
+/// The upper half of (block + volume × 2^40) × 0x9E3779B97F4A7C15, modulo 2^64 (multiplicative hashing, Knuth, TAOCP 3,
+/// section 6.4). Pages of the map are told apart by what they are reached by: for reserved volumes it is zero.
+#[inline]
+#[must_use]
+pub const fn home_mark(volume: VolumeId, lba: Lba) -> u32 {
+    if !volume.is_user() {
+        return 0;
+    }
+    let home = lba.0.wrapping_add((volume.0 as u64) << 40);
+    (home.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
+}
+
 #[cfg(test)]
 mod tests {
-    use super::crc32c;
+    use thermocline_types::Lba;
+
+    use super::{crc32c, home_mark};
+    use crate::VolumeId;
+
+    #[test]
+    fn blocks_with_their_own_checksum_differ_by_place() {
+        let page = |fill: u8| {
+            let mut bytes = vec![fill; 4092];
+            bytes.extend(crc32c(&bytes).to_le_bytes());
+            crc32c(&bytes)
+        };
+        assert_eq!(page(1), page(2), "the residue");
+        let places =
+            (1..9).flat_map(|volume| (0..4096).map(move |lba| (VolumeId(volume), Lba(lba))));
+        let mut marks: Vec<u32> = places.map(|(volume, lba)| home_mark(volume, lba) << 4).collect();
+        marks.sort_unstable();
+        marks.dedup();
+        // By chance about 2 of 2^15 values in 28 bits are equal to another.
+        assert!(marks.len() > (1 << 15) - 12, "{}", marks.len());
+        assert_eq!(home_mark(VolumeId::MAP, Lba(7)), 0);
+    }
 
     #[test]
     fn published_values() {

@@ -38,8 +38,6 @@ pub enum Structure {
     Superblock,
     /// A page of a map.
     MapPage(PageId),
-    /// A block of a volume.
-    Data,
 }
 
 impl fmt::Display for Structure {
@@ -48,7 +46,6 @@ impl fmt::Display for Structure {
             Structure::Chunk => f.write_str("chunk"),
             Structure::Superblock => f.write_str("superblock"),
             Structure::MapPage(page) => write!(f, "{page}"),
-            Structure::Data => f.write_str("data block"),
         }
     }
 }

@@ -19,7 +19,7 @@ mod map;
 mod superblock;
 mod volume;
 
-pub use checksum::crc32c;
+pub use checksum::{crc32c, home_mark};
 pub use chunk::{ChunkCause, ChunkHeader, ChunkOrigin, ChunkPrefix, Expected};
 pub use entry::{Entry, NAME_PARTS};
 pub use error::{DecodeError, ErrorKind, Structure};
@@ -31,7 +31,7 @@ pub use layout::{
     CHUNK_PREFIX_BYTES, ENTRY_BYTES, MAX_CHUNK_BYTES, MAX_ENTRIES, MAX_HEADER_BYTES,
     SUPERBLOCK_PREFIX_BYTES, VERSION,
 };
-pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS, check_block};
+pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};
 pub use superblock::{
     MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, OpenUnit, Superblock,
     SuperblockPrefix,

@@ -93,28 +93,13 @@ impl MapEntry {
     }
 }
 
-/// Checks a block read from where `entry` points. `structure` is for the error.
-///
-/// # Errors
-/// [`ErrorKind::Truncated`] when `bytes` are not a block, and [`ErrorKind::Corrupt`], with the 28 bits of either
-/// checksum, when they are another.
-///
-/// # Panics
-/// When `entry` is unmapped: there was nothing to read.
-pub fn check_block(
-    bytes: &[u8],
-    entry: MapEntry,
-    structure: Structure,
-    geometry: &Geometry,
-) -> Result<(), DecodeError> {
-    assert!(!entry.is_unmapped(), "an unmapped block is not read");
-    let check = || {
-        if bytes.len() != BLOCK_BYTES {
-            return Err(ErrorKind::Truncated { needed: BLOCK_BYTES, found: bytes.len() });
-        }
-        check_crc("block", entry.tag(), crc32c(bytes) & TAG_MASK)
-    };
-    check().map_err(|kind| DecodeError { structure, at: entry.location(geometry), kind })
+/// Checks that `bytes` are the page that `parent` means.
+fn check_page(bytes: &[u8], parent: MapEntry) -> Result<(), ErrorKind> {
+    assert!(!parent.is_unmapped(), "an unmapped page is not read");
+    if bytes.len() != BLOCK_BYTES {
+        return Err(ErrorKind::Truncated { needed: BLOCK_BYTES, found: bytes.len() });
+    }
+    check_crc("block", parent.tag(), crc32c(bytes) & TAG_MASK)
 }
 
 /// A page of a map: where [`PAGE_ENTRIES`] blocks in a row are.
@@ -153,9 +138,8 @@ impl MapPage {
         geometry: &Geometry,
     ) -> Result<MapPage, DecodeError> {
         let structure = Structure::MapPage(page);
-        check_block(bytes, parent, structure, geometry)?;
         let at = parent.location(geometry);
-        let entries = unpack_all(bytes, geometry);
+        let entries = check_page(bytes, parent).and_then(|()| unpack_all(bytes, geometry));
         let entries = entries.map_err(|kind| DecodeError { structure, at, kind })?;
         let mut decoded = MapPage::unmapped();
         decoded.0.copy_from_slice(&entries);

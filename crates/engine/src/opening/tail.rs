@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thermocline_format::{ChunkHeader, Entry, Generation, Location, Sequence};
+use thermocline_format::{ChunkHeader, Entry, Generation, Location, Sequence, home_mark};
 
 use super::{Doubtful, Life};
 use crate::bugs::bug;
@@ -186,10 +186,11 @@ impl<P: Payload> Engine<P> {
                 continue;
             }
             for (entry, (what, at)) in header.placed(&geometry).enumerate() {
-                if let (Entry::Data { volume, crc, .. }, Some(at)) = (what, at)
+                if let (Entry::Data { volume, lba, crc }, Some(at)) = (what, at)
                     && volume.is_user()
                 {
-                    wanted.push(Doubtful { chunk, entry, crc: *crc, at, tries: READ_TRIES });
+                    let crc = crc ^ home_mark(*volume, *lba);
+                    wanted.push(Doubtful { chunk, entry, crc, at, tries: READ_TRIES });
                 }
             }
         }

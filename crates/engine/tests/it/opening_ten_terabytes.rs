@@ -11,9 +11,9 @@ use thermocline_engine::{
 };
 use thermocline_format::{
     Epoch, Generation, Geometry, Location, LogicalBlock, MapEntry, MapPage, PAGE_ENTRIES, PoolId,
-    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName, crc32c,
+    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName, crc32c, home_mark,
 };
-use thermocline_types::{Time, UnitId};
+use thermocline_types::{Lba, Time, UnitId};
 
 /// 10 TB.
 const BLOCKS: u64 = 10_000_000_000_000 / 4096;
@@ -57,11 +57,12 @@ impl MadeUp {
         device
     }
 
-    /// Block `i` of the volume is the `i`-th of the data units, and its checksum is 0, as that of the unit type.
+    /// Block `i` of the volume is the `i`-th of the data units, and the checksum of its bytes is 0, as that of the unit type.
     fn map_page(&self, number: u64) -> PageBytes {
         let mut page = MapPage::unmapped();
         for (entry, lba) in page.0.iter_mut().zip(number * PAGE_ENTRIES as u64..BLOCKS) {
-            *entry = MapEntry::new(&self.geometry, place(FIRST_DATA_UNIT, lba), 0);
+            let crc = home_mark(VolumeId(1), Lba(lba));
+            *entry = MapEntry::new(&self.geometry, place(FIRST_DATA_UNIT, lba), crc);
         }
         Box::new(page.encode())
     }
