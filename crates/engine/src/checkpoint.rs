@@ -561,6 +561,12 @@ impl<P: Payload> Engine<P> {
         for root in self.volumes.map_mut(volume).roots.iter_mut().skip(first) {
             root.at = MapEntry::UNMAPPED;
         }
+        // A checkpoint that has written the roots already would lead to these pages, which are about to go: once more.
+        if let Some(checkpoint) = &mut self.checkpoint
+            && matches!(checkpoint.stage, Stage::Flush(_) | Stage::Record)
+        {
+            checkpoint.stage = Stage::Pages(0, 0);
+        }
     }
 
     /// The durable record, for recovery to set.

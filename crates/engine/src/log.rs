@@ -234,6 +234,8 @@ impl<P: Payload> Engine<P> {
         let block = self.config.geometry.logical_block();
         let limit = fitting(block, room);
         let mut owners = Vec::with_capacity(limit.min(self.stage.queues[queue].len()));
+        // Who waited for blocks of failed writes that were replaced meanwhile: for what replaced them, from now on.
+        let mut outlived = Vec::new();
         let mut picked = std::mem::take(&mut self.log.picked);
         picked.clear();
         while picked.len() < limit
@@ -241,8 +243,6 @@ impl<P: Payload> Engine<P> {
         {
             let staged = &self.stage.slots[slot as usize];
             self.stage.replacements -= u32::from(staged.replaces);
-            owe(&mut owners, staged.owner);
-            staged.also.iter().for_each(|owner| owe(&mut owners, *owner));
             let alive = if staged.copy && bug!(self.config, CopyNotCheckedAgain) {
                 true
             } else if staged.copy {
@@ -252,6 +252,9 @@ impl<P: Payload> Engine<P> {
             } else {
                 staged.alive
             };
+            let waiting = if alive || !staged.replaces { &mut owners } else { &mut outlived };
+            owe(waiting, staged.owner);
+            staged.also.iter().for_each(|owner| owe(waiting, *owner));
             if alive {
                 picked.push(slot);
             } else {
@@ -265,6 +268,12 @@ impl<P: Payload> Engine<P> {
             self.launch_blocks(class, at, &picked, owners);
         }
         self.log.picked = picked;
+        for (owner, _) in &outlived {
+            if let Owner::Failed(sequence) = *owner {
+                self.await_successors(sequence);
+            }
+        }
+        self.settle_owners(&outlived);
         true
     }
 
@@ -491,7 +500,10 @@ impl<P: Payload> Engine<P> {
             Ok(()) if broken.is_none_or(|block| block > chunk.header.origin.location.block) => {
                 self.log.failures = 0;
             }
-            Ok(()) => self.replace_chunk(sequence, &chunk, class),
+            Ok(()) => {
+                self.replace_chunk(sequence, &chunk, class);
+                self.await_successors(sequence);
+            }
             Err(error) => self.write_failed(sequence, &chunk, class, error),
         }
         if self.space.units.state(unit) == thermocline_ftl::UnitState::Closed {

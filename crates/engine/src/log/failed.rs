@@ -42,6 +42,7 @@ impl<P: Payload> Engine<P> {
         let tail = self.space.tail(unit);
         tail.broken = Some(tail.broken.map_or(block, |broken| broken.min(block)));
         self.replace_chunk(sequence, chunk, class);
+        let mut lost = vec![sequence];
         let behind: Vec<(Sequence, Arc<Chunk<P>>)> = self
             .log
             .flights
@@ -58,7 +59,30 @@ impl<P: Payload> Engine<P> {
                 break;
             }
             self.replace_chunk(sequence, &chunk, class);
+            lost.push(sequence);
         }
+        for sequence in lost {
+            self.await_successors(sequence);
+        }
+    }
+
+    /// Has a failed flight wait for all that was sealed behind it: what superseded its blocks may be in any of that,
+    /// and until it is on media, neither is there.
+    pub(super) fn await_successors(&mut self, sequence: Sequence) {
+        let owner = Owner::Failed(sequence);
+        let mut count = 0;
+        for flight in self.log.flights.iter_mut() {
+            let later = flight.chunk.header.origin.sequence > sequence;
+            if later && flight.pending > 0 {
+                flight.owners.push((owner, 1));
+                count += 1;
+            }
+        }
+        for control in &mut self.stage.control {
+            control.owners.push(owner);
+            count += 1;
+        }
+        self.log.flight(sequence).pending += count;
     }
 
     /// Stages again what still counts of a chunk that is, or may be, lost.
@@ -175,6 +199,24 @@ impl<P: Payload> Engine<P> {
                 let slot = self.stage.push_first(class, staged);
                 self.stage.host_blocks += 1;
                 self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
+                1
+            }
+            // Written again while it was on its way: what replaces it may wait for the host's turn, this must not.
+            Mapping::Staged(slot) if self.stage.slots[slot as usize].old == Some(failed) => {
+                let staged = Staged {
+                    volume,
+                    id,
+                    copy: true,
+                    replaces: true,
+                    alive: true,
+                    crc,
+                    lba,
+                    old: Some(failed),
+                    owner,
+                    also: Vec::new(),
+                    payload,
+                };
+                self.stage.push_first(class, staged);
                 1
             }
             _ => 0,

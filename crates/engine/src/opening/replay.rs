@@ -91,7 +91,7 @@ impl<P: Payload> Engine<P> {
                     self.replay_unmap(volume, lba.0, end);
                 }
                 Entry::VolumeCreate { volume, blocks } => {
-                    if self.volumes.index(volume).is_none() && volume >= self.volumes.next {
+                    if self.volumes.index(volume).is_none() {
                         let name = VolumeName::new("").expect("an empty name is a name");
                         self.volumes.add(volume, name, blocks, self.packing);
                     }
