@@ -396,11 +396,13 @@ impl<P: Payload> Engine<P> {
         worked || !self.actions.is_empty()
     }
 
-    /// Nothing is on its way and nothing can be done, but blocks wait to be sealed: units have gone out of service, and
-    /// there will never be room. Fails what waits rather than let it wait for ever. Returns whether anything did.
+    /// Nothing is on its way and nothing can be done, but blocks wait to be sealed, or requests for a checkpoint: units
+    /// have gone out of service, and there will never be room. Fails what waits rather than let it wait for ever. Returns
+    /// whether anything did.
     fn give_up_waiting(&mut self) -> bool {
         let working = matches!(self.phase, Phase::Open | Phase::Closing);
-        if !working || !self.ops.is_empty() || self.stage.is_empty() {
+        let waits = !self.stage.is_empty() || !self.requests.is_empty();
+        if !working || !self.ops.is_empty() || !waits {
             return false;
         }
         if !self.fail_staged() {
@@ -443,8 +445,12 @@ impl<P: Payload> Engine<P> {
         }
         owners.extend(self.stage.control.drain(..).flat_map(|control| control.owners));
         for owner in owners {
-            if let Owner::Request(request) = owner {
-                self.request_progress(request, 1, Some(HostError::Failed));
+            match owner {
+                Owner::Nobody => {}
+                Owner::Request(request) => {
+                    self.request_progress(request, 1, Some(HostError::Failed));
+                }
+                Owner::Failed(_) => self.settle_owners(&[(owner, 1)]),
             }
         }
         if let Some(request) = self.superblocks.closing.take() {

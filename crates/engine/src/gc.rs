@@ -34,6 +34,10 @@ const READY: usize = 256;
 /// Blocks placed in one step. Chosen, not measured.
 const STEP: usize = 64;
 
+/// So many times as many victims as there are units, while nothing is written or trimmed, show that moving blocks about
+/// frees nothing any more. Once around would do if each unit came in turn. Chosen, not measured.
+const ROUNDS: u32 = 8;
+
 /// A valid block of the victim.
 #[derive(Debug)]
 struct Valid<P> {
@@ -93,11 +97,20 @@ pub(crate) struct Gc<P> {
     stuck: FxHashSet<u32>,
     /// The checkpoint after which it is certain that nothing can be collected.
     starved_at: Option<u64>,
+    /// Blocks written and trimmed by the host when it last mattered, and victims chosen since.
+    round: (u64, u32),
 }
 
 impl<P> Default for Gc<P> {
     fn default() -> Self {
-        Gc { job: None, credit: 0.0, ratio: 1.0, stuck: FxHashSet::default(), starved_at: None }
+        Gc {
+            job: None,
+            credit: 0.0,
+            ratio: 1.0,
+            stuck: FxHashSet::default(),
+            starved_at: None,
+            round: (0, 0),
+        }
     }
 }
 
@@ -176,9 +189,13 @@ impl<P: Payload> Engine<P> {
             let full = !self.host_may_seal() || !self.stage.control.is_empty();
             return full && !self.pages.complete && self.pages_idle() && self.blind();
         }
+        let done = self.host_writes + self.stats.trimmed_blocks;
+        if self.gc.round.0 != done {
+            self.gc.round = (done, 0);
+        }
         let condemned = if evacuate { self.condemned_unit() } else { None };
         let chosen = match condemned {
-            None if enough => None,
+            None if enough || self.gc.round.1 > ROUNDS * self.space.units.count() => None,
             None => {
                 self.best_victim(self.config.gc.victim).or_else(|| self.best_victim(Victim::Greedy))
             }
@@ -228,6 +245,11 @@ impl<P: Payload> Engine<P> {
         })
     }
 
+    /// A unit is empty: whatever of it could not be copied is gone.
+    pub(crate) fn gc_unstick(&mut self, unit: UnitId) {
+        self.gc.stuck.remove(&unit.0);
+    }
+
     /// Whether copying the valid blocks of `unit` takes less than a unit.
     fn gains(&self, unit: UnitId) -> bool {
         u64::from(self.space.units.valid_count(unit)) < self.config.blocks_per_unit()
@@ -235,6 +257,7 @@ impl<P: Payload> Engine<P> {
 
     fn begin_job(&mut self, victim: UnitId) {
         self.gc.starved_at = None;
+        self.gc.round.1 += 1;
         let valid = self.space.units.valid_count(victim);
         // A unit is freed, less what its valid blocks take elsewhere, headers included.
         let unit = f64::from(self.config.geometry.blocks_per_unit());

@@ -350,7 +350,7 @@ impl<P: Payload> Engine<P> {
         let mut entries = 0;
         for (number, header) in opening.tail.iter().enumerate() {
             entries += header.entries.len() as u64;
-            self.replay(number, header, &opening.torn);
+            self.replay(number, header, &opening.torn, record.next_volume);
         }
         self.count_replayed();
         self.replayed = (opening.tail.len() as u64, entries);

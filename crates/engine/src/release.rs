@@ -45,6 +45,7 @@ impl<P: Payload> Engine<P> {
         if ready.is_empty() {
             return self.flush_dead();
         }
+        let mut said = 0;
         for &unit in &ready {
             let tail = &self.space.tails[unit.index()];
             if tail.chunks > 0 && any && !bug!(self.config, ReleaseNotLogged) {
@@ -52,13 +53,13 @@ impl<P: Payload> Engine<P> {
                 let (generation, chunks, sum) = (tail.generation, tail.chunks + more, tail.sum);
                 let entries = vec![Entry::Released { unit, generation, chunks, sum }];
                 self.stage.control.push_back(Control { entries, owners: Vec::new() });
+                said += 1;
             }
         }
         if !self.seal_control() {
-            // No unit for the entries: they may be sealed later, and say what is true, but nobody waits for them.
-            self.stage
-                .control
-                .retain(|control| !matches!(control.entries.first(), Some(Entry::Released { .. })));
+            // No unit for the entries: nobody waits for these. Those of a failed write before them must stay.
+            let left = self.stage.control.len();
+            self.stage.control.truncate(left - left.min(said));
             self.space.dead.extend(ready);
             self.want_checkpoint();
             return false;
@@ -122,6 +123,7 @@ impl<P: Payload> Engine<P> {
         match result {
             Ok(()) => {
                 self.space.units.erase(unit);
+                self.gc_unstick(unit);
                 self.space.free.push_back(unit);
             }
             Err(DeviceError::Gone) => self.fail(),

@@ -69,6 +69,9 @@ impl<P: Payload> Engine<P> {
     /// Has a failed flight wait for all that was sealed behind it: what superseded its blocks may be in any of that,
     /// and until it is on media, neither is there.
     pub(super) fn await_successors(&mut self, sequence: Sequence) {
+        if self.phase_failed() {
+            return;
+        }
         let owner = Owner::Failed(sequence);
         let mut count = 0;
         for flight in self.log.flights.iter_mut() {
@@ -87,7 +90,8 @@ impl<P: Payload> Engine<P> {
 
     /// Stages again what still counts of a chunk that is, or may be, lost.
     pub(super) fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
-        if std::mem::replace(&mut self.log.flight(sequence).abandoned, true) {
+        if std::mem::replace(&mut self.log.flight(sequence).abandoned, true) || self.phase_failed()
+        {
             return;
         }
         if sequence >= self.tail_from {

@@ -63,12 +63,13 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Does once more what a chunk says.
+    /// Does once more what a chunk says. The record knows all volumes below `next`: one that it has not was deleted.
     pub(super) fn replay(
         &mut self,
         number: usize,
         header: &ChunkHeader,
         torn: &BTreeSet<(usize, usize)>,
+        next: VolumeId,
     ) {
         let geometry = self.config.geometry;
         let mut names: BTreeMap<VolumeId, [u8; 64]> = BTreeMap::new();
@@ -91,7 +92,7 @@ impl<P: Payload> Engine<P> {
                     self.replay_unmap(volume, lba.0, end);
                 }
                 Entry::VolumeCreate { volume, blocks } => {
-                    if self.volumes.index(volume).is_none() {
+                    if self.volumes.index(volume).is_none() && volume >= next {
                         let name = VolumeName::new("").expect("an empty name is a name");
                         self.volumes.add(volume, name, blocks, self.packing);
                     }

@@ -143,7 +143,7 @@ impl<P: Payload> Engine<P> {
                 _ => None,
             })
             .collect();
-        let (released, durable) = deficits(&chunks, &opening.lives);
+        let (released, durable) = deficits(&chunks, &opening.lives, &abandoned);
         opening.durable = durable;
         let mut missing = Deficit::default();
         let mut first = None;
@@ -226,7 +226,11 @@ impl<P: Payload> Engine<P> {
 ///
 /// A life of which less was found than its Released entry counts was reset, and that was done only after a flush that
 /// covers the entry.
-fn deficits(chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>, lives: &[Life]) -> (Deficit, Sequence) {
+fn deficits(
+    chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>,
+    lives: &[Life],
+    abandoned: &BTreeSet<Sequence>,
+) -> (Deficit, Sequence) {
     let durable = chunks.values().map(|header| header.origin.durable).max();
     let mut durable = durable.unwrap_or_default();
     let mut latest: BTreeMap<(u32, Generation), (Sequence, Deficit)> = BTreeMap::new();
@@ -246,7 +250,8 @@ fn deficits(chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>, lives: &[Life]) -> (D
         let all = lives.iter().filter(same).flat_map(|life| &life.chunks);
         let met: BTreeSet<Sequence> = all.map(|header| header.origin.sequence).collect();
         let mut found = Deficit::default();
-        met.into_iter().for_each(|sequence| found.add(sequence));
+        // Abandoned ones, which may be there all the same, are not counted in Released.
+        met.difference(abandoned).for_each(|&sequence| found.add(sequence));
         if counted.chunks > found.chunks {
             total.chunks += counted.chunks - found.chunks;
             total.sum = total.sum.wrapping_add(counted.sum.wrapping_sub(found.sum));

@@ -89,7 +89,8 @@ fn contents(volumes: &[FoundVolume]) -> BTreeMap<(VolumeId, u64), Option<Content
     blocks.collect()
 }
 
-/// How many of the damaged structures scrub found. It must not find anything else.
+/// How many of the damaged structures scrub found. It must not find anything else, unless an older
+/// state came back.
 pub(super) fn scrubbed(hit: &[Target], found: &BTreeSet<Location>) -> Result<u64, String> {
     let within = |target: &Target, at: &Location| {
         // A sound header of an earlier life of the unit leads on to others, so what is behind it may seem wrong.
@@ -97,7 +98,10 @@ pub(super) fn scrubbed(hit: &[Target], found: &BTreeSet<Location>) -> Result<u64
         let end = if leads { u32::MAX } else { target.end };
         at.unit == target.at.unit && (target.at.block..end).contains(&at.block)
     };
-    if let Some(at) = found.iter().find(|at| !hit.iter().any(|target| within(target, at))) {
+    // Without a chunk that nothing vouches for, the map leads to what it replaced, which may have been reset by now.
+    let vouched = hit.iter().all(|target| target.vouched);
+    let elsewhere = |at: &&Location| !hit.iter().any(|target| within(target, at));
+    if let Some(at) = found.iter().find(elsewhere).filter(|_| vouched) {
         return Err(format!("scrub finds something at {at}, where nothing is damaged"));
     }
     let found = |target: &&Target| found.iter().any(|at| within(target, at));
@@ -116,7 +120,9 @@ pub(super) fn must_be_found(
         Structure::Block if seen == Seen::Older => 0,
         // The volume ends before it, by what is replayed.
         Structure::Page if seen == Seen::Same => 0,
-        Structure::Block | Structure::Page => all,
+        // One that nothing vouches for counts as torn.
+        Structure::Block => hit.iter().filter(|target| target.vouched).count() as u64,
+        Structure::Page => all,
         // What recovery leaves is rewritten: the chunk may not count any more when it is scrubbed.
         Structure::Header if ending == Ending::Closed => all,
         Structure::Root => return Err("the pool opens without a root page".into()),
