@@ -14,6 +14,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use thermocline_workload::trace;
 
+/// Chunks of a log live for as long as their blocks are valid, and are freed in another order than they were made in: the
+/// system's allocator takes a tenth of the time for them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Puts data on flash so that the NAND is written about once per host write, and tells what that will cost before you
 /// buy a drive.
 #[derive(Parser)]
