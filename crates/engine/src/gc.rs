@@ -197,7 +197,11 @@ impl<P: Payload> Engine<P> {
         let chosen = match condemned {
             None if enough || self.gc.round.1 > ROUNDS * self.space.units.count() => None,
             None => {
-                self.best_victim(self.config.gc.victim).or_else(|| self.best_victim(Victim::Greedy))
+                // At the last units the least work that frees one counts: a crash may come before it is done, again and
+                // again.
+                let last = self.space.free_units() <= self.host_reserve();
+                let policy = if last { Victim::Greedy } else { self.config.gc.victim };
+                self.best_victim(policy).or_else(|| self.best_victim(Victim::Greedy))
             }
             some => some,
         };

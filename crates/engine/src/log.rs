@@ -444,6 +444,7 @@ impl<P: Payload> Engine<P> {
         self.stats.chunks += 1;
         self.stats.header_bytes += header.header_bytes(&geometry) as u64;
         self.since_checkpoint += u64::from(blocks) * geometry.logical_block().bytes() as u64;
+        self.await_unit(&owners, at.unit);
         let chunk = Arc::new(Chunk { header, body });
         self.log.flights.push_back(Flight {
             chunk: Arc::clone(&chunk),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thermocline_format::{Entry, Location, PageId, Sequence, VolumeId};
-use thermocline_types::{Class, Lba};
+use thermocline_types::{Class, Lba, UnitId};
 
 use super::{Control, Owner, Staged};
 use crate::bugs::bug;
@@ -63,6 +63,23 @@ impl<P: Payload> Engine<P> {
         }
         for sequence in lost {
             self.await_successors(sequence);
+        }
+    }
+
+    /// Has a failed flight wait for what stands before a chunk that replaces a part of it: if a write of those fails, that
+    /// chunk is lost, too.
+    pub(super) fn await_unit(&mut self, owners: &[(Owner, u32)], unit: UnitId) {
+        for &(owner, _) in owners {
+            let Owner::Failed(sequence) = owner else { continue };
+            let mut count = 0;
+            for flight in self.log.flights.iter_mut().filter(|flight| flight.pending > 0) {
+                let origin = &flight.chunk.header.origin;
+                if origin.sequence > sequence && origin.location.unit == unit {
+                    flight.owners.push((owner, 1));
+                    count += 1;
+                }
+            }
+            self.log.flight(sequence).pending += count;
         }
     }
 
