@@ -22,9 +22,9 @@ use crate::config::ReadPlan;
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
 use crate::engine::{Engine, Op, Phase};
 use crate::log::{Owner, Staged};
-use crate::map::{Mapping, Value};
+use crate::map::Value;
 use crate::payload::Payload;
-use crate::request::{Action, HostError, Notice};
+use crate::request::{Action, Notice};
 
 /// Copies that may be owed before the host has to wait for them. Chosen, not measured.
 const DEBT: f64 = 64.0;
@@ -33,6 +33,9 @@ const DEBT: f64 = 64.0;
 const READY: usize = 256;
 /// Blocks placed in one step. Chosen, not measured.
 const STEP: usize = 64;
+
+/// Reads of a victim that are tried again when they fail. Chosen, not measured.
+const RETRIES: u32 = 16;
 
 /// So many times as many victims as there are units, while nothing is written or trimmed, show that moving blocks about
 /// frees nothing any more. Once around would do if each unit came in turn. Chosen, not measured.
@@ -81,8 +84,21 @@ struct Job<P> {
     ready: VecDeque<(Valid<P>, f32)>,
     reads: Vec<Range<usize>>,
     found: u32,
+    /// How many more reads that fail are tried again.
+    retries: u32,
     /// Valid blocks when it was chosen.
     at_first: u32,
+}
+
+/// Collection while the host gets no further.
+#[derive(Debug, Default)]
+struct Round {
+    /// Blocks that the host had written and trimmed when it began.
+    done: u64,
+    /// Victims chosen since.
+    victims: u32,
+    /// Whether units with blocks that could not be copied were given another chance.
+    retried: bool,
 }
 
 /// Garbage collection.
@@ -97,8 +113,7 @@ pub(crate) struct Gc<P> {
     stuck: FxHashSet<u32>,
     /// The checkpoint after which it is certain that nothing can be collected.
     starved_at: Option<u64>,
-    /// Blocks written and trimmed by the host when it last mattered, and victims chosen since.
-    round: (u64, u32),
+    round: Round,
 }
 
 impl<P> Default for Gc<P> {
@@ -109,7 +124,7 @@ impl<P> Default for Gc<P> {
             ratio: 1.0,
             stuck: FxHashSet::default(),
             starved_at: None,
-            round: (0, 0),
+            round: Round::default(),
         }
     }
 }
@@ -190,12 +205,12 @@ impl<P: Payload> Engine<P> {
             return full && !self.pages.complete && self.pages_idle() && self.blind();
         }
         let done = self.host_writes + self.stats.trimmed_blocks;
-        if self.gc.round.0 != done {
-            self.gc.round = (done, 0);
+        if self.gc.round.done != done {
+            self.gc.round = Round { done, ..Round::default() };
         }
         let condemned = if evacuate { self.condemned_unit() } else { None };
         let chosen = match condemned {
-            None if enough || self.gc.round.1 > ROUNDS * self.space.units.count() => None,
+            None if enough || self.gc.round.victims > ROUNDS * self.space.units.count() => None,
             None => {
                 // At the last units the least work that frees one counts: a crash may come before it is done, again and
                 // again.
@@ -205,9 +220,21 @@ impl<P: Payload> Engine<P> {
             }
             some => some,
         };
-        let Some(victim) = chosen else { return !enough && self.nothing_to_collect() };
+        let Some(victim) = chosen else {
+            return !enough && (self.retry_stuck() || self.nothing_to_collect());
+        };
         self.begin_job(victim);
         true
+    }
+
+    /// Before there is nothing to collect: what could not be read may be readable by now. Returns whether anything is.
+    fn retry_stuck(&mut self) -> bool {
+        let retried = std::mem::replace(&mut self.gc.round.retried, true);
+        let any = !self.gc.stuck.is_empty() && !retried;
+        if any {
+            self.gc.stuck.clear();
+        }
+        any
     }
 
     /// Units are missing, and a page of a map cannot be read: nobody knows what could be collected. Returns whether
@@ -261,7 +288,7 @@ impl<P: Payload> Engine<P> {
 
     fn begin_job(&mut self, victim: UnitId) {
         self.gc.starved_at = None;
-        self.gc.round.1 += 1;
+        self.gc.round.victims += 1;
         let valid = self.space.units.valid_count(victim);
         // A unit is freed, less what its valid blocks take elsewhere, headers included.
         let unit = f64::from(self.config.geometry.blocks_per_unit());
@@ -282,6 +309,7 @@ impl<P: Payload> Engine<P> {
             ready: VecDeque::new(),
             reads: Vec::new(),
             found: 0,
+            retries: RETRIES,
             at_first: valid,
         });
     }
@@ -483,18 +511,22 @@ impl<P: Payload> Engine<P> {
         job.valid.sort_unstable_by_key(|valid| valid.at.block);
         job.reads = self.plan_reads(&job.valid);
         job.stage = Stage::Reading(job.reads.len() as u32);
-        let per_block = self.config.geometry.logical_block().per_block();
         for range in &job.reads {
-            let (first, last) = (&job.valid[range.start], &job.valid[range.end - 1]);
-            let blocks = (last.at.block - first.at.block) / per_block + 1;
-            self.stats.gc_reads += 1;
-            self.stats.gc_bytes_read += u64::from(blocks) * 4096;
-            let at = first.at;
-            let op = self.ops.insert(Op::GcRead { first: range.start });
-            self.device(op, DeviceCmd::Read { at, blocks, into: None });
+            self.read_range(&job.valid[range.clone()], range.start);
         }
         self.gc.job = Some(job);
         true
+    }
+
+    /// Reads a run of valid blocks; `first` is the index of the first.
+    fn read_range(&mut self, run: &[Valid<P>], first: usize) {
+        let per_block = self.config.geometry.logical_block().per_block();
+        let (at, last) = (run[0].at, run[run.len() - 1].at);
+        let blocks = (last.block - at.block) / per_block + 1;
+        self.stats.gc_reads += 1;
+        self.stats.gc_bytes_read += u64::from(blocks) * 4096;
+        let op = self.ops.insert(Op::GcRead { first });
+        self.device(op, DeviceCmd::Read { at, blocks, into: None });
     }
 
     /// Runs of valid blocks, as indices, each to be read by one command.
@@ -527,10 +559,17 @@ impl<P: Payload> Engine<P> {
 
     pub(crate) fn gc_data_read(&mut self, first: usize, data: Option<&P>) {
         let per_block = self.config.geometry.logical_block().per_block();
-        let Some(job) = &mut self.gc.job else { return };
+        let Some(mut job) = self.gc.job.take() else { return };
         let range = job.reads.iter().find(|range| range.start == first).cloned();
         let range = range.expect("every read was planned");
         let start = job.valid[first].at.block;
+        if data.is_none() && job.retries > 0 {
+            // The unit cannot be freed without these blocks, and the others would be copied for nothing.
+            job.retries -= 1;
+            self.read_range(&job.valid[range], first);
+            self.gc.job = Some(job);
+            return;
+        }
         if let Some(data) = data {
             for valid in &mut job.valid[range] {
                 if valid.payload.is_none() {
@@ -541,6 +580,7 @@ impl<P: Payload> Engine<P> {
         if let Stage::Reading(left) = &mut job.stage {
             *left -= 1;
         }
+        self.gc.job = Some(job);
     }
 
     /// The blocks of the segment are in memory: they can be placed, while the next segment is looked for.
@@ -634,32 +674,6 @@ impl<P: Payload> Engine<P> {
             self.gc.stuck.insert(job.victim.0);
         }
         true
-    }
-
-    /// Fails all writes of the host that are staged: there is no space for them.
-    pub(crate) fn fail_staged(&mut self) -> bool {
-        let queued: Vec<u32> =
-            self.stage.queues.iter_mut().step_by(2).flat_map(|queue| queue.drain(..)).collect();
-        for &slot in &queued {
-            let staged = self.stage.slots.remove(slot as usize);
-            self.stage.host_blocks -= 1;
-            if staged.alive {
-                let mapping = staged.old.map_or(Mapping::Unmapped, Mapping::At);
-                self.volumes.mapped -= u64::from(staged.old.is_none());
-                self.volumes.map_mut(staged.volume).set(staged.lba, mapping);
-            }
-            for owner in staged.also.into_iter().chain([staged.owner]) {
-                match owner {
-                    Owner::Nobody => {}
-                    Owner::Request(request) => {
-                        self.request_progress(request, 1, Some(HostError::NoSpace));
-                    }
-                    // Blocks of a failed write, which the host may think are written.
-                    Owner::Failed(_) => self.fail(),
-                }
-            }
-        }
-        !queued.is_empty()
     }
 }
 

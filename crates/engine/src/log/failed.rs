@@ -11,7 +11,7 @@ use crate::device::{Body, Chunk, DeviceError};
 use crate::engine::{Engine, Phase};
 use crate::map::{Mapping, Value};
 use crate::payload::Payload;
-use crate::request::{Action, Notice, OpenError};
+use crate::request::{Action, HostError, Notice, OpenError};
 
 /// Failed writes without a good one between them after which the device is given up. Chosen, not measured.
 const FAILURES: u32 = 8;
@@ -242,6 +242,32 @@ impl<P: Payload> Engine<P> {
             }
             _ => 0,
         }
+    }
+
+    /// Fails all writes of the host that are staged: there is no space for them.
+    pub(crate) fn fail_staged(&mut self) -> bool {
+        let queued: Vec<u32> =
+            self.stage.queues.iter_mut().step_by(2).flat_map(|queue| queue.drain(..)).collect();
+        for &slot in &queued {
+            let staged = self.stage.slots.remove(slot as usize);
+            self.stage.host_blocks -= 1;
+            if staged.alive {
+                let mapping = staged.old.map_or(Mapping::Unmapped, Mapping::At);
+                self.volumes.mapped -= u64::from(staged.old.is_none());
+                self.volumes.map_mut(staged.volume).set(staged.lba, mapping);
+            }
+            for owner in staged.also.into_iter().chain([staged.owner]) {
+                match owner {
+                    Owner::Nobody => {}
+                    Owner::Request(request) => {
+                        self.request_progress(request, 1, Some(HostError::NoSpace));
+                    }
+                    // Blocks of a failed write, which the host may think are written.
+                    Owner::Failed(_) => self.fail(),
+                }
+            }
+        }
+        !queued.is_empty()
     }
 
     /// Gives up writing: every request that writes fails from now on.
