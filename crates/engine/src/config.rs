@@ -1,7 +1,7 @@
 //! How an engine is set up, and what follows from that for its space and memory.
 
-use thermocline_format::{Geometry, MAX_ENTRIES, MAX_OPEN_UNITS};
-use thermocline_ftl::placement::{Placement as _, Policy, SeparateRelocation};
+use thermocline_format::{Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA};
+use thermocline_ftl::placement::{Auto, Placement as _, Policy};
 use thermocline_ftl::victim::Victim;
 use thermocline_types::Class;
 
@@ -58,6 +58,9 @@ pub struct Config {
     pub checkpoint_bytes: u64,
     /// Units listed ahead of their use in each superblock record; at least one for each that can be open.
     pub reserved_units: u32,
+    /// Units that the device lets be open at once, metadata's among them. Placements that let classes share an open
+    /// unit keep to it; with others, [`Config::frontiers`] must not be more.
+    pub max_open_units: u32,
     /// Memory for the maps of all volumes.
     pub map_memory_bytes: u64,
     /// Whether a pool is opened although chunks that had been flushed are missing.
@@ -75,9 +78,9 @@ impl Config {
         let pool_bytes = unit_bytes * u64::from(geometry.units());
         Config {
             geometry,
-            placement: Policy::SeparateRelocation(SeparateRelocation),
+            placement: Policy::Auto(Auto::default()),
             gc: GcConfig {
-                victim: Victim::CostBenefit(thermocline_ftl::victim::CostBenefit::SquareRootAge),
+                victim: Victim::Own,
                 // 128 KiB in the time of a command: 10 us at 12.8 GB/s, or 40 us at 3.2 GB/s. Chosen, not measured.
                 read_plan: ReadPlan::Cost { command_bytes: 128 << 10 },
                 read_bytes: 128 << 10,
@@ -94,6 +97,7 @@ impl Config {
             // 64th of what is written.
             checkpoint_bytes: (pool_bytes / 8).max(unit_bytes * 4),
             reserved_units: (geometry.units() / 16).clamp(8, 64),
+            max_open_units: u32::MAX,
             map_memory_bytes: 4 << 30,
             open_despite_loss: false,
             bug: None,
@@ -122,10 +126,20 @@ impl Config {
         Ok(())
     }
 
-    /// Units that can be open at once: one for each class, and one for metadata.
+    /// Units that can be open at once: one for each class, as far as these do not have to share, and one for metadata.
     #[must_use]
     pub fn frontiers(&self) -> u32 {
-        u32::from(self.placement.classes()) + 1
+        self.most_open() + 1
+    }
+
+    /// Units that can be open for users' blocks. Classes share them if the policy lets them and there would be more
+    /// than one for every 24 units. Chosen, not measured.
+    pub(crate) fn most_open(&self) -> u32 {
+        let classes = u32::from(self.placement.classes());
+        let shares =
+            usize::from(self.placement.reserve()) < self.placement.relocation_classes(0).len();
+        let most = (self.geometry.units() / 24).min(self.max_open_units.saturating_sub(1)).max(2);
+        if shares { classes.min(most) } else { classes }
     }
 
     pub(crate) fn placement_classes(&self) -> u8 {
@@ -143,14 +157,28 @@ impl Config {
         self.reserved_units.max(self.frontiers() + 1) as usize
     }
 
-    /// The class of maps and control entries.
+    /// The class of maps and control entries, behind those of the placement.
     pub(crate) fn metadata_class(&self) -> Class {
         Class(self.placement.classes())
     }
 
+    /// How a chunk header names `class`.
+    pub(crate) fn named(&self, class: Class) -> Class {
+        if class == self.metadata_class() { METADATA } else { class }
+    }
+
+    /// The class that a chunk header names; `None` if it is of a placement with more classes.
+    pub(crate) fn class_named(&self, class: Class) -> Option<Class> {
+        match class {
+            METADATA => Some(self.metadata_class()),
+            class => Some(class).filter(|class| class.0 < self.placement.classes()),
+        }
+    }
+
     /// Free units that the host may not use, those for metadata apart: what relocation needs at least.
     pub(crate) fn relocation_reserve(&self) -> u32 {
-        self.placement.relocation_classes(0).len() as u32 + 1
+        let classes = self.placement.relocation_classes(0).len() as u32;
+        classes.min(self.placement.reserve().into()) + 1
     }
 
     /// Units that hold no blocks of users at the worst moment, those for maps apart: superblocks, open units, the

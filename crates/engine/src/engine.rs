@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 use thermocline_format::{Epoch, PoolId, Sequence};
+use thermocline_ftl::placement::Placement as _;
 use thermocline_types::{Class, Rng, Time, UnitId};
 
 use crate::bugs::bug;
@@ -132,10 +133,18 @@ impl<P: Payload> Engine<P> {
         Engine::new(config, seed, Some(pool))
     }
 
-    fn new(config: Config, seed: u64, format: Option<PoolId>) -> Result<Engine<P>, ConfigError> {
+    fn new(
+        mut config: Config,
+        seed: u64,
+        format: Option<PoolId>,
+    ) -> Result<Engine<P>, ConfigError> {
         config.check()?;
         let geometry = config.geometry;
-        let units = thermocline_ftl::Units::new(geometry.units(), geometry.blocks_per_unit());
+        let dense = config.blocks_per_unit() as u32;
+        let units = thermocline_ftl::Units::new(geometry.units(), geometry.blocks_per_unit())
+            .with_most_valid(dense);
+        let capacity = config.capacity_blocks(0);
+        config.placement.begin(capacity, geometry.units(), dense);
         let mut engine = Engine {
             packing: Packing::new(&geometry, config.stage_slots()),
             phase: Phase::Opening,
@@ -146,7 +155,7 @@ impl<P: Payload> Engine<P> {
             requests: Slab::new(),
             volumes: Volumes::default(),
             pages: Pages::default(),
-            space: Space::new(units, config.frontiers()),
+            space: Space::new(units, u32::from(config.placement_classes()) + 1, config.most_open()),
             stage: Stage::new(usize::from(config.placement_classes())),
             log: Log::new(Sequence(1)),
             durability: Durability::default(),
@@ -396,9 +405,9 @@ impl<P: Payload> Engine<P> {
         worked || !self.actions.is_empty()
     }
 
-    /// Nothing is on its way and nothing can be done, but blocks wait to be sealed, or requests for a checkpoint: units
-    /// have gone out of service, and there will never be room. Fails what waits rather than let it wait for ever. Returns
-    /// whether anything did.
+    /// Nothing is on its way and nothing can be done, but blocks wait to be sealed, or requests for a checkpoint:
+    /// units have gone out of service, and there will never be room. Fails what waits rather than let it wait for
+    /// ever. Returns whether anything did.
     fn give_up_waiting(&mut self) -> bool {
         let working = matches!(self.phase, Phase::Open | Phase::Closing);
         let waits = !self.stage.is_empty() || !self.requests.is_empty();

@@ -251,7 +251,7 @@ impl<P: Payload> Engine<P> {
 
     /// What `policy` chooses, if copying it gains anything.
     fn best_victim(&mut self, policy: Victim) -> Option<UnitId> {
-        let (units, stuck) = (&self.space.units, &self.gc.stuck);
+        let (units, stuck, now) = (&self.space.units, &self.gc.stuck, self.host_writes);
         let metadata = self.config.metadata_class();
         // A unit without a valid block is dead already.
         let allowed = |unit: UnitId| {
@@ -260,8 +260,12 @@ impl<P: Payload> Engine<P> {
                 && (stuck.is_empty() || !stuck.contains(&unit.0))
         };
         let all = 0..units.count();
-        let chosen = policy.choose_where(units, all, self.host_writes, &mut self.rng, allowed);
-        chosen.filter(|&unit| self.gains(unit))
+        let own = match policy {
+            Victim::Own => self.config.placement.victim(units, all.clone(), now, allowed),
+            _ => None,
+        };
+        own.or_else(|| policy.choose_where(units, all, now, &mut self.rng, allowed))
+            .filter(|&unit| self.gains(unit))
     }
 
     /// A unit that the device will not write again, and that holds something.
@@ -450,7 +454,7 @@ impl<P: Payload> Engine<P> {
             job.valid.push(Valid {
                 volume,
                 id,
-                from: chunk.header.origin.class,
+                from: self.space.units.class(job.victim),
                 crc,
                 lba: lba.0,
                 value,
@@ -474,7 +478,12 @@ impl<P: Payload> Engine<P> {
         let left = self.space.units.valid_count(job.victim);
         if job.found < left {
             let per_unit = u64::from(self.config.geometry.blocks_per_unit());
-            let known: FxHashSet<u64> = job.valid.iter().map(|valid| valid.value.0).collect();
+            // Those of earlier segments wait to be placed or sealed.
+            let copies = self.stage.slots.iter().filter(|(_, staged)| staged.copy);
+            let staged = copies.filter_map(|(_, staged)| Some(staged.old?.0));
+            let ready = job.ready.iter().map(|(valid, _)| valid);
+            let known: FxHashSet<u64> =
+                job.valid.iter().chain(ready).map(|valid| valid.value.0).chain(staged).collect();
             for index in self.volumes.indices() {
                 for lba in 0..self.volumes.map(index).blocks {
                     let Some(value) = self.on_media(index, lba) else { continue };

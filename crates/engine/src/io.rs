@@ -2,7 +2,7 @@
 
 use thermocline_format::{Location, home_mark};
 use thermocline_ftl::placement::{Part, Placement as _, Write};
-use thermocline_types::{Lba, UnitId};
+use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
@@ -208,6 +208,10 @@ impl<P: Payload> Engine<P> {
         let (lba_in_pool, now) = (Lba(base + lba), self.host_writes);
         let write = Write { lba: lba_in_pool, handle, now, part, old: old_unit };
         let class = self.config.placement.place(write);
+        if self.config.placement.renamed() {
+            (0..self.config.placement_classes())
+                .for_each(|class| self.close_frontier(Class(class)));
+        }
         let crc = payload.crc(0) ^ home_mark(id, Lba(lba));
         let owner = Owner::Request(request);
         let staged = Staged {

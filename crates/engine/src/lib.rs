@@ -13,6 +13,7 @@
 //! * A flush is answered only when all that was complete before it would be found by recovery.
 //! * The map points at a block, or says that there is none; nothing else is ever returned by a read.
 
+mod allocation;
 mod bugs;
 mod checkpoint;
 mod config;
@@ -35,6 +36,7 @@ mod unmap;
 mod volumes;
 pub mod wire;
 
+pub use allocation::Run;
 pub use bugs::Bug;
 pub use config::{Config, ConfigError, GcConfig, MAX_IO_BLOCKS, ReadPlan};
 pub use device::{

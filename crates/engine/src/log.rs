@@ -187,6 +187,12 @@ impl<P> Stage<P> {
         slot
     }
 
+    /// Whether one of `slots` is of the same block.
+    fn holds(&self, slots: &[u32], staged: &Staged<P>) -> bool {
+        let same = |other: &Staged<P>| (other.id, other.lba) == (staged.id, staged.lba);
+        slots.iter().any(|&slot| same(&self.slots[slot as usize]))
+    }
+
     /// Stages a copy.
     pub(crate) fn push_copy(&mut self, class: Class, staged: Staged<P>) {
         let slot = self.slots.insert(staged) as u32;
@@ -207,6 +213,10 @@ pub(crate) fn fitting(block: LogicalBlock, room: u32) -> usize {
     blocks as usize
 }
 
+/// Blocks below which a chunk is filled up with blocks of other classes: they would have a header each, of up to 4 KiB,
+/// which costs more than their separation gains. Chosen, not measured.
+const JOINED: usize = 16;
+
 impl<P: Payload> Engine<P> {
     /// Where the block of `lba` is on media, or was before what is staged.
     pub(crate) fn on_media(&self, volume: u16, lba: u64) -> Option<Value> {
@@ -223,10 +233,11 @@ impl<P: Payload> Engine<P> {
 
     /// Seals what waits in a queue, at most one chunk. Returns whether it did; it does not without a unit to open.
     fn seal(&mut self, queue: usize) -> bool {
-        let class = Class((queue / 2) as u8);
         if !self.seal_control() {
             return false;
         }
+        let may_open = self.space.free_units() > self.metadata_hold();
+        let class = self.space.shared_class(Class((queue / 2) as u8), may_open);
         let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
         else {
             return false;
@@ -238,8 +249,10 @@ impl<P: Payload> Engine<P> {
         let mut outlived = Vec::new();
         let mut picked = std::mem::take(&mut self.log.picked);
         picked.clear();
+        // Only then can a block be copied by garbage collection and as part of a failed write at once.
+        let twice = self.log.flights.iter().any(|flight| flight.abandoned);
         while picked.len() < limit
-            && let Some(slot) = self.stage.queues[queue].pop_front()
+            && let Some(slot) = self.next_staged(queue, picked.len())
         {
             let staged = &self.stage.slots[slot as usize];
             self.stage.replacements -= u32::from(staged.replaces);
@@ -249,6 +262,7 @@ impl<P: Payload> Engine<P> {
                 self.volumes.is(staged.volume, staged.id)
                     && staged.lba < self.volumes.map(staged.volume).blocks
                     && self.on_media(staged.volume, staged.lba) == staged.old
+                    && !(twice && self.stage.holds(&picked, staged))
             } else {
                 staged.alive
             };
@@ -277,6 +291,20 @@ impl<P: Payload> Engine<P> {
         true
     }
 
+    /// Takes the next block of a queue; of the nearest like it if that is empty and its chunk would be small.
+    fn next_staged(&mut self, queue: usize, picked: usize) -> Option<u32> {
+        if let Some(slot) = self.stage.queues[queue].pop_front() {
+            return Some(slot);
+        }
+        if picked >= JOINED {
+            return None;
+        }
+        let queues = &mut self.stage.queues;
+        let some = (queue % 2..queues.len()).step_by(2).filter(|&other| !queues[other].is_empty());
+        let nearest = some.min_by_key(|other| other.abs_diff(queue))?;
+        queues[nearest].pop_front()
+    }
+
     /// Seals the picked blocks into a chunk at `at` and sends it off.
     fn launch_blocks(
         &mut self,
@@ -294,6 +322,8 @@ impl<P: Payload> Engine<P> {
         for &slot in picked {
             let staged = self.stage.slots.remove(slot as usize);
             let volume = self.volumes.map_mut(staged.volume);
+            let in_pool = Lba(volume.base + staged.lba);
+            self.config.placement.stored(in_pool, at.unit, self.host_writes);
             entries.push(Entry::Data { volume: volume.id, lba: Lba(staged.lba), crc: staged.crc });
             let new = Value::new(address, staged.crc);
             match volume.get(staged.lba) {
@@ -395,7 +425,7 @@ impl<P: Payload> Engine<P> {
         let held = if class == self.config.metadata_class() { 0 } else { self.metadata_hold() };
         let at = (self.space.free_units() > held).then(|| self.space.open(class))??;
         if class != self.config.metadata_class() {
-            self.config.placement.opened(at.unit, class, self.host_writes);
+            self.config.placement.opened(&self.space.units, at.unit, self.host_writes);
         }
         Some(at)
     }
@@ -433,7 +463,7 @@ impl<P: Payload> Engine<P> {
             durable: self.durability.durable,
             revision: self.superblocks.durable_revision(),
             cause,
-            class,
+            class: self.config.named(class),
         };
         let header = ChunkHeader::new(origin, entries, &geometry);
         let blocks = header.blocks;

@@ -48,6 +48,13 @@ impl<P: Payload> Engine<P> {
         });
     }
 
+    /// How much of the units the scrub in progress has looked at, 0 to 1; 1 when there is none.
+    #[must_use]
+    pub fn scrubbed(&self) -> f64 {
+        let units = f64::from(self.config.geometry.units());
+        self.scrubs.front().map_or(1.0, |scrub| f64::from(scrub.unit.0) / units)
+    }
+
     /// Takes the first scrub a step further. Returns whether anything was done.
     pub(crate) fn scrub_step(&mut self) -> bool {
         let Some(scrub) = self.scrubs.front_mut() else { return false };

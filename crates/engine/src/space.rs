@@ -52,6 +52,8 @@ pub(crate) struct Space {
     pub(crate) units: Units,
     pub(crate) tails: Vec<Tail>,
     pub(crate) frontiers: Vec<Frontier>,
+    /// Units that can be open for users' blocks at once.
+    most_open: u32,
     /// Empty units that no superblock lists.
     pub(crate) free: VecDeque<UnitId>,
     /// Listed units that were not opened yet.
@@ -78,12 +80,14 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn new(units: Units, frontiers: u32) -> Space {
+    /// `most_open` units can be open at once beside the one of the last of `frontiers`, metadata's.
+    pub(crate) fn new(units: Units, frontiers: u32, most_open: u32) -> Space {
         let count = units.count() as usize;
         Space {
             units,
             tails: vec![Tail::default(); count],
             frontiers: vec![Frontier::default(); frontiers as usize],
+            most_open,
             free: VecDeque::new(),
             reserved: VecDeque::new(),
             listed: BTreeMap::new(),
@@ -106,6 +110,22 @@ impl Space {
 
     pub(crate) fn tail(&mut self, unit: UnitId) -> &mut Tail {
         &mut self.tails[unit.index()]
+    }
+
+    /// The class whose unit blocks of `class` go to: its own, unless it has none and may open none; then the nearest
+    /// that has one.
+    pub(crate) fn shared_class(&self, class: Class, may_open: bool) -> Class {
+        let users = self.frontiers.len() - 1;
+        let is_open = |index: &usize| self.frontiers[*index].open.is_some();
+        if class.index() >= users || is_open(&class.index()) {
+            return class;
+        }
+        let open = (0..users).filter(is_open);
+        if may_open && (open.clone().count() as u32) < self.most_open {
+            return class;
+        }
+        open.min_by_key(|index| index.abs_diff(class.index()))
+            .map_or(class, |index| Class(index as u8))
     }
 
     /// Opens a reserved unit for `class`; `None` when there is none.

@@ -37,6 +37,9 @@ impl ChunkCause {
     }
 }
 
+/// The class of chunks with control entries or pages of maps, whatever classes the writer's placement has.
+pub const METADATA: Class = Class(u8::MAX);
+
 /// Whose a chunk is, where and when it was written, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkOrigin {
@@ -56,7 +59,7 @@ pub struct ChunkOrigin {
     pub revision: Revision,
     /// Why it was written.
     pub cause: ChunkCause,
-    /// The lifetime class of its blocks.
+    /// The lifetime class of its blocks, or [`METADATA`].
     pub class: Class,
 }
 

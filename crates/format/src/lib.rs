@@ -20,7 +20,7 @@ mod superblock;
 mod volume;
 
 pub use checksum::{crc32c, home_mark};
-pub use chunk::{ChunkCause, ChunkHeader, ChunkOrigin, ChunkPrefix, Expected};
+pub use chunk::{ChunkCause, ChunkHeader, ChunkOrigin, ChunkPrefix, Expected, METADATA};
 pub use entry::{Entry, NAME_PARTS};
 pub use error::{DecodeError, ErrorKind, Structure};
 pub use geometry::{

@@ -85,10 +85,10 @@ struct Frontier {
 /// `(K − f)·b` and none exceeds `b`, so these `f + 1` smallest sum to at least `b`: it would take `b + f + 1 > b`
 /// blocks.
 ///
-/// *With a smaller reserve* `R`, `1 ≤ R < K` ([`Ftl::with_reserve`]), read `R` for the `K` of the reserve. Each turn begins
-/// with a free unit at least, as collection starts with `R` and every turn ends with an erase; that unit alone has room
-/// for all that a victim holds, if blocks whose class has no unit and finds none go to any open unit. `S` still grows
-/// and cannot pass `(R + K)·b` without `f > R`.
+/// *With a smaller reserve* `R`, `1 ≤ R < K` ([`Ftl::with_reserve`]), read `R` for the `K` of the reserve. Each turn
+/// begins with a free unit at least, as collection starts with `R` and every turn ends with an erase; that unit alone
+/// has room for all that a victim holds, if blocks whose class has no unit and finds none go to any open unit. `S`
+/// still grows and cannot pass `(R + K)·b` without `f > R`.
 ///
 /// *A pool never holds more than its share.* Of several pools, each may hold as many valid blocks as it has room for in
 /// proportion, so that the shares sum to the exported blocks or just above. A write that would exceed the share of its
@@ -129,7 +129,8 @@ impl<P: Placement> Ftl<P> {
     /// [`ShapeError::TooFewUnits`] when the open and reserve units of `placement` do not fit beside the exported
     /// blocks.
     pub fn new(shape: Shape, placement: P, victim: Victim, seed: u64) -> Result<Self, ShapeError> {
-        Ftl::with_reserve(shape, placement, victim, seed, u8::MAX)
+        let reserve = placement.reserve();
+        Ftl::with_reserve(shape, placement, victim, seed, reserve)
     }
 
     /// An erased device of which garbage collection keeps more than `reserve` units of each pool free, or more than
@@ -143,14 +144,20 @@ impl<P: Placement> Ftl<P> {
     /// If `reserve` is 0.
     pub fn with_reserve(
         shape: Shape,
-        placement: P,
+        mut placement: P,
         victim: Victim,
         seed: u64,
         reserve: u8,
     ) -> Result<Self, ShapeError> {
         assert!(reserve > 0, "a victim's blocks need a unit to go to");
-        let mut pools: Vec<Pool> =
-            (0..placement.pools()).map(|pool| Pool::new(shape, &placement, pool, reserve)).collect();
+        let mut pools: Vec<Pool> = (0..placement.pools())
+            .map(|pool| Pool::new(shape, &placement, pool, reserve))
+            .collect();
+        if let [pool] = &mut pools[..]
+            && usize::from(placement.reserve()) < placement.relocation_classes(0).len()
+        {
+            pool.share_frontiers(shape, shape.exported());
+        }
         let holds: u64 = pools.iter().map(|pool| pool.holds(shape)).sum();
         if holds < shape.exported() {
             let short = (shape.exported() - holds).div_ceil(u64::from(shape.blocks_per_unit()));
@@ -161,11 +168,16 @@ impl<P: Placement> Ftl<P> {
             let share = u128::from(pool.holds(shape)) * u128::from(shape.exported());
             pool.share = share.div_ceil(u128::from(holds)) as u64;
         }
+        let mut units = Units::new(shape.units(), shape.blocks_per_unit());
+        if victim == Victim::DecliningCost {
+            units.track_updates();
+        }
+        placement.begin(shape.exported(), shape.units(), shape.blocks_per_unit());
         let idle = Frontier { unit: UnitId(0), next: 0, open: false };
         Ok(Ftl {
             map: Map::new(shape.exported(), shape.pba_limit()),
             contents: Contents::new(shape),
-            units: Units::new(shape.units(), shape.blocks_per_unit()),
+            units,
             pools,
             frontiers: vec![idle; usize::from(placement.classes())],
             placement,
@@ -225,8 +237,12 @@ impl<P: Placement> Ftl<P> {
         media: &mut impl Media,
     ) -> Result<(), OutOfUnits> {
         let old = self.map.get(lba).map(|pba| self.contents.shape().unit(pba));
+        let updated = self.updated(old);
         let write = Write { lba, handle, now: self.host_writes, part, old };
         let mut class = self.placement.place(write);
+        if self.placement.renamed() {
+            (0..self.placement.classes()).for_each(|class| _ = self.finish(Class(class)));
+        }
         if self.pools.len() > 1 {
             class = self.within_share(class, lba);
         }
@@ -234,7 +250,11 @@ impl<P: Placement> Ftl<P> {
         if self.pools[usize::from(pool)].is_short() {
             class = self.make_room(class, pool, media)?;
         }
+        class = self.with_room(class, self.placement.pool(class));
         let pba = self.append(class, lba, Cause::Host, media);
+        if self.units.tracks_updates() {
+            self.units.note_update(self.contents.shape().unit(pba), updated);
+        }
         let old = self.map.replace(lba, pba);
         if let Some(old) = old {
             self.invalidate(old);
@@ -264,14 +284,11 @@ impl<P: Placement> Ftl<P> {
     /// Closes the open unit of `class` as it is; what is unwritten stays so until garbage collection erases the unit.
     /// Returns the blocks left unwritten.
     pub fn finish(&mut self, class: Class) -> u32 {
-        let frontier = &mut self.frontiers[class.index()];
-        if !frontier.open {
-            return 0;
+        let left = self.slack(class);
+        if self.frontiers[class.index()].open {
+            self.close(class);
         }
-        frontier.open = false;
-        let (unit, written) = (frontier.unit, frontier.next);
-        self.units.close(unit, written, self.host_writes);
-        self.contents.shape().blocks_per_unit() - written
+        left
     }
 
     /// Forgets what `lba` holds. Returns whether it held anything.
@@ -367,6 +384,18 @@ impl<P: Placement> Ftl<P> {
         self.map.memory_bytes() + self.contents.memory_bytes() + self.units.memory_bytes()
     }
 
+    /// When a block that lay in `old` will have been updated the last time but one, now that it is written: halfway
+    /// between that time for its unit and now (Luo and Lomet, ICDE 2021); at the beginning of time for a new block.
+    #[inline]
+    fn updated(&self, old: Option<UnitId>) -> u64 {
+        match old {
+            Some(unit) if self.units.tracks_updates() => {
+                u64::midpoint(self.units.mean_update(unit), self.host_writes)
+            }
+            _ => 0,
+        }
+    }
+
     /// Writes `lba` to the next block of `class`. The caller updates the map.
     #[inline]
     fn append(&mut self, class: Class, lba: Lba, cause: Cause, media: &mut impl Media) -> Pba {
@@ -377,6 +406,7 @@ impl<P: Placement> Ftl<P> {
         let pba = self.contents.shape().pba(frontier.unit, frontier.next);
         self.contents.program(pba, lba);
         self.units.add_valid(frontier.unit);
+        self.placement.stored(lba, frontier.unit, self.host_writes);
         self.programmed[cause.index()] += 1;
         media.program(pba, cause);
         self.advance(class)
@@ -391,10 +421,17 @@ impl<P: Placement> Ftl<P> {
         let pba = shape.pba(frontier.unit, frontier.next);
         frontier.next += 1;
         if frontier.next == shape.blocks_per_unit() {
-            frontier.open = false;
-            self.units.close(frontier.unit, shape.blocks_per_unit(), self.host_writes);
+            self.close(class);
         }
         pba
+    }
+
+    /// Closes the open unit of `class` as it is.
+    fn close(&mut self, class: Class) {
+        let frontier = &mut self.frontiers[class.index()];
+        frontier.open = false;
+        self.units.close(frontier.unit, frontier.next, self.host_writes);
+        self.pools[usize::from(self.placement.pool(class))].open -= 1;
     }
 
     /// Records that the block at `pba` is no longer valid.
@@ -408,8 +445,9 @@ impl<P: Placement> Ftl<P> {
         let pool = usize::from(self.placement.pool(class));
         let Reverse((_, unit)) =
             self.pools[pool].free.pop().expect("the reserve covers every open frontier");
+        self.pools[pool].open += 1;
         self.units.open(UnitId(unit), class);
-        self.placement.opened(UnitId(unit), class, self.host_writes);
+        self.placement.opened(&self.units, UnitId(unit), self.host_writes);
         self.frontiers[class.index()] = Frontier { unit: UnitId(unit), next: 0, open: true };
     }
 

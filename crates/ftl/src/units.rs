@@ -53,9 +53,12 @@ const EMPTY_GROUP: Group = Group { min_valid: u32::MAX, oldest: u64::MAX };
 #[derive(Clone, Debug)]
 pub struct Units {
     blocks_per_unit: u32,
+    most_valid: u32,
     valid: Vec<u32>,
     meta: Vec<Meta>,
     groups: Vec<Group>,
+    /// Of the times noted for the blocks of each unit: their sum and how many there are. Empty unless they are tracked.
+    updates: Vec<(f64, u32)>,
 }
 
 impl Units {
@@ -71,9 +74,53 @@ impl Units {
             Meta { state: UnitState::Free, class: Class(0), written: 0, erases: 0, closed_at: 0 };
         Units {
             blocks_per_unit,
+            most_valid: blocks_per_unit,
             valid: vec![NOT_CLOSED; units],
             meta: vec![fresh; units],
             groups: vec![EMPTY_GROUP; units.div_ceil(GROUP)],
+            updates: Vec::new(),
+        }
+    }
+
+    /// Units in which at most `most` blocks can be valid, because part of them holds something else or they are
+    /// counted in smaller blocks.
+    #[must_use]
+    pub fn with_most_valid(mut self, most: u32) -> Self {
+        self.most_valid = most;
+        self
+    }
+
+    /// Blocks that can be valid in a unit.
+    #[must_use]
+    #[inline]
+    pub fn most_valid(&self) -> u32 {
+        self.most_valid
+    }
+
+    /// Keeps the mean of the times that [`Units::note_update`] is given for each unit, at 16 bytes a unit.
+    pub(crate) fn track_updates(&mut self) {
+        self.updates = vec![(0.0, 0); self.valid.len()];
+    }
+
+    /// Whether times of updates are tracked.
+    #[inline]
+    pub(crate) fn tracks_updates(&self) -> bool {
+        !self.updates.is_empty()
+    }
+
+    /// Notes for a block written to the open `unit` when it is thought to have been updated the last time but one.
+    pub(crate) fn note_update(&mut self, unit: UnitId, at: u64) {
+        let (sum, count) = &mut self.updates[unit.index()];
+        *sum += at as f64;
+        *count += 1;
+    }
+
+    /// The mean of the times noted for the blocks of `unit`, in host writes; when it was closed if none was noted.
+    #[must_use]
+    pub fn mean_update(&self, unit: UnitId) -> u64 {
+        match self.updates.get(unit.index()) {
+            Some(&(sum, count)) if count > 0 => (sum / f64::from(count)) as u64,
+            _ => self.closed_at(unit),
         }
     }
 
@@ -136,6 +183,7 @@ impl Units {
         self.valid.capacity() * size_of::<u32>()
             + self.meta.capacity() * size_of::<Meta>()
             + self.groups.capacity() * size_of::<Group>()
+            + self.updates.capacity() * size_of::<(f64, u32)>()
     }
 
     /// Starts writing the free `unit` with blocks of `class`.
@@ -212,6 +260,9 @@ impl Units {
         assert_ne!(self.state(unit), UnitState::Retired, "a retired unit stays out of service");
         self.enter(unit, UnitState::Free);
         self.valid[unit.index()] = NOT_CLOSED;
+        if let Some(updates) = self.updates.get_mut(unit.index()) {
+            *updates = (0.0, 0);
+        }
         let meta = &mut self.meta[unit.index()];
         meta.written = 0;
         meta.erases += 1;

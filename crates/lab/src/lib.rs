@@ -7,6 +7,7 @@
 //! * Equal inputs, stacks, settings and seeds give equal records, but for what they cost the machine.
 //! * The bytes of every run add up, or the run fails.
 
+pub mod bench_placement;
 mod books;
 mod cost;
 mod error;

@@ -2,6 +2,7 @@
 
 mod analyze;
 pub mod args;
+mod bench_placement;
 mod convert;
 mod list;
 mod output;
@@ -24,6 +25,8 @@ pub enum Command {
     Theory(theory::TheoryArgs),
     /// Repeat a published experiment: our figures beside theirs
     Reproduce(reproduce::ReproduceArgs),
+    /// Every placement policy with every victim rule on a full drive: the yardstick of placement
+    BenchPlacement(bench_placement::BenchArgs),
     /// Rewrite a trace of any format as plain csv
     Convert(convert::ConvertArgs),
     /// List devices, workloads, trace formats, victims, placements and experiments
@@ -41,6 +44,7 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Theory(args) => theory::theory(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::BenchPlacement(args) => bench_placement::bench_placement(&args),
         Command::Convert(args) => convert::convert(&args),
         Command::List(args) => list::list(&args),
     }

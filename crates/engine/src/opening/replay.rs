@@ -44,9 +44,8 @@ impl<P: Payload> Engine<P> {
     pub(super) fn adopt_life(&mut self, life: &Life, written: u32, block: LogicalBlock) {
         let unit = life.listed.next.unit;
         let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
-        let known = life.class.filter(|class| class.index() < self.space.frontiers.len());
-        let class = known.unwrap_or(Class(0));
-        let goes_on = known.is_some()
+        let class = life.class.unwrap_or(Class(0));
+        let goes_on = life.class.is_some()
             && self.space.frontiers[class.index()].open.is_none()
             && room >= block.chunk_header(1) + block.per_block()
             && written >= life.end;

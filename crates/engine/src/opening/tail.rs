@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thermocline_format::{ChunkHeader, Entry, Generation, Location, Sequence, home_mark};
+use thermocline_types::Class;
 
 use super::{Doubtful, Life};
 use crate::bugs::bug;
@@ -95,10 +96,6 @@ impl<P: Payload> Engine<P> {
         }
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let life = &mut opening.lives[index];
-        #[cfg_attr(
-            not(feature = "bugs"),
-            expect(unused_variables, reason = "only bugs look at it")
-        )]
         let config = &self.config;
         let taken = |header: &ChunkHeader| {
             let epoch = header.origin.epoch == record.tail_epoch || bug!(config, EpochIgnored);
@@ -106,7 +103,7 @@ impl<P: Payload> Engine<P> {
         };
         for chunk in &found.chunks {
             let header = &chunk.header;
-            life.class = Some(header.origin.class);
+            life.class = Some(config.class_named(header.origin.class).unwrap_or(Class(0)));
             if header.origin.location.block < life.listed.next.block {
                 continue;
             }

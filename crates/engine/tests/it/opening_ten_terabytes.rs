@@ -57,7 +57,8 @@ impl MadeUp {
         device
     }
 
-    /// Block `i` of the volume is the `i`-th of the data units, and the checksum of its bytes is 0, as that of the unit type.
+    /// Block `i` of the volume is the `i`-th of the data units, and the checksum of its bytes is 0, as that of the
+    /// unit type.
     fn map_page(&self, number: u64) -> PageBytes {
         let mut page = MapPage::unmapped();
         for (entry, lba) in page.0.iter_mut().zip(number * PAGE_ENTRIES as u64..BLOCKS) {

@@ -70,7 +70,7 @@ impl<P: Placement> Ftl<P> {
     fn choose(&mut self, range: Range<u32>) -> Option<UnitId> {
         let now = self.host_writes;
         let own = match self.victim {
-            Victim::Own => self.placement.victim(&self.units, range.clone(), now),
+            Victim::Own => self.placement.victim(&self.units, range.clone(), now, |_| true),
             _ => None,
         };
         own.or_else(|| self.victim.choose(&self.units, range, now, &mut self.rng))
@@ -98,16 +98,18 @@ impl<P: Placement> Ftl<P> {
         u64::from(self.units.valid_count(victim)) <= room
     }
 
-    /// `class`, or another of its pool that has an open unit if `class` has none and none is free. Always `class` until
-    /// units retire, unless the reserve is smaller than the number of classes.
+    /// `class`, or the nearest of its pool that has an open unit if `class` has none and none may be opened. Always
+    /// `class` until units retire, unless the reserve is smaller than the number of classes.
     #[inline]
-    fn with_room(&self, class: Class, pool: u8) -> Class {
-        if self.frontiers[class.index()].open || !self.pools[usize::from(pool)].free.is_empty() {
+    pub(super) fn with_room(&self, class: Class, pool: u8) -> Class {
+        if self.frontiers[class.index()].open || self.pools[usize::from(pool)].may_open() {
             return class;
         }
-        (0..self.placement.classes())
-            .map(Class)
-            .find(|&other| self.placement.pool(other) == pool && self.frontiers[other.index()].open)
+        let is_open = |other: &Class| {
+            self.placement.pool(*other) == pool && self.frontiers[other.index()].open
+        };
+        let open = (0..self.placement.classes()).map(Class).filter(is_open);
+        open.min_by_key(|other| other.0.abs_diff(class.0))
             .expect("a victim is copied only if its blocks fit")
     }
 
@@ -127,6 +129,7 @@ impl<P: Placement> Ftl<P> {
         blocks.clear();
         self.contents.valid_blocks(victim, &mut blocks);
         let utilisation = blocks.len() as f32 / shape.blocks_per_unit() as f32;
+        let updated = self.units.mean_update(victim);
         self.placement.collected(&self.units, victim, self.host_writes);
         self.units.begin_relocation(victim);
         for some in blocks.chunks(PREFETCHED) {
@@ -137,6 +140,9 @@ impl<P: Placement> Ftl<P> {
                 let class = self.placement.place_survivor(survivor, self.host_writes);
                 let class = self.with_room(class, pool);
                 let pba = self.append(class, lba, cause, media);
+                if self.units.tracks_updates() {
+                    self.units.note_update(shape.unit(pba), updated);
+                }
                 self.map.relocate(lba, pba);
             }
         }

@@ -17,8 +17,9 @@ pub(super) struct Pool {
     pub(super) free: BinaryHeap<Reverse<(u32, u32)>>,
     /// Garbage collection keeps more than this many units free before any host write.
     pub(super) reserve: usize,
-    /// Unit-closing classes of this pool: how many of its units can be open at once.
+    /// How many of its units may be open at once, and are.
     pub(super) frontiers: u32,
+    pub(super) open: u32,
     /// Units in service.
     pub(super) in_service: u32,
     /// Valid blocks, and how many there may be; kept only if there are several pools.
@@ -41,6 +42,7 @@ impl Pool {
             free: units.clone().map(|unit| Reverse((0, unit))).collect(),
             reserve: placement.relocation_classes(pool).len().min(usize::from(reserve)),
             frontiers,
+            open: 0,
             in_service: units.end - units.start,
             valid: 0,
             share: u64::MAX,
@@ -56,6 +58,19 @@ impl Pool {
         // `⌊L/b⌋ ≤ units − set aside` allows up to one unit less one block more than this.
         let left = u64::from(self.in_service).checked_sub(set_aside);
         left.map_or(0, |units| units * blocks + (blocks - 1))
+    }
+
+    /// Lets classes share open units if it must, down to two, so that it holds `blocks`.
+    pub(super) fn share_frontiers(&mut self, shape: Shape, blocks: u64) {
+        while self.holds(shape) < blocks && self.frontiers > 2 {
+            self.frontiers -= 1;
+        }
+    }
+
+    /// Whether a further unit may be opened.
+    #[inline]
+    pub(super) fn may_open(&self) -> bool {
+        !self.free.is_empty() && self.open < self.frontiers
     }
 
     #[inline]

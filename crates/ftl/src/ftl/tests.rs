@@ -144,7 +144,7 @@ fn survivors_come_with_the_valid_share_of_their_victim() {
     for lba in (0..12).chain([0, 1, 4, 8, 0]) {
         ftl.write(Lba(lba), 0, &mut NoMedia).unwrap();
     }
-    assert_eq!(ftl.placement().0, []);
+    assert!(ftl.placement().0.is_empty());
     ftl.write(Lba(1), 0, &mut NoMedia).unwrap();
     assert_eq!(ftl.placement().0, [0.5, 0.5]);
     // The 19th write opens a unit again. The 20th finds the unit that held 0, 1, 4 and 8 with only 8 left.

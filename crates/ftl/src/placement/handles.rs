@@ -121,7 +121,13 @@ impl Placement for Handles {
 
 #[cfg(test)]
 mod tests {
+    use thermocline_types::Lba;
+
     use super::*;
+
+    fn with_handle(handle: u16) -> Write {
+        Write { handle, ..Write::plain(Lba(0), 0) }
+    }
 
     fn survivor(from: Class) -> Survivor {
         Survivor { lba: Lba(0), from, utilisation: 0.5 }
@@ -132,8 +138,12 @@ mod tests {
         let mut fdp = Handles::new(2, 3, Isolation::Initially);
         assert_eq!(fdp.classes(), 8);
         assert_eq!(fdp.relocation_classes(1), 7..8);
-        assert_eq!(fdp.place(Lba(0), 4, 0), Class(5));
-        assert_eq!(fdp.place(Lba(0), 6, 0), Class(0), "an invalid identifier counts as the first");
+        assert_eq!(fdp.place(with_handle(4)), Class(5));
+        assert_eq!(
+            fdp.place(with_handle(6)),
+            Class(0),
+            "an invalid identifier counts as the first"
+        );
         for from in [4, 5, 6, 7] {
             assert_eq!(fdp.place_survivor(survivor(Class(from)), 0), Class(7));
             assert_eq!(fdp.pool(Class(from)), 1);
@@ -145,7 +155,7 @@ mod tests {
         let mut fdp = Handles::new(1, 3, Isolation::Persistently);
         assert_eq!(fdp.classes(), 6);
         for handle in 0..3_u8 {
-            let host = fdp.place(Lba(0), u16::from(handle), 0);
+            let host = fdp.place(with_handle(u16::from(handle)));
             let moved = fdp.place_survivor(survivor(host), 0);
             let again = fdp.place_survivor(survivor(moved), 0);
             assert_eq!((host.0, moved.0, again.0), (handle, handle + 3, handle + 3));

@@ -74,6 +74,8 @@ impl Placement for LsmZgc {
 
 #[cfg(test)]
 mod tests {
+    use thermocline_types::Lba;
+
     use super::*;
 
     /// Where a block of a segment with `valid` of ten blocks valid goes.

@@ -3,11 +3,23 @@
 //! A policy is one file with a type that implements [`Placement`]. One that can be chosen by name at run time is also a
 //! variant of [`Policy`].
 
+mod auto;
+mod auto_stream;
+mod dac;
+mod eti;
+mod fadac;
 mod handles;
 mod lsm_zgc;
+mod mida;
+mod midas;
+mod multilog;
 mod oracle;
+mod per_block;
 mod policy;
 mod separate;
+mod sepbit;
+mod sfs;
+mod warcip;
 
 use std::ops::Range;
 
@@ -15,11 +27,22 @@ use thermocline_types::{Class, Lba, UnitId};
 
 use crate::Units;
 
+pub use auto::Auto;
+pub use auto_stream::{MultiQueue, Sfr};
+pub use dac::Dac;
+pub use eti::Eti;
+pub use fadac::Fadac;
 pub use handles::{Handles, Isolation};
 pub use lsm_zgc::LsmZgc;
+pub use mida::Mida;
+pub use midas::Midas;
+pub use multilog::MultiLog;
 pub use oracle::{Clairvoyant, TrueRates};
 pub use policy::{Policy, UnknownPolicy};
 pub use separate::{Nothing, SeparateRelocation};
+pub use sepbit::SepBit;
+pub use sfs::Sfs;
+pub use warcip::Warcip;
 
 /// Where in its request a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,21 +104,49 @@ pub trait Placement {
     /// The classes that relocated blocks can go to, in pool `pool`.
     fn relocation_classes(&self, pool: u8) -> Range<u8>;
 
+    /// The layer exports `blocks` and has `units` of `blocks_per_unit`; called once before all else.
+    fn begin(&mut self, _blocks: u64, _units: u32, _blocks_per_unit: u32) {}
+
+    /// Free units that garbage collection keeps in each pool. With fewer than there are classes for survivors, these
+    /// sometimes share an open unit.
+    fn reserve(&self) -> u8 {
+        self.relocation_classes(0).len() as u8
+    }
+
     /// The class of a block the host writes.
     fn place(&mut self, write: Write) -> Class;
 
     /// The class that a valid block is copied to.
     fn place_survivor(&mut self, survivor: Survivor, now: u64) -> Class;
 
-    /// `unit` is open now for blocks of `class`; the unit that was open for them before is closed.
-    fn opened(&mut self, _unit: UnitId, _class: Class, _now: u64) {}
+    /// `unit` is open now for blocks of its class; the unit that was open for them before is closed.
+    fn opened(&mut self, _units: &Units, _unit: UnitId, _now: u64) {}
+
+    /// A block now lies in `unit`, where a write or a copy put it.
+    fn stored(&mut self, _lba: Lba, _unit: UnitId, _now: u64) {}
 
     /// The closed `unit` is a victim: what is valid in it is about to be copied, then it is erased.
     fn collected(&mut self, _units: &Units, _unit: UnitId, _now: u64) {}
 
-    /// The closed unit of `range` that the policy's own rule cleans next; `None` if it has no rule of its own. Asked
-    /// only where [`Victim::Own`](crate::victim::Victim::Own) is chosen.
-    fn victim(&mut self, _units: &Units, _range: Range<u32>, _now: u64) -> Option<UnitId> {
+    /// Whether classes mean something else than when this was asked last: the layer closes what is open.
+    fn renamed(&mut self) -> bool {
+        false
+    }
+
+    /// Whether the policy has a rule of its own for what is cleaned next.
+    fn has_victim_rule(&self) -> bool {
+        false
+    }
+
+    /// The closed unit of `range` that the policy's own rule cleans next, of those that are `allowed`; `None` if it
+    /// has no such rule or finds none. Asked only where [`Victim::Own`](crate::victim::Victim::Own) is chosen.
+    fn victim(
+        &mut self,
+        _units: &Units,
+        _range: Range<u32>,
+        _now: u64,
+        _allowed: impl Fn(UnitId) -> bool,
+    ) -> Option<UnitId> {
         None
     }
 

@@ -47,6 +47,10 @@ impl Placement for TrueRates {
     fn place_survivor(&mut self, survivor: Survivor, _now: u64) -> Class {
         Class(self.class[survivor.lba.index()])
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.class.capacity()
+    }
 }
 
 /// Knows when every block will be overwritten: classes of geometrically growing remaining lifetime.
@@ -111,5 +115,9 @@ impl Placement for Clairvoyant {
 
     fn place_survivor(&mut self, survivor: Survivor, now: u64) -> Class {
         self.class(self.dies_at[survivor.lba.index()], now)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        (self.death_of_write.capacity() + self.dies_at.capacity()) * size_of::<u32>()
     }
 }

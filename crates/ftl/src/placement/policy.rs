@@ -4,34 +4,74 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use thermocline_types::{Class, UnitId};
+use thermocline_types::{Class, Lba, UnitId};
 
 use crate::Units;
 
-use super::{LsmZgc, Nothing, Placement, SeparateRelocation, Survivor, Write};
+use super::{
+    Auto, Dac, Eti, Fadac, LsmZgc, Mida, Midas, MultiLog, MultiQueue, Nothing, Placement, SepBit,
+    SeparateRelocation, Sfr, Sfs, Survivor, Warcip, Write,
+};
 
 /// A placement policy chosen at run time.
 ///
-/// A further policy needs a variant here, an arm in `each`, a name in `Display` and `FromStr`, and a line in
-/// [`Policy::list`], from which tests and messages take it.
+/// A further policy needs a variant here, an arm in `each`, a name in `Display` and `named`, and a line in
+/// [`Policy::list`], from which tests and messages take it. What it remembers is part of it: a clone of a policy that
+/// placed nothing yet begins anew.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Policy {
+    /// The rule that copies least, found out while serving.
+    Auto(Auto),
     /// No separation.
     Nothing(Nothing),
     /// Host writes apart from relocated blocks.
     SeparateRelocation(SeparateRelocation),
     /// Levels by survival, with hot apart from cold.
     LsmZgc(LsmZgc),
+    /// DAC: levels that writes raise and relocations lower.
+    Dac(Dac),
+    /// SFS: hotness against clustered hotness of units.
+    Sfs(Sfs),
+    /// MultiLog: logs by update frequency.
+    MultiLog(MultiLog),
+    /// ETI: temperature of extents.
+    Eti(Eti),
+    /// AutoStream: queues of chunks by writes and expiry.
+    MultiQueue(MultiQueue),
+    /// AutoStream: sequentiality, frequency and recency of chunks.
+    Sfr(Sfr),
+    /// FADaC: counters against a fading average.
+    Fadac(Fadac),
+    /// WARCIP: clusters of rewrite intervals.
+    Warcip(Warcip),
+    /// SepBIT: inferred lifespan of writes, age of survivors.
+    SepBit(SepBit),
+    /// MiDA: number of relocations.
+    Mida(Mida),
+    /// MiDAS: number of relocations, groups sized by a model.
+    Midas(Midas),
 }
 
 /// Evaluates `$call` with `$policy` bound to whichever policy `$self` is.
 macro_rules! each {
     ($self:expr, $policy:ident => $call:expr) => {
         match $self {
+            Policy::Auto($policy) => $call,
             Policy::Nothing($policy) => $call,
             Policy::SeparateRelocation($policy) => $call,
             Policy::LsmZgc($policy) => $call,
+            Policy::Dac($policy) => $call,
+            Policy::Sfs($policy) => $call,
+            Policy::MultiLog($policy) => $call,
+            Policy::Eti($policy) => $call,
+            Policy::MultiQueue($policy) => $call,
+            Policy::Sfr($policy) => $call,
+            Policy::Fadac($policy) => $call,
+            Policy::Warcip($policy) => $call,
+            Policy::SepBit($policy) => $call,
+            Policy::Mida($policy) => $call,
+            Policy::Midas($policy) => $call,
         }
     };
 }
@@ -40,14 +80,27 @@ impl Policy {
     /// Every named policy with a line about it, for listings.
     #[must_use]
     pub fn list() -> Vec<(Policy, &'static str)> {
-        vec![
-            (Policy::Nothing(Nothing), "no separation: host writes and survivors share a unit"),
-            (Policy::SeparateRelocation(SeparateRelocation), "host writes apart from survivors"),
+        let about = [
+            ("auto", "the rule of five that copies least in miniature; its own victim rule"),
+            ("none", "no separation: host writes and survivors share a unit"),
+            ("sepgc", "host writes apart from survivors"),
             (
-                Policy::LsmZgc(LsmZgc::default()),
+                "lsm-zgc",
                 "levels by survival, cold if the unit was fuller than a share: lsm-zgc:0.8",
             ),
-        ]
+            ("sepbit", "SepBIT (FAST 2022): inferred lifespan of writes, age of survivors"),
+            ("dac", "DAC (1999): levels that writes raise and relocations lower; dac:6 has 6"),
+            ("fadac", "FADaC (SYSTOR 2019): a counter per block against a fading average"),
+            ("sfs", "SFS (FAST 2012): hotness against the clustered hotness of units"),
+            ("warcip", "WARCIP (SYSTOR 2019): clusters of rewrite intervals"),
+            ("mida", "MiDA (FAST 2024): number of relocations"),
+            ("midas", "MiDAS (FAST 2024): number of relocations, groups sized by a model"),
+            ("multilog", "MultiLog (VLDB 2013): logs by update frequency"),
+            ("mq", "AutoStream (SYSTOR 2017): queues of chunks by writes and expiry"),
+            ("sfr", "AutoStream (SYSTOR 2017): sequentiality, frequency and recency of chunks"),
+            ("eti", "ETI (HotStorage 2016): temperature of extents"),
+        ];
+        about.map(|(name, about)| (name.parse().expect("a policy"), about)).to_vec()
     }
 }
 
@@ -70,18 +123,44 @@ impl Placement for Policy {
         each!(self, policy => policy.place_survivor(survivor, now))
     }
 
-    #[inline]
-    fn opened(&mut self, unit: UnitId, class: Class, now: u64) {
-        each!(self, policy => policy.opened(unit, class, now));
+    fn opened(&mut self, units: &Units, unit: UnitId, now: u64) {
+        each!(self, policy => policy.opened(units, unit, now));
     }
 
     #[inline]
+    fn stored(&mut self, lba: Lba, unit: UnitId, now: u64) {
+        each!(self, policy => policy.stored(lba, unit, now));
+    }
+
     fn collected(&mut self, units: &Units, unit: UnitId, now: u64) {
         each!(self, policy => policy.collected(units, unit, now));
     }
 
-    fn victim(&mut self, units: &Units, range: Range<u32>, now: u64) -> Option<UnitId> {
-        each!(self, policy => policy.victim(units, range, now))
+    fn has_victim_rule(&self) -> bool {
+        each!(self, policy => policy.has_victim_rule())
+    }
+
+    fn begin(&mut self, blocks: u64, units: u32, blocks_per_unit: u32) {
+        each!(self, policy => policy.begin(blocks, units, blocks_per_unit));
+    }
+
+    fn reserve(&self) -> u8 {
+        each!(self, policy => policy.reserve())
+    }
+
+    #[inline]
+    fn renamed(&mut self) -> bool {
+        each!(self, policy => policy.renamed())
+    }
+
+    fn victim(
+        &mut self,
+        units: &Units,
+        range: Range<u32>,
+        now: u64,
+        allowed: impl Fn(UnitId) -> bool,
+    ) -> Option<UnitId> {
+        each!(self, policy => policy.victim(units, range, now, allowed))
     }
 
     fn memory_bytes(&self) -> usize {
@@ -104,11 +183,24 @@ impl Placement for Policy {
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Policy::Nothing(_) => write!(f, "none"),
-            Policy::SeparateRelocation(_) => write!(f, "sepgc"),
-            Policy::LsmZgc(policy) => write!(f, "lsm-zgc:{}", policy.threshold()),
-        }
+        let name = match self {
+            Policy::Auto(_) => return write!(f, "auto"),
+            Policy::Nothing(_) => return write!(f, "none"),
+            Policy::SeparateRelocation(_) => return write!(f, "sepgc"),
+            Policy::LsmZgc(policy) => return write!(f, "lsm-zgc:{}", policy.threshold()),
+            Policy::Eti(_) => return write!(f, "eti"),
+            Policy::SepBit(_) => return write!(f, "sepbit"),
+            Policy::Midas(_) => return write!(f, "midas"),
+            Policy::Dac(_) => "dac",
+            Policy::Sfs(_) => "sfs",
+            Policy::MultiLog(_) => "multilog",
+            Policy::MultiQueue(_) => "mq",
+            Policy::Sfr(_) => "sfr",
+            Policy::Fadac(_) => "fadac",
+            Policy::Warcip(_) => "warcip",
+            Policy::Mida(_) => "mida",
+        };
+        write!(f, "{name}:{}", self.classes())
     }
 }
 
@@ -132,25 +224,47 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, parameter) =
             text.split_once(':').map_or((text, None), |(name, parameter)| (name, Some(parameter)));
-        match (name, parameter) {
-            ("none", None) => Some(Policy::Nothing(Nothing)),
-            ("sepgc", None) => Some(Policy::SeparateRelocation(SeparateRelocation)),
-            ("lsm-zgc", None) => Some(Policy::LsmZgc(LsmZgc::default())),
-            ("lsm-zgc", Some(threshold)) => threshold
-                .parse()
-                .ok()
-                .filter(|threshold| (0.0..=1.0).contains(threshold))
-                .map(|threshold| Policy::LsmZgc(LsmZgc::new(threshold))),
-            _ => None,
-        }
-        .ok_or_else(|| UnknownPolicy(text.to_owned()))
+        named(name, parameter).ok_or_else(|| UnknownPolicy(text.to_owned()))
+    }
+}
+
+/// Classes of the policies that let one choose, unless one does.
+const CLASSES: u8 = 6;
+/// As many as can be asked for: each has an open unit.
+const MOST_CLASSES: u8 = 32;
+
+fn named(name: &str, parameter: Option<&str>) -> Option<Policy> {
+    let classes = |least: u8, default: u8| match parameter {
+        None => Some(default),
+        Some(text) => text.parse().ok().filter(|n| (least..=MOST_CLASSES).contains(n)),
+    };
+    let share = |default: f32| match parameter {
+        None => Some(default),
+        Some(text) => text.parse().ok().filter(|share| (0.0..=1.0).contains(share)),
+    };
+    let plain = |policy: Policy| parameter.is_none().then_some(policy);
+    match name {
+        "auto" => plain(Policy::Auto(Auto::default())),
+        "none" => plain(Policy::Nothing(Nothing)),
+        "sepgc" => plain(Policy::SeparateRelocation(SeparateRelocation)),
+        "eti" => plain(Policy::Eti(Eti::default())),
+        "midas" => plain(Policy::Midas(Midas::default())),
+        "sepbit" => plain(Policy::SepBit(SepBit::default())),
+        "lsm-zgc" => Some(Policy::LsmZgc(LsmZgc::new(share(LsmZgc::default().threshold())?))),
+        "dac" => Some(Policy::Dac(Dac::new(classes(1, CLASSES)?))),
+        "sfs" => Some(Policy::Sfs(Sfs::new(classes(1, CLASSES)?))),
+        "multilog" => Some(Policy::MultiLog(MultiLog::new(classes(1, CLASSES)?))),
+        "mq" => Some(Policy::MultiQueue(MultiQueue::new(classes(2, CLASSES)?))),
+        "sfr" => Some(Policy::Sfr(Sfr::new(classes(2, CLASSES)?))),
+        "fadac" => Some(Policy::Fadac(Fadac::new(classes(1, CLASSES)?))),
+        "warcip" => Some(Policy::Warcip(Warcip::new(classes(2, CLASSES)?))),
+        "mida" => Some(Policy::Mida(Mida::new(classes(2, 5)?))),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use thermocline_types::Lba;
-
     use super::*;
 
     #[test]
@@ -162,6 +276,11 @@ mod tests {
         assert_eq!("lsm-zgc:0.65".parse(), Ok(Policy::LsmZgc(LsmZgc::new(0.65))));
         let error = "sepgcc".parse::<Policy>().unwrap_err().to_string();
         assert!(error.contains("`sepgcc`") && error.contains("none, sepgc, "), "{error}");
+        assert_eq!("dac".parse(), "dac:6".parse::<Policy>());
+        assert_eq!("dac:12".parse::<Policy>().map(|dac| dac.classes()), Ok(12));
+        for text in ["dac:0", "dac:33", "dac:x", "warcip:1", "sepbit:6", "mida:"] {
+            assert!(text.parse::<Policy>().is_err(), "{text}");
+        }
         for text in ["", "sepgc:1", "none:", "lsm-zgc:", "lsm-zgc:1.5", "lsm-zgc:NaN", "lsm-zgc:-1"]
         {
             assert!(text.parse::<Policy>().is_err(), "{text}");

@@ -66,6 +66,20 @@ fn cost_benefit_scores_match_hand_calculation() {
 }
 
 #[test]
+fn declining_cost_weighs_the_square_of_what_is_gained_by_the_time_since_updates() {
+    // Ages 25, 17, 9 and 1; 2, 3, 4 and 6 of 8 blocks gained: 100, 153, 144, 36.
+    assert_eq!(choose(Victim::DecliningCost, [6, 5, 4, 2]), UnitId(1));
+    // With times of updates noted, these count and not when the unit was closed.
+    let mut units = closed_units([6, 5, 4, 2]);
+    units.track_updates();
+    [30, 30, 30, 0].into_iter().zip(units.ids()).for_each(|(at, unit)| units.note_update(unit, at));
+    let choice = Victim::DecliningCost.choose(&units, 0..6, 32, &mut Rng::new(1));
+    assert_eq!(choice, Some(UnitId(3)));
+    units.note_update(UnitId(3), 40);
+    assert_eq!(units.mean_update(UnitId(3)), 20, "the mean of its blocks");
+}
+
+#[test]
 fn choices_of_many_find_the_emptiest_and_of_one_vary() {
     assert_eq!(choose(Victim::Choices { d: 64 }, [7, 3, 5, 6]), UnitId(1));
     let units = closed_units([4, 4, 4, 4]);

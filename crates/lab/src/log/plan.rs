@@ -64,6 +64,9 @@ impl Plan {
             config.max_requests = config.max_requests.max(depth);
         }
         config.map_memory_bytes = u64::MAX;
+        if let Some(active) = active_zones(&stack.profile) {
+            config.max_open_units = active.saturating_sub(BESIDE);
+        }
         config.check().map_err(|error| {
             refuse(format!("{error}; give smaller units (log.unit, device.unit) or a larger drive"))
         })?;
@@ -153,14 +156,22 @@ fn check_capacity(config: &Config, unit: Bytes, blocks: u64, stack: &Stack) -> R
     )))
 }
 
-/// Refuses more open zones than the drive allows: one for each class, one for metadata, those of the superblock, and
-/// one that is being finished.
+/// Zones that are open beside those that blocks and metadata are written to: those of the superblock, and one that is
+/// being finished.
+const BESIDE: u32 = 3;
+
+/// Zones that the drive lets be open at once, if it says so.
+fn active_zones(profile: &Profile) -> Option<u32> {
+    profile.zns.as_ref().map(|zns| zns.max_active).filter(|&active| active > 0)
+}
+
+/// Refuses a placement that takes more open zones than the drive allows.
 fn check_zones(config: &Config, profile: &Profile) -> Result<(), String> {
-    let needed = config.frontiers() + 3;
-    match &profile.zns {
-        Some(zns) if zns.max_active > 0 && zns.max_active < needed => Err(format!(
-            "the placement {} takes up to {needed} zones open at once, {} allows {}: choose one with fewer classes",
-            config.placement, profile.name, zns.max_active
+    let needed = config.frontiers() + BESIDE;
+    match active_zones(profile) {
+        Some(active) if active < needed => Err(format!(
+            "the placement {} takes up to {needed} zones open at once, {} allows {active}: choose one with fewer classes",
+            config.placement, profile.name
         )),
         _ => Ok(()),
     }

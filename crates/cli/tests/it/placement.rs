@@ -1,0 +1,70 @@
+//! `bench-placement`.
+
+use crate::{lab, lab_in, repository, scratch};
+
+const SMALL: &str = "bench-placement --blocks 40000 --turnovers 3 --segment 64";
+
+#[test]
+fn every_policy_is_measured_and_prediction_beats_no_separation() {
+    let run = format!("{SMALL} --only-workload hotcold-10-90 --only-victim kawaguchi,own --json");
+    let outcome = lab(&run).json();
+    assert_eq!(outcome["schema"], "thermocline.bench-placement/1");
+    let table = &outcome["tables"][0];
+    assert_eq!(
+        (table["workload"].as_str(), table["blocks"].as_u64()),
+        (Some("hotcold-10-90"), Some(40_000))
+    );
+    assert_eq!(table["blocks_measured"], 60_000);
+    let limit = table["limit"].as_f64().expect("a closed form");
+    let lines = table["lines"].as_array().expect("one per policy");
+    let waf = |policy: &str| {
+        let line = lines.iter().find(|line| line["policy"] == policy);
+        let best = line.unwrap_or_else(|| panic!("{policy} is missing"))["wafs"][0][1].as_f64();
+        best.expect("it fits")
+    };
+    for policy in
+        ["sepgc", "lsm-zgc:0.8", "sepbit", "dac:6", "fadac:6", "sfs:6", "warcip:6", "mida:5"]
+    {
+        assert!(waf(policy) < waf("none"), "{policy}: {} against {}", waf(policy), waf("none"));
+    }
+    assert!(waf("oracle-future") < limit && limit < waf("dac:6"));
+    let own = |policy: &str| {
+        let line = lines.iter().find(|line| line["policy"] == policy).expect("listed");
+        line["wafs"][1][1].as_f64()
+    };
+    assert!(own("sfs:6").is_some() && own("midas").is_some() && own("multilog:6").is_some());
+    assert_eq!(own("dac:6"), None, "it has no victim rule of its own");
+}
+
+#[test]
+fn traces_of_a_folder_are_measured_whole_and_reported_on_one_page() {
+    let folder = scratch();
+    let traces = repository().join("testdata");
+    let run = format!(
+        "bench-placement --traces {} --only-workload cassandra-ycsb-a --only-policy sepgc,dac:3 \
+         --only-victim greedy --garbage 0.1,0.15 --jobs 2 --report page.html --record out.json",
+        traces.display()
+    );
+    let text = lab_in(folder.path(), &run).ok();
+    assert!(text.contains("cassandra-ycsb-a: garbage 10.00 %") && text.contains("dac:3"), "{text}");
+    assert!(text.contains("best WAF"), "two tables have a summary: {text}");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).expect("written");
+    assert!(page.starts_with("<!doctype html>") && page.contains("cassandra-ycsb-a"));
+    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
+    let record = std::fs::read_to_string(folder.path().join("out.json")).expect("written");
+    let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(record["tables"].as_array().map(Vec::len), Some(2));
+    assert_eq!(record["tables"][0]["is_trace"], true);
+}
+
+#[test]
+fn what_does_not_exist_is_refused_with_what_does() {
+    let error = lab("bench-placement --only-workload zipf-7").refused(2);
+    assert!(error.contains("`zipf-7`") && error.contains("zipf-1.0"), "{error}");
+    let error = lab("bench-placement --only-policy dac:99").refused(2);
+    assert!(error.contains("dac:99") && error.contains("oracle-future"), "{error}");
+    let error =
+        lab("bench-placement --garbage 1.5 --only-workload uniform --blocks 1000").refused(2);
+    assert!(error.contains("1.5"), "{error}");
+    lab("bench-placement --turnovers 0").refused(2);
+}

@@ -1,0 +1,43 @@
+//! What of a volume is mapped, for hosts that ask.
+
+use crate::engine::Engine;
+use crate::map::{Mapping, PAGE};
+use crate::payload::Payload;
+use crate::request::{Extent, HostError};
+
+/// Blocks that are looked at for one question. Chosen so that it takes well under a millisecond.
+const LOOKED_AT: u64 = 64 * PAGE;
+
+/// A run of blocks of a volume that are mapped, or are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Blocks, at least one.
+    pub blocks: u64,
+    /// Whether they are mapped. If not, they read as zeros.
+    pub mapped: bool,
+}
+
+impl<P: Payload> Engine<P> {
+    /// Runs of blocks from the first of `extent` on, at least one and at most `count`: all of the extent, or as much of
+    /// it as is looked at for one question. What is not in memory yet counts as mapped.
+    ///
+    /// # Errors
+    /// [`HostError::NoVolume`] and [`HostError::OutOfRange`].
+    pub fn runs(&self, extent: Extent, count: usize) -> Result<Vec<Run>, HostError> {
+        let map = self.volumes.map(self.locate(extent)?);
+        let mut runs: Vec<Run> = Vec::new();
+        for lba in extent.lba..extent.lba + extent.blocks.min(LOOKED_AT) {
+            let mapped = !map.is_loaded(lba / PAGE) || map.get(lba) != Mapping::Unmapped;
+            match runs.last_mut() {
+                Some(run) if run.mapped == mapped => run.blocks += 1,
+                _ => {
+                    if runs.len() == count {
+                        break;
+                    }
+                    runs.push(Run { blocks: 1, mapped });
+                }
+            }
+        }
+        Ok(runs)
+    }
+}

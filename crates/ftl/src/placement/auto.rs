@@ -1,0 +1,177 @@
+//! `auto`: the rule that copies least, found out while serving.
+
+mod cleaner;
+mod deaths;
+mod history;
+mod miniature;
+mod rule;
+
+use std::ops::Range;
+
+use thermocline_types::{Class, UnitId};
+
+use self::cleaner::Cleaner;
+use self::history::History;
+use self::miniature::{Miniature, group_of};
+use self::rule::{CLASSES, Rule};
+use super::{Placement, Survivor, Write};
+use crate::Units;
+
+/// Miniatures take so many blocks if a sixteenth of the drive has them, and no less than a sixty-fourth of it, where
+/// all of them together cost less than a byte per block.
+const SAMPLE: u64 = 16_384;
+/// The rule is changed only if that saves this share of all writes.
+const MARGIN: f32 = 0.01;
+/// Decisions per capacity of host writes, and what copies of before the last one count: a half-life of one capacity.
+const DECISIONS: u64 = 32;
+const KEPT: f32 = 0.978_572_1;
+/// A tie within the margin goes to the single class if more than this share of writes is copied at all. Classes cannot
+/// beat it on a drive without structure, and the units of miniatures are too short to show all that greedy gains there.
+const COSTLY: f32 = 0.25;
+/// Free units that it is best run with: survivors share open units when they run short.
+const RESERVE: u8 = 2;
+
+/// Five fixed rules cover the cases in which published schemes take turns in winning: rewrite intervals, long-term and
+/// short-term rewrite rates, no separation, and survivors apart. All are functions of one history per block, so each
+/// can run on a miniature drive of a sample of the blocks beside the real one, which follows the one that copied least.
+/// `docs/PLACEMENT.md` has the argument for each part, and what did not work.
+///
+/// It has a victim rule of its own: that of the rule it follows. State: 4 bytes per block, and 0.7 to 2.7 for
+/// miniatures, less the larger the drive; 124 bytes per unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Auto(Option<Box<Tournament>>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Tournament {
+    rule: Rule,
+    /// Whether the rule was changed since the layer was told.
+    changed: bool,
+    history: History,
+    cleaner: Cleaner,
+    miniatures: Vec<Miniature>,
+    /// Of every `1 << shift` blocks, one is sampled.
+    shift: u32,
+    /// Host writes to the sample, decayed as the miniatures' copies are.
+    writes: f32,
+    capacity: u64,
+    next_decision: u64,
+}
+
+impl Tournament {
+    fn new(capacity: u64, units: u32, blocks_per_unit: u32) -> Tournament {
+        let shift = (capacity / SAMPLE).max(1).ilog2().clamp(4, 6);
+        let miniature = |rule| Miniature::new(rule, shift, capacity, units, blocks_per_unit);
+        Tournament {
+            rule: Rule::ALL[0],
+            changed: false,
+            history: History::new(capacity),
+            cleaner: Cleaner::new(units, capacity, blocks_per_unit),
+            miniatures: Rule::ALL.map(miniature).to_vec(),
+            shift,
+            writes: 0.0,
+            capacity,
+            // Before all is written once there is little to copy.
+            next_decision: capacity,
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, write: Write) -> Class {
+        let past = self.history.write(write.lba, write.now);
+        if let Some(group) = group_of(write.lba, self.shift) {
+            self.writes += 1.0;
+            for miniature in &mut self.miniatures {
+                miniature.write(group, past, write.now, &self.history);
+            }
+        }
+        if write.now >= self.next_decision {
+            self.next_decision = write.now + (self.capacity / DECISIONS).max(1);
+            self.decide();
+        }
+        Class(self.rule.host(past, self.history.ticks()))
+    }
+
+    /// Follows the miniature that copied least, if it did so clearly.
+    fn decide(&mut self) {
+        let copies = |rule: Rule| self.miniatures[rule as usize].copies;
+        let least = |a: &Rule, b: &Rule| copies(*a).total_cmp(&copies(*b));
+        let best = Rule::ALL.into_iter().min_by(least).expect("there are rules");
+        let single = copies(Rule::Single);
+        let tie = single - copies(best) <= MARGIN * (self.writes + copies(best))
+            && single > COSTLY * self.writes;
+        let best = if tie { Rule::Single } else { best };
+        let (gain, sum) = (copies(self.rule) - copies(best), copies(self.rule) + copies(best));
+        // Copies come in lumps of about half a unit: one standard deviation of their sum.
+        let noise = (0.5 * self.miniatures[0].blocks_per_unit() as f32 * sum).sqrt();
+        let clear = gain > MARGIN * (self.writes + copies(self.rule)) && gain > noise;
+        if best != self.rule && (tie || clear) {
+            self.rule = best;
+            self.changed = true;
+            self.cleaner.forget();
+        }
+        self.writes *= KEPT;
+        for miniature in &mut self.miniatures {
+            miniature.copies *= KEPT;
+        }
+    }
+}
+
+impl Placement for Auto {
+    fn classes(&self) -> u8 {
+        CLASSES
+    }
+
+    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
+        0..CLASSES
+    }
+
+    fn begin(&mut self, blocks: u64, units: u32, blocks_per_unit: u32) {
+        self.0 = Some(Box::new(Tournament::new(blocks, units, blocks_per_unit)));
+    }
+
+    fn reserve(&self) -> u8 {
+        RESERVE
+    }
+
+    #[inline]
+    fn place(&mut self, write: Write) -> Class {
+        match &mut self.0 {
+            Some(tournament) => tournament.place(write),
+            // Nothing is known of the drive.
+            None => Class(0),
+        }
+    }
+
+    #[inline]
+    fn place_survivor(&mut self, survivor: Survivor, _now: u64) -> Class {
+        let Some(tournament) = &self.0 else { return Class(0) };
+        let history = &tournament.history;
+        Class(tournament.rule.survivor(|| history.past(survivor.lba), history.ticks()))
+    }
+
+    #[inline]
+    fn renamed(&mut self) -> bool {
+        self.0.as_mut().is_some_and(|tournament| std::mem::take(&mut tournament.changed))
+    }
+
+    fn has_victim_rule(&self) -> bool {
+        true
+    }
+
+    fn victim(
+        &mut self,
+        units: &Units,
+        range: Range<u32>,
+        now: u64,
+        allowed: impl Fn(UnitId) -> bool,
+    ) -> Option<UnitId> {
+        let tournament = self.0.as_mut()?;
+        tournament.cleaner.choose(tournament.rule, units, range, now, allowed)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let Some(tournament) = &self.0 else { return 0 };
+        let miniatures: usize = tournament.miniatures.iter().map(Miniature::memory_bytes).sum();
+        tournament.history.memory_bytes() + tournament.cleaner.memory_bytes() + miniatures
+    }
+}

@@ -1,0 +1,206 @@
+//! Miniature drives.
+
+use thermocline_types::{Class, Lba, UnitId};
+
+use super::super::per_block::PerBlock;
+use super::cleaner::Cleaner;
+use super::history::{History, Past};
+use super::rule::{CLASSES, Rule};
+use crate::Units;
+
+/// Units kept free. Two always suffice, as a block whose class can open no unit goes to the nearest that is open.
+const RESERVE: usize = 2;
+const NOTHING: u32 = u32::MAX;
+
+/// Of each aligned group of `1 << shift` blocks one is sampled, at a hashed place: which, for `group`.
+#[inline]
+pub(super) fn sampled(group: u32, shift: u32) -> Lba {
+    let within = group.wrapping_mul(0x9E37_79B1) >> (u32::BITS - shift);
+    Lba((u64::from(group) << shift) + u64::from(within))
+}
+
+/// The group that `lba` is the sampled block of, if it is.
+#[inline]
+pub(super) fn group_of(lba: Lba, shift: u32) -> Option<u32> {
+    let group = u32::try_from(lba.0 >> shift).ok()?;
+    (sampled(group, shift) == lba).then_some(group)
+}
+
+/// A drive of the sampled blocks under one rule: as many units as the real one has, shorter by the same factor.
+///
+/// Memory: 8 bytes and a little per sampled block, 44 per unit.
+#[derive(Clone, Debug)]
+pub(super) struct Miniature {
+    rule: Rule,
+    shift: u32,
+    units: Units,
+    free: Vec<UnitId>,
+    /// The open unit of each class and its next block.
+    open: [Option<(UnitId, u32)>; CLASSES as usize],
+    /// Where each group's block is, plus one; 0 is nowhere.
+    places: PerBlock<u32>,
+    /// The group at each place.
+    groups: Vec<u32>,
+    cleaner: Cleaner,
+    /// Blocks copied lately; the owner lets it decay.
+    pub(super) copies: f32,
+}
+
+/// What the rule did is what counts; two miniatures are equal if they will do the same.
+impl PartialEq for Miniature {
+    fn eq(&self, other: &Miniature) -> bool {
+        self.rule == other.rule && self.groups == other.groups && self.copies == other.copies
+    }
+}
+
+impl Miniature {
+    /// Of a drive with `units` units of `blocks_per_unit` blocks that exports `capacity` blocks.
+    pub(super) fn new(
+        rule: Rule,
+        shift: u32,
+        capacity: u64,
+        units: u32,
+        blocks_per_unit: u32,
+    ) -> Miniature {
+        let blocks = (blocks_per_unit >> shift).max(1);
+        Miniature {
+            rule,
+            shift,
+            units: Units::new(units, blocks),
+            free: (0..units).rev().map(UnitId).collect(),
+            open: [None; CLASSES as usize],
+            places: PerBlock::default(),
+            groups: vec![NOTHING; units as usize * blocks as usize],
+            cleaner: Cleaner::new(units, capacity, blocks_per_unit),
+            copies: 0.0,
+        }
+    }
+
+    /// Blocks per unit.
+    pub(super) fn blocks_per_unit(&self) -> u32 {
+        self.units.blocks_per_unit()
+    }
+
+    /// The host writes the sampled block of `group`, with this history.
+    pub(super) fn write(&mut self, group: u32, past: Past, now: u64, history: &History) {
+        while self.free.len() < RESERVE && self.collect(now, history) {}
+        if self.free.is_empty() && self.open.iter().all(Option::is_none) {
+            // More blocks than it has room for, as a sample may be larger than its share: this one is left out.
+            return;
+        }
+        let place = std::mem::take(self.places.get_mut(Lba(u64::from(group))));
+        if let Some(at) = place.checked_sub(1) {
+            self.units.drop_valid(UnitId(at / self.units.blocks_per_unit()));
+        }
+        self.append(group, self.rule.host(past, history.ticks()), now);
+    }
+
+    fn append(&mut self, group: u32, class: u8, now: u64) {
+        let class = match self.open[usize::from(class)] {
+            Some(_) => class,
+            None => self.open(class),
+        };
+        let (unit, next) = self.open[usize::from(class)].expect("it was just looked at");
+        let blocks = self.units.blocks_per_unit();
+        let at = unit.0 * blocks + next;
+        self.groups[at as usize] = group;
+        *self.places.get_mut(Lba(u64::from(group))) = at + 1;
+        self.units.add_valid(unit);
+        if next + 1 == blocks {
+            self.units.close(unit, blocks, now);
+            self.open[usize::from(class)] = None;
+        } else {
+            self.open[usize::from(class)] = Some((unit, next + 1));
+        }
+    }
+
+    /// Opens a unit for `class`; if none is free, returns the nearest class that has one open.
+    fn open(&mut self, class: u8) -> u8 {
+        if let Some(unit) = self.free.pop() {
+            self.units.open(unit, Class(class));
+            self.open[usize::from(class)] = Some((unit, 0));
+            return class;
+        }
+        let open = (0..CLASSES).filter(|&other| self.open[usize::from(other)].is_some());
+        open.min_by_key(|&other| other.abs_diff(class))
+            .expect("a victim's blocks fit into the reserve")
+    }
+
+    /// Cleans a unit. Returns `false` if there is nothing to gain.
+    fn collect(&mut self, now: u64, history: &History) -> bool {
+        let range = 0..self.units.count();
+        let victim = self.cleaner.choose(self.rule, &self.units, range, now, |_| true);
+        let Some(victim) = victim else { return false };
+        self.units.begin_relocation(victim);
+        let blocks = self.units.blocks_per_unit();
+        for at in victim.0 * blocks..(victim.0 + 1) * blocks {
+            let group = self.groups[at as usize];
+            if group != NOTHING && self.places.get(Lba(u64::from(group))) == at + 1 {
+                let past = || history.past(sampled(group, self.shift));
+                let class = self.rule.survivor(past, history.ticks());
+                self.append(group, class, now);
+                self.copies += 1.0;
+            }
+            self.groups[at as usize] = NOTHING;
+        }
+        self.units.erase(victim);
+        self.free.push(victim);
+        true
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.units.memory_bytes()
+            + self.places.memory_bytes()
+            + self.groups.capacity() * size_of::<u32>()
+            + self.cleaner.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UnitState;
+
+    #[test]
+    fn one_block_of_each_group_is_sampled() {
+        for shift in [4, 6] {
+            for group in 0..100 {
+                let first = u64::from(group) << shift;
+                let hits = (first..first + (1 << shift))
+                    .filter(|&lba| group_of(Lba(lba), shift).is_some());
+                assert_eq!(hits.count(), 1);
+                assert_eq!(group_of(sampled(group, shift), shift), Some(group));
+            }
+        }
+    }
+
+    #[test]
+    fn a_miniature_holds_what_was_written_last_and_counts_its_copies() {
+        let (shift, capacity) = (4, 16 * 1000);
+        let mut history = History::new(capacity);
+        // 1000 sampled blocks in 40 units of 32: 28 % more than they need.
+        let mut drive = Miniature::new(Rule::Apart, shift, capacity, 40, 512);
+        let mut now = 0;
+        for round in 0..20_u32 {
+            for index in 0..1000_u32 {
+                let group = (index * 7 + round * index) % 1000;
+                let past = history.write(sampled(group, shift), now);
+                drive.write(group, past, now, &history);
+                now += 16;
+            }
+        }
+        let valid: u32 = drive
+            .units
+            .ids()
+            .filter(|&unit| drive.units.state(unit) == UnitState::Closed)
+            .map(|unit| drive.units.valid_count(unit))
+            .sum();
+        let found = (0..1000).filter(|&group| {
+            let at = drive.places.get(Lba(group)) - 1;
+            drive.groups[at as usize] == group as u32
+        });
+        assert_eq!(found.count(), 1000);
+        assert!(valid > 900 && drive.copies > 100.0, "{valid} {}", drive.copies);
+    }
+}

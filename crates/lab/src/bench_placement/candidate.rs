@@ -1,0 +1,151 @@
+//! What takes part: the policies that can be chosen by name, and oracles.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thermocline_ftl::placement::{
+    Clairvoyant, Placement, Policy, Survivor, TrueRates, UnknownPolicy, Write,
+};
+use thermocline_types::Class;
+
+use super::tape::Tape;
+
+/// Classes of the policy that knows rates, an octave apart.
+const RATE_CLASSES: u8 = 12;
+/// Classes of the policy that knows the future and the ratio between them; of those tried by us on Zipf 1.0, the best.
+const FUTURE_CLASSES: u8 = 16;
+const FUTURE_RATIO: f64 = 1.7;
+
+/// A policy that takes part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Candidate {
+    /// One that can be used.
+    Policy(Box<Policy>),
+    /// Knows how often every block is written: `oracle-rates`. By the law where there is one; else by counting in
+    /// advance, which tells some of the future as well.
+    Rates,
+    /// Knows when every block is written next: `oracle-future`.
+    Future,
+}
+
+impl Candidate {
+    /// Every policy and oracle.
+    #[must_use]
+    pub fn all() -> Vec<Candidate> {
+        let policies =
+            Policy::list().into_iter().map(|(policy, _)| Candidate::Policy(Box::new(policy)));
+        policies.chain([Candidate::Rates, Candidate::Future]).collect()
+    }
+
+    /// The policy, unless it is an oracle.
+    #[must_use]
+    pub fn policy(&self) -> Option<&Policy> {
+        match self {
+            Candidate::Policy(policy) => Some(policy),
+            Candidate::Rates | Candidate::Future => None,
+        }
+    }
+
+    /// What knows `tape`, if this is an oracle.
+    pub(super) fn oracle(&self, tape: &Tape, blocks_per_unit: u32) -> Option<Oracle> {
+        match self {
+            Candidate::Policy(_) => None,
+            Candidate::Rates => {
+                let counts = tape.writes_per_block();
+                Some(Oracle::Rates(TrueRates::new(&counts, RATE_CLASSES)))
+            }
+            Candidate::Future => {
+                let written: Vec<u32> = tape.written().collect();
+                let blocks = u64::from(tape.blocks);
+                let (classes, ratio) = (FUTURE_CLASSES, FUTURE_RATIO);
+                Some(Oracle::Future(Clairvoyant::new(
+                    &written,
+                    blocks,
+                    blocks_per_unit,
+                    classes,
+                    ratio,
+                )))
+            }
+        }
+    }
+}
+
+/// Either oracle.
+pub(super) enum Oracle {
+    Rates(TrueRates),
+    Future(Clairvoyant),
+}
+
+impl Placement for Oracle {
+    fn classes(&self) -> u8 {
+        match self {
+            Oracle::Rates(rates) => rates.classes(),
+            Oracle::Future(future) => future.classes(),
+        }
+    }
+
+    fn relocation_classes(&self, pool: u8) -> std::ops::Range<u8> {
+        match self {
+            Oracle::Rates(rates) => rates.relocation_classes(pool),
+            Oracle::Future(future) => future.relocation_classes(pool),
+        }
+    }
+
+    fn place(&mut self, write: Write) -> Class {
+        match self {
+            Oracle::Rates(rates) => rates.place(write),
+            Oracle::Future(future) => future.place(write),
+        }
+    }
+
+    fn place_survivor(&mut self, survivor: Survivor, now: u64) -> Class {
+        match self {
+            Oracle::Rates(rates) => rates.place_survivor(survivor, now),
+            Oracle::Future(future) => future.place_survivor(survivor, now),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Oracle::Rates(rates) => rates.memory_bytes(),
+            Oracle::Future(future) => future.memory_bytes(),
+        }
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Candidate::Policy(policy) => policy.fmt(f),
+            Candidate::Rates => f.write_str("oracle-rates"),
+            Candidate::Future => f.write_str("oracle-future"),
+        }
+    }
+}
+
+/// Why a text names neither a policy nor an oracle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownCandidate(UnknownPolicy);
+
+impl fmt::Display for UnknownCandidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, oracle-rates and oracle-future", self.0)
+    }
+}
+
+impl std::error::Error for UnknownCandidate {}
+
+impl FromStr for Candidate {
+    type Err = UnknownCandidate;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "oracle-rates" => Ok(Candidate::Rates),
+            "oracle-future" => Ok(Candidate::Future),
+            _ => text
+                .parse()
+                .map(|policy| Candidate::Policy(Box::new(policy)))
+                .map_err(UnknownCandidate),
+        }
+    }
+}

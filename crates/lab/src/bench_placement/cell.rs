@@ -1,0 +1,94 @@
+//! One simulation of the yardstick: a policy and a victim rule on a workload.
+
+use std::num::NonZeroU8;
+
+use thermocline_ftl::placement::{Placement, Policy};
+use thermocline_ftl::victim::Victim;
+use thermocline_ftl::{Ftl, NoMedia, Shape, ShapeError};
+use thermocline_types::{Cause, Lba};
+
+use super::Candidate;
+use super::tape::{Event, Tape};
+use crate::cost::thread_cpu_seconds;
+
+/// Entries whose map entries are brought into the cache together.
+const AHEAD: usize = 16;
+
+/// What one simulation gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measured {
+    pub waf: f64,
+    pub nanoseconds_per_write: f64,
+    pub state_bytes_per_block: f64,
+}
+
+/// What a policy is measured on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drive {
+    pub shape: Shape,
+    pub victim: Victim,
+    /// Units in reserve; `None` for the default.
+    pub reserve: Option<NonZeroU8>,
+    pub seed: u64,
+}
+
+/// Units kept in reserve under a policy with so many classes: room for the survivors of a victim and for the classes
+/// that a burst of writes opens. Chosen, not measured; [`Ftl::with_reserve`] takes at most one per class of survivors.
+fn reserve(classes: u8) -> u8 {
+    2 + classes / 2
+}
+
+/// Runs `tape` on `drive`.
+pub(super) fn measure(
+    tape: &Tape,
+    candidate: &Candidate,
+    drive: Drive,
+) -> Result<Measured, ShapeError> {
+    match candidate.oracle(tape, drive.shape.blocks_per_unit()) {
+        Some(oracle) => run(tape, oracle, drive),
+        None => {
+            let policy: Policy = candidate.policy().expect("what is no oracle is a policy").clone();
+            run(tape, policy, drive)
+        }
+    }
+}
+
+fn run<P: Placement>(tape: &Tape, placement: P, drive: Drive) -> Result<Measured, ShapeError> {
+    let Drive { shape, victim, seed, .. } = drive;
+    let usual = reserve(placement.classes()).min(placement.reserve());
+    let reserve = drive.reserve.map_or(usual, NonZeroU8::get);
+    let mut ftl = Ftl::with_reserve(shape, placement, victim, seed, reserve)?;
+    replay(&mut ftl, tape, 0..tape.measured);
+    let (copied, written) = (ftl.programmed(Cause::Relocation), ftl.host_writes());
+    let begun = thread_cpu_seconds();
+    replay(&mut ftl, tape, tape.measured..tape.len());
+    let took = thread_cpu_seconds() - begun;
+    let written = (ftl.host_writes() - written).max(1) as f64;
+    let copied = (ftl.programmed(Cause::Relocation) - copied) as f64;
+    Ok(Measured {
+        waf: 1.0 + copied / written,
+        nanoseconds_per_write: took * 1e9 / written,
+        state_bytes_per_block: ftl.placement().memory_bytes() as f64 / shape.exported() as f64,
+    })
+}
+
+fn replay<P: Placement>(ftl: &mut Ftl<P>, tape: &Tape, range: std::ops::Range<usize>) {
+    for first in range.clone().step_by(AHEAD) {
+        let some = first..(first + AHEAD).min(range.end);
+        for index in some.clone() {
+            if let Event::Write(lba, _) = tape.event(index) {
+                ftl.prefetch(Lba(u64::from(lba)));
+            }
+        }
+        for index in some {
+            match tape.event(index) {
+                Event::Write(lba, part) => ftl
+                    .write_part(Lba(u64::from(lba)), 0, part, &mut NoMedia)
+                    .expect("nothing wears out"),
+                Event::Discard(lba) => {
+                    ftl.trim(Lba(u64::from(lba)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The yardstick of placement: every policy with every victim rule on every workload, on a full drive.
+//!
+//! A drive here is the bare translation layer without time, as the log engine and the simulated drives use it. It
+//! exports exactly what the workload writes, `L`, of `P = L / (1 − GP)` blocks; open units and reserve are inside `P`,
+//! and units are collected when free ones run out, not before. Age is counted in host blocks.
+//!
+//! Invariants:
+//! * Equal plans give equal write amplification, however many threads there are.
+
+mod candidate;
+mod cell;
+mod generate;
+mod tape;
+
+use std::num::{NonZeroU8, NonZeroU32};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::Serialize;
+use thermocline_ftl::Shape;
+use thermocline_ftl::placement::Placement as _;
+use thermocline_ftl::victim::Victim;
+
+pub use candidate::{Candidate, UnknownCandidate};
+pub use generate::{LAWS, Law};
+pub use tape::{Event, Tape};
+
+use crate::Error;
+use crate::theory::Overprovisioning;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Policies.
+    pub candidates: Vec<Candidate>,
+    /// Victim rules. [`Victim::Own`] is used with policies that have a rule of their own.
+    pub victims: Vec<Victim>,
+    /// Garbage proportions, `1 − L / P`, each in (0, 1).
+    pub garbage: Vec<f64>,
+    /// Blocks in a unit.
+    pub blocks_per_unit: NonZeroU32,
+    /// Generated workloads by name.
+    pub laws: Vec<(String, Law)>,
+    /// Blocks that generated workloads write, and how many times that; the second half is measured.
+    pub blocks: u32,
+    /// How many times its blocks a generated workload writes.
+    pub turnovers: f64,
+    /// Trace files.
+    pub traces: Vec<PathBuf>,
+    /// Whether discards of traces are honoured.
+    pub discards: bool,
+    /// Units kept in reserve; `None` for 2 and one for every two classes of a policy.
+    pub reserve: Option<NonZeroU8>,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Threads.
+    pub jobs: usize,
+}
+
+/// What was measured on one workload with one amount of room.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// The workload.
+    pub workload: String,
+    /// Whether it was read from a trace.
+    pub is_trace: bool,
+    /// Garbage proportion, `1 − L / P`.
+    pub garbage: f64,
+    /// Distinct blocks of 4 KiB, which are what the drive exports.
+    pub blocks: u32,
+    /// Host blocks written while measuring.
+    pub blocks_measured: u64,
+    /// Blocks in a unit.
+    pub blocks_per_unit: u32,
+    /// WAF that a policy can reach which knows all rates and not the future, where there is a closed form.
+    pub limit: Option<f64>,
+    /// One line per policy.
+    pub lines: Vec<Line>,
+}
+
+/// What one policy reached.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// The policy.
+    pub policy: String,
+    /// Each victim rule with the WAF reached; `None` where the drive is too small for the open units of the policy or
+    /// the policy has no rule of its own.
+    pub wafs: Vec<(String, Option<f64>)>,
+    /// Processor time per host block written, with the rule that gave the lowest WAF, copies included.
+    pub nanoseconds_per_write: Option<f64>,
+    /// Memory the policy holds per exported block, in bytes.
+    pub state_bytes_per_block: Option<f64>,
+}
+
+impl Line {
+    /// The lowest WAF and its victim rule.
+    #[must_use]
+    pub fn best(&self) -> Option<(f64, &str)> {
+        let known = self.wafs.iter().filter_map(|(victim, waf)| Some(((*waf)?, victim.as_str())));
+        known.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+}
+
+/// Measures what `plan` says and hands out each table when it is done. `progress` is told what is being measured and
+/// the share of that workload that is done, from any thread.
+///
+/// # Errors
+/// When a trace cannot be read, a garbage proportion is out of range, or that of `table`.
+pub fn bench(
+    plan: &Plan,
+    progress: &(dyn Fn(&str, f64) + Sync),
+    mut table: impl FnMut(Table) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for (name, law) in &plan.laws {
+        progress(name, 0.0);
+        let writes = (f64::from(plan.blocks) * plan.turnovers) as u64;
+        let tape = law.tape(name, plan.blocks, writes, plan.seed);
+        for &garbage in &plan.garbage {
+            let op = room(garbage)?;
+            let limit = law.limit(plan.blocks, op, plan.blocks_per_unit)?;
+            let measured = Study { plan, tape: &tape, garbage, progress }.table()?;
+            table(Table { limit, ..measured })?;
+        }
+    }
+    for path in &plan.traces {
+        let tape = Tape::of_trace(path, plan.discards)?;
+        for &garbage in &plan.garbage {
+            room(garbage)?;
+            let measured = Study { plan, tape: &tape, garbage, progress }.table()?;
+            table(Table { is_trace: true, ..measured })?;
+        }
+    }
+    Ok(())
+}
+
+fn room(garbage: f64) -> Result<Overprovisioning, Error> {
+    Overprovisioning::from_garbage(garbage).map_err(|error| Error::Settings(error.to_string()))
+}
+
+/// One workload with one amount of room.
+struct Study<'a> {
+    plan: &'a Plan,
+    tape: &'a Tape,
+    garbage: f64,
+    progress: &'a (dyn Fn(&str, f64) + Sync),
+}
+
+impl Study<'_> {
+    fn table(&self) -> Result<Table, Error> {
+        let per_unit = self.plan.blocks_per_unit.get();
+        let physical = f64::from(self.tape.blocks) / (1.0 - self.garbage);
+        let units = (physical / f64::from(per_unit)) as u32;
+        let shape = Shape::new(u64::from(self.tape.blocks), units, per_unit)
+            .map_err(|error| Error::Settings(format!("{}: {error}", self.tape.name)))?;
+        let cells = self.cells(shape);
+        let victims = &self.plan.victims;
+        let lines =
+            self.plan.candidates.iter().zip(cells.chunks(victims.len())).map(|(candidate, row)| {
+                let best = row.iter().flatten().min_by(|a, b| a.waf.total_cmp(&b.waf));
+                let waf = |cell: &Option<cell::Measured>| cell.map(|measured| measured.waf);
+                Line {
+                    policy: candidate.to_string(),
+                    wafs: victims.iter().map(Victim::to_string).zip(row.iter().map(waf)).collect(),
+                    nanoseconds_per_write: best.map(|cell| cell.nanoseconds_per_write),
+                    state_bytes_per_block: best.map(|cell| cell.state_bytes_per_block),
+                }
+            });
+        Ok(Table {
+            workload: self.tape.name.clone(),
+            is_trace: false,
+            garbage: self.garbage,
+            blocks: self.tape.blocks,
+            blocks_measured: self.tape.writes_measured(),
+            blocks_per_unit: per_unit,
+            limit: None,
+            lines: lines.collect(),
+        })
+    }
+
+    /// Every policy with every victim rule, policy by policy; threads take one after the other.
+    fn cells(&self, shape: Shape) -> Vec<Option<cell::Measured>> {
+        let victims = &self.plan.victims;
+        let count = self.plan.candidates.len() * victims.len();
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = || {
+            let mut mine = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= count {
+                    return mine;
+                }
+                let candidate = &self.plan.candidates[index / victims.len()];
+                mine.push((index, self.cell(shape, candidate, victims[index % victims.len()])));
+                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                (self.progress)(&self.tape.name, done as f64 / count as f64);
+            }
+        };
+        let mut cells = vec![None; count];
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.plan.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+            for thread in threads {
+                let mine = thread.join().expect("a simulation does not panic");
+                mine.into_iter().for_each(|(index, cell)| cells[index] = cell);
+            }
+        });
+        cells
+    }
+
+    fn cell(&self, shape: Shape, candidate: &Candidate, victim: Victim) -> Option<cell::Measured> {
+        let has_own = candidate.policy().is_some_and(|policy| policy.has_victim_rule());
+        if victim == Victim::Own && !has_own {
+            return None;
+        }
+        let drive = cell::Drive { shape, victim, reserve: self.plan.reserve, seed: self.plan.seed };
+        cell::measure(self.tape, candidate, drive).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+use super::*;
+
+fn plan(laws: &[&str]) -> Plan {
+    let named = |name: &&str| LAWS.iter().find(|(law, _)| law == name).expect("a law");
+    Plan {
+        candidates: ["none", "sepgc", "oracle-rates", "oracle-future"]
+            .map(|name| name.parse().unwrap())
+            .to_vec(),
+        victims: vec![Victim::Greedy, "kawaguchi".parse().unwrap()],
+        garbage: vec![0.15],
+        blocks_per_unit: NonZeroU32::new(64).unwrap(),
+        laws: laws.iter().map(named).map(|&(name, law)| (name.to_owned(), law)).collect(),
+        blocks: 64 * 500,
+        turnovers: 8.0,
+        traces: Vec::new(),
+        discards: false,
+        reserve: None,
+        seed: 1,
+        jobs: 2,
+    }
+}
+
+fn tables(plan: &Plan) -> Vec<Table> {
+    let mut tables = Vec::new();
+    let take = |table| {
+        tables.push(table);
+        Ok(())
+    };
+    bench(plan, &|_, _| {}, take).unwrap();
+    tables
+}
+
+#[test]
+fn uniform_writes_meet_the_closed_form_and_skew_ranks_knowledge() {
+    let tables = tables(&plan(&["uniform", "hotcold-10-90"]));
+    let best = |table: usize, line: usize| tables[table].lines[line].best().expect("it fits").0;
+    let limit = tables[0].limit.expect("a closed form");
+    // Open and reserve units take 1 % of the space that garbage has.
+    assert!((best(0, 0) / limit - 1.0).abs() < 0.03, "{} against {limit}", best(0, 0));
+    let [none, sepgc, rates, future] = [0, 1, 2, 3].map(|line| best(1, line));
+    assert!(
+        none > 1.2 * sepgc && sepgc > rates && rates > future,
+        "{none} {sepgc} {rates} {future}"
+    );
+    assert!(rates > 0.97 * tables[1].limit.expect("a closed form"), "{rates} is below the limit");
+}
+
+#[test]
+fn threads_change_nothing() {
+    let wafs = |jobs| {
+        let tables = tables(&Plan { jobs, turnovers: 2.0, ..plan(&["logs", "drift-zipf"]) });
+        let lines = tables.into_iter().flat_map(|table| table.lines);
+        lines.flat_map(|line| line.wafs).map(|(_, waf)| waf).collect::<Vec<_>>()
+    };
+    let one = wafs(1);
+    assert_eq!(one, wafs(3));
+    assert!(one.iter().all(Option::is_some));
+}
+
+#[test]
+fn what_does_not_fit_is_left_out() {
+    let tiny = Plan { blocks: 64 * 50, ..plan(&["uniform"]) };
+    let lines = &tables(&tiny)[0].lines;
+    assert!(lines[0].best().is_some(), "one open unit fits into eight to spare");
+    assert!(lines[3].best().is_none(), "sixteen do not");
+}
