@@ -7,16 +7,6 @@ use crate::step::cargo;
 
 const PACKAGE: &str = "thermocline-sim";
 
-/// As `release`, but a panic is a finding like any other and does not end the program.
-const PROFILE: [&str; 6] = [
-    "--profile",
-    "sim",
-    "--config",
-    "profile.sim.inherits=\"release\"",
-    "--config",
-    "profile.sim.panic=\"unwind\"",
-];
-
 /// Crash states of the seeds that every run goes through, and of seeds that follow from the commit.
 const SAME_STATES: &str = "800_000";
 const NEW_STATES: &str = "200_000";
@@ -34,8 +24,7 @@ pub fn run(repo: &Repo, arguments: &[String]) -> Result<()> {
 }
 
 fn simulate(repo: &Repo, name: &str, arguments: &[&str]) -> Result<()> {
-    let mut words = vec!["run", "--quiet", "-p", PACKAGE];
-    words.extend(PROFILE);
+    let mut words = vec!["run", "--quiet", "--profile", "sim", "-p", PACKAGE];
     if arguments.contains(&"--bugs") {
         words.extend(["--features", "bugs"]);
     }

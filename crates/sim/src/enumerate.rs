@@ -13,7 +13,7 @@ use crate::machine::{Machine, Opened, Trouble};
 use crate::model::{FoundVolume, Model};
 use crate::replay::{self, Place};
 use crate::settings::{Scale, Settings};
-use crate::states::crash_states;
+use crate::states::{crash_states, some_states};
 use crate::world::{Step, World};
 
 /// One state in so many is interrupted by a second power cut while it is being recovered, and one by a third.
@@ -49,6 +49,9 @@ pub struct Budget {
     pub states: u64,
     /// Failures, after which to stop.
     pub failures: usize,
+    /// Random states of each point, beside the one in which nothing is lost and the one in which all is; `None` means
+    /// all that [`crash_states`] lists. Few states of many points find what shows in any of them, but not for long.
+    pub per_point: Option<u64>,
     /// Only this state.
     pub only: Option<Place>,
 }
@@ -121,7 +124,10 @@ impl Prober {
         let point = report.points;
         let mut rng = Rng::new(seed ^ point << 32);
         let cache = world.machine.disk.cache();
-        let states = crash_states(cache, &mut rng);
+        let states = match budget.per_point {
+            None => crash_states(cache, &mut rng),
+            Some(count) => some_states(cache, &mut rng, count),
+        };
         for (state, index) in states.iter().zip(0..) {
             let place = Place { seed, point, state: index };
             if budget.only.is_some_and(|only| only != place) {

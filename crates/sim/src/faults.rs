@@ -134,6 +134,9 @@ pub struct Allowance {
     pub unopened: bool,
     /// What was flushed may be gone without a word: flushes were not carried out.
     pub rolled_back: bool,
+    /// So many units may hold less than others, or nothing: one that goes out of service, is left at a failed write, or
+    /// holds a block that cannot be copied. The pool may be full so much earlier.
+    pub units: u64,
 }
 
 /// Decides which commands go wrong, and records it.
@@ -213,6 +216,12 @@ impl Injector {
                 Fault::Fail(_) | Fault::FailTorn(_) => {
                     may.failed = true;
                     may.unopened |= injected.kind == CommandKind::Report;
+                    may.units += match injected.kind {
+                        // Its own, and one that is opened for what is written again or said about it.
+                        CommandKind::WriteChunk => 2,
+                        CommandKind::Reset => 1,
+                        _ => 0,
+                    };
                 }
                 Fault::Lie => {
                     may = Allowance {
@@ -220,12 +229,14 @@ impl Injector {
                         failed: true,
                         unopened: true,
                         rolled_back: true,
+                        ..may
                     };
                 }
                 Fault::Lose | Fault::Misdirect | Fault::Flip(_) | Fault::Degrade(_) => {
                     may.unreadable = true;
                     may.unopened = true;
                     may.failed = true;
+                    may.units += 1;
                 }
             }
         }

@@ -13,11 +13,13 @@ use thermocline_engine::{Bug, DeviceError};
 use thermocline_format::BLOCK_BYTES;
 use thermocline_types::UnitId;
 
+use crate::damage::{self, Ending};
 use crate::data::{Content, SECTORS_PER_BLOCK, Sector};
 use crate::enumerate::{Budget, enumerate_faulty};
 use crate::fail::fail_every_action_with;
 use crate::faults::{CommandKind, Fault, Rule};
 use crate::settings::{Scale, Settings};
+use crate::situations::Situation;
 use crate::world::{Step, World};
 
 pub use table::{Row, hunt_all, markdown};
@@ -36,6 +38,12 @@ const CRASH_ONE_IN: u64 = 40;
 
 /// One written chunk in so many gets flipped bits.
 const FLIP_ONE_IN: u64 = 6;
+
+/// One seed in so many has a pool of large units damaged.
+const LARGE_UNITS_ONE_IN: u64 = 4;
+
+/// Structures of one pool that are damaged, one after the other.
+const ROUNDS: u64 = 40;
 
 /// One seed in so many has a large world too, where more chunks and more garbage collection come together.
 const LARGE_ONE_IN: u64 = 8;
@@ -57,11 +65,15 @@ pub enum Method {
     FlippedBits,
     /// Bits are flipped while nothing happens; then everything is read, rewritten around and read again.
     DamageAtRest,
+    /// A structure of a pool that was flushed, but not closed, is damaged before it is opened again.
+    DamagedStructures,
+    /// Crash states of a world in which something rare is common.
+    Situation(Situation),
 }
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 7] = [
+    pub const ALL: [Method; 11] = [
         Method::Quiet,
         Method::Crashes,
         Method::Enumeration,
@@ -69,6 +81,10 @@ impl Method {
         Method::FailingCommands,
         Method::FlippedBits,
         Method::DamageAtRest,
+        Method::DamagedStructures,
+        Method::Situation(Situation::Trims),
+        Method::Situation(Situation::Crowded),
+        Method::Situation(Situation::LongHoles),
     ];
 
     /// Whether it is worth its time with this seed: many seeds find more than many states of one.
@@ -76,6 +92,9 @@ impl Method {
         match self {
             Method::Enumeration => seed % ENUMERATE_ONE_IN == 1,
             Method::FailingEnumeration => seed % ENUMERATE_ONE_IN == 3,
+            Method::Situation(Situation::LongHoles) => seed % 3 == 1,
+            Method::Situation(Situation::Trims) => seed % 3 == 2,
+            Method::Situation(Situation::Crowded) => seed.is_multiple_of(3),
             _ => true,
         }
     }
@@ -91,6 +110,8 @@ impl Method {
             Method::FailingCommands => "failing commands",
             Method::FlippedBits => "flipped bits in writes",
             Method::DamageAtRest => "damage at rest",
+            Method::DamagedStructures => "damaged structures",
+            Method::Situation(situation) => situation.name(),
         }
     }
 }
@@ -181,6 +202,8 @@ fn look(by: Method, seed: u64, bug: Option<Bug>) -> Finding {
         }
         Method::FlippedBits => flipped_bits(seed, bug),
         Method::DamageAtRest => damage_at_rest(seed, bug),
+        Method::DamagedStructures => damaged_structures(seed, bug),
+        Method::Situation(rare) => situation(rare, seed, bug),
     };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -212,8 +235,17 @@ const fn always(kind: CommandKind, fault: Fault) -> Rule {
 }
 
 fn enumeration(seed: u64, bug: Option<Bug>, rules: Vec<Rule>) -> Finding {
-    let budget = Budget { states: STATES_PER_SEED, failures: 1, only: None };
+    let budget = Budget { states: STATES_PER_SEED, failures: 1, per_point: None, only: None };
     let report = enumerate_faulty(seed, small(seed, bug), rules, &budget);
+    let states = report.states;
+    let wrong = report.failures.into_iter().map(|failure| failure.what);
+    Finding { states, ..first(wrong) }
+}
+
+fn situation(rare: Situation, seed: u64, bug: Option<Bug>) -> Finding {
+    let mut settings = rare.settings(seed);
+    settings.config.bug = bug;
+    let report = rare.look(seed, settings, STATES_PER_SEED);
     let states = report.states;
     let wrong = report.failures.into_iter().map(|failure| failure.what);
     Finding { states, ..first(wrong) }
@@ -249,6 +281,18 @@ fn damage_at_rest(seed: u64, bug: Option<Bug>) -> Finding {
     first(world.wrong)
 }
 
+fn damaged_structures(seed: u64, bug: Option<Bug>) -> Finding {
+    let mut settings = small(seed, bug);
+    if seed.is_multiple_of(LARGE_UNITS_ONE_IN) {
+        // Units that are read piece by piece.
+        settings = Situation::LongHoles.settings(seed);
+        settings.config.bug = bug;
+    }
+    let mut report = damage::Report::default();
+    damage::damage_at_rest(seed, &settings, Ending::Flushed, ROUNDS, &mut report);
+    first(report.wrong)
+}
+
 fn damage_users_data(world: &mut World) {
     let (arena, disk) = (&world.arena, &mut world.machine.disk);
     let image = disk.cache().stable().clone();
@@ -274,8 +318,10 @@ fn damage_users_data(world: &mut World) {
             disk.damage(UnitId(unit), start as u32, &damaged);
         }
     }
-    // From now on blocks may be unreadable.
-    disk.injector_mut().record(CommandKind::WriteChunk, Fault::Flip(1), None, None);
+    // From now on blocks may be unreadable, and units may hold some of them.
+    for _ in 0..found.div_ceil(2) {
+        disk.injector_mut().record(CommandKind::WriteChunk, Fault::Flip(1), None, None);
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod machine;
 pub mod model;
 pub mod replay;
 pub mod settings;
+pub mod situations;
 pub mod states;
 pub mod workload;
 pub mod world;

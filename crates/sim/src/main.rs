@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     let total = match arguments.only {
         Some(only) => enumerate(
             only.seed,
-            &Budget { states: u64::MAX, failures: usize::MAX, only: Some(only) },
+            &Budget { states: u64::MAX, failures: usize::MAX, per_point: None, only: Some(only) },
         ),
         None => run(&arguments),
     };
@@ -154,7 +154,12 @@ fn run(arguments: &Arguments) -> Report {
         while states.load(Ordering::Relaxed) < arguments.states && total.failures.len() < 10 {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             let left = arguments.states.saturating_sub(states.load(Ordering::Relaxed));
-            let budget = Budget { states: left.min(STATES_PER_SEED), failures: 3, only: None };
+            let budget = Budget {
+                states: left.min(STATES_PER_SEED),
+                failures: 3,
+                per_point: None,
+                only: None,
+            };
             let report = guarded(seed, &budget);
             let seen = states.fetch_add(report.states, Ordering::Relaxed) + report.states;
             progress(begin.elapsed(), &told, seen, seed);

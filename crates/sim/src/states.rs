@@ -40,6 +40,19 @@ pub fn crash_states(cache: &Cache, rng: &mut Rng) -> Vec<CrashState> {
     states.list
 }
 
+/// The state of `cache` in which nothing is lost, the one in which all is that may be, and `count` random ones, each
+/// once.
+#[must_use]
+pub fn some_states(cache: &Cache, rng: &mut Rng, count: u64) -> Vec<CrashState> {
+    let mut states = States { cache, seen: FxHashSet::default(), list: Vec::new() };
+    states.keep(|_| true);
+    states.keep(|_| false);
+    for _ in 0..count {
+        states.add(cache.random_state(rng));
+    }
+    states.list
+}
+
 /// Tears of a change: at 512 bytes, at 4 KiB, at 16 KiB, and at random, with old bytes, zeros and garbage behind.
 fn tears(cache: &Cache, index: usize, rng: &mut Rng) -> Vec<Tear> {
     let change = &cache.pending()[index];

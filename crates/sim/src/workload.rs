@@ -41,17 +41,17 @@ pub enum Wish {
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Weights of writes, trims, reads, flushes, creations, deletions, resizes and closings.
-    weights: [u64; 8],
+    pub(crate) weights: [u64; 8],
     /// Blocks of the largest write.
-    most_blocks: u64,
+    pub(crate) most_blocks: u64,
     /// One change in so many is durable at completion; 0 means none.
-    fua_one_in: u64,
+    pub(crate) fua_one_in: u64,
     /// Blocks at the start of each volume that get nine requests of ten.
-    hot_blocks: u64,
+    pub(crate) hot_blocks: u64,
     /// Blocks of all volumes together.
-    total_blocks: u64,
+    pub(crate) total_blocks: u64,
     /// Volumes at once.
-    most_volumes: usize,
+    pub(crate) most_volumes: usize,
 }
 
 impl Mix {

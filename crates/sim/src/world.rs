@@ -21,6 +21,9 @@ use crate::model::{FoundVolume, Model, Outcome, PendingFlush, PendingRead, Verdi
 use crate::settings::Settings;
 use crate::workload::Wish;
 
+/// Openings in a row after which a pool that takes no request is left alone: it lives on a device that takes no writes.
+const IN_VAIN: u32 = 16;
+
 /// What a step of the world did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -335,8 +338,10 @@ impl World {
                 _ => false,
             },
             HostError::NoSpace => {
-                let capacity = self.settings.config.capacity_blocks(self.model.total_blocks());
-                self.model.mapped_blocks() > capacity
+                let config = &self.settings.config;
+                let capacity = config.capacity_blocks(self.model.total_blocks());
+                let missing = may.units * config.blocks_per_unit();
+                self.model.mapped_blocks() > capacity.saturating_sub(missing)
             }
             _ => false,
         };
@@ -424,7 +429,8 @@ impl World {
     /// Runs to the end of the requests. One step in `crash_one_in` is a power cut or, half as often, a kill of the
     /// process; 0 means none is.
     pub fn run(&mut self, crash_one_in: u64) {
-        while self.wrong.is_empty() {
+        let (mut asked, mut in_vain) = (self.issued, 0);
+        while self.wrong.is_empty() && in_vain < IN_VAIN {
             self.settle();
             if crash_one_in > 0 && self.rng.below(crash_one_in) == 0 {
                 if self.rng.below(3) == 0 {
@@ -437,7 +443,11 @@ impl World {
             }
             match self.step() {
                 Step::Went => {}
-                Step::Down => self.reopen(),
+                Step::Down => {
+                    in_vain = if self.issued == asked { in_vain + 1 } else { 0 };
+                    asked = self.issued;
+                    self.reopen();
+                }
                 Step::Over => break,
             }
             if self.down && self.issued == self.settings.requests && self.pending.is_empty() {

@@ -66,22 +66,39 @@ impl Cache {
     /// # Panics
     /// When the change overlaps one that is not complete: their order would be open, so nobody may ask for that.
     pub fn submit(&mut self, unit: UnitId, effect: Effect, fate: Fate) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        let mut change = Change { number, unit, effect, complete: None };
+        let change = self.change(unit, effect, false);
         let (from, to) = change.range(self.media());
-        for other in self.changes.iter().filter(|other| other.complete.is_none()) {
+        let in_flight = |other: &&Change| other.complete.is_none() && !other.astray;
+        for other in self.changes.iter().filter(in_flight) {
             let (start, end) = other.range(self.media());
             let apart = other.unit != unit || end <= from || to <= start;
             assert!(apart, "{change:?} overlaps {other:?}, which is in flight");
         }
+        self.take_in(change, fate)
+    }
+
+    /// As [`Cache::submit`], for a write that landed where nobody sent it: on one in flight, too.
+    pub fn submit_astray(&mut self, unit: UnitId, effect: Effect) -> u64 {
+        let change = self.change(unit, effect, true);
+        self.take_in(change, Fate::Kept)
+    }
+
+    fn change(&mut self, unit: UnitId, effect: Effect, astray: bool) -> Change {
+        let number = self.next;
+        self.next += 1;
+        Change { number, unit, effect, complete: None, astray }
+    }
+
+    fn take_in(&mut self, mut change: Change, fate: Fate) -> u64 {
+        let number = change.number;
         self.current.apply(&change, fate);
         match fate {
             Fate::Lost => {}
             Fate::Kept => self.changes.push(change),
             Fate::Torn(_) => {
                 // What is left of it is a write of what is there now.
-                let sectors = &self.current.unit(unit)[from as usize..to as usize];
+                let (from, to) = change.range(self.media());
+                let sectors = &self.current.unit(change.unit)[from as usize..to as usize];
                 change.effect = Effect::Write { start: from, sectors: sectors.into() };
                 self.changes.push(change);
             }

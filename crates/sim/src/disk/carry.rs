@@ -107,8 +107,11 @@ impl Disk {
             self.injector.record(kind, fault, Some(at), instead);
         }
         self.broken[at.unit.index()] |= error.is_some();
-        let number =
-            self.cache.submit(unit, Effect::Write { start, sectors: sectors.into() }, fate);
+        let effect = Effect::Write { start, sectors: sectors.into() };
+        let number = match instead {
+            Some(_) => self.cache.submit_astray(unit, effect),
+            None => self.cache.submit(unit, effect, fate),
+        };
         error.map_or(Work::Change(number), |error| Work::FailChange(number, error))
     }
 

@@ -65,6 +65,8 @@ pub struct Change {
     pub effect: Effect,
     /// When the host was told that it is complete, on a clock that counts submissions and completions.
     pub complete: Option<u64>,
+    /// Whether it landed elsewhere than it was sent to: nobody can keep clear of it.
+    pub astray: bool,
 }
 
 /// What a change does to its unit.

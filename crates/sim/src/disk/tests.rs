@@ -326,6 +326,29 @@ fn faults_of_writes_do_what_they_say() {
     }
 }
 
+const fn stamp(version: u64) -> Stamp {
+    Stamp { volume: VolumeId(1), lba: Lba(0), version }
+}
+
+#[test]
+fn a_write_may_go_astray_onto_one_in_flight_and_another_may_follow() {
+    let arena = Arena::new();
+    let media = media(MediaKind::Keeping, LogicalBlock::B4096);
+    let mut cache = Cache::new(Image::new(media));
+    let effect = |version| Effect::Write {
+        start: 0,
+        sectors: (0..8).map(|part| arena.user(stamp(version)).sector(part)).collect(),
+    };
+    cache.submit(UnitId(2), effect(1), Fate::Kept);
+    // Nobody can keep clear of it, so it may overlap what is in flight, and be overlapped.
+    cache.submit_astray(UnitId(2), effect(2));
+    assert_eq!(arena.content(cache.current().unit(UnitId(2))[0].block()), Content::User(stamp(2)));
+    let first = cache.pending()[0].number;
+    cache.complete(first, 1);
+    cache.submit(UnitId(2), effect(3), Fate::Kept);
+    assert_eq!(arena.content(cache.current().unit(UnitId(2))[0].block()), Content::User(stamp(3)));
+}
+
 #[test]
 #[should_panic(expected = "the write pointer is at 0")]
 fn a_zone_is_not_written_off_its_pointer() {

@@ -16,7 +16,9 @@ fn bugs_of_all_kinds_are_caught() {
         Bug::ResetWithoutFlush,
         Bug::FailedWriteForgotten,
         Bug::TagNotChecked,
-        Bug::AbandonedReplayed,
+        Bug::PageNotDirtyAfterCopy,
+        Bug::MetadataResetTooEarly,
+        Bug::BehindFailedWriteKept,
     ];
     let budget = HuntBudget { seed: 1, states: 100_000, time: Duration::from_secs(60) };
     for bug in bugs {

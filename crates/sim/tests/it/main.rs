@@ -4,4 +4,5 @@ mod damage;
 mod enumeration;
 #[cfg(feature = "bugs")]
 mod hunt;
+mod mixes;
 mod worlds;

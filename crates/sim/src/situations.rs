@@ -1,0 +1,128 @@
+//! Rare situations made common: settings for mistakes that a mix of everything hardly ever comes across.
+//!
+//! Each was found by asking why a deliberate bug was not caught: what must come together for it to show, and which
+//! settings bring just that together. They say nothing about what goes wrong then; the model judges, as ever.
+
+use thermocline_engine::{DeviceError, MAX_IO_BLOCKS};
+use thermocline_format::{Geometry, LogicalBlock};
+use thermocline_ftl::victim::Victim;
+use thermocline_types::{Rng, UnitId};
+
+use crate::disk::{Media, MediaKind};
+use crate::enumerate::{Budget, Report, enumerate_faulty};
+use crate::faults::{CommandKind, Fault, Rule};
+use crate::settings::{Scale, Settings};
+
+/// Random crash states of each point: a few of many points, since what goes wrong shows in any state, but not for long.
+const PER_POINT: u64 = 1;
+
+/// A situation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Situation {
+    /// A full pool of many small volumes, with one checkpoint after the other: blocks wait for room in memory while
+    /// garbage collection moves what they replace, and little else changes in their pages of the map.
+    Crowded,
+    /// Large units and large writes, many of which fail: between sound chunks there are holes longer than recovery
+    /// looks across.
+    LongHoles,
+    /// Mostly trims, and few checkpoints: units fill up with control entries alone.
+    Trims,
+}
+
+impl Situation {
+    /// All of them.
+    pub const ALL: [Situation; 3] = [Situation::Crowded, Situation::LongHoles, Situation::Trims];
+
+    /// As reports call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Situation::Crowded => "crowded pool",
+            Situation::LongHoles => "long holes",
+            Situation::Trims => "mostly trims",
+        }
+    }
+
+    /// The settings that `seed` stands for.
+    #[must_use]
+    pub fn settings(self, seed: u64) -> Settings {
+        let mut rng = Rng::new(seed ^ 0x51_7A71);
+        match self {
+            Situation::Crowded => crowded(seed, &mut rng),
+            Situation::LongHoles => long_holes(seed, &mut rng),
+            Situation::Trims => trims(seed, &mut rng),
+        }
+    }
+
+    /// Which commands fail.
+    #[must_use]
+    pub fn rules(self, seed: u64) -> Vec<Rule> {
+        match self {
+            Situation::LongHoles => {
+                let faults = [Fault::Fail(DeviceError::Io), Fault::FailTorn(DeviceError::Io)];
+                let fault = faults[seed as usize % 2];
+                vec![Rule { one_in: 3, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
+            }
+            Situation::Crowded | Situation::Trims => Vec::new(),
+        }
+    }
+
+    /// Looks at up to `states` crash states of a world with these settings: a few at each of its points.
+    #[must_use]
+    pub fn look(self, seed: u64, settings: Settings, states: u64) -> Report {
+        let budget = Budget { states, failures: 1, per_point: Some(PER_POINT), only: None };
+        enumerate_faulty(seed, settings, self.rules(seed), &budget)
+    }
+}
+
+fn crowded(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw(seed, Scale::Small);
+    // On a device that keeps old bytes a block can be read long after its unit was reset.
+    settings.media.kind = [MediaKind::Discarding, MediaKind::Zoned][rng.below(2) as usize];
+    settings.config.checkpoint_bytes = 16 << 10 << rng.below(3);
+    settings.config.gc.victim = [Victim::Fifo, Victim::Choices { d: 1 }][rng.below(2) as usize];
+    settings.config.max_staged_blocks = 4 * MAX_IO_BLOCKS as u32;
+    settings.mix.weights = [100, 0, 0, 4, 20, 0, 0, 0];
+    settings.mix.most_volumes = 12;
+    settings.mix.most_blocks = 32;
+    settings.mix.hot_blocks = u64::MAX;
+    settings.depth = 16;
+    settings.requests = 250;
+    settings
+}
+
+fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw(seed, Scale::Small);
+    let per_unit = (4 << 20) / LogicalBlock::B4096.bytes() as u32;
+    let geometry = Geometry::new(LogicalBlock::B4096, per_unit, 24, [0, 1].map(UnitId))
+        .expect("units of 4 MiB, and enough of them");
+    // In a zone nothing can be written behind a failed write.
+    let kind = [MediaKind::Keeping, MediaKind::Discarding][rng.below(2) as usize];
+    settings.media = Media { geometry, kind };
+    settings.config.geometry = geometry;
+    settings.config.write_depth = 4;
+    settings.config.checkpoint_bytes = 64 << 20;
+    settings.mix.weights = [100, 0, 0, 10, 1, 0, 0, 0];
+    settings.mix.most_volumes = 1;
+    settings.mix.most_blocks = MAX_IO_BLOCKS;
+    settings.mix.total_blocks = 4000;
+    settings.mix.hot_blocks = u64::MAX;
+    settings.depth = 6;
+    settings.requests = 80;
+    settings
+}
+
+fn trims(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw(seed, Scale::Small);
+    let geometry = settings.media.geometry;
+    let unit_bytes =
+        u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
+    settings.config.checkpoint_bytes = unit_bytes * (16 + rng.below(32));
+    settings.mix.weights = [100, 400, 0, 40, 1, 0, 0, 0];
+    settings.mix.most_volumes = 1 + rng.below(2) as usize;
+    settings.mix.most_blocks = 16;
+    settings.mix.hot_blocks = u64::MAX;
+    settings.depth = 1 + rng.below(4) as usize;
+    settings.requests = 800;
+    settings
+}

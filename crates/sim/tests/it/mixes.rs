@@ -1,0 +1,56 @@
+//! Several faults at once, and rare situations made common: each mix found mistakes that single faults had not.
+
+use thermocline_engine::{DeviceError, UnitCondition};
+use thermocline_sim::faults::{CommandKind, Fault};
+use thermocline_sim::settings::{Scale, Settings};
+use thermocline_sim::situations::Situation;
+use thermocline_sim::world::World;
+
+use crate::damage::{one_in, strike};
+
+/// One step in so many is a power cut or a kill.
+const CRASH_ONE_IN: u64 = 40;
+
+#[test]
+fn many_failing_writes_and_power_cuts_together_cost_nothing() {
+    for often in [5, 20] {
+        for fault in [Fault::Fail(DeviceError::Io), Fault::FailTorn(DeviceError::Io)] {
+            let faults = strike(0..80, one_in(often, CommandKind::WriteChunk, fault), CRASH_ONE_IN);
+            assert!(faults > 400, "{fault:?}, one in {often}: {faults}");
+        }
+    }
+}
+
+#[test]
+fn units_that_go_out_of_service_one_after_the_other_leave_what_was_flushed() {
+    let reset = one_in(2, CommandKind::Reset, Fault::Fail(DeviceError::Io));
+    let read_only = one_in(40, CommandKind::WriteChunk, Fault::Degrade(UnitCondition::ReadOnly));
+    for rule in [reset, read_only] {
+        assert!(strike(0..60, rule, 0) + strike(0..60, rule, CRASH_ONE_IN) > 200, "{rule:?}");
+    }
+}
+
+#[test]
+fn power_cuts_in_larger_pools_lose_nothing_that_was_flushed() {
+    // The first few lost something once: resizes while a checkpoint was being written.
+    for seed in [19, 26, 48, 50, 52].into_iter().chain(0..8) {
+        let mut world = World::new(seed, Settings::draw(seed, Scale::Large), Vec::new());
+        world.run(CRASH_ONE_IN);
+        assert!(world.wrong.is_empty(), "seed {seed}: {}", world.wrong.join("\n"));
+    }
+}
+
+#[test]
+fn rare_situations_lose_nothing() {
+    for situation in Situation::ALL {
+        let mut states = 0;
+        for seed in 0..15 {
+            let report = situation.look(seed, situation.settings(seed), 2000);
+            let what =
+                report.failures.first().map(|wrong| format!("{}: {}", wrong.place, wrong.what));
+            assert_eq!(what, None, "{situation:?}");
+            states += report.states;
+        }
+        assert!(states > 1000, "{situation:?}: {states} states");
+    }
+}
