@@ -17,7 +17,7 @@ struct Rule {
     theirs: Option<&'static [&'static str]>,
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro"]) },
     Rule { name: "ftl", ours: &["types"], theirs: Some(&[]) },
     Rule { name: "format", ours: &["types"], theirs: Some(&["crc-fast", "thiserror", "zerocopy"]) },
@@ -40,6 +40,7 @@ const RULES: [Rule; 14] = [
         theirs: None,
     },
     Rule { name: "target", ours: &["types"], theirs: None },
+    Rule { name: "nbd", ours: &["types", "target"], theirs: None },
     Rule {
         name: "runtime",
         ours: &["types", "ftl", "format", "engine", "nand", "target"],
@@ -54,7 +55,7 @@ const RULES: [Rule; 14] = [
         name: "cli",
         ours: &[
             "types", "record", "ftl", "format", "engine", "nand", "workload", "lab", "report",
-            "target", "runtime", "sim",
+            "target", "runtime", "sim", "nbd",
         ],
         theirs: None,
     },

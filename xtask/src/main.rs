@@ -5,6 +5,7 @@
 //! * Nothing but Cargo, Git and a C compiler is needed.
 
 mod bench;
+mod bench_serve;
 mod imports;
 mod purity;
 mod repo;
@@ -40,8 +41,11 @@ enum Command {
         #[arg(long)]
         no_check: bool,
     },
-    /// The criterion benches, with a summary. Arguments after `--` go to every bench.
+    /// The criterion benches, with a summary; arguments after `--` go to every bench. `bench serve` instead compares
+    /// `thermocline serve` with `nbdkit memory`.
     Bench {
+        /// `serve`, or nothing.
+        suite: Option<Suite>,
         /// Only this package, such as `thermocline-ftl`.
         #[arg(long, short)]
         package: Option<String>,
@@ -60,6 +64,13 @@ enum Command {
     Ci,
 }
 
+/// Benches that are programs against each other.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Suite {
+    /// `thermocline serve` against `nbdkit memory`; needs fio and nbdkit.
+    Serve,
+}
+
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -76,7 +87,10 @@ fn run(command: Command) -> Result<()> {
         Command::Check => check(&repo),
         Command::Tidy => tidy_rules(&repo),
         Command::Test { no_check } => test(&repo, no_check),
-        Command::Bench { package, criterion } => bench::run(&repo, package.as_deref(), &criterion),
+        Command::Bench { suite: Some(Suite::Serve), .. } => bench_serve::run(&repo),
+        Command::Bench { suite: None, package, criterion } => {
+            bench::run(&repo, package.as_deref(), &criterion)
+        }
         Command::Sim { arguments } => sim::run(&repo, &arguments),
         Command::Ci => test(&repo, false),
     }

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use thermocline_workload::trace;
 
-/// Chunks of a log live for as long as their blocks are valid, and are freed in another order than they were made in: the
-/// system's allocator takes a tenth of the time for them.
+/// Chunks of a log live for as long as their blocks are valid, and are freed in another order than they were made in:
+/// the system's allocator takes a tenth of the time for them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

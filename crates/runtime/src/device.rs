@@ -1,5 +1,6 @@
 //! Carries out what the engine asks of a device, on a storage.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +100,11 @@ impl<S: Storage> Device<S> {
         self.jobs.is_empty() && self.ready.is_empty()
     }
 
+    /// Whether [`Device::poll`] has to be asked before anybody waits elsewhere.
+    pub(crate) fn has_no_answers(&self) -> bool {
+        self.ready.is_empty()
+    }
+
     /// Carries out one command and waits for its answer; for readers that are no engine.
     ///
     /// # Errors
@@ -122,6 +128,11 @@ impl<S: Storage> Device<S> {
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.storage.waker()
+    }
+
+    /// As [`Storage::descriptor`].
+    pub fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.storage.descriptor()
     }
 
     /// Starts a command of the engine; its answer comes out of [`Device::poll`] once.

@@ -4,6 +4,7 @@
 //! * Every request that was accepted ends exactly once, in [`Driver::poll`].
 //! * Whatever the engine wants done is handed to the device before anybody waits.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use thermocline_engine::{
@@ -51,6 +52,8 @@ pub struct Driver<S> {
     /// Ended while [`Driver::carry_out`] waited for something else.
     ended: Vec<Ended>,
     notices: Vec<Notice>,
+    /// Whether the device was handed anything since it was last polled.
+    unsettled: bool,
 }
 
 impl<S: Storage> Driver<S> {
@@ -83,7 +86,8 @@ impl<S: Storage> Driver<S> {
     fn start(engine: Engine<Buffer>, device: Device<S>) -> Result<Driver<S>, DriverError> {
         let began = Instant::now();
         let (answers, ended, notices) = (Vec::new(), Vec::new(), Vec::new());
-        let mut driver = Driver { engine, device, began, answers, ended, notices };
+        let unsettled = false;
+        let mut driver = Driver { engine, device, began, answers, ended, notices, unsettled };
         loop {
             driver.advance(&mut Vec::new());
             for notice in &driver.notices {
@@ -116,6 +120,7 @@ impl<S: Storage> Driver<S> {
         self.act(ended);
         let wait = if ended.is_empty() { wait } else { Some(Duration::ZERO) };
         let mut answers = std::mem::take(&mut self.answers);
+        self.unsettled = false;
         self.device.poll(wait, &mut answers);
         let now = self.now();
         for (op, done) in answers.drain(..) {
@@ -209,6 +214,17 @@ impl<S: Storage> Driver<S> {
         self.device.waker()
     }
 
+    /// For those who wait elsewhere than in [`Driver::poll`], as [`Storage::descriptor`].
+    pub fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.device.descriptor()
+    }
+
+    /// Whether everything was begun, so that waiting for [`Driver::descriptor`] is in order. If not, poll again.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        !self.unsettled && self.device.has_no_answers()
+    }
+
     /// Polls, and waits if anything is under way.
     fn advance(&mut self, ended: &mut Vec<Ended>) {
         self.act(ended);
@@ -224,7 +240,10 @@ impl<S: Storage> Driver<S> {
     fn act(&mut self, ended: &mut Vec<Ended>) {
         while let Some(action) = self.engine.poll_action() {
             match action {
-                Action::Device { op, cmd } => self.device.submit(op, cmd),
+                Action::Device { op, cmd } => {
+                    self.unsettled = true;
+                    self.device.submit(op, cmd);
+                }
                 Action::Complete { request, result } => ended.push(Ended { request, result }),
                 Action::Notice(notice) => self.notices.push(notice),
             }

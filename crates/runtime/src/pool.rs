@@ -7,8 +7,9 @@
 mod volume;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
@@ -32,6 +33,18 @@ pub type Listener = Box<dyn FnMut(Notice) + Send>;
 enum Job {
     Request { what: HostRequest<Buffer>, answer: Answer },
     Look(Look),
+    Host { guest: Box<dyn Guest>, refused: mpsc::Sender<Box<dyn Guest>> },
+}
+
+/// Somebody who works on the thread of a pool, between its steps, and does the waiting for both: so requests get from
+/// one to the other without waking a thread.
+pub trait Guest: Send {
+    /// Does what there is to do. If there is nothing, waits for what it waits for itself, for its waker, and for `pool`
+    /// to be readable if it is on the thread of the pool, at most for `wait`.
+    fn turn(&mut self, wait: Option<Duration>, pool: Option<BorrowedFd<'_>>);
+
+    /// What ends its waiting, from any thread.
+    fn waker(&self) -> Waker;
 }
 
 /// An open pool on a thread of its own. Dropping it closes it in order.
@@ -46,6 +59,8 @@ struct Shared {
     /// There is room in the queue again.
     room: Condvar,
     wake: Waker,
+    /// What wakes the guest, once there is one.
+    wake_guest: OnceLock<Waker>,
     volumes: Mutex<BTreeMap<u32, Arc<Known>>>,
 }
 
@@ -83,6 +98,7 @@ impl Pool {
             queue: Mutex::default(),
             room: Condvar::new(),
             wake: driver.waker(),
+            wake_guest: OnceLock::new(),
             volumes: Mutex::new(volumes.collect()),
         });
         let service = Service {
@@ -91,6 +107,7 @@ impl Pool {
             backlog: VecDeque::new(),
             answers: Slab::new(),
             listener,
+            guest: None,
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
         let thread = builder.spawn(move || service.run())?;
@@ -164,6 +181,17 @@ impl Pool {
         receiver.recv().ok()
     }
 
+    /// Takes a guest, the only one that this pool will have, on its thread.
+    ///
+    /// # Errors
+    /// The guest, if the storage has no [`Storage::descriptor`] to wait for, or the pool is closed or has a guest. It
+    /// has to live on a thread of its own then.
+    pub fn host(&self, guest: Box<dyn Guest>) -> Result<(), Box<dyn Guest>> {
+        let (refused, answer) = mpsc::channel();
+        self.shared.push(Job::Host { guest, refused });
+        answer.recv().map_or(Ok(()), Err)
+    }
+
     /// Closes the pool in order: what was written is durable, and opening it again has nothing to recover.
     ///
     /// # Errors
@@ -220,8 +248,12 @@ impl Shared {
         let first = queue.jobs.len() == 1;
         drop(queue);
         if first && !own {
-            (self.wake)();
+            self.wake();
         }
+    }
+
+    fn wake(&self) {
+        self.wake_guest.get().unwrap_or(&self.wake)();
     }
 
     fn close(&self) {
@@ -230,7 +262,7 @@ impl Shared {
         let jobs = std::mem::take(&mut queue.jobs);
         drop(queue);
         self.room.notify_all();
-        (self.wake)();
+        self.wake();
         drop(jobs);
     }
 
@@ -253,6 +285,8 @@ struct Service<S> {
     backlog: VecDeque<Job>,
     answers: Slab<Answer>,
     listener: Listener,
+    /// Who works here as well, and what both wait for.
+    guest: Option<(Box<dyn Guest>, OwnedFd)>,
 }
 
 impl<S: Storage> Service<S> {
@@ -262,8 +296,9 @@ impl<S: Storage> Service<S> {
         loop {
             let closed = self.take_jobs();
             let held_up = self.begin();
-            let hurry = closed || self.has_news() && !held_up;
+            let hurry = closed || self.guest.is_some() || self.has_news() && !held_up;
             self.driver.poll(hurry.then_some(Duration::ZERO), &mut ended);
+            let any_ended = !ended.is_empty();
             for Ended { request, result } in ended.drain(..) {
                 self.answers.remove(request.0 as usize)(result);
             }
@@ -274,8 +309,31 @@ impl<S: Storage> Service<S> {
             if closed {
                 break;
             }
+            self.give_turn(held_up && !any_ended);
         }
+        // The guest may have volumes, and those must find the pool closed.
         self.shared.close();
+    }
+
+    /// The guest's turn, if there is one. While the engine is `held_up`, what waits for it is no reason to hurry.
+    fn give_turn(&mut self, held_up: bool) {
+        let waiting = self.has_news() || !self.backlog.is_empty();
+        let news = waiting && !held_up || self.shared.queue().closed;
+        let Some((guest, descriptor)) = &mut self.guest else { return };
+        let hurry = news || !self.driver.is_settled();
+        guest.turn(hurry.then_some(Duration::ZERO), Some(descriptor.as_fd()));
+    }
+
+    fn host(&mut self, guest: Box<dyn Guest>, refused: &mpsc::Sender<Box<dyn Guest>>) {
+        let descriptor = self.driver.descriptor().filter(|_| self.guest.is_none());
+        let Some(descriptor) = descriptor else {
+            // Whoever asked waits.
+            let _ = refused.send(guest);
+            return;
+        };
+        // Whoever wakes from now on wakes the guest; the descriptor tells of those who were about to.
+        let _first = self.shared.wake_guest.set(guest.waker());
+        self.guest = Some((guest, descriptor));
     }
 
     /// Whether somebody, perhaps this thread in an answer, left a job in the queue.
@@ -302,6 +360,7 @@ impl<S: Storage> Service<S> {
         while let Some(job) = self.backlog.pop_front() {
             match job {
                 Job::Look(look) => look(self.driver.engine()),
+                Job::Host { guest, refused } => self.host(guest, &refused),
                 Job::Request { what, answer } => {
                     let id = RequestId(self.answers.insert(answer) as u64);
                     // The handles in it are cheap to clone; the engine keeps what it takes.

@@ -8,6 +8,8 @@
 mod error;
 mod file;
 mod inbox;
+#[cfg(target_os = "linux")]
+mod inline;
 mod io;
 #[cfg(target_os = "linux")]
 mod ioctl;
@@ -20,6 +22,7 @@ mod threads;
 #[cfg(target_os = "linux")]
 mod zoned;
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,6 +148,12 @@ pub trait Storage: Send {
     /// What ends waiting.
     fn waker(&self) -> Waker;
 
+    /// For those who wait elsewhere than in [`Storage::reap`]: a descriptor that is readable when that has completions,
+    /// or was woken. `None` if there is none, as by default.
+    fn descriptor(&mut self) -> Option<OwnedFd> {
+        None
+    }
+
     /// The condition of every unit, in order. Waits for the device.
     ///
     /// # Errors
@@ -167,6 +176,10 @@ impl Storage for Box<dyn Storage> {
 
     fn waker(&self) -> Waker {
         (**self).waker()
+    }
+
+    fn descriptor(&mut self) -> Option<OwnedFd> {
+        (**self).descriptor()
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {

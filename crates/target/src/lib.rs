@@ -47,6 +47,18 @@ pub struct Features {
     pub zeroes: bool,
 }
 
+/// The most extents that [`BlockTarget::extents`] tells at once. Chosen, not measured.
+pub const EXTENTS_MAX: usize = 1024;
+
+/// A run of bytes that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes.
+    pub length: Bytes,
+    /// Whether they take space. If not, they read as zeroes.
+    pub mapped: bool,
+}
+
 /// A block device, for any number of threads.
 ///
 /// Requests in flight at the same time may be carried out in any order. Of writes that overlap, each logical block
@@ -60,6 +72,15 @@ pub trait BlockTarget: Send + Sync {
     /// A refused request completes with its error in the same way. This does not wait for media, but may wait for room
     /// in a bounded queue; so a completion must not submit requests that it then waits for.
     fn submit(&self, request: Request);
+
+    /// Tells what of a range, from its first byte on, holds data: one extent at least and [`EXTENTS_MAX`] at most, none
+    /// empty, not necessarily all of the range. The range is as that of a [`Request`].
+    ///
+    /// By default all of it does.
+    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+        let _everywhere = offset;
+        done.complete(Ok(vec![Extent { length, mapped: true }]));
+    }
 }
 
 impl<T: BlockTarget + ?Sized> BlockTarget for std::sync::Arc<T> {
@@ -69,5 +90,9 @@ impl<T: BlockTarget + ?Sized> BlockTarget for std::sync::Arc<T> {
 
     fn submit(&self, request: Request) {
         (**self).submit(request);
+    }
+
+    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+        (**self).extents(offset, length, done);
     }
 }

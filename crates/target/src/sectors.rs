@@ -9,7 +9,7 @@ use join::Join;
 use ranges::{Access, Ranges};
 use thermocline_types::Bytes;
 
-use crate::{BlockTarget, Buffer, Completion, Info, Pool, Request};
+use crate::{BlockTarget, Buffer, Completion, Extent, Info, Pool, Request};
 
 /// Serves requests in whole sectors of 512 bytes over a target whose logical blocks are larger.
 ///
@@ -67,6 +67,30 @@ impl<T: BlockTarget + 'static> BlockTarget for Sectors<T> {
             }
         }
     }
+
+    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+        let block = self.0.block;
+        let skip = offset.0 % block;
+        let whole = (skip + length.0).next_multiple_of(block);
+        let trim = Completion::new(move |result: Result<Vec<Extent>, _>| {
+            done.complete(result.map(|extents| cut(&extents, skip, length.0)));
+        });
+        self.0.inner.extents(Bytes(offset.0 - skip), Bytes(whole), trim);
+    }
+}
+
+/// Of `extents`, those `length` bytes that begin at byte `skip`.
+fn cut(extents: &[Extent], skip: u64, length: u64) -> Vec<Extent> {
+    let (mut from, mut part) = (0, Vec::new());
+    for extent in extents {
+        let end = from + extent.length.0;
+        let (first, last) = (from.max(skip), end.min(skip + length));
+        if first < last {
+            part.push(Extent { length: Bytes(last - first), ..*extent });
+        }
+        from = end;
+    }
+    part
 }
 
 impl<T: BlockTarget + 'static> Shared<T> {

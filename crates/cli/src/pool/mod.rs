@@ -1,4 +1,4 @@
-//! Commands on pools: `format`, `check`, `status`, `map`, `inspect`, `volume`, `load`.
+//! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `load`, `serve`, `stat`.
 
 mod check;
 mod format;
@@ -8,7 +8,10 @@ mod load;
 mod loader;
 mod map;
 mod open;
+mod scrub;
+mod serve;
 mod stamp;
+mod stat;
 mod status;
 mod volume;
 
@@ -29,6 +32,8 @@ pub enum Command {
     Format(format::FormatArgs),
     /// Recover a pool on trial, read every block of every volume and tell what is damaged; nothing is written
     Check(check::CheckArgs),
+    /// Compare everything on the media that counts with its checksums; nothing is written
+    Scrub(scrub::ScrubArgs),
     /// Tell what is at risk, how full a pool is, and how long opening takes; nothing is written
     Status(status::StatusArgs),
     /// Draw how full each unit of a pool is, and how much of it is valid; nothing is written
@@ -40,6 +45,10 @@ pub enum Command {
     Volume(volume::Command),
     /// Write a trace or a synthetic workload to a volume, in blocks that `check --ledger` recognises
     Load(Box<load::LoadArgs>),
+    /// Serve the volumes of a pool as network block devices (NBD), until a signal comes
+    Serve(Box<serve::ServeArgs>),
+    /// Tell what a served pool is doing, a line per interval
+    Stat(stat::StatArgs),
 }
 
 /// The pool or its device is broken; the reason is in the text.
@@ -62,11 +71,14 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Format(args) => format::format(args),
         Command::Check(args) => check::check(args),
+        Command::Scrub(args) => scrub::scrub(args),
         Command::Status(args) => status::status(args),
         Command::Map(args) => map::map(args),
         Command::Inspect(args) => inspect::inspect(args),
         Command::Volume(command) => volume::volume(command),
         Command::Load(args) => load::load(args),
+        Command::Serve(args) => serve::serve(args),
+        Command::Stat(args) => stat::stat(args),
     }
 }
 

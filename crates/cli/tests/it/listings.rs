@@ -12,9 +12,9 @@ fn every_listing_names_what_the_other_commands_take() {
             "formats",
             "thermocline-csv fio-iolog blkparse ftrace biosnoop msr spc alibaba tencent systor17 vscsi disksim mqsim",
         ),
-        ("placements", "none sepgc lsm-zgc:0.8 tenant"),
+        ("placements", "none sepgc lsm-zgc:0.8 sepbit dac:6 midas tenant"),
         ("log", "log.unit log.placement log.gc.read_plan log.checkpoint"),
-        ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10"),
+        ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10 declining-cost own"),
         ("experiments", "uniform-greedy cachelib-fdp indirection-unit lsm-zgc micron-zones"),
     ];
     for (what, names) in cases {

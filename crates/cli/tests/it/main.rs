@@ -6,8 +6,13 @@ mod formats;
 mod listings;
 mod log_layer;
 mod outputs;
+mod placement;
 mod pool;
 mod records;
+mod serve;
+mod serve_clients;
+mod serve_hostile;
+mod serve_kill;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -58,6 +58,8 @@ fn a_new_user_formats_fills_and_checks() {
         format!("load pool.toml --trace {} --loops 1 --prefill none --json", trace.display());
     let loaded = run(folder, &format!("{load} --ledger pool.ledger")).json();
     assert!(loaded["alwa"].as_f64().expect("something was written") > 1.0, "{loaded}");
+    let scrubbed = run(folder, "scrub pool.toml --json").json();
+    assert!(scrubbed["clean"] == true && scrubbed["blocks"].as_u64() > Some(1000), "{scrubbed}");
     let checked = run(folder, "check pool.toml --ledger pool.ledger --json").json();
     assert_eq!((&checked["clean"], &checked["replayed_chunks"]), (&true.into(), &0.into()));
     assert!(checked["blocks_compared"].as_u64().expect("a number") > 1000, "{checked}");
@@ -144,6 +146,9 @@ fn what_is_damaged_is_named() {
          1 blocks are damaged:"
     );
     assert!(checked.out.starts_with(&expected), "{}", checked.out);
+    let scrubbed = run(folder, "scrub pool.toml");
+    let place = format!("unit {unit} block {block} is not what was written\none place is damaged:");
+    assert!(scrubbed.code == 1 && scrubbed.out.starts_with(&place), "{}", scrubbed.out);
     let ledger = run(folder, "check pool.toml --ledger l --json");
     let report: Value = serde_json::from_str(&ledger.out).expect("JSON");
     assert_eq!((ledger.code, &report["damaged"][0]["lba"]), (1, &0.into()));

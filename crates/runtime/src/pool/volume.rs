@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thermocline_engine::{Extent, HostError, HostRequest, MAX_IO_BLOCKS, Reply};
+use thermocline_engine::{Extent, HostError, HostRequest, MAX_IO_BLOCKS, Reply, Run};
 use thermocline_format::VolumeId;
-use thermocline_target::{BlockTarget, Completion, Features, Info, Request, TargetError};
+use thermocline_target::{
+    self as target, BlockTarget, Completion, EXTENTS_MAX, Features, Info, Request, TargetError,
+};
 use thermocline_types::Bytes;
 
-use super::{Answer, Job, Known, Shared};
+use super::{Answer, Job, Known, Look, Shared};
 use crate::Buffer;
 
 /// A handle of a volume; clones are handles of the same. Its logical block has 4096 bytes;
@@ -110,6 +112,19 @@ impl BlockTarget for Volume {
                 self.push(HostRequest::Trim { extent, fua }, done);
             }
         }
+    }
+
+    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<target::Extent>>) {
+        let extent = self.extent(offset, length);
+        let look: Look = Box::new(move |engine| {
+            let runs = engine.runs(extent, EXTENTS_MAX).map_err(target_error);
+            let extent = |run: Run| {
+                let length = Bytes(run.blocks * Bytes::BLOCK.0);
+                target::Extent { length, mapped: run.mapped }
+            };
+            done.complete(runs.map(|runs| runs.into_iter().map(extent).collect()));
+        });
+        self.shared.push(Job::Look(look));
     }
 }
 

@@ -35,8 +35,12 @@ where
 }
 
 pub(super) fn io<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IoEngine, D::Error> {
-    let choices =
-        [("auto", IoEngine::Auto), ("uring", IoEngine::Uring), ("threads", IoEngine::Threads)];
+    let choices = [
+        ("auto", IoEngine::Auto),
+        ("uring", IoEngine::Uring),
+        ("threads", IoEngine::Threads),
+        ("inline", IoEngine::Inline),
+    ];
     one_of(deserializer, &choices)
 }
 

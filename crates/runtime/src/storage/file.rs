@@ -1,6 +1,7 @@
 //! A file on any file system, or a block device.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -47,9 +48,9 @@ impl Default for Options {
 
 /// Units side by side in a file or on a block device, from its first byte on.
 ///
-/// In a regular file, a reset punches a hole where the file system can, and does nothing elsewhere. On a block device
-/// it discards, if the device can. The file or device is locked (`flock`) as long as it is open, so that two pools do
-/// not share it by mistake.
+/// In a regular file, a reset punches a hole where the file system can, and does nothing elsewhere, nor with transfers
+/// inline, which are for files in memory. On a block device it discards, if the device can. The file or device is
+/// locked (`flock`) as long as it is open, so that two pools do not share it by mistake.
 #[derive(Debug)]
 pub struct File {
     layout: Layout,
@@ -214,6 +215,8 @@ impl Storage for File {
             Command::Write { at, parts } => Action::Write { at, parts },
             Command::Read { at, into } => Action::Read { at, into },
             Command::Flush => Action::Sync,
+            // Memory that is given back has to be taken and cleared again, which costs more than the write itself.
+            Command::Reset(_) if self.io.is_inline() => Action::Call(Box::new(|| Ok(()))),
             Command::Reset(unit) => Action::Call(self.resetting(unit)),
             Command::Finish(_) => Action::Call(Box::new(|| Ok(()))),
         };
@@ -226,6 +229,10 @@ impl Storage for File {
 
     fn waker(&self) -> Waker {
         self.io.waker()
+    }
+
+    fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.io.descriptor()
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {

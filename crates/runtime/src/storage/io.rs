@@ -1,13 +1,16 @@
-//! The two ways to have the system carry out many transfers at once.
+//! The ways to have the system carry out transfers.
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use thermocline_types::Bytes;
 
+#[cfg(target_os = "linux")]
+use super::inline::Inline;
 #[cfg(target_os = "linux")]
 use super::ring::Ring;
 use super::threads::Threads;
@@ -17,9 +20,12 @@ use crate::Buffer;
 /// How transfers are handed to the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoEngine {
-    /// io_uring if the kernel has what is needed and allows it, else threads.
+    /// The caller's thread for files in memory. Else io_uring if the kernel has what is needed and allows it, else
+    /// threads.
     #[default]
     Auto,
+    /// The caller's thread, which waits for each transfer; where there is no Linux, threads.
+    Inline,
     /// io_uring, or an error.
     Uring,
     /// A pool of threads, each in one positioned read or write at a time.
@@ -44,6 +50,8 @@ pub(super) enum Action {
 /// A file, and the transfers under way.
 pub(super) enum Io {
     #[cfg(target_os = "linux")]
+    Inline(Inline),
+    #[cfg(target_os = "linux")]
     Uring(Box<Ring>),
     Threads(Threads),
 }
@@ -51,6 +59,10 @@ pub(super) enum Io {
 impl Io {
     /// Prepares transfers of `file`; `threads` for those of [`IoEngine::Threads`].
     pub(super) fn new(file: &Arc<fs::File>, engine: IoEngine, threads: usize) -> io::Result<Io> {
+        #[cfg(target_os = "linux")]
+        if engine == IoEngine::Inline || engine == IoEngine::Auto && Inline::suits(file) {
+            return Ok(Io::Inline(Inline::new(Arc::clone(file))?));
+        }
         #[cfg(target_os = "linux")]
         if engine != IoEngine::Threads {
             match Ring::new(Arc::clone(file)) {
@@ -66,8 +78,19 @@ impl Io {
         Ok(Io::Threads(Threads::new(file, threads)?))
     }
 
+    /// Whether transfers are done when they are submitted.
+    pub(super) fn is_inline(&self) -> bool {
+        match self {
+            #[cfg(target_os = "linux")]
+            Io::Inline(_) => true,
+            _ => false,
+        }
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self {
+            #[cfg(target_os = "linux")]
+            Io::Inline(_) => "inline",
             #[cfg(target_os = "linux")]
             Io::Uring(_) => "io_uring",
             Io::Threads(_) => "threads",
@@ -77,6 +100,8 @@ impl Io {
     pub(super) fn submit(&mut self, token: Token, action: Action) {
         match self {
             #[cfg(target_os = "linux")]
+            Io::Inline(inline) => inline.submit(token, action),
+            #[cfg(target_os = "linux")]
             Io::Uring(ring) => ring.submit(token, action),
             Io::Threads(threads) => threads.submit(token, action),
         }
@@ -84,6 +109,8 @@ impl Io {
 
     pub(super) fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
         match self {
+            #[cfg(target_os = "linux")]
+            Io::Inline(inline) => inline.reap(wait, done),
             #[cfg(target_os = "linux")]
             Io::Uring(ring) => ring.reap(wait, done),
             Io::Threads(threads) => threads.reap(wait, done),
@@ -93,8 +120,21 @@ impl Io {
     pub(super) fn waker(&self) -> Waker {
         match self {
             #[cfg(target_os = "linux")]
+            Io::Inline(inline) => inline.waker(),
+            #[cfg(target_os = "linux")]
             Io::Uring(ring) => ring.waker(),
             Io::Threads(threads) => threads.waker(),
+        }
+    }
+
+    /// As [`super::Storage::descriptor`].
+    pub(super) fn descriptor(&mut self) -> Option<OwnedFd> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Io::Inline(inline) => inline.descriptor(),
+            #[cfg(target_os = "linux")]
+            Io::Uring(ring) => ring.descriptor(),
+            Io::Threads(_) => None,
         }
     }
 }

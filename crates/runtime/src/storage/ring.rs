@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +62,8 @@ pub(super) struct Ring {
     event: Arc<OwnedFd>,
     /// Whether the kernel watches `event`.
     watched: bool,
+    /// Whether it is to do so always, for those who wait for the ring elsewhere.
+    announced: bool,
     ready: Vec<Completion>,
     file: Arc<File>,
     /// For calls, started with the first.
@@ -91,6 +93,7 @@ impl Ring {
             slots: Slab::new(),
             event,
             watched: false,
+            announced: false,
             ready: Vec::new(),
             file,
             helper: None,
@@ -163,20 +166,37 @@ impl Ring {
 
     pub(super) fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
         self.collect();
+        if self.announced {
+            self.watch();
+        }
         if !self.ready.is_empty() || wait == Some(Duration::ZERO) {
-            // An error here shows again, or is of a transfer and comes with its completion.
-            let _again = self.ring.submit();
-        } else {
-            if !self.watched {
-                let event = io_uring::types::Fd(self.event.as_raw_fd());
-                let flags = rustix::event::PollFlags::IN.bits().into();
-                self.push(&opcode::PollAdd::new(event, flags).build().user_data(WAKE));
-                self.watched = true;
+            if !self.slots.is_empty() || !self.ring.submission().is_empty() {
+                // An error here shows again, or is of a transfer and comes with its completion.
+                let _again = self.ring.submit();
             }
+        } else {
+            self.watch();
             self.wait(wait);
         }
         self.collect();
         done.append(&mut self.ready);
+    }
+
+    /// Has the kernel tell when `event` is readable.
+    fn watch(&mut self) {
+        if !self.watched {
+            let event = io_uring::types::Fd(self.event.as_raw_fd());
+            let flags = rustix::event::PollFlags::IN.bits().into();
+            self.push(&opcode::PollAdd::new(event, flags).build().user_data(WAKE));
+            self.watched = true;
+        }
+    }
+
+    /// As [`super::Storage::descriptor`]: the ring itself.
+    pub(super) fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.announced = true;
+        // SAFETY: the ring has its descriptor open for as long as it lives, and this is a use of it.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned().ok()
     }
 
     fn wait(&self, wait: Option<Duration>) {

@@ -176,7 +176,7 @@ fn small(logical_block: LogicalBlock) -> Layout {
 }
 
 const BLOCKS: [LogicalBlock; 2] = [LogicalBlock::B512, LogicalBlock::B4096];
-const ENGINES: [IoEngine; 2] = [IoEngine::Uring, IoEngine::Threads];
+const ENGINES: [IoEngine; 3] = [IoEngine::Uring, IoEngine::Threads, IoEngine::Inline];
 
 #[test]
 fn memory() {

@@ -105,7 +105,8 @@ impl Queue {
     }
 }
 
-fn carry_out(file: &File, action: Action) -> Result<(), Errno> {
+/// Carries out an action, and waits until that is done.
+pub(super) fn carry_out(file: &File, action: Action) -> Result<(), Errno> {
     match action {
         Action::Write { at, parts } => write_all(file, at.0, &parts),
         Action::Read { at, into } => read_all(file, at.0, &into),

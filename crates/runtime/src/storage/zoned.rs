@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +103,10 @@ impl Storage for Zoned {
 
     fn waker(&self) -> Waker {
         self.file.waker()
+    }
+
+    fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.file.descriptor()
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {

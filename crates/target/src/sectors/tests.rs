@@ -194,3 +194,13 @@ fn an_error_of_the_first_read_ends_the_write_and_frees_the_block() {
     while delayed.step(&mut Rng::new(0)) {}
     assert_eq!(second.try_recv(), Ok(Ok(())));
 }
+
+#[test]
+fn extents_are_cut_to_the_sectors_asked_for() {
+    let extent = |length, mapped| Extent { length: Bytes(length), mapped };
+    let blocks = [extent(4096, true), extent(8192, false), extent(4096, true)];
+    let all = [extent(3584, true), extent(8192, false), extent(512, true)];
+    assert_eq!(cut(&blocks, 512, 12_288), all);
+    assert_eq!(cut(&blocks, 512, 512), [extent(512, true)]);
+    assert_eq!(cut(&blocks[..1], 3584, 9000), [extent(512, true)], "not all of it was told");
+}

@@ -1,0 +1,116 @@
+//! `thermocline scrub`.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use thermocline_engine::{HostError, HostRequest, Notice, Reply, RequestId};
+use thermocline_runtime::storage::Storage;
+use thermocline_runtime::{Driver, Settings};
+
+use super::open::on_trial;
+use super::{Broken, CODES, print};
+use crate::progress::Progress;
+
+/// How often progress is shown.
+const TICK: Duration = Duration::from_millis(100);
+
+const SCRUB: RequestId = RequestId(1);
+
+/// Arguments of `scrub`.
+#[derive(Args)]
+#[command(after_help = format!("\
+Reads all that counts on the media: each block that a volume or the map points at is compared with the 32-bit checksum
+in the header that tells of it, and each header with its own place. `check` reads volumes as a host does, by the 28 bits
+in the map; scrub also finds headers that are damaged while all blocks can still be read.
+
+The pool is opened on trial, as `check` does; nothing is written. `thermocline inspect` shows what stands at a place.
+
+Example:
+  thermocline scrub pool.toml
+
+{CODES}"))]
+pub struct ScrubArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Print JSON, schema thermocline.scrub/1
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where something is wrong.
+#[derive(Serialize)]
+struct Place {
+    unit: u32,
+    block: u32,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    clean: bool,
+    /// Blocks that were compared, those of maps included.
+    blocks: u64,
+    damaged: Vec<Place>,
+}
+
+/// `thermocline scrub`.
+pub fn scrub(args: &ScrubArgs) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(&args.settings)?;
+    let report = look(&mut on_trial(&settings)?.driver)?;
+    if args.json {
+        print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+    } else {
+        print(&text(&report))?;
+    }
+    Ok(ExitCode::from(u8::from(!report.clean)))
+}
+
+fn look<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Report> {
+    let bar = Progress::default().bar("scrub");
+    driver.submit(SCRUB, HostRequest::Scrub)?;
+    let mut ended = Vec::new();
+    let result = loop {
+        driver.poll(Some(TICK), &mut ended);
+        if let Some(ended) = ended.pop() {
+            break ended.result;
+        }
+        bar.set(driver.engine().scrubbed());
+    };
+    let damaged: BTreeSet<(u32, u32)> = driver
+        .notices()
+        .iter()
+        .filter_map(|notice| match notice {
+            Notice::Damaged { at } => Some((at.unit.0, at.block)),
+            _ => None,
+        })
+        .collect();
+    let blocks = match result {
+        Ok(Reply::Scrubbed { blocks, .. }) => blocks,
+        Ok(_) => return Err(Broken("a scrub was answered with something else".into()).into()),
+        Err(error @ (HostError::Failed | HostError::Unreadable(_))) => {
+            return Err(Broken(error.to_string()).into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let damaged: Vec<Place> =
+        damaged.into_iter().map(|(unit, block)| Place { unit, block }).collect();
+    Ok(Report { schema: "thermocline.scrub/1", clean: damaged.is_empty(), blocks, damaged })
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for Place { unit, block } in &report.damaged {
+        text += &format!("unit {unit} block {block} is not what was written\n");
+    }
+    let outcome = match report.damaged.len() {
+        0 => "clean".to_owned(),
+        1 => "one place is damaged".to_owned(),
+        count => format!("{count} places are damaged"),
+    };
+    text + &format!("{outcome}: {} blocks compared\n", report.blocks)
+}

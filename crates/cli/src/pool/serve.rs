@@ -1,0 +1,250 @@
+//! `thermocline serve`.
+
+mod http;
+mod metrics;
+pub(super) mod sockets;
+mod state;
+mod systemd;
+
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use thermocline_engine::Notice;
+use thermocline_nbd::{Export, Exports, Limits, Server};
+use thermocline_runtime::storage::Waker;
+use thermocline_runtime::{Guest, Pool, Settings};
+use thermocline_target::Sectors;
+
+use super::open::to_write;
+use super::{Broken, CODES, print};
+use http::Site;
+use sockets::{Addresses, Sockets};
+use state::State;
+
+/// End of the name of the socket for status and metrics.
+pub(super) const STATUS: &str = "status.sock";
+
+/// Arguments of `serve`.
+#[derive(Args)]
+#[command(after_help = format!("\
+Every volume is an export of its name. Without --socket and --listen, and without sockets from systemd, the socket is
+POOL.sock beside the settings. Status and metrics are served over HTTP, as /status and /metrics, on the socket
+POOL.status.sock beside the settings, and with --http on a port as well.
+
+SIGTERM and SIGINT stop in order: what clients have asked for is answered, then the pool is closed.
+
+Examples:
+  thermocline serve pool.toml
+  qemu-img convert -n disk.img 'nbd+unix:///main?socket=pool.sock'
+  thermocline serve pool.toml --listen 127.0.0.1:10809 --http 127.0.0.1:9400
+
+{CODES}"))]
+pub struct ServeArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Unix socket to serve on
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// TCP address to serve on, such as 127.0.0.1:10809; one that others can reach needs TLS
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<String>,
+    /// Certificates of this server, for TLS, as PEM
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_clients"])]
+    tls_certificate: Option<PathBuf>,
+    /// Its private key, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Certificates of the authorities whose clients may connect, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_clients: Option<PathBuf>,
+    /// Serve the network without encryption, to whoever comes
+    #[arg(long)]
+    insecure_network: bool,
+    /// TCP address for status and metrics; whoever reaches it reads them
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Connections at once
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    connections: usize,
+    /// Seconds that clients have for the end of what they asked for, and the device for closing the pool, at a stop
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    patience: u64,
+}
+
+/// `thermocline serve`.
+pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(&args.settings)?;
+    let sockets = Sockets::open(&addresses(args))?;
+    // From here on a signal waits for its turn.
+    let signals = signals()?;
+    let site = Site::open(&sockets::beside(&args.settings, STATUS), args.http.as_deref())?;
+    let opened = to_write(&settings, false)?;
+    let failed = Arc::new(AtomicBool::new(false));
+    let pool = Pool::start(opened.driver, listener(&failed)).context("no thread for the pool")?;
+    let limits = Limits { connections: args.connections.max(1), ..Limits::default() };
+    let exports = Exports::new(exports(&pool, args.read_only), &limits);
+    let uris = sockets.uris(&pool.volume_names());
+    let (listeners, mut files) = sockets.into_listeners();
+    files.push(sockets::beside(&args.settings, STATUS));
+    let server = Server::new(listeners, exports, limits)?;
+    let stopper = server.stopper();
+    house(&pool, server)?;
+    let pool = Arc::new(pool);
+    site.serve(&State::new(&pool, stopper.clone(), &failed, uris.clone()))?;
+    print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
+    systemd::notify("READY=1");
+    // Whoever sends signals lives as long as the program.
+    let _stop = signals.recv();
+    systemd::notify("STOPPING=1");
+    let patience = Duration::from_secs(args.patience);
+    stopper.stop();
+    let until = Instant::now() + patience;
+    let in_time = wait_until(until, &signals, || stopper.is_over());
+    for file in files {
+        // If it cannot be removed, the next server replaces it.
+        let _left = std::fs::remove_file(file);
+    }
+    close(pool, &signals, patience)?;
+    if failed.load(Ordering::Acquire) {
+        return Err(Broken("the device failed".to_owned()).into());
+    }
+    if !in_time {
+        eprintln!("thermocline: not every client got an answer in {} s", args.patience);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until `done`, or until a moment or another signal has come. Returns whether it is done.
+fn wait_until(until: Instant, signals: &Receiver<i32>, done: impl Fn() -> bool) -> bool {
+    /// Short against what a stop takes. Chosen, not measured.
+    const STEP: Duration = Duration::from_millis(5);
+    while !done() {
+        let hurry = !matches!(signals.recv_timeout(STEP), Err(RecvTimeoutError::Timeout));
+        if hurry || Instant::now() >= until {
+            return done();
+        }
+    }
+    true
+}
+
+/// Closes the pool in order, within bounds: a device may hang.
+fn close(pool: Arc<Pool>, signals: &Receiver<i32>, patience: Duration) -> anyhow::Result<()> {
+    let closed = Arc::new(Mutex::new(None));
+    let result = Arc::clone(&closed);
+    let close = move || {
+        let mut pool = pool;
+        // Whoever looks at the status has it for a moment.
+        let pool = loop {
+            match Arc::try_unwrap(pool) {
+                Ok(pool) => break pool,
+                Err(shared) => pool = shared,
+            }
+            thread::sleep(Duration::from_millis(1));
+        };
+        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.close());
+    };
+    thread::Builder::new().name("thermocline-close".to_owned()).spawn(close)?;
+    let result = || *closed.lock().unwrap_or_else(PoisonError::into_inner);
+    wait_until(Instant::now() + patience, signals, || result().is_some());
+    match result() {
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) => Err(Broken(error.to_string()).into()),
+        None => {
+            let text = "the pool was not closed in time; opening it again will recover it";
+            Err(Broken(text.to_owned()).into())
+        }
+    }
+}
+
+fn addresses(args: &ServeArgs) -> Addresses<'_> {
+    let tls = args.tls_certificate.as_deref().zip(args.tls_key.as_deref());
+    let tls = tls.zip(args.tls_clients.as_deref());
+    Addresses {
+        socket: args.socket.as_deref(),
+        default_socket: sockets::beside(&args.settings, "sock"),
+        tcp: &args.listen,
+        tls: tls.map(|((certificate, key), clients)| [certificate, key, clients]),
+        insecure_network: args.insecure_network,
+    }
+}
+
+/// SIGTERM and SIGINT, as they come.
+fn signals() -> anyhow::Result<Receiver<i32>> {
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be handled")?;
+    let (sender, receiver) = channel();
+    let forward = move || {
+        for signal in signals.forever() {
+            if sender.send(signal).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("thermocline-signals".to_owned()).spawn(forward)?;
+    Ok(receiver)
+}
+
+/// Says on standard error what an operator has to know.
+fn listener(failed: &Arc<AtomicBool>) -> thermocline_runtime::Listener {
+    let failed = Arc::clone(failed);
+    Box::new(move |notice| match notice {
+        Notice::Damaged { at } => eprintln!("thermocline: the block at {at} is damaged"),
+        Notice::Retired(unit) => eprintln!("thermocline: unit {} is out of service", unit.0),
+        Notice::Failed => {
+            failed.store(true, Ordering::Release);
+            eprintln!("thermocline: the device failed; no write is taken any more");
+        }
+        _ => {}
+    })
+}
+
+fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {
+    let volumes = pool.volume_names().into_iter();
+    let volumes = volumes.filter_map(|name| pool.volume(name.as_str()));
+    let export = |volume: thermocline_runtime::Volume| {
+        let target = Sectors::new(volume);
+        let name = thermocline_target::BlockTarget::info(&target).name;
+        Export { name, target: Arc::new(target), read_only }
+    };
+    volumes.map(export).collect()
+}
+
+/// A server as a guest of the pool.
+struct Resident(Server);
+
+impl Guest for Resident {
+    fn turn(&mut self, wait: Option<Duration>, pool: Option<BorrowedFd<'_>>) {
+        self.0.turn(wait, pool.as_slice());
+    }
+
+    fn waker(&self) -> Waker {
+        let stopper = self.0.stopper();
+        Arc::new(move || stopper.wake())
+    }
+}
+
+/// Sees to it that the server has a thread: that of the pool, or its own where the storage cannot be waited for.
+fn house(pool: &Pool, server: Server) -> anyhow::Result<()> {
+    let stopper = server.stopper();
+    let Err(mut server) = pool.host(Box::new(Resident(server))) else { return Ok(()) };
+    let run = move || {
+        while !stopper.is_over() {
+            server.turn(None, None);
+        }
+    };
+    thread::Builder::new().name("thermocline-nbd".to_owned()).spawn(run)?;
+    Ok(())
+}

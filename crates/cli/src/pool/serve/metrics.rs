@@ -1,0 +1,132 @@
+//! The state as Prometheus reads it (text format 0.0.4). Names are stable.
+
+use std::fmt::Write as _;
+
+use super::state::Status;
+
+/// All metrics.
+pub fn text(status: &Status) -> String {
+    let mut page = Page(String::new());
+    let engine = &status.engine;
+    page.one("up_seconds", "gauge", "Time since the pool was opened", status.seconds);
+    page.count(
+        "failed",
+        "gauge",
+        "1 when the device failed and nothing is written",
+        status.failed.into(),
+    );
+    for (name, help, value) in [
+        ("host_written_bytes_total", "Written by hosts", engine.host_bytes_written),
+        ("host_read_bytes_total", "Read by hosts", engine.host_bytes_read),
+        ("host_trimmed_bytes_total", "Trimmed by hosts while mapped", engine.host_bytes_trimmed),
+        ("absorbed_bytes_total", "Overwritten or trimmed in memory", engine.absorbed_bytes),
+        ("flushes_total", "Flushes sent to the device", engine.flushes),
+        ("checkpoints_total", "Checkpoints", engine.checkpoints),
+        ("units_collected_total", "Units that garbage collection emptied", engine.units_collected),
+        ("damaged_blocks_total", "Blocks found to be damaged", engine.damaged_blocks),
+    ] {
+        page.count(name, "counter", help, value);
+    }
+    let causes = &engine.by_cause;
+    page.head("device_written_bytes_total", "counter", "Written to the device, by cause");
+    for (cause, value) in [
+        ("host", causes.host),
+        ("relocation", causes.relocation),
+        ("map", causes.map),
+        ("headers", causes.headers),
+        ("superblocks", causes.superblocks),
+    ] {
+        page.sample("device_written_bytes_total", &[("cause", cause)], value);
+    }
+    for (name, help, value) in [
+        ("mapped_bytes", "Bytes of volumes that are mapped", engine.mapped_bytes),
+        ("free_units", "Units that hold nothing", engine.free_units.into()),
+        ("units", "Units", engine.units.into()),
+        ("memory_bytes", "Memory of the engine", engine.memory_bytes),
+        ("connections", "Connections of clients", status.clients.open),
+    ] {
+        page.count(name, "gauge", help, value);
+    }
+    page.head("volume_size_bytes", "gauge", "Size of a volume");
+    for volume in &status.volumes {
+        page.sample("volume_size_bytes", &[("volume", &volume.name)], volume.size_bytes);
+    }
+    clients(&mut page, status);
+    page.0
+}
+
+fn clients(page: &mut Page, status: &Status) {
+    let clients = &status.clients;
+    for (name, help, value) in [
+        ("connections_total", "Connections that were accepted", clients.accepted),
+        (
+            "connections_refused_total",
+            "Connections closed since there were too many",
+            clients.crowded_out,
+        ),
+        (
+            "connections_broken_total",
+            "Connections closed for what the client did",
+            clients.thrown_out,
+        ),
+        ("request_errors_total", "Requests that failed", clients.errors),
+    ] {
+        page.count(name, "counter", help, value);
+    }
+    page.head("requests_total", "counter", "Requests of clients that were answered");
+    for one in &clients.operations {
+        page.sample("requests_total", &[("operation", one.name)], one.requests);
+    }
+    page.head("request_bytes_total", "counter", "Bytes that these addressed");
+    for one in &clients.operations {
+        page.sample("request_bytes_total", &[("operation", one.name)], one.bytes);
+    }
+}
+
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP thermocline_{name} {help}"));
+        self.line(format_args!("# TYPE thermocline_{name} {kind}"));
+    }
+
+    fn count(&mut self, name: &str, kind: &str, help: &str, value: u64) {
+        self.head(name, kind, help);
+        self.line(format_args!("thermocline_{name} {value}"));
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
+        self.head(name, kind, help);
+        self.line(format_args!("thermocline_{name} {value}"));
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        let label = |(name, value): &(&str, &str)| {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            format!("{name}=\"{value}\"")
+        };
+        let labels: Vec<String> = labels.iter().map(label).collect();
+        self.line(format_args!("thermocline_{name}{{{}}} {value}", labels.join(",")));
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        writeln!(self.0, "{line}").expect("memory takes text");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_quoted() {
+        let mut page = Page(String::new());
+        page.head("requests_total", "counter", "Requests");
+        page.sample("requests_total", &[("volume", "a\"b\\c")], 3);
+        let expected = "# HELP thermocline_requests_total Requests\n\
+                        # TYPE thermocline_requests_total counter\n\
+                        thermocline_requests_total{volume=\"a\\\"b\\\\c\"} 3\n";
+        assert_eq!(page.0, expected);
+    }
+}

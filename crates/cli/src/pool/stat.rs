@@ -1,0 +1,171 @@
+//! `thermocline stat`.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, bail, ensure};
+use clap::Args;
+use serde_json::Value;
+
+use super::serve::{STATUS, sockets};
+use super::{CODES, print};
+
+/// Arguments of `stat`.
+#[derive(Args)]
+#[command(after_help = format!("\
+ALWA is device bytes over host bytes, in the interval and since the pool was opened. A line stands for its interval;
+rates are per second.
+
+Example:
+  thermocline stat pool.toml 1
+
+{CODES}"))]
+pub struct StatArgs {
+    /// Settings of the pool, or the status socket of the server
+    #[arg(value_name = "POOL.toml|SOCKET")]
+    pool: PathBuf,
+    /// Seconds between lines; without, one line that covers all since the pool was opened
+    #[arg(value_name = "SECONDS")]
+    interval: Option<f64>,
+    /// Lines to print [default: no end]
+    #[arg(value_name = "COUNT", requires = "interval")]
+    count: Option<u64>,
+}
+
+/// What is counted, at some moment.
+#[derive(Clone, Copy, Default)]
+struct Sample {
+    seconds: f64,
+    reads: u64,
+    writes: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    flushes: u64,
+    host_bytes: u64,
+    device_bytes: u64,
+    relocated_bytes: u64,
+    free_units: u64,
+    units: u64,
+}
+
+const HEAD: &str =
+    "   reads/s  writes/s  flush/s   read MB/s write MB/s   ALWA  total  moved MB/s  free units";
+
+/// `thermocline stat`.
+pub fn stat(args: &StatArgs) -> anyhow::Result<ExitCode> {
+    let socket = match args.pool.extension() {
+        Some(extension) if extension == "toml" => sockets::beside(&args.pool, STATUS),
+        _ => args.pool.clone(),
+    };
+    print(&format!("{HEAD}\n"))?;
+    let Some(interval) = args.interval else {
+        let all = sample(&socket)?;
+        return print(&line(&Sample::default(), &all));
+    };
+    ensure!(interval >= 0.01 && interval.is_finite(), "an interval has 0.01 seconds at least");
+    let mut before = sample(&socket)?;
+    let mut next = Instant::now();
+    for _ in 0..args.count.unwrap_or(u64::MAX) {
+        next += Duration::from_secs_f64(interval);
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        let now = sample(&socket)?;
+        print(&line(&before, &now))?;
+        before = now;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(before: &Sample, now: &Sample) -> String {
+    let seconds = (now.seconds - before.seconds).max(1e-9);
+    let rate = |before: u64, now: u64| (now - before) as f64 / seconds;
+    let megabytes = |before, now| rate(before, now) / 1e6;
+    let ratio = |device: u64, host: u64| match host {
+        0 => "-".to_owned(),
+        host => format!("{:.2}", device as f64 / host as f64),
+    };
+    let alwa = ratio(now.device_bytes - before.device_bytes, now.host_bytes - before.host_bytes);
+    format!(
+        "{:>10.0}{:>10.0}{:>9.0}{:>12.1}{:>11.1}{alwa:>7}{:>7}{:>12.1}{:>12}\n",
+        rate(before.reads, now.reads),
+        rate(before.writes, now.writes),
+        rate(before.flushes, now.flushes),
+        megabytes(before.read_bytes, now.read_bytes),
+        megabytes(before.written_bytes, now.written_bytes),
+        ratio(now.device_bytes, now.host_bytes),
+        megabytes(before.relocated_bytes, now.relocated_bytes),
+        format!("{}/{}", now.free_units, now.units),
+    )
+}
+
+fn sample(socket: &Path) -> anyhow::Result<Sample> {
+    let status = fetch(socket)?;
+    let schema = status["schema"].as_str().unwrap_or_default();
+    ensure!(schema == "thermocline.serve/1", "{} tells `{schema}`", socket.display());
+    let (engine, operations) = (&status["engine"], &status["clients"]["operations"]);
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let operation = |name: &str, field: &str| {
+        let found = operations.as_array().into_iter().flatten().find(|one| one["name"] == name);
+        found.map_or(0, |one| number(&one[field]))
+    };
+    Ok(Sample {
+        seconds: status["seconds"].as_f64().unwrap_or(0.0),
+        reads: operation("read", "requests"),
+        writes: operation("write", "requests"),
+        read_bytes: operation("read", "bytes"),
+        written_bytes: operation("write", "bytes"),
+        flushes: operation("flush", "requests"),
+        host_bytes: number(&engine["host_bytes_written"]),
+        device_bytes: number(&engine["device_bytes_written"]),
+        relocated_bytes: number(&engine["by_cause"]["relocation"]),
+        free_units: number(&engine["free_units"]),
+        units: number(&engine["units"]),
+    })
+}
+
+/// What the server tells of itself.
+fn fetch(socket: &Path) -> anyhow::Result<Value> {
+    /// More than a status ever has, in bytes.
+    const LONGEST: u64 = 16 << 20;
+    let mut stream = UnixStream::connect(socket).map_err(|error| {
+        anyhow!("{}: nothing is served there (`thermocline serve`): {error}", socket.display())
+    })?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(b"GET /status HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(LONGEST).read_to_string(&mut answer)?;
+    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
+        bail!("{} does not speak HTTP", socket.display())
+    };
+    let first = head.lines().next().unwrap_or_default();
+    ensure!(first.contains(" 200 "), "{} answers: {first}", socket.display());
+    Ok(serde_json::from_str(body)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_of_its_interval() {
+        let before =
+            Sample { seconds: 1.0, host_bytes: 1000, device_bytes: 1000, ..Sample::default() };
+        let now = Sample {
+            seconds: 3.0,
+            reads: 20_000,
+            writes: 4,
+            written_bytes: 8_000_000,
+            host_bytes: 2000,
+            device_bytes: 3000,
+            free_units: 7,
+            units: 64,
+            ..before
+        };
+        let line = line(&before, &now);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words, ["10000", "2", "0", "0.0", "4.0", "2.00", "1.50", "0.0", "7/64"]);
+        assert_eq!(line.len(), HEAD.len() + 1);
+    }
+}

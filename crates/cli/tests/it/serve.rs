@@ -1,0 +1,308 @@
+//! Pools as clients meet them: served, looked at, stopped.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use thermocline_nbd::Client;
+use thermocline_nbd::protocol::request::{self, Framing};
+
+use crate::{Done, scratch, write};
+
+/// Longer than anything here takes.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn command(folder: &Path, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thermocline"));
+    command.args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+pub fn run(folder: &Path, arguments: &str) -> Done {
+    done(command(folder, arguments))
+}
+
+/// What a command that ends by itself leaves behind.
+pub fn done(mut command: Command) -> Done {
+    let done = command.output().expect("the program starts");
+    Done {
+        code: done.status.code().expect("no signal ends the program"),
+        out: String::from_utf8(done.stdout).expect("UTF-8"),
+        err: String::from_utf8(done.stderr).expect("UTF-8"),
+    }
+}
+
+/// A new pool in `folder`: volumes `main` of 48 MiB and `second` of 16.
+pub fn format(folder: &Path) {
+    format_for(folder, "auto");
+}
+
+/// The same, with transfers as `io` says.
+pub fn format_for(folder: &Path, io: &str) {
+    let text = format!(
+        "[device]\npath = 'pool.img'\nsize = '128MiB'\nunit = '1MiB'\nio = '{io}'\n
+[[volumes]]\nname = 'main'\nsize = '48MiB'\n[[volumes]]\nname = 'second'\nsize = '16MiB'\n"
+    );
+    write(folder, "pool.toml", text);
+    run(folder, "format pool.toml").ok();
+}
+
+/// A server that runs until this is dropped.
+pub struct Served {
+    pub child: Child,
+    pub folder: PathBuf,
+    pub uris: Vec<String>,
+}
+
+impl Served {
+    /// Serves the pool in `folder`.
+    pub fn start(folder: &Path, arguments: &str) -> Served {
+        Served::spawn(folder, command(folder, &format!("serve pool.toml {arguments}")))
+    }
+
+    /// Waits until it has said where its volumes are.
+    pub fn spawn(folder: &Path, mut command: Command) -> Served {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let out = BufReader::new(child.stdout.take().expect("it was piped"));
+        let mut uris = Vec::new();
+        for line in out.lines() {
+            let line = line.expect("UTF-8");
+            let last = line.contains("/second");
+            uris.push(line);
+            if last {
+                break;
+            }
+        }
+        assert!(!uris.is_empty(), "it is served: {:?}", child.try_wait());
+        Served { child, folder: folder.to_owned(), uris }
+    }
+
+    pub fn stream(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.folder.join("pool.sock")).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream
+    }
+
+    pub fn client(&self, export: &str) -> Client<UnixStream> {
+        Client::connect(self.stream(), export, Framing::Extended).expect("it speaks NBD")
+    }
+
+    pub fn status(&self) -> Value {
+        let mut stream =
+            UnixStream::connect(self.folder.join("pool.status.sock")).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        let answer = get(&mut stream, "/status");
+        serde_json::from_str(&answer).expect("JSON")
+    }
+
+    /// Sends a signal, as `kill` names it.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.expect("there is a `kill`").success());
+    }
+
+    /// Stops it in order; returns its exit code.
+    pub fn stop(mut self) -> i32 {
+        self.signal("TERM");
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is ours") {
+                return status.code().expect("no signal ended it");
+            }
+            assert!(began.elapsed() < PATIENCE, "it does not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ended = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+/// The body of an answer.
+fn get(stream: &mut (impl std::io::Read + std::io::Write), path: &str) -> String {
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer.split_once("\r\n\r\n").expect("a header").1.to_owned()
+}
+
+#[test]
+fn a_pool_is_served_looked_at_and_stopped() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    for (uri, name) in served.uris.iter().zip(["main", "second"]) {
+        assert!(uri.starts_with(&format!("nbd+unix:///{name}?socket=/")), "{uri}");
+        assert!(uri.ends_with("/pool.sock"), "{uri}");
+    }
+    let mut client = served.client("main");
+    assert_eq!((client.size(), client.blocks()[0]), (48 << 20, 512));
+    let block = [7; 4096];
+    for lba in 0..100_u64 {
+        client.call(request::Command::Write, 0, lba * 4096, 0, &block).expect("written");
+    }
+    client.call(request::Command::Flush, 0, 0, 0, &[]).expect("flushed");
+    let status = served.status();
+    assert_eq!(
+        (&status["schema"], &status["failed"]),
+        (&"thermocline.serve/1".into(), &false.into())
+    );
+    assert_eq!(status["engine"]["host_bytes_written"], 100 * 4096);
+    assert_eq!(status["clients"]["operations"][1]["requests"], 100);
+    let by_cause = status["engine"]["by_cause"].as_object().expect("causes");
+    let sum: u64 = by_cause.values().filter_map(Value::as_u64).sum();
+    assert_eq!(status["engine"]["device_bytes_written"], sum);
+    let stat = run(folder, "stat pool.toml").ok();
+    assert_eq!(stat.lines().count(), 2, "{stat}");
+    let stat = run(folder, "stat pool.status.sock 0.05 3").ok();
+    assert_eq!(stat.lines().count(), 4, "{stat}");
+    let other = run(folder, "serve pool.toml --socket other.sock").refused(2);
+    assert!(other.contains("somebody serves there already"), "{other}");
+    drop(client);
+    assert_eq!(served.stop(), 0);
+    assert!(!folder.join("pool.sock").exists() && !folder.join("pool.status.sock").exists());
+    let checked = run(folder, "check pool.toml --json").json();
+    assert_eq!((&checked["clean"], &checked["replayed_chunks"]), (&true.into(), &0.into()));
+    let none = run(folder, "stat pool.toml").code;
+    assert_eq!(none, 2, "nothing is served any more");
+}
+
+#[test]
+fn every_line_of_the_metrics_is_well_formed() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let mut stream = UnixStream::connect(folder.join("pool.status.sock")).expect("it listens");
+    let metrics = get(&mut stream, "/metrics");
+    let mut described = "";
+    for line in metrics.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            described = rest.split(' ').next().expect("a name");
+        } else if !line.starts_with('#') {
+            let (name, value) = line.rsplit_once(' ').expect("a value");
+            assert_eq!(name.split('{').next(), Some(described), "{line}");
+            value.parse::<f64>().expect("a number");
+        }
+    }
+    assert!(metrics.contains("thermocline_device_written_bytes_total{cause=\"relocation\"} 0\n"));
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn what_may_not_be_served_is_refused_with_the_remedy() {
+    let folder = scratch();
+    let folder = folder.path();
+    let none = run(folder, "serve pool.toml").refused(2);
+    assert!(none.contains("pool.toml: cannot be read"), "{none}");
+    write(folder, "pool.toml", "[device]\npath = 'pool.img'\nsize = '64MiB'\n");
+    let none = run(folder, "serve pool.toml").refused(2);
+    assert!(none.contains("pool.img"), "{none}");
+    format(folder);
+    let open = run(folder, "serve pool.toml --listen 0.0.0.0:0").refused(2);
+    assert!(open.contains("can be reached by others: give --tls-certificate"), "{open}");
+    let bad = run(folder, "serve pool.toml --listen nowhere").refused(2);
+    assert!(bad.contains("cannot listen on nowhere"), "{bad}");
+    let tls =
+        "serve pool.toml --tls-certificate pool.toml --tls-key pool.toml --tls-clients pool.toml";
+    let bad = run(folder, tls).refused(2);
+    assert!(bad.contains("pool.toml has no certificate"), "{bad}");
+    run(folder, "serve pool.toml --tls-key key.pem").refused(2);
+    let _served = Served::start(folder, "");
+    let twice = run(folder, "check pool.toml --repair").refused(2);
+    assert!(twice.contains("pool.img"), "{twice}");
+}
+
+#[test]
+fn read_only_is_read_only() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "--read-only");
+    let mut client = served.client("second");
+    let refused = client.call(request::Command::Write, 0, 0, 0, &[1; 512]);
+    assert!(matches!(refused, Err(thermocline_nbd::ClientError::Request(1))), "{refused:?}");
+    client.call(request::Command::Read, 0, 0, 512, &[]).expect("read");
+    drop(client);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn systemd_hears_that_it_is_ready_and_that_it_stops() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let path = folder.join("notify");
+    let heard = UnixDatagram::bind(&path).expect("a socket");
+    heard.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let mut serve = command(folder, "serve pool.toml");
+    serve.env("NOTIFY_SOCKET", &path);
+    let served = Served::spawn(folder, serve);
+    let mut text = [0; 64];
+    let length = heard.recv(&mut text).expect("it is ready");
+    assert_eq!(&text[..length], b"READY=1");
+    assert_eq!(served.stop(), 0);
+    let length = heard.recv(&mut text).expect("it stopped");
+    assert_eq!(&text[..length], b"STOPPING=1");
+}
+
+#[test]
+fn a_client_that_does_not_answer_does_not_hold_up_a_stop() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "--patience 1");
+    let mut client = served.client("main");
+    // It asks, and takes no reply.
+    for _ in 0..8 {
+        client.send(request::Command::Read, 0, 0, 16 << 20, &[]).expect("sent");
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let began = Instant::now();
+    assert_eq!(served.stop(), 0);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let checked = run(folder, "check pool.toml --json").json();
+    assert_eq!(checked["replayed_chunks"], 0, "the pool was closed in order");
+}
+
+/// Does what systemd does: opens a socket, hands it over as descriptor 3, and becomes the server.
+const ACTIVATION: &str = "
+import os, socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind('handed.sock')
+listening.listen(8)
+os.dup2(listening.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[1], [sys.argv[1], 'serve', 'pool.toml'])
+";
+
+#[test]
+fn a_socket_that_systemd_opened_is_served() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let mut python = Command::new("python3");
+    python.args(["-c", ACTIVATION, env!("CARGO_BIN_EXE_thermocline")]).current_dir(folder);
+    python.stdin(Stdio::null());
+    if !super::serve_clients::has("python3") {
+        return;
+    }
+    let served = Served::spawn(folder, python);
+    assert_eq!(served.uris[0], "nbd+unix:///main?socket=handed.sock");
+    assert!(!folder.join("pool.sock").exists(), "nothing else was asked for");
+    let stream = UnixStream::connect(folder.join("handed.sock")).expect("it listens");
+    let client = Client::connect(stream, "second", Framing::Simple).expect("it speaks NBD");
+    assert_eq!(client.size(), 16 << 20);
+    drop(client);
+    assert_eq!(served.stop(), 0);
+}

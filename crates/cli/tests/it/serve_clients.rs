@@ -1,0 +1,305 @@
+//! Served pools under clients that know nothing of us: libnbd, QEMU, fio.
+//!
+//! A client that is not installed is skipped with a line that says so; where `CI` is set that is a failure.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::serve::{Served, done, format};
+use crate::{numbers, scratch, write};
+
+/// The Debian package of each client.
+const PACKAGES: [(&str, &str); 8] = [
+    ("nbdinfo", "libnbd-bin"),
+    ("nbdcopy", "libnbd-bin"),
+    ("nbdsh", "python3-libnbd"),
+    ("qemu-img", "qemu-utils"),
+    ("qemu-io", "qemu-utils"),
+    ("fio", "fio"),
+    ("openssl", "openssl"),
+    ("python3", "python3"),
+];
+
+/// Whether a client is there.
+pub fn has(client: &str) -> bool {
+    let there = std::env::var_os("PATH")
+        .is_some_and(|paths| std::env::split_paths(&paths).any(|path| path.join(client).exists()));
+    if !there {
+        let package = PACKAGES.iter().find(|(name, _)| *name == client).map_or("", |(_, at)| at);
+        println!("SKIPPED: there is no {client} (Debian: {package})");
+        assert!(std::env::var_os("CI").is_none(), "CI must have {client}");
+    }
+    there
+}
+
+/// Runs a client, which must succeed, and not for ever.
+#[track_caller]
+fn client(folder: &Path, program: &str, arguments: &[&str]) -> String {
+    let mut command = Command::new("timeout");
+    command.arg("120").arg(program).args(arguments).current_dir(folder).stdin(Stdio::null());
+    // Packages of the system are for the Python of the system.
+    let paths = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("/usr/bin:{paths}"));
+    let done = done(command);
+    assert_eq!(done.code, 0, "{program} {arguments:?}: {}{}", done.out, done.err);
+    done.out
+}
+
+/// `count` bytes that cannot be compressed.
+fn noise(count: usize) -> Vec<u8> {
+    numbers(1 << 31).flat_map(|number| number.to_le_bytes()).take(count).collect()
+}
+
+#[test]
+fn libnbd_copies_there_and_back() {
+    if !(has("nbdinfo") && has("nbdcopy")) {
+        return;
+    }
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let [main, second] = [&served.uris[0], &served.uris[1]];
+    let info = client(folder, "nbdinfo", &[main]);
+    for expected in [
+        "export-size: 50331648",
+        "using structured packets",
+        "base:allocation",
+        "can_multi_conn: true",
+        "can_fast_zero: true",
+        "can_df: true",
+        "block_size_minimum: 512",
+    ] {
+        assert!(info.contains(expected), "{expected}: {info}");
+    }
+    let list = client(folder, "nbdinfo", &["--list", main]);
+    assert!(list.contains("export=\"main\"") && list.contains("export=\"second\""), "{list}");
+    let map = client(folder, "nbdinfo", &["--map", second]);
+    assert_eq!(map.split_whitespace().collect::<Vec<_>>(), ["0", "16777216", "3", "hole,zero"]);
+    let mut image = noise(16 << 20);
+    image[1 << 20..9 << 20].fill(0);
+    write(folder, "image", &image);
+    client(folder, "nbdcopy", &["image", second]);
+    client(folder, "nbdcopy", &["--flush", second, "back"]);
+    assert!(fs::read(folder.join("back")).expect("a copy") == image);
+    let map = client(folder, "nbdinfo", &["--map", second]);
+    let hole = map.lines().find(|line| line.contains("hole")).expect("there is a hole");
+    let hole: Vec<&str> = hole.split_whitespace().collect();
+    assert_eq!(hole[..3], ["1048576", "8388608", "3"], "{map}");
+    client(folder, "nbdcopy", &["--connections=4", "--requests=64", second, main]);
+    client(folder, "nbdcopy", &[main, "back"]);
+    assert!(fs::read(folder.join("back")).expect("a copy")[..16 << 20] == image);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn qemu_converts_compares_and_writes_patterns() {
+    if !(has("qemu-img") && has("qemu-io")) {
+        return;
+    }
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let second = &served.uris[1];
+    let mut image = noise(16 << 20);
+    image[2 << 20..5 << 20].fill(0);
+    write(folder, "image", &image);
+    client(folder, "qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", "image", second]);
+    client(folder, "qemu-img", &["compare", "-f", "raw", "-F", "raw", "image", second]);
+    client(folder, "qemu-img", &["convert", "-f", "raw", "-O", "qcow2", second, "back.qcow2"]);
+    client(folder, "qemu-img", &["compare", "-f", "raw", "-F", "qcow2", "image", "back.qcow2"]);
+    let bench = ["bench", "-f", "raw", "-c", "2000", "-d", "16", "-s", "4096", "-w", second];
+    client(folder, "qemu-img", &bench);
+    let patterns = [
+        "write -P 0x5a 1M 192k",
+        "read -P 0x5a 1M 192k",
+        "write -P 0x11 1049088 512",
+        "read -P 0x11 1049088 512",
+        "read -P 0x5a 1M 512",
+        "read -P 0x5a 1049600 512",
+        "discard 1M 64k",
+        "read -P 0 1M 64k",
+        "write -z 1114112 64k",
+        "read -P 0 1114112 64k",
+        "write -z -u 1179648 4k",
+        "read -P 0 1179648 4k",
+        "write -f -P 0x77 15M 1M",
+        "read -P 0x77 15M 1M",
+        "flush",
+        "aio_write -P 0x33 2M 64k",
+        "aio_write -P 0x44 3M 64k",
+        "aio_flush",
+        "read -P 0x33 2M 64k",
+        "read -P 0x44 3M 64k",
+    ];
+    let mut arguments = vec!["-f", "raw"];
+    patterns.iter().for_each(|pattern| arguments.extend(["-c", pattern]));
+    arguments.push(second);
+    let out = client(folder, "qemu-io", &arguments);
+    assert!(!out.contains("failed"), "{out}");
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    if !has("fio") {
+        return;
+    }
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let uri = format!("--uri={}", served.uris[0]);
+    for job in [
+        &["--rw=randwrite", "--bs=4k", "--iodepth=32", "--size=32M"][..],
+        &["--rw=randrw", "--bsrange=512-64k", "--bs_unaligned=0", "--iodepth=16", "--size=24M"],
+        &["--rw=write", "--bs=1M", "--iodepth=4", "--size=40M"],
+    ] {
+        let mut arguments =
+            vec!["--name=verify", "--ioengine=nbd", &uri, "--verify=crc32c", "--verify_fatal=1"];
+        arguments.extend(["--do_verify=1", "--randrepeat=1", "--fsync=200"]);
+        arguments.extend(job);
+        client(folder, "fio", &arguments);
+    }
+    assert_eq!(served.stop(), 0);
+}
+
+/// What libnbd refuses to send by itself has to be allowed; the server must answer as the protocol says.
+const CORNERS: &str = r#"
+import errno
+h.set_export_name("second")
+h.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
+h.set_strict_mode(0)
+h.connect_uri(URI)
+size = h.get_size()
+assert size == 16 << 20
+assert h.get_block_size(nbd.SIZE_MINIMUM) == 512
+assert h.get_block_size(nbd.SIZE_PREFERRED) == 4096
+assert h.get_structured_replies_negotiated()
+
+def fails(code, call, *arguments):
+    try:
+        call(*arguments)
+    except nbd.Error as error:
+        assert error.errno == errno.errorcode[code], (error.errno, errno.errorcode[code])
+    else:
+        raise AssertionError((call, arguments))
+
+fails(errno.EINVAL, h.pread, 512, size)
+fails(errno.EINVAL, h.pread, 512, 100)
+fails(errno.EINVAL, h.pread, 100, 0)
+fails(errno.ENOSPC, h.pwrite, bytes(512), size)
+fails(errno.EINVAL, h.pwrite, bytes(100), 0)
+fails(errno.EINVAL, h.trim, 512, size)
+fails(errno.ENOSPC, h.zero, 512, size)
+fails(errno.EINVAL, h.block_status, 512, size, lambda *_: 0)
+fails(errno.EINVAL, h.pread, 0, 0)
+h.pwrite(b"a" * 512, 512, nbd.CMD_FLAG_FUA)
+assert h.pread(1536, 0) == bytes(512) + b"a" * 512 + bytes(512)
+assert h.pread(512, 512, nbd.CMD_FLAG_DF) == b"a" * 512
+h.zero(512, 512, nbd.CMD_FLAG_FAST_ZERO | nbd.CMD_FLAG_NO_HOLE | nbd.CMD_FLAG_FUA)
+assert h.pread(512, 512) == bytes(512)
+h.pwrite(b"b" * 8192, 8192)
+h.trim(4096, 8192, nbd.CMD_FLAG_FUA)
+assert h.pread(8192, 8192) == bytes(4096) + b"b" * 4096
+h.cache(8192, 0)
+h.flush()
+told = []
+def extents(context, offset, entries, error):
+    told.append((context, offset, list(entries)))
+    return 0
+h.block_status(16384, 8192, extents, nbd.CMD_FLAG_REQ_ONE)
+assert told == [("base:allocation", 8192, [4096, 3])], told
+cookies = [h.aio_pwrite(nbd.Buffer.from_bytearray(bytearray([n] * 4096)), n * 4096) for n in range(64)]
+for cookie in cookies:
+    while not h.aio_command_completed(cookie):
+        h.poll(-1)
+assert all(h.pread(4096, n * 4096) == bytes([n] * 4096) for n in range(64))
+big = h.pread(16 << 20, 0)
+assert len(big) == 16 << 20
+h.shutdown()
+old = nbd.NBD()
+old.set_request_structured_replies(False)
+old.set_handshake_flags(0)
+old.connect_uri(URI)
+assert not old.get_structured_replies_negotiated()
+assert old.pread(4096, 4096) == bytes([1] * 4096)
+old.shutdown()
+"#;
+
+#[test]
+fn nbdsh_finds_the_corners_where_the_protocol_has_them() {
+    if !has("nbdsh") {
+        return;
+    }
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let script = format!("URI = {:?}\n{CORNERS}", served.uris[1]);
+    client(folder, "nbdsh", &["-c", &script]);
+    assert_eq!(served.stop(), 0);
+}
+
+/// Makes a certificate of the authority `ca`, or the authority itself.
+fn certificate(folder: &Path, name: &str, authority: bool) {
+    let openssl = |arguments: &str| {
+        client(folder, "openssl", &arguments.split(' ').collect::<Vec<_>>());
+    };
+    let key = format!("req -newkey rsa:2048 -nodes -keyout {name}-key.pem -subj /CN=localhost");
+    if authority {
+        return openssl(&format!("{key} -x509 -days 2 -out {name}-cert.pem"));
+    }
+    openssl(&format!("{key} -out {name}.csr"));
+    write(folder, "names", "subjectAltName=DNS:localhost,IP:127.0.0.1\n");
+    openssl(&format!(
+        "x509 -req -in {name}.csr -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile names \
+         -out {name}-cert.pem"
+    ));
+}
+
+#[test]
+fn over_tls_only_clients_with_a_certificate_get_in() {
+    if !(has("openssl") && has("nbdinfo") && has("nbdcopy")) {
+        return;
+    }
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    certificate(folder, "ca", true);
+    certificate(folder, "server", false);
+    certificate(folder, "client", false);
+    let tls = "--listen 127.0.0.1:0 --tls-certificate server-cert.pem --tls-key server-key.pem \
+               --tls-clients ca-cert.pem";
+    let served = Served::start(folder, tls);
+    let uri = &served.uris[1];
+    assert!(uri.starts_with("nbds://127.0.0.1:"), "{uri}");
+    let with = |name: &str| {
+        let certificates = folder.join(name);
+        fs::create_dir(&certificates).expect("a folder");
+        fs::copy(folder.join("ca-cert.pem"), certificates.join("ca-cert.pem")).expect("copied");
+        format!("{uri}?tls-certificates={}", certificates.display())
+    };
+    let known = with("known");
+    for part in ["cert", "key"] {
+        let (from, to) = (format!("client-{part}.pem"), format!("known/client-{part}.pem"));
+        fs::copy(folder.join(from), folder.join(to)).expect("copied");
+    }
+    let info = client(folder, "nbdinfo", &[&known]);
+    assert!(info.contains("with TLS"), "{info}");
+    let image = noise(16 << 20);
+    write(folder, "image", &image);
+    client(folder, "nbdcopy", &["image", &known]);
+    client(folder, "nbdcopy", &[&known, "back"]);
+    assert!(fs::read(folder.join("back")).expect("a copy") == image);
+    for refused in [with("unknown"), uri.replace("nbds://", "nbd://")] {
+        let mut command = Command::new("timeout");
+        command.args(["20", "nbdinfo", &refused]).current_dir(folder);
+        let done = done(command);
+        assert!(done.code != 0 && done.code != 124, "{refused}: {}", done.out);
+    }
+    client(folder, "nbdinfo", &[&known]);
+    assert_eq!(served.stop(), 0);
+}

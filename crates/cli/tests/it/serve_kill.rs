@@ -1,0 +1,141 @@
+//! Servers that are killed while clients write: what was flushed is found again, over NBD.
+
+use std::time::Duration;
+
+use thermocline_nbd::protocol::request::{Command, flag};
+use thermocline_nbd::{Client, ClientError};
+use thermocline_types::Rng;
+
+use super::serve::{Served, format_for, run};
+use crate::{numbers, scratch};
+
+const BLOCK: usize = 4096;
+/// Blocks of volume `main` that are written.
+const SPAN: u64 = 4096;
+const DEPTH: usize = 16;
+
+/// What is known of a block: the newest version that was sent, and the newest that must be there.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    sent: u32,
+    durable: u32,
+}
+
+/// A block that says which it is.
+fn stamped(lba: u64, version: u32) -> Vec<u8> {
+    let mut rng = Rng::new(lba << 32 | u64::from(version));
+    let mut block = Vec::with_capacity(BLOCK);
+    block.extend_from_slice(&lba.to_le_bytes());
+    block.extend_from_slice(&version.to_le_bytes());
+    block.extend_from_slice(&[0; 4]);
+    while block.len() < BLOCK {
+        block.extend_from_slice(&rng.below(u64::MAX).to_le_bytes());
+    }
+    block
+}
+
+/// Writes at random until the server is gone. Every 50th write is durable by itself (FUA); now and then comes a flush.
+fn write_until_the_end(
+    client: &mut Client<impl std::io::Read + std::io::Write>,
+    ledger: &mut [Known],
+    rng: &mut Rng,
+) -> Result<(), ClientError> {
+    loop {
+        let mut batch = std::collections::BTreeMap::new();
+        while batch.len() < DEPTH {
+            let lba = rng.below(SPAN);
+            batch.entry(lba).or_insert_with(|| {
+                ledger[lba as usize].sent += 1;
+                (ledger[lba as usize].sent, rng.below(50) == 0)
+            });
+        }
+        let mut waiting = std::collections::BTreeMap::new();
+        for (&lba, &(version, fua)) in &batch {
+            let flags = if fua { flag::FUA } else { 0 };
+            let at = lba * BLOCK as u64;
+            let cookie = client.send(Command::Write, flags, at, 0, &stamped(lba, version))?;
+            waiting.insert(cookie, (lba, version, fua));
+        }
+        while !waiting.is_empty() {
+            let reply = client.receive()?;
+            assert_eq!(reply.error, 0, "a write fails");
+            let (lba, version, fua) = waiting.remove(&reply.cookie).expect("it was sent");
+            if fua {
+                ledger[lba as usize].durable = version;
+            }
+        }
+        if rng.below(8) == 0 {
+            // All that was sent is complete: one client, and it has waited for every reply.
+            client.call(Command::Flush, 0, 0, 0, &[])?;
+            ledger.iter_mut().for_each(|known| known.durable = known.sent);
+        }
+    }
+}
+
+/// Reads everything and compares; what is found is what there is from now on.
+fn compare(client: &mut Client<impl std::io::Read + std::io::Write>, ledger: &mut [Known]) {
+    for (lba, known) in ledger.iter_mut().enumerate() {
+        let reply = client.call(Command::Read, 0, (lba * BLOCK) as u64, BLOCK as u64, &[]);
+        let block = reply.expect("it can be read").data;
+        if block.iter().all(|&byte| byte == 0) {
+            assert_eq!(known.durable, 0, "block {lba} is lost");
+            known.sent = 0;
+            continue;
+        }
+        let version = u32::from_le_bytes(block[8..12].try_into().expect("four bytes"));
+        assert!(block == stamped(lba as u64, version), "block {lba} is not what was written");
+        let Known { sent, durable } = *known;
+        assert!(
+            (durable..=sent).contains(&version),
+            "block {lba}: {durable} <= {version} <= {sent}"
+        );
+        // What was on its way when the server was killed, and is not here, does not come later.
+        known.sent = version;
+    }
+}
+
+fn kill_and_compare(io: &str, rounds: usize) {
+    let folder = scratch();
+    let folder = folder.path();
+    format_for(folder, io);
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(9);
+    for pause in numbers(150).take(rounds) {
+        let mut served = Served::start(folder, "");
+        let mut client = served.client("main");
+        compare(&mut client, &mut ledger);
+        let id = served.child.id();
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20 + pause));
+            let killed = std::process::Command::new("kill").args(["-9", &id.to_string()]).status();
+            assert!(killed.expect("there is a `kill`").success());
+        });
+        let ended = write_until_the_end(&mut client, &mut ledger, &mut rng);
+        assert!(matches!(ended, Err(ClientError::Io(_))), "{ended:?}");
+        killer.join().expect("it kills");
+        let status = served.child.wait().expect("it is ours");
+        assert_eq!(status.code(), None, "a signal ended it, and nothing else");
+    }
+    let durable = ledger.iter().filter(|known| known.durable > 0).count();
+    assert!(durable > 500, "{durable} blocks were flushed in all");
+    let served = Served::start(folder, "");
+    compare(&mut served.client("main"), &mut ledger);
+    assert_eq!(served.stop(), 0);
+    assert_eq!(run(folder, "check pool.toml").code, 0);
+}
+
+#[test]
+fn killed_at_any_moment_nothing_that_clients_flushed_is_lost() {
+    kill_and_compare("auto", 25);
+}
+
+/// Where the server has a thread of its own.
+#[test]
+fn killed_at_any_moment_nothing_is_lost_with_threads() {
+    kill_and_compare("threads", 12);
+}
+
+#[test]
+fn killed_at_any_moment_nothing_is_lost_with_transfers_inline() {
+    kill_and_compare("inline", 12);
+}

@@ -1,0 +1,437 @@
+//! One connection: bytes from its socket to requests, outcomes to bytes.
+//!
+//! Invariants:
+//! * `requests` and `bytes` count what was begun and whose reply is not sent; no request begins beyond the limits.
+//! * A connection is forgotten only when the target has completed all that it was handed, so connections that come and
+//!   go cannot pile up work.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thermocline_target::{Buffer, Pool};
+
+use crate::outbox::{ConnectionId, Outbox, Outcome};
+use crate::output::{Body, Output};
+use crate::protocol::ProtocolError;
+use crate::protocol::handshake::{Encryption, Handshake, Step};
+use crate::protocol::reply::Code;
+use crate::protocol::request::{Command, Header};
+use crate::session::{Session, operation};
+use crate::socket::Socket;
+use crate::{Exports, Limits, Tls, Traffic, input::Input};
+
+/// Times that a socket is read before it is somebody else's turn. Chosen, not measured.
+const ROUNDS: usize = 4;
+
+/// What all connections of a server have in common.
+pub(crate) struct Context {
+    pub(crate) exports: Exports,
+    pub(crate) limits: Limits,
+    pub(crate) outbox: Arc<Outbox>,
+    /// Memory of payloads and of what is read.
+    pub(crate) memory: Pool,
+    pub(crate) traffic: Traffic,
+    /// Requests that were handed to targets so far.
+    pub(crate) submitted: u64,
+    /// When this turn began.
+    pub(crate) now: Instant,
+}
+
+enum Phase {
+    Handshake(Handshake),
+    Serving(Session),
+}
+
+/// A payload that is arriving.
+enum Payload {
+    Wanted {
+        request: Header,
+        buffer: Buffer,
+        filled: usize,
+    },
+    /// The request was refused; its payload has to be read all the same.
+    Unwanted {
+        request: Header,
+        code: Code,
+        left: u64,
+    },
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The client went, as it may.
+    Over,
+    /// The client does not keep to the protocol, or its socket failed.
+    Fault,
+}
+
+impl From<ProtocolError> for End {
+    fn from(error: ProtocolError) -> End {
+        match error {
+            ProtocolError::Aborted => End::Over,
+            _ => End::Fault,
+        }
+    }
+}
+
+pub(crate) struct Connection {
+    id: ConnectionId,
+    /// `None` when it ended, and only waits for the target.
+    socket: Option<Socket>,
+    tls: Option<Tls>,
+    phase: Phase,
+    input: Input,
+    payload: Option<Payload>,
+    output: Output,
+    /// Requests and bytes that were begun and are not answered.
+    requests: usize,
+    bytes: u64,
+    /// Requests that the target has.
+    in_target: usize,
+    /// Takes no more requests, and ends when those that it has are answered.
+    stopping: bool,
+    /// There may be more to read, though the socket will not say so.
+    more: bool,
+    /// When it began.
+    began: Instant,
+    /// When anything was last sent or received.
+    moved: Instant,
+    /// The head of a reply that is being made.
+    head: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        id: ConnectionId,
+        socket: Socket,
+        tls: Option<Tls>,
+        now: Instant,
+    ) -> Connection {
+        let encryption = if tls.is_some() { Encryption::Required } else { Encryption::None };
+        let mut greeting = Vec::new();
+        let phase = Phase::Handshake(Handshake::begin(encryption, &mut greeting));
+        let mut output = Output::default();
+        output.push_bytes(greeting);
+        Connection {
+            id,
+            socket: Some(socket),
+            tls,
+            phase,
+            input: Input::new(),
+            payload: None,
+            output,
+            requests: 0,
+            bytes: 0,
+            in_target: 0,
+            stopping: false,
+            more: false,
+            began: now,
+            moved: now,
+            head: Vec::new(),
+        }
+    }
+
+    pub(crate) fn life(&self) -> u64 {
+        self.id.life
+    }
+
+    pub(crate) fn socket(&self) -> Option<&Socket> {
+        self.socket.as_ref()
+    }
+
+    /// Since when a handshake is under way, if one is.
+    pub(crate) fn shaking_hands_since(&self) -> Option<Instant> {
+        matches!(self.phase, Phase::Handshake(_)).then_some(self.began)
+    }
+
+    /// Whether there may be something to read that the socket does not tell of.
+    pub(crate) fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// Whether it would read what arrives.
+    pub(crate) fn wants_input(&self, limits: &Limits) -> bool {
+        !self.stopping && (self.payload.is_some() || !self.is_full(limits))
+    }
+
+    /// Whether it has something to send.
+    pub(crate) fn wants_output(&self) -> bool {
+        !self.output.is_empty() || self.socket.as_ref().is_some_and(Socket::holds_back)
+    }
+
+    /// Whether it can be forgotten.
+    pub(crate) fn is_over(&self) -> bool {
+        self.socket.is_none() && self.in_target == 0
+    }
+
+    /// When it is too late, if nothing moves until then.
+    pub(crate) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        let patience = |since: Instant, patience: Duration| since.checked_add(patience);
+        self.socket.as_ref()?;
+        match self.phase {
+            Phase::Handshake(_) => patience(self.began, limits.handshake),
+            Phase::Serving(_) => {
+                let amid = self.payload.is_some() || !self.input.bytes().is_empty();
+                let waits = amid && self.wants_input(limits) || self.wants_output();
+                waits.then(|| patience(self.moved, limits.stall)).flatten()
+            }
+        }
+    }
+
+    /// Takes no more requests; ends when those that it has are answered.
+    pub(crate) fn stop(&mut self) {
+        self.stopping = true;
+        self.payload = None;
+        if matches!(self.phase, Phase::Handshake(_)) {
+            self.close();
+        }
+    }
+
+    /// Ends at once.
+    pub(crate) fn close(&mut self) {
+        if let Some(mut socket) = self.socket.take() {
+            socket.say_goodbye();
+        }
+        self.payload = None;
+        self.output = Output::default();
+    }
+
+    /// Reads what is there and begins what was asked for.
+    pub(crate) fn receive(&mut self, context: &mut Context) -> Result<(), End> {
+        self.more = false;
+        self.advance(context)?;
+        for _ in 0..ROUNDS {
+            if !self.wants_input(&context.limits) {
+                return Ok(());
+            }
+            let Some(socket) = &mut self.socket else { return Ok(()) };
+            let payload: &mut [u8] = match &mut self.payload {
+                Some(Payload::Wanted { buffer, filled, .. }) => &mut buffer[*filled..],
+                _ => &mut [],
+            };
+            let filled = match self.input.fill(payload, |to| socket.read(to)) {
+                Ok(filled) => filled,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => return Err(End::Fault),
+            };
+            if filled.all == 0 {
+                return Err(self.hung_up());
+            }
+            let drained = filled.drained && !socket.is_encrypted();
+            if let Some(Payload::Wanted { filled: so_far, .. }) = &mut self.payload {
+                *so_far += filled.before;
+            }
+            self.moved = context.now;
+            self.advance(context)?;
+            if drained {
+                return Ok(());
+            }
+        }
+        self.more = true;
+        Ok(())
+    }
+
+    /// A client may go without a word between requests, and while it only haggles.
+    fn hung_up(&self) -> End {
+        let idle = self.requests == 0 && self.payload.is_none() && self.input.bytes().is_empty();
+        if idle { End::Over } else { End::Fault }
+    }
+
+    /// Takes what it can from the input.
+    fn advance(&mut self, context: &mut Context) -> Result<(), End> {
+        if matches!(self.phase, Phase::Handshake(_)) {
+            self.shake_hands(context)?;
+        }
+        while !self.stopping {
+            if !self.take_payload(context) || self.is_full(&context.limits) {
+                return Ok(());
+            }
+            let Phase::Serving(session) = &self.phase else { return Ok(()) };
+            let framing = session.framing();
+            let Some(request) = Header::parse(self.input.bytes(), framing)? else { return Ok(()) };
+            self.input.take(Header::size(framing));
+            self.begin(request, context)?;
+        }
+        Ok(())
+    }
+
+    fn shake_hands(&mut self, context: &mut Context) -> Result<(), End> {
+        while let Phase::Handshake(handshake) = &mut self.phase {
+            let mut out = Vec::new();
+            let advanced = handshake.advance(self.input.bytes(), &context.exports, &mut out);
+            self.output.push_bytes(out);
+            let (taken, step) = match advanced {
+                Ok(advanced) => advanced,
+                Err(error) => {
+                    // The last words; if they do not leave at once, they do not leave.
+                    let _unheard = self.send(context);
+                    return Err(error.into());
+                }
+            };
+            self.input.take(taken);
+            match step {
+                Step::More => break,
+                Step::StartTls => {
+                    handshake.encrypted();
+                    self.encrypt(context)?;
+                }
+                Step::Serve(agreement) => {
+                    let export = context.exports.find(&agreement.export);
+                    let export = export.expect("the catalogue knows it").clone();
+                    let session = Session::new(export, &agreement, context.limits.payload);
+                    self.phase = Phase::Serving(session);
+                }
+            }
+        }
+        self.send(context)
+    }
+
+    /// Begins to encrypt, after the answer that says so has left. What came before the client could know of that answer
+    /// is nobody's word.
+    fn encrypt(&mut self, context: &mut Context) -> Result<(), End> {
+        self.send(context)?;
+        let ready = self.output.is_empty() && self.input.bytes().is_empty();
+        let (Some(socket), Some(tls), true) = (&mut self.socket, &self.tls, ready) else {
+            return Err(End::Fault);
+        };
+        socket.encrypt(tls.config()).map_err(|_| End::Fault)
+    }
+
+    /// Moves on with the payload that is arriving; returns whether none is, any more.
+    fn take_payload(&mut self, context: &mut Context) -> bool {
+        match &mut self.payload {
+            None => return true,
+            Some(Payload::Wanted { buffer, filled, .. }) => {
+                *filled += self.input.move_to(&mut buffer[*filled..]);
+                if *filled < buffer.len() {
+                    return false;
+                }
+            }
+            Some(Payload::Unwanted { left, .. }) => {
+                let count =
+                    self.input.bytes().len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                self.input.take(count);
+                *left -= count as u64;
+                if *left > 0 {
+                    return false;
+                }
+            }
+        }
+        match self.payload.take() {
+            Some(Payload::Wanted { request, buffer, .. }) => {
+                self.submit(request, Some(buffer), context);
+            }
+            Some(Payload::Unwanted { request, code, .. }) => self.refuse(&request, code, context),
+            None => {}
+        }
+        true
+    }
+
+    fn begin(&mut self, request: Header, context: &mut Context) -> Result<(), End> {
+        let Phase::Serving(session) = &self.phase else { return Ok(()) };
+        if request.command == Command::Disconnect {
+            self.stopping = true;
+            return Ok(());
+        }
+        let payload = request.payload(session.framing());
+        if payload > u64::from(u32::MAX) {
+            return Err(ProtocolError::TooLong(payload).into());
+        }
+        let objection = session.objection(&request);
+        self.requests += 1;
+        self.bytes += share(&request, objection);
+        match objection {
+            Some(code) if payload > 0 => {
+                self.payload = Some(Payload::Unwanted { request, code, left: payload });
+            }
+            Some(code) => self.refuse(&request, code, context),
+            None if payload > 0 => {
+                let buffer = context.memory.take(payload as usize);
+                self.payload = Some(Payload::Wanted { request, buffer, filled: 0 });
+            }
+            None => {
+                let reads = request.command == Command::Read;
+                let buffer = reads.then(|| context.memory.take(request.length as usize));
+                self.submit(request, buffer, context);
+            }
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, request: Header, buffer: Option<Buffer>, context: &mut Context) {
+        let Phase::Serving(session) = &self.phase else { return };
+        self.in_target += 1;
+        context.submitted += 1;
+        session.submit(request, buffer, self.id, &context.outbox);
+    }
+
+    fn refuse(&mut self, request: &Header, code: Code, context: &mut Context) {
+        let Phase::Serving(session) = &self.phase else { return };
+        self.head.clear();
+        let body = session.plain(request, Some(code), &mut self.head);
+        self.answer(request, body, share(request, Some(code)), true, context);
+    }
+
+    /// The target has completed a request.
+    pub(crate) fn complete(&mut self, outcome: Outcome, context: &mut Context) {
+        self.in_target -= 1;
+        let Phase::Serving(session) = &self.phase else { return };
+        if self.socket.is_none() {
+            return;
+        }
+        let (request, failed) = (outcome.request, outcome.result.is_err());
+        self.head.clear();
+        let body = session.reply(outcome, &mut self.head);
+        self.answer(&request, body, share(&request, None), failed, context);
+    }
+
+    fn answer(
+        &mut self,
+        request: &Header,
+        body: Body,
+        share: u64,
+        failed: bool,
+        context: &mut Context,
+    ) {
+        let operation = operation(request.command) as usize;
+        context.traffic.requests[operation] += 1;
+        if failed {
+            context.traffic.errors += 1;
+        } else {
+            context.traffic.bytes[operation] += request.length;
+        }
+        self.output.push_reply(&self.head, body, share);
+    }
+
+    /// Sends what the socket takes.
+    pub(crate) fn send(&mut self, context: &Context) -> Result<(), End> {
+        let Some(socket) = &mut self.socket else { return Ok(()) };
+        socket.push_on().map_err(|_| End::Fault)?;
+        let sent = self.output.send(|slices| socket.write(slices)).map_err(|_| End::Fault)?;
+        if sent.bytes > 0 {
+            self.moved = context.now;
+        }
+        self.requests -= sent.replies;
+        self.bytes -= sent.freed;
+        let answered = self.requests == 0 && !self.wants_output();
+        if self.stopping && answered { Err(End::Over) } else { Ok(()) }
+    }
+
+    /// Whether no more requests may begin.
+    fn is_full(&self, limits: &Limits) -> bool {
+        self.requests >= limits.requests || self.bytes > limits.bytes
+    }
+}
+
+/// What a request takes of its connection's share of memory: its payload or what is read, and what keeps track of it.
+fn share(request: &Header, objection: Option<Code>) -> u64 {
+    /// Chosen, not measured; also what a reply about allocation takes is not far from it.
+    const TRACKING: u64 = 256;
+    match request.command {
+        Command::Read | Command::Write if objection.is_none() => request.length + TRACKING,
+        _ => TRACKING,
+    }
+}

@@ -1,0 +1,108 @@
+//! What is served.
+
+use std::sync::Arc;
+
+use thermocline_target::BlockTarget;
+
+use crate::Limits;
+use crate::protocol::handshake::{Catalogue, Facts, export_flag};
+
+/// A target under a name.
+#[derive(Clone)]
+pub struct Export {
+    /// The name that clients ask for.
+    pub name: String,
+    /// What it is.
+    pub target: Arc<dyn BlockTarget>,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
+/// All that is served; the first is what clients get who name none.
+#[derive(Clone, Default)]
+pub struct Exports {
+    exports: Vec<Export>,
+    payload: u32,
+}
+
+impl Exports {
+    /// These, in this order, with payloads as long as `limits` say.
+    #[must_use]
+    pub fn new(exports: Vec<Export>, limits: &Limits) -> Exports {
+        Exports { exports, payload: limits.payload }
+    }
+
+    /// The one called `name`, or the first if there is no name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Export> {
+        self.exports.iter().find(|export| name.is_empty() || export.name == name)
+    }
+}
+
+impl Catalogue for Exports {
+    fn names(&self) -> Vec<String> {
+        self.exports.iter().map(|export| export.name.clone()).collect()
+    }
+
+    fn facts(&self, name: &str) -> Option<Facts> {
+        /// What most storage is best at.
+        const PREFERRED: u32 = 4096;
+        let export = self.find(name)?;
+        let info = export.target.info();
+        Some(Facts {
+            name: export.name.clone(),
+            size: info.size.0,
+            flags: flags(export, info.features),
+            block_min: info.logical_block.0 as u32,
+            block_preferred: PREFERRED,
+            payload_max: self.payload,
+        })
+    }
+}
+
+/// A flush of a target covers all that was complete before, whoever wrote it: so several connections are safe.
+fn flags(export: &Export, features: thermocline_target::Features) -> u16 {
+    let writes = !export.read_only;
+    let zeroes = writes && features.zeroes;
+    let all = [
+        (true, export_flag::HAS_FLAGS | export_flag::SEND_CACHE | export_flag::CAN_MULTI_CONN),
+        (!writes, export_flag::READ_ONLY),
+        (features.flush, export_flag::SEND_FLUSH),
+        (writes && features.fua, export_flag::SEND_FUA),
+        (writes && features.trim, export_flag::SEND_TRIM),
+        (zeroes, export_flag::SEND_WRITE_ZEROES | export_flag::SEND_FAST_ZERO),
+    ];
+    all.into_iter().filter(|(has, _)| *has).fold(0, |flags, (_, flag)| flags | flag)
+}
+
+impl std::fmt::Debug for Exports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.exports.iter().map(|export| &export.name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_target::Memory;
+    use thermocline_types::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn what_is_offered_follows_from_the_target() {
+        let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes(512)));
+        let export = |name: &str, read_only| {
+            let target = Arc::<Memory>::clone(&target);
+            Export { name: name.to_owned(), target, read_only }
+        };
+        let exports =
+            Exports::new(vec![export("one", false), export("two", true)], &Limits::default());
+        assert_eq!(exports.names(), ["one", "two"]);
+        let one = exports.facts("").expect("the first");
+        assert_eq!((one.name.as_str(), one.size, one.block_min), ("one", 1 << 20, 512));
+        assert!(one.flags & export_flag::SEND_FUA > 0 && one.flags & export_flag::READ_ONLY == 0);
+        let two = exports.facts("two").expect("the second");
+        assert!(two.flags & export_flag::SEND_TRIM == 0 && two.flags & export_flag::READ_ONLY > 0);
+        assert_eq!(exports.facts("three"), None);
+    }
+}

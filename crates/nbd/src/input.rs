@@ -1,0 +1,109 @@
+//! Bytes that arrived and were not taken yet.
+
+use std::io::{self, IoSliceMut};
+
+/// Bytes of requests that are read at once. Chosen so that 32 writes of 4 KiB take one system call.
+const BYTES: usize = 256 << 10;
+
+/// Bytes on their way from a socket to a parser.
+#[derive(Debug)]
+pub(crate) struct Input {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    pub(crate) fn new() -> Input {
+        Input { bytes: vec![0; BYTES].into(), start: 0, end: 0 }
+    }
+
+    /// What was not taken yet.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Takes `count` bytes off the front.
+    pub(crate) fn take(&mut self, count: usize) {
+        self.start += count;
+        assert!(self.start <= self.end, "more was taken than is there");
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Moves as many bytes as there are, and as fit, to the front of `to`; returns how many.
+    pub(crate) fn move_to(&mut self, to: &mut [u8]) -> usize {
+        let count = to.len().min(self.end - self.start);
+        to[..count].copy_from_slice(&self.bytes()[..count]);
+        self.take(count);
+        count
+    }
+
+    /// Reads once, first into `before`, which gets the bytes that come next if there are none here, then into this.
+    /// Returns how many bytes came to `before`, how many in all, and whether there was room for more.
+    pub(crate) fn fill(
+        &mut self,
+        before: &mut [u8],
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> io::Result<Filled> {
+        assert!(before.is_empty() || self.start == self.end, "what is here comes first");
+        // What is left is the beginning of a message, mostly of a few bytes.
+        if self.end == BYTES && self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let room = before.len() + BYTES - self.end;
+        let first = before.len();
+        let count = if first == 0 {
+            read(&mut [IoSliceMut::new(&mut self.bytes[self.end..])])?
+        } else {
+            read(&mut [IoSliceMut::new(before), IoSliceMut::new(&mut self.bytes[self.end..])])?
+        };
+        self.end += count.saturating_sub(first);
+        Ok(Filled { before: count.min(first), all: count, drained: count < room })
+    }
+}
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filled {
+    /// Bytes that were read past the input.
+    pub(crate) before: usize,
+    /// Bytes in all; 0 at the end of the stream.
+    pub(crate) all: usize,
+    /// Whether there was room for more, so that for now nothing more will come.
+    pub(crate) drained: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_in_the_order_they_went_in() {
+        let mut input = Input::new();
+        let mut source: &[u8] = b"headerPAYLOADnext";
+        let mut payload = [0; 7];
+        let filled = input.fill(&mut [], |to| source.read(&mut to[0][..8])).unwrap();
+        assert_eq!(filled, Filled { before: 0, all: 8, drained: true });
+        input.take(6);
+        assert_eq!(input.move_to(&mut payload), 2);
+        let filled = input.fill(&mut payload[2..], |to| source.read_vectored(to)).unwrap();
+        assert_eq!((filled.before, filled.all), (5, 9));
+        assert_eq!((&payload, input.bytes()), (b"PAYLOAD", &b"next"[..]));
+    }
+
+    #[test]
+    fn a_message_that_is_cut_off_moves_to_the_front() {
+        let mut input = Input::new();
+        let filled = input.fill(&mut [], |to| Ok(to[0].len())).unwrap();
+        assert_eq!(filled, Filled { before: 0, all: BYTES, drained: false });
+        input.take(BYTES - 10);
+        assert_eq!(input.bytes().len(), 10);
+        let filled = input.fill(&mut [], |to| Ok(to[0].len())).unwrap();
+        assert_eq!((filled.all, input.bytes().len()), (BYTES - 10, BYTES));
+    }
+}

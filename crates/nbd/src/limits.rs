@@ -1,0 +1,34 @@
+//! What connections may take.
+
+use std::time::Duration;
+
+/// Bounds. The defaults are chosen, not measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once. For one more, the oldest that has not finished its handshake is closed; if all have, the
+    /// new one is.
+    pub connections: usize,
+    /// Requests of a connection that are not answered yet. What it sends beyond is not read.
+    pub requests: usize,
+    /// Bytes of payloads and replies of these, in addition to those of one request.
+    pub bytes: u64,
+    /// Bytes of the longest payload, at least 1 MiB. The protocol lets clients expect 32 MiB.
+    pub payload: u32,
+    /// Time that a client has to choose an export.
+    pub handshake: Duration,
+    /// Time in which a client must take or send something when it is amid a message or has replies to take.
+    pub stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 128,
+            requests: 128,
+            bytes: 16 << 20,
+            payload: 32 << 20,
+            handshake: Duration::from_secs(10),
+            stall: Duration::from_secs(120),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Options: what a client asks for before it uses an export, and what it is answered.
+
+use super::wire::{OPTION_REPLY_MAGIC, Put as _, Reader};
+
+/// Bytes before the data of an option: magic, number and length.
+pub const OPTION_HEADER: usize = 16;
+
+/// The longest name of an export, in bytes.
+pub const NAME_MAX: usize = 4096;
+
+/// The metadata context that is served, and the number that it has in replies.
+pub const ALLOCATION: (&str, u32) = ("base:allocation", 1);
+
+/// Numbers of options.
+pub mod number {
+    #![expect(missing_docs, reason = "named as in the protocol, each with the prefix NBD_OPT_")]
+    pub const EXPORT_NAME: u32 = 1;
+    pub const ABORT: u32 = 2;
+    pub const LIST: u32 = 3;
+    pub const STARTTLS: u32 = 5;
+    pub const INFO: u32 = 6;
+    pub const GO: u32 = 7;
+    pub const STRUCTURED_REPLY: u32 = 8;
+    pub const LIST_META_CONTEXT: u32 = 9;
+    pub const SET_META_CONTEXT: u32 = 10;
+    pub const EXTENDED_HEADERS: u32 = 11;
+}
+
+/// Kinds of information about an export.
+pub mod info {
+    #![expect(missing_docs, reason = "named as in the protocol, each with the prefix NBD_INFO_")]
+    pub const EXPORT: u16 = 0;
+    pub const NAME: u16 = 1;
+    pub const DESCRIPTION: u16 = 2;
+    pub const BLOCK_SIZE: u16 = 3;
+}
+
+/// How an option is answered, `NBD_REP_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done.
+    Ack,
+    /// An export.
+    Server,
+    /// Something about an export.
+    Info,
+    /// A metadata context.
+    MetaContext,
+    /// The option is not known.
+    Unsupported,
+    /// The server is not set up to allow this.
+    Policy,
+    /// The option's data, or the option at this point, makes no sense.
+    Invalid,
+    /// Only after `STARTTLS`.
+    TlsRequired,
+    /// There is no such export.
+    Unknown,
+    /// The option is longer than is taken.
+    TooBig,
+    /// Extended headers, once had, are not given up.
+    ExtendedHeaders,
+}
+
+impl Answer {
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        /// Set in every refusal.
+        const REFUSED: u32 = 1 << 31;
+        match self {
+            Answer::Ack => 1,
+            Answer::Server => 2,
+            Answer::Info => 3,
+            Answer::MetaContext => 4,
+            Answer::Unsupported => REFUSED | 1,
+            Answer::Policy => REFUSED | 2,
+            Answer::Invalid => REFUSED | 3,
+            Answer::TlsRequired => REFUSED | 5,
+            Answer::Unknown => REFUSED | 6,
+            Answer::TooBig => REFUSED | 9,
+            Answer::ExtendedHeaders => REFUSED | 10,
+        }
+    }
+}
+
+/// Appends an answer to option `number` to `out`.
+pub fn answer(out: &mut Vec<u8>, number: u32, answer: Answer, data: &[u8]) {
+    out.put_u64(OPTION_REPLY_MAGIC);
+    out.put_u32(number);
+    out.put_u32(answer.number());
+    out.put_u32(data.len() as u32);
+    out.extend_from_slice(data);
+}
+
+/// Data of `INFO` and `GO`: an export and what to tell of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// The name of the export.
+    pub name: &'a str,
+    /// Kinds of information.
+    pub kinds: Vec<u16>,
+}
+
+impl<'a> Wanted<'a> {
+    /// From the data of the option; `None` if that is not its form.
+    #[must_use]
+    pub fn parse(data: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(data);
+        let name = reader.text().filter(|name| name.len() <= NAME_MAX)?;
+        let count = reader.u16()?;
+        let kinds = (0..count).map(|_| reader.u16()).collect::<Option<_>>()?;
+        reader.rest().is_empty().then_some(Wanted { name, kinds })
+    }
+}
+
+/// Data of `SET_META_CONTEXT` and `LIST_META_CONTEXT`: an export and names of contexts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contexts<'a> {
+    /// The name of the export.
+    pub name: &'a str,
+    /// Names of contexts, or of groups of them.
+    pub queries: Vec<&'a str>,
+}
+
+impl<'a> Contexts<'a> {
+    /// From the data of the option; `None` if that is not its form.
+    #[must_use]
+    pub fn parse(data: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(data);
+        let name = reader.text().filter(|name| name.len() <= NAME_MAX)?;
+        let count = reader.u32()?;
+        // Each takes four bytes at least: no count makes more of them than there are bytes.
+        let queries = (0..count).map(|_| reader.text()).collect::<Option<_>>()?;
+        reader.rest().is_empty().then_some(Contexts { name, queries })
+    }
+
+    /// Whether `base:allocation` is among them. In a list, no name at all and the group `base:` mean it as well.
+    #[must_use]
+    pub fn allocation(&self, listing: bool) -> bool {
+        let meant = |query: &&str| *query == ALLOCATION.0 || listing && *query == "base:";
+        listing && self.queries.is_empty() || self.queries.iter().any(meant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn contexts(queries: &[&str]) -> Vec<u8> {
+        let mut data = Vec::new();
+        data.put_text("main");
+        data.put_u32(queries.len() as u32);
+        queries.iter().for_each(|query| data.put_text(query));
+        data
+    }
+
+    #[test]
+    fn the_data_of_go_is_read() {
+        let mut data = Vec::new();
+        data.put_text("main");
+        data.put_u16(1);
+        data.put_u16(info::BLOCK_SIZE);
+        let expected = Wanted { name: "main", kinds: vec![info::BLOCK_SIZE] };
+        assert_eq!(Wanted::parse(&data), Some(expected));
+        assert_eq!(Wanted::parse(&data[..data.len() - 1]), None);
+        data.push(0);
+        assert_eq!(Wanted::parse(&data), None, "a byte too many");
+    }
+
+    #[test]
+    fn a_list_takes_groups_and_a_choice_does_not() {
+        let chosen = |queries: &[&str], listing| {
+            Contexts::parse(&contexts(queries)).expect("well formed").allocation(listing)
+        };
+        assert!(chosen(&[], true) && chosen(&["x:", "base:"], true));
+        assert!(!chosen(&[], false) && !chosen(&["base:"], false));
+        assert!(chosen(&["x:y", "base:allocation"], false));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_parser_panic(data: Vec<u8>) {
+            let _ = Wanted::parse(&data);
+            let _ = Contexts::parse(&data);
+        }
+
+        #[test]
+        fn a_count_beyond_the_data_is_refused(count in 2_u32.., name in "[a-z]{0,8}") {
+            let mut data = Vec::new();
+            data.put_text(&name);
+            data.put_u32(count);
+            data.put_text("base:allocation");
+            prop_assert_eq!(Contexts::parse(&data), None);
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! All connections on one thread.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slab::Slab;
+use thermocline_target::Pool;
+
+use crate::connection::{Connection, Context, End};
+use crate::outbox::{ConnectionId, Outbox, Outcome};
+use crate::socket::{Socket, Stream};
+use crate::{Exports, Limits, Tls, Traffic};
+
+/// What buffers of requests keep of their memory for later. Chosen, not measured.
+const MEMORY: usize = 32 << 20;
+
+/// Connections that are accepted before it is somebody else's turn. Chosen, not measured.
+const ACCEPTED: usize = 16;
+
+/// How long nothing is accepted after that failed, such as for want of descriptors. Chosen, not measured.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Where clients come from.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Listening,
+    tls: Option<Tls>,
+}
+
+#[derive(Debug)]
+enum Listening {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Clients of this machine, as far as they may open the socket.
+    #[must_use]
+    pub fn unix(socket: UnixListener) -> Listener {
+        Listener { socket: Listening::Unix(socket), tls: None }
+    }
+
+    /// Clients of the network; with `tls`, only those that show a certificate.
+    #[must_use]
+    pub fn tcp(socket: TcpListener, tls: Option<Tls>) -> Listener {
+        Listener { socket: Listening::Tcp(socket), tls }
+    }
+
+    fn prepare(&self) -> io::Result<()> {
+        match &self.socket {
+            Listening::Unix(socket) => socket.set_nonblocking(true),
+            Listening::Tcp(socket) => socket.set_nonblocking(true),
+        }
+    }
+
+    fn accept(&self) -> io::Result<Socket> {
+        let stream = match &self.socket {
+            Listening::Unix(socket) => Stream::Unix(socket.accept()?.0),
+            Listening::Tcp(socket) => Stream::Tcp(socket.accept()?.0),
+        };
+        // Who is gone already is no reason not to let others in.
+        stream.prepare().map_err(|_| io::ErrorKind::ConnectionAborted)?;
+        Ok(Socket::new(stream))
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Listening::Unix(socket) => socket.as_fd(),
+            Listening::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// Stops a server, tells what it counted, and wakes it, from any thread.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    outbox: Arc<Outbox>,
+    stop: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
+    traffic: Arc<Mutex<Traffic>>,
+}
+
+impl Stopper {
+    /// From now on nobody is let in and nothing is begun; connections end when what they have begun is answered.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.outbox.wake();
+    }
+
+    /// Whether it was stopped and every connection has ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Ends the waiting of [`Server::turn`].
+    pub fn wake(&self) {
+        self.outbox.wake();
+    }
+
+    /// What was counted until the last turn.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        *self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Serves exports on sockets.
+pub struct Server {
+    listeners: Vec<Listener>,
+    connections: Slab<Connection>,
+    context: Context,
+    /// Connections so far.
+    lives: u64,
+    outcomes: Vec<Outcome>,
+    /// Connections that have something to send or to go on with.
+    touched: Vec<usize>,
+    stopper: Stopper,
+    stopping: bool,
+    accept_from: Instant,
+}
+
+impl Server {
+    /// A server that has done nothing yet.
+    ///
+    /// # Errors
+    /// When the system gives no sockets.
+    pub fn new(listeners: Vec<Listener>, exports: Exports, limits: Limits) -> io::Result<Server> {
+        listeners.iter().try_for_each(Listener::prepare)?;
+        let outbox = Outbox::new()?;
+        let stopper = Stopper {
+            outbox: Arc::clone(&outbox),
+            stop: Arc::default(),
+            over: Arc::default(),
+            traffic: Arc::default(),
+        };
+        let (now, traffic, memory) = (Instant::now(), Traffic::default(), Pool::new(MEMORY));
+        Ok(Server {
+            listeners,
+            connections: Slab::new(),
+            context: Context { exports, limits, outbox, memory, traffic, submitted: 0, now },
+            lives: 0,
+            outcomes: Vec::new(),
+            touched: Vec::new(),
+            stopper,
+            stopping: false,
+            accept_from: now,
+        })
+    }
+
+    /// A handle to stop it with.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Serves until it is stopped and every connection has ended, or `patience` is over after it was stopped. Returns
+    /// whether all connections ended.
+    pub fn run(mut self, patience: Duration) -> bool {
+        let mut stopped: Option<Instant> = None;
+        loop {
+            if self.stopping {
+                let since = stopped.get_or_insert_with(Instant::now).elapsed();
+                if self.is_idle() || since >= patience {
+                    return self.is_idle();
+                }
+                self.turn(Some(patience.saturating_sub(since)), &[]);
+            } else {
+                self.turn(None, &[]);
+            }
+        }
+    }
+
+    /// Whether no connection is left.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// Sends what can be sent and takes what has arrived. If there is nothing to do, waits for a socket, for one of
+    /// `others`, for a target or a [`Stopper`], at most for `wait`.
+    pub fn turn(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
+        self.context.now = Instant::now();
+        let before = self.context.submitted;
+        let stopped = self.take_stop();
+        self.answer();
+        let more = self.connections.iter().any(|(_, connection)| connection.has_more());
+        // Targets that live on this thread have to get at what was submitted.
+        let hurry = stopped || more || self.context.submitted > before;
+        let wait = if hurry { Some(Duration::ZERO) } else { self.patience(wait) };
+        self.wait(wait, others);
+        self.close_the_late();
+        self.stopper.over.store(self.stopping && self.is_idle(), Ordering::Release);
+        *self.stopper.traffic.lock().unwrap_or_else(PoisonError::into_inner) =
+            Traffic { open: self.connections.len() as u64, ..self.context.traffic };
+    }
+
+    /// Begins to stop, if that was asked for. Returns whether it just did.
+    fn take_stop(&mut self) -> bool {
+        if self.stopping || !self.stopper.stop.load(Ordering::Acquire) {
+            return false;
+        }
+        self.stopping = true;
+        self.listeners.clear();
+        for index in self.indices() {
+            self.connections[index].stop();
+            self.send(index);
+        }
+        true
+    }
+
+    /// Sends the outcomes that there are.
+    fn answer(&mut self) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.context.outbox.take(&mut outcomes);
+        let mut touched = std::mem::take(&mut self.touched);
+        for outcome in outcomes.drain(..) {
+            let ConnectionId { index, life } = outcome.connection;
+            let connection = self.connections.get_mut(index);
+            let connection = connection.filter(|connection| connection.life() == life);
+            let connection = connection.expect("it is kept while the target has its requests");
+            connection.complete(outcome, &mut self.context);
+            if touched.last() != Some(&index) {
+                touched.push(index);
+            }
+        }
+        self.outcomes = outcomes;
+        for index in touched.drain(..) {
+            self.send(index);
+        }
+        self.touched = touched;
+    }
+
+    /// Sends what a connection has to send; with that it may have room for more requests.
+    fn send(&mut self, index: usize) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let limits = self.context.limits;
+        let was_full = !connection.wants_input(&limits);
+        let sent = connection.send(&self.context);
+        if self.went_on(index, sent) && was_full && self.connections[index].wants_input(&limits) {
+            self.receive(index);
+        }
+    }
+
+    fn receive(&mut self, index: usize) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let received = connection.receive(&mut self.context);
+        let received = received.and_then(|()| connection.send(&self.context));
+        self.went_on(index, received);
+    }
+
+    /// Whether the connection is there still.
+    fn went_on(&mut self, index: usize, result: Result<(), End>) -> bool {
+        let connection = &mut self.connections[index];
+        if let Err(end) = result {
+            if matches!(end, End::Fault) {
+                self.context.traffic.thrown_out += 1;
+            }
+            connection.close();
+        }
+        if connection.is_over() {
+            self.connections.remove(index);
+            return false;
+        }
+        self.connections[index].socket().is_some()
+    }
+
+    /// How long to wait: not beyond the moment when somebody is late.
+    fn patience(&self, wait: Option<Duration>) -> Option<Duration> {
+        let limits = &self.context.limits;
+        let late = self.connections.iter().filter_map(|(_, one)| one.deadline(limits)).min();
+        let paused = (self.accept_from > self.context.now).then_some(self.accept_from);
+        let until = late.into_iter().chain(paused).min();
+        let until = until.map(|until| until.saturating_duration_since(self.context.now));
+        match (wait, until) {
+            (Some(wait), Some(until)) => Some(wait.min(until)),
+            (wait, until) => wait.or(until),
+        }
+    }
+
+    /// Waits for sockets and works on those that are ready.
+    fn wait(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
+        let waits = wait != Some(Duration::ZERO);
+        let ready_already = waits && self.context.outbox.lie_down();
+        let wait = if ready_already { Some(Duration::ZERO) } else { wait };
+        let outbox = Arc::clone(&self.context.outbox);
+        let mut ready = Vec::new();
+        let (mut rang, mut knocked) = (false, false);
+        {
+            let mut fds = vec![PollFd::from_borrowed_fd(outbox.ear(), PollFlags::IN)];
+            fds.extend(others.iter().map(|&fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            if self.accept_from <= self.context.now {
+                let knocks = self.listeners.iter();
+                fds.extend(knocks.map(|one| PollFd::from_borrowed_fd(one.fd(), PollFlags::IN)));
+            }
+            let first = fds.len();
+            let indices = self.watch(&mut fds);
+            let timeout = wait.map(|wait| Timespec {
+                tv_sec: wait.as_secs().min(i64::MAX as u64) as i64,
+                tv_nsec: wait.subsec_nanos().into(),
+            });
+            // An error is a signal, or a shortage of memory: nothing is ready then.
+            if poll(&mut fds, timeout.as_ref()).unwrap_or(0) > 0 {
+                let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+                rang = is_ready(&fds[0]);
+                knocked = fds[1 + others.len()..first].iter().any(is_ready);
+                let of_connections = indices.iter().zip(&fds[first..]);
+                let are_ready = of_connections.filter(|(_, fd)| is_ready(fd));
+                ready.extend(are_ready.map(|(&index, fd)| (index, fd.revents())));
+            }
+        }
+        outbox.get_up(rang);
+        self.context.now = Instant::now();
+        if knocked {
+            self.accept();
+        }
+        self.work_on(&ready);
+    }
+
+    /// Adds the sockets of connections, and returns whose they are.
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) -> Vec<usize> {
+        let mut indices = Vec::with_capacity(self.connections.len());
+        for (index, connection) in &self.connections {
+            let Some(socket) = connection.socket() else { continue };
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, connection.wants_input(&self.context.limits));
+            flags.set(PollFlags::OUT, connection.wants_output());
+            fds.push(PollFd::from_borrowed_fd(socket.fd(), flags));
+            indices.push(index);
+        }
+        indices
+    }
+
+    fn work_on(&mut self, ready: &[(usize, PollFlags)]) {
+        let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        for &(index, flags) in ready {
+            let Some(connection) = self.connections.get(index) else { continue };
+            if flags.intersects(broken) && !connection.wants_input(&self.context.limits) {
+                // It does not read, so it would not notice; nobody is there to take replies.
+                self.went_on(index, Err(End::Fault));
+                continue;
+            }
+            if flags.contains(PollFlags::OUT) {
+                self.send(index);
+            }
+            if flags.intersects(PollFlags::IN | broken) {
+                self.receive(index);
+            }
+        }
+        let is_hidden = |index| ready.iter().all(|&(other, _)| other != index);
+        let more = self.connections.iter().filter(|(_, one)| one.has_more());
+        let hidden = more.map(|(index, _)| index).filter(|&index| is_hidden(index));
+        for index in hidden.collect::<Vec<_>>() {
+            self.receive(index);
+        }
+    }
+
+    fn accept(&mut self) {
+        for number in 0..self.listeners.len() {
+            for _ in 0..ACCEPTED {
+                match self.listeners[number].accept() {
+                    Ok(socket) => self.welcome(socket, number),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    Err(_) => {
+                        self.accept_from = self.context.now + PAUSE;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: Socket, listener: usize) {
+        if self.connections.len() >= self.context.limits.connections {
+            self.context.traffic.crowded_out += 1;
+            let haggling = self.connections.iter();
+            let haggling =
+                haggling.filter_map(|(index, one)| Some((one.shaking_hands_since()?, index)));
+            let Some((_, oldest)) = haggling.min() else { return };
+            self.connections[oldest].close();
+            self.connections.remove(oldest);
+        }
+        self.context.traffic.accepted += 1;
+        self.lives += 1;
+        let entry = self.connections.vacant_entry();
+        let id = ConnectionId { index: entry.key(), life: self.lives };
+        let tls = self.listeners[listener].tls.clone();
+        let index = entry.key();
+        entry.insert(Connection::new(id, socket, tls, self.context.now));
+        self.send(index);
+    }
+
+    /// Closes connections that nothing moved on for too long.
+    fn close_the_late(&mut self) {
+        let (now, limits) = (self.context.now, self.context.limits);
+        let is_late =
+            |one: &Connection| one.deadline(&limits).is_some_and(|deadline| deadline <= now);
+        let late = self.connections.iter().filter(|(_, one)| is_late(one));
+        let late: Vec<usize> = late.map(|(index, _)| index).collect();
+        for index in late {
+            self.went_on(index, Err(End::Fault));
+        }
+    }
+
+    fn indices(&self) -> Vec<usize> {
+        self.connections.iter().map(|(index, _)| index).collect()
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Server({:?}, {} connections)", self.context.exports, self.connections.len())
+    }
+}

@@ -1,0 +1,195 @@
+//! Requests on their way to a target, and replies on their way back.
+
+use std::sync::Arc;
+
+use thermocline_target::{Buffer, Completion, Extent, Request, TargetError};
+use thermocline_types::Bytes;
+
+use crate::Operation;
+use crate::export::Export;
+use crate::outbox::{ConnectionId, Given, Outbox, Outcome};
+use crate::output::Body;
+use crate::protocol::handshake::Agreement;
+use crate::protocol::reply::{self, Code, HOLE, Status, ZERO};
+use crate::protocol::request::{Command, Framing, Header, flag};
+
+/// What was agreed on with a client that uses an export.
+#[derive(Clone)]
+pub(crate) struct Session {
+    export: Export,
+    framing: Framing,
+    allocation: bool,
+    /// Bytes of the longest payload.
+    payload: u64,
+}
+
+impl Session {
+    pub(crate) fn new(export: Export, agreement: &Agreement, payload: u32) -> Session {
+        let Agreement { framing, allocation, .. } = *agreement;
+        Session { export, framing, allocation, payload: payload.into() }
+    }
+
+    pub(crate) fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// Why a request is refused without asking the target; what that refuses itself is not repeated here.
+    pub(crate) fn objection(&self, request: &Header) -> Option<Code> {
+        use Command::{
+            BlockStatus, Cache, Disconnect, Flush, Other, Read, Trim, Write, WriteZeroes,
+        };
+        if !request.is_well_flagged(self.framing) {
+            return Some(Code::Inval);
+        }
+        let no_range = request.length == 0;
+        match request.command {
+            Write | Trim | WriteZeroes if self.export.read_only => Some(Code::Perm),
+            Read | Write if request.length > self.payload => Some(Code::Overflow),
+            Flush => (request.offset != 0 || !no_range).then_some(Code::Inval),
+            BlockStatus if !self.allocation => Some(Code::Inval),
+            BlockStatus | Cache => self.is_outside(request).then_some(Code::Inval),
+            Other(_) => Some(Code::Inval),
+            Read | Write | Trim | WriteZeroes => no_range.then_some(Code::Inval),
+            Disconnect => None,
+        }
+    }
+
+    /// For commands that are no requests of a target.
+    fn is_outside(&self, request: &Header) -> bool {
+        let info = self.export.target.info();
+        let whole = |bytes: u64| bytes.is_multiple_of(info.logical_block.0);
+        let end = request.offset.checked_add(request.length);
+        let inside = end.is_some_and(|end| end <= info.size.0);
+        !(inside && request.length > 0 && whole(request.offset) && whole(request.length))
+    }
+
+    /// Hands a request to the target; its outcome comes out of `outbox`. `buffer` is the payload of a write, and memory
+    /// for what is read.
+    pub(crate) fn submit(
+        &self,
+        request: Header,
+        buffer: Option<Buffer>,
+        connection: ConnectionId,
+        outbox: &Arc<Outbox>,
+    ) {
+        let outbox = Arc::clone(outbox);
+        let report = move |result| outbox.push(Outcome { connection, request, result });
+        let (offset, length) = (Bytes(request.offset), Bytes(request.length));
+        let fua = request.has(flag::FUA);
+        let target = &self.export.target;
+        if request.command == Command::BlockStatus {
+            let given = |extents| Given::Extents(extents);
+            let done = Completion::new(move |result: Result<_, _>| report(result.map(given)));
+            return target.extents(offset, length, done);
+        }
+        if request.command == Command::Read {
+            let buffer = buffer.expect("a read comes with memory");
+            let done = Completion::new(move |result: Result<_, _>| report(result.map(Given::Data)));
+            return target.submit(Request::Read { offset, buffer, done });
+        }
+        let given = |()| Given::Nothing;
+        let done = Completion::new(move |result: Result<_, _>| report(result.map(given)));
+        target.submit(match request.command {
+            Command::Write => {
+                let buffer = buffer.expect("a write comes with its payload");
+                Request::Write { offset, buffer, fua, done }
+            }
+            Command::Flush => Request::Flush { done },
+            Command::Trim if !fua => Request::Trim { offset, length, done },
+            // A target's trim reads as zeroes, so zeroing is one that can be durable.
+            Command::Trim | Command::WriteZeroes => {
+                let no_hole = request.has(flag::NO_HOLE);
+                Request::WriteZeroes { offset, length, no_hole, fua, done }
+            }
+            // Nothing is loaded ahead: the request is a hint.
+            _ => return done.complete(Ok(())),
+        });
+    }
+
+    /// Makes the reply: appends its head to `head` and returns what follows.
+    pub(crate) fn reply(&self, outcome: Outcome, head: &mut Vec<u8>) -> Body {
+        let request = &outcome.request;
+        match outcome.result {
+            Ok(Given::Nothing) => self.plain(request, None, head),
+            Ok(Given::Data(buffer)) => {
+                reply::before_data(head, request, self.framing);
+                Body::Data(buffer)
+            }
+            Ok(Given::Extents(extents)) => {
+                let mut bytes = Vec::new();
+                let extents = statuses(&extents, request.has(flag::REQ_ONE));
+                reply::block_status(&mut bytes, request, self.framing, &extents);
+                Body::Bytes(bytes)
+            }
+            Err(error) => self.plain(request, Some(code(error, request.command)), head),
+        }
+    }
+
+    /// A reply without data.
+    pub(crate) fn plain(&self, request: &Header, error: Option<Code>, head: &mut Vec<u8>) -> Body {
+        reply::plain(head, request, self.framing, error);
+        Body::None
+    }
+}
+
+/// Neighbours that are alike as one.
+fn statuses(extents: &[Extent], only_first: bool) -> Vec<Status> {
+    let mut statuses: Vec<Status> = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let flags = if extent.mapped { 0 } else { HOLE | ZERO };
+        match statuses.last_mut() {
+            Some(last) if last.flags == flags => last.length += extent.length.0,
+            _ => statuses.push(Status { length: extent.length.0, flags }),
+        }
+    }
+    if only_first {
+        statuses.truncate(1);
+    }
+    statuses
+}
+
+fn code(error: TargetError, command: Command) -> Code {
+    let grows = matches!(command, Command::Write | Command::WriteZeroes);
+    match error {
+        TargetError::OutOfBounds if grows => Code::NoSpc,
+        TargetError::OutOfBounds | TargetError::Misaligned => Code::Inval,
+        TargetError::Unsupported => Code::NotSup,
+        TargetError::NoSpace => Code::NoSpc,
+        TargetError::ReadOnly => Code::Perm,
+        TargetError::Gone => Code::Shutdown,
+        _ => Code::Io,
+    }
+}
+
+/// What a command counts as.
+pub(crate) fn operation(command: Command) -> Operation {
+    match command {
+        Command::Read => Operation::Read,
+        Command::Write => Operation::Write,
+        Command::Flush => Operation::Flush,
+        Command::Trim => Operation::Trim,
+        Command::WriteZeroes => Operation::Zeroes,
+        _ => Operation::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_that_are_alike_are_one() {
+        let extent = |length, mapped| Extent { length: Bytes(length), mapped };
+        let extents = [extent(512, true), extent(512, true), extent(4096, false)];
+        let expected =
+            [Status { length: 1024, flags: 0 }, Status { length: 4096, flags: HOLE | ZERO }];
+        assert_eq!(statuses(&extents, false), expected);
+        assert_eq!(statuses(&extents, true), expected[..1]);
+    }
+
+    #[test]
+    fn what_is_beyond_the_end_has_two_codes() {
+        assert_eq!(code(TargetError::OutOfBounds, Command::Write), Code::NoSpc);
+        assert_eq!(code(TargetError::OutOfBounds, Command::Read), Code::Inval);
+    }
+}

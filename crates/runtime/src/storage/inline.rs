@@ -1,0 +1,81 @@
+//! Transfers on the caller's own thread, for files in memory.
+//!
+//! There a transfer is a copy. To hand it to another thread, be it one of the kernel's, costs several times as much.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::error::device_error;
+use super::io::Action;
+use super::threads::carry_out;
+use super::{Completion, Token, Waker};
+
+pub(super) struct Inline {
+    file: Arc<File>,
+    ready: Vec<Completion>,
+    bell: Arc<Bell>,
+}
+
+/// What wakes.
+struct Bell {
+    event: OwnedFd,
+    /// Whether `event` is readable and nobody has read it.
+    rung: AtomicBool,
+}
+
+impl Inline {
+    /// Transfers of `file`, each done when it is submitted.
+    pub(super) fn new(file: Arc<File>) -> io::Result<Inline> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let bell = Arc::new(Bell { event, rung: AtomicBool::new(false) });
+        Ok(Inline { file, ready: Vec::new(), bell })
+    }
+
+    /// Whether the file is in memory: on tmpfs or ramfs (`linux/magic.h`).
+    pub(super) fn suits(file: &File) -> bool {
+        const TMPFS: u64 = 0x0102_1994;
+        const RAMFS: u64 = 0x8584_58F6;
+        rustix::fs::fstatfs(file).is_ok_and(|found| [TMPFS, RAMFS].contains(&(found.f_type as u64)))
+    }
+
+    pub(super) fn submit(&mut self, token: Token, action: Action) {
+        let result = carry_out(&self.file, action).map_err(device_error);
+        self.ready.push(Completion { token, result });
+    }
+
+    pub(super) fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
+        if self.ready.is_empty() && wait != Some(Duration::ZERO) {
+            let timeout = wait.map(|wait| Timespec {
+                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: wait.subsec_nanos().into(),
+            });
+            let mut fds = [PollFd::from_borrowed_fd(self.bell.event.as_fd(), PollFlags::IN)];
+            // An error is a signal: this may return sooner.
+            let _ready = poll(&mut fds, timeout.as_ref());
+        }
+        if self.bell.rung.swap(false, Ordering::AcqRel) {
+            let _count = rustix::io::read(&self.bell.event, &mut [0; 8]);
+        }
+        done.append(&mut self.ready);
+    }
+
+    pub(super) fn waker(&self) -> Waker {
+        let bell = Arc::clone(&self.bell);
+        Arc::new(move || {
+            // It fails only when 2^64 - 2 wakes are pending; then nobody has to be woken.
+            let _pending = rustix::io::write(&bell.event, &1_u64.to_le_bytes());
+            bell.rung.store(true, Ordering::Release);
+        })
+    }
+
+    /// As [`super::Storage::descriptor`]: it tells of the waker, since completions never make anybody wait.
+    pub(super) fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.bell.event.try_clone().ok()
+    }
+}
