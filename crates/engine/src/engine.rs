@@ -81,6 +81,8 @@ pub(crate) struct Request {
 pub struct Engine<P: Payload> {
     pub(crate) config: Config,
     pub(crate) packing: Packing,
+    /// Blocks of users that fit into a unit written in chunks as large as possible.
+    pub(crate) dense: u64,
     pub(crate) phase: Phase,
     pub(crate) pool: PoolId,
     pub(crate) epoch: Epoch,
@@ -146,6 +148,7 @@ impl<P: Payload> Engine<P> {
         let capacity = config.capacity_blocks(0);
         config.placement.begin(capacity, geometry.units(), dense);
         let mut engine = Engine {
+            dense: dense.into(),
             packing: Packing::new(&geometry, config.stage_slots()),
             phase: Phase::Opening,
             pool: format.unwrap_or(PoolId([0; 16])),

@@ -287,7 +287,7 @@ impl<P: Payload> Engine<P> {
 
     /// Whether copying the valid blocks of `unit` takes less than a unit.
     fn gains(&self, unit: UnitId) -> bool {
-        u64::from(self.space.units.valid_count(unit)) < self.config.blocks_per_unit()
+        u64::from(self.space.units.valid_count(unit)) < self.dense
     }
 
     fn begin_job(&mut self, victim: UnitId) {
@@ -296,7 +296,7 @@ impl<P: Payload> Engine<P> {
         let valid = self.space.units.valid_count(victim);
         // A unit is freed, less what its valid blocks take elsewhere, headers included.
         let unit = f64::from(self.config.geometry.blocks_per_unit());
-        let dense = self.config.blocks_per_unit() as f64;
+        let dense = self.dense as f64;
         let gain = (unit - f64::from(valid) * unit / dense).max(1.0);
         self.gc.ratio = f64::from(valid) / gain;
         let end = self.space.units.written(victim);

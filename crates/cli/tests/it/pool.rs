@@ -241,7 +241,7 @@ superblock revision 2 at unit 1 block 0
     assert!(newest.contains("  volume 1 `main`, ") && newest.contains(", clean\n"), "{newest}");
     let unit = run(folder, "inspect pool.toml --unit 2").ok();
     let entries = [
-        "chunk 1 at unit 2 block 0: 1 blocks, Host, class 2, epoch 2, generation 0x100000000,",
+        "chunk 1 at unit 2 block 0: 1 blocks, Host, class 255, epoch 2, generation 0x100000000,",
         "  VolumeCreate { volume: VolumeId(1), blocks: ",
         "  VolumeName { volume: VolumeId(1), part: 3, text: ",
     ];

@@ -29,20 +29,25 @@ const PATTERNS: [(&str, &str); 2] = [("uniform", "uniform"), ("70/30", "hotcold:
 enum Scheme {
     /// Valid blocks one by one, to wherever the host writes.
     Basic,
+    /// The same, the next read when the one before is done.
+    OneByOne,
     /// Segments as a whole, to levels, with a threshold.
     Lsm(f64),
+    /// Segments as a whole, to the classes of our default, which also chooses the victims.
+    Auto,
 }
 
 impl Scheme {
     fn overrides(self) -> Vec<String> {
-        let (plan, placement) = match self {
-            Scheme::Basic => ("basic", "none".to_owned()),
-            Scheme::Lsm(threshold) => ("segment", format!("lsm-zgc:{threshold}")),
+        let (plan, placement, victim) = match self {
+            Scheme::Basic | Scheme::OneByOne => ("basic", "none".to_owned(), "greedy"),
+            Scheme::Lsm(threshold) => ("segment", format!("lsm-zgc:{threshold}"), "greedy"),
+            Scheme::Auto => ("segment", "auto".to_owned(), "own"),
         };
         let own = [
             format!("log.gc.read_plan={plan}"),
             format!("log.placement={placement}"),
-            "log.victim=greedy".to_owned(),
+            format!("log.victim={victim}"),
         ];
         own.into_iter().chain([ZONE, SEGMENT, CHECKPOINT].map(str::to_owned)).collect()
     }
@@ -55,7 +60,7 @@ fn begin(
     exclusive: bool,
     seed: u64,
 ) -> Result<Running, Error> {
-    Zones {
+    let zones = Zones {
         overrides: scheme.overrides(),
         capacity: CAPACITY,
         utilisation,
@@ -65,8 +70,12 @@ fn begin(
         queue_depth: DEPTH,
         exclusive,
         seed,
+    };
+    let mut running = zones.begin()?;
+    if matches!(scheme, Scheme::OneByOne) {
+        running.bench.machine.read_one_by_one();
     }
-    .begin()
+    Ok(running)
 }
 
 /// Mean milliseconds that a collection takes while the host waits.
@@ -104,12 +113,16 @@ fn times(
     seed: u64,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Vec<Figure>, Error> {
-    let (mut figures, mut ratios) = (Vec::new(), Vec::new());
+    let (mut figures, mut ratios, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for (index, utilisation) in UTILISATIONS.into_iter().enumerate() {
         let mut step = part(progress, index, UTILISATIONS.len());
         let basic = collection(Scheme::Basic, utilisation, workload, seed, &mut step)?;
         let lsm = collection(Scheme::Lsm(0.8), utilisation, workload, seed, &mut step)?;
-        for (scheme, ms) in [("basic", basic), ("LSM_ZGC", lsm)] {
+        let slow = collection(Scheme::OneByOne, utilisation, workload, seed, &mut step)?;
+        let auto = collection(Scheme::Auto, utilisation, workload, seed, &mut step)?;
+        others.push((slow / lsm, basic / auto));
+        let all = [("basic", basic), ("basic, one by one", slow), ("LSM_ZGC", lsm), ("auto", auto)];
+        for (scheme, ms) in all {
             figures.push(ours(format!("{name}, utilisation {utilisation}: {scheme}, ms"), ms));
         }
         ratios.push(basic / lsm);
@@ -120,6 +133,14 @@ fn times(
     for (what, theirs, ours) in [("mean", published[0], mean), ("most", published[1], most)] {
         let what = format!("{name}: basic takes so many times as long, {what}");
         figures.push(Figure { what, theirs: Some(theirs), ours });
+    }
+    let (slow, auto): (Vec<f64>, Vec<f64>) = others.into_iter().unzip();
+    for (what, ratios) in [
+        ("basic, one by one, takes so many times as long, mean", slow),
+        ("basic takes so many times as long as auto, mean", auto),
+    ] {
+        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        figures.push(ours(format!("{name}: {what}"), mean));
     }
     Ok(figures)
 }

@@ -100,6 +100,8 @@ fn compare(
         let unlimited = ["max_open", "max_active"].map(|key| format!("device.zns.{key}=0"));
         overrides.extend(unlimited);
         overrides.extend(["device.kind=zns", "device.op=0.0"].map(str::to_owned));
+        // As the mapping layer of the document: nothing but host writes apart from survivors.
+        overrides.extend(["log.placement=sepgc", "log.victim=cost-benefit"].map(str::to_owned));
     } else {
         overrides.push(format!("device.op={}", spare(&prepared, ZONE, ZONED_UTILISATION)));
     }

@@ -62,6 +62,8 @@ pub(super) struct Ring {
     event: Arc<OwnedFd>,
     /// Whether the kernel watches `event`.
     watched: bool,
+    /// Whether it told so since the last [`Ring::reap`], which then must not wait.
+    woken: bool,
     /// Whether it is to do so always, for those who wait for the ring elsewhere.
     announced: bool,
     ready: Vec<Completion>,
@@ -93,6 +95,7 @@ impl Ring {
             slots: Slab::new(),
             event,
             watched: false,
+            woken: false,
             announced: false,
             ready: Vec::new(),
             file,
@@ -169,7 +172,7 @@ impl Ring {
         if self.announced {
             self.watch();
         }
-        if !self.ready.is_empty() || wait == Some(Duration::ZERO) {
+        if !self.ready.is_empty() || self.woken || wait == Some(Duration::ZERO) {
             if !self.slots.is_empty() || !self.ring.submission().is_empty() {
                 // An error here shows again, or is of a transfer and comes with its completion.
                 let _again = self.ring.submit();
@@ -179,6 +182,7 @@ impl Ring {
             self.wait(wait);
         }
         self.collect();
+        self.woken = false;
         done.append(&mut self.ready);
     }
 
@@ -216,6 +220,7 @@ impl Ring {
             let Some(entry) = self.ring.completion().next() else { break };
             if entry.user_data() == WAKE {
                 self.watched = false;
+                self.woken = true;
                 let _count = rustix::io::read(&*self.event, &mut [0; 8]);
             } else {
                 self.finish(entry.user_data() as usize, entry.result());

@@ -168,6 +168,9 @@ impl<'a> Suite<'a> {
         assert_eq!(done, []);
         self.storage.waker()();
         self.storage.reap(None, &mut done); // Woken before it waited.
+        self.storage.reap(Some(Duration::from_millis(5)), &mut done);
+        self.storage.waker()();
+        self.storage.reap(None, &mut done); // Woken before it waited again, while still watching.
     }
 }
 

@@ -70,6 +70,12 @@ impl Verdict {
         }
     }
 
+    /// Whether it shows a change that was once made, and that an earlier power cut undid.
+    #[must_use]
+    pub const fn is_return(&self) -> bool {
+        matches!(self, Verdict::Block { why: Why::NeverWritten, .. })
+    }
+
     /// The verdict about a block that shows `found`, which no change from `floor` on explains.
     #[must_use]
     pub(super) fn block(

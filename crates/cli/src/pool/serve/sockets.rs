@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -150,6 +150,8 @@ pub fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     let cannot = |error: io::Error| anyhow!("cannot listen on {}: {error}", path.display());
     let socket = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let is_socket = fs::symlink_metadata(path).map_err(cannot)?.file_type().is_socket();
+            ensure!(is_socket, "{} is in the way, and is no socket", path.display());
             let left_over = UnixStream::connect(path)
                 .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
             ensure!(left_over, "{} is in use: somebody serves there already", path.display());

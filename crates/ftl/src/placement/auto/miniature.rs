@@ -126,11 +126,19 @@ impl Miniature {
             .expect("a victim's blocks fit into the reserve")
     }
 
-    /// Cleans a unit. Returns `false` if there is nothing to gain.
+    /// Whether what is valid in `victim` fits into free and open units. It always does unless the sample is larger than
+    /// its share.
+    fn has_room_for(&self, victim: UnitId) -> bool {
+        let blocks = self.units.blocks_per_unit();
+        let open: u32 = self.open.iter().flatten().map(|(_, next)| blocks - next).sum();
+        self.units.valid_count(victim) <= self.free.len() as u32 * blocks + open
+    }
+
+    /// Cleans a unit. Returns `false` if there is nothing to gain, or no room to gain it.
     fn collect(&mut self, now: u64, history: &History) -> bool {
         let range = 0..self.units.count();
         let victim = self.cleaner.choose(self.rule, &self.units, range, now, |_| true);
-        let Some(victim) = victim else { return false };
+        let Some(victim) = victim.filter(|&victim| self.has_room_for(victim)) else { return false };
         self.units.begin_relocation(victim);
         let blocks = self.units.blocks_per_unit();
         for at in victim.0 * blocks..(victim.0 + 1) * blocks {
