@@ -43,7 +43,7 @@ const RECENT: f64 = 1.0 / 16.0;
 /// its unit is as old as hot units become, down when it is overwritten there later, and when it survives in either (in
 /// the hot group by 2). Host writes of blocks at 3 go to the hot group, others to the first. At first, groups are by
 /// number of relocations (MiDA) and all are cleaned by cost-benefit with square-root age. At the end of each epoch of
-/// four device writes, [`model`] chooses sizes; they are used if they promise less than was measured. From then on the
+/// four device writes, a model chooses sizes; they are used if they promise less than was measured. From then on the
 /// first group larger than its size is cleaned, in order of age; if there is none, the hot group and the last by
 /// cost-benefit. A group whose units hold more valid blocks than predicted, by 0.1 after 0.3 of an epoch, is merged
 /// with all behind it into groups by number of relocations again; so is everything if 25 victims give no room. That is
