@@ -422,6 +422,7 @@ impl<P: Payload> Engine<P> {
         let record = Superblock {
             checkpoint: checkpoint.sequence,
             tail_epoch: self.epoch,
+            tail_end: None,
             clean,
             next_volume: self.volumes.next,
             volumes: volumes.collect(),
@@ -440,6 +441,7 @@ impl<P: Payload> Engine<P> {
             record.tail_epoch = self.epoch;
             record.checkpoint = self.log.next();
         }
+        record.tail_end = (!settled).then(|| self.log.next());
         self.superblocks.settled = settled;
         self.write_record(record, Purpose::Opening, Vec::new());
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use slab::Slab;
 use thermocline_format::{Epoch, PoolId, Sequence};
 use thermocline_ftl::placement::Placement as _;
-use thermocline_types::{Class, Rng, Time, UnitId};
+use thermocline_types::{Class, Lba, Rng, Time, UnitId};
 
 use crate::bugs::bug;
 use crate::checkpoint::{Checkpoint, Superblocks};
@@ -499,7 +499,9 @@ impl<P: Payload> Engine<P> {
             && lba < self.volumes.map(index).blocks
             && self.volumes.map(index).is_loaded(lba / crate::map::PAGE)
         {
-            self.volumes.map(index).prefetch(lba);
+            let map = self.volumes.map(index);
+            map.prefetch(lba);
+            self.config.placement.prefetch(Lba(map.base + lba));
         }
     }
 

@@ -451,6 +451,7 @@ impl<P: Payload> Engine<P> {
             let payload =
                 data.filter(|(_, whole)| number < *whole).map(|(run, _)| run.slice(number, 1));
             job.found += 1;
+            self.config.placement.prefetch(Lba(map.base + lba.0));
             job.valid.push(Valid {
                 volume,
                 id,

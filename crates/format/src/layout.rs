@@ -101,7 +101,8 @@ pub(crate) struct SuperblockPrefixRaw {
     pub volumes: U32,
     pub open_units: U32,
     pub roots: U32,
-    pub reserved: [u8; 12],
+    pub tail_end: U64,
+    pub reserved: [u8; 4],
     pub rest_crc: U32,
     pub prefix_crc: U32,
 }

@@ -59,6 +59,9 @@ pub struct Superblock {
     pub tail_epoch: Epoch,
     /// Chunks of [`Superblock::tail_epoch`] from this one on are to be replayed.
     pub checkpoint: Sequence,
+    /// And those before this one, if a recovery found out how far they go and the pool did not get to a checkpoint since.
+    /// A chunk behind that was not found: it is torn, and what is written over it may be torn so that it is whole again.
+    pub tail_end: Option<Sequence>,
     /// Whether there are none: the pool was closed in order.
     pub clean: bool,
     /// The device as the pool uses it.
@@ -210,7 +213,8 @@ impl Superblock {
             volumes: (self.volumes.len() as u32).into(),
             open_units: (self.open_units.len() as u32).into(),
             roots: (roots as u32).into(),
-            reserved: [0; 12],
+            tail_end: self.tail_end.map_or(0, |end| end.0).into(),
+            reserved: [0; 4],
             rest_crc: 0.into(),
             prefix_crc: 0.into(),
         }
@@ -329,6 +333,7 @@ fn decode_record(
         epoch: Epoch(raw.epoch.get()),
         tail_epoch: Epoch(raw.tail_epoch.get()),
         checkpoint: Sequence(raw.checkpoint.get()),
+        tail_end: Some(Sequence(raw.tail_end.get())).filter(|end| end.0 > 0),
         clean: raw.flags.get() & FLAG_CLEAN != 0,
         geometry: prefix.geometry,
         next_generation: Generation(raw.next_generation.get()),

@@ -309,10 +309,11 @@ impl<P: Placement> Ftl<P> {
         self.map.get(lba)
     }
 
-    /// Brings the map entry of `lba` into the cache ahead of its use. Changes nothing.
+    /// Brings what is known of `lba` into the cache ahead of its use. Changes nothing.
     #[inline]
     pub fn prefetch(&self, lba: Lba) {
         std::hint::black_box(self.map.get(lba));
+        self.placement.prefetch(lba);
     }
 
     /// Blocks programmed so far for `cause`.

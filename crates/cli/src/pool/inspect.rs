@@ -218,10 +218,11 @@ fn show_superblock(text: &mut String, record: &Superblock) -> std::fmt::Result {
     writeln!(text, "  pool {}", record.pool)?;
     writeln!(
         text,
-        "  epoch {}, tail epoch {}, checkpoint {}, {}",
+        "  epoch {}, tail epoch {}, checkpoint {}, tail end {}, {}",
         record.epoch.0,
         record.tail_epoch.0,
         record.checkpoint.0,
+        record.tail_end.map_or("open".to_owned(), |end| end.0.to_string()),
         if record.clean { "clean" } else { "not clean" },
     )?;
     writeln!(

@@ -65,6 +65,7 @@ impl<P: Payload> Engine<P> {
             revision: Revision(1),
             epoch: Epoch(1),
             tail_epoch: Epoch(1),
+            tail_end: None,
             checkpoint: Sequence(1),
             clean: true,
             geometry,

@@ -99,7 +99,9 @@ impl<P: Payload> Engine<P> {
         let config = &self.config;
         let taken = |header: &ChunkHeader| {
             let epoch = header.origin.epoch == record.tail_epoch || bug!(config, EpochIgnored);
-            epoch && header.origin.sequence >= record.checkpoint
+            let sequence = header.origin.sequence;
+            let within = record.tail_end.is_none_or(|end| sequence < end);
+            epoch && within && sequence >= record.checkpoint
         };
         for chunk in &found.chunks {
             let header = &chunk.header;

@@ -259,6 +259,7 @@ fn record(pool: PoolId, block: u32, revision: u64) -> Superblock {
         revision: Revision(revision),
         epoch: Epoch(1),
         tail_epoch: Epoch(1),
+        tail_end: None,
         checkpoint: Sequence(1),
         clean: false,
         geometry: geometry(LogicalBlock::B512),

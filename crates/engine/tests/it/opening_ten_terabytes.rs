@@ -78,6 +78,7 @@ impl MadeUp {
             revision: Revision(9),
             epoch: Epoch(3),
             tail_epoch: Epoch(3),
+            tail_end: None,
             checkpoint: Sequence(1_000_000),
             clean: true,
             geometry: self.geometry,

@@ -56,7 +56,7 @@ fn layouts_are_as_documented() {
     assert_eq!(documented("Entry", size_of::<EntryRaw>()), entry);
     let superblock = fields!(SuperblockPrefixRaw: magic, version, flags, epoch, pool, unit, block, revision,
         checkpoint, next_generation, tail_epoch, record_bytes, logical_block, blocks_per_unit, units,
-        superblock_units, next_volume, volumes, open_units, roots, reserved, rest_crc, prefix_crc);
+        superblock_units, next_volume, volumes, open_units, roots, tail_end, reserved, rest_crc, prefix_crc);
     assert_eq!(documented("SuperblockPrefix", size_of::<SuperblockPrefixRaw>()), superblock);
     let volume = fields!(VolumeRaw: volume, name_bytes, reserved, blocks, name);
     assert_eq!(documented("Volume", size_of::<VolumeRaw>()), volume);

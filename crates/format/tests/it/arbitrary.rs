@@ -178,6 +178,7 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
             revision: Revision(revision),
             epoch: Epoch(epochs[0].max(epochs[1])),
             tail_epoch: Epoch(epochs[0].min(epochs[1])),
+            tail_end: (epochs[0] % 2 == 0).then(|| Sequence(u64::from(epochs[1]) + 1)),
             checkpoint: Sequence(checkpoint),
             clean,
             geometry,

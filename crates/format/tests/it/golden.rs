@@ -89,6 +89,7 @@ fn superblock() -> Superblock {
         revision: Revision(12),
         epoch: Epoch(9),
         tail_epoch: Epoch(8),
+        tail_end: None,
         checkpoint: Sequence(4090),
         clean: false,
         geometry: geometry(),

@@ -28,6 +28,7 @@ fn largest() -> Superblock {
         revision: Revision(u64::MAX),
         epoch: Epoch(u32::MAX),
         tail_epoch: Epoch(u32::MAX),
+        tail_end: Some(Sequence(u64::MAX)),
         checkpoint: Sequence(u64::MAX),
         clean: true,
         geometry,

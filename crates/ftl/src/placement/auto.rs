@@ -8,7 +8,7 @@ mod rule;
 
 use std::ops::Range;
 
-use thermocline_types::{Class, UnitId};
+use thermocline_types::{Class, Lba, UnitId};
 
 use self::cleaner::Cleaner;
 use self::history::History;
@@ -147,6 +147,13 @@ impl Placement for Auto {
         let Some(tournament) = &self.0 else { return Class(0) };
         let history = &tournament.history;
         Class(tournament.rule.survivor(|| history.past(survivor.lba), history.ticks()))
+    }
+
+    #[inline]
+    fn prefetch(&self, lba: Lba) {
+        if let Some(tournament) = &self.0 {
+            tournament.history.prefetch(lba);
+        }
     }
 
     #[inline]

@@ -119,6 +119,10 @@ pub trait Placement {
     /// The class that a valid block is copied to.
     fn place_survivor(&mut self, survivor: Survivor, now: u64) -> Class;
 
+    /// Brings what is remembered of `lba` into the cache ahead of its use. Changes nothing.
+    #[inline]
+    fn prefetch(&self, _lba: Lba) {}
+
     /// `unit` is open now for blocks of its class; the unit that was open for them before is closed.
     fn opened(&mut self, _units: &Units, _unit: UnitId, _now: u64) {}
 

@@ -123,6 +123,13 @@ impl Placement for Policy {
         each!(self, policy => policy.place_survivor(survivor, now))
     }
 
+    #[inline]
+    fn prefetch(&self, lba: Lba) {
+        if let Policy::Auto(policy) = self {
+            policy.prefetch(lba);
+        }
+    }
+
     fn opened(&mut self, units: &Units, unit: UnitId, now: u64) {
         each!(self, policy => policy.opened(units, unit, now));
     }

@@ -106,6 +106,7 @@ fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {
         revision: Revision(revision),
         epoch: Epoch(1),
         tail_epoch: Epoch(1),
+        tail_end: None,
         checkpoint: Sequence(1),
         clean: true,
         geometry,

@@ -288,5 +288,6 @@ fn is_tail(record: &Superblock, unit: UnitId, header: &ChunkHeader) -> bool {
     !record.clean
         && header.origin.epoch == record.tail_epoch
         && sequence >= record.checkpoint
+        && record.tail_end.is_none_or(|end| sequence < end)
         && listed(header.origin.generation)
 }

@@ -66,6 +66,12 @@ impl History {
         self.now
     }
 
+    /// Brings the word of a block towards the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, lba: Lba) {
+        std::hint::black_box(self.words.get(lba));
+    }
+
     /// The block as it is now.
     #[inline]
     pub(super) fn past(&self, lba: Lba) -> Past {
