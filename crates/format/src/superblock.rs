@@ -59,8 +59,9 @@ pub struct Superblock {
     pub tail_epoch: Epoch,
     /// Chunks of [`Superblock::tail_epoch`] from this one on are to be replayed.
     pub checkpoint: Sequence,
-    /// And those before this one, if a recovery found out how far they go and the pool did not get to a checkpoint since.
-    /// A chunk behind that was not found: it is torn, and what is written over it may be torn so that it is whole again.
+    /// And those before this one, if a recovery found out how far they go and the pool did not get to a checkpoint
+    /// since. A chunk behind that was not found: it is torn, and what is written over it may be torn so that it is
+    /// whole again.
     pub tail_end: Option<Sequence>,
     /// Whether there are none: the pool was closed in order.
     pub clean: bool,
