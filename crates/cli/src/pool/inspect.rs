@@ -216,13 +216,13 @@ fn show_superblock(text: &mut String, record: &Superblock) -> std::fmt::Result {
     let geometry = &record.geometry;
     writeln!(text, "superblock revision {} at {}", record.revision.0, record.location)?;
     writeln!(text, "  pool {}", record.pool)?;
+    let end = record.tail_end.map_or(String::new(), |end| format!(", tail end {}", end.0));
     writeln!(
         text,
-        "  epoch {}, tail epoch {}, checkpoint {}, tail end {}, {}",
+        "  epoch {}, tail epoch {}, checkpoint {}{end}, {}",
         record.epoch.0,
         record.tail_epoch.0,
         record.checkpoint.0,
-        record.tail_end.map_or("open".to_owned(), |end| end.0.to_string()),
         if record.clean { "clean" } else { "not clean" },
     )?;
     writeln!(
