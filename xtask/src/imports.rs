@@ -17,7 +17,7 @@ struct Rule {
     theirs: Option<&'static [&'static str]>,
 }
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro"]) },
     Rule { name: "ftl", ours: &["types"], theirs: Some(&[]) },
     Rule { name: "format", ours: &["types"], theirs: Some(&["crc-fast", "thiserror", "zerocopy"]) },
@@ -41,6 +41,7 @@ const RULES: [Rule; 15] = [
     },
     Rule { name: "target", ours: &["types"], theirs: None },
     Rule { name: "nbd", ours: &["types", "target"], theirs: None },
+    Rule { name: "fuse", ours: &["types", "target"], theirs: None },
     Rule {
         name: "runtime",
         ours: &["types", "ftl", "format", "engine", "nand", "target"],
@@ -55,7 +56,7 @@ const RULES: [Rule; 15] = [
         name: "cli",
         ours: &[
             "types", "record", "ftl", "format", "engine", "nand", "workload", "lab", "report",
-            "target", "runtime", "sim", "nbd",
+            "target", "runtime", "sim", "nbd", "fuse",
         ],
         theirs: None,
     },

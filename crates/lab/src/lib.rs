@@ -11,6 +11,7 @@ pub mod bench_placement;
 mod books;
 mod cost;
 mod error;
+pub mod explain;
 pub mod headroom;
 pub mod input;
 mod life;
@@ -22,6 +23,7 @@ mod run;
 mod settings;
 mod stack;
 mod steady;
+mod tag;
 pub mod theory;
 
 pub use error::Error;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
+use thermocline_ftl::placement::Policy;
 use thermocline_nand::{Counters, Drive, Kind, UnitView};
 use thermocline_record::{
     Bandwidth, DeviceInfo, FdpStats, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
@@ -18,7 +19,7 @@ use crate::log::plan::is_bare;
 use crate::log::{LogOptions, read_plan_name};
 use crate::meter::Meter;
 use crate::settings::{Pacing, Settings};
-use crate::stack::Stack;
+use crate::stack::{Layer, Stack};
 use crate::steady::Rounds;
 use crate::{Error, cost};
 
@@ -226,8 +227,16 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
     if let Some(log) = outcome.log {
         config.extend(log_config(log));
     }
+    if outcome.stack.layer == Layer::Tag {
+        let placement = outcome.stack.tag.as_ref().map_or("tenant".to_owned(), Policy::to_string);
+        config.insert("tag.placement".into(), placement.into());
+    }
     let given = outcome.stack.overrides.iter();
-    for text in given.filter(|text| outcome.log.is_none() || !text.starts_with("log.")) {
+    let own = |text: &&String| match outcome.log {
+        Some(_) => !text.starts_with("log."),
+        None => !text.starts_with("tag."),
+    };
+    for text in given.filter(own) {
         if let Some((key, value)) = text.split_once('=') {
             config.insert(key.trim().to_owned(), value.trim().into());
         }

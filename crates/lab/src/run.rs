@@ -17,6 +17,7 @@ use crate::outcome::{self, Outcome};
 use crate::settings::{Pacing, Settings};
 use crate::stack::{Layer, Stack};
 use crate::steady::Rounds;
+use crate::tag::Tags;
 use crate::{Error, cost};
 
 /// Requests in flight when nothing else is asked for: fio's usual depth for such tests.
@@ -185,7 +186,7 @@ fn check_memory(cut: &Cut, stack: &Stack) -> Result<(), Error> {
 /// A drive at work.
 struct Bench {
     drive: Drive,
-    layer: Layer,
+    tags: Tags,
     meter: Meter,
     rounds: Rounds,
     pacing: Pacing,
@@ -205,7 +206,7 @@ impl Bench {
         Bench {
             meter: Meter::new(Books::direct(drive.counters()), capacity, rounds, drive.is_timed()),
             rounds,
-            layer: stack.layer,
+            tags: Tags::new(stack, drive.cut()),
             pacing: pacing(workload, settings),
             in_flight: BinaryHeap::new(),
             start: Time::ZERO,
@@ -222,7 +223,7 @@ impl Bench {
     fn prefill(&mut self, workload: &Prepared) -> Result<u64, Error> {
         let mut at = Time::ZERO;
         workload.prefill(|request| {
-            let handle = self.handle(&request);
+            let handle = self.tags.handle(std::slice::from_ref(&request));
             at = at.max(self.drive.submit(at, &request, handle).map_err(|e| refused(0, e))?);
             Ok(())
         })?;
@@ -274,7 +275,7 @@ impl Bench {
     #[inline]
     fn serve(&mut self, pieces: &[Request]) -> Result<(), DriveError> {
         self.requests += 1;
-        let handle = self.handle(&pieces[0]);
+        let handle = self.tags.handle(pieces);
         let timed = self.drive.is_timed();
         let arrival = if timed { self.arrival(&pieces[0]) } else { self.start };
         let mut done = arrival;
@@ -301,13 +302,6 @@ impl Bench {
                 freed.max(self.now)
             }
             Pacing::QueueDepth(_) => self.now,
-        }
-    }
-
-    fn handle(&self, request: &Request) -> u16 {
-        match self.layer {
-            Layer::Raw => 0,
-            Layer::Tag | Layer::Log => request.tenant.0.min(u32::from(u16::MAX)) as u16,
         }
     }
 

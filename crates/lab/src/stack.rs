@@ -6,8 +6,8 @@ use thermocline_ftl::placement::Policy;
 use thermocline_nand::profile::{self, builtin};
 use thermocline_nand::{Kind, Profile};
 
-use crate::Error;
 use crate::log::LogOptions;
+use crate::{Error, tag};
 
 /// What stands between the host's writes and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Layer {
         (Layer::Raw, "host writes go straight to the drive"),
         (
             Layer::Tag,
-            "every write carries a placement handle: that of its tenant (multi-stream and FDP drives)",
+            "every write carries a placement handle: that of its tenant, or by --placement (multi-stream, FDP drives)",
         ),
         (
             Layer::Log,
@@ -63,6 +63,8 @@ pub struct Stack {
     pub layer: Layer,
     /// The device, overrides applied.
     pub profile: Profile,
+    /// What chooses the handle of a write under `tag`, of no effect under other layers; `None` is its tenant.
+    pub tag: Option<Policy>,
     /// Settings of the log; of no effect under other layers.
     pub log: LogOptions,
     /// The overrides, as given.
@@ -71,8 +73,8 @@ pub struct Stack {
 
 impl Stack {
     /// Reads `LAYER:DEVICE[,KEY=VALUE...]`, where the device is a built-in profile or the path of a profile file, and
-    /// applies `overrides` of the form `device.KEY=VALUE` and `log.KEY=VALUE`, then those of the stack itself, whose
-    /// keys are the device's unless they begin with `log.`.
+    /// applies `overrides` of the form `device.KEY=VALUE`, `log.KEY=VALUE` and `tag.placement=NAME`, then those of the
+    /// stack itself, whose keys are the device's unless they begin with `log.` or `tag.`.
     ///
     /// # Errors
     /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for what is wrong inside a profile.
@@ -85,20 +87,21 @@ impl Stack {
         let mut parts = rest.split(',');
         let device = parts.next().unwrap_or_default();
         let own = parts.map(|part| {
-            if part.trim_start().starts_with("log.") {
+            if ["log.", "tag."].iter().any(|whose| part.trim_start().starts_with(whose)) {
                 part.to_owned()
             } else {
                 format!("device.{part}")
             }
         });
         let given: Vec<String> = overrides.iter().cloned().chain(own).collect();
-        let (mut log, mut overrides) = (LogOptions::default(), Vec::new());
+        let (mut log, mut overrides, mut tag) = (LogOptions::default(), Vec::new(), None);
         for text in &given {
             match split_override(text)? {
                 Override::Device(key, value) => overrides.push((key, value)),
                 Override::Log(key, value) => log
                     .set(&key, &value)
                     .map_err(|reason| Error::Settings(format!("{text}: {reason}")))?,
+                Override::Tag(name) => tag = Some((text, policy(text, &name)?)),
             }
         }
         let content = load(device).map_err(refuse)?;
@@ -109,29 +112,36 @@ impl Stack {
                 profile.kind.name()
             )));
         }
-        Ok(Stack { text: text.to_owned(), layer, profile, log, overrides: given })
+        if let (Layer::Tag, Some((given, policy))) = (layer, &tag) {
+            tag::check(policy, &profile)
+                .map_err(|reason| Error::Settings(format!("{given}: {reason}")))?;
+        }
+        let tag = tag.map(|(_, policy)| policy);
+        Ok(Stack { text: text.to_owned(), layer, profile, tag, log, overrides: given })
     }
 
-    /// Gives the log the placement policy `name`, unless the stack's own text or an override chose one.
+    /// Gives the layer the placement policy `name`, unless the stack's own text or an override chose one. Under `tag`,
+    /// `tenant` is none.
     ///
     /// # Errors
-    /// [`Error::Settings`] when there is no such policy, or the layer takes none.
+    /// [`Error::Settings`] when there is no such policy, or the layer cannot use it.
     pub fn place(&mut self, name: &str) -> Result<(), Error> {
-        let refuse = |takes: &str| {
-            Err(Error::Settings(format!(
-                "--placement {name}: {} takes {takes}; `thermocline lab list placements` shows them",
-                self.text
-            )))
-        };
+        let given = format!("--placement {name}");
         match self.layer {
-            Layer::Raw if name != "none" => refuse("none"),
-            Layer::Tag if name != "tenant" => refuse("tenant"),
+            Layer::Raw if name != "none" => Err(Error::Settings(format!(
+                "{given}: {} takes none; `thermocline lab list placements` shows them",
+                self.text
+            ))),
+            Layer::Tag if name != "tenant" => {
+                let policy = policy(&given, name)?;
+                let refuse = |reason| Error::Settings(format!("{given}, {}: {reason}", self.text));
+                tag::check(&policy, &self.profile).map_err(refuse)?;
+                self.tag.get_or_insert(policy);
+                Ok(())
+            }
             Layer::Raw | Layer::Tag => Ok(()),
             Layer::Log => {
-                let policy: Policy = name
-                    .parse()
-                    .map_err(|error| Error::Settings(format!("--placement {name}: {error}")))?;
-                self.log.placement.get_or_insert(policy);
+                self.log.placement.get_or_insert(policy(&given, name)?);
                 Ok(())
             }
         }
@@ -162,16 +172,24 @@ fn load(device: &str) -> Result<String, String> {
         .map_err(|error| format!("cannot read the profile {device}: {error}"))
 }
 
+/// The policy called `name`; `given` is what asked for it.
+fn policy(given: &str, name: &str) -> Result<Policy, Error> {
+    name.parse().map_err(|error| Error::Settings(format!("{given}: {error}")))
+}
+
 /// What a setting is for, with its key and its value.
 enum Override {
     Device(String, String),
     Log(String, String),
+    /// The placement.
+    Tag(String),
 }
 
 fn split_override(text: &str) -> Result<Override, Error> {
     let form = || {
         Error::Settings(format!(
-            "--set {text}: write device.KEY=VALUE, such as device.op=0.07, or log.KEY=VALUE"
+            "--set {text}: write device.KEY=VALUE, such as device.op=0.07, log.KEY=VALUE or \
+             tag.placement=NAME"
         ))
     };
     let (key, value) = text.split_once('=').ok_or_else(form)?;
@@ -180,6 +198,7 @@ fn split_override(text: &str) -> Result<Override, Error> {
     match whose {
         "device" => Ok(Override::Device(key, value)),
         "log" => Ok(Override::Log(key, value)),
+        "tag" if key == "placement" => Ok(Override::Tag(value)),
         _ => Err(form()),
     }
 }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use thermocline_target::{Buffer, Pool};
 
-use crate::outbox::{ConnectionId, Outbox, Outcome};
+use crate::outbox::{Begun, ConnectionId, Outbox, Outcome};
 use crate::output::{Body, Output};
 use crate::protocol::ProtocolError;
 use crate::protocol::handshake::{Encryption, Handshake, Step};
 use crate::protocol::reply::Code;
-use crate::protocol::request::{Command, Header};
+use crate::protocol::request::{Command, Header, flag};
 use crate::session::{Session, operation};
 use crate::socket::Socket;
 use crate::{Exports, Limits, Tls, Traffic, input::Input};
@@ -36,6 +36,23 @@ pub(crate) struct Context {
     pub(crate) submitted: u64,
     /// When this turn began.
     pub(crate) now: Instant,
+}
+
+impl Context {
+    /// Counts a request that a target has completed, whether its client is there still or not.
+    fn count(&mut self, outcome: &Outcome) {
+        let (request, begun, traffic) = (&outcome.request, &outcome.begun, &mut self.traffic);
+        let time = self.now.saturating_duration_since(begun.at);
+        traffic.latencies[operation(request.command) as usize].add(time);
+        match request.command {
+            _ if outcome.result.is_err() => {}
+            Command::Flush => {
+                traffic.flushed_bytes = traffic.flushed_bytes.max(begun.volatile_bytes);
+            }
+            Command::Write if !request.has(flag::FUA) => traffic.volatile_bytes += request.length,
+            _ => {}
+        }
+    }
 }
 
 enum Phase {
@@ -280,7 +297,7 @@ impl Connection {
                 }
                 Step::Serve(agreement) => {
                     let export = context.exports.find(&agreement.export);
-                    let export = export.expect("the catalogue knows it").clone();
+                    let export = export.expect("the catalogue knows it");
                     let session = Session::new(export, &agreement, context.limits.payload);
                     self.phase = Phase::Serving(session);
                 }
@@ -365,7 +382,8 @@ impl Connection {
         let Phase::Serving(session) = &self.phase else { return };
         self.in_target += 1;
         context.submitted += 1;
-        session.submit(request, buffer, self.id, &context.outbox);
+        let begun = Begun { at: context.now, volatile_bytes: context.traffic.volatile_bytes };
+        session.submit(request, buffer, (self.id, begun), &context.outbox);
     }
 
     fn refuse(&mut self, request: &Header, code: Code, context: &mut Context) {
@@ -378,6 +396,7 @@ impl Connection {
     /// The target has completed a request.
     pub(crate) fn complete(&mut self, outcome: Outcome, context: &mut Context) {
         self.in_target -= 1;
+        context.count(&outcome);
         let Phase::Serving(session) = &self.phase else { return };
         if self.socket.is_none() {
             return;

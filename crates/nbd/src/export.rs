@@ -1,6 +1,6 @@
 //! What is served.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use thermocline_target::BlockTarget;
 
@@ -18,10 +18,10 @@ pub struct Export {
     pub read_only: bool,
 }
 
-/// All that is served; the first is what clients get who name none.
+/// All that is served; the first is what clients get who name none. Clones are handles of the same.
 #[derive(Clone, Default)]
 pub struct Exports {
-    exports: Vec<Export>,
+    exports: Arc<RwLock<Vec<Export>>>,
     payload: u32,
 }
 
@@ -29,19 +29,26 @@ impl Exports {
     /// These, in this order, with payloads as long as `limits` say.
     #[must_use]
     pub fn new(exports: Vec<Export>, limits: &Limits) -> Exports {
-        Exports { exports, payload: limits.payload }
+        Exports { exports: Arc::new(RwLock::new(exports)), payload: limits.payload }
+    }
+
+    /// Adds one behind the others, from any thread; clients that come from now on find it.
+    pub fn add(&self, export: Export) {
+        self.exports.write().unwrap_or_else(PoisonError::into_inner).push(export);
     }
 
     /// The one called `name`, or the first if there is no name.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<&Export> {
-        self.exports.iter().find(|export| name.is_empty() || export.name == name)
+    pub fn find(&self, name: &str) -> Option<Export> {
+        let exports = self.exports.read().unwrap_or_else(PoisonError::into_inner);
+        exports.iter().find(|export| name.is_empty() || export.name == name).cloned()
     }
 }
 
 impl Catalogue for Exports {
     fn names(&self) -> Vec<String> {
-        self.exports.iter().map(|export| export.name.clone()).collect()
+        let exports = self.exports.read().unwrap_or_else(PoisonError::into_inner);
+        exports.iter().map(|export| export.name.clone()).collect()
     }
 
     fn facts(&self, name: &str) -> Option<Facts> {
@@ -52,7 +59,7 @@ impl Catalogue for Exports {
         Some(Facts {
             name: export.name.clone(),
             size: info.size.0,
-            flags: flags(export, info.features),
+            flags: flags(&export, info.features),
             block_min: info.logical_block.0 as u32,
             block_preferred: PREFERRED,
             payload_max: self.payload,
@@ -77,7 +84,7 @@ fn flags(export: &Export, features: thermocline_target::Features) -> u16 {
 
 impl std::fmt::Debug for Exports {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.exports.iter().map(|export| &export.name)).finish()
+        f.debug_list().entries(self.names()).finish()
     }
 }
 
@@ -104,5 +111,7 @@ mod tests {
         let two = exports.facts("two").expect("the second");
         assert!(two.flags & export_flag::SEND_TRIM == 0 && two.flags & export_flag::READ_ONLY > 0);
         assert_eq!(exports.facts("three"), None);
+        exports.clone().add(export("three", false));
+        assert_eq!(exports.facts("three").map(|facts| facts.size), Some(1 << 20));
     }
 }

@@ -14,6 +14,7 @@ mod client;
 mod connection;
 mod export;
 mod input;
+mod latency;
 mod limits;
 mod outbox;
 mod output;
@@ -26,6 +27,7 @@ mod traffic;
 
 pub use client::{Client, ClientError, Reply};
 pub use export::{Export, Exports};
+pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use limits::Limits;
 pub use server::{Listener, Server, Stopper};
 pub use tls::{Tls, TlsError};

@@ -104,7 +104,7 @@ impl Stopper {
         self.outbox.wake();
     }
 
-    /// What was counted until the last turn.
+    /// What was counted; of requests that a target carried out, all that were answered.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         *self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
@@ -196,9 +196,10 @@ impl Server {
         let wait = if hurry { Some(Duration::ZERO) } else { self.patience(wait) };
         self.wait(wait, others);
         self.close_the_late();
-        self.stopper.over.store(self.stopping && self.is_idle(), Ordering::Release);
-        *self.stopper.traffic.lock().unwrap_or_else(PoisonError::into_inner) =
-            Traffic { open: self.connections.len() as u64, ..self.context.traffic };
+        if self.stopping {
+            self.publish();
+            self.stopper.over.store(self.is_idle(), Ordering::Release);
+        }
     }
 
     /// Begins to stop, if that was asked for. Returns whether it just did.
@@ -231,10 +232,18 @@ impl Server {
             }
         }
         self.outcomes = outcomes;
+        // Before clients have their replies, so that they find counted what they did.
+        self.publish();
         for index in touched.drain(..) {
             self.send(index);
         }
         self.touched = touched;
+    }
+
+    fn publish(&self) {
+        let open = self.connections.len() as u64;
+        let traffic = Traffic { open, ..self.context.traffic };
+        *self.stopper.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic;
     }
 
     /// Sends what a connection has to send; with that it may have room for more requests.

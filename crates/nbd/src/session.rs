@@ -7,7 +7,7 @@ use thermocline_types::Bytes;
 
 use crate::Operation;
 use crate::export::Export;
-use crate::outbox::{ConnectionId, Given, Outbox, Outcome};
+use crate::outbox::{Begun, ConnectionId, Given, Outbox, Outcome};
 use crate::output::Body;
 use crate::protocol::handshake::Agreement;
 use crate::protocol::reply::{self, Code, HOLE, Status, ZERO};
@@ -69,11 +69,13 @@ impl Session {
         &self,
         request: Header,
         buffer: Option<Buffer>,
-        connection: ConnectionId,
+        (connection, begun): (ConnectionId, Begun),
         outbox: &Arc<Outbox>,
     ) {
         let outbox = Arc::clone(outbox);
-        let report = move |result| outbox.push(Outcome { connection, request, result });
+        let report = move |result| {
+            outbox.push(Outcome { connection, begun, request, result });
+        };
         let (offset, length) = (Bytes(request.offset), Bytes(request.length));
         let fua = request.has(flag::FUA);
         let target = &self.export.target;

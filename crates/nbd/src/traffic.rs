@@ -1,5 +1,7 @@
 //! What a server counted since it began.
 
+use crate::Latencies;
+
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -59,4 +61,20 @@ pub struct Traffic {
     pub bytes: [u64; 6],
     /// Requests that were answered with an error.
     pub errors: u64,
+    /// Times of the requests that a target was asked for, by [`Operation`]: from when all of a request was there until
+    /// its reply could be sent, in turns of the server; what sockets take is not in it.
+    pub latencies: [Latencies; 6],
+    /// Bytes of writes that were completed without being durable by themselves (FUA).
+    pub volatile_bytes: u64,
+    /// How many of these a flush has covered. One counts for all exports, as it is with volumes of one pool.
+    pub flushed_bytes: u64,
+}
+
+impl Traffic {
+    /// Bytes that clients have written and were not told to be durable: a power cut may lose them, and no more. The
+    /// target may have made some durable on its own, and blocks that were written twice count twice.
+    #[must_use]
+    pub fn bytes_at_risk(&self) -> u64 {
+        self.volatile_bytes - self.flushed_bytes
+    }
 }

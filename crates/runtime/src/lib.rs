@@ -22,5 +22,6 @@ pub use driver::{Driver, DriverError, Ended};
 pub use media::{AnyStorage, Contents, Media, MediaError, new_pool_id, unit_bytes};
 pub use pool::{Guest, Listener, Pool, Volume};
 pub use settings::{
-    DeviceKind, DeviceSettings, PoolSettings, Settings, SettingsError, VolumeSettings,
+    DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,
+    VolumeSettings,
 };

@@ -2,6 +2,7 @@
 //!
 //! Every key is explained in [`Settings::EXAMPLE`]; a test holds that file and this module together.
 
+mod serve;
 mod text;
 
 use std::fs;
@@ -15,6 +16,8 @@ use thermocline_ftl::victim::Victim;
 use thermocline_types::Bytes;
 
 use crate::storage::{IoEngine, Latency};
+
+pub use serve::ServeSettings;
 
 /// Why a settings file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +40,9 @@ pub struct Settings {
     /// Volumes that are made when it is formatted.
     #[serde(default)]
     pub volumes: Vec<VolumeSettings>,
+    /// How it is served.
+    #[serde(default)]
+    pub serve: ServeSettings,
     /// The name of the file, for errors.
     #[serde(skip)]
     file: String,
@@ -153,6 +159,7 @@ impl Settings {
         let mut settings = Settings::from_toml(&file, &text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         settings.device.path = folder.join(&settings.device.path);
+        settings.serve.begin_at(folder);
         Ok(settings)
     }
 
@@ -200,6 +207,9 @@ impl Settings {
         let spare = self.spare();
         if !(0.0..=0.9).contains(&spare) {
             return Err(self.error("pool.spare", format!("is {spare}, must be 0 to 0.9")));
+        }
+        if let Some((key, reason)) = self.serve.objection() {
+            return Err(self.error(&key, reason));
         }
         for (index, volume) in self.volumes.iter().enumerate() {
             let key = |field| format!("volumes[{index}].{field}");

@@ -208,7 +208,7 @@ pub struct DeviceArgs {
     /// Which unit garbage collection takes (`lab list victims`) [default: the profile's]
     #[arg(long, value_name = "NAME", help_heading = "Device")]
     victim: Option<Victim>,
-    /// Under log, the class of a block; else the handle of a write (`lab list placements`)
+    /// Under log, the class of a block; under tag, the handle of a write (`lab list placements`)
     #[arg(long, value_name = "NAME", help_heading = "Device")]
     placement: Option<String>,
     /// Keep so many requests in flight [default: 32 if the workload has no clock]

@@ -102,14 +102,7 @@ pub fn bench_placement(args: &BenchArgs) -> anyhow::Result<()> {
     let mut tables = Vec::new();
     let mut failed = None;
     let bars = Progress::default();
-    let bar = Mutex::new((String::new(), None));
-    let progress = |name: &str, share: f64| {
-        let mut shown = bar.lock().expect("no thread panics while it moves the bar");
-        if shown.0 != name {
-            *shown = (name.to_owned(), Some(bars.bar(name)));
-        }
-        shown.1.as_ref().expect("there is a bar by now").set(share);
-    };
+    let progress = bar_of(&bars);
     bench(&plan, &progress, |table| {
         if !args.json && failed.is_none() {
             failed = writeln!(out, "{}", show(&table)).err();
@@ -139,6 +132,18 @@ pub fn bench_placement(args: &BenchArgs) -> anyhow::Result<()> {
         writeln!(out, "{}", summary(&tables))?;
     }
     Ok(())
+}
+
+/// Shows one bar of `bars` after the other, each with the name of what is measured.
+pub fn bar_of(bars: &Progress) -> impl Fn(&str, f64) + Sync {
+    let bar = Mutex::new((String::new(), None));
+    move |name: &str, share: f64| {
+        let mut shown = bar.lock().expect("no thread panics while it moves the bar");
+        if shown.0 != name {
+            *shown = (name.to_owned(), Some(bars.bar(name)));
+        }
+        shown.1.as_ref().expect("there is a bar by now").set(share);
+    }
 }
 
 impl BenchArgs {

@@ -94,7 +94,10 @@ fn row(name: &(impl ToString + ?Sized), about: &str) -> [String; 2] {
 /// The policies of the log, and what the other layers do.
 fn placements() -> Vec<[String; 2]> {
     let policies = Policy::list();
-    let others = [row("tenant", "tag: the handle of a write is the number of its tenant")];
+    let others = [row(
+        "tenant",
+        "tag: the handle of a write is the number of its tenant; or auto, dac, fadac, warcip, mq, sfr, eti",
+    )];
     policies
         .iter()
         .map(|(policy, about)| match policy {

@@ -4,6 +4,7 @@ mod analyze;
 pub mod args;
 mod bench_placement;
 mod convert;
+mod explain;
 mod list;
 mod output;
 mod reproduce;
@@ -27,6 +28,8 @@ pub enum Command {
     Reproduce(reproduce::ReproduceArgs),
     /// Every placement policy with every victim rule on a full drive: the yardstick of placement
     BenchPlacement(bench_placement::BenchArgs),
+    /// Which placement policy wins on a trace, why, and what a perfect one would reach
+    Explain(explain::ExplainArgs),
     /// Rewrite a trace of any format as plain csv
     Convert(convert::ConvertArgs),
     /// List devices, workloads, trace formats, victims, placements and experiments
@@ -45,6 +48,7 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
         Command::Theory(args) => theory::theory(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::BenchPlacement(args) => bench_placement::bench_placement(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Convert(args) => convert::convert(&args),
         Command::List(args) => list::list(&args),
     }

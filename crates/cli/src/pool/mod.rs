@@ -1,6 +1,8 @@
-//! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `load`, `serve`, `stat`.
+//! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `load`, `serve`, `stat`,
+//! `doctor`.
 
 mod check;
+mod doctor;
 mod format;
 mod inspect;
 mod ledger;
@@ -49,6 +51,8 @@ pub enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Tell what a served pool is doing, a line per interval
     Stat(stat::StatArgs),
+    /// Look whether a device, the settings and this machine are fit for a pool, and say what to do if not
+    Doctor(doctor::DoctorArgs),
 }
 
 /// The pool or its device is broken; the reason is in the text.
@@ -79,6 +83,7 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Load(args) => load::load(args),
         Command::Serve(args) => serve::serve(args),
         Command::Stat(args) => stat::stat(args),
+        Command::Doctor(args) => doctor::doctor(args),
     }
 }
 

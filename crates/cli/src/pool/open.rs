@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use thermocline_engine::{Config, HostError, HostRequest, Notice, Reply, VolumeInfo};
-use thermocline_runtime::storage::{Access, Overlay, Storage};
-use thermocline_runtime::{AnyStorage, Buffer, Driver, Settings};
+use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
+use thermocline_runtime::{AnyStorage, Buffer, Driver, MediaError, Settings};
 
 use super::Broken;
 
@@ -44,6 +44,15 @@ pub fn to_write(settings: &Settings, despite_loss: bool) -> anyhow::Result<Opene
     config.open_despite_loss = despite_loss;
     let began = Instant::now();
     opened(Driver::open(config.clone(), media.storage)?, config, began)
+}
+
+/// Whether a pool was not opened because somebody else has it open.
+pub fn is_in_use(error: &anyhow::Error) -> bool {
+    let storage = match error.downcast_ref() {
+        Some(MediaError::Storage(error)) => Some(error.kind()),
+        _ => None,
+    };
+    storage == Some(&OpenErrorKind::InUse)
 }
 
 fn opened<S: Storage>(

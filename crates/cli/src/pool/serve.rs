@@ -1,5 +1,7 @@
 //! `thermocline serve`.
 
+pub(super) mod control;
+mod files;
 mod http;
 mod metrics;
 pub(super) mod sockets;
@@ -7,7 +9,7 @@ mod state;
 mod systemd;
 
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -22,11 +24,12 @@ use signal_hook::iterator::Signals;
 use thermocline_engine::Notice;
 use thermocline_nbd::{Export, Exports, Limits, Server};
 use thermocline_runtime::storage::Waker;
-use thermocline_runtime::{Guest, Pool, Settings};
+use thermocline_runtime::{Guest, Pool, ServeSettings, Settings};
 use thermocline_target::Sectors;
 
 use super::open::to_write;
 use super::{Broken, CODES, print};
+use files::Files;
 use http::Site;
 use sockets::{Addresses, Sockets};
 use state::State;
@@ -37,9 +40,10 @@ pub(super) const STATUS: &str = "status.sock";
 /// Arguments of `serve`.
 #[derive(Args)]
 #[command(after_help = format!("\
-Every volume is an export of its name. Without --socket and --listen, and without sockets from systemd, the socket is
-POOL.sock beside the settings. Status and metrics are served over HTTP, as /status and /metrics, on the socket
-POOL.status.sock beside the settings, and with --http on a port as well.
+Every volume is an export of its name. Arguments go before what the settings say in [serve]. Where neither names a
+socket or an address, and systemd hands over none, the socket is POOL.sock beside the settings. Status and metrics are
+served over HTTP, as /status and /metrics, on the socket POOL.status.sock beside the settings, and with --http on a port
+as well.
 
 SIGTERM and SIGINT stop in order: what clients have asked for is answered, then the pool is closed.
 
@@ -47,6 +51,7 @@ Examples:
   thermocline serve pool.toml
   qemu-img convert -n disk.img 'nbd+unix:///main?socket=pool.sock'
   thermocline serve pool.toml --listen 127.0.0.1:10809 --http 127.0.0.1:9400
+  thermocline serve pool.toml --fuse mnt
 
 {CODES}"))]
 pub struct ServeArgs {
@@ -74,46 +79,62 @@ pub struct ServeArgs {
     /// TCP address for status and metrics; whoever reaches it reads them
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
+    /// Existing folder to mount on: every volume becomes a file there
+    #[arg(long, value_name = "FOLDER")]
+    fuse: Option<PathBuf>,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
-    /// Connections at once
-    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
-    connections: usize,
+    /// Connections at once [default: 128]
+    #[arg(long, value_name = "N")]
+    connections: Option<usize>,
     /// Seconds that clients have for the end of what they asked for, and the device for closing the pool, at a stop
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    patience: u64,
+    /// [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    patience: Option<u64>,
 }
+
+/// Seconds to wait for clients, and for the device, at a stop. Chosen: below what systemd waits for.
+const PATIENCE: u64 = 10;
 
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
-    let sockets = Sockets::open(&addresses(args))?;
+    let serve = args.over(&settings.serve);
+    let sockets = Sockets::open(&addresses(&args.settings, &serve))?;
     // From here on a signal waits for its turn.
     let signals = signals()?;
-    let site = Site::open(&sockets::beside(&args.settings, STATUS), args.http.as_deref())?;
+    let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
     let opened = to_write(&settings, false)?;
     let failed = Arc::new(AtomicBool::new(false));
     let pool = Pool::start(opened.driver, listener(&failed)).context("no thread for the pool")?;
-    let limits = Limits { connections: args.connections.max(1), ..Limits::default() };
-    let exports = Exports::new(exports(&pool, args.read_only), &limits);
-    let uris = sockets.uris(&pool.volume_names());
-    let (listeners, mut files) = sockets.into_listeners();
+    let default = Limits::default();
+    let connections = serve.connections.unwrap_or(default.connections).max(1);
+    let limits = Limits { connections, ..default };
+    let exports = exports(&pool, args.read_only);
+    let mounted = Files::mount(args.fuse.as_deref(), &exports, args.read_only)?;
+    let exports = Exports::new(exports, &limits);
+    let (listeners, reach, mut files) = sockets.into_listeners();
+    let reach = reach.and(mounted.uris());
     files.push(sockets::beside(&args.settings, STATUS));
-    let server = Server::new(listeners, exports, limits)?;
+    let server = Server::new(listeners, exports.clone(), limits)?;
     let stopper = server.stopper();
     house(&pool, server)?;
     let pool = Arc::new(pool);
-    site.serve(&State::new(&pool, stopper.clone(), &failed, uris.clone()))?;
+    let uris = reach.uris(&pool.volume_names());
+    let state = State::new(&pool, stopper.clone(), &failed, reach);
+    site.serve(&state, (!args.read_only).then_some(&exports))?;
     print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
     systemd::notify("READY=1");
     // Whoever sends signals lives as long as the program.
     let _stop = signals.recv();
     systemd::notify("STOPPING=1");
-    let patience = Duration::from_secs(args.patience);
+    let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
     stopper.stop();
+    let unmounting = mounted.unmount().context("no thread to unmount")?;
     let until = Instant::now() + patience;
-    let in_time = wait_until(until, &signals, || stopper.is_over());
+    let is_over = || stopper.is_over() && unmounting.is_finished();
+    let in_time = wait_until(until, &signals, is_over);
     for file in files {
         // If it cannot be removed, the next server replaces it.
         let _left = std::fs::remove_file(file);
@@ -123,7 +144,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         return Err(Broken("the device failed".to_owned()).into());
     }
     if !in_time {
-        eprintln!("thermocline: not every client got an answer in {} s", args.patience);
+        eprintln!("thermocline: not every client got an answer in {} s", patience.as_secs());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -170,15 +191,36 @@ fn close(pool: Arc<Pool>, signals: &Receiver<i32>, patience: Duration) -> anyhow
     }
 }
 
-fn addresses(args: &ServeArgs) -> Addresses<'_> {
-    let tls = args.tls_certificate.as_deref().zip(args.tls_key.as_deref());
-    let tls = tls.zip(args.tls_clients.as_deref());
+impl ServeArgs {
+    /// What is asked for here, and for the rest what the settings say.
+    fn over(&self, settings: &ServeSettings) -> ServeSettings {
+        let path = |argument: &Option<PathBuf>, setting: &Option<PathBuf>| {
+            argument.as_ref().or(setting.as_ref()).cloned()
+        };
+        let listen = if self.listen.is_empty() { &settings.listen } else { &self.listen };
+        ServeSettings {
+            socket: path(&self.socket, &settings.socket),
+            listen: listen.clone(),
+            http: self.http.as_ref().or(settings.http.as_ref()).cloned(),
+            connections: self.connections.or(settings.connections),
+            patience: self.patience.or(settings.patience),
+            tls_certificate: path(&self.tls_certificate, &settings.tls_certificate),
+            tls_key: path(&self.tls_key, &settings.tls_key),
+            tls_clients: path(&self.tls_clients, &settings.tls_clients),
+            insecure_network: self.insecure_network || settings.insecure_network,
+        }
+    }
+}
+
+fn addresses<'a>(settings: &Path, serve: &'a ServeSettings) -> Addresses<'a> {
+    let tls = serve.tls_certificate.as_deref().zip(serve.tls_key.as_deref());
+    let tls = tls.zip(serve.tls_clients.as_deref());
     Addresses {
-        socket: args.socket.as_deref(),
-        default_socket: sockets::beside(&args.settings, "sock"),
-        tcp: &args.listen,
+        socket: serve.socket.as_deref(),
+        default_socket: sockets::beside(settings, "sock"),
+        tcp: &serve.listen,
         tls: tls.map(|((certificate, key), clients)| [certificate, key, clients]),
-        insecure_network: args.insecure_network,
+        insecure_network: serve.insecure_network,
     }
 }
 
@@ -214,12 +256,13 @@ fn listener(failed: &Arc<AtomicBool>) -> thermocline_runtime::Listener {
 fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {
     let volumes = pool.volume_names().into_iter();
     let volumes = volumes.filter_map(|name| pool.volume(name.as_str()));
-    let export = |volume: thermocline_runtime::Volume| {
-        let target = Sectors::new(volume);
-        let name = thermocline_target::BlockTarget::info(&target).name;
-        Export { name, target: Arc::new(target), read_only }
-    };
-    volumes.map(export).collect()
+    volumes.map(|volume| export(volume, read_only)).collect()
+}
+
+fn export(volume: thermocline_runtime::Volume, read_only: bool) -> Export {
+    let target = Sectors::new(volume);
+    let name = thermocline_target::BlockTarget::info(&target).name;
+    Export { name, target: Arc::new(target), read_only }
 }
 
 /// A server as a guest of the pool.

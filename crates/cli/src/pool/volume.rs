@@ -11,13 +11,15 @@ use thermocline_format::VolumeName;
 use thermocline_runtime::Settings;
 use thermocline_types::Bytes;
 
-use super::open::{on_trial, to_write};
+use super::open::{is_in_use, on_trial, to_write};
+use super::serve::control::ask_for_volume;
+use super::serve::{STATUS, sockets};
 use super::{CODES, print};
 
 /// What can be done with volumes.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Create a volume; its space is taken as it is written
+    /// Create a volume; its space is taken as it is written. A pool that is served serves it at once
     #[command(after_help = CODES)]
     Create(SizedArgs),
     /// List the volumes
@@ -95,9 +97,18 @@ pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
             let name = VolumeName::new(&args.name).filter(|name| !name.as_str().is_empty());
             let name = name.context("a name has 1 to 64 bytes and no control characters")?;
             let blocks = blocks(args.size)?;
-            let mut pool = to_write(&Settings::load(&args.settings)?, false)?;
-            pool.carry_out(HostRequest::CreateVolume { name, blocks })?;
-            pool.close()?;
+            match to_write(&Settings::load(&args.settings)?, false) {
+                Ok(mut pool) => {
+                    pool.carry_out(HostRequest::CreateVolume { name, blocks })?;
+                    pool.close()?;
+                }
+                Err(error) if is_in_use(&error) => {
+                    let socket = sockets::beside(&args.settings, STATUS);
+                    ask_for_volume(&socket, name.as_str(), args.size.0)
+                        .with_context(|| format!("{error:#}"))?;
+                }
+                Err(error) => return Err(error),
+            }
             print(&format!("volume `{}` of {}\n", args.name, args.size))
         }
         Command::Resize(args) => {

@@ -81,6 +81,8 @@ fn stacks() {
         ("--stack raw:none/such.toml", "cannot read the profile none/such.toml"),
         ("--stack tag:p5316", "takes no placement handles"),
         ("--stack tag:pm9d3 --placement none", "takes tenant"),
+        ("--stack tag:pm9d3 --placement sepbit", "takes tenant, auto, dac:6"),
+        ("--stack tag:pm9d3 --set tag.handle=1", "tag.placement=NAME"),
         ("--stack log:ideal --placement tenant", "none, sepgc, lsm-zgc"),
         ("--stack log:ideal --set log.units=8MiB", "log.units is unknown; there are log.unit"),
         ("--stack log:ideal --set log.gc.read_plan=all", "basic, segment, cost"),

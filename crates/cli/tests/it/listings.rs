@@ -15,7 +15,10 @@ fn every_listing_names_what_the_other_commands_take() {
         ("placements", "none sepgc lsm-zgc:0.8 sepbit dac:6 midas tenant"),
         ("log", "log.unit log.placement log.gc.read_plan log.checkpoint"),
         ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10 declining-cost own"),
-        ("experiments", "uniform-greedy cachelib-fdp indirection-unit lsm-zgc micron-zones"),
+        (
+            "experiments",
+            "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones",
+        ),
     ];
     for (what, names) in cases {
         let listed = lab(&format!("list {what}")).ok();

@@ -1,6 +1,7 @@
 //! The command line as its users meet it: the program is run, and what it prints and writes is read.
 
 mod analysis;
+mod doctor;
 mod errors;
 mod formats;
 mod listings;
@@ -8,11 +9,16 @@ mod log_layer;
 mod outputs;
 mod placement;
 mod pool;
+mod programs;
 mod records;
 mod serve;
 mod serve_clients;
+mod serve_filesystem;
+mod serve_fuse;
 mod serve_hostile;
 mod serve_kill;
+mod serve_postgres;
+mod serve_settings;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

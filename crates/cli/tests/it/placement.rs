@@ -68,3 +68,28 @@ fn what_does_not_exist_is_refused_with_what_does() {
     assert!(error.contains("1.5"), "{error}");
     lab("bench-placement --turnovers 0").refused(2);
 }
+
+#[test]
+fn a_trace_is_explained_with_the_figures_of_its_table() {
+    let trace = repository().join("testdata").join("postgres-tpcc.csv.gz");
+    let about = lab(&format!("explain --trace {} --jobs 2 --json", trace.display())).json();
+    assert_eq!(about["schema"], "thermocline.explain/1");
+    assert_eq!(about["winner"]["policy"], "auto");
+    let waf = |key: &str| about[key].as_f64().expect("a WAF");
+    let winner = about["winner"]["waf"].as_f64().expect("a WAF");
+    assert!(waf("waf_perfect") < winner && winner < waf("waf_without"), "{winner}");
+    let sentences = about["sentences"].to_string();
+    assert!(sentences.contains("its own victim rule"), "{sentences}");
+    assert!(sentences.contains(&format!("{winner:.3}")), "{sentences}");
+}
+
+#[test]
+fn a_tag_stack_takes_a_policy_and_records_it() {
+    let run = "run --json --workload zipf:1.0 --span 64MiB --drive-writes 2 --placement";
+    let record = lab(&format!("{run} auto --stack tag:pm9d3")).json();
+    assert_eq!(record["config"]["tag.placement"], "auto");
+    let record = lab(&format!("{run} auto --stack tag:pm9d3,tag.placement=sfr:9")).json();
+    assert_eq!(record["config"]["tag.placement"], "sfr:9", "the stack's own comes first");
+    let record = lab(&format!("{run} tenant --stack tag:pm9d3")).json();
+    assert_eq!(record["config"]["tag.placement"], "tenant");
+}

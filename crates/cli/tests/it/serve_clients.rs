@@ -1,50 +1,12 @@
 //! Served pools under clients that know nothing of us: libnbd, QEMU, fio.
-//!
-//! A client that is not installed is skipped with a line that says so; where `CI` is set that is a failure.
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use super::programs::{client, have};
 use super::serve::{Served, done, format};
 use crate::{numbers, scratch, write};
-
-/// The Debian package of each client.
-const PACKAGES: [(&str, &str); 8] = [
-    ("nbdinfo", "libnbd-bin"),
-    ("nbdcopy", "libnbd-bin"),
-    ("nbdsh", "python3-libnbd"),
-    ("qemu-img", "qemu-utils"),
-    ("qemu-io", "qemu-utils"),
-    ("fio", "fio"),
-    ("openssl", "openssl"),
-    ("python3", "python3"),
-];
-
-/// Whether a client is there.
-pub fn has(client: &str) -> bool {
-    let there = std::env::var_os("PATH")
-        .is_some_and(|paths| std::env::split_paths(&paths).any(|path| path.join(client).exists()));
-    if !there {
-        let package = PACKAGES.iter().find(|(name, _)| *name == client).map_or("", |(_, at)| at);
-        println!("SKIPPED: there is no {client} (Debian: {package})");
-        assert!(std::env::var_os("CI").is_none(), "CI must have {client}");
-    }
-    there
-}
-
-/// Runs a client, which must succeed, and not for ever.
-#[track_caller]
-fn client(folder: &Path, program: &str, arguments: &[&str]) -> String {
-    let mut command = Command::new("timeout");
-    command.arg("120").arg(program).args(arguments).current_dir(folder).stdin(Stdio::null());
-    // Packages of the system are for the Python of the system.
-    let paths = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("/usr/bin:{paths}"));
-    let done = done(command);
-    assert_eq!(done.code, 0, "{program} {arguments:?}: {}{}", done.out, done.err);
-    done.out
-}
 
 /// `count` bytes that cannot be compressed.
 fn noise(count: usize) -> Vec<u8> {
@@ -53,7 +15,7 @@ fn noise(count: usize) -> Vec<u8> {
 
 #[test]
 fn libnbd_copies_there_and_back() {
-    if !(has("nbdinfo") && has("nbdcopy")) {
+    if !have(&["nbdinfo", "nbdcopy"]) {
         return;
     }
     let folder = scratch();
@@ -95,7 +57,7 @@ fn libnbd_copies_there_and_back() {
 
 #[test]
 fn qemu_converts_compares_and_writes_patterns() {
-    if !(has("qemu-img") && has("qemu-io")) {
+    if !have(&["qemu-img", "qemu-io"]) {
         return;
     }
     let folder = scratch();
@@ -144,7 +106,7 @@ fn qemu_converts_compares_and_writes_patterns() {
 
 #[test]
 fn fio_verifies_what_it_wrote() {
-    if !has("fio") {
+    if !have(&["fio"]) {
         return;
     }
     let folder = scratch();
@@ -231,7 +193,7 @@ old.shutdown()
 
 #[test]
 fn nbdsh_finds_the_corners_where_the_protocol_has_them() {
-    if !has("nbdsh") {
+    if !have(&["nbdsh"]) {
         return;
     }
     let folder = scratch();
@@ -262,7 +224,7 @@ fn certificate(folder: &Path, name: &str, authority: bool) {
 
 #[test]
 fn over_tls_only_clients_with_a_certificate_get_in() {
-    if !(has("openssl") && has("nbdinfo") && has("nbdcopy")) {
+    if !have(&["openssl", "nbdinfo", "nbdcopy"]) {
         return;
     }
     let folder = scratch();

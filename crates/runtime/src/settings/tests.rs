@@ -29,7 +29,11 @@ fn explained(section: &str) -> Vec<String> {
 #[test]
 fn the_example_is_read_and_explains_every_key() {
     parse(Settings::EXAMPLE).expect("the example is sound");
-    for (section, start) in [("device", ""), ("pool", "[device]\npath = 'a'\n[pool]\n")] {
+    for (section, start) in [
+        ("device", ""),
+        ("pool", "[device]\npath = 'a'\n[pool]\n"),
+        ("serve", "[device]\npath = 'a'\n[serve]\n"),
+    ] {
         let probe = match start {
             "" => "[device]\npath = 'a'\nnone = 1".to_owned(),
             start => format!("{start}none = 1"),
@@ -94,6 +98,15 @@ fn what_is_wrong_is_named() {
             "[device]\npath = 'a'\n[[volumes]]\nname = 'v'\n[[volumes]]\nname = 'w'",
             "volumes: only one may be without size",
         ),
+        (
+            "[device]\npath = 'a'\n[serve]\nlisten = ['a:1', 'nowhere']",
+            "p.toml: serve.listen[1]: `nowhere` is no HOST:PORT",
+        ),
+        ("[device]\npath = 'a'\n[serve]\nhttp = ':99999'", "serve.http: `:99999` is no HOST:PORT"),
+        ("[device]\npath = 'a'\n[serve]\nconnections = 0", "serve.connections: is 0"),
+        ("[device]\npath = 'a'\n[serve]\npatience = -1", "serve.patience: invalid value"),
+        ("[device]\npath = 'a'\n[serve]\ntls_key = 'k'", "serve.tls_certificate: is missing"),
+        ("[device]\npath = 'a'\n[serve]\nport = 1", "serve.port: unknown field `port`"),
         ("device = ", "p.toml: TOML parse error"),
     ] {
         let message = parse(text).map(|_| ()).expect_err(text);
@@ -117,4 +130,18 @@ fn a_volume_without_size_gets_what_is_left_and_fits() {
     let small = Geometry::new(LogicalBlock::B4096, 256, 40, units).expect("40 MiB");
     let config = settings.config(small).expect("enough units");
     assert!(settings.volume_sizes(&config).is_err(), "volume a is larger than the pool");
+}
+
+#[test]
+fn paths_begin_at_the_folder_of_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("p.toml");
+    let text = "[device]\npath = 'a'\n[serve]\nsocket = 'b'\ntls_certificate = '/c'
+tls_key = 'd'\ntls_clients = 'e'";
+    std::fs::write(&path, text).expect("writable");
+    let settings = Settings::load(&path).expect("sound");
+    let inside = |name: &str| Some(folder.path().join(name));
+    assert_eq!(settings.device.path, folder.path().join("a"));
+    assert_eq!((settings.serve.socket, settings.serve.tls_key), (inside("b"), inside("d")));
+    assert_eq!(settings.serve.tls_certificate, Some(PathBuf::from("/c")));
 }

@@ -1,11 +1,14 @@
-//! Status and metrics over HTTP, on a unix socket and perhaps a port. Read only.
+//! Status and metrics over HTTP, on a unix socket and perhaps a port; on the socket, which is the user's own, also what
+//! changes the pool.
 
 use std::path::Path;
 use std::thread;
 
 use anyhow::{Context as _, anyhow};
+use thermocline_nbd::Exports;
 use tiny_http::{Header, Listener, Method, Request, Response, Server};
 
+use super::control;
 use super::metrics;
 use super::sockets::listen;
 use super::state::State;
@@ -29,17 +32,20 @@ impl Site {
         Ok(Site(servers))
     }
 
-    /// Answers, each server on a thread of its own, until the program ends.
+    /// Answers, each server on a thread of its own, until the program ends. New volumes go to `exports`; without, there
+    /// can be none.
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn serve(self, state: &State) -> anyhow::Result<()> {
-        for server in self.0 {
+    pub fn serve(self, state: &State, exports: Option<&Exports>) -> anyhow::Result<()> {
+        for (index, server) in self.0.into_iter().enumerate() {
             let state = state.clone();
+            // The first is the socket.
+            let exports = exports.filter(|_| index == 0).cloned();
             let answer = move || {
                 for request in server.incoming_requests() {
                     // A reader that went away needs no answer.
-                    let _gone = answer(request, &state);
+                    let _gone = answer(request, &state, exports.as_ref());
                 }
             };
             let builder = thread::Builder::new().name("thermocline-http".to_owned());
@@ -49,21 +55,28 @@ impl Site {
     }
 }
 
-fn answer(request: Request, state: &State) -> std::io::Result<()> {
-    let refuse = |request: Request, code: u16, text: &str| {
+fn answer(mut request: Request, state: &State, exports: Option<&Exports>) -> std::io::Result<()> {
+    let plain = |request: Request, code: u16, text: &str| {
         request.respond(Response::from_string(format!("{text}\n")).with_status_code(code))
     };
+    if let (Method::Post, "/volumes", Some(exports)) = (request.method(), request.url(), exports) {
+        return match control::create_volume(request.as_reader(), state, exports) {
+            Ok(()) => plain(request, 201, "created"),
+            Err(error) => plain(request, 409, &format!("{error:#}")),
+        };
+    }
     if *request.method() != Method::Get {
-        return refuse(request, 405, "only GET");
+        let text = "only GET; on the socket of a pool that is not read-only also POST /volumes";
+        return plain(request, 405, text);
     }
     let (kind, text): (_, fn(&super::state::Status) -> String) = match request.url() {
         "/metrics" => ("text/plain; version=0.0.4", metrics::text),
         "/status" => ("application/json", |status| {
             serde_json::to_string_pretty(status).expect("it has no keys but texts") + "\n"
         }),
-        _ => return refuse(request, 404, "there are /status and /metrics"),
+        _ => return plain(request, 404, "there are /status and /metrics"),
     };
-    let Some(status) = state.status() else { return refuse(request, 503, "the pool is closed") };
+    let Some(status) = state.status() else { return plain(request, 503, "the pool is closed") };
     let kind = Header::from_bytes("Content-Type", kind).expect("a sound header");
     request.respond(Response::from_string(text(&status)).with_header(kind))
 }

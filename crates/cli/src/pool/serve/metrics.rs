@@ -1,8 +1,8 @@
 //! The state as Prometheus reads it (text format 0.0.4). Names are stable.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
-use super::state::Status;
+use super::state::{LatencyStatus, Status};
 
 /// All metrics.
 pub fn text(status: &Status) -> String {
@@ -44,6 +44,11 @@ pub fn text(status: &Status) -> String {
         ("units", "Units", engine.units.into()),
         ("memory_bytes", "Memory of the engine", engine.memory_bytes),
         ("connections", "Connections of clients", status.clients.open),
+        (
+            "at_risk_bytes",
+            "Written by clients and not flushed, at most",
+            status.clients.bytes_at_risk,
+        ),
     ] {
         page.count(name, "gauge", help, value);
     }
@@ -81,6 +86,10 @@ fn clients(page: &mut Page, status: &Status) {
     for one in &clients.operations {
         page.sample("request_bytes_total", &[("operation", one.name)], one.bytes);
     }
+    page.head("request_seconds", "histogram", "Times of requests that reached a volume");
+    for one in &clients.operations {
+        page.histogram("request_seconds", one.name, &one.latency);
+    }
 }
 
 struct Page(String);
@@ -101,13 +110,27 @@ impl Page {
         self.line(format_args!("thermocline_{name} {value}"));
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let label = |(name, value): &(&str, &str)| {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"");
             format!("{name}=\"{value}\"")
         };
         let labels: Vec<String> = labels.iter().map(label).collect();
         self.line(format_args!("thermocline_{name}{{{}}} {value}", labels.join(",")));
+    }
+
+    fn histogram(&mut self, name: &str, operation: &str, latency: &LatencyStatus) {
+        let ends = latency.at_most_micros.iter().map(|&end| (f64::from(end) / 1e6).to_string());
+        let ends = ends.chain(["+Inf".to_owned()]);
+        let mut count = 0;
+        for (end, counted) in ends.zip(&latency.counts) {
+            count += counted;
+            let labels = [("operation", operation), ("le", end.as_str())];
+            self.sample(&format!("{name}_bucket"), &labels, count);
+        }
+        let labels = [("operation", operation)];
+        self.sample(&format!("{name}_sum"), &labels, latency.seconds);
+        self.sample(&format!("{name}_count"), &labels, count);
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
@@ -123,10 +146,24 @@ mod tests {
     fn labels_are_quoted() {
         let mut page = Page(String::new());
         page.head("requests_total", "counter", "Requests");
-        page.sample("requests_total", &[("volume", "a\"b\\c")], 3);
+        page.sample("requests_total", &[("volume", "a\"b\\c")], 3_u64);
         let expected = "# HELP thermocline_requests_total Requests\n\
                         # TYPE thermocline_requests_total counter\n\
                         thermocline_requests_total{volume=\"a\\\"b\\\\c\"} 3\n";
+        assert_eq!(page.0, expected);
+    }
+
+    #[test]
+    fn buckets_hold_those_before_them() {
+        let mut page = Page(String::new());
+        let latency =
+            LatencyStatus { at_most_micros: &[50, 1000], counts: vec![3, 0, 2], seconds: 2.5 };
+        page.histogram("request_seconds", "read", &latency);
+        let expected = "thermocline_request_seconds_bucket{operation=\"read\",le=\"0.00005\"} 3\n\
+                        thermocline_request_seconds_bucket{operation=\"read\",le=\"0.001\"} 3\n\
+                        thermocline_request_seconds_bucket{operation=\"read\",le=\"+Inf\"} 5\n\
+                        thermocline_request_seconds_sum{operation=\"read\"} 2.5\n\
+                        thermocline_request_seconds_count{operation=\"read\"} 5\n";
         assert_eq!(page.0, expected);
     }
 }

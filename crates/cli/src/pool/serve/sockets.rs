@@ -31,12 +31,40 @@ pub fn beside(settings: &Path, ending: &str) -> PathBuf {
     settings.with_extension(ending)
 }
 
+/// How exports are reached.
+#[derive(Clone, Default)]
+pub struct Reach {
+    /// What goes before and behind the name of any of them.
+    addresses: Vec<(String, String)>,
+    /// Where some are beside that.
+    others: Vec<String>,
+}
+
+impl Reach {
+    /// This, and `others`.
+    pub fn and(self, others: &[String]) -> Reach {
+        Reach { others: others.to_vec(), ..self }
+    }
+
+    /// Where each of `exports` is, and then the others.
+    pub fn uris(&self, exports: &[VolumeName]) -> Vec<String> {
+        let of_export = |name: &VolumeName| {
+            let name = escaped(&name.to_string());
+            self.addresses.iter().map(move |(front, back)| format!("{front}{name}{back}"))
+        };
+        exports.iter().flat_map(of_export).chain(self.others.iter().cloned()).collect()
+    }
+
+    fn add(&mut self, front: String, back: String) {
+        self.addresses.push((front, back));
+    }
+}
+
 /// Sockets that listen.
 #[derive(Default)]
 pub struct Sockets {
     listeners: Vec<Listener>,
-    /// What goes before and behind the name of an export to reach it.
-    addresses: Vec<(String, String)>,
+    reach: Reach,
     /// Sockets that were made here.
     files: Vec<PathBuf>,
 }
@@ -75,8 +103,8 @@ impl Sockets {
                 let address = socket.local_addr()?;
                 let path = address.as_pathname().unwrap_or(Path::new("")).to_owned();
                 self.listeners.push(Listener::unix(socket));
-                self.addresses
-                    .push(("nbd+unix:///".to_owned(), format!("?socket={}", path.display())));
+                let back = format!("?socket={}", path.display());
+                self.reach.add("nbd+unix:///".to_owned(), back);
             } else if let Ok(Some(socket)) = inherited.take_tcp_listener(index) {
                 self.add_tcp(socket, addresses, tls)?;
             } else {
@@ -89,7 +117,8 @@ impl Sockets {
     fn add_unix(&mut self, socket: UnixListener, path: &Path) {
         self.listeners.push(Listener::unix(socket));
         let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        self.addresses.push(("nbd+unix:///".to_owned(), format!("?socket={}", shown.display())));
+        let back = format!("?socket={}", shown.display());
+        self.reach.add("nbd+unix:///".to_owned(), back);
         self.files.push(path.to_owned());
     }
 
@@ -105,25 +134,14 @@ impl Sockets {
             "{address} can be reached by others: give --tls-certificate, --tls-key and --tls-clients, or say \
              --insecure-network"
         );
-        self.addresses.push((uri_of(address, tls.is_some()), String::new()));
+        self.reach.add(uri_of(address, tls.is_some()), String::new());
         self.listeners.push(Listener::tcp(socket, tls.cloned()));
         Ok(())
     }
 
-    /// How to reach each of `exports`.
-    pub fn uris(&self, exports: &[VolumeName]) -> Vec<String> {
-        let of_export = |name: &VolumeName| {
-            let name = name.to_string();
-            self.addresses
-                .iter()
-                .map(move |(front, back)| format!("{front}{}{back}", escaped(&name)))
-        };
-        exports.iter().flat_map(of_export).collect()
-    }
-
-    /// The sockets themselves, and files to be removed when nobody listens on them any more.
-    pub fn into_listeners(self) -> (Vec<Listener>, Vec<PathBuf>) {
-        (self.listeners, self.files)
+    /// The sockets themselves, how they are reached, and files to be removed when nobody listens on them any more.
+    pub fn into_listeners(self) -> (Vec<Listener>, Reach, Vec<PathBuf>) {
+        (self.listeners, self.reach, self.files)
     }
 }
 
@@ -132,7 +150,7 @@ fn uri_of(address: SocketAddr, tls: bool) -> String {
 }
 
 /// A name as it stands in a URI (RFC 3986, section 2).
-fn escaped(name: &str) -> String {
+pub fn escaped(name: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
             char::from(byte).to_string()

@@ -5,8 +5,10 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use serde::Serialize;
-use thermocline_nbd::{Operation, Stopper, Traffic};
+use thermocline_nbd::{LATENCY_BUCKETS_MICROS, Operation, Stopper, Traffic};
 use thermocline_runtime::Pool;
+
+use super::sockets::Reach;
 
 /// From where the state is read.
 #[derive(Clone)]
@@ -14,7 +16,7 @@ pub struct State {
     pool: Weak<Pool>,
     stopper: Stopper,
     failed: Arc<AtomicBool>,
-    uris: Vec<String>,
+    reach: Reach,
     began: Instant,
 }
 
@@ -78,6 +80,8 @@ pub struct ClientStatus {
     pub crowded_out: u64,
     pub thrown_out: u64,
     pub errors: u64,
+    /// Written by clients and not flushed, at most: a power cut may lose them.
+    pub bytes_at_risk: u64,
     pub operations: Vec<OperationStatus>,
 }
 
@@ -86,6 +90,18 @@ pub struct OperationStatus {
     pub name: &'static str,
     pub requests: u64,
     pub bytes: u64,
+    pub latency: LatencyStatus,
+}
+
+/// Times of the requests that reached the volumes.
+#[derive(Serialize)]
+pub struct LatencyStatus {
+    /// Upper ends of the buckets in microseconds; one more bucket has what took longer.
+    pub at_most_micros: &'static [u32],
+    /// Requests in each bucket.
+    pub counts: Vec<u64>,
+    /// All times together.
+    pub seconds: f64,
 }
 
 impl State {
@@ -94,15 +110,20 @@ impl State {
         pool: &Arc<Pool>,
         stopper: Stopper,
         failed: &Arc<AtomicBool>,
-        uris: Vec<String>,
+        reach: Reach,
     ) -> State {
         let (pool, failed) = (Arc::downgrade(pool), Arc::clone(failed));
-        State { pool, stopper, failed, uris, began: Instant::now() }
+        State { pool, stopper, failed, reach, began: Instant::now() }
+    }
+
+    /// The pool, unless it is closed. Nobody may hold it for long.
+    pub fn pool(&self) -> Option<Arc<Pool>> {
+        self.pool.upgrade()
     }
 
     /// How things stand; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
-        let pool = self.pool.upgrade()?;
+        let pool = self.pool()?;
         let (id, volumes, engine) = pool.look(|engine| {
             let volume = |info: thermocline_engine::VolumeInfo| {
                 let name = info.name.to_string();
@@ -116,7 +137,7 @@ impl State {
             pool: id,
             seconds: self.began.elapsed().as_secs_f64(),
             failed: self.failed.load(Ordering::Acquire),
-            uris: self.uris.clone(),
+            uris: self.reach.uris(&pool.volume_names()),
             volumes,
             engine,
             clients: client_status(&self.stopper.traffic()),
@@ -155,9 +176,18 @@ fn engine_status(engine: &thermocline_engine::Engine<thermocline_runtime::Buffer
 }
 
 fn client_status(traffic: &Traffic) -> ClientStatus {
-    let counted = traffic.requests.iter().zip(&traffic.bytes);
-    let operation = |(operation, (&requests, &bytes)): (&Operation, (&u64, &u64))| {
-        OperationStatus { name: operation.name(), requests, bytes }
+    let operation = |(index, operation): (usize, &Operation)| {
+        let latencies = &traffic.latencies[index];
+        OperationStatus {
+            name: operation.name(),
+            requests: traffic.requests[index],
+            bytes: traffic.bytes[index],
+            latency: LatencyStatus {
+                at_most_micros: &LATENCY_BUCKETS_MICROS,
+                counts: latencies.counts.to_vec(),
+                seconds: latencies.nanos as f64 / 1e9,
+            },
+        }
     };
     ClientStatus {
         open: traffic.open,
@@ -165,6 +195,7 @@ fn client_status(traffic: &Traffic) -> ClientStatus {
         crowded_out: traffic.crowded_out,
         thrown_out: traffic.thrown_out,
         errors: traffic.errors,
-        operations: Operation::ALL.iter().zip(counted).map(operation).collect(),
+        bytes_at_risk: traffic.bytes_at_risk(),
+        operations: Operation::ALL.iter().enumerate().map(operation).collect(),
     }
 }

@@ -1,0 +1,114 @@
+//! `thermocline doctor`.
+
+mod device;
+mod pool;
+mod system;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use thermocline_runtime::Settings;
+
+use super::print;
+
+/// Arguments of `doctor`.
+#[derive(Args)]
+#[command(after_help = "\
+Each line says what was looked at, whether it is well (ok, warn, fail), why, and what can be done about it. A file in the
+folder for temporary files is made and removed; nothing else is written.
+
+Example:
+  thermocline doctor pool.toml
+
+Exit code: 0 nothing failed; 1 something failed; 2 wrong arguments.")]
+pub struct DoctorArgs {
+    /// Settings of the pool; without, only the machine is looked at
+    #[arg(value_name = "POOL.toml")]
+    settings: Option<PathBuf>,
+    /// Print JSON, schema thermocline.doctor/1
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whether something is well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// It is.
+    Ok,
+    /// It may do, or nobody may want it.
+    Warn,
+    /// It will not work.
+    Fail,
+}
+
+/// What was found of one thing.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: &'static str,
+    state: State,
+    reason: String,
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn ok(what: &'static str, reason: impl Into<String>) -> Finding {
+        Finding { what, state: State::Ok, reason: reason.into(), remedy: None }
+    }
+
+    fn warn(what: &'static str, reason: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        Finding { what, state: State::Warn, reason: reason.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn fail(what: &'static str, reason: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        Finding { what, state: State::Fail, reason: reason.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    /// Nothing failed.
+    ok: bool,
+    findings: Vec<Finding>,
+}
+
+/// `thermocline doctor`.
+pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let mut findings = Vec::new();
+    if let Some(path) = &args.settings {
+        match Settings::load(path) {
+            Ok(settings) => {
+                findings.push(Finding::ok("settings", format!("{} is sound", path.display())));
+                findings.extend(device::examine(&settings));
+                findings.extend(pool::examine(&settings, path));
+                findings.extend(system::for_pool(&settings, path));
+            }
+            Err(error) => {
+                let remedy = "`thermocline format --example` explains every key";
+                findings.push(Finding::fail("settings", error.to_string(), remedy));
+            }
+        }
+    }
+    findings.extend(system::for_clients());
+    let ok = findings.iter().all(|finding| finding.state != State::Fail);
+    let report = Report { schema: "thermocline.doctor/1", ok, findings };
+    print(&match args.json {
+        true => serde_json::to_string_pretty(&report)? + "\n",
+        false => report.findings.iter().map(line).collect(),
+    })?;
+    Ok(ExitCode::from(u8::from(!ok)))
+}
+
+fn line(finding: &Finding) -> String {
+    let state = match finding.state {
+        State::Ok => "ok",
+        State::Warn => "warn",
+        State::Fail => "fail",
+    };
+    let Finding { what, reason, remedy, .. } = finding;
+    let remedy = remedy.iter().map(|remedy| format!("\n{:17}-> {remedy}", "")).collect::<String>();
+    format!("{state:<5} {what:<10} {reason}{remedy}\n")
+}

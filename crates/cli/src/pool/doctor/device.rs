@@ -1,0 +1,211 @@
+//! The file or device of a pool.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, OFlags, access, major, minor, statvfs};
+use thermocline_runtime::{DeviceKind, Settings};
+use thermocline_types::Bytes;
+
+use super::Finding;
+
+/// What is found of the device, beside the pool on it.
+pub fn examine(settings: &Settings) -> Vec<Finding> {
+    let path = &settings.device.path;
+    let shown = path.display();
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return missing(settings),
+        Err(error) => {
+            let reason = format!("{shown} cannot be looked at: {error}");
+            return vec![Finding::fail("device", reason, "check device.path and its folders")];
+        }
+    };
+    let is_block = found.file_type().is_block_device();
+    if !found.is_file() && !is_block {
+        let reason = format!("{shown} is no file and no block device");
+        return vec![Finding::fail("device", reason, "set device.path to one that is")];
+    }
+    let wants_block = matches!(settings.kind(), DeviceKind::Block | DeviceKind::Zoned);
+    if wants_block && !is_block {
+        let reason = format!("{shown} is a file, and device.kind says otherwise");
+        return vec![Finding::fail("device", reason, "remove device.kind, or correct device.path")];
+    }
+    let what = match settings.kind() {
+        DeviceKind::File => "a file",
+        DeviceKind::Block => "a block device",
+        DeviceKind::Zoned => "a zoned block device",
+        DeviceKind::Simulated => "the data of a simulated drive",
+    };
+    let size = size(path);
+    let has = size.map_or("unknown size".to_owned(), |size| size.to_string());
+    let mut findings = vec![Finding::ok("device", format!("{shown} is {what} of {has}"))];
+    if let (true, Some(has), Some(stated)) = (is_block, size, settings.device.size)
+        && stated > has
+    {
+        let reason = format!("device.size is {stated}, and the device has {has}");
+        findings.push(Finding::fail("size", reason, "lower device.size, or leave it out"));
+    }
+    findings.push(access_to(path));
+    findings.push(used_by(path, &found));
+    findings.push(direct(settings, is_block));
+    if !is_block {
+        let allocated = Bytes(found.blocks() * 512);
+        findings.push(space(settings, size.unwrap_or_default(), allocated));
+    }
+    findings
+}
+
+/// Bytes of a file or block device.
+pub fn size(path: &Path) -> Option<Bytes> {
+    File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).ok().map(Bytes)
+}
+
+/// A path that is not there.
+fn missing(settings: &Settings) -> Vec<Finding> {
+    let path = &settings.device.path;
+    let shown = path.display();
+    if matches!(settings.kind(), DeviceKind::Block | DeviceKind::Zoned) {
+        let reason = format!("there is no {shown}");
+        return vec![Finding::fail("device", reason, "check device.path and the cabling")];
+    }
+    let folder = folder_of(path);
+    if access(&folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        let reason = format!("there is no {shown}, and none can be made in {}", folder.display());
+        return vec![Finding::fail("device", reason, "make the folder, writable for this user")];
+    }
+    let made = format!("{shown} is not there yet; `thermocline format` makes it");
+    let mut findings = vec![Finding::ok("device", made)];
+    if settings.device.size.is_some() {
+        findings.push(space(settings, Bytes(0), Bytes(0)));
+    }
+    findings
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn access_to(path: &Path) -> Finding {
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(_) => Finding::ok("access", "it can be read and written"),
+        Err(error) => {
+            let remedy = "run as a user who may, or change the owner or mode of the device";
+            Finding::fail("access", format!("it cannot be opened to write: {error}"), remedy)
+        }
+    }
+}
+
+/// Whether somebody else than a pool uses the device.
+fn used_by(path: &Path, found: &Metadata) -> Finding {
+    let user = match found.file_type().is_block_device() {
+        true => user_of_device(path, found.rdev()),
+        false => user_of_file(path),
+    };
+    match user {
+        None => Finding::ok("use", "no file system, swap, loop or other device uses it"),
+        Some(user) => {
+            let remedy = "take another device, or unmount it if its content is not needed";
+            Finding::fail("use", format!("it is in use: {user}"), remedy)
+        }
+    }
+}
+
+fn user_of_device(path: &Path, device: u64) -> Option<String> {
+    let folder = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+    let folder = Path::new(&folder);
+    let mut numbers = vec![format!("{}:{}", major(device), minor(device))];
+    // Its partitions are folders with a number of their own.
+    for inside in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let number = fs::read_to_string(inside.path().join("dev"));
+        numbers.extend(number.ok().map(|number| number.trim().to_owned()));
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if let Some(at) = mounted_at(&mounts, &numbers) {
+        return Some(format!("mounted on {at}"));
+    }
+    let holders = fs::read_dir(folder.join("holders")).into_iter().flatten().flatten();
+    if let Some(holder) = holders.map(|one| one.file_name()).next() {
+        return Some(format!("part of {}", holder.to_string_lossy()));
+    }
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let path = path.canonicalize().ok()?;
+    let is_swap = swaps.lines().any(|line| line.split(' ').next() == path.to_str());
+    is_swap.then(|| "swap".to_owned())
+}
+
+/// Where one of the devices of these numbers is mounted, from the text of `proc_pid_mountinfo(5)`.
+fn mounted_at<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        let number = words.nth(2)?;
+        let at = words.nth(1)?;
+        numbers.iter().any(|one| one == number).then_some(at)
+    })
+}
+
+/// The loop device that a file is behind.
+fn user_of_file(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    devices.into_iter().find_map(|device| {
+        let behind = fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
+        let same = Path::new(behind.trim_end()) == path;
+        same.then(|| format!("behind {}", device.file_name().to_string_lossy()))
+    })
+}
+
+/// Whether the system's cache can be passed by.
+fn direct(settings: &Settings, is_block: bool) -> Finding {
+    if !settings.device.direct.unwrap_or(is_block) {
+        return Finding::ok("O_DIRECT", "not asked for: transfers go through the system's cache");
+    }
+    let mut how = OpenOptions::new();
+    how.read(true).custom_flags(OFlags::DIRECT.bits() as i32);
+    match how.open(&settings.device.path) {
+        Ok(_) => Finding::ok("O_DIRECT", "transfers go past the system's cache"),
+        Err(error) => Finding::fail(
+            "O_DIRECT",
+            format!("transfers cannot go past the system's cache: {error}"),
+            "set device.direct = false, or take another file system",
+        ),
+    }
+}
+
+/// Whether the file system has room for what the file does not take yet.
+fn space(settings: &Settings, size: Bytes, allocated: Bytes) -> Finding {
+    let folder = folder_of(&settings.device.path);
+    let Ok(system) = statvfs(&folder) else {
+        let reason = format!("the file system of {} does not say", folder.display());
+        return Finding::warn("space", reason, "make sure that there is room for the whole file");
+    };
+    let free = Bytes(system.f_bavail * system.f_frsize);
+    let size = settings.device.size.map_or(size, |stated| Bytes(stated.0.max(size.0)));
+    let missing = Bytes(size.0.saturating_sub(allocated.0));
+    let reason = format!("the file may grow by {missing}; its file system has {free} left");
+    if missing <= free {
+        Finding::ok("space", reason)
+    } else {
+        let remedy = "free space, or lower device.size: when it runs out, the pool takes no write";
+        Finding::warn("space", reason, remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_found_by_number() {
+        let mounts =
+            "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 8:1 / /mnt/a rw - xfs /dev/sda1 rw\n";
+        let numbers = ["8:0".to_owned(), "8:1".to_owned()];
+        assert_eq!(mounted_at(mounts, &numbers), Some("/mnt/a"));
+        assert_eq!(mounted_at(mounts, &numbers[..1]), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! The pool on a device, or the one to be made there.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use thermocline_engine::Config;
+use thermocline_runtime::storage::IoEngine;
+use thermocline_runtime::{Contents, DeviceKind, MediaError, Settings};
+use thermocline_types::Bytes;
+
+use super::super::open::{is_in_use, on_trial};
+use super::super::serve::{STATUS, sockets};
+use super::{Finding, device};
+
+/// What is found of the pool that the settings at `path` describe.
+pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
+    if !settings.device.path.exists() {
+        return planned(settings);
+    }
+    let error = match on_trial(settings) {
+        Ok(pool) => {
+            let engine = pool.driver.engine();
+            let volumes = engine.volumes();
+            let total = volumes.iter().map(|volume| volume.blocks).sum();
+            let reason = format!(
+                "pool {} opens, with {} volumes, replaying {} chunks",
+                engine.pool_id(),
+                volumes.len(),
+                pool.replayed.0
+            );
+            let mut findings = vec![Finding::ok("pool", reason)];
+            findings.extend(sizes(&pool.config, total));
+            return findings;
+        }
+        Err(error) => error,
+    };
+    if is_in_use(&error) {
+        let served = UnixStream::connect(sockets::beside(path, STATUS)).is_ok();
+        return vec![match served {
+            true => Finding::ok("pool", "it is being served; `thermocline stat` tells more"),
+            false => Finding::fail(
+                "pool",
+                "another process has it locked",
+                "end that process; `fuser` or `lslocks` finds it",
+            ),
+        }];
+    }
+    match error.downcast_ref() {
+        Some(MediaError::NoPool { .. }) => planned(settings),
+        _ => {
+            let remedy = "`thermocline check` tells what is lost and what can be done";
+            vec![Finding::fail("pool", format!("it does not open: {error:#}"), remedy)]
+        }
+    }
+}
+
+/// What `format` would make.
+fn planned(settings: &Settings) -> Vec<Finding> {
+    let contents = match settings.device.path.exists() {
+        true => settings.contents(),
+        false => Ok(Contents::Nothing),
+    };
+    let make = "make a pool with `thermocline format`";
+    let mut findings = vec![match contents {
+        Ok(Contents::Nothing) => Finding::warn("pool", "there is none yet", make),
+        Ok(Contents::Pool(pool)) => {
+            let reason = format!("there is the pool {pool}, which does not open");
+            Finding::fail("pool", reason, "`thermocline check` tells more")
+        }
+        Ok(Contents::Known(what)) => {
+            let reason = format!("there is none, but {what}");
+            Finding::warn("pool", reason, "if that is not needed, `thermocline format` replaces it")
+        }
+        Ok(Contents::Unknown) => {
+            let remedy = "if that is not needed, `thermocline format` replaces it";
+            Finding::warn("pool", "there is none, but other data", remedy)
+        }
+        Err(error) => {
+            let reason = format!("it cannot be read: {error:#}");
+            Finding::fail("pool", reason, "check the device")
+        }
+    }];
+    let config = match plan(settings) {
+        Ok(config) => config,
+        Err(error) => {
+            let reason = format!("none can be made: {error:#}");
+            findings.push(Finding::fail("volumes", reason, "change the settings as it says"));
+            return findings;
+        }
+    };
+    match settings.volume_sizes(&config) {
+        Ok(volumes) => {
+            findings.extend(sizes(&config, volumes.iter().map(|(_, blocks)| blocks).sum()));
+        }
+        Err(error) => {
+            let remedy = "make the other volumes smaller, or the device larger";
+            findings.push(Finding::fail("volumes", error.to_string(), remedy));
+        }
+    }
+    findings
+}
+
+/// How the pool would be divided. Files and conventional devices are divided on a file of the same size that takes no
+/// space and is removed.
+fn plan(settings: &Settings) -> anyhow::Result<Config> {
+    let kind = settings.kind();
+    if kind == DeviceKind::Zoned {
+        return Ok(settings.config(settings.new_media()?.geometry)?);
+    }
+    let mut trial = settings.clone();
+    if kind != DeviceKind::Simulated {
+        trial.device.kind = Some(DeviceKind::File);
+        let size = device::size(&settings.device.path);
+        trial.device.size = settings.device.size.or(size.filter(|size| size.0 > 0));
+    }
+    trial.device.io = IoEngine::Threads;
+    trial.device.direct = Some(false);
+    let name = format!("thermocline-doctor-{}", std::process::id());
+    let file = Removed(std::env::temp_dir().join(name));
+    trial.device.path.clone_from(&file.0);
+    Ok(trial.config(trial.new_media()?.geometry)?)
+}
+
+/// A file that is removed in the end.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // It may never have been made.
+        let _none = fs::remove_file(&self.0);
+    }
+}
+
+/// Volumes of `total` blocks against what a pool can hold, and the memory for their maps.
+fn sizes(config: &Config, total: u64) -> [Finding; 2] {
+    let volumes = Bytes(total * 4096);
+    let capacity = Bytes(config.capacity_blocks(total) * 4096);
+    let reason = format!("volumes have {volumes}, and the pool holds {capacity}");
+    let size = match volumes <= capacity {
+        true => Finding::ok("volumes", reason),
+        false => {
+            let remedy = "trim what is not needed (`mount -o discard`); when the pool is full, writes get \"no space\"";
+            Finding::warn("volumes", reason, remedy)
+        }
+    };
+    // As the settings explain: 8 bytes for each block at most.
+    let (map, budget) = (Bytes(total * 8), Bytes(config.map_memory_bytes));
+    let reason = format!("maps take up to {map}; pool.memory is {budget}");
+    let memory = match available() {
+        _ if map > budget => {
+            let remedy = "raise pool.memory, or writes are refused when the map is full";
+            Finding::warn("memory", reason, remedy)
+        }
+        Some(free) if map > free => {
+            let remedy = "make the volumes smaller, or give the machine more memory";
+            Finding::warn("memory", format!("{reason}; {free} are free"), remedy)
+        }
+        _ => Finding::ok("memory", reason),
+    };
+    [size, memory]
+}
+
+/// Memory that the system could give now.
+fn available() -> Option<Bytes> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes(kibibytes * 1024))
+}

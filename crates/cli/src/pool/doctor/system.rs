@@ -1,0 +1,152 @@
+//! What the kernel and the machine have to offer.
+
+use std::fs::{self, OpenOptions};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use rustix::process::{Resource, getrlimit};
+use thermocline_format::LogicalBlock;
+use thermocline_nbd::{Limits, Tls};
+use thermocline_runtime::storage::{Access, File, IoEngine, Layout, OpenErrorKind, Options};
+use thermocline_runtime::{ServeSettings, Settings};
+
+use super::super::serve::{STATUS, sockets};
+use super::Finding;
+
+/// What a pool with the settings at `path` needs to be served.
+pub fn for_pool(settings: &Settings, path: &Path) -> Vec<Finding> {
+    let serve = &settings.serve;
+    let mut findings = vec![io_uring(settings, path), open_files(serve)];
+    findings.push(socket(path, serve));
+    findings.extend(network(serve));
+    findings
+}
+
+fn io_uring(settings: &Settings, path: &Path) -> Finding {
+    if matches!(settings.device.io, IoEngine::Threads | IoEngine::Inline) {
+        return Finding::ok("io_uring", "not asked for (device.io)");
+    }
+    let layout = Layout::contiguous(LogicalBlock::B4096, 1, 0);
+    let options = Options {
+        engine: IoEngine::Uring,
+        threads: 1,
+        direct: Some(false),
+        access: Access::ReadOnly,
+    };
+    // The settings are a file that is there and that nobody locks for long.
+    let error = match File::open(path, false, layout, &options) {
+        Ok(_) => return Finding::ok("io_uring", "the kernel has it and allows it"),
+        Err(error) => error,
+    };
+    if *error.kind() == OpenErrorKind::InUse {
+        return Finding::warn("io_uring", "it could not be tried just now", "try again");
+    }
+    let cause = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
+    let switch = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    let remedy = match switch.trim() {
+        "1" | "2" => "sysctl kernel.io_uring_disabled=0",
+        _ => "take Linux 5.11 or later, and a container that allows io_uring",
+    };
+    if settings.device.io == IoEngine::Uring {
+        let reason = format!("device.io asks for it, and there is none: {cause}");
+        return Finding::fail("io_uring", reason, format!("{remedy}; or device.io = \"auto\""));
+    }
+    let reason = format!("there is none ({cause}); threads do the transfers, more slowly");
+    Finding::warn("io_uring", reason, remedy)
+}
+
+fn open_files(serve: &ServeSettings) -> Finding {
+    /// The device, sockets, and what libraries open. Chosen, not measured.
+    const OTHERS: u64 = 64;
+    let connections = serve.connections.unwrap_or(Limits::default().connections) as u64;
+    let needed = connections.saturating_add(OTHERS);
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < needed => {
+            let reason =
+                format!("{limit} files may be open; {connections} connections want {needed}");
+            let remedy = "raise it (`ulimit -n`, LimitNOFILE=), or lower serve.connections";
+            Finding::warn("open files", reason, remedy)
+        }
+        Some(limit) => {
+            Finding::ok("open files", format!("{limit} may be open, {needed} are needed"))
+        }
+        None => Finding::ok("open files", "there is no limit"),
+    }
+}
+
+/// Whether sockets can have the names that they are to have.
+fn socket(settings: &Path, serve: &ServeSettings) -> Finding {
+    /// Bytes of `sun_path` without the zero at its end (`unix(7)`).
+    const LONGEST: usize = 107;
+    let own = serve.socket.clone().unwrap_or_else(|| sockets::beside(settings, "sock"));
+    for path in [own, sockets::beside(settings, STATUS)] {
+        let length = path.as_os_str().len();
+        if length > LONGEST {
+            let reason = format!("{} has {length} bytes; a socket has {LONGEST}", path.display());
+            return Finding::fail("socket", reason, "move the settings, or set serve.socket");
+        }
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let folder = folder.unwrap_or(Path::new("."));
+        let may = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        if let Err(error) = rustix::fs::access(folder, may) {
+            let reason = format!("none can be made in {}: {error}", folder.display());
+            return Finding::fail("socket", reason, "make the folder writable for this user");
+        }
+    }
+    Finding::ok("socket", "sockets can be made where they are to be")
+}
+
+fn network(serve: &ServeSettings) -> Option<Finding> {
+    let tls = serve.tls_certificate.as_deref().zip(serve.tls_key.as_deref());
+    if let Some(((certificate, key), clients)) = tls.zip(serve.tls_clients.as_deref()) {
+        return Some(match Tls::from_files(certificate, key, clients) {
+            Ok(_) => Finding::ok("TLS", "certificates and key fit each other"),
+            Err(error) => Finding::fail("TLS", error.to_string(), "correct the files in [serve]"),
+        });
+    }
+    let open = |address: &&String| {
+        let address = address.parse::<SocketAddr>();
+        address.is_ok_and(|address| !address.ip().is_loopback())
+    };
+    let address = serve.listen.iter().find(open).filter(|_| !serve.insecure_network)?;
+    let reason = format!("{address} can be reached by others, and there is no TLS");
+    Some(Finding::fail("TLS", reason, "set the three tls files, or insecure_network = true"))
+}
+
+/// What clients on this machine may use. None of it is needed to serve.
+pub fn for_clients() -> Vec<Finding> {
+    vec![kernel_nbd(), fuse(), programs()]
+}
+
+fn kernel_nbd() -> Finding {
+    if Path::new("/dev/nbd0").exists() {
+        return Finding::ok("nbd", "the kernel has /dev/nbd0 for volumes as block devices");
+    }
+    let reason = "there is no /dev/nbd0: volumes cannot be block devices of this machine";
+    Finding::warn("nbd", reason, "`modprobe nbd`; other clients do without it")
+}
+
+fn fuse() -> Finding {
+    match OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => Finding::ok("fuse", "/dev/fuse can be opened, for volumes as files"),
+        Err(error) => {
+            let reason = format!("/dev/fuse: {error}: volumes cannot be files");
+            Finding::warn("fuse", reason, "`modprobe fuse`; NBD does without it")
+        }
+    }
+}
+
+fn programs() -> Finding {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let has = |name: &&str| {
+        let paths = std::env::split_paths(&paths).chain(["/usr/sbin".into(), "/sbin".into()]);
+        paths.into_iter().any(|path| path.join(name).exists())
+    };
+    let found: Vec<&str> =
+        ["nbd-client", "qemu-nbd", "qemu-img", "nbdcopy", "fio"].into_iter().filter(has).collect();
+    if found.is_empty() {
+        let remedy = "install nbd-client, libnbd-bin or qemu-utils (names of Debian)";
+        return Finding::warn("clients", "there is none on this machine", remedy);
+    }
+    Finding::ok("clients", found.join(", "))
+}

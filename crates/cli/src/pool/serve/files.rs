@@ -1,0 +1,66 @@
+//! The volumes as files, where that was asked for.
+
+use std::io;
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+
+use thermocline_fuse::{Mounted, Unmounted, Volume, mount};
+use thermocline_nbd::Export;
+
+use super::sockets::escaped;
+
+/// A mount, or none.
+pub struct Files {
+    mounted: Option<Mounted>,
+    uris: Vec<String>,
+}
+
+impl Files {
+    /// Mounts what `exports` serve on the folder `path`, if there is one. Both front ends see the same targets, so that
+    /// changes of parts of blocks through one do not lose those through the other.
+    ///
+    /// # Errors
+    /// When it cannot be mounted there.
+    pub fn mount(
+        path: Option<&Path>,
+        exports: &[Export],
+        read_only: bool,
+    ) -> anyhow::Result<Files> {
+        let Some(path) = path else { return Ok(Files { mounted: None, uris: Vec::new() }) };
+        let volume = |export: &Export| {
+            let Export { name, target, .. } = export.clone();
+            Volume { name, target }
+        };
+        let mounted = mount(path, exports.iter().map(volume).collect(), read_only)?;
+        let uri = |export: &Export| {
+            let file = mounted.path().join(&export.name);
+            format!("file://{}", escaped(&file.to_string_lossy()))
+        };
+        let uris = exports.iter().map(uri).collect();
+        Ok(Files { mounted: Some(mounted), uris })
+    }
+
+    /// Where the files are.
+    pub fn uris(&self) -> &[String] {
+        &self.uris
+    }
+
+    /// Unmounts, on a thread that is finished when that is done: a device may hang.
+    ///
+    /// # Errors
+    /// When there is no thread.
+    pub fn unmount(self) -> io::Result<JoinHandle<()>> {
+        let unmount = move || {
+            let Some(mounted) = self.mounted else { return };
+            let path = mounted.path().display().to_string();
+            match mounted.unmount() {
+                Ok(Unmounted::Clean) => {}
+                Ok(Unmounted::InUse) => {
+                    eprintln!("thermocline: {path} is in use; whoever uses it gets errors now");
+                }
+                Err(error) => eprintln!("thermocline: cannot unmount {path}: {error}"),
+            }
+        };
+        thread::Builder::new().name("thermocline-unmount".to_owned()).spawn(unmount)
+    }
+}

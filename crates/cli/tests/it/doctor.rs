@@ -1,0 +1,108 @@
+//! `thermocline doctor`, as its users meet it.
+
+use serde_json::Value;
+
+use super::serve::{Served, format, run};
+use crate::{scratch, write};
+
+/// State and text of what was found of `what`.
+fn finding<'a>(report: &'a Value, what: &str) -> (&'a str, String) {
+    let findings = report["findings"].as_array().expect("a list");
+    let found = findings.iter().find(|finding| finding["what"] == what);
+    let found = found.unwrap_or_else(|| panic!("nothing of {what}: {report}"));
+    let text = format!("{} -> {}", found["reason"], found["remedy"]);
+    (found["state"].as_str().expect("a state"), text)
+}
+
+/// A report that must come with this exit code.
+fn report(folder: &std::path::Path, code: i32) -> Value {
+    let done = run(folder, "doctor pool.toml --json");
+    assert_eq!(done.code, code, "{}{}", done.out, done.err);
+    let report: Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!(report["schema"], "thermocline.doctor/1");
+    assert_eq!(report["ok"], code == 0);
+    report
+}
+
+#[test]
+fn a_pool_is_examined_before_it_is_made_and_after() {
+    let folder = scratch();
+    let folder = folder.path();
+    write(
+        folder,
+        "pool.toml",
+        "[device]\npath = 'pool.img'\nsize = '64MiB'\n[[volumes]]\nname = 'a'\n",
+    );
+    let new = report(folder, 0);
+    assert_eq!(finding(&new, "settings").0, "ok");
+    assert!(finding(&new, "device").1.contains("`thermocline format` makes it"), "{new}");
+    assert_eq!(finding(&new, "pool").0, "warn");
+    assert_eq!((finding(&new, "volumes").0, finding(&new, "memory").0), ("ok", "ok"));
+    assert!(!folder.join("pool.img").exists(), "nothing is made");
+    format(folder);
+    let made = report(folder, 0);
+    for what in ["device", "access", "use", "space", "pool", "volumes", "memory", "socket"] {
+        assert_eq!(finding(&made, what).0, "ok", "{what}: {made}");
+    }
+    assert!(finding(&made, "device").1.contains("a file of 128 MiB"), "{made}");
+    assert!(finding(&made, "pool").1.contains("with 2 volumes, replaying 0 chunks"), "{made}");
+    let text = run(folder, "doctor pool.toml").ok();
+    assert!(text.starts_with("ok    settings   pool.toml is sound\n"), "{text}");
+    let served = Served::start(folder, "");
+    assert!(finding(&report(folder, 0), "pool").1.contains("it is being served"));
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn what_cannot_work_fails_with_reason_and_remedy() {
+    let folder = scratch();
+    let folder = folder.path();
+    let settings = |text: &str| write(folder, "pool.toml", text);
+    for (text, what, expected) in [
+        ("[device]\npath = 'a'\nsize = 'huge'\n", "settings", "`huge` is not a size"),
+        ("[device]\npath = 'no/a'\nsize = '64MiB'\n", "device", "none can be made in"),
+        ("[device]\npath = '.'\n", "device", "is no file and no block device"),
+        ("[device]\npath = 'a'\nkind = 'block'\n", "device", "there is no"),
+        ("[device]\npath = 'pool.toml'\nkind = 'zoned'\n", "device", "device.kind says otherwise"),
+        ("[device]\npath = 'a'\n", "volumes", "device.size: the file does not exist yet"),
+        (
+            "[device]\npath = 'a'\nsize = '64MiB'\n[[volumes]]\nname = 'v'\n[serve]\nlisten = ['0.0.0.0:1']\n",
+            "TLS",
+            "0.0.0.0:1 can be reached by others",
+        ),
+        (
+            "[device]\npath = 'a'\nsize = '64MiB'\n[serve]\ntls_certificate = 'pool.toml'
+tls_key = 'pool.toml'\ntls_clients = 'pool.toml'\n",
+            "TLS",
+            "no certificate",
+        ),
+        (
+            "[device]\npath = 'a'\nsize = '64MiB'\n[serve]\nsocket = 'no/s'\n",
+            "socket",
+            "none can be made in",
+        ),
+    ] {
+        settings(text);
+        let report = report(folder, 1);
+        let (state, found) = finding(&report, what);
+        assert_eq!(state, "fail", "{text}: {found}");
+        assert!(found.contains(expected) && !found.ends_with("null"), "{text}: {found}");
+    }
+}
+
+#[test]
+fn what_may_go_wrong_later_is_a_warning() {
+    let folder = scratch();
+    let folder = folder.path();
+    let text = "[device]\npath = 'a'\nsize = '64MiB'\n[pool]\nmemory = '1MiB'\n[[volumes]]\nname = 'v'\nsize = '1TiB'
+[serve]\nconnections = 100000000\n";
+    write(folder, "pool.toml", text);
+    let large = report(folder, 0);
+    assert_eq!(finding(&large, "volumes").0, "warn", "{large}");
+    assert!(finding(&large, "memory").1.contains("raise pool.memory"), "{large}");
+    assert_eq!(finding(&large, "open files").0, "warn", "{large}");
+    write(folder, "pool.toml", "[device]\npath = 'a'\nsize = '1000000TiB'\n");
+    let done = run(folder, "doctor pool.toml");
+    assert!(done.out.contains("warn  space      the file may grow by "), "{}", done.out);
+    run(folder, "doctor").ok();
+}

@@ -1,0 +1,122 @@
+//! A database on a file system on a loop device on a volume, with the server killed under it: no commit that a client
+//! was told of is lost.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::programs::program;
+use super::serve_fuse::{Stand, ready};
+use crate::{numbers, write};
+
+/// How often the server is killed: 4 times, or as often as the environment says.
+fn kills() -> usize {
+    let kills = std::env::var("KILLS").ok();
+    kills.map_or(4, |kills| kills.parse().expect("KILLS is a number"))
+}
+
+/// Ends the database of a test, whatever becomes of the test.
+struct Postmaster(String);
+
+impl Postmaster {
+    fn kill(&self) {
+        let _gone = Command::new("kill").args(["-9", &self.0]).stderr(Stdio::null()).status();
+    }
+}
+
+impl Drop for Postmaster {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A shell function that runs a program as the user that the database runs as, with bounded time.
+const AS: &str = "as() { setpriv --reuid postgres --regid postgres --clear-groups timeout -k 5 100 \"$@\"; }; \
+                  sql() { as psql -q -h $PWD/fs -v ON_ERROR_STOP=1 -At postgres \"$@\"; }; ";
+
+fn start(stand: &Stand) -> Postmaster {
+    // Whoever was killed is dead, but where nobody asks for its end its number is still taken.
+    stand.sh("rm -f fs/data/postmaster.pid fs/.s.PGSQL*");
+    let start = "as pg_ctl start -s -w -t 60 -D fs/data -l fs/log \
+                 -o \"-c unix_socket_directories=$PWD/fs -c listen_addresses= -c shared_buffers=16MB\" </dev/null";
+    stand.sh(&format!("{AS}{start}"));
+    Postmaster(stand.sh("head -n 1 fs/data/postmaster.pid").trim().to_owned())
+}
+
+/// Commits one number after the other, and gives those whose commit was acknowledged, until the server is killed.
+fn commit_until_the_end(stand: &Stand, first: u64) -> Vec<u64> {
+    let last = first + 100_000;
+    let script =
+        (first..last).map(|id| format!("insert into ledger values ({id});\n\\echo {id}\n"));
+    write(stand.folder.path(), "commits.sql", script.collect::<String>());
+    let script = format!("{AS}sql -f commits.sql > acknowledged 2> /dev/null || true");
+    stand.sh(&script);
+    let acknowledged = stand.sh("cat acknowledged");
+    // The last line may have been cut off, if the client was killed as well.
+    acknowledged.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// Everything that was acknowledged is there, and accounts, tellers, branches and history agree, as `pgbench` leaves
+/// them after any number of transactions.
+fn compare(stand: &Stand, acknowledged: &BTreeSet<u64>) {
+    let found = stand.sh(&format!("{AS}sql -c 'select id from ledger'"));
+    let found: BTreeSet<u64> = found.lines().filter_map(|line| line.parse().ok()).collect();
+    let lost: Vec<_> = acknowledged.difference(&found).collect();
+    assert!(lost.is_empty(), "commits were lost: {lost:?}");
+    let sums = "select (select sum(abalance) from pgbench_accounts) = (select sum(tbalance) from pgbench_tellers) \
+                and (select sum(tbalance) from pgbench_tellers) = (select sum(bbalance) from pgbench_branches) \
+                and (select sum(bbalance) from pgbench_branches) \
+                  = (select coalesce(sum(delta), 0) from pgbench_history)";
+    assert_eq!(stand.sh(&format!("{AS}sql -c '{sums}'")).trim(), "t", "sums agree");
+}
+
+#[test]
+fn killed_under_postgresql_no_acknowledged_commit_is_lost() {
+    let programs =
+        ["pg_ctl", "pg_amcheck", "psql", "pgbench", "setpriv", "mkfs.ext4", "e2fsck", "losetup"];
+    if !ready(true, &programs) {
+        return;
+    }
+    let mut stand = Stand::new();
+    stand.attach();
+    stand.sh("mkfs.ext4 -q $dev; mount -t ext4 $dev fs; chown postgres fs; chmod 711 .");
+    stand.sh(&format!("{AS}as initdb -k -A trust -D fs/data > /dev/null"));
+    let mut postmaster = start(&stand);
+    stand.sh(&format!("{AS}sql -c 'create table ledger (id bigint primary key)'"));
+    stand.sh(&format!("{AS}as pgbench -q -i -s 2 -h $PWD/fs postgres 2> /dev/null"));
+    let mut acknowledged = BTreeSet::new();
+    let kills = kills();
+    for pause in numbers(1000).take(kills) {
+        let id = stand.served().child.id();
+        let folder = stand.folder.path().to_owned();
+        let load =
+            format!("{AS}as pgbench -n -c 4 -T 60 -h $PWD/fs postgres > /dev/null 2>&1 || true");
+        let mut load = program(&folder, "sh", 100).args(["-c", &load]).spawn().expect("sh");
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(1500 + pause));
+            let killed = Command::new("kill").args(["-9", &id.to_string()]).status();
+            assert!(killed.expect("there is a `kill`").success());
+        });
+        acknowledged
+            .extend(commit_until_the_end(&stand, acknowledged.last().map_or(0, |last| last + 10)));
+        killer.join().expect("it kills");
+        postmaster.kill();
+        load.wait().expect("it ends when the database does");
+        stand.kill();
+        stand.serve();
+        stand.attach();
+        stand.sh("mount -t ext4 $dev fs");
+        postmaster = start(&stand);
+        compare(&stand, &acknowledged);
+    }
+    let amcheck =
+        "sql -c 'create extension amcheck'; as pg_amcheck -h $PWD/fs --heapallindexed postgres";
+    stand.sh(&format!("{AS}{amcheck}"));
+    println!("{kills} kills, {} commits were acknowledged", acknowledged.len());
+    assert!(acknowledged.len() > 100, "{} commits were acknowledged", acknowledged.len());
+    stand.sh(&format!("{AS}as pg_ctl stop -s -m fast -D fs/data"));
+    stand.sh(&format!("{AS}as pg_checksums --check -D fs/data > /dev/null"));
+    stand.sh("umount fs; e2fsck -fn $dev");
+    stand.detach();
+    stand.stop();
+}

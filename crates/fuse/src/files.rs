@@ -1,0 +1,427 @@
+//! The directory and its files, as the kernel asks for them.
+
+use std::ffi::OsStr;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
+};
+use rustix::fs::FallocateFlags;
+use thermocline_target::{Completion, TargetError};
+
+use crate::Volume;
+use crate::disk::{Clear, Disk};
+
+/// How long the kernel may believe sizes. Chosen, not measured.
+const TTL: Duration = Duration::from_secs(1);
+
+/// The longest write, and with it the longest read, that the kernel sends: its own limit of 256 pages
+/// (`FUSE_MAX_MAX_PAGES`).
+const WRITE_BYTES_MAX: u32 = 1 << 20;
+
+/// Requests that the kernel sends for asynchronous I/O before it waits for answers. Chosen, not measured.
+const BACKGROUND_MAX: u16 = 256;
+
+/// The first file; the directory is 1.
+const FIRST_INODE: u64 = 2;
+
+/// lseek(2).
+const SEEK_DATA: i32 = 3;
+/// lseek(2).
+const SEEK_HOLE: i32 = 4;
+
+/// A directory with a file for each volume.
+pub(crate) struct Files {
+    files: Vec<File>,
+    read_only: bool,
+    began: SystemTime,
+}
+
+struct File {
+    name: String,
+    disk: Arc<Disk>,
+}
+
+impl Files {
+    pub(crate) fn new(volumes: Vec<Volume>, read_only: bool) -> Files {
+        let file = |volume: Volume| File { name: volume.name, disk: Disk::new(volume.target) };
+        let files = volumes.into_iter().map(file).collect();
+        Files { files, read_only, began: SystemTime::now() }
+    }
+
+    fn file(&self, inode: INodeNo) -> Result<&File, Errno> {
+        let index = inode.0.checked_sub(FIRST_INODE).ok_or(Errno::EISDIR)?;
+        self.files.get(index as usize).ok_or(Errno::ENOENT)
+    }
+
+    fn attributes(&self, inode: INodeNo) -> Result<FileAttr, Errno> {
+        let writable = if self.read_only { 0 } else { 0o200 };
+        let (kind, size, perm) = if inode == INodeNo::ROOT {
+            (FileType::Directory, 0, 0o500)
+        } else {
+            (FileType::RegularFile, self.file(inode)?.disk.size(), 0o400 | writable)
+        };
+        Ok(FileAttr {
+            ino: inode,
+            size,
+            blocks: size / 512,
+            atime: self.began,
+            mtime: self.began,
+            ctime: self.began,
+            crtime: self.began,
+            kind,
+            perm,
+            nlink: if kind == FileType::Directory { 2 } else { 1 },
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        })
+    }
+
+    /// The bytes of a file among `length` from `offset` on, perhaps none.
+    fn clip(&self, inode: INodeNo, offset: u64, length: u64) -> Result<(&File, Range<u64>), Errno> {
+        let file = self.file(inode)?;
+        let size = file.disk.size();
+        Ok((file, offset.min(size)..offset.saturating_add(length).min(size)))
+    }
+
+    /// What becomes of a change of attributes: times are not kept, and opening a file to truncate it does nothing, as
+    /// with a block device; nothing else can be changed.
+    fn may_set(&self, inode: INodeNo, size: Option<u64>, rights: bool) -> Result<FileAttr, Errno> {
+        let attributes = self.attributes(inode)?;
+        let keeps_size = size.is_none_or(|size| size == 0 || size == attributes.size);
+        if rights || !keeps_size { Err(Errno::EPERM) } else { Ok(attributes) }
+    }
+}
+
+/// What a failed request is for a program that reads and writes a file.
+fn errno(error: TargetError) -> Errno {
+    match error {
+        TargetError::OutOfBounds | TargetError::Misaligned => Errno::EINVAL,
+        TargetError::Unsupported => Errno::EOPNOTSUPP,
+        TargetError::NoSpace => Errno::ENOSPC,
+        TargetError::ReadOnly => Errno::EROFS,
+        _ => Errno::EIO,
+    }
+}
+
+/// Answers when the request is complete.
+fn answer(reply: ReplyEmpty) -> Completion<()> {
+    Completion::new(move |result| match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    })
+}
+
+/// What fallocate(2) with `mode` does to bytes, as far as it is done here: nothing is allocated in advance, for where a
+/// block is written is decided when it is.
+fn clearing(mode: i32) -> Option<Clear> {
+    let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
+    let keep = FallocateFlags::KEEP_SIZE;
+    if mode == FallocateFlags::PUNCH_HOLE | keep {
+        Some(Clear::Trim)
+    } else if mode & !keep == FallocateFlags::ZERO_RANGE {
+        Some(Clear::Zero)
+    } else {
+        None
+    }
+}
+
+impl Filesystem for Files {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Kernels that cannot do one of these do without.
+        for flag in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_PARALLEL_DIROPS] {
+            let _old_kernel = config.add_capabilities(flag);
+        }
+        let _old_kernel = config.set_max_write(WRITE_BYTES_MAX);
+        let _old_kernel = config.set_max_background(BACKGROUND_MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let named = |file: &File| OsStr::new(&file.name) == name;
+        let index = self.files.iter().position(named).filter(|_| parent == INodeNo::ROOT);
+        let inode = index.map(|index| INodeNo(FIRST_INODE + index as u64)).ok_or(Errno::ENOENT);
+        match inode.and_then(|inode| self.attributes(inode)) {
+            Ok(attributes) => reply.entry(&TTL, &attributes, Generation(0)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn getattr(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        match self.attributes(inode) {
+            Ok(attributes) => reply.attr(&TTL, &attributes),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        _atime: Option<TimeOrNow>,
+        _mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let rights = mode.is_some() || uid.is_some() || gid.is_some();
+        match self.may_set(inode, size, rights) {
+            Ok(attributes) => reply.attr(&TTL, &attributes),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn mknod(
+        &self,
+        _request: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _mode: u32,
+        _umask: u32,
+        _device: u32,
+        reply: ReplyEntry,
+    ) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn unlink(&self, _request: &Request, _parent: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn open(&self, _request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        // No page cache: what others write to the volume in other ways is seen, and nothing is kept twice.
+        let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        match self.file(inode) {
+            Ok(_) => reply.opened(FileHandle(0), flags),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.clip(inode, offset, u64::from(size)) {
+            Err(error) => reply.error(error),
+            Ok((_, range)) if range.is_empty() => reply.data(&[]),
+            Ok((file, range)) => file.disk.read(range, move |bytes| match bytes {
+                Ok(bytes) => reply.data(bytes),
+                Err(error) => reply.error(errno(error)),
+            }),
+        }
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.clip(inode, offset, data.len() as u64) {
+            Err(error) => reply.error(error),
+            Ok(_) if data.is_empty() => reply.written(0),
+            Ok((_, range)) if range.is_empty() => reply.error(Errno::ENOSPC),
+            Ok((file, range)) => {
+                let written = (range.end - range.start) as u32;
+                let done = Completion::new(move |result| match result {
+                    Ok(()) => reply.written(written),
+                    Err(error) => reply.error(errno(error)),
+                });
+                file.disk.write(range.start, &data[..written as usize], done);
+            }
+        }
+    }
+
+    fn fsync(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        match self.file(inode) {
+            Ok(file) => file.disk.flush(answer(reply)),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply.ok(); // The directory never changes.
+    }
+
+    fn fallocate(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(why) = clearing(mode) else { return reply.error(Errno::EOPNOTSUPP) };
+        match self.clip(inode, offset, length) {
+            Err(error) => reply.error(error),
+            Ok((_, range)) if why == Clear::Zero && range.end - range.start < length => {
+                reply.error(Errno::ENOSPC);
+            }
+            Ok((_, range)) if range.is_empty() => reply.ok(),
+            Ok((file, range)) => file.disk.clear(range, why, answer(reply)),
+        }
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let data = match whence {
+            SEEK_DATA => true,
+            SEEK_HOLE => false,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let file = match self.file(inode) {
+            Ok(file) => file,
+            Err(error) => return reply.error(error),
+        };
+        let size = file.disk.size();
+        let Some(from) = u64::try_from(offset).ok().filter(|&from| from < size) else {
+            return reply.error(Errno::ENXIO);
+        };
+        file.disk.seek(from, data, move |found| match found {
+            Ok(Some(at)) => reply.offset(at.cast_signed()),
+            Ok(None) if data => reply.error(Errno::ENXIO),
+            Ok(None) => reply.offset(size.cast_signed()),
+            Err(error) => reply.error(errno(error)),
+        });
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        if inode != INodeNo::ROOT {
+            return reply.error(Errno::ENOTDIR);
+        }
+        let dots = [".", ".."].map(|name| (INodeNo::ROOT, FileType::Directory, name));
+        let inodes = (FIRST_INODE..).map(INodeNo);
+        let files = inodes.zip(&self.files);
+        let files = files.map(|(inode, file)| (inode, FileType::RegularFile, file.name.as_str()));
+        let entries = dots.into_iter().chain(files).zip(1..).skip(offset as usize);
+        for ((inode, kind, name), next) in entries {
+            if reply.add(inode, next, kind, name) {
+                break; // The kernel asks for the rest.
+            }
+        }
+        reply.ok();
+    }
+
+    fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
+        let bytes: u64 = self.files.iter().map(|file| file.disk.size()).sum();
+        reply.statfs(bytes / 4096, 0, 0, self.files.len() as u64, 0, 4096, 255, 4096);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_target::Memory;
+    use thermocline_types::Bytes;
+
+    use super::*;
+
+    fn files(read_only: bool) -> Files {
+        let target = Arc::new(Memory::new("a", Bytes(8192), Bytes(512)));
+        Files::new(vec![Volume { name: "a".to_owned(), target }], read_only)
+    }
+
+    #[test]
+    fn sizes_and_rights_cannot_be_changed() {
+        let (files, inode) = (files(false), INodeNo(2));
+        let size = |size| files.may_set(inode, size, false).map(|attributes| attributes.size);
+        for same in [None, Some(0), Some(8192)] {
+            assert_eq!(size(same).ok(), Some(8192));
+        }
+        assert_eq!(size(Some(4096)).map_err(i32::from).unwrap_err(), i32::from(Errno::EPERM));
+        assert!(files.may_set(inode, None, true).is_err());
+    }
+
+    #[test]
+    fn ranges_end_where_the_file_does() {
+        let files = files(false);
+        let clip =
+            |offset, length| files.clip(INodeNo(2), offset, length).ok().map(|(_, range)| range);
+        assert_eq!(clip(8000, 4096), Some(8000..8192));
+        assert!(clip(9000, 10).unwrap().is_empty());
+        assert_eq!(clip(1, u64::MAX), Some(1..8192));
+        assert!(files.clip(INodeNo(3), 0, 1).is_err());
+        assert!(files.clip(INodeNo::ROOT, 0, 1).is_err());
+    }
+
+    #[test]
+    fn only_a_writable_mount_has_writable_files() {
+        let rights = |read_only| files(read_only).attributes(INodeNo(2)).ok().unwrap().perm;
+        assert_eq!((rights(false), rights(true)), (0o600, 0o400));
+    }
+
+    #[test]
+    fn modes_of_fallocate() {
+        assert_eq!(clearing(0x01 | 0x02), Some(Clear::Trim), "KEEP_SIZE and PUNCH_HOLE");
+        assert_eq!(clearing(0x10), Some(Clear::Zero), "ZERO_RANGE");
+        assert_eq!(clearing(0x10 | 0x01), Some(Clear::Zero));
+        for mode in [0, 0x01, 0x02, 0x08, 0x20, 0x40] {
+            assert_eq!(clearing(mode), None, "{mode:#x}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Mounting, and the end of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use fuser::{BackgroundSession, Config, MountOption, Session};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use crate::Volume;
+use crate::files::Files;
+
+/// Threads that take requests from the kernel. None waits for media, so two are for what happens on the processor.
+/// Chosen, not measured.
+const THREADS: usize = 2;
+
+/// How often unmounting is tried while the mount is in use, for some use files only for a moment. Chosen, not measured.
+const BUSY_TRIES: u32 = 10;
+/// Between two looks at whether something has ended. Chosen, not measured.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Why volumes are not mounted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// No file can have the name of this volume.
+    #[error("volume {0:?} cannot be a file: no file can have this name")]
+    Name(String),
+    /// The system does not mount there.
+    #[error("cannot mount on {}: {error}{}", path.display(), hint(error))]
+    Mount {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (mounting needs root, or the program fusermount3)",
+        io::ErrorKind::NotFound => {
+            " (it needs an existing folder, /dev/fuse, and, but for root, fusermount3)"
+        }
+        _ => "",
+    }
+}
+
+/// How a mount ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmounted {
+    /// Nobody used it.
+    Clean,
+    /// Programs have files open there, or loop devices use them: the mount has no name any more, but goes on for them
+    /// as long as this process does.
+    InUse,
+}
+
+/// Volumes that are mounted, and served by threads of their own until [`Mounted::unmount`]. A mount that is dropped is
+/// unmounted unless it is in use.
+#[derive(Debug)]
+pub struct Mounted {
+    session: BackgroundSession,
+    path: PathBuf,
+}
+
+/// Mounts `volumes` on the folder `path`, each as a file of its name that only this user (and root) can open. A mount
+/// that a server left there when it was killed is removed first.
+///
+/// # Errors
+/// [`MountError`].
+pub fn mount(path: &Path, volumes: Vec<Volume>, read_only: bool) -> Result<Mounted, MountError> {
+    let no_file = |name: &str| matches!(name, "" | "." | "..") || name.contains(['/', '\0']);
+    if let Some(volume) = volumes.iter().find(|volume| no_file(&volume.name)) {
+        return Err(MountError::Name(volume.name.clone()));
+    }
+    let cannot = |error| MountError::Mount { path: path.to_owned(), error };
+    remove_left_over(path).map_err(cannot)?;
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName("thermocline".to_owned()),
+        MountOption::Subtype("thermocline".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoAtime,
+        MountOption::NoDev,
+        MountOption::NoSuid,
+        MountOption::NoExec,
+        if read_only { MountOption::RO } else { MountOption::RW },
+    ];
+    config.n_threads = Some(THREADS);
+    let path = path.canonicalize().map_err(cannot)?;
+    let session = Session::new(Files::new(volumes, read_only), &path, &config);
+    let session = session.and_then(Session::spawn).map_err(cannot)?;
+    Ok(Mounted { session, path })
+}
+
+impl Mounted {
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Unmounts, and waits for the end of the threads unless the mount is in use.
+    ///
+    /// # Errors
+    /// When the system does not unmount.
+    pub fn unmount(self) -> io::Result<Unmounted> {
+        let Mounted { session, path } = self;
+        for _ in 0..BUSY_TRIES {
+            // Whoever unmounted it before may have mounted something else there.
+            if session.guard.is_finished() {
+                return Ok(end(session));
+            }
+            match rustix::mount::unmount(&path, UnmountFlags::empty()) {
+                Ok(()) => return Ok(end(session)),
+                Err(Errno::BUSY) => thread::sleep(PAUSE),
+                // Only fusermount3 may unmount, and this calls it.
+                Err(_) => return session.umount_and_join().map(|()| Unmounted::Clean),
+            }
+        }
+        detach(&path)?;
+        // It goes on for those who use it.
+        std::mem::forget(session);
+        Ok(Unmounted::InUse)
+    }
+}
+
+/// Waits for the threads of what is unmounted. Dropping the session would unmount once more, and hit what was below: in
+/// `fuser` 0.18 a connection that has ended counts as mounted.
+fn end(session: BackgroundSession) -> Unmounted {
+    while !session.guard.is_finished() {
+        thread::sleep(PAUSE);
+    }
+    std::mem::forget(session);
+    Unmounted::Clean
+}
+
+/// Removes a mount whose server is dead. The kernel says so by ENOTCONN.
+fn remove_left_over(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => detach(path),
+        _ => Ok(()),
+    }
+}
+
+/// Takes a mount out of the tree of files, though it is in use.
+fn detach(path: &Path) -> io::Result<()> {
+    match rustix::mount::unmount(path, UnmountFlags::DETACH) {
+        Err(Errno::PERM) => {
+            let status = Command::new("fusermount3").args(["-u", "-z", "--"]).arg(path).status()?;
+            if status.success() { Ok(()) } else { Err(Errno::PERM.into()) }
+        }
+        result => Ok(result?),
+    }
+}

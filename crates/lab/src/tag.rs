@@ -1,0 +1,228 @@
+//! The `tag` layer: addresses stay as they are, every write carries a placement handle, and the drive does the rest.
+
+use std::ops::Range;
+
+use thermocline_ftl::placement::{Part, Placement, Policy, Write};
+use thermocline_nand::profile::Cut;
+use thermocline_nand::{Kind, Profile};
+use thermocline_types::{Bytes, Lba, Op, Request};
+
+use crate::stack::{Layer, Stack};
+
+/// Which handle a write carries.
+pub(crate) enum Tags {
+    /// The first, as if there were no others.
+    First,
+    /// The number of its tenant.
+    Tenant,
+    /// The class that a policy places it in.
+    Placed(Box<Placed>),
+}
+
+impl Tags {
+    /// How writes are tagged under `stack`, on a drive cut as `cut` says.
+    pub(crate) fn new(stack: &Stack, cut: &Cut) -> Tags {
+        match (stack.layer, &stack.tag) {
+            (Layer::Raw, _) => Tags::First,
+            (Layer::Tag, Some(policy)) => {
+                let policy = policy.clone();
+                Tags::Placed(Box::new(Placed::new(policy, handles(&stack.profile), cut)))
+            }
+            (Layer::Tag | Layer::Log, _) => Tags::Tenant,
+        }
+    }
+
+    /// The handle of the request that falls into `pieces`, in the order of requests.
+    #[inline]
+    pub(crate) fn handle(&mut self, pieces: &[Request]) -> u16 {
+        match self {
+            Tags::First => 0,
+            Tags::Tenant => pieces[0].tenant.0.min(u32::from(u16::MAX)) as u16,
+            Tags::Placed(placed) if pieces[0].op == Op::Write => placed.handle(pieces),
+            Tags::Placed(_) => 0,
+        }
+    }
+}
+
+/// A policy that chooses handles.
+///
+/// It sees every block that the host writes and nothing of what the drive does with it: not where blocks lie, not when
+/// units are opened or cleaned. A command has one handle, that of the class most of its blocks are placed in, the first
+/// of equals. Classes beyond the last handle share it.
+pub(crate) struct Placed {
+    policy: Policy,
+    /// Host blocks of 4 KiB written.
+    now: u64,
+    /// Blocks of a request by handle.
+    votes: Vec<u32>,
+}
+
+impl Placed {
+    fn new(mut policy: Policy, handles: u8, cut: &Cut) -> Placed {
+        let blocks = |bytes: Bytes| bytes.0 / Bytes::BLOCK.0;
+        let per_unit = blocks(cut.unit()).max(1) as u32;
+        policy.begin(blocks(cut.capacity()).max(1), cut.shape.units(), per_unit);
+        Placed { policy, now: 0, votes: vec![0; usize::from(handles.max(1))] }
+    }
+
+    fn handle(&mut self, pieces: &[Request]) -> u16 {
+        self.votes.fill(0);
+        let last = self.votes.len() - 1;
+        let length = pieces.iter().map(|piece| blocks_of(piece).count() as u32).sum();
+        for (lba, offset) in pieces.iter().flat_map(blocks_of).zip(0..) {
+            let part = Part { offset, length };
+            let class = self.policy.place(Write { part, ..Write::plain(Lba(lba), self.now) });
+            self.votes[class.index().min(last)] += 1;
+            self.now += 1;
+        }
+        let most = self.votes.iter().copied().max().unwrap_or(0);
+        self.votes.iter().position(|&votes| votes == most).unwrap_or(0) as u16
+    }
+}
+
+/// The 4 KiB blocks that a request touches.
+fn blocks_of(request: &Request) -> Range<u64> {
+    request.offset.0 / Bytes::BLOCK.0..request.end().div_ceil(Bytes::BLOCK)
+}
+
+/// Handles that writes can carry: streams, or those of a reclaim group.
+fn handles(profile: &Profile) -> u8 {
+    match (profile.kind, &profile.streams, &profile.fdp) {
+        (Kind::MultiStream, Some(streams), _) => streams.count,
+        (Kind::Fdp, _, Some(fdp)) => fdp.handles,
+        _ => 1,
+    }
+}
+
+/// Checks that `policy` can choose handles on a drive of `profile`.
+///
+/// # Errors
+/// Why not, and what can.
+pub(crate) fn check(policy: &Policy, profile: &Profile) -> Result<(), String> {
+    if !sees_enough(policy) {
+        let able: Vec<String> = Policy::list()
+            .iter()
+            .filter(|(policy, _)| sees_enough(policy))
+            .map(|(policy, _)| policy.to_string())
+            .collect();
+        return Err(format!(
+            "it tells host writes apart by what garbage collection does, which is the drive's here and not seen, or \
+             not at all; a tag layer takes tenant, {}",
+            able.join(", ")
+        ));
+    }
+    match &profile.fdp {
+        Some(fdp) if fdp.groups > 1 => Err(format!(
+            "a policy needs all handles in one reclaim group, {} has {} groups; set device.fdp.groups=1",
+            profile.name, fdp.groups
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether `policy` tells host writes apart by the writes alone.
+///
+/// The others put all of them in one class (none, SepGC, LSM_ZGC, MiDA, MiDAS), measure lifespans on victims (SepBIT),
+/// take their thresholds from units (SFS), or have only survivors leave the first log (MultiLog).
+fn sees_enough(policy: &Policy) -> bool {
+    matches!(
+        policy,
+        Policy::Auto(_)
+            | Policy::Dac(_)
+            | Policy::Fadac(_)
+            | Policy::Warcip(_)
+            | Policy::MultiQueue(_)
+            | Policy::Sfr(_)
+            | Policy::Eti(_)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_record::RunRecord;
+    use thermocline_types::{TenantId, Time};
+    use thermocline_workload::synthetic::{Limit, Options, Spec};
+
+    use super::*;
+    use crate::{Input, Prepared, Settings, run};
+
+    fn placed(name: &str, handles: u8) -> Placed {
+        let stack = Stack::parse("tag:pm9d3", &[]).unwrap();
+        let cut = Cut::new(&stack.profile, Some(Bytes::mib(256))).unwrap();
+        Placed::new(name.parse().unwrap(), handles, &cut)
+    }
+
+    fn write(block: u64, blocks: u64) -> Request {
+        Request {
+            at: Time::ZERO,
+            offset: Bytes(block * Bytes::BLOCK.0),
+            length: Bytes(blocks * Bytes::BLOCK.0),
+            tenant: TenantId(0),
+            op: Op::Write,
+        }
+    }
+
+    #[test]
+    fn a_command_goes_where_most_of_its_blocks_do_and_classes_share_the_last_handle() {
+        let mut dac = placed("dac:6", 3);
+        // A level up with every write: the last three classes share handle 2.
+        let levels: Vec<u16> = (0..6).map(|_| dac.handle(&[write(0, 1)])).collect();
+        assert_eq!(dac.now, 6);
+        let mut alone = placed("dac:6", 6);
+        let own: Vec<u16> = (0..6).map(|_| alone.handle(&[write(0, 1)])).collect();
+        assert_ne!(own[0], own[5]);
+        let clamped: Vec<u16> = own.iter().map(|&handle| handle.min(2)).collect();
+        assert_eq!(levels, clamped);
+        // One hot block and two new ones, then two hot ones and a new one in two pieces.
+        let new = placed("dac:6", 6).handle(&[write(0, 1)]);
+        assert_eq!(alone.handle(&[write(0, 3)]), new);
+        (0..5).for_each(|_| _ = alone.handle(&[write(8, 1)]));
+        let hot = alone.handle(&[write(8, 1)]);
+        assert_eq!(alone.handle(&[write(8, 1), write(0, 1), write(20, 1)]), hot);
+    }
+
+    fn hot_and_cold(stack: &str) -> RunRecord {
+        // Survivors stay in their stream, and units are cleaned by age: greedy gains little from separation alone.
+        let drive = ["buffer.merge=false", "gc.separate=false", "gc.victim=kawaguchi"];
+        let stack = Stack::parse(stack, &drive.map(|set| format!("device.{set}"))).unwrap();
+        let stack = stack.untimed();
+        let span = Bytes::mib(256);
+        let options = Options::new(span, Limit::drive_writes(8.0, span).unwrap());
+        let input = Input::Synthetic { spec: Spec::load("hotcold:10:90").unwrap(), options };
+        let mut workload = Prepared::new(input, None, Bytes::BLOCK, None).unwrap();
+        run(&mut workload, &stack, &Settings::default(), &mut |_| {}).unwrap()
+    }
+
+    #[test]
+    fn streams_chosen_by_a_policy_lower_write_amplification_and_repeat_exactly() {
+        let waf = |stack: &str| hot_and_cold(stack).waf_steady.expect("something was written");
+        let raw = waf("raw:pm9d3");
+        for policy in ["dac:6", "sfr:9", "mq:9", "auto"] {
+            let stack = format!("tag:pm9d3,tag.placement={policy}");
+            let record = hot_and_cold(&stack);
+            let tagged = record.waf_steady.expect("something was written");
+            assert!(tagged < 0.7 * raw, "{policy}: {tagged} against {raw}");
+            assert_eq!(record.config["tag.placement"], policy);
+            let again = hot_and_cold(&stack);
+            assert_eq!(record.media_bytes_written, again.media_bytes_written, "{policy}");
+            assert_eq!(record.series, again.series, "{policy}");
+        }
+        // One tenant has one handle.
+        assert!((waf("tag:pm9d3") - raw).abs() < 1e-12);
+    }
+
+    #[test]
+    fn policies_that_need_the_drives_collection_are_refused_by_name() {
+        let stack = Stack::parse("tag:pm9d3", &[]).unwrap();
+        for (policy, _) in Policy::list() {
+            let done = stack.clone().place(&policy.to_string());
+            assert_eq!(done.is_ok(), sees_enough(&policy), "{policy}");
+            if let Err(error) = done {
+                let text = error.to_string();
+                assert!(text.contains("auto, ") && text.contains(&policy.to_string()), "{text}");
+            }
+        }
+        let error = Stack::parse("tag:pm9d3,tag.placement=sepbit", &[]).unwrap_err().to_string();
+        assert!(error.contains("dac:6"), "{error}");
+    }
+}

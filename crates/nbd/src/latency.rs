@@ -1,0 +1,45 @@
+//! How long requests take.
+
+use std::time::Duration;
+
+/// Upper ends of the buckets of a [`Latencies`], in microseconds; whatever took longer is in one more bucket. Chosen: a
+/// read from memory is in the first, a stalled device in the last, and each is about twice the one before.
+pub const LATENCY_BUCKETS_MICROS: [u32; 15] = [
+    20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,
+    1_000_000,
+];
+
+/// A histogram of the times of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// Requests in each bucket, those of the buckets before not included.
+    pub counts: [u64; LATENCY_BUCKETS_MICROS.len() + 1],
+    /// All times together, in nanoseconds.
+    pub nanos: u64,
+}
+
+impl Latencies {
+    /// Counts a request that took `time`. The upper end of a bucket belongs to it.
+    pub(crate) fn add(&mut self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = LATENCY_BUCKETS_MICROS.partition_point(|&end| u64::from(end) * 1000 < nanos);
+        self.counts[bucket] += 1;
+        self.nanos = self.nanos.saturating_add(nanos);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_bucket_belongs_to_it() {
+        let mut latencies = Latencies::default();
+        for nanos in [0, 20_000, 20_001, 1_000_000_000, 1_000_000_001] {
+            latencies.add(Duration::from_nanos(nanos));
+        }
+        let counts = latencies.counts;
+        assert_eq!((&counts[..3], &counts[14..]), (&[2, 1, 0][..], &[1, 1][..]));
+        assert_eq!(latencies.nanos, 2_000_040_002);
+    }
+}

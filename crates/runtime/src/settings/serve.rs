@@ -1,0 +1,73 @@
+//! How a pool is served.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// How a pool is served; `None` is the default of the server, and its command line goes before all of this.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeSettings {
+    /// Unix socket of clients; from the folder of the settings file on, if it is relative, as all paths here.
+    pub socket: Option<PathBuf>,
+    /// TCP addresses of clients, each as `HOST:PORT`.
+    pub listen: Vec<String>,
+    /// TCP address of status and metrics, as `HOST:PORT`.
+    pub http: Option<String>,
+    /// Connections at once.
+    pub connections: Option<usize>,
+    /// Seconds that clients, and then the device, have to end at a stop.
+    pub patience: Option<u64>,
+    /// Certificates of the server, as PEM.
+    pub tls_certificate: Option<PathBuf>,
+    /// Its private key, as PEM.
+    pub tls_key: Option<PathBuf>,
+    /// Certificates of the authorities whose clients may connect, as PEM.
+    pub tls_clients: Option<PathBuf>,
+    /// Whether the network is served without encryption, to whoever comes.
+    pub insecure_network: bool,
+}
+
+impl ServeSettings {
+    /// Paths as seen from where `folder` is seen.
+    pub(super) fn begin_at(&mut self, folder: &Path) {
+        let paths =
+            [&mut self.socket, &mut self.tls_certificate, &mut self.tls_key, &mut self.tls_clients];
+        for path in paths.into_iter().flatten() {
+            *path = folder.join(&*path);
+        }
+    }
+
+    /// The first key that cannot be, and why.
+    pub(super) fn objection(&self) -> Option<(String, String)> {
+        let listen = self.listen.iter().enumerate();
+        let listen = listen.map(|(index, address)| (format!("listen[{index}]"), address));
+        let addresses = listen.chain(self.http.iter().map(|http| ("http".to_owned(), http)));
+        for (key, address) in addresses {
+            if !is_address(address) {
+                let reason = format!("`{address}` is no HOST:PORT, such as 127.0.0.1:10809");
+                return Some((format!("serve.{key}"), reason));
+            }
+        }
+        if self.connections == Some(0) {
+            return Some(("serve.connections".to_owned(), "is 0, must be at least 1".to_owned()));
+        }
+        let tls = [
+            ("tls_certificate", &self.tls_certificate),
+            ("tls_key", &self.tls_key),
+            ("tls_clients", &self.tls_clients),
+        ];
+        let any = tls.iter().any(|(_, file)| file.is_some());
+        let missing = tls.iter().find(|(_, file)| any && file.is_none());
+        missing.map(|(key, _)| {
+            let reason = "is missing: TLS takes tls_certificate, tls_key and tls_clients";
+            (format!("serve.{key}"), reason.to_owned())
+        })
+    }
+}
+
+/// Whether a text has the form of an address; whether it can be had is seen when somebody listens there.
+fn is_address(text: &str) -> bool {
+    let parts = text.rsplit_once(':');
+    parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
