@@ -43,6 +43,9 @@ mod with_bugs {
 
     bugs! {
         FlushNotSent: "a flush of the host is answered without one to the device",
+        FlushLeavesStage: "a flush does not wait for blocks that are in memory alone",
+        SupersededKeepsChecksum: "a block overwritten in memory is written with the checksum of what it had before",
+        ClosedWithStage: "a pool is closed while blocks wait in memory",
         FlushTooEarly: "a flush covers chunks that are still on their way",
         DurableOffByOne: "one chunk more is called durable than was flushed",
         FlushBeforeRecoveryIsSafe: "a flush is answered while only chunks of an earlier opening would be replayed",

@@ -168,7 +168,7 @@ impl<P: Payload> Engine<P> {
 
     /// Whether nothing of the host is under way any more.
     fn is_quiet(&self) -> bool {
-        self.stage.is_empty()
+        (self.stage.is_empty() || bug!(self.config, ClosedWithStage))
             && self.unmapping.is_empty()
             && self.log.completed() == self.log.sealed()
             && self.gc.is_idle()

@@ -3,12 +3,16 @@
 use thermocline_format::{Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA};
 use thermocline_ftl::placement::{Auto, Placement as _, Policy};
 use thermocline_ftl::victim::Victim;
-use thermocline_types::Class;
+use thermocline_types::{Class, Time};
 
 use crate::bugs::Bug;
 
 /// Most blocks that one read or write may have: what one chunk can hold.
 pub const MAX_IO_BLOCKS: u64 = MAX_ENTRIES as u64;
+
+/// How long a write that completed in memory waits there at most until it is on its way to media. Chosen: short beside
+/// the seconds for which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
+pub const LINGER: Time = Time::seconds(1);
 
 /// How garbage collection reads the valid blocks of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,9 @@ pub struct Config {
     pub max_requests: u32,
     /// Blocks written by the host that may wait in memory at once; at least [`MAX_IO_BLOCKS`].
     pub max_staged_blocks: u32,
+    /// Whether writes complete in memory, as in the volatile cache of a drive, and wait there until they fill a chunk,
+    /// a flush or a write with FUA asks for them, or [`LINGER`] is over. Else they complete on media.
+    pub write_cache: bool,
     /// Chunks of a class that may be on their way before further blocks wait for a larger chunk.
     pub write_depth: u32,
     /// Bytes written after which a checkpoint begins: what recovery has to replay, at most about twice.
@@ -92,6 +99,7 @@ impl Config {
             },
             max_requests: 1024,
             max_staged_blocks: 4096,
+            write_cache: true,
             write_depth: 4,
             // A map is 1/512 of what it maps: with an eighth of the pool between checkpoints, writing all of it costs a
             // 64th of what is written.

@@ -56,6 +56,22 @@ impl Durability {
 }
 
 impl<P: Payload> Engine<P> {
+    /// Answers a flush of the host when all that was complete before it is durable.
+    pub(crate) fn flush(&mut self, request: u32) {
+        if !self.config.write_cache {
+            self.await_flush(self.newest_done, Then::Host { request });
+        } else if bug!(self.config, FlushLeavesStage) || !self.stage.flush(request) {
+            self.await_flush(self.log.sealed(), Then::Host { request });
+        }
+    }
+
+    /// Goes on with flushes for which everything has been sealed.
+    pub(crate) fn flush_sealed(&mut self) {
+        while let Some(request) = self.stage.next_flush() {
+            self.await_flush(self.log.sealed(), Then::Host { request });
+        }
+    }
+
     /// Does `then` when every chunk up to `target` is durable.
     pub(crate) fn await_flush(&mut self, target: Sequence, then: Then) {
         self.durability.waiters.push(Waiter { target, flushes: 0, then });

@@ -142,6 +142,8 @@ impl<P: Payload> Engine<P> {
     ) -> Result<Engine<P>, ConfigError> {
         config.check()?;
         let geometry = config.geometry;
+        let block = geometry.logical_block();
+        let full = crate::log::fitting(block, block.max_chunk());
         let dense = config.blocks_per_unit() as u32;
         let units = thermocline_ftl::Units::new(geometry.units(), geometry.blocks_per_unit())
             .with_most_valid(dense);
@@ -159,7 +161,7 @@ impl<P: Payload> Engine<P> {
             volumes: Volumes::default(),
             pages: Pages::default(),
             space: Space::new(units, u32::from(config.placement_classes()) + 1, config.most_open()),
-            stage: Stage::new(usize::from(config.placement_classes())),
+            stage: Stage::new(usize::from(config.placement_classes()), full),
             log: Log::new(Sequence(1)),
             durability: Durability::default(),
             gc: Gc::default(),
@@ -240,8 +242,7 @@ impl<P: Payload> Engine<P> {
             }
             HostRequest::Flush => {
                 let request = self.accept(id, true, false);
-                let target = self.newest_done;
-                self.await_flush(target, Then::Host { request });
+                self.flush(request);
             }
             HostRequest::CreateVolume { name, blocks } => {
                 let request = self.accept(id, true, true);
@@ -281,6 +282,11 @@ impl<P: Payload> Engine<P> {
     /// `request` waits for `parts` more.
     pub(crate) fn request_needs(&mut self, request: u32, parts: u32) {
         self.requests[request as usize].parts += parts;
+    }
+
+    /// Whether a write of the host is complete as soon as it is in memory.
+    pub(crate) fn completes_in_memory(&self, request: u32) -> bool {
+        self.config.write_cache && !self.requests[request as usize].durable
     }
 
     /// What `request` will be answered.
@@ -377,10 +383,10 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// When the engine wants to be called though nothing came in: never, as all its work follows from what comes in.
+    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        None
+        self.stage.due.filter(|_| self.phase == Phase::Open && self.config.write_cache)
     }
 
     /// Tells the time. Spurious calls change nothing.
@@ -395,6 +401,9 @@ impl<P: Payload> Engine<P> {
             Phase::Failed => return self.scrub_step(),
             Phase::Closed => return false,
             Phase::Open | Phase::Closing => {}
+        }
+        if self.stage.due.is_some_and(|due| due <= self.now) {
+            self.stage.hurry_all();
         }
         let mut worked = self.unmap_step();
         worked |= self.seal_ready();
@@ -414,7 +423,7 @@ impl<P: Payload> Engine<P> {
     fn give_up_waiting(&mut self) -> bool {
         let working = matches!(self.phase, Phase::Open | Phase::Closing);
         let waits = !self.stage.is_empty() || !self.requests.is_empty();
-        if !working || !self.ops.is_empty() || !waits {
+        if !working || !self.ops.is_empty() || !waits || self.lingers() {
             return false;
         }
         if !self.fail_staged() {
@@ -464,6 +473,9 @@ impl<P: Payload> Engine<P> {
                 }
                 Owner::Failed(_) => self.settle_owners(&[(owner, 1)]),
             }
+        }
+        for (_, request) in std::mem::take(&mut self.stage.flushes) {
+            self.request_progress(request, 1, Some(HostError::Failed));
         }
         if let Some(request) = self.superblocks.closing.take() {
             self.request_progress(request, 1, Some(HostError::Failed));

@@ -169,6 +169,11 @@ impl<P: Payload> Engine<P> {
         free > self.host_reserve() && (free > self.gc_start() || self.gc.credit < DEBT)
     }
 
+    /// Whether as many copies wait as there is room for.
+    pub(crate) fn copies_are_many(&self) -> bool {
+        self.stage.copies() > 2 * thermocline_format::MAX_ENTRIES
+    }
+
     /// Whether copies should be sealed though they do not fill a chunk.
     pub(crate) fn copies_are_urgent(&self) -> bool {
         self.gc.has_staged_all()
@@ -198,7 +203,7 @@ impl<P: Payload> Engine<P> {
         let patient = self.space.resetting > 0 && self.space.free_units() <= self.host_reserve();
         let may = self.pages.complete
             && self.superblocks.settled
-            && self.phase != Phase::Closing
+            && (self.phase != Phase::Closing || self.stage.waiting() > 0)
             && !patient;
         if enough && !evacuate || !may {
             let full = !self.host_may_seal() || !self.stage.control.is_empty();
@@ -335,7 +340,7 @@ impl<P: Payload> Engine<P> {
         let waiting = self.checkpoint.is_some()
             || self.superblocks.wanted
             || self.space.resetting > 0
-            || !self.stage.queues.iter().skip(1).step_by(2).all(VecDeque::is_empty)
+            || self.stage.copies() > 0
             || self.log.completed() < self.log.sealed();
         if waiting {
             return false;
@@ -609,12 +614,11 @@ impl<P: Payload> Engine<P> {
     /// Stages blocks that were read, a bounded number, if they are paid for. Returns whether it did.
     fn place(&mut self) -> bool {
         let urgent = self.space.free_units() <= self.host_reserve();
-        let idle = self.requests.is_empty() || self.phase == Phase::Closing;
+        let idle = self.requests.is_empty() && self.stage.waiting() == 0;
+        let idle = idle || self.phase == Phase::Closing;
         let paid =
             if urgent || idle { STEP } else { self.gc.credit.clamp(0.0, STEP as f64) as usize };
-        let copies = self.stage.queues.iter().skip(1).step_by(2);
-        let behind: usize = copies.map(VecDeque::len).sum();
-        if behind > 2 * thermocline_format::MAX_ENTRIES {
+        if self.copies_are_many() {
             return false;
         }
         let mut placed = 0;
@@ -659,18 +663,19 @@ impl<P: Payload> Engine<P> {
             alive: true,
             crc,
             lba: valid.lba,
+            class,
+            ticket: 0,
             old: Some(valid.value),
             owner: Owner::Nobody,
             also: Vec::new(),
             payload,
         };
-        self.stage.push_copy(class, staged);
+        self.stage.push_copy(staged);
     }
 
     /// The victim is done with when none of its blocks waits to be sealed.
     fn finish_job(&mut self) -> bool {
-        let copies = self.stage.queues.iter().skip(1).step_by(2);
-        if copies.map(VecDeque::len).sum::<usize>() > 0 {
+        if self.stage.copies() > 0 {
             return false;
         }
         let job = self.gc.job.take().expect("a job is at this stage");

@@ -163,11 +163,16 @@ impl<P: Payload> Engine<P> {
             return self.request_progress(request, 1, Some(HostError::NoSpace));
         }
         self.volumes.mapped += new;
-        self.request_needs(request, extent.blocks as u32);
+        let owner = if self.completes_in_memory(request) {
+            Owner::Nobody
+        } else {
+            self.request_needs(request, extent.blocks as u32);
+            Owner::Request(request)
+        };
         for index in 0..extent.blocks as u32 {
             let lba = from + u64::from(index);
             let part = Part { offset: index, length: extent.blocks as u32 };
-            self.stage_block(request, volume, lba, part, data.slice(index, 1), handle);
+            self.stage_block(owner, volume, lba, part, data.slice(index, 1), handle);
         }
         self.request_progress(request, 1, None);
     }
@@ -175,7 +180,7 @@ impl<P: Payload> Engine<P> {
     #[inline]
     fn stage_block(
         &mut self,
-        request: u32,
+        owner: Owner,
         volume: u16,
         lba: u64,
         part: Part,
@@ -184,25 +189,10 @@ impl<P: Payload> Engine<P> {
     ) {
         let map = self.volumes.map(volume);
         let (id, base, mapping) = (map.id, map.base, map.get(lba));
-        let mut also = Vec::new();
         let old = match mapping {
             Mapping::Unmapped => None,
             Mapping::At(value) => Some(value),
-            Mapping::Staged(slot) => {
-                let superseded = &mut self.stage.slots[slot as usize];
-                if superseded.replaces {
-                    // It is written all the same, as a copy: what waits for it must not wait for the host's turn.
-                    superseded.copy = true;
-                    self.stage.host_blocks -= 1;
-                    superseded.old
-                } else if bug!(self.config, SupersededDoneEarly) {
-                    superseded.alive = false;
-                    superseded.old.take()
-                } else {
-                    self.stats.absorbed_blocks += 1;
-                    superseded.supersede(&mut also)
-                }
-            }
+            Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
         };
         let old_unit = old.map(|value| self.packing.location(value.address()).unit);
         let (lba_in_pool, now) = (Lba(base + lba), self.host_writes);
@@ -213,7 +203,15 @@ impl<P: Payload> Engine<P> {
                 .for_each(|class| self.close_frontier(Class(class)));
         }
         let crc = payload.crc(0) ^ home_mark(id, Lba(lba));
-        let owner = Owner::Request(request);
+        if let Mapping::Staged(slot) = mapping {
+            let superseded = &mut self.stage.slots[slot as usize];
+            if !superseded.replaces {
+                return self.supersede(slot, crc, payload, owner);
+            }
+            // It is written all the same, as a copy: what waits for it must not wait for the host's turn.
+            superseded.copy = true;
+            self.stage.host_blocks -= 1;
+        }
         let staged = Staged {
             volume,
             id,
@@ -222,14 +220,36 @@ impl<P: Payload> Engine<P> {
             alive: true,
             crc,
             lba,
+            class,
+            ticket: 0,
             old,
             owner,
-            also,
+            also: Vec::new(),
             payload,
         };
-        let slot = self.stage.push(class, staged);
-        self.stage.host_blocks += 1;
+        let slot = self.stage.push(staged, self.now);
+        if owner != Owner::Nobody {
+            self.stage.hurry(slot);
+        }
         self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
+    }
+
+    /// A staged block has new contents, in its old place: what waits for the block waits for these.
+    fn supersede(&mut self, slot: u32, crc: u32, payload: P, owner: Owner) {
+        self.stats.absorbed_blocks += 1;
+        let staged = &mut self.stage.slots[slot as usize];
+        staged.payload = payload;
+        if !bug!(self.config, SupersededKeepsChecksum) {
+            staged.crc = crc;
+        }
+        let before = std::mem::replace(&mut staged.owner, owner);
+        if bug!(self.config, SupersededDoneEarly) {
+            return self.settle_owners(&[(before, 1)]);
+        }
+        staged.also.extend((before != Owner::Nobody).then_some(before));
+        if owner != Owner::Nobody {
+            self.stage.hurry(slot);
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub mod wire;
 
 pub use allocation::Run;
 pub use bugs::Bug;
-pub use config::{Config, ConfigError, GcConfig, MAX_IO_BLOCKS, ReadPlan};
+pub use config::{Config, ConfigError, GcConfig, LINGER, MAX_IO_BLOCKS, ReadPlan};
 pub use device::{
     Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, OpId, PageBytes,
     ReadChunks, UnitCondition, UnitReport,

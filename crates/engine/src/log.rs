@@ -11,11 +11,11 @@
 //!   successor.
 
 mod failed;
+mod stage;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use slab::Slab;
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_ENTRIES, PageId,
     Sequence, VolumeId,
@@ -24,75 +24,13 @@ use thermocline_ftl::placement::Placement as _;
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;
+use crate::config::MAX_IO_BLOCKS;
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
-use crate::engine::{Engine, Op};
+use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, Value};
 use crate::payload::Payload;
 
-/// Who waits for a block or control entry to be on media.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// Nobody.
-    Nobody,
-    /// A request of the host.
-    Request(u32),
-    /// A flight whose write failed.
-    Failed(Sequence),
-}
-
-/// A block that waits to be sealed.
-#[derive(Debug)]
-pub(crate) struct Staged<P> {
-    /// Index of the volume, and its identifier: a copy may outlive it.
-    pub(crate) volume: u16,
-    pub(crate) id: VolumeId,
-    /// Whether garbage collection copies it: then the map still points at `old`. Else the map points here.
-    pub(crate) copy: bool,
-    /// Whether it replaces a block whose write failed.
-    pub(crate) replaces: bool,
-    /// Not superseded. A copy is found out when it is sealed.
-    pub(crate) alive: bool,
-    pub(crate) crc: u32,
-    pub(crate) lba: u64,
-    /// The valid block on media that this one replaces.
-    pub(crate) old: Option<Value>,
-    /// Who waits for it: whoever wrote it, and whoever wrote what it superseded before that was on media.
-    pub(crate) owner: Owner,
-    pub(crate) also: Vec<Owner>,
-    pub(crate) payload: P,
-}
-
-impl<P> Staged<P> {
-    /// It will not be written; returns what it would have replaced on media. Who waited for it, waits for what comes
-    /// in its place.
-    pub(crate) fn supersede(&mut self, heirs: &mut Vec<Owner>) -> Option<Value> {
-        self.alive = false;
-        heirs.append(&mut self.also);
-        let owner = std::mem::replace(&mut self.owner, Owner::Nobody);
-        heirs.extend((owner != Owner::Nobody).then_some(owner));
-        self.old.take()
-    }
-}
-
-/// Control entries that stand in one chunk.
-#[derive(Debug)]
-pub(crate) struct Control {
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) owners: Vec<Owner>,
-}
-
-/// What waits to be sealed.
-#[derive(Debug)]
-pub(crate) struct Stage<P> {
-    pub(crate) slots: Slab<Staged<P>>,
-    /// Slots of each class, in the order in which they came: first those of the host, then copies.
-    pub(crate) queues: Vec<VecDeque<u32>>,
-    pub(crate) control: VecDeque<Control>,
-    /// Blocks of the host that are staged or on their way.
-    pub(crate) host_blocks: u32,
-    /// Staged blocks of failed writes.
-    pub(crate) replacements: u32,
-}
+pub(crate) use stage::{Control, Owner, Stage, Staged};
 
 /// A chunk on its way.
 #[derive(Debug)]
@@ -157,50 +95,6 @@ impl<P> Log<P> {
             Body::User(blocks) => blocks.get(((at.block - first) / block.per_block()) as usize),
             Body::Pages(_) => None,
         }
-    }
-}
-
-impl<P> Stage<P> {
-    pub(crate) fn new(classes: usize) -> Stage<P> {
-        Stage {
-            slots: Slab::new(),
-            queues: (0..2 * classes).map(|_| VecDeque::new()).collect(),
-            control: VecDeque::new(),
-            host_blocks: 0,
-            replacements: 0,
-        }
-    }
-
-    /// Stages a block of the host.
-    pub(crate) fn push(&mut self, class: Class, staged: Staged<P>) -> u32 {
-        let slot = self.slots.insert(staged) as u32;
-        self.queues[2 * class.index()].push_back(slot);
-        slot
-    }
-
-    /// Stages a block of a failed write, before all others: until it is on media, nothing behind it can be durable, and
-    /// no unit be freed.
-    fn push_first(&mut self, class: Class, staged: Staged<P>) -> u32 {
-        let slot = self.slots.insert(staged) as u32;
-        self.queues[2 * class.index() + 1].push_front(slot);
-        self.replacements += 1;
-        slot
-    }
-
-    /// Whether one of `slots` is of the same block.
-    fn holds(&self, slots: &[u32], staged: &Staged<P>) -> bool {
-        let same = |other: &Staged<P>| (other.id, other.lba) == (staged.id, staged.lba);
-        slots.iter().any(|&slot| same(&self.slots[slot as usize]))
-    }
-
-    /// Stages a copy.
-    pub(crate) fn push_copy(&mut self, class: Class, staged: Staged<P>) {
-        let slot = self.slots.insert(staged) as u32;
-        self.queues[2 * class.index() + 1].push_back(slot);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.control.is_empty() && self.queues.iter().all(VecDeque::is_empty)
     }
 }
 
@@ -347,6 +241,7 @@ impl<P: Payload> Engine<P> {
             body.push(staged.payload);
             address += u64::from(block.per_block());
         }
+        self.stage.flying += host_blocks;
         self.host_writes += u64::from(host_blocks);
         self.stats.host_blocks_written += u64::from(host_blocks);
         self.stats.relocated_blocks += u64::from(copies);
@@ -551,7 +446,9 @@ impl<P: Payload> Engine<P> {
             return;
         }
         // A flight may be done twice: it was, and then a write before it in its unit failed.
-        self.stage.host_blocks -= std::mem::take(&mut flight.host_blocks);
+        let host_blocks = std::mem::take(&mut flight.host_blocks);
+        self.stage.host_blocks -= host_blocks;
+        self.stage.flying -= host_blocks;
         let owners = std::mem::take(&mut flight.owners);
         if !self.phase_failed() {
             self.newest_done = self.newest_done.max(sequence);
@@ -580,24 +477,56 @@ impl<P: Payload> Engine<P> {
         if !self.stage.control.is_empty() {
             self.seal_control();
         }
-        let block = self.config.geometry.logical_block();
-        let most = fitting(block, block.max_chunk());
         let mut worked = self.log.sealed() > before;
         for queue in 0..self.stage.queues.len() {
-            while !self.stage.queues[queue].is_empty() {
-                let copies = queue % 2 == 1;
-                let in_flight = self.space.frontiers[queue / 2].in_flight;
-                let idle =
-                    in_flight < self.config.write_depth && (!copies || self.copies_are_urgent());
-                let full = self.stage.queues[queue].len() >= most;
-                let may = copies || self.host_may_seal();
-                if !(full || idle) || !may || !self.seal(queue) {
-                    break;
-                }
+            let copies = queue % 2 == 1;
+            while self.is_to_be_sealed(queue)
+                && (copies || self.host_may_seal())
+                && self.seal(queue)
+            {
                 worked = true;
             }
         }
+        self.flush_sealed();
         worked
+    }
+
+    /// Whether blocks of a queue are to be sealed as soon as that can be: they fill a chunk, or need not wait until they
+    /// do.
+    fn is_to_be_sealed(&self, queue: usize) -> bool {
+        let length = self.stage.queues[queue].len();
+        if length == 0 {
+            return false;
+        }
+        let full = length >= self.stage.full;
+        let copies = queue % 2 == 1;
+        let cached = !copies && self.config.write_cache && self.phase == Phase::Open;
+        // What completed in memory has time. It leaves room for the longest request, and keeps the device busy without
+        // making a long queue there.
+        let most = self.config.max_staged_blocks;
+        let (waiting, flying) = ((most / 2).min(most - MAX_IO_BLOCKS as u32), most / 2);
+        if full && (!cached || self.stage.flying <= flying) {
+            return true;
+        }
+        let urgent = match (copies, cached) {
+            (true, _) => {
+                self.copies_are_urgent() || self.copies_are_many() && self.stage.is_longest(queue)
+            }
+            (false, false) => true,
+            (false, true) => {
+                self.stage.is_hurried(queue)
+                    || self.stage.waiting() > waiting && self.stage.is_longest(queue)
+            }
+        };
+        urgent && self.space.frontiers[queue / 2].in_flight < self.config.write_depth
+    }
+
+    /// Whether blocks of the host wait in memory, and nothing is to be sealed as yet.
+    pub(crate) fn lingers(&self) -> bool {
+        let queues = 0..self.stage.queues.len();
+        self.stage.waiting() > 0
+            && self.stage.control.is_empty()
+            && !queues.into_iter().any(|queue| self.is_to_be_sealed(queue))
     }
 }
 

@@ -258,6 +258,7 @@ fn log_config(log: &Config) -> Vec<(String, serde_json::Value)> {
             "log.gc.segment" => log.gc.segment_bytes.into(),
             "log.gc.ahead_units" => log.gc.ahead_units.into(),
             "log.write_depth" => log.write_depth.into(),
+            "log.write_cache" => log.write_cache.into(),
             "log.checkpoint" => log.checkpoint_bytes.into(),
             "log.reserved_units" => log.reserved_units.into(),
             _ => unreachable!("every key has an arm"),

@@ -118,11 +118,13 @@ impl<S: Storage> Driver<S> {
     pub fn poll(&mut self, wait: Option<Duration>, ended: &mut Vec<Ended>) {
         ended.append(&mut self.ended);
         self.act(ended);
-        let wait = if ended.is_empty() { wait } else { Some(Duration::ZERO) };
+        let shortest = [wait, self.timeout()].into_iter().flatten().min();
+        let wait = if ended.is_empty() { shortest } else { Some(Duration::ZERO) };
         let mut answers = std::mem::take(&mut self.answers);
         self.unsettled = false;
         self.device.poll(wait, &mut answers);
         let now = self.now();
+        self.engine.handle_timeout(now);
         for (op, done) in answers.drain(..) {
             self.engine.handle_completion(now, op, done);
         }
@@ -217,6 +219,13 @@ impl<S: Storage> Driver<S> {
     /// For those who wait elsewhere than in [`Driver::poll`], as [`Storage::descriptor`].
     pub fn descriptor(&mut self) -> Option<OwnedFd> {
         self.device.descriptor()
+    }
+
+    /// How long to wait at most until [`Driver::poll`] is called again, though nothing happens.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        let at = self.engine.poll_timeout()?;
+        Some(Duration::from_nanos(at.as_nanos().saturating_sub(self.now().as_nanos())))
     }
 
     /// Whether everything was begun, so that waiting for [`Driver::descriptor`] is in order. If not, poll again.

@@ -96,6 +96,7 @@ fn draw_config(rng: &mut Rng, geometry: Geometry) -> Config {
     };
     config.gc.ahead_units = rng.below(4) as u32;
     config.max_staged_blocks = (MAX_IO_BLOCKS << rng.below(3)) as u32;
+    config.write_cache = rng.below(3) > 0;
     config.write_depth = 1 + rng.below(4) as u32;
     config.checkpoint_bytes = unit_bytes * (1 + rng.below(6));
     config.reserved_units = config.frontiers() + rng.below(4) as u32;

@@ -212,12 +212,14 @@ impl<P: Payload> Engine<P> {
                     alive: true,
                     crc,
                     lba,
+                    class,
+                    ticket: 0,
                     old: Some(failed),
                     owner,
                     also: Vec::new(),
                     payload,
                 };
-                let slot = self.stage.push_first(class, staged);
+                let slot = self.stage.push_first(staged);
                 self.stage.host_blocks += 1;
                 self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
                 1
@@ -232,20 +234,32 @@ impl<P: Payload> Engine<P> {
                     alive: true,
                     crc,
                     lba,
+                    class,
+                    ticket: 0,
                     old: Some(failed),
                     owner,
                     also: Vec::new(),
                     payload,
                 };
-                self.stage.push_first(class, staged);
+                self.stage.push_first(staged);
                 1
             }
             _ => 0,
         }
     }
 
-    /// Fails all writes of the host that are staged: there is no space for them.
+    /// Fails all writes of the host that are staged: there is no space for them. Where the host was told that they are
+    /// complete, all writing fails, and they can be read from memory.
     pub(crate) fn fail_staged(&mut self) -> bool {
+        let mut staged = self.stage.queues.iter().step_by(2).flatten();
+        let complete = |slot: &u32| {
+            let staged = &self.stage.slots[*slot as usize];
+            staged.alive && staged.owner == Owner::Nobody
+        };
+        if staged.any(complete) {
+            self.fail();
+            return true;
+        }
         let queued: Vec<u32> =
             self.stage.queues.iter_mut().step_by(2).flat_map(|queue| queue.drain(..)).collect();
         for &slot in &queued {

@@ -403,7 +403,16 @@ impl Machine {
             self.pump();
             return Ok(());
         }
-        let Some(&Reverse((at, ..))) = self.due.peek() else {
+        let next = self.due.peek().map(|&Reverse((at, ..))| at);
+        if let Some(wake) =
+            self.engine.poll_timeout().filter(|wake| next.is_none_or(|at| *wake < at))
+        {
+            self.now = self.now.max(wake);
+            self.engine.handle_timeout(self.now);
+            self.pump();
+            return Ok(());
+        }
+        let Some(at) = next else {
             return Err(Error::Engine(format!(
                 "{} requests are in work, but the log does nothing, with {} free units; {:?}",
                 self.pending.len(),
@@ -437,6 +446,7 @@ impl Machine {
     pub fn advance(&mut self, until: Time) -> Result<(), Error> {
         while self.fresh && self.now < until
             || self.due.peek().is_some_and(|&Reverse((due, ..))| due <= until)
+            || self.engine.poll_timeout().is_some_and(|wake| wake <= until)
         {
             self.step()?;
         }
@@ -449,7 +459,11 @@ impl Machine {
     /// # Errors
     /// As [`Machine::step`].
     pub fn settle(&mut self) -> Result<(), Error> {
-        while self.fresh || !self.due.is_empty() || self.in_work() > 0 {
+        while self.fresh
+            || !self.due.is_empty()
+            || self.in_work() > 0
+            || self.engine.poll_timeout().is_some()
+        {
             self.step()?;
         }
         Ok(())

@@ -24,6 +24,8 @@ pub struct LogOptions {
     pub ahead_units: Option<u32>,
     /// Chunks of a class on their way before blocks wait for a larger one.
     pub write_depth: Option<u32>,
+    /// Whether writes complete in memory.
+    pub write_cache: Option<bool>,
     /// Bytes between checkpoints.
     pub checkpoint: Option<Bytes>,
     /// Units listed ahead of their use.
@@ -35,7 +37,7 @@ const COMMAND: Bytes = Bytes::kib(128);
 
 impl LogOptions {
     /// Every key with a line about it.
-    pub const KEYS: [(&'static str, &'static str); 10] = [
+    pub const KEYS: [(&'static str, &'static str); 11] = [
         ("log.unit", "size of the units that a drive without zones is cut into"),
         ("log.placement", "class of each block, as --placement"),
         ("log.victim", "unit that garbage collection takes, as --victim"),
@@ -44,6 +46,10 @@ impl LogOptions {
         ("log.gc.segment", "what of a victim is looked at together"),
         ("log.gc.ahead_units", "free units at which garbage collection begins"),
         ("log.write_depth", "chunks of a class on their way before blocks wait for a larger one"),
+        (
+            "log.write_cache",
+            "on: writes complete in memory, and wait there to fill chunks; off, on media (default)",
+        ),
         ("log.checkpoint", "bytes written between checkpoints"),
         ("log.reserved_units", "units listed in a superblock ahead of their use"),
     ];
@@ -62,6 +68,7 @@ impl LogOptions {
             "gc.segment" => self.segment = Some(size(value)?),
             "gc.ahead_units" => self.ahead_units = Some(count(value)?),
             "write_depth" => self.write_depth = Some(count(value)?),
+            "write_cache" => self.write_cache = Some(on(value)?),
             "checkpoint" => self.checkpoint = Some(size(value)?),
             "reserved_units" => self.reserved_units = Some(count(value)?),
             _ => {
@@ -88,6 +95,8 @@ impl LogOptions {
         put(&mut config.gc.segment_bytes, bytes(self.segment).as_ref());
         put(&mut config.gc.ahead_units, self.ahead_units.as_ref());
         put(&mut config.write_depth, self.write_depth.as_ref());
+        // What is absorbed in memory would count for the placement that is compared.
+        config.write_cache = self.write_cache.unwrap_or(false);
         put(&mut config.checkpoint_bytes, bytes(self.checkpoint).as_ref());
         put(&mut config.reserved_units, self.reserved_units.as_ref());
     }
@@ -126,6 +135,14 @@ fn size(text: &str) -> Result<Bytes, String> {
     }
 }
 
+fn on(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(format!("`{text}` must be on or off")),
+    }
+}
+
 fn count(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` must be a number from 1 to 65536");
     text.parse().ok().filter(|count| (1..=65_536).contains(count)).ok_or_else(wrong)
@@ -141,6 +158,7 @@ mod tests {
             "log.placement" => "sepgc",
             "log.victim" => "greedy",
             "log.gc.read_plan" => "cost:64KiB",
+            "log.write_cache" => "on",
             "log.gc.ahead_units" | "log.write_depth" | "log.reserved_units" => "7",
             _ => "2MiB",
         };
@@ -157,6 +175,7 @@ mod tests {
             ("placement", "sepgcc", "none, sepgc"),
             ("victim", "oldest", "greedy"),
             ("write_depth", "0", "from 1"),
+            ("write_cache", "yes", "on or off"),
             ("unit", "512", "at least 4KiB"),
         ] {
             let error = options.set(key, value).unwrap_err();

@@ -1,0 +1,212 @@
+//! What waits in memory to be sealed into a chunk.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+use thermocline_format::{Entry, Sequence, VolumeId};
+use thermocline_types::{Class, Time};
+
+use crate::config::LINGER;
+use crate::map::Value;
+
+/// Who waits for a block or control entry to be on media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Nobody.
+    Nobody,
+    /// A request of the host.
+    Request(u32),
+    /// A flight whose write failed.
+    Failed(Sequence),
+}
+
+/// A block that waits to be sealed.
+#[derive(Debug)]
+pub(crate) struct Staged<P> {
+    /// Index of the volume, and its identifier: a copy may outlive it.
+    pub(crate) volume: u16,
+    pub(crate) id: VolumeId,
+    /// Whether garbage collection copies it: then the map still points at `old`. Else the map points here.
+    pub(crate) copy: bool,
+    /// Whether it replaces a block whose write failed.
+    pub(crate) replaces: bool,
+    /// Not superseded. A copy is found out when it is sealed.
+    pub(crate) alive: bool,
+    pub(crate) crc: u32,
+    pub(crate) lba: u64,
+    /// The class in whose queue it waits.
+    pub(crate) class: Class,
+    /// Among blocks of the host, the higher the later it was staged.
+    pub(crate) ticket: u64,
+    /// The valid block on media that this one replaces.
+    pub(crate) old: Option<Value>,
+    /// Who waits for it: whoever wrote it, and whoever wrote what it superseded before that was on media.
+    pub(crate) owner: Owner,
+    pub(crate) also: Vec<Owner>,
+    pub(crate) payload: P,
+}
+
+impl<P> Staged<P> {
+    /// It will not be written; returns what it would have replaced on media. Who waited for it, waits for what comes
+    /// in its place.
+    pub(crate) fn supersede(&mut self, heirs: &mut Vec<Owner>) -> Option<Value> {
+        self.alive = false;
+        heirs.append(&mut self.also);
+        let owner = std::mem::replace(&mut self.owner, Owner::Nobody);
+        heirs.extend((owner != Owner::Nobody).then_some(owner));
+        self.old.take()
+    }
+}
+
+/// Control entries that stand in one chunk.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) owners: Vec<Owner>,
+}
+
+/// What waits to be sealed.
+#[derive(Debug)]
+pub(crate) struct Stage<P> {
+    /// Blocks that fill a chunk.
+    pub(crate) full: usize,
+    pub(crate) slots: Slab<Staged<P>>,
+    /// Slots of each class, in the order in which they came: first those of the host, then copies.
+    pub(crate) queues: Vec<VecDeque<u32>>,
+    pub(crate) control: VecDeque<Control>,
+    /// Blocks of the host that are staged or on their way.
+    pub(crate) host_blocks: u32,
+    /// Those of them that are on their way.
+    pub(crate) flying: u32,
+    /// The newest ticket that was given out.
+    ticket: u64,
+    /// For each class, the newest ticket whose block is to be sealed without waiting for a full chunk.
+    hurried: Vec<u64>,
+    /// Flushes of the host that wait for all blocks up to a ticket to be sealed.
+    pub(crate) flushes: VecDeque<(u64, u32)>,
+    /// When whatever is staged is to be sealed; `None` while nothing waits.
+    pub(crate) due: Option<Time>,
+    /// Staged blocks of failed writes.
+    pub(crate) replacements: u32,
+}
+
+impl<P> Stage<P> {
+    /// `full` blocks fill a chunk.
+    pub(crate) fn new(classes: usize, full: usize) -> Stage<P> {
+        Stage {
+            full,
+            slots: Slab::new(),
+            queues: (0..2 * classes).map(|_| VecDeque::new()).collect(),
+            control: VecDeque::new(),
+            host_blocks: 0,
+            flying: 0,
+            ticket: 0,
+            hurried: vec![0; classes],
+            flushes: VecDeque::new(),
+            due: None,
+            replacements: 0,
+        }
+    }
+
+    /// Stages a block of the host, whose ticket it gets.
+    pub(crate) fn push(&mut self, mut staged: Staged<P>, now: Time) -> u32 {
+        self.ticket += 1;
+        staged.ticket = self.ticket;
+        let queue = 2 * staged.class.index();
+        let slot = self.slots.insert(staged) as u32;
+        self.queues[queue].push_back(slot);
+        self.host_blocks += 1;
+        if self.due.is_none() {
+            self.due = Some(Time::nanos(now.as_nanos() + LINGER.as_nanos()));
+        }
+        slot
+    }
+
+    /// Stages a block of a failed write, before all others: until it is on media, nothing behind it can be durable, and
+    /// no unit be freed.
+    pub(super) fn push_first(&mut self, staged: Staged<P>) -> u32 {
+        let queue = 2 * staged.class.index() + 1;
+        let slot = self.slots.insert(staged) as u32;
+        self.queues[queue].push_front(slot);
+        self.replacements += 1;
+        slot
+    }
+
+    /// Whether one of `slots` is of the same block.
+    pub(super) fn holds(&self, slots: &[u32], staged: &Staged<P>) -> bool {
+        let same = |other: &Staged<P>| (other.id, other.lba) == (staged.id, staged.lba);
+        slots.iter().any(|&slot| same(&self.slots[slot as usize]))
+    }
+
+    /// Stages a copy.
+    pub(crate) fn push_copy(&mut self, staged: Staged<P>) {
+        let queue = 2 * staged.class.index() + 1;
+        let slot = self.slots.insert(staged) as u32;
+        self.queues[queue].push_back(slot);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.control.is_empty() && self.queues.iter().all(VecDeque::is_empty)
+    }
+
+    /// Blocks of the host that wait to be sealed.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.host_blocks - self.flying
+    }
+
+    /// Has a block of the host sealed without waiting for a full chunk, and with it what came before it in its class.
+    pub(crate) fn hurry(&mut self, slot: u32) {
+        let Staged { class, ticket, .. } = self.slots[slot as usize];
+        let hurried = &mut self.hurried[class.index()];
+        *hurried = ticket.max(*hurried);
+    }
+
+    /// Has everything that waits sealed without waiting for full chunks.
+    pub(crate) fn hurry_all(&mut self) {
+        self.hurried.fill(self.ticket);
+        self.due = None;
+    }
+
+    /// Whether the first block of a queue is in a hurry.
+    pub(crate) fn is_hurried(&self, queue: usize) -> bool {
+        let first = self.queues[queue].front();
+        first.is_some_and(|&slot| self.slots[slot as usize].ticket <= self.hurried[queue / 2])
+    }
+
+    /// Blocks of copies, and of failed writes, that wait to be sealed.
+    pub(crate) fn copies(&self) -> usize {
+        self.queues.iter().skip(1).step_by(2).map(VecDeque::len).sum()
+    }
+
+    /// Whether no queue of its kind is longer.
+    pub(crate) fn is_longest(&self, queue: usize) -> bool {
+        let longest = self.queues.iter().skip(queue % 2).step_by(2).map(VecDeque::len).max();
+        longest == Some(self.queues[queue].len())
+    }
+
+    /// Has a flush of the host wait for all that waits to be sealed; `false` if nothing does.
+    pub(crate) fn flush(&mut self, request: u32) -> bool {
+        if self.oldest().is_none() {
+            return false;
+        }
+        self.hurry_all();
+        self.flushes.push_back((self.ticket, request));
+        true
+    }
+
+    /// The next flush for which everything was sealed.
+    pub(crate) fn next_flush(&mut self) -> Option<u32> {
+        let &(ticket, request) = self.flushes.front()?;
+        if self.oldest().is_some_and(|oldest| oldest <= ticket) {
+            return None;
+        }
+        self.flushes.pop_front();
+        Some(request)
+    }
+
+    /// The lowest ticket among the blocks of the host that wait.
+    fn oldest(&self) -> Option<u64> {
+        let first = self.queues.iter().step_by(2).filter_map(VecDeque::front);
+        first.map(|&slot| self.slots[slot as usize].ticket).min()
+    }
+}
