@@ -115,6 +115,8 @@ pub struct Engine<P: Payload> {
     pub(crate) host_writes: u64,
     pub(crate) rng: Rng,
     pub(crate) now: Time,
+    /// Whether there is nothing to do until something comes in.
+    settled: bool,
     pub(crate) stats: Stats,
 }
 
@@ -178,6 +180,7 @@ impl<P: Payload> Engine<P> {
             host_writes: 0,
             rng: Rng::new(seed),
             now: Time::ZERO,
+            settled: false,
             stats: Stats::default(),
             config,
         };
@@ -196,7 +199,7 @@ impl<P: Payload> Engine<P> {
         id: RequestId,
         request: HostRequest<P>,
     ) -> Result<(), Rejected> {
-        self.now = self.now.max(now);
+        self.handle_timeout(now);
         if self.requests.len() >= self.config.max_requests as usize {
             return Err(Rejected::Busy);
         }
@@ -222,11 +225,14 @@ impl<P: Payload> Engine<P> {
             }
             _ => {}
         }
-        self.start(id, request);
+        let settled = std::mem::take(&mut self.settled);
+        // What only waits in memory gives nobody anything to do.
+        self.settled = self.start(id, request) && settled && !self.hosts_may_be_ripe();
         Ok(())
     }
 
-    fn start(&mut self, id: RequestId, request: HostRequest<P>) {
+    /// Begins a request. Returns whether it did no more than stage blocks.
+    fn start(&mut self, id: RequestId, request: HostRequest<P>) -> bool {
         match request {
             HostRequest::Read { extent, into } => {
                 let request = self.accept(id, false, false);
@@ -234,7 +240,7 @@ impl<P: Payload> Engine<P> {
             }
             HostRequest::Write { extent, data, fua, handle } => {
                 let request = self.accept(id, true, fua);
-                self.write(request, extent, data, handle);
+                return self.write(request, extent, data, handle);
             }
             HostRequest::Trim { extent, fua } => {
                 let request = self.accept(id, true, fua);
@@ -265,6 +271,7 @@ impl<P: Payload> Engine<P> {
                 self.begin_closing(request);
             }
         }
+        false
     }
 
     /// A request with one part, so that it does not complete while its parts are being found.
@@ -339,7 +346,8 @@ impl<P: Payload> Engine<P> {
     /// # Panics
     /// If `op` is not on its way, or is answered with what was not asked for.
     pub fn handle_completion(&mut self, now: Time, op: OpId, done: Result<Done<P>, DeviceError>) {
-        self.now = self.now.max(now);
+        self.handle_timeout(now);
+        self.settled = false;
         let asked = self.ops.remove(op.0 as usize);
         let status = done.as_ref().map(|_| ()).map_err(|error| *error);
         match (asked, done) {
@@ -377,7 +385,8 @@ impl<P: Payload> Engine<P> {
             if let Some(action) = self.actions.pop_front() {
                 return Some(action);
             }
-            if !self.work() && !self.give_up_waiting() {
+            if self.settled || !self.work() && !self.give_up_waiting() {
+                self.settled = true;
                 return None;
             }
         }
@@ -392,6 +401,10 @@ impl<P: Payload> Engine<P> {
     /// Tells the time. Spurious calls change nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = self.now.max(now);
+        if self.stage.due.is_some_and(|due| due <= self.now) {
+            self.stage.hurry_all();
+            self.settled = false;
+        }
     }
 
     /// A bounded piece of what can be done now. Returns whether anything was.
@@ -401,9 +414,6 @@ impl<P: Payload> Engine<P> {
             Phase::Failed => return self.scrub_step(),
             Phase::Closed => return false,
             Phase::Open | Phase::Closing => {}
-        }
-        if self.stage.due.is_some_and(|due| due <= self.now) {
-            self.stage.hurry_all();
         }
         let mut worked = self.unmap_step();
         worked |= self.seal_ready();
@@ -460,6 +470,7 @@ impl<P: Payload> Engine<P> {
         }
         let queued: Vec<u32> =
             self.stage.queues.iter_mut().flat_map(|queue| queue.drain(..)).collect();
+        self.stage.copies = 0;
         let mut owners: Vec<Owner> = Vec::new();
         for slot in queued {
             self.stage.slots[slot as usize].supersede(&mut owners);

@@ -171,7 +171,7 @@ impl<P: Payload> Engine<P> {
 
     /// Whether as many copies wait as there is room for.
     pub(crate) fn copies_are_many(&self) -> bool {
-        self.stage.copies() > 2 * thermocline_format::MAX_ENTRIES
+        self.stage.copies > 2 * thermocline_format::MAX_ENTRIES
     }
 
     /// Whether copies should be sealed though they do not fill a chunk.
@@ -340,7 +340,7 @@ impl<P: Payload> Engine<P> {
         let waiting = self.checkpoint.is_some()
             || self.superblocks.wanted
             || self.space.resetting > 0
-            || self.stage.copies() > 0
+            || self.stage.copies > 0
             || self.log.completed() < self.log.sealed();
         if waiting {
             return false;
@@ -675,7 +675,7 @@ impl<P: Payload> Engine<P> {
 
     /// The victim is done with when none of its blocks waits to be sealed.
     fn finish_job(&mut self) -> bool {
-        if self.stage.copies() > 0 {
+        if self.stage.copies > 0 {
             return false;
         }
         let job = self.gc.job.take().expect("a job is at this stage");

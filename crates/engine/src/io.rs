@@ -140,27 +140,34 @@ impl<P: Payload> Engine<P> {
         value.matches(crc) || bug!(self.config, TagNotChecked)
     }
 
+    /// Stages what the host writes. Returns `false` if something else came of it.
     #[inline]
-    pub(crate) fn write(&mut self, request: u32, extent: Extent, data: P, handle: u16) {
+    pub(crate) fn write(&mut self, request: u32, extent: Extent, data: P, handle: u16) -> bool {
         let volume = match self.locate(extent) {
             Ok(volume) => volume,
-            Err(error) => return self.request_progress(request, 1, Some(error)),
+            Err(error) => {
+                self.request_progress(request, 1, Some(error));
+                return false;
+            }
         };
         let (from, end) = (extent.lba, extent.lba + extent.blocks);
         match self.loaded(volume, from, end) {
             Loaded::Yes => {}
             Loaded::Wait(page) => {
-                return self.park(volume, page, Parked::Write { request, extent, data, handle });
+                self.park(volume, page, Parked::Write { request, extent, data, handle });
+                return false;
             }
             Loaded::No(page) => {
                 let error = self.damaged_page(volume, page);
-                return self.request_progress(request, 1, Some(error));
+                self.request_progress(request, 1, Some(error));
+                return false;
             }
         }
         let map = self.volumes.map(volume);
         let new = (from..end).filter(|&lba| map.get(lba) == Mapping::Unmapped).count() as u64;
         if new > 0 && self.volumes.mapped + new > self.capacity_blocks() {
-            return self.request_progress(request, 1, Some(HostError::NoSpace));
+            self.request_progress(request, 1, Some(HostError::NoSpace));
+            return false;
         }
         self.volumes.mapped += new;
         let owner = if self.completes_in_memory(request) {
@@ -175,6 +182,7 @@ impl<P: Payload> Engine<P> {
             self.stage_block(owner, volume, lba, part, data.slice(index, 1), handle);
         }
         self.request_progress(request, 1, None);
+        true
     }
 
     #[inline]

@@ -187,7 +187,7 @@ impl<P: Payload> Engine<P> {
 
     /// Takes the next block of a queue; of the nearest like it if that is empty and its chunk would be small.
     fn next_staged(&mut self, queue: usize, picked: usize) -> Option<u32> {
-        if let Some(slot) = self.stage.queues[queue].pop_front() {
+        if let Some(slot) = self.stage.pop(queue) {
             return Some(slot);
         }
         if picked >= JOINED {
@@ -196,7 +196,7 @@ impl<P: Payload> Engine<P> {
         let queues = &mut self.stage.queues;
         let some = (queue % 2..queues.len()).step_by(2).filter(|&other| !queues[other].is_empty());
         let nearest = some.min_by_key(|other| other.abs_diff(queue))?;
-        queues[nearest].pop_front()
+        self.stage.pop(nearest)
     }
 
     /// Seals the picked blocks into a chunk at `at` and sends it off.
@@ -480,6 +480,9 @@ impl<P: Payload> Engine<P> {
         let mut worked = self.log.sealed() > before;
         for queue in 0..self.stage.queues.len() {
             let copies = queue % 2 == 1;
+            if copies && self.stage.copies == 0 || !copies && !self.hosts_may_be_ripe() {
+                continue;
+            }
             while self.is_to_be_sealed(queue)
                 && (copies || self.host_may_seal())
                 && self.seal(queue)
@@ -487,8 +490,28 @@ impl<P: Payload> Engine<P> {
                 worked = true;
             }
         }
-        self.flush_sealed();
+        if self.stage.ripe {
+            self.stage.ripen();
+            self.flush_sealed();
+        }
         worked
+    }
+
+    /// Whether any queue of the host may be to be sealed: what [`Engine::is_to_be_sealed`] looks at, at a glance.
+    pub(crate) fn hosts_may_be_ripe(&self) -> bool {
+        let stage = &self.stage;
+        stage.waiting() > 0 && (stage.ripe || !self.is_cached() || stage.waiting() > self.patient())
+    }
+
+    /// Whether what the host writes has time.
+    fn is_cached(&self) -> bool {
+        self.config.write_cache && self.phase == Phase::Open
+    }
+
+    /// Blocks of the host beyond which the longest queue is sealed: they leave room for the longest request.
+    fn patient(&self) -> u32 {
+        let most = self.config.max_staged_blocks;
+        (most / 2).min(most - MAX_IO_BLOCKS as u32)
     }
 
     /// Whether blocks of a queue are to be sealed as soon as that can be: they fill a chunk, or need not wait until they
@@ -500,12 +523,9 @@ impl<P: Payload> Engine<P> {
         }
         let full = length >= self.stage.full;
         let copies = queue % 2 == 1;
-        let cached = !copies && self.config.write_cache && self.phase == Phase::Open;
-        // What completed in memory has time. It leaves room for the longest request, and keeps the device busy without
-        // making a long queue there.
-        let most = self.config.max_staged_blocks;
-        let (waiting, flying) = ((most / 2).min(most - MAX_IO_BLOCKS as u32), most / 2);
-        if full && (!cached || self.stage.flying <= flying) {
+        let cached = !copies && self.is_cached();
+        // The device is kept busy, without a long queue there.
+        if full && (!cached || self.stage.flying <= self.config.max_staged_blocks / 2) {
             return true;
         }
         let urgent = match (copies, cached) {
@@ -515,7 +535,7 @@ impl<P: Payload> Engine<P> {
             (false, false) => true,
             (false, true) => {
                 self.stage.is_hurried(queue)
-                    || self.stage.waiting() > waiting && self.stage.is_longest(queue)
+                    || self.stage.waiting() > self.patient() && self.stage.is_longest(queue)
             }
         };
         urgent && self.space.frontiers[queue / 2].in_flight < self.config.write_depth
@@ -523,10 +543,11 @@ impl<P: Payload> Engine<P> {
 
     /// Whether blocks of the host wait in memory, and nothing is to be sealed as yet.
     pub(crate) fn lingers(&self) -> bool {
-        let queues = 0..self.stage.queues.len();
+        let mut copies = (1..self.stage.queues.len()).step_by(2);
         self.stage.waiting() > 0
             && self.stage.control.is_empty()
-            && !queues.into_iter().any(|queue| self.is_to_be_sealed(queue))
+            && !self.hosts_may_be_ripe()
+            && (self.stage.copies == 0 || !copies.any(|queue| self.is_to_be_sealed(queue)))
     }
 }
 

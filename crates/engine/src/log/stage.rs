@@ -86,6 +86,10 @@ pub(crate) struct Stage<P> {
     pub(crate) flushes: VecDeque<(u64, u32)>,
     /// When whatever is staged is to be sealed; `None` while nothing waits.
     pub(crate) due: Option<Time>,
+    /// Whether a queue of the host may be full, or in a hurry.
+    pub(crate) ripe: bool,
+    /// Blocks of copies, and of failed writes, that wait to be sealed.
+    pub(crate) copies: usize,
     /// Staged blocks of failed writes.
     pub(crate) replacements: u32,
 }
@@ -104,6 +108,8 @@ impl<P> Stage<P> {
             hurried: vec![0; classes],
             flushes: VecDeque::new(),
             due: None,
+            ripe: false,
+            copies: 0,
             replacements: 0,
         }
     }
@@ -115,6 +121,7 @@ impl<P> Stage<P> {
         let queue = 2 * staged.class.index();
         let slot = self.slots.insert(staged) as u32;
         self.queues[queue].push_back(slot);
+        self.ripe |= self.queues[queue].len() >= self.full;
         self.host_blocks += 1;
         if self.due.is_none() {
             self.due = Some(Time::nanos(now.as_nanos() + LINGER.as_nanos()));
@@ -128,6 +135,7 @@ impl<P> Stage<P> {
         let queue = 2 * staged.class.index() + 1;
         let slot = self.slots.insert(staged) as u32;
         self.queues[queue].push_front(slot);
+        self.copies += 1;
         self.replacements += 1;
         slot
     }
@@ -143,6 +151,14 @@ impl<P> Stage<P> {
         let queue = 2 * staged.class.index() + 1;
         let slot = self.slots.insert(staged) as u32;
         self.queues[queue].push_back(slot);
+        self.copies += 1;
+    }
+
+    /// Takes the first block of a queue.
+    pub(crate) fn pop(&mut self, queue: usize) -> Option<u32> {
+        let slot = self.queues[queue].pop_front()?;
+        self.copies -= queue % 2;
+        Some(slot)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -159,23 +175,26 @@ impl<P> Stage<P> {
         let Staged { class, ticket, .. } = self.slots[slot as usize];
         let hurried = &mut self.hurried[class.index()];
         *hurried = ticket.max(*hurried);
+        self.ripe = true;
     }
 
     /// Has everything that waits sealed without waiting for full chunks.
     pub(crate) fn hurry_all(&mut self) {
         self.hurried.fill(self.ticket);
         self.due = None;
+        self.ripe = true;
+    }
+
+    /// Looks again at whether a queue of the host is full or in a hurry.
+    pub(crate) fn ripen(&mut self) {
+        let ripe = |queue: usize| self.queues[queue].len() >= self.full || self.is_hurried(queue);
+        self.ripe = (0..self.queues.len()).step_by(2).any(ripe);
     }
 
     /// Whether the first block of a queue is in a hurry.
     pub(crate) fn is_hurried(&self, queue: usize) -> bool {
         let first = self.queues[queue].front();
         first.is_some_and(|&slot| self.slots[slot as usize].ticket <= self.hurried[queue / 2])
-    }
-
-    /// Blocks of copies, and of failed writes, that wait to be sealed.
-    pub(crate) fn copies(&self) -> usize {
-        self.queues.iter().skip(1).step_by(2).map(VecDeque::len).sum()
     }
 
     /// Whether no queue of its kind is longer.
