@@ -478,9 +478,10 @@ impl<P: Payload> Engine<P> {
             self.seal_control();
         }
         let mut worked = self.log.sealed() > before;
+        let hosts = self.hosts_may_be_ripe() && self.host_may_seal();
         for queue in 0..self.stage.queues.len() {
             let copies = queue % 2 == 1;
-            if copies && self.stage.copies == 0 || !copies && !self.hosts_may_be_ripe() {
+            if copies && self.stage.copies == 0 || !copies && !hosts {
                 continue;
             }
             while self.is_to_be_sealed(queue)
@@ -490,10 +491,10 @@ impl<P: Payload> Engine<P> {
                 worked = true;
             }
         }
-        if self.stage.ripe {
+        if hosts {
             self.stage.ripen();
-            self.flush_sealed();
         }
+        self.flush_sealed();
         worked
     }
 
@@ -528,7 +529,10 @@ impl<P: Payload> Engine<P> {
         if full && (!cached || self.stage.flying <= self.config.max_staged_blocks / 2) {
             return true;
         }
-        let urgent = match (copies, cached) {
+        if self.space.frontiers[queue / 2].in_flight >= self.config.write_depth {
+            return false;
+        }
+        match (copies, cached) {
             (true, _) => {
                 self.copies_are_urgent() || self.copies_are_many() && self.stage.is_longest(queue)
             }
@@ -537,8 +541,7 @@ impl<P: Payload> Engine<P> {
                 self.stage.is_hurried(queue)
                     || self.stage.waiting() > self.patient() && self.stage.is_longest(queue)
             }
-        };
-        urgent && self.space.frontiers[queue / 2].in_flight < self.config.write_depth
+        }
     }
 
     /// Whether blocks of the host wait in memory, and nothing is to be sealed as yet.
