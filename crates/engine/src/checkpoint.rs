@@ -168,7 +168,7 @@ impl<P: Payload> Engine<P> {
 
     /// Whether nothing of the host is under way any more.
     fn is_quiet(&self) -> bool {
-        (self.stage.is_empty() || bug!(self.config, ClosedWithStage))
+        self.stage.is_empty()
             && self.unmapping.is_empty()
             && self.log.completed() == self.log.sealed()
             && self.gc.is_idle()
@@ -441,7 +441,8 @@ impl<P: Payload> Engine<P> {
             record.tail_epoch = self.epoch;
             record.checkpoint = self.log.next();
         }
-        record.tail_end = (!settled).then(|| self.log.next());
+        let end = !settled && !bug!(self.config, EpochNotAdvanced);
+        record.tail_end = end.then(|| self.log.next());
         self.superblocks.settled = settled;
         self.write_record(record, Purpose::Opening, Vec::new());
     }

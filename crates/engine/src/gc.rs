@@ -258,9 +258,11 @@ impl<P: Payload> Engine<P> {
     fn best_victim(&mut self, policy: Victim) -> Option<UnitId> {
         let (units, stuck, now) = (&self.space.units, &self.gc.stuck, self.host_writes);
         let metadata = self.config.metadata_class();
-        // A unit without a valid block is dead already.
+        let (tails, on_media) = (&self.space.tails, self.log.completed());
+        // A unit without a valid block is dead already; what is on its way to media cannot be read from there.
         let allowed = |unit: UnitId| {
             units.valid_count(unit) > 0
+                && tails[unit.index()].last <= on_media
                 && units.class(unit) != metadata
                 && (stuck.is_empty() || !stuck.contains(&unit.0))
         };
@@ -270,7 +272,8 @@ impl<P: Payload> Engine<P> {
             _ => None,
         };
         own.or_else(|| policy.choose_where(units, all, now, &mut self.rng, allowed))
-            .filter(|&unit| self.gains(unit))
+            // Copying it must take less than the unit that it frees.
+            .filter(|&unit| u64::from(self.space.units.valid_count(unit)) < self.dense)
     }
 
     /// A unit that the device will not write again, and that holds something.
@@ -288,11 +291,6 @@ impl<P: Payload> Engine<P> {
     /// A unit is empty: whatever of it could not be copied is gone.
     pub(crate) fn gc_unstick(&mut self, unit: UnitId) {
         self.gc.stuck.remove(&unit.0);
-    }
-
-    /// Whether copying the valid blocks of `unit` takes less than a unit.
-    fn gains(&self, unit: UnitId) -> bool {
-        u64::from(self.space.units.valid_count(unit)) < self.dense
     }
 
     fn begin_job(&mut self, victim: UnitId) {

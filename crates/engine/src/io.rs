@@ -246,6 +246,7 @@ impl<P: Payload> Engine<P> {
     fn supersede(&mut self, slot: u32, crc: u32, payload: P, owner: Owner) {
         self.stats.absorbed_blocks += 1;
         let staged = &mut self.stage.slots[slot as usize];
+        self.volumes.map_mut(staged.volume).traffic.absorbed_blocks += 1;
         staged.payload = payload;
         if !bug!(self.config, SupersededKeepsChecksum) {
             staged.crc = crc;

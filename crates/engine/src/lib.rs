@@ -48,5 +48,5 @@ pub use payload::Payload;
 pub use request::{
     Action, Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId,
 };
-pub use stats::Stats;
+pub use stats::{Stats, VolumeTraffic};
 pub use volumes::VolumeInfo;

@@ -219,6 +219,8 @@ impl<P: Payload> Engine<P> {
             let in_pool = Lba(volume.base + staged.lba);
             self.config.placement.stored(in_pool, at.unit, self.host_writes);
             entries.push(Entry::Data { volume: volume.id, lba: Lba(staged.lba), crc: staged.crc });
+            volume.traffic.relocated_blocks += u64::from(staged.copy);
+            volume.traffic.host_blocks_written += u64::from(!staged.copy);
             let new = Value::new(address, staged.crc);
             match volume.get(staged.lba) {
                 Mapping::Staged(other) if other != slot => {
@@ -515,8 +517,8 @@ impl<P: Payload> Engine<P> {
         (most / 2).min(most - MAX_IO_BLOCKS as u32)
     }
 
-    /// Whether blocks of a queue are to be sealed as soon as that can be: they fill a chunk, or need not wait until they
-    /// do.
+    /// Whether blocks of a queue are to be sealed as soon as that can be: they fill a chunk, or need not wait until
+    /// they do.
     fn is_to_be_sealed(&self, queue: usize) -> bool {
         let length = self.stage.queues[queue].len();
         if length == 0 {

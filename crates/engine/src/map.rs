@@ -13,6 +13,8 @@ use thermocline_format::{
     BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, TAG_BITS, VolumeId, VolumeName,
 };
 
+use crate::stats::VolumeTraffic;
+
 /// Blocks that a page covers.
 pub(crate) const PAGE: u64 = PAGE_ENTRIES as u64;
 
@@ -187,6 +189,7 @@ pub(crate) struct VolumeMap {
     pub(crate) roots: Vec<Root>,
     /// Where the blocks of this volume begin among those of all volumes there ever were, for placement.
     pub(crate) base: u64,
+    pub(crate) traffic: VolumeTraffic,
     packing: Packing,
 }
 
@@ -199,8 +202,9 @@ impl VolumeMap {
         base: u64,
         packing: Packing,
     ) -> VolumeMap {
+        let (roots, traffic) = (Vec::new(), VolumeTraffic::default());
         let mut map =
-            VolumeMap { id, name, blocks: 0, limit: blocks, roots: Vec::new(), base, packing };
+            VolumeMap { id, name, blocks: 0, limit: blocks, roots, base, traffic, packing };
         map.resize(blocks);
         map
     }

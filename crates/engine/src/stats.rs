@@ -44,6 +44,20 @@ pub struct Stats {
     pub damaged_blocks: u64,
 }
 
+/// What was written for one volume since the engine was made, in blocks of 4096 bytes.
+///
+/// The sums over all volumes, deleted ones included, are in [`Stats`]; headers, maps and superblocks are the pool's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VolumeTraffic {
+    /// Blocks of the host that were written in chunks.
+    pub host_blocks_written: u64,
+    /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.
+    pub absorbed_blocks: u64,
+    /// Blocks that garbage collection copied.
+    pub relocated_blocks: u64,
+}
+
 impl Stats {
     /// Bytes written to the device.
     #[must_use]

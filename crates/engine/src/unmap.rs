@@ -115,7 +115,9 @@ impl<P: Payload> Engine<P> {
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => {
                     let staged = &mut self.stage.slots[slot as usize];
-                    self.stats.absorbed_blocks += u64::from(!staged.replaces);
+                    let absorbed = u64::from(!staged.replaces);
+                    self.stats.absorbed_blocks += absorbed;
+                    self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
                     staged.supersede(heirs)
                 }
             };

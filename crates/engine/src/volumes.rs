@@ -11,6 +11,7 @@ use crate::log::{Control, Owner};
 use crate::map::{Packing, VolumeMap};
 use crate::payload::Payload;
 use crate::request::{HostError, Reply};
+use crate::stats::VolumeTraffic;
 use crate::unmap::{Afterwards, Unmapping};
 
 /// All volumes, each under a small index.
@@ -35,6 +36,8 @@ pub struct VolumeInfo {
     pub name: VolumeName,
     /// Its size in blocks of 4096 bytes.
     pub blocks: u64,
+    /// What was written for it.
+    pub traffic: VolumeTraffic,
 }
 
 impl Volumes {
@@ -122,8 +125,10 @@ impl<P: Payload> Engine<P> {
     /// The volumes, by rising identifier.
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        let info =
-            |map: &VolumeMap| VolumeInfo { id: map.id, name: map.name.clone(), blocks: map.blocks };
+        let info = |map: &VolumeMap| {
+            let VolumeMap { id, blocks, traffic, .. } = *map;
+            VolumeInfo { id, name: map.name.clone(), blocks, traffic }
+        };
         self.volumes.alive().into_iter().map(info).collect()
     }
 

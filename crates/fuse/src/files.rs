@@ -15,8 +15,8 @@ use fuser::{
 use rustix::fs::FallocateFlags;
 use thermocline_target::{Completion, TargetError};
 
-use crate::Volume;
-use crate::disk::{Clear, Disk};
+use crate::directory::{Directory, File};
+use crate::disk::Clear;
 
 /// How long the kernel may believe sizes. Chosen, not measured.
 const TTL: Duration = Duration::from_secs(1);
@@ -28,36 +28,29 @@ const WRITE_BYTES_MAX: u32 = 1 << 20;
 /// Requests that the kernel sends for asynchronous I/O before it waits for answers. Chosen, not measured.
 const BACKGROUND_MAX: u16 = 256;
 
-/// The first file; the directory is 1.
-const FIRST_INODE: u64 = 2;
-
 /// lseek(2).
 const SEEK_DATA: i32 = 3;
 /// lseek(2).
 const SEEK_HOLE: i32 = 4;
 
-/// A directory with a file for each volume.
+/// What the kernel asks of a directory and its files.
 pub(crate) struct Files {
-    files: Vec<File>,
+    directory: Directory,
     read_only: bool,
     began: SystemTime,
 }
 
-struct File {
-    name: String,
-    disk: Arc<Disk>,
-}
-
 impl Files {
-    pub(crate) fn new(volumes: Vec<Volume>, read_only: bool) -> Files {
-        let file = |volume: Volume| File { name: volume.name, disk: Disk::new(volume.target) };
-        let files = volumes.into_iter().map(file).collect();
-        Files { files, read_only, began: SystemTime::now() }
+    pub(crate) fn new(directory: Directory, read_only: bool) -> Files {
+        Files { directory, read_only, began: SystemTime::now() }
     }
 
-    fn file(&self, inode: INodeNo) -> Result<&File, Errno> {
-        let index = inode.0.checked_sub(FIRST_INODE).ok_or(Errno::EISDIR)?;
-        self.files.get(index as usize).ok_or(Errno::ENOENT)
+    /// The file of this number. If there is none any more, the kernel looks for its name anew.
+    fn file(&self, inode: INodeNo) -> Result<Arc<File>, Errno> {
+        if inode == INodeNo::ROOT {
+            return Err(Errno::EISDIR);
+        }
+        self.directory.file(inode.0).ok_or(Errno::ESTALE)
     }
 
     fn attributes(&self, inode: INodeNo) -> Result<FileAttr, Errno> {
@@ -87,7 +80,12 @@ impl Files {
     }
 
     /// The bytes of a file among `length` from `offset` on, perhaps none.
-    fn clip(&self, inode: INodeNo, offset: u64, length: u64) -> Result<(&File, Range<u64>), Errno> {
+    fn clip(
+        &self,
+        inode: INodeNo,
+        offset: u64,
+        length: u64,
+    ) -> Result<(Arc<File>, Range<u64>), Errno> {
         let file = self.file(inode)?;
         let size = file.disk.size();
         Ok((file, offset.min(size)..offset.saturating_add(length).min(size)))
@@ -147,9 +145,8 @@ impl Filesystem for Files {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let named = |file: &File| OsStr::new(&file.name) == name;
-        let index = self.files.iter().position(named).filter(|_| parent == INodeNo::ROOT);
-        let inode = index.map(|index| INodeNo(FIRST_INODE + index as u64)).ok_or(Errno::ENOENT);
+        let found = self.directory.find(name).filter(|_| parent == INodeNo::ROOT);
+        let inode = found.map(INodeNo).ok_or(Errno::ENOENT);
         match inode.and_then(|inode| self.attributes(inode)) {
             Ok(attributes) => reply.entry(&TTL, &attributes, Generation(0)),
             Err(error) => reply.error(error),
@@ -214,10 +211,25 @@ impl Filesystem for Files {
     fn open(&self, _request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         // No page cache: what others write to the volume in other ways is seen, and nothing is kept twice.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        match self.file(inode) {
-            Ok(_) => reply.opened(FileHandle(0), flags),
-            Err(error) => reply.error(error),
+        if self.directory.open(inode.0) {
+            reply.opened(FileHandle(0), flags);
+        } else {
+            reply.error(Errno::ESTALE);
         }
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.directory.close(inode.0);
+        reply.ok();
     }
 
     fn read(
@@ -290,7 +302,7 @@ impl Filesystem for Files {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        reply.ok(); // The directory never changes.
+        reply.ok(); // Its files are the volumes of the pool, which are durable.
     }
 
     fn fallocate(
@@ -355,12 +367,14 @@ impl Filesystem for Files {
         if inode != INodeNo::ROOT {
             return reply.error(Errno::ENOTDIR);
         }
-        let dots = [".", ".."].map(|name| (INodeNo::ROOT, FileType::Directory, name));
-        let inodes = (FIRST_INODE..).map(INodeNo);
-        let files = inodes.zip(&self.files);
-        let files = files.map(|(inode, file)| (inode, FileType::RegularFile, file.name.as_str()));
-        let entries = dots.into_iter().chain(files).zip(1..).skip(offset as usize);
-        for ((inode, kind, name), next) in entries {
+        // An entry's offset is that of the next one: files may come and go before the kernel asks for the rest.
+        let dots = [(1, "."), (2, "..")]
+            .map(|(next, name)| (INodeNo::ROOT, FileType::Directory, next, name.to_owned()));
+        let files = self.directory.shown().map(|(number, file)| {
+            (INodeNo(number), FileType::RegularFile, number + 1, file.name.clone())
+        });
+        let rest = dots.into_iter().chain(files).filter(|&(_, _, next, _)| next > offset);
+        for (inode, kind, next, name) in rest {
             if reply.add(inode, next, kind, name) {
                 break; // The kernel asks for the rest.
             }
@@ -369,8 +383,9 @@ impl Filesystem for Files {
     }
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
-        let bytes: u64 = self.files.iter().map(|file| file.disk.size()).sum();
-        reply.statfs(bytes / 4096, 0, 0, self.files.len() as u64, 0, 4096, 255, 4096);
+        let sizes: Vec<u64> = self.directory.shown().map(|(_, file)| file.disk.size()).collect();
+        let (bytes, files) = (sizes.iter().sum::<u64>(), sizes.len() as u64);
+        reply.statfs(bytes / 4096, 0, 0, files, 0, 4096, 255, 4096);
     }
 }
 
@@ -380,10 +395,13 @@ mod tests {
     use thermocline_types::Bytes;
 
     use super::*;
+    use crate::Volume;
 
     fn files(read_only: bool) -> Files {
         let target = Arc::new(Memory::new("a", Bytes(8192), Bytes(512)));
-        Files::new(vec![Volume { name: "a".to_owned(), target }], read_only)
+        let directory = Directory::default();
+        directory.add(Volume { name: "a".to_owned(), target }).expect("a name");
+        Files::new(directory, read_only)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Block targets as files under a mount point, by FUSE: every [`Volume`] is one file of a fixed size, which programs
+//! Block targets as files under a mount point, by FUSE: every [`Volume`] is one file, which programs
 //! open, and loop devices take, as they would any other.
 //!
 //! Invariants:
@@ -8,6 +8,7 @@
 //! * A change of bytes that are no whole logical blocks loses none of another change of these blocks that went through
 //!   the same mount.
 
+mod directory;
 mod disk;
 mod files;
 mod gate;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use thermocline_target::BlockTarget;
 
+pub use directory::Directory;
 pub use mount::{MountError, Mounted, Unmounted, mount};
 
 /// What becomes a file.

@@ -10,8 +10,8 @@ use fuser::{BackgroundSession, Config, MountOption, Session};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use crate::Volume;
 use crate::files::Files;
+use crate::{Directory, Volume};
 
 /// Threads that take requests from the kernel. None waits for media, so two are for what happens on the processor.
 /// Chosen, not measured.
@@ -65,6 +65,7 @@ pub enum Unmounted {
 pub struct Mounted {
     session: BackgroundSession,
     path: PathBuf,
+    directory: Directory,
 }
 
 /// Mounts `volumes` on the folder `path`, each as a file of its name that only this user (and root) can open. A mount
@@ -73,10 +74,8 @@ pub struct Mounted {
 /// # Errors
 /// [`MountError`].
 pub fn mount(path: &Path, volumes: Vec<Volume>, read_only: bool) -> Result<Mounted, MountError> {
-    let no_file = |name: &str| matches!(name, "" | "." | "..") || name.contains(['/', '\0']);
-    if let Some(volume) = volumes.iter().find(|volume| no_file(&volume.name)) {
-        return Err(MountError::Name(volume.name.clone()));
-    }
+    let directory = Directory::default();
+    volumes.into_iter().try_for_each(|volume| directory.add(volume))?;
     let cannot = |error| MountError::Mount { path: path.to_owned(), error };
     remove_left_over(path).map_err(cannot)?;
     let mut config = Config::default();
@@ -92,9 +91,9 @@ pub fn mount(path: &Path, volumes: Vec<Volume>, read_only: bool) -> Result<Mount
     ];
     config.n_threads = Some(THREADS);
     let path = path.canonicalize().map_err(cannot)?;
-    let session = Session::new(Files::new(volumes, read_only), &path, &config);
+    let session = Session::new(Files::new(directory.clone(), read_only), &path, &config);
     let session = session.and_then(Session::spawn).map_err(cannot)?;
-    Ok(Mounted { session, path })
+    Ok(Mounted { session, path, directory })
 }
 
 impl Mounted {
@@ -104,12 +103,18 @@ impl Mounted {
         &self.path
     }
 
+    /// Its files, which may come and go.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     /// Unmounts, and waits for the end of the threads unless the mount is in use.
     ///
     /// # Errors
     /// When the system does not unmount.
     pub fn unmount(self) -> io::Result<Unmounted> {
-        let Mounted { session, path } = self;
+        let Mounted { session, path, .. } = self;
         for _ in 0..BUSY_TRIES {
             // Whoever unmounted it before may have mounted something else there.
             if session.guard.is_finished() {

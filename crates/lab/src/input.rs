@@ -311,6 +311,35 @@ impl Prepared {
         }
     }
 
+    /// Hands the writes of the first pass, fitted into the device and in order, to `see`, one piece after the other.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(crate) fn look_ahead(&mut self, mut see: impl FnMut(&Request)) -> Result<(), Error> {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut source: Box<dyn Source> = match &self.input {
+            Input::Synthetic { spec, options } => Box::new(Generator::new(spec, options)?),
+            Input::Trace { path, options, .. } => Box::new(trace::open(path, options)?),
+        };
+        let mut pieces = Vec::new();
+        loop {
+            source.fill(&mut batch)?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            for request in batch.iter().filter(|request| request.op == Op::Write) {
+                match &mut self.map {
+                    None => see(request),
+                    Some(map) => {
+                        pieces.clear();
+                        map.map(request, &mut pieces)?;
+                        pieces.iter().for_each(&mut see);
+                    }
+                }
+            }
+        }
+    }
+
     /// The settings that shaped the workload, by key, for the run record.
     #[must_use]
     pub fn settings(&self) -> Vec<(String, serde_json::Value)> {

@@ -31,3 +31,4 @@ pub use input::{Input, Prefill, Prepared};
 pub use run::run;
 pub use settings::{Pacing, Settings};
 pub use stack::{Layer, Stack};
+pub use tag::{Tagging, Told};

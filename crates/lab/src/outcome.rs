@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
-use thermocline_ftl::placement::Policy;
 use thermocline_nand::{Counters, Drive, Kind, UnitView};
 use thermocline_record::{
     Bandwidth, DeviceInfo, FdpStats, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
@@ -21,6 +20,7 @@ use crate::meter::Meter;
 use crate::settings::{Pacing, Settings};
 use crate::stack::{Layer, Stack};
 use crate::steady::Rounds;
+use crate::tag::Tagging;
 use crate::{Error, cost};
 
 /// Everything a finished run knows.
@@ -228,7 +228,7 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
         config.extend(log_config(log));
     }
     if outcome.stack.layer == Layer::Tag {
-        let placement = outcome.stack.tag.as_ref().map_or("tenant".to_owned(), Policy::to_string);
+        let placement = outcome.stack.tag.as_ref().unwrap_or(&Tagging::Tenant).to_string();
         config.insert("tag.placement".into(), placement.into());
     }
     let given = outcome.stack.overrides.iter();

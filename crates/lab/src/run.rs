@@ -46,7 +46,8 @@ pub fn run(
         return run_log(workload, stack, settings, progress);
     }
     let drive = build(workload, stack, settings)?;
-    let mut bench = Bench::new(drive, workload, stack, settings);
+    let tags = Tags::new(stack, workload, drive.cut())?;
+    let mut bench = Bench::new(drive, tags, workload, settings);
     let prefilled = bench.prefill(workload)?;
     let cpu = cost::thread_cpu_seconds();
     bench.measure(workload, progress)?;
@@ -200,13 +201,13 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(drive: Drive, workload: &Prepared, stack: &Stack, settings: &Settings) -> Self {
+    fn new(drive: Drive, tags: Tags, workload: &Prepared, settings: &Settings) -> Self {
         let capacity = drive.cut().capacity();
         let rounds = Rounds::new(capacity, workload.pass());
         Bench {
             meter: Meter::new(Books::direct(drive.counters()), capacity, rounds, drive.is_timed()),
             rounds,
-            tags: Tags::new(stack, drive.cut()),
+            tags,
             pacing: pacing(workload, settings),
             in_flight: BinaryHeap::new(),
             start: Time::ZERO,

@@ -1,13 +1,15 @@
 //! Stacks: a layer over a device, as in `raw:p5316`.
 
 use std::fmt;
+use std::str::FromStr;
 
-use thermocline_ftl::placement::Policy;
+use thermocline_ftl::placement::UnknownPolicy;
 use thermocline_nand::profile::{self, builtin};
 use thermocline_nand::{Kind, Profile};
 
+use crate::Error;
 use crate::log::LogOptions;
-use crate::{Error, tag};
+use crate::tag::Tagging;
 
 /// What stands between the host's writes and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,8 @@ impl Layer {
         (Layer::Raw, "host writes go straight to the drive"),
         (
             Layer::Tag,
-            "every write carries a placement handle: that of its tenant, or by --placement (multi-stream, FDP drives)",
+            "every write carries a placement handle: that of its tenant, or by --placement: volume, hint, or a policy \
+             (multi-stream, FDP drives)",
         ),
         (
             Layer::Log,
@@ -64,7 +67,7 @@ pub struct Stack {
     /// The device, overrides applied.
     pub profile: Profile,
     /// What chooses the handle of a write under `tag`, of no effect under other layers; `None` is its tenant.
-    pub tag: Option<Policy>,
+    pub tag: Option<Tagging>,
     /// Settings of the log; of no effect under other layers.
     pub log: LogOptions,
     /// The overrides, as given.
@@ -101,7 +104,7 @@ impl Stack {
                 Override::Log(key, value) => log
                     .set(&key, &value)
                     .map_err(|reason| Error::Settings(format!("{text}: {reason}")))?,
-                Override::Tag(name) => tag = Some((text, policy(text, &name)?)),
+                Override::Tag(name) => tag = Some((text, named::<Tagging>(text, &name)?)),
             }
         }
         let content = load(device).map_err(refuse)?;
@@ -112,16 +115,17 @@ impl Stack {
                 profile.kind.name()
             )));
         }
-        if let (Layer::Tag, Some((given, policy))) = (layer, &tag) {
-            tag::check(policy, &profile)
+        if let (Layer::Tag, Some((given, tagging))) = (layer, &tag) {
+            tagging
+                .check(&profile)
                 .map_err(|reason| Error::Settings(format!("{given}: {reason}")))?;
         }
-        let tag = tag.map(|(_, policy)| policy);
+        let tag = tag.map(|(_, tagging)| tagging);
         Ok(Stack { text: text.to_owned(), layer, profile, tag, log, overrides: given })
     }
 
     /// Gives the layer the placement policy `name`, unless the stack's own text or an override chose one. Under `tag`,
-    /// `tenant` is none.
+    /// there are `tenant`, `volume` and `hint` as well.
     ///
     /// # Errors
     /// [`Error::Settings`] when there is no such policy, or the layer cannot use it.
@@ -132,16 +136,16 @@ impl Stack {
                 "{given}: {} takes none; `thermocline lab list placements` shows them",
                 self.text
             ))),
-            Layer::Tag if name != "tenant" => {
-                let policy = policy(&given, name)?;
+            Layer::Raw => Ok(()),
+            Layer::Tag => {
+                let tagging: Tagging = named(&given, name)?;
                 let refuse = |reason| Error::Settings(format!("{given}, {}: {reason}", self.text));
-                tag::check(&policy, &self.profile).map_err(refuse)?;
-                self.tag.get_or_insert(policy);
+                tagging.check(&self.profile).map_err(refuse)?;
+                self.tag.get_or_insert(tagging);
                 Ok(())
             }
-            Layer::Raw | Layer::Tag => Ok(()),
             Layer::Log => {
-                self.log.placement.get_or_insert(policy(&given, name)?);
+                self.log.placement.get_or_insert(named(&given, name)?);
                 Ok(())
             }
         }
@@ -172,8 +176,8 @@ fn load(device: &str) -> Result<String, String> {
         .map_err(|error| format!("cannot read the profile {device}: {error}"))
 }
 
-/// The policy called `name`; `given` is what asked for it.
-fn policy(given: &str, name: &str) -> Result<Policy, Error> {
+/// The policy or tagging called `name`; `given` is what asked for it.
+fn named<T: FromStr<Err = UnknownPolicy>>(given: &str, name: &str) -> Result<T, Error> {
     name.parse().map_err(|error| Error::Settings(format!("{given}: {error}")))
 }
 

@@ -1,13 +1,71 @@
 //! The `tag` layer: addresses stay as they are, every write carries a placement handle, and the drive does the rest.
+//! Handles come with the write (its tenant), are what its application could tell ([`Told`]), or are found out by a
+//! placement policy.
 
+mod told;
+
+use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
-use thermocline_ftl::placement::{Part, Placement, Policy, Write};
+use thermocline_ftl::placement::{Part, Placement, Policy, UnknownPolicy, Write};
 use thermocline_nand::profile::Cut;
 use thermocline_nand::{Kind, Profile};
 use thermocline_types::{Bytes, Lba, Op, Request};
 
+use self::told::Known;
 use crate::stack::{Layer, Stack};
+use crate::{Error, Prepared};
+
+pub use self::told::Told;
+
+/// What chooses the handle of a write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tagging {
+    /// The number of its tenant.
+    Tenant,
+    /// What its application could tell of it.
+    Told(Told),
+    /// The class that this policy places it in.
+    Policy(Box<Policy>),
+}
+
+impl Tagging {
+    /// Checks that a drive of `profile` can be written with it.
+    ///
+    /// # Errors
+    /// Why not, and what can.
+    pub(crate) fn check(&self, profile: &Profile) -> Result<(), String> {
+        match self {
+            Tagging::Tenant | Tagging::Told(_) => Ok(()),
+            Tagging::Policy(policy) => check(policy, profile),
+        }
+    }
+}
+
+impl FromStr for Tagging {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        match name {
+            "tenant" => Ok(Tagging::Tenant),
+            "volume" => Ok(Tagging::Told(Told::Volume)),
+            "hint" => Ok(Tagging::Told(Told::Hint)),
+            _ => name.parse().map(|policy| Tagging::Policy(Box::new(policy))),
+        }
+    }
+}
+
+impl fmt::Display for Tagging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tagging::Tenant => f.write_str("tenant"),
+            Tagging::Told(Told::Volume) => f.write_str("volume"),
+            Tagging::Told(Told::Hint) => f.write_str("hint"),
+            Tagging::Policy(policy) => policy.fmt(f),
+        }
+    }
+}
 
 /// Which handle a write carries.
 pub(crate) enum Tags {
@@ -15,21 +73,27 @@ pub(crate) enum Tags {
     First,
     /// The number of its tenant.
     Tenant,
+    /// What its application told in advance.
+    Known(Known),
     /// The class that a policy places it in.
     Placed(Box<Placed>),
 }
 
 impl Tags {
-    /// How writes are tagged under `stack`, on a drive cut as `cut` says.
-    pub(crate) fn new(stack: &Stack, cut: &Cut) -> Tags {
-        match (stack.layer, &stack.tag) {
+    /// How the writes of `workload` are tagged under `stack`, on a drive cut as `cut` says.
+    ///
+    /// # Errors
+    /// Those of reading the workload in advance.
+    pub(crate) fn new(stack: &Stack, workload: &mut Prepared, cut: &Cut) -> Result<Tags, Error> {
+        Ok(match (stack.layer, &stack.tag) {
             (Layer::Raw, _) => Tags::First,
-            (Layer::Tag, Some(policy)) => {
-                let policy = policy.clone();
+            (Layer::Tag, Some(Tagging::Told(told))) => Tags::Known(Known::new(workload, *told)?),
+            (Layer::Tag, Some(Tagging::Policy(policy))) => {
+                let policy = (**policy).clone();
                 Tags::Placed(Box::new(Placed::new(policy, handles(&stack.profile), cut)))
             }
             (Layer::Tag | Layer::Log, _) => Tags::Tenant,
-        }
+        })
     }
 
     /// The handle of the request that falls into `pieces`, in the order of requests.
@@ -38,6 +102,7 @@ impl Tags {
         match self {
             Tags::First => 0,
             Tags::Tenant => pieces[0].tenant.0.min(u32::from(u16::MAX)) as u16,
+            Tags::Known(known) => known.handle(&pieces[0]),
             Tags::Placed(placed) if pieces[0].op == Op::Write => placed.handle(pieces),
             Tags::Placed(_) => 0,
         }
@@ -47,8 +112,8 @@ impl Tags {
 /// A policy that chooses handles.
 ///
 /// It sees every block that the host writes and nothing of what the drive does with it: not where blocks lie, not when
-/// units are opened or cleaned. A command has one handle, that of the class most of its blocks are placed in, the first
-/// of equals. Classes beyond the last handle share it.
+/// units are opened or cleaned. A command has one handle, that of most of its blocks, the first of equals;
+/// [`Placement::stream`] says which that is for a class.
 pub(crate) struct Placed {
     policy: Policy,
     /// Host blocks of 4 KiB written.
@@ -67,12 +132,12 @@ impl Placed {
 
     fn handle(&mut self, pieces: &[Request]) -> u16 {
         self.votes.fill(0);
-        let last = self.votes.len() - 1;
+        let streams = self.votes.len() as u8;
         let length = pieces.iter().map(|piece| blocks_of(piece).count() as u32).sum();
         for (lba, offset) in pieces.iter().flat_map(blocks_of).zip(0..) {
             let part = Part { offset, length };
             let class = self.policy.place(Write { part, ..Write::plain(Lba(lba), self.now) });
-            self.votes[class.index().min(last)] += 1;
+            self.votes[usize::from(self.policy.stream(class, streams))] += 1;
             self.now += 1;
         }
         let most = self.votes.iter().copied().max().unwrap_or(0);
@@ -98,7 +163,7 @@ fn handles(profile: &Profile) -> u8 {
 ///
 /// # Errors
 /// Why not, and what can.
-pub(crate) fn check(policy: &Policy, profile: &Profile) -> Result<(), String> {
+fn check(policy: &Policy, profile: &Profile) -> Result<(), String> {
     if !sees_enough(policy) {
         let able: Vec<String> = Policy::list()
             .iter()
@@ -107,7 +172,7 @@ pub(crate) fn check(policy: &Policy, profile: &Profile) -> Result<(), String> {
             .collect();
         return Err(format!(
             "it tells host writes apart by what garbage collection does, which is the drive's here and not seen, or \
-             not at all; a tag layer takes tenant, {}",
+             not at all; a tag layer takes tenant, {}, volume, hint",
             able.join(", ")
         ));
     }
@@ -207,8 +272,35 @@ mod tests {
             assert_eq!(record.media_bytes_written, again.media_bytes_written, "{policy}");
             assert_eq!(record.series, again.series, "{policy}");
         }
+        // Its streams mean the same whatever rule it follows: what survived an earlier rule does not mix with hot data.
+        let near = waf("tag:pm9d3,tag.placement=auto") / waf("tag:pm9d3,tag.placement=dac:6");
+        assert!(near < 1.05, "auto takes {near} times what dac does");
         // One tenant has one handle.
         assert!((waf("tag:pm9d3") - raw).abs() < 1e-12);
+    }
+
+    #[test]
+    fn being_told_beats_finding_out_where_volumes_are_exact() {
+        let spec = "tenant = [{workload='uniform', span='10%', share=9}, {workload='uniform'}]";
+        let span = Bytes::mib(256);
+        let options = Options::new(span, Limit::drive_writes(8.0, span).unwrap());
+        let input = Input::Synthetic { spec: Spec::from_toml(spec).unwrap(), options };
+        let waf = |stack: &str| {
+            let drive = ["buffer.merge=false", "gc.separate=false", "gc.victim=kawaguchi"];
+            let stack = Stack::parse(stack, &drive.map(|set| format!("device.{set}"))).unwrap();
+            let mut workload = Prepared::new(input.clone(), None, Bytes::BLOCK, None).unwrap();
+            let record =
+                run(&mut workload, &stack.untimed(), &Settings::default(), &mut |_| {}).unwrap();
+            record.waf_steady.expect("something was written")
+        };
+        let (raw, volume) = (waf("raw:pm9d3"), waf("tag:pm9d3,tag.placement=volume"));
+        assert!(volume < 0.7 * raw, "{volume} against {raw}");
+        assert!(volume < waf("tag:pm9d3,tag.placement=auto"));
+        // Each tenant has a class of its own, and a number: it is all the same.
+        for same in ["hint", "tenant"] {
+            let waf = waf(&format!("tag:pm9d3,tag.placement={same}"));
+            assert!((waf / volume - 1.0).abs() < 1e-12, "{same}: {waf} against {volume}");
+        }
     }
 
     #[test]

@@ -296,9 +296,9 @@ impl Connection {
                     self.encrypt(context)?;
                 }
                 Step::Serve(agreement) => {
-                    let export = context.exports.find(&agreement.export);
-                    let export = export.expect("the catalogue knows it");
-                    let session = Session::new(export, &agreement, context.limits.payload);
+                    // It may have gone just now.
+                    let entered = context.exports.enter(&agreement.export).ok_or(End::Over)?;
+                    let session = Session::new(entered, &agreement, context.limits.payload);
                     self.phase = Phase::Serving(session);
                 }
             }

@@ -1,6 +1,6 @@
 //! What is served.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use thermocline_target::BlockTarget;
 
@@ -21,40 +21,86 @@ pub struct Export {
 /// All that is served; the first is what clients get who name none. Clones are handles of the same.
 #[derive(Clone, Default)]
 pub struct Exports {
-    exports: Arc<RwLock<Vec<Export>>>,
+    offers: Arc<RwLock<Vec<Offer>>>,
     payload: u32,
+}
+
+struct Offer {
+    export: Export,
+    /// No client that comes now finds it.
+    hidden: bool,
+    /// Each client that uses it has a clone.
+    in_use: InUse,
+}
+
+/// Whoever has it uses an export.
+pub(crate) type InUse = Arc<()>;
+
+impl Offer {
+    fn new(export: Export) -> Offer {
+        Offer { export, hidden: false, in_use: InUse::default() }
+    }
 }
 
 impl Exports {
     /// These, in this order, with payloads as long as `limits` say.
     #[must_use]
     pub fn new(exports: Vec<Export>, limits: &Limits) -> Exports {
-        Exports { exports: Arc::new(RwLock::new(exports)), payload: limits.payload }
+        let offers = exports.into_iter().map(Offer::new).collect();
+        Exports { offers: Arc::new(RwLock::new(offers)), payload: limits.payload }
     }
 
     /// Adds one behind the others, from any thread; clients that come from now on find it.
     pub fn add(&self, export: Export) {
-        self.exports.write().unwrap_or_else(PoisonError::into_inner).push(export);
+        self.change().push(Offer::new(export));
     }
 
-    /// The one called `name`, or the first if there is no name.
+    /// Lets no more clients at the export called `name`, and tells how many use it; `None` if there is none.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<Export> {
-        let exports = self.exports.read().unwrap_or_else(PoisonError::into_inner);
-        exports.iter().find(|export| name.is_empty() || export.name == name).cloned()
+    pub fn hide(&self, name: &str) -> Option<usize> {
+        let mut offers = self.change();
+        let offer = offers.iter_mut().find(|offer| offer.export.name == name)?;
+        offer.hidden = true;
+        Some(Arc::strong_count(&offer.in_use) - 1)
+    }
+
+    /// Lets clients at the export called `name` again.
+    pub fn show(&self, name: &str) {
+        let mut offers = self.change();
+        offers.iter_mut().filter(|offer| offer.export.name == name).for_each(|offer| {
+            offer.hidden = false;
+        });
+    }
+
+    /// Removes the export called `name`. Clients that use it keep its target.
+    pub fn remove(&self, name: &str) {
+        self.change().retain(|offer| offer.export.name != name);
+    }
+
+    /// The one called `name`, or the first if there is no name; it is in use until the second value is dropped.
+    pub(crate) fn enter(&self, name: &str) -> Option<(Export, InUse)> {
+        let offers = self.offers.read().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = offers.iter().filter(|offer| !offer.hidden);
+        let offer = shown.find(|offer| name.is_empty() || offer.export.name == name)?;
+        Some((offer.export.clone(), InUse::clone(&offer.in_use)))
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, Vec<Offer>> {
+        self.offers.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Catalogue for Exports {
     fn names(&self) -> Vec<String> {
-        let exports = self.exports.read().unwrap_or_else(PoisonError::into_inner);
-        exports.iter().map(|export| export.name.clone()).collect()
+        let offers = self.offers.read().unwrap_or_else(PoisonError::into_inner);
+        let shown = offers.iter().filter(|offer| !offer.hidden);
+        shown.map(|offer| offer.export.name.clone()).collect()
     }
 
     fn facts(&self, name: &str) -> Option<Facts> {
         /// What most storage is best at.
         const PREFERRED: u32 = 4096;
-        let export = self.find(name)?;
+        let (export, _) = self.enter(name)?;
         let info = export.target.info();
         Some(Facts {
             name: export.name.clone(),
@@ -113,5 +159,22 @@ mod tests {
         assert_eq!(exports.facts("three"), None);
         exports.clone().add(export("three", false));
         assert_eq!(exports.facts("three").map(|facts| facts.size), Some(1 << 20));
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_found_until_it_is_shown() {
+        let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes(512)));
+        let export = Export { name: "one".to_owned(), target, read_only: false };
+        let exports = Exports::new(vec![export], &Limits::default());
+        let (_, client) = exports.enter("").expect("it is there");
+        assert_eq!((exports.hide("two"), exports.hide("one")), (None, Some(1)));
+        assert!(exports.enter("one").is_none() && exports.names().is_empty());
+        exports.show("one");
+        drop(client);
+        assert!(exports.enter("one").is_some());
+        assert_eq!(exports.hide("one"), Some(0));
+        exports.remove("one");
+        exports.show("one");
+        assert!(exports.enter("one").is_none());
     }
 }

@@ -6,7 +6,7 @@ use thermocline_target::{Buffer, Completion, Extent, Request, TargetError};
 use thermocline_types::Bytes;
 
 use crate::Operation;
-use crate::export::Export;
+use crate::export::{Export, InUse};
 use crate::outbox::{Begun, ConnectionId, Given, Outbox, Outcome};
 use crate::output::Body;
 use crate::protocol::handshake::Agreement;
@@ -17,6 +17,7 @@ use crate::protocol::request::{Command, Framing, Header, flag};
 #[derive(Clone)]
 pub(crate) struct Session {
     export: Export,
+    _in_use: InUse,
     framing: Framing,
     allocation: bool,
     /// Bytes of the longest payload.
@@ -24,9 +25,13 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(export: Export, agreement: &Agreement, payload: u32) -> Session {
+    pub(crate) fn new(
+        (export, in_use): (Export, InUse),
+        agreement: &Agreement,
+        payload: u32,
+    ) -> Session {
         let Agreement { framing, allocation, .. } = *agreement;
-        Session { export, framing, allocation, payload: payload.into() }
+        Session { export, _in_use: in_use, framing, allocation, payload: payload.into() }
     }
 
     pub(crate) fn framing(&self) -> Framing {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use thermocline_engine::{Config, Extent, HostRequest, Reply, RequestId};
+use thermocline_engine::{Config, Extent, HostRequest, Rejected, Reply, RequestId};
 use thermocline_format::{Geometry, LogicalBlock, PoolId, VolumeId, VolumeName};
 use thermocline_runtime::storage::{File, IoEngine, Layout, Memory, Options, Storage};
 use thermocline_runtime::{Buffer, Driver, Ended};
@@ -56,10 +56,13 @@ fn writes() {
     for (block, units) in
         [(LogicalBlock::B4096, 464), (LogicalBlock::B4096, 384), (LogicalBlock::B512, 464)]
     {
-        let config = config(block, 16 << 20, units);
+        let mut config = config(block, 16 << 20, units);
         let size = f64::from(units) / 64.0;
         let name = |kind: &str| format!("{kind}, {size} GiB, blocks of {}", block.bytes());
         measure(&name("memory"), &config, Memory::new(layout(&config)));
+        config.write_cache = false;
+        measure(&name("memory, no cache"), &config, Memory::new(layout(&config)));
+        config.write_cache = true;
         let path = folder().join(format!("thermocline-pool-{}", std::process::id()));
         let options = Options { engine: IoEngine::Auto, ..Options::default() };
         let file = File::open(&path, true, layout(&config), &options).expect("a file can be made");
@@ -89,7 +92,7 @@ fn measure<S: Storage>(name: &str, config: &Config, storage: S) {
     let per_write = |bytes: u64| bytes as f64 / f64::from(count) / BLOCK as f64;
     let device = per_write(after.device_bytes_written() - before.device_bytes_written());
     println!(
-        "{name:36} {:>5.0} k writes/s {:>5.0} ns CPU each, ALWA {device:.2} \
+        "{name:40} {:>5.0} k writes/s {:>5.0} ns CPU each, ALWA {device:.2} \
          (relocated {:.2}, map {:.2}, headers {:.2}), {:.0} blocks per chunk",
         f64::from(count) / took / 1e3,
         cpu * 1e9 / f64::from(count),
@@ -183,17 +186,21 @@ impl Load {
         blocks: u64,
         mut place: impl FnMut(u64) -> u64,
     ) {
-        let (mut begun, mut complete) = (0, 0);
+        let (mut begun, mut complete, mut next) = (0, 0, None);
         while complete < count {
             while begun < count && (begun - complete) < self.depth as u64 {
-                let extent = Extent { volume: self.volume, lba: place(begun), blocks };
+                let lba = *next.get_or_insert_with(|| place(begun));
+                let extent = Extent { volume: self.volume, lba, blocks };
                 let mut bytes = self.memory.take(blocks as usize * BLOCK);
                 // No two blocks are alike, as far as checksums go.
                 bytes[..8].copy_from_slice(&begun.to_le_bytes());
                 let data = Buffer::new(bytes);
                 let what = HostRequest::Write { extent, data, fua: false, handle: 0 };
-                driver.submit(RequestId(begun), what).expect("the depth is below every limit");
-                begun += 1;
+                match driver.submit(RequestId(begun), what) {
+                    Ok(()) => (begun, next) = (begun + 1, None),
+                    Err(Rejected::Busy) => break,
+                    Err(error) => panic!("{error}"),
+                }
             }
             driver.poll(None, &mut self.ended);
             driver.clear_notices();

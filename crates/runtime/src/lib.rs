@@ -20,7 +20,7 @@ pub use buffer::{Buffer, Reading, Writing};
 pub use device::Device;
 pub use driver::{Driver, DriverError, Ended};
 pub use media::{AnyStorage, Contents, Media, MediaError, new_pool_id, unit_bytes};
-pub use pool::{Guest, Listener, Pool, Volume};
+pub use pool::{Guest, Listener, Pool, View, Volume};
 pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,
     VolumeSettings,

@@ -231,6 +231,23 @@ impl Settings {
 
     /// The simulated drive, fresh.
     fn drive(&self) -> Result<Drive, SettingsError> {
+        let drive = Drive::new(&self.profile()?, self.device.size, 1);
+        drive.map_err(|error| self.error("device.profile", error.to_string()))
+    }
+
+    /// Zones that the device lets be written at once, each from its first byte until it is full or finished; `None` if
+    /// as many as there are.
+    pub(crate) fn active_zones(&self) -> Result<Option<u32>, SettingsError> {
+        let active = match self.kind() {
+            DeviceKind::File | DeviceKind::Block => None,
+            DeviceKind::Zoned => queue_attribute(&self.device.path, "max_active_zones")
+                .and_then(|active| active.parse().ok()),
+            DeviceKind::Simulated => self.profile()?.zns.map(|zns| zns.max_active),
+        };
+        Ok(active.filter(|&active| active > 0))
+    }
+
+    fn profile(&self) -> Result<Profile, SettingsError> {
         let wrong = |reason: String| self.error("device.profile", reason);
         let name = self.device.profile.as_deref().unwrap_or_default();
         let text = match profile::builtin(name) {
@@ -241,8 +258,7 @@ impl Settings {
                 ))
             })?,
         };
-        let profile = Profile::from_toml(name, &text).map_err(|error| wrong(error.to_string()))?;
-        Drive::new(&profile, self.device.size, 1).map_err(|error| wrong(error.to_string()))
+        Profile::from_toml(name, &text).map_err(|error| wrong(error.to_string()))
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use slab::Slab;
 use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
 use thermocline_format::{VolumeId, VolumeName};
+use thermocline_nand::Counters;
 
 pub use volume::Volume;
 
@@ -26,9 +27,18 @@ use crate::{Buffer, Driver, Ended};
 const QUEUE: usize = 1024;
 
 type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
-type Look = Box<dyn FnOnce(&Engine<Buffer>) + Send>;
+type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 /// Takes what the engine has to tell, on the thread of the pool.
 pub type Listener = Box<dyn FnMut(Notice) + Send>;
+
+/// What can be seen of a pool between two of its steps.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The engine.
+    pub engine: &'a Engine<Buffer>,
+    /// Bytes through the drive and onto its media since it was opened; `None` for all but simulated drives.
+    pub drive: Option<Counters>,
+}
 
 enum Job {
     Request { what: HostRequest<Buffer>, answer: Answer },
@@ -166,16 +176,15 @@ impl Pool {
         Ok(())
     }
 
-    /// What `look` sees of the engine, between two of its steps; `None` when the pool is closed. It holds everything
-    /// up, so it is to be short.
+    /// What `look` sees; `None` when the pool is closed. It holds everything up, so it is to be short.
     pub fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Engine<Buffer>) -> T + Send + 'static,
+        look: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, receiver) = mpsc::channel();
-        let look: Look = Box::new(move |engine| {
+        let look: Look = Box::new(move |view| {
             // Whoever asked waits below.
-            let _ = sender.send(look(engine));
+            let _ = sender.send(look(view));
         });
         self.shared.push(Job::Look(look));
         receiver.recv().ok()
@@ -321,7 +330,8 @@ impl<S: Storage> Service<S> {
         let news = waiting && !held_up || self.shared.queue().closed;
         let Some((guest, descriptor)) = &mut self.guest else { return };
         let hurry = news || !self.driver.is_settled();
-        guest.turn(hurry.then_some(Duration::ZERO), Some(descriptor.as_fd()));
+        let wait = if hurry { Some(Duration::ZERO) } else { self.driver.timeout() };
+        guest.turn(wait, Some(descriptor.as_fd()));
     }
 
     fn host(&mut self, guest: Box<dyn Guest>, refused: &mpsc::Sender<Box<dyn Guest>>) {
@@ -359,7 +369,10 @@ impl<S: Storage> Service<S> {
     fn begin(&mut self) -> bool {
         while let Some(job) = self.backlog.pop_front() {
             match job {
-                Job::Look(look) => look(self.driver.engine()),
+                Job::Look(look) => {
+                    let drive = self.driver.device().storage().drive_counters();
+                    look(&View { engine: self.driver.engine(), drive });
+                }
                 Job::Host { guest, refused } => self.host(guest, &refused),
                 Job::Request { what, answer } => {
                     let id = RequestId(self.answers.insert(answer) as u64);

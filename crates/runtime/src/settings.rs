@@ -107,6 +107,8 @@ pub struct PoolSettings {
     pub read_plan: Option<ReadPlan>,
     /// Free units at which it begins.
     pub ahead_units: Option<u32>,
+    /// Whether writes complete in memory.
+    pub write_cache: Option<bool>,
     /// Bytes between checkpoints.
     #[serde(deserialize_with = "text::optional")]
     pub checkpoint: Option<Bytes>,
@@ -140,6 +142,10 @@ pub struct VolumeSettings {
 /// Chosen, not measured: where uniform random writes cost about four writes for one (Desnoyers, SYSTOR 2012), and
 /// skewed ones far less.
 const SPARE: f64 = 0.1;
+
+/// Zones that are active beside those that blocks and metadata are written to: those of the superblocks, and one that
+/// is being finished.
+const ZONES_BESIDE: u32 = 3;
 
 impl Settings {
     /// A settings file with every key explained.
@@ -251,6 +257,7 @@ impl Settings {
         put(&mut config.gc.victim, pool.victim.as_ref());
         put(&mut config.gc.read_plan, pool.read_plan.as_ref());
         put(&mut config.gc.ahead_units, pool.ahead_units.as_ref());
+        put(&mut config.write_cache, pool.write_cache.as_ref());
         put(&mut config.checkpoint_bytes, pool.checkpoint.map(|bytes| bytes.0).as_ref());
         put(&mut config.reserved_units, pool.reserved_units.as_ref());
         put(&mut config.map_memory_bytes, pool.memory.map(|bytes| bytes.0).as_ref());
@@ -258,6 +265,16 @@ impl Settings {
         let staged = pool.staged.map(|bytes| (bytes.0 / BLOCK_BYTES as u64).min(1 << 30) as u32);
         put(&mut config.max_staged_blocks, staged.as_ref());
         put(&mut config.write_depth, pool.write_depth.as_ref());
+        if let Some(active) = self.active_zones()? {
+            config.max_open_units = active.saturating_sub(ZONES_BESIDE);
+            let needed = config.frontiers() + ZONES_BESIDE;
+            if needed > active {
+                let reason = format!(
+                    "it writes up to {needed} zones at once, and the device lets {active}: choose one with fewer classes"
+                );
+                return Err(self.error("pool.placement", reason));
+            }
+        }
         config.check().map_err(|error| self.error("", error.to_string()))?;
         Ok(config)
     }

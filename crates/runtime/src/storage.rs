@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use thermocline_engine::{DeviceError, UnitReport};
 use thermocline_format::{Location, LogicalBlock};
+use thermocline_nand::Counters;
 use thermocline_types::{Bytes, UnitId};
 
 use crate::Buffer;
@@ -159,6 +160,12 @@ pub trait Storage: Send {
     /// # Errors
     /// [`DeviceError`] when the device does not say.
     fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError>;
+
+    /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; others do not say, as
+    /// by default.
+    fn drive_counters(&self) -> Option<Counters> {
+        None
+    }
 }
 
 impl Storage for Box<dyn Storage> {
@@ -184,6 +191,10 @@ impl Storage for Box<dyn Storage> {
 
     fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
         (**self).report()
+    }
+
+    fn drive_counters(&self) -> Option<Counters> {
+        (**self).drive_counters()
     }
 }
 

@@ -101,6 +101,8 @@ fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
     settings.media = Media { geometry, kind };
     settings.config.geometry = geometry;
     settings.config.write_depth = 4;
+    // What fails is to be written soon after something that does not.
+    settings.config.write_cache = false;
     settings.config.checkpoint_bytes = 64 << 20;
     settings.mix.weights = [100, 0, 0, 10, 1, 0, 0, 0];
     settings.mix.most_volumes = 1;

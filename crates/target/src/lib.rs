@@ -26,7 +26,7 @@ use thermocline_types::Bytes;
 pub struct Info {
     /// A name for people; may be empty.
     pub name: String,
-    /// Size, a multiple of `logical_block`.
+    /// Size, a multiple of `logical_block`; 0 when the target has gone, such as a volume that was deleted.
     pub size: Bytes,
     /// Offsets and lengths are multiples of this: 512 or 4096 bytes.
     pub logical_block: Bytes,

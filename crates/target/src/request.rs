@@ -110,9 +110,12 @@ impl Request {
     /// Whether a target that is as `info` says must carry the request out.
     ///
     /// # Errors
-    /// The reason to refuse it: [`TargetError::Unsupported`], [`TargetError::Misaligned`] or
+    /// The reason to refuse it: [`TargetError::Gone`], [`TargetError::Unsupported`], [`TargetError::Misaligned`] or
     /// [`TargetError::OutOfBounds`].
     pub fn check(&self, info: &Info) -> Result<(), TargetError> {
+        if info.size == Bytes::ZERO {
+            return Err(TargetError::Gone);
+        }
         let supported = match self {
             Request::Read { .. } | Request::Flush { .. } => true,
             Request::Write { fua, .. } => !fua || info.features.fua,

@@ -94,10 +94,17 @@ fn row(name: &(impl ToString + ?Sized), about: &str) -> [String; 2] {
 /// The policies of the log, and what the other layers do.
 fn placements() -> Vec<[String; 2]> {
     let policies = Policy::list();
-    let others = [row(
-        "tenant",
-        "tag: the handle of a write is the number of its tenant; or auto, dac, fadac, warcip, mq, sfr, eti",
-    )];
+    let others = [
+        row(
+            "tenant",
+            "tag: the handle of a write is the number of its tenant; or auto, dac, fadac, warcip, mq, sfr, eti",
+        ),
+        row(
+            "volume",
+            "tag: as the application could tell: the tenant, or the kind of data where there is one tenant",
+        ),
+        row("hint", "tag: as the application could tell: one of four classes of lifetime"),
+    ];
     policies
         .iter()
         .map(|(policy, about)| match policy {

@@ -1,7 +1,9 @@
 //! `thermocline serve`.
 
 pub(super) mod control;
+mod drive;
 mod files;
+mod fronts;
 mod http;
 mod metrics;
 pub(super) mod sockets;
@@ -30,6 +32,7 @@ use thermocline_target::Sectors;
 use super::open::to_write;
 use super::{Broken, CODES, print};
 use files::Files;
+use fronts::Fronts;
 use http::Site;
 use sockets::{Addresses, Sockets};
 use state::State;
@@ -112,18 +115,19 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let connections = serve.connections.unwrap_or(default.connections).max(1);
     let limits = Limits { connections, ..default };
     let exports = exports(&pool, args.read_only);
-    let mounted = Files::mount(args.fuse.as_deref(), &exports, args.read_only)?;
+    let mounted = Files::mount(serve.fuse.as_deref(), &exports, args.read_only)?;
     let exports = Exports::new(exports, &limits);
+    let fronts = Fronts::new(exports.clone(), mounted.directory());
     let (listeners, reach, mut files) = sockets.into_listeners();
-    let reach = reach.and(mounted.uris());
+    let reach = reach.and_files_in(mounted.path());
     files.push(sockets::beside(&args.settings, STATUS));
-    let server = Server::new(listeners, exports.clone(), limits)?;
+    let server = Server::new(listeners, exports, limits)?;
     let stopper = server.stopper();
     house(&pool, server)?;
     let pool = Arc::new(pool);
     let uris = reach.uris(&pool.volume_names());
     let state = State::new(&pool, stopper.clone(), &failed, reach);
-    site.serve(&state, (!args.read_only).then_some(&exports))?;
+    site.serve(&state, (!args.read_only).then_some(&fronts))?;
     print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
     systemd::notify("READY=1");
     // Whoever sends signals lives as long as the program.
@@ -201,6 +205,7 @@ impl ServeArgs {
         ServeSettings {
             socket: path(&self.socket, &settings.socket),
             listen: listen.clone(),
+            fuse: path(&self.fuse, &settings.fuse),
             http: self.http.as_ref().or(settings.http.as_ref()).cloned(),
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),

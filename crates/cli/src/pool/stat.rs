@@ -16,8 +16,9 @@ use super::{CODES, print};
 /// Arguments of `stat`.
 #[derive(Args)]
 #[command(after_help = format!("\
-ALWA is device bytes over host bytes, in the interval and since the pool was opened. A line stands for its interval;
-rates are per second.
+ALWA is device bytes over host bytes. On a simulated drive, DLWA is what it wrote to its media over what was written to
+it, and WAF their product: media bytes over host bytes. A line stands for its interval, and rates are per second; the
+total is that of the last of these ratios since the pool was opened.
 
 Example:
   thermocline stat pool.toml 1
@@ -47,12 +48,42 @@ struct Sample {
     host_bytes: u64,
     device_bytes: u64,
     relocated_bytes: u64,
+    /// Of a simulated drive.
+    drive: Option<Drive>,
     free_units: u64,
     units: u64,
 }
 
-const HEAD: &str =
-    "   reads/s  writes/s  flush/s   read MB/s write MB/s   ALWA  total  moved MB/s  free units";
+/// Bytes through a simulated drive.
+#[derive(Clone, Copy)]
+struct Drive {
+    written_bytes: u64,
+    media_bytes: u64,
+}
+
+/// What was written for what was asked for, between two samples; `None` where nothing was, or nobody knows.
+struct Amplification {
+    alwa: Option<f64>,
+    dlwa: Option<f64>,
+}
+
+impl Amplification {
+    fn between(before: &Sample, now: &Sample) -> Amplification {
+        let ratio = |written: u64, asked: u64| (asked > 0).then(|| written as f64 / asked as f64);
+        let (host, device) =
+            (now.host_bytes - before.host_bytes, now.device_bytes - before.device_bytes);
+        let dlwa = |now: Drive| {
+            let before = before.drive.unwrap_or(Drive { written_bytes: 0, media_bytes: 0 });
+            let media = now.media_bytes - before.media_bytes;
+            ratio(media, now.written_bytes - before.written_bytes)
+        };
+        Amplification { alwa: ratio(device, host), dlwa: now.drive.and_then(dlwa) }
+    }
+
+    fn waf(&self) -> Option<f64> {
+        self.alwa.zip(self.dlwa).map(|(alwa, dlwa)| alwa * dlwa)
+    }
+}
 
 /// `thermocline stat`.
 pub fn stat(args: &StatArgs) -> anyhow::Result<ExitCode> {
@@ -60,13 +91,15 @@ pub fn stat(args: &StatArgs) -> anyhow::Result<ExitCode> {
         Some(extension) if extension == "toml" => sockets::beside(&args.pool, STATUS),
         _ => args.pool.clone(),
     };
-    print(&format!("{HEAD}\n"))?;
-    let Some(interval) = args.interval else {
-        let all = sample(&socket)?;
-        return print(&line(&Sample::default(), &all));
-    };
-    ensure!(interval >= 0.01 && interval.is_finite(), "an interval has 0.01 seconds at least");
+    if let Some(interval) = args.interval {
+        let fits = interval >= 0.01 && interval.is_finite();
+        ensure!(fits, "an interval has 0.01 seconds at least");
+    }
     let mut before = sample(&socket)?;
+    print(&head(&before))?;
+    let Some(interval) = args.interval else {
+        return print(&line(&Sample::default(), &before));
+    };
     let mut next = Instant::now();
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         next += Duration::from_secs_f64(interval);
@@ -78,23 +111,37 @@ pub fn stat(args: &StatArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Names of the columns. What only simulated drives have is there for these only.
+fn head(of: &Sample) -> String {
+    let inside = if of.drive.is_some() { "   DLWA    WAF" } else { "" };
+    format!(
+        "   reads/s  writes/s  flush/s   read MB/s write MB/s   ALWA{inside}  total  moved MB/s  free units\n"
+    )
+}
+
 fn line(before: &Sample, now: &Sample) -> String {
     let seconds = (now.seconds - before.seconds).max(1e-9);
     let rate = |before: u64, now: u64| (now - before) as f64 / seconds;
     let megabytes = |before, now| rate(before, now) / 1e6;
-    let ratio = |device: u64, host: u64| match host {
-        0 => "-".to_owned(),
-        host => format!("{:.2}", device as f64 / host as f64),
+    let column = |ratio: Option<f64>| {
+        let text = ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        format!("{text:>7}")
     };
-    let alwa = ratio(now.device_bytes - before.device_bytes, now.host_bytes - before.host_bytes);
+    let within = Amplification::between(before, now);
+    let since_opened = Amplification::between(&Sample::default(), now);
+    let ratios = match now.drive {
+        None => column(within.alwa) + &column(since_opened.alwa),
+        Some(_) => {
+            [within.alwa, within.dlwa, within.waf(), since_opened.waf()].map(column).concat()
+        }
+    };
     format!(
-        "{:>10.0}{:>10.0}{:>9.0}{:>12.1}{:>11.1}{alwa:>7}{:>7}{:>12.1}{:>12}\n",
+        "{:>10.0}{:>10.0}{:>9.0}{:>12.1}{:>11.1}{ratios}{:>12.1}{:>12}\n",
         rate(before.reads, now.reads),
         rate(before.writes, now.writes),
         rate(before.flushes, now.flushes),
         megabytes(before.read_bytes, now.read_bytes),
         megabytes(before.written_bytes, now.written_bytes),
-        ratio(now.device_bytes, now.host_bytes),
         megabytes(before.relocated_bytes, now.relocated_bytes),
         format!("{}/{}", now.free_units, now.units),
     )
@@ -105,6 +152,7 @@ fn sample(socket: &Path) -> anyhow::Result<Sample> {
     let schema = status["schema"].as_str().unwrap_or_default();
     ensure!(schema == "thermocline.serve/1", "{} tells `{schema}`", socket.display());
     let (engine, operations) = (&status["engine"], &status["clients"]["operations"]);
+    let drive = &status["drive"];
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let operation = |name: &str, field: &str| {
         let found = operations.as_array().into_iter().flatten().find(|one| one["name"] == name);
@@ -120,13 +168,20 @@ fn sample(socket: &Path) -> anyhow::Result<Sample> {
         host_bytes: number(&engine["host_bytes_written"]),
         device_bytes: number(&engine["device_bytes_written"]),
         relocated_bytes: number(&engine["by_cause"]["relocation"]),
+        drive: drive.is_object().then(|| Drive {
+            written_bytes: number(&drive["drive_bytes_written"]),
+            media_bytes: number(&drive["media_bytes_written"]),
+        }),
         free_units: number(&engine["free_units"]),
         units: number(&engine["units"]),
     })
 }
 
-/// What the server tells of itself.
-fn fetch(socket: &Path) -> anyhow::Result<Value> {
+/// What the server whose status socket this is tells of itself.
+///
+/// # Errors
+/// When nobody listens there, or it is no such server.
+pub fn fetch(socket: &Path) -> anyhow::Result<Value> {
     /// More than a status ever has, in bytes.
     const LONGEST: u64 = 16 << 20;
     let mut stream = UnixStream::connect(socket).map_err(|error| {
@@ -166,6 +221,30 @@ mod tests {
         let line = line(&before, &now);
         let words: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(words, ["10000", "2", "0", "0.0", "4.0", "2.00", "1.50", "0.0", "7/64"]);
-        assert_eq!(line.len(), HEAD.len() + 1);
+        assert_eq!(line.len(), head(&now).len());
+    }
+
+    #[test]
+    fn a_simulated_drive_adds_what_it_does_inside() {
+        let drive = |written_bytes, media_bytes| Some(Drive { written_bytes, media_bytes });
+        let before = Sample {
+            host_bytes: 1000,
+            device_bytes: 1000,
+            drive: drive(1000, 1000),
+            ..Sample::default()
+        };
+        let now = Sample {
+            host_bytes: 2000,
+            device_bytes: 3000,
+            drive: drive(3000, 7000),
+            ..Sample::default()
+        };
+        let text = line(&before, &now);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(words[5..9], ["2.00", "3.00", "6.00", "3.50"]);
+        assert_eq!(text.len(), head(&now).len());
+        let idle = line(&now, &now);
+        let words: Vec<&str> = idle.split_whitespace().collect();
+        assert_eq!(words[5..9], ["-", "-", "-", "3.50"]);
     }
 }

@@ -1,18 +1,18 @@
 //! `thermocline volume`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use thermocline_engine::{HostRequest, VolumeInfo};
+use serde::{Deserialize, Serialize};
+use thermocline_engine::{HostRequest, Reply, VolumeInfo};
 use thermocline_format::VolumeName;
-use thermocline_runtime::Settings;
+use thermocline_runtime::{AnyStorage, Settings};
 use thermocline_types::Bytes;
 
-use super::open::{is_in_use, on_trial, to_write};
-use super::serve::control::ask_for_volume;
+use super::open::{Opened, on_trial, to_write};
+use super::serve::control::{Serving, Subject};
 use super::serve::{STATUS, sockets};
 use super::{CODES, print};
 
@@ -25,10 +25,10 @@ pub enum Command {
     /// List the volumes
     #[command(after_help = CODES)]
     List(ListArgs),
-    /// Change the size of a volume; what is beyond a smaller size is gone
+    /// Change the size of a volume, be its pool served or not; what is beyond a smaller size is gone
     #[command(after_help = CODES)]
-    Resize(SizedArgs),
-    /// Delete a volume and all that is in it
+    Resize(ResizeArgs),
+    /// Delete a volume and all that is in it, be its pool served or not
     #[command(after_help = CODES)]
     Delete(DeleteArgs),
 }
@@ -43,6 +43,23 @@ pub struct SizedArgs {
     name: String,
     /// Its size, a multiple of 4 KiB
     size: Bytes,
+}
+
+/// Arguments of `volume resize`.
+#[derive(Args)]
+pub struct ResizeArgs {
+    #[command(flatten)]
+    sized: SizedArgs,
+    #[command(flatten)]
+    clients: Clients,
+}
+
+/// What is to become of clients, when the pool is being served.
+#[derive(Args)]
+pub struct Clients {
+    /// Also if clients of a server use what will be gone; they get errors
+    #[arg(long)]
+    despite_clients: bool,
 }
 
 /// Arguments of `volume list`.
@@ -67,10 +84,12 @@ pub struct DeleteArgs {
     /// Say the name once more: everything in the volume will be gone
     #[arg(long, value_name = "NAME")]
     yes_destroy: String,
+    #[command(flatten)]
+    clients: Clients,
 }
 
 /// A volume as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Listed {
     id: u32,
     name: String,
@@ -93,58 +112,91 @@ impl Listed {
 /// `thermocline volume`.
 pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Create(args) => {
-            let name = VolumeName::new(&args.name).filter(|name| !name.as_str().is_empty());
-            let name = name.context("a name has 1 to 64 bytes and no control characters")?;
-            let blocks = blocks(args.size)?;
-            match to_write(&Settings::load(&args.settings)?, false) {
-                Ok(mut pool) => {
-                    pool.carry_out(HostRequest::CreateVolume { name, blocks })?;
-                    pool.close()?;
-                }
-                Err(error) if is_in_use(&error) => {
-                    let socket = sockets::beside(&args.settings, STATUS);
-                    ask_for_volume(&socket, name.as_str(), args.size.0)
-                        .with_context(|| format!("{error:#}"))?;
-                }
-                Err(error) => return Err(error),
-            }
-            print(&format!("volume `{}` of {}\n", args.name, args.size))
-        }
-        Command::Resize(args) => {
-            let blocks = blocks(args.size)?;
-            let mut pool = to_write(&Settings::load(&args.settings)?, false)?;
-            let volume = pool.volume(Some(&args.name))?.id;
-            pool.carry_out(HostRequest::ResizeVolume { volume, blocks })?;
-            pool.close()?;
-            print(&format!("volume `{}` has {} now\n", args.name, args.size))
-        }
-        Command::Delete(args) => {
-            let (name, again) = (&args.name, &args.yes_destroy);
-            ensure!(name == again, "--yes-destroy names `{again}`, not `{name}`");
-            let mut pool = to_write(&Settings::load(&args.settings)?, false)?;
-            let volume = pool.volume(Some(name))?.id;
-            pool.carry_out(HostRequest::DeleteVolume { volume })?;
-            pool.close()?;
-            print(&format!("volume `{name}` is gone\n"))
-        }
+        Command::Create(args) => create(args),
+        Command::Resize(args) => resize(args),
+        Command::Delete(args) => delete(args),
         Command::List(args) => list(args),
     }
 }
 
+fn create(args: &SizedArgs) -> anyhow::Result<ExitCode> {
+    let name = VolumeName::new(&args.name).filter(|name| !name.as_str().is_empty());
+    let name = name.context("a name has 1 to 64 bytes and no control characters")?;
+    let blocks = blocks(args.size)?;
+    change(
+        &args.settings,
+        |server| server.create(&args.name, args.size.0),
+        |pool| pool.carry_out(HostRequest::CreateVolume { name, blocks }),
+    )?;
+    print(&format!("volume `{}` of {}\n", args.name, args.size))
+}
+
+fn resize(args: &ResizeArgs) -> anyhow::Result<ExitCode> {
+    let ResizeArgs { sized: SizedArgs { settings, name, size }, clients } = args;
+    let blocks = blocks(*size)?;
+    change(
+        settings,
+        |server| server.resize(&clients.subject(name), size.0),
+        |pool| {
+            let volume = pool.volume(Some(name))?.id;
+            pool.carry_out(HostRequest::ResizeVolume { volume, blocks })
+        },
+    )?;
+    print(&format!("volume `{name}` has {size} now\n"))
+}
+
+fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
+    let DeleteArgs { settings, name, yes_destroy: again, clients } = args;
+    ensure!(name == again, "--yes-destroy names `{again}`, not `{name}`");
+    change(
+        settings,
+        |server| server.delete(&clients.subject(name)),
+        |pool| {
+            let volume = pool.volume(Some(name))?.id;
+            pool.carry_out(HostRequest::DeleteVolume { volume })
+        },
+    )?;
+    print(&format!("volume `{name}` is gone\n"))
+}
+
+impl Clients {
+    fn subject(&self, name: &str) -> Subject {
+        Subject { name: name.to_owned(), despite_clients: self.despite_clients }
+    }
+}
+
+/// Changes a pool by asking its server, if it has one, or else with `here`.
+fn change(
+    settings: &Path,
+    ask: impl FnOnce(Serving) -> anyhow::Result<()>,
+    here: impl FnOnce(&mut Opened<AnyStorage>) -> anyhow::Result<Reply>,
+) -> anyhow::Result<()> {
+    let loaded = Settings::load(settings)?;
+    if let Some(server) = Serving::at(&sockets::beside(settings, STATUS)) {
+        return ask(server);
+    }
+    let mut pool = to_write(&loaded, false)?;
+    here(&mut pool)?;
+    pool.close()
+}
+
 fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
-    let pool = on_trial(&Settings::load(&args.settings)?)?;
-    let volumes = pool.driver.engine().volumes();
+    let settings = Settings::load(&args.settings)?;
+    let socket = sockets::beside(&args.settings, STATUS);
+    let volumes: Vec<Listed> = if Serving::at(&socket).is_some() {
+        let mut status = super::stat::fetch(&socket)?;
+        serde_json::from_value(status["volumes"].take()).context("no list of volumes")?
+    } else {
+        on_trial(&settings)?.driver.engine().volumes().iter().map(Listed::new).collect()
+    };
     if args.json {
-        let volumes = volumes.iter().map(Listed::new).collect();
         let listing = Listing { schema: "thermocline.volumes/1", volumes };
         return print(&format!("{}\n", serde_json::to_string_pretty(&listing)?));
     }
     let mut table = crate::table::plain();
     table.set_header(["id", "name", "size"]);
-    for info in &volumes {
-        let size = Bytes(info.blocks * 4096).to_string();
-        table.add_row([info.id.0.to_string(), info.name.to_string(), size]);
+    for Listed { id, name, size_bytes } in &volumes {
+        table.add_row([id.to_string(), name.clone(), Bytes(*size_bytes).to_string()]);
     }
     print(&format!("{table}\n"))
 }

@@ -17,8 +17,10 @@ mod serve_filesystem;
 mod serve_fuse;
 mod serve_hostile;
 mod serve_kill;
+mod serve_metrics;
 mod serve_postgres;
 mod serve_settings;
+mod serve_volumes;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

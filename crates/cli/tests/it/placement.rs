@@ -93,3 +93,24 @@ fn a_tag_stack_takes_a_policy_and_records_it() {
     let record = lab(&format!("{run} tenant --stack tag:pm9d3")).json();
     assert_eq!(record["config"]["tag.placement"], "tenant");
 }
+
+#[test]
+fn a_tag_stack_takes_what_the_application_tells_of_a_trace() {
+    let trace = repository().join("testdata").join("postgres-tpcc.csv.gz");
+    let drive = "pm1725a,streams.count=8,op=0.17,buffer.merge=false,gc.separate=false";
+    let run = format!("run --json --trace {} --loops 1 --ignore-trims --stack", trace.display());
+    let waf = |record: &serde_json::Value| record["waf"].as_f64().expect("a WAF");
+    let without = lab(&format!("{run} raw:{drive}")).json();
+    for told in ["volume", "hint"] {
+        let record = lab(&format!("{run} tag:{drive} --placement {told}")).json();
+        assert_eq!(record["config"]["tag.placement"], told);
+        assert!(
+            waf(&record) < 0.95 * waf(&without),
+            "{told}: {} of {}",
+            record["waf"],
+            without["waf"]
+        );
+    }
+    let listed = lab("list placements").ok();
+    assert!(listed.contains("volume") && listed.contains("hint"), "{listed}");
+}

@@ -1,15 +1,14 @@
-//! What the settings say of serving, volumes that come while a pool is served, and metrics that dashboards read.
+//! What the settings say of serving, and volumes that come while a pool is served.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use serde_json::Value;
 use thermocline_nbd::Client;
 use thermocline_nbd::protocol::request::{Command, Framing, flag};
 
 use super::serve::{PATIENCE, Served, format, run};
-use crate::{repository, scratch, write};
+use crate::{scratch, write};
 
 /// Adds to the settings of a pool.
 fn add(folder: &Path, text: &str) {
@@ -26,10 +25,6 @@ fn http(folder: &Path, request: &str) -> (String, String) {
     stream.read_to_string(&mut answer).expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
     (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
-}
-
-fn metrics(folder: &Path) -> String {
-    http(folder, "GET /metrics HTTP/1.0\r\n\r\n").1
 }
 
 #[test]
@@ -84,64 +79,4 @@ fn a_volume_that_is_created_while_the_pool_is_served_is_served_and_stays() {
     assert!(read.data == [7; 4096]);
     let refused = run(folder, "volume create pool.toml fourth 8MiB").refused(2);
     assert!(refused.contains("only GET"), "{refused}");
-}
-
-#[test]
-fn times_and_bytes_at_risk_are_told() {
-    let folder = scratch();
-    let folder = folder.path();
-    format(folder);
-    let served = Served::start(folder, "");
-    let mut client = served.client("main");
-    for lba in 0..10 {
-        client.call(Command::Write, 0, lba * 4096, 0, &[1; 4096]).expect("written");
-    }
-    let text = metrics(folder);
-    assert!(text.contains("\nthermocline_at_risk_bytes 40960\n"), "{text}");
-    let all = "\nthermocline_request_seconds_bucket{operation=\"write\",le=\"+Inf\"} 10\n";
-    assert!(text.contains(all), "{text}");
-    let sum = text.lines().find_map(|line| {
-        line.strip_prefix("thermocline_request_seconds_sum{operation=\"write\"} ")
-    });
-    assert!(sum.expect("a sum").parse::<f64>().expect("a number") > 0.0);
-    client.call(Command::Flush, 0, 0, 0, &[]).expect("flushed");
-    assert!(metrics(folder).contains("\nthermocline_at_risk_bytes 0\n"));
-    assert_eq!(served.status()["clients"]["bytes_at_risk"], 0);
-}
-
-/// Names of metrics in a text.
-fn names(text: &str) -> Vec<String> {
-    let rest = text.split("thermocline_").skip(1);
-    let name = |rest: &str| {
-        let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
-        format!("thermocline_{}", &rest[..end.unwrap_or(rest.len())])
-    };
-    rest.map(name).collect()
-}
-
-#[test]
-fn every_metric_of_the_dashboard_is_served() {
-    let folder = scratch();
-    let folder = folder.path();
-    format(folder);
-    let served = Served::start(folder, "");
-    let text = metrics(folder);
-    let samples = text.lines().filter(|line| !line.starts_with('#'));
-    let known: Vec<String> = samples.flat_map(|line| names(line).into_iter().take(1)).collect();
-    let file = repository().join("docs/grafana/thermocline.json");
-    let dashboard = std::fs::read_to_string(file).expect("there is a dashboard");
-    let parsed: Value = serde_json::from_str(&dashboard).expect("JSON");
-    let panels = parsed["panels"].as_array().expect("panels");
-    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
-    let mut used = 0;
-    for target in targets {
-        let named = names(target["expr"].as_str().expect("an expression"));
-        assert!(!named.is_empty(), "{target}");
-        used += named.len();
-        for name in named {
-            assert!(known.contains(&name), "{name} is not served");
-        }
-    }
-    assert!(used > 15, "{used} metrics are used");
-    assert_eq!(served.stop(), 0);
 }

@@ -98,10 +98,10 @@ impl<P: Payload> Engine<P> {
         let life = &mut opening.lives[index];
         let config = &self.config;
         let taken = |header: &ChunkHeader| {
-            let epoch = header.origin.epoch == record.tail_epoch || bug!(config, EpochIgnored);
+            let epoch = header.origin.epoch == record.tail_epoch;
             let sequence = header.origin.sequence;
             let within = record.tail_end.is_none_or(|end| sequence < end);
-            epoch && within && sequence >= record.checkpoint
+            (epoch && within || bug!(config, EpochIgnored)) && sequence >= record.checkpoint
         };
         for chunk in &found.chunks {
             let header = &chunk.header;
@@ -166,9 +166,7 @@ impl<P: Payload> Engine<P> {
         }
         opening.tail = chunks
             .into_iter()
-            .filter(|(sequence, _)| {
-                !abandoned.contains(sequence) || bug!(self.config, AbandonedReplayed)
-            })
+            .filter(|(sequence, _)| !abandoned.contains(sequence))
             .map(|(_, header)| header)
             .collect();
         self.read_doubtful();

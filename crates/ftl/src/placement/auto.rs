@@ -156,6 +156,14 @@ impl Placement for Auto {
         }
     }
 
+    /// Streams are octaves of lifetime whatever the rule; the last begins at one capacity.
+    #[inline]
+    fn stream(&self, class: Class, streams: u8) -> u8 {
+        let last = i32::from(streams.saturating_sub(1));
+        let octave = self.0.as_ref().map_or(0, |tournament| tournament.rule.octave(class.0));
+        (last + octave).clamp(0, last) as u8
+    }
+
     #[inline]
     fn renamed(&mut self) -> bool {
         self.0.as_mut().is_some_and(|tournament| std::mem::take(&mut tournament.changed))

@@ -132,6 +132,14 @@ pub trait Placement {
     /// The closed `unit` is a victim: what is valid in it is about to be copied, then it is erased.
     fn collected(&mut self, _units: &Units, _unit: UnitId, _now: u64) {}
 
+    /// The stream, of `streams`, that a host write of `class` carries to a drive which does the rest. A drive keeps
+    /// what survives in its stream, so that unlike a class a stream must always mean the same. Classes beyond the last
+    /// share it.
+    #[inline]
+    fn stream(&self, class: Class, streams: u8) -> u8 {
+        class.0.min(streams.saturating_sub(1))
+    }
+
     /// Whether classes mean something else than when this was asked last: the layer closes what is open.
     fn renamed(&mut self) -> bool {
         false

@@ -156,6 +156,11 @@ impl Placement for Policy {
     }
 
     #[inline]
+    fn stream(&self, class: Class, streams: u8) -> u8 {
+        each!(self, policy => policy.stream(class, streams))
+    }
+
+    #[inline]
     fn renamed(&mut self) -> bool {
         each!(self, policy => policy.renamed())
     }

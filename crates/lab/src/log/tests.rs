@@ -95,6 +95,16 @@ fn more_classes_than_zones_that_may_be_open_are_refused() {
     assert!(error.contains("fewer classes"), "{error}");
 }
 
+/// A victim that has more valid blocks than may be staged at once, in classes none of which fills a chunk of its own.
+#[test]
+fn many_classes_collect_zones_of_many_blocks_without_a_standstill() {
+    let stack = Stack::parse("log:zn540,unit=18MiB,log.placement=auto", &[]).unwrap();
+    let mut workload = prepared("hotcold:10:90", Bytes::gib(2), 1.5, None);
+    let settings = Settings { utilisation: 0.7, ..Settings::default() };
+    let record = run(&mut workload, &stack.untimed(), &settings, &mut |_| {}).unwrap();
+    assert!(cause(&record, "relocation") > 0);
+}
+
 fn filled(settings: &Settings) -> (Machine, thermocline_engine::Config) {
     let stack = Stack::parse("log:zn540", &[]).unwrap();
     let workload = prepared("uniform", Bytes::mib(64), 1.0, None);

@@ -1,10 +1,11 @@
-//! AutoStream: streams chosen below the database, on a timed multi-stream drive.
+//! AutoStream: streams chosen below the database, and told by it, on a timed multi-stream drive.
 
 use std::path::Path;
 
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 use thermocline_workload::remap::Remap;
+use thermocline_workload::synthetic::{self, Limit, Spec};
 use thermocline_workload::trace;
 
 use super::{Figure, Options, part};
@@ -23,6 +24,12 @@ const CASES: [(&str, &str, u32); 3] = [
     (TRACES[1], "Cassandra, YCSB A", 6),
 ];
 
+/// A database made up for volumes that are known exactly, sized and loaded after what InnoDB does in its trace.
+const DATABASE: (&str, &str) = ("five volumes, generated", include_str!("database.toml"));
+/// What it addresses, and how often that is written after the first time.
+const DATABASE_SPAN: Bytes = Bytes::gib(1);
+const DATABASE_WRITES: f64 = 4.0;
+
 /// Commands kept in flight.
 const QUEUE_DEPTH: u32 = 32;
 /// The drive: see the notes of the experiment.
@@ -30,41 +37,67 @@ const DRIVE: &str = "pm1725a,streams.count=8,op=0.17,buffer.merge=false";
 /// Where it relocates to: makers do not tell.
 const RELOCATION: [(&str, bool); 2] =
     [("survivors in their stream", false), ("survivors apart", true)];
-/// Who chooses the stream; nobody first.
-const POLICIES: [(&str, &str); 4] =
-    [("one stream", ""), ("AutoStream MQ", "mq:9"), ("AutoStream SFR", "sfr:9"), ("auto", "auto")];
+/// Who chooses the stream below the database.
+const POLICIES: [(&str, &str); 3] =
+    [("AutoStream MQ", "mq:9"), ("AutoStream SFR", "sfr:9"), ("auto", "auto")];
+/// What the database tells of its writes.
+const TOLD: [(&str, &str); 2] = [("told by volume", "volume"), ("told by write hint", "hint")];
 
 /// Largest effects of their abstract: share of WAF removed, and share of throughput gained.
 const THEIR_REDUCTION: f64 = 0.60;
 const THEIR_GAIN: f64 = 2.37;
 
-/// Repeats it on every trace that is there.
+/// Repeats it on every trace that is there, and on a generated database.
 pub fn autostream(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
-    let there = |case: &(&str, &str, u32)| options.traces.join(case.0).is_file();
-    let cases: Vec<(&str, &str, u32)> = CASES.into_iter().filter(there).collect();
-    let drives = cases.iter().flat_map(|case| RELOCATION.map(|drive| (case, drive)));
-    let steps = cases.len() * RELOCATION.len();
-    let (mut figures, mut best) = (Vec::new(), Effects::default());
-    for (number, (&(file, name, loops), (where_to, separate))) in drives.enumerate() {
+    let mut cases = vec![];
+    for (file, name, loops) in CASES {
         let path = options.traces.join(file);
-        let mut progress = part(progress, number, steps);
-        let mut without = None;
-        for (index, (who, policy)) in POLICIES.into_iter().enumerate() {
-            let replay = Replay { path: &path, loops, separate, seed: options.seed };
-            let measured = replay.under(policy, &mut part(&mut progress, index, POLICIES.len()))?;
-            measured.add_to(&mut figures, &format!("{name}, {where_to}, {who}"));
-            match &without {
-                None => without = Some(measured),
-                Some(without) => best.take(without, &measured),
-            }
+        if path.is_file() {
+            cases.push((name, replayed(&path, loops)));
         }
     }
-    let mut largest = |what: &str, theirs, ours| {
-        figures.push(Figure { what: what.into(), theirs: Some(theirs), ours });
-    };
-    largest("largest reduction of WAF", THEIR_REDUCTION, best.reduction);
-    largest("largest gain in throughput", THEIR_GAIN, best.gain);
+    cases.push((DATABASE.0, generated(options.seed)?));
+    let runs: Vec<_> =
+        cases.iter().flat_map(|case| RELOCATION.map(|drive| (case, drive))).collect();
+    let (mut figures, mut chosen, mut told) = (Vec::new(), Effects::default(), Effects::default());
+    for (number, &((name, input), (where_to, separate))) in runs.iter().enumerate() {
+        let mut progress = part(progress, number, runs.len());
+        let replay = Replay { input, separate, seed: options.seed };
+        let which = |who: &str| format!("{name}, {where_to}, {who}");
+        let mut step = |index, placement: &str| {
+            let steps = 1 + POLICIES.len() + TOLD.len();
+            replay.under(placement, &mut part(&mut progress, index, steps))
+        };
+        let without = step(0, "")?;
+        without.add_to(&mut figures, &which("one stream"));
+        for (index, (who, placement)) in POLICIES.into_iter().chain(TOLD).enumerate() {
+            let measured = step(1 + index, placement)?;
+            measured.add_to(&mut figures, &which(who));
+            let effects = if index < POLICIES.len() { &mut chosen } else { &mut told };
+            effects.take(&without, &measured);
+        }
+    }
+    figures.extend(chosen.figures("chosen below", Some((THEIR_REDUCTION, THEIR_GAIN))));
+    figures.extend(told.figures("told by the database", None));
     Ok(figures)
+}
+
+/// A trace, so many times over.
+fn replayed(path: &Path, loops: u32) -> Input {
+    Input::Trace {
+        path: path.to_owned(),
+        options: trace::Options::default(),
+        remap: Remap::Dense,
+        loops,
+        ignore_trims: true,
+    }
+}
+
+/// The generated database.
+fn generated(seed: u64) -> Result<Input, Error> {
+    let limit = Limit::drive_writes(DATABASE_WRITES, DATABASE_SPAN)?;
+    let options = synthetic::Options { seed, ..synthetic::Options::new(DATABASE_SPAN, limit) };
+    Ok(Input::Synthetic { spec: Spec::from_toml(DATABASE.1)?, options })
 }
 
 /// The largest effects seen, as shares of what one stream gave.
@@ -78,6 +111,23 @@ impl Effects {
     fn take(&mut self, without: &Measured, with: &Measured) {
         self.reduction = self.reduction.max(1.0 - with.waf / without.waf);
         self.gain = self.gain.max(with.requests_per_second / without.requests_per_second - 1.0);
+    }
+
+    /// As figures, for streams that `who` says the choice of, beside `theirs`.
+    fn figures(&self, who: &str, theirs: Option<(f64, f64)>) -> [Figure; 2] {
+        let figure = |what: &str, theirs, ours| Figure {
+            what: format!("{what}, streams {who}"),
+            theirs,
+            ours,
+        };
+        [
+            figure(
+                "largest reduction of WAF",
+                theirs.map(|(reduction, _)| reduction),
+                self.reduction,
+            ),
+            figure("largest gain in throughput", theirs.map(|(_, gain)| gain), self.gain),
+        ]
     }
 }
 
@@ -115,11 +165,10 @@ impl Measured {
     }
 }
 
-/// A trace on one of the drives.
+/// A workload on one of the drives.
 #[derive(Clone, Copy)]
 struct Replay<'a> {
-    path: &'a Path,
-    loops: u32,
+    input: &'a Input,
     /// Whether the drive relocates to a unit of its own.
     separate: bool,
     seed: u64,
@@ -128,14 +177,7 @@ struct Replay<'a> {
 impl Replay<'_> {
     /// Replays it with streams chosen by `policy`, or without if that is empty.
     fn under(self, policy: &str, progress: &mut dyn FnMut(f64)) -> Result<Measured, Error> {
-        let input = Input::Trace {
-            path: self.path.to_owned(),
-            options: trace::Options::default(),
-            remap: Remap::Dense,
-            loops: self.loops,
-            ignore_trims: true,
-        };
-        let mut prepared = Prepared::new(input, None, Bytes::BLOCK, None)?;
+        let mut prepared = Prepared::new(self.input.clone(), None, Bytes::BLOCK, None)?;
         let layer = if policy.is_empty() { "raw" } else { "tag" };
         let text = format!("{layer}:{DRIVE},gc.separate={}", self.separate);
         let mut stack = Stack::parse(&text, &[])?;
@@ -156,7 +198,8 @@ mod tests {
     #[test]
     fn streams_lower_waf_and_raise_throughput_on_a_database() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(TRACES[0]);
-        let replay = Replay { path: &path, loops: 1, separate: false, seed: 1 };
+        let input = replayed(&path, 1);
+        let replay = Replay { input: &input, separate: false, seed: 1 };
         let run = |policy| replay.under(policy, &mut |_| {}).unwrap();
         let (without, sfr) = (run(""), run("sfr:9"));
         assert!(sfr.waf < 0.95 * without.waf, "{} against {}", sfr.waf, without.waf);
@@ -164,5 +207,16 @@ mod tests {
         effects.take(&without, &sfr);
         assert!(effects.reduction > 0.0 && effects.gain > 0.0);
         assert!(sfr.mean_ns < without.mean_ns && without.mean_ns < without.p99_9_ns as f64);
+        let volume = run("volume");
+        assert!(volume.waf < 0.95 * without.waf, "{} against {}", volume.waf, without.waf);
+    }
+
+    #[test]
+    fn a_database_that_tells_its_volumes_copies_less_than_one_that_hints() {
+        let input = generated(1).unwrap();
+        let replay = Replay { input: &input, separate: false, seed: 1 };
+        let waf = |policy| replay.under(policy, &mut |_| {}).unwrap().waf;
+        let (without, volume, hint) = (waf(""), waf("volume"), waf("hint"));
+        assert!(volume < hint && hint < without, "{volume}, {hint}, {without}");
     }
 }

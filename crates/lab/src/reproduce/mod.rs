@@ -103,7 +103,7 @@ pub const EXPERIMENTS: [Experiment; 9] = [
     },
     Experiment {
         name: "autostream",
-        title: "Databases on a multi-stream drive: one stream, and eight by AutoStream's policies and by ours",
+        title: "Databases on a multi-stream drive: one stream, eight by AutoStream's policies and by ours, and as told",
         source: "Yang et al., AutoStream, SYSTOR 2017 (up to 60 % lower WAF, up to 237 % more performance)",
         run: autostream::autostream,
         traces: &autostream::TRACES,
@@ -116,6 +116,14 @@ pub const EXPERIMENTS: [Experiment; 9] = [
             "mq and sfr have 9 classes: 8 for host writes and one for survivors, which the drive keeps to itself here",
             "all policies see host writes only; the drive cleans greedily. Survivors go back to their stream, or all of \
              them to a unit of their own: the second drive gains from that alone, and leaves less for streams to gain",
+            "told by volume, by write hint: what the database itself could say, without learning. Exact where it is \
+             generated: redo log, double write buffer, tables, temporary files and archived log, a stream each, or by four \
+             classes of lifetime",
+            "traces have no file names: there, each MiB of addresses is of one of five kinds by what is written to it in \
+             the trace (known in advance, as a database knows its files): rewritten 16 times (double write buffer); \
+             less than 1.25 times (written once); else, 90 % of writes going on where the last one ended (log), or \
+             pages, of 64 KiB and more in the mean or less. A hint is a lifetime by rewrites of the kind against the mean: \
+             4 times and more (short), 1 (medium), 1/2 (long), less (extreme)",
             "auto finds its rule on miniature drives that are cleaned as the log would, which is not how this drive is",
             "the effect grows with the unit of erasure: see docs/VALIDATION.md. Cassandra's files are written and replaced \
              whole, so that units this small die whole as well and there is nothing to gain",
@@ -194,9 +202,10 @@ pub const EXPERIMENTS: [Experiment; 9] = [
             "basic: valid 4 KiB blocks by a command each, all of a segment at once, no separation; LSM_ZGC: whole \
              segments in 128 KiB, levels, threshold 0.8. Both find valid blocks by chunk headers; theirs has a \
              bitmap",
-            "the ratio rises with utilisation as theirs does, but ours is lower and below 1 under 0.6: reading \
+            "the ratio rises with utilisation as theirs does, but ours is lower and below 1 up to 0.6: reading \
              everything costs more than it saves when half is invalid and 32 dies serve single blocks at once. One \
              read after the other, small reads cost several times as much, as theirs do",
+            "auto is our default, with its own classes and victims: as fast as LSM_ZGC from 0.8 on, twice as slow at 0.5",
             "the threshold changes next to nothing here: random updates leave few segments of a greedy victim above \
              any of the three",
             "foreground: 40,000 requests of 128 KiB, 70 % reads, four at once, at utilisation 0.7; their job is not \

@@ -46,6 +46,23 @@ fn the_default_unit_gives_some_hundred_units() {
 }
 
 #[test]
+fn a_pool_keeps_to_the_active_zones_of_its_drive() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = |device: &str| {
+        let settings = settings(folder.path(), &format!("size = '256MiB'\nkind = {device}"));
+        let geometry = settings.new_media().expect("room for a pool").geometry;
+        settings.config(geometry)
+    };
+    let zones = config("'simulated'\nprofile = 'zn540'").expect("enough zones");
+    assert!(zones.frontiers() + 3 <= 14, "it lets 14 be active: {}", zones.frontiers());
+    let none = config("'simulated'\nprofile = 'p5316'").expect("no zones");
+    assert_eq!(none.max_open_units, u32::MAX);
+    let wide = "'simulated'\nprofile = 'zn540'\n[pool]\nplacement = 'dac:14'";
+    let error = config(wide).map(|_| ()).expect_err("too many classes");
+    assert!(error.to_string().starts_with("pool.toml: pool.placement: it writes up to"), "{error}");
+}
+
+#[test]
 fn what_is_there_is_recognised() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = settings(folder.path(), "size = '64MiB'");

@@ -84,11 +84,13 @@ fn handles_follow_their_volume() {
     assert_eq!(pool.create_volume(name("v"), 100).map(|_| ()), Err(HostError::NameTaken));
     pool.resize_volume(volume.id(), 200).expect("room");
     assert_eq!(volume.info().size, Bytes(200 * 4096));
-    assert_eq!(pool.look(|engine| engine.volumes().len()), Some(1));
+    assert_eq!(pool.look(|view| view.engine.volumes().len()), Some(1));
     pool.delete_volume(volume.id()).expect("it is there");
     assert!(pool.volume("v").is_none());
     let read = |done| Request::Read { offset: Bytes(0), buffer: Memory4k::zeroed(4096), done };
-    assert_eq!(wait(&volume, read).map(drop), Err(thermocline_target::TargetError::OutOfBounds));
+    assert_eq!(wait(&volume, read).map(drop), Err(thermocline_target::TargetError::Gone));
+    let flush = wait(&volume, |done| Request::Flush { done });
+    assert_eq!(flush, Err(thermocline_target::TargetError::Gone), "there is nothing to flush");
     pool.close().expect("nothing fails");
     let flush = wait(&volume, |done| Request::Flush { done });
     assert_eq!(flush, Err(thermocline_target::TargetError::Gone));

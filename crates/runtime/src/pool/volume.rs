@@ -116,8 +116,8 @@ impl BlockTarget for Volume {
 
     fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<target::Extent>>) {
         let extent = self.extent(offset, length);
-        let look: Look = Box::new(move |engine| {
-            let runs = engine.runs(extent, EXTENTS_MAX).map_err(target_error);
+        let look: Look = Box::new(move |view| {
+            let runs = view.engine.runs(extent, EXTENTS_MAX).map_err(target_error);
             let extent = |run: Run| {
                 let length = Bytes(run.blocks * Bytes::BLOCK.0);
                 target::Extent { length, mapped: run.mapped }

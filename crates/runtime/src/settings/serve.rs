@@ -12,6 +12,8 @@ pub struct ServeSettings {
     pub socket: Option<PathBuf>,
     /// TCP addresses of clients, each as `HOST:PORT`.
     pub listen: Vec<String>,
+    /// Folder to mount on, where every volume becomes a file.
+    pub fuse: Option<PathBuf>,
     /// TCP address of status and metrics, as `HOST:PORT`.
     pub http: Option<String>,
     /// Connections at once.
@@ -31,9 +33,9 @@ pub struct ServeSettings {
 impl ServeSettings {
     /// Paths as seen from where `folder` is seen.
     pub(super) fn begin_at(&mut self, folder: &Path) {
-        let paths =
-            [&mut self.socket, &mut self.tls_certificate, &mut self.tls_key, &mut self.tls_clients];
-        for path in paths.into_iter().flatten() {
+        let tls = [&mut self.tls_certificate, &mut self.tls_key, &mut self.tls_clients];
+        let paths = [&mut self.socket, &mut self.fuse].into_iter().chain(tls);
+        for path in paths.flatten() {
             *path = folder.join(&*path);
         }
     }

@@ -1,6 +1,7 @@
 //! A file on any file system, or a block device.
 
 use std::fs;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -122,6 +123,31 @@ impl File {
     #[must_use]
     pub fn engine(&self) -> &'static str {
         self.io.name()
+    }
+
+    /// The first bytes in `range` that were written and not reset since, whole blocks of the file system; `None` if
+    /// there are none. Where a file does not tell, it is all of them.
+    pub(super) fn next_data(&self, range: Range<u64>) -> Result<Option<Range<u64>>, Errno> {
+        let start = match seek(&*self.file.0, SeekFrom::Data(range.start)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return Ok(None),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => range.start,
+            Err(error) => return Err(error),
+        };
+        if start >= range.end {
+            return Ok(None);
+        }
+        let end = match seek(&*self.file.0, SeekFrom::Hole(start)) {
+            Ok(end) => end.min(range.end),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => range.end,
+            Err(error) => return Err(error),
+        };
+        Ok(Some(start..end))
+    }
+
+    /// Makes `unit` empty, also with transfers inline.
+    pub(super) fn empty(&mut self, token: Token, unit: UnitId) {
+        self.io.submit(token, Action::Call(self.resetting(unit)));
     }
 
     /// What makes `unit` empty.

@@ -17,9 +17,17 @@ pub struct Memory {
     /// Bytes of the units that were ever written; the others read as zeroes. A reset keeps them: to take and clear
     /// memory anew for each life of a unit would cost about as much as writing it.
     units: Vec<Option<Box<[u8]>>>,
-    ready: Vec<Completion>,
+    ready: Vec<Ready>,
     inbox: Arc<Inbox>,
     shuffle: Option<Rng>,
+}
+
+/// A command whose completion was not handed out.
+#[derive(Debug)]
+struct Ready {
+    token: Token,
+    /// A write that is still to be done.
+    write: Option<(Bytes, Vec<Buffer>)>,
 }
 
 impl Memory {
@@ -30,7 +38,8 @@ impl Memory {
         Memory { layout, units, ready: Vec::new(), inbox: Arc::default(), shuffle: None }
     }
 
-    /// Hands out completions in a random order that follows from `seed`, and not all at once.
+    /// Hands out completions in a random order that follows from `seed`, and not all at once. Writes are done no sooner
+    /// than that: who reads what is still being written reads what was there before.
     #[must_use]
     pub fn with_shuffled_completions(mut self, seed: u64) -> Memory {
         self.shuffle = Some(Rng::new(seed));
@@ -65,21 +74,32 @@ impl Storage for Memory {
 
     fn submit(&mut self, token: Token, command: Command) {
         match command {
+            Command::Write { at, parts } if self.shuffle.is_some() => {
+                return self.ready.push(Ready { token, write: Some((at, parts)) });
+            }
             Command::Write { at, parts } => self.write(at, &parts),
             Command::Read { at, into } => self.read(at, &into),
             Command::Reset(_) | Command::Flush | Command::Finish(_) => {}
         }
-        self.ready.push(Completion { token, result: Ok(()) });
+        self.ready.push(Ready { token, write: None });
     }
 
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
         if self.ready.is_empty() {
             return self.inbox.reap(wait, done);
         }
-        let Some(rng) = &mut self.shuffle else { return done.append(&mut self.ready) };
-        for _ in 0..=rng.below(self.ready.len() as u64) {
-            let chosen = rng.below(self.ready.len() as u64) as usize;
-            done.push(self.ready.swap_remove(chosen));
+        let Memory { ready, shuffle, .. } = self;
+        let handed_out: Vec<Ready> = match shuffle {
+            Some(rng) => (0..=rng.below(ready.len() as u64))
+                .map(|_| ready.swap_remove(rng.below(ready.len() as u64) as usize))
+                .collect(),
+            None => std::mem::take(ready),
+        };
+        for Ready { token, write } in handed_out {
+            if let Some((at, parts)) = write {
+                self.write(at, &parts);
+            }
+            done.push(Completion { token, result: Ok(()) });
         }
     }
 

@@ -1,7 +1,10 @@
 //! A simulated drive with real bytes: its rules, its counters and, if wanted, its latency.
 
+mod refill;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,8 +14,11 @@ use thermocline_format::LogicalBlock;
 use thermocline_nand::{Counters, Drive, DriveError, ZoneError, ZoneState};
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
-use super::Waker;
-use super::{Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token};
+use super::{
+    Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token, Waker,
+};
+use crate::Buffer;
+use refill::refill;
 
 /// Whether commands take as long as on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +32,18 @@ pub enum Latency {
 /// A drive of the simulator whose data is in a sparse file.
 ///
 /// A drive with zones has its own; on any other, units are slices of what it exports, and a reset trims. The drive
-/// decides whether a command is allowed, counts bytes and erases, and tells the time. Its state lives as long as this:
-/// a drive made anew is empty, whatever the file holds.
+/// decides whether a command is allowed, counts bytes and erases, and tells the time. When the file is opened again,
+/// the drive is a new one that holds what the file does, written one after the other: counters and wear begin anew,
+/// and so does how data lies on the media.
 #[derive(Debug)]
 pub struct Simulated {
     file: File,
     drive: Drive,
     latency: Latency,
+    /// What was counted until it held what the file did.
+    filled: Counters,
+    /// The drive's time when this was opened.
+    ready_at: Time,
     began: Instant,
     /// When the drive will be done with commands that the file still works on.
     due: FxHashMap<Token, Time>,
@@ -50,7 +61,7 @@ impl Simulated {
     /// [`OpenError`], also when units of that size cannot be.
     pub fn open(
         path: &Path,
-        drive: Drive,
+        mut drive: Drive,
         logical_block: LogicalBlock,
         unit: Bytes,
         latency: Latency,
@@ -59,8 +70,12 @@ impl Simulated {
         let layout = layout_of(&drive, logical_block, unit);
         let layout = layout.map_err(|why| OpenError::new(path, OpenErrorKind::Zones(why)))?;
         let file = File::open(path, true, layout, options)?;
+        refill(&mut drive, &file)
+            .map_err(|error| OpenError::system(path, io::Error::other(error)))?;
         Ok(Simulated {
             file,
+            filled: drive.counters(),
+            ready_at: drive.media().drained(),
             drive,
             latency,
             began: Instant::now(),
@@ -71,12 +86,6 @@ impl Simulated {
         })
     }
 
-    /// Bytes through the drive so far.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.drive.counters()
-    }
-
     /// The drive.
     #[must_use]
     pub fn drive(&self) -> &Drive {
@@ -84,7 +93,33 @@ impl Simulated {
     }
 
     fn now(&self) -> Time {
-        Time::nanos(self.began.elapsed().as_nanos() as u64)
+        self.ready_at + Time::nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    /// Whether a command ends a zone that is not full.
+    fn ends_early(&self, command: &Command) -> bool {
+        match (command, &self.drive) {
+            (Command::Finish(unit), Drive::Zoned(drive)) => {
+                drive.zone(unit.0).state != ZoneState::Full
+            }
+            _ => false,
+        }
+    }
+
+    /// Has the file carry out a command. So that this is known when the file is opened again, a reset leaves a hole in
+    /// every file, and of a zone that ends early the last block is written.
+    fn hand_over(&mut self, token: Token, command: Command, ends_early: bool) {
+        match command {
+            Command::Reset(unit) => self.file.empty(token, unit),
+            Command::Finish(unit) if ends_early => {
+                let layout = self.file.layout();
+                let block = layout.logical_block.bytes();
+                let at = layout.start(unit) + layout.unit_bytes() - Bytes(block as u64);
+                let zeroes = Buffer::new(thermocline_target::Buffer::zeroed(block));
+                self.file.submit(token, Command::Write { at, parts: vec![zeroes] });
+            }
+            command => self.file.submit(token, command),
+        }
     }
 
     /// Has the drive carry out a command; returns when it will be done.
@@ -139,6 +174,7 @@ impl Storage for Simulated {
     }
 
     fn submit(&mut self, token: Token, command: Command) {
+        let ends_early = self.ends_early(&command);
         match self.decide(&command) {
             Err(error) => {
                 self.ready.push(Completion { token, result: Err(device_error(&error)) });
@@ -147,7 +183,7 @@ impl Storage for Simulated {
                 if self.latency == Latency::Modelled {
                     self.due.insert(token, due);
                 }
-                self.file.submit(token, command);
+                self.hand_over(token, command, ends_early);
             }
         }
     }
@@ -187,9 +223,13 @@ impl Storage for Simulated {
         };
         Ok((0..layout.units).map(report).collect())
     }
+
+    fn drive_counters(&self) -> Option<Counters> {
+        Some(self.drive.counters().since(&self.filled))
+    }
 }
 
-fn length(parts: &[crate::Buffer]) -> Bytes {
+fn length(parts: &[Buffer]) -> Bytes {
     Bytes(parts.iter().map(|part| part.len() as u64).sum())
 }
 

@@ -283,9 +283,49 @@ fn simulated_drives() {
             let directory = TempDir::new().unwrap();
             let mut storage = simulated(&directory.path().join("data"), profile, latency);
             suite(&mut storage);
-            let counters = storage.counters();
+            let counters = storage.drive_counters().expect("a simulated drive");
             assert!(counters.host_written > 1 << 20, "{profile}: {counters:?}");
             assert_eq!(counters.check(), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn a_simulated_drive_that_is_opened_again_holds_what_its_file_does() {
+    for profile in ["zn540", "pm9d3", "p5800x", "p5316"] {
+        for io in [IoEngine::Auto, IoEngine::Inline] {
+            let directory = TempDir::new().unwrap();
+            let open = || {
+                let (block, unit) = (LogicalBlock::B4096, Bytes::mib(4));
+                let options = Options { engine: io, ..Options::default() };
+                let drive = drive(profile, Bytes::gib(1));
+                let path = directory.path().join("data");
+                Simulated::open(&path, drive, block, unit, Latency::None, &options).unwrap()
+            };
+            let mut storage = open();
+            let layout = *storage.layout();
+            let write = |unit: u32, blocks: u32| {
+                let bytes = vec![unit as u8 + 1; blocks as usize * 4096];
+                let parts = vec![Buffer::new(target::Buffer::from_bytes(&bytes))];
+                Command::Write { at: layout.start(UnitId(unit)), parts }
+            };
+            let all = layout.blocks_per_unit;
+            let mut suite = Suite::new(&mut storage);
+            suite.run(vec![write(0, all), write(1, 3), write(2, 5), write(3, all), write(4, 7)]);
+            suite.run(vec![Command::Finish(UnitId(2)), Command::Finish(UnitId(0))]);
+            suite.run(vec![Command::Reset(UnitId(3)), Command::Reset(UnitId(4))]);
+            let before = storage.report().unwrap();
+            drop(storage);
+            let mut storage = open();
+            assert_eq!(storage.report(), Ok(before), "{profile}");
+            assert_eq!(storage.drive_counters().map(|counters| counters.media_total), Some(0));
+            let free = drive(profile, Bytes::gib(1)).free_units();
+            let left = storage.drive().free_units();
+            assert!(left < free || profile == "p5800x", "{profile}: {left} of {free}");
+            let into = Buffer::new(target::Buffer::zeroed(4096));
+            let at = layout.start(UnitId(0)) + layout.unit_bytes() - Bytes(4096);
+            Suite::new(&mut storage).run(vec![Command::Read { at, into: into.clone() }]);
+            assert_eq!(into.read()[..], [1; 4096], "a full zone is not finished");
         }
     }
 }

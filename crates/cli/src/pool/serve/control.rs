@@ -1,18 +1,45 @@
-//! Changes of a pool that is being served.
+//! Changes of a pool that is being served, as requests on its status socket.
 
 use std::io::{Read, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thermocline_format::VolumeName;
-use thermocline_nbd::Exports;
+use thermocline_runtime::Pool;
+use thermocline_target::BlockTarget as _;
+use tiny_http::Method;
 
-use super::state::State;
+use super::fronts::Fronts;
+use super::sockets::{escaped, unescaped};
 
-/// Body of `POST /volumes`.
+/// In a query: the change is to be made though clients use the volume.
+const DESPITE_CLIENTS: &str = "despite=clients";
+
+/// What may happen to volumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// `POST /volumes` with a [`NewVolume`].
+    Create,
+    /// `PATCH /volumes/NAME` with a [`Size`].
+    Resize(Subject),
+    /// `DELETE /volumes/NAME`.
+    Delete(Subject),
+}
+
+/// The volume that is to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// Its name.
+    pub name: String,
+    /// Whether something may be taken from clients that use it.
+    pub despite_clients: bool,
+}
+
+/// Body of a creation.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewVolume {
@@ -20,40 +47,189 @@ struct NewVolume {
     size_bytes: u64,
 }
 
-/// Makes the volume that `body` describes, durably, and serves it.
-///
-/// # Errors
-/// When it is not described well, or the pool refuses.
-pub fn create_volume(body: &mut dyn Read, state: &State, exports: &Exports) -> anyhow::Result<()> {
-    /// More than a description ever has, in bytes.
-    const LONGEST: u64 = 4096;
-    let new: NewVolume =
-        serde_json::from_reader(body.take(LONGEST)).context("no description of a volume")?;
-    let name = VolumeName::new(&new.name).filter(|name| !name.as_str().is_empty());
-    let name = name.context("a name has 1 to 64 bytes and no control characters")?;
-    let whole = new.size_bytes > 0 && new.size_bytes.is_multiple_of(4096);
-    ensure!(whole, "a volume has a multiple of 4 KiB, and not 0");
-    let pool = state.pool().context("the pool is closed")?;
-    let volume = pool.create_volume(name, new.size_bytes / 4096)?;
-    exports.add(super::export(volume, false));
-    Ok(())
+/// Body of a change of size.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Size {
+    size_bytes: u64,
 }
 
-/// Asks whoever serves a pool, on its status socket, to make a volume.
-///
-/// # Errors
-/// When nobody answers, or the answer is no.
-pub fn ask_for_volume(socket: &Path, name: &str, size_bytes: u64) -> anyhow::Result<()> {
-    let stream = UnixStream::connect(socket);
-    let mut stream = stream.with_context(|| format!("nobody answers on {}", socket.display()))?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    let body = serde_json::to_string(&NewVolume { name: name.to_owned(), size_bytes })?;
-    write!(stream, "POST /volumes HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
-    let mut answer = String::new();
-    stream.take(1 << 20).read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP")?;
-    if !head.lines().next().unwrap_or_default().contains(" 201 ") {
-        bail!("the server of the pool says: {}", body.trim_end());
+impl Change {
+    /// The change that a request asks for, if it does.
+    pub fn asked_for(method: &Method, url: &str) -> Option<Change> {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        if (method, path) == (&Method::Post, "/volumes") {
+            return Some(Change::Create);
+        }
+        let name = unescaped(path.strip_prefix("/volumes/")?)?;
+        let subject = Subject { name, despite_clients: query == DESPITE_CLIENTS };
+        match method {
+            Method::Patch => Some(Change::Resize(subject)),
+            Method::Delete => Some(Change::Delete(subject)),
+            _ => None,
+        }
     }
-    Ok(())
+
+    /// Makes the change, durably, and lets clients see it.
+    ///
+    /// # Errors
+    /// When it is not described well, clients are in the way, or the pool refuses.
+    pub fn make(&self, body: &mut dyn Read, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
+        match self {
+            Change::Create => create(&parsed(body)?, pool, fronts),
+            Change::Resize(subject) => resize(subject, &parsed(body)?, pool, fronts),
+            Change::Delete(subject) => delete(subject, pool, fronts),
+        }
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: &mut dyn Read) -> anyhow::Result<T> {
+    /// More than a description ever has, in bytes.
+    const LONGEST: u64 = 4096;
+    serde_json::from_reader(body.take(LONGEST)).context("no description of a volume")
+}
+
+fn blocks(size_bytes: u64) -> anyhow::Result<u64> {
+    let whole = size_bytes > 0 && size_bytes.is_multiple_of(4096);
+    ensure!(whole, "a volume has a multiple of 4 KiB, and not 0");
+    Ok(size_bytes / 4096)
+}
+
+fn create(new: &NewVolume, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
+    let name = VolumeName::new(&new.name).filter(|name| !name.as_str().is_empty());
+    let name = name.context("a name has 1 to 64 bytes and no control characters")?;
+    let blocks = blocks(new.size_bytes)?;
+    fronts.may_have(name.as_str())?;
+    let volume = pool.create_volume(name, blocks)?;
+    Ok(fronts.add(super::export(volume, false))?)
+}
+
+/// More may be given to a volume at any time; its clients learn of it when they connect or open it next.
+fn resize(subject: &Subject, to: &Size, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
+    let volume = subject.find(pool)?;
+    let (id, blocks) = (volume.id(), blocks(to.size_bytes)?);
+    let resize = || Ok(pool.resize_volume(id, blocks)?);
+    if to.size_bytes < volume.info().size.0 {
+        subject.without_clients(fronts, resize)
+    } else {
+        resize()
+    }
+}
+
+fn delete(subject: &Subject, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
+    let volume = subject.find(pool)?.id();
+    subject.without_clients(fronts, || {
+        pool.delete_volume(volume)?;
+        fronts.remove(&subject.name);
+        Ok(())
+    })
+}
+
+impl Subject {
+    fn find(&self, pool: &Pool) -> anyhow::Result<thermocline_runtime::Volume> {
+        let Subject { name, .. } = self;
+        pool.volume(name).with_context(|| format!("there is no volume `{name}`"))
+    }
+
+    /// Makes a change that takes something from clients: not if there are any, unless that was asked for. Nobody is let
+    /// in meanwhile.
+    fn without_clients(
+        &self,
+        fronts: &Fronts,
+        change: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let Subject { name, despite_clients } = self;
+        let clients = fronts.hide(name);
+        let result = if clients == 0 || *despite_clients {
+            change()
+        } else {
+            Err(anyhow!(
+                "volume `{name}` is in use ({clients} connections and open files): end that first, or say \
+                 --despite-clients (?{DESPITE_CLIENTS})"
+            ))
+        };
+        fronts.show(name);
+        result
+    }
+}
+
+impl Subject {
+    fn url(&self) -> String {
+        let query =
+            if self.despite_clients { format!("?{DESPITE_CLIENTS}") } else { String::new() };
+        format!("/volumes/{}{query}", escaped(&self.name))
+    }
+}
+
+/// Whoever serves a pool.
+pub struct Serving(UnixStream);
+
+impl Serving {
+    /// Who listens on the status socket `path`, if anybody does.
+    pub fn at(path: &Path) -> Option<Serving> {
+        UnixStream::connect(path).ok().map(Serving)
+    }
+
+    /// Asks to make a volume.
+    ///
+    /// # Errors
+    /// When there is no answer, or it is no.
+    pub fn create(self, name: &str, size_bytes: u64) -> anyhow::Result<()> {
+        let body = serde_json::to_string(&NewVolume { name: name.to_owned(), size_bytes })?;
+        self.ask("POST /volumes", &body)
+    }
+
+    /// Asks for another size of a volume.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn resize(self, volume: &Subject, size_bytes: u64) -> anyhow::Result<()> {
+        let body = serde_json::to_string(&Size { size_bytes })?;
+        self.ask(&format!("PATCH {}", volume.url()), &body)
+    }
+
+    /// Asks to delete a volume.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn delete(self, volume: &Subject) -> anyhow::Result<()> {
+        self.ask(&format!("DELETE {}", volume.url()), "")
+    }
+
+    fn ask(self, what: &str, body: &str) -> anyhow::Result<()> {
+        let Serving(mut stream) = self;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        write!(stream, "{what} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
+        let mut answer = String::new();
+        stream.take(1 << 20).read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP")?;
+        if !head.lines().next().unwrap_or_default().contains(" 20") {
+            bail!("the server of the pool says: {}", body.trim_end());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_understood() {
+        assert_eq!(Change::asked_for(&Method::Post, "/volumes"), Some(Change::Create));
+        for (name, despite_clients) in [("main", false), ("a b/ü?", true)] {
+            let subject = Subject { name: name.to_owned(), despite_clients };
+            let deletion = Change::asked_for(&Method::Delete, &subject.url());
+            assert_eq!(deletion, Some(Change::Delete(subject)));
+        }
+        for (method, url) in [
+            (Method::Get, "/volumes/main"),
+            (Method::Put, "/volumes"),
+            (Method::Delete, "/status"),
+            (Method::Delete, "/volumes/%4"),
+            (Method::Delete, "/volumes/%FF"),
+        ] {
+            assert_eq!(Change::asked_for(&method, url), None, "{method} {url}");
+        }
+    }
 }

@@ -4,15 +4,12 @@ use std::io;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 
-use thermocline_fuse::{Mounted, Unmounted, Volume, mount};
+use thermocline_fuse::{Directory, Mounted, Unmounted, Volume, mount};
 use thermocline_nbd::Export;
-
-use super::sockets::escaped;
 
 /// A mount, or none.
 pub struct Files {
     mounted: Option<Mounted>,
-    uris: Vec<String>,
 }
 
 impl Files {
@@ -26,23 +23,23 @@ impl Files {
         exports: &[Export],
         read_only: bool,
     ) -> anyhow::Result<Files> {
-        let Some(path) = path else { return Ok(Files { mounted: None, uris: Vec::new() }) };
+        let Some(path) = path else { return Ok(Files { mounted: None }) };
         let volume = |export: &Export| {
             let Export { name, target, .. } = export.clone();
             Volume { name, target }
         };
         let mounted = mount(path, exports.iter().map(volume).collect(), read_only)?;
-        let uri = |export: &Export| {
-            let file = mounted.path().join(&export.name);
-            format!("file://{}", escaped(&file.to_string_lossy()))
-        };
-        let uris = exports.iter().map(uri).collect();
-        Ok(Files { mounted: Some(mounted), uris })
+        Ok(Files { mounted: Some(mounted) })
     }
 
     /// Where the files are.
-    pub fn uris(&self) -> &[String] {
-        &self.uris
+    pub fn path(&self) -> Option<&Path> {
+        self.mounted.as_ref().map(Mounted::path)
+    }
+
+    /// The files.
+    pub fn directory(&self) -> Option<Directory> {
+        self.mounted.as_ref().map(|mounted| mounted.directory().clone())
     }
 
     /// Unmounts, on a thread that is finished when that is done: a device may hang.

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::thread;
 
 use anyhow::{Context as _, anyhow};
-use thermocline_nbd::Exports;
 use tiny_http::{Header, Listener, Method, Request, Response, Server};
 
-use super::control;
+use super::control::Change;
+use super::fronts::Fronts;
 use super::metrics;
 use super::sockets::listen;
 use super::state::State;
@@ -32,20 +32,20 @@ impl Site {
         Ok(Site(servers))
     }
 
-    /// Answers, each server on a thread of its own, until the program ends. New volumes go to `exports`; without, there
-    /// can be none.
+    /// Answers, each server on a thread of its own, until the program ends. Changes of volumes go to `fronts`; without,
+    /// there can be none.
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn serve(self, state: &State, exports: Option<&Exports>) -> anyhow::Result<()> {
+    pub fn serve(self, state: &State, fronts: Option<&Fronts>) -> anyhow::Result<()> {
         for (index, server) in self.0.into_iter().enumerate() {
             let state = state.clone();
             // The first is the socket.
-            let exports = exports.filter(|_| index == 0).cloned();
+            let fronts = fronts.filter(|_| index == 0).cloned();
             let answer = move || {
                 for request in server.incoming_requests() {
                     // A reader that went away needs no answer.
-                    let _gone = answer(request, &state, exports.as_ref());
+                    let _gone = answer(request, &state, fronts.as_ref());
                 }
             };
             let builder = thread::Builder::new().name("thermocline-http".to_owned());
@@ -55,18 +55,22 @@ impl Site {
     }
 }
 
-fn answer(mut request: Request, state: &State, exports: Option<&Exports>) -> std::io::Result<()> {
+fn answer(mut request: Request, state: &State, fronts: Option<&Fronts>) -> std::io::Result<()> {
     let plain = |request: Request, code: u16, text: &str| {
         request.respond(Response::from_string(format!("{text}\n")).with_status_code(code))
     };
-    if let (Method::Post, "/volumes", Some(exports)) = (request.method(), request.url(), exports) {
-        return match control::create_volume(request.as_reader(), state, exports) {
-            Ok(()) => plain(request, 201, "created"),
+    let change = Change::asked_for(request.method(), request.url());
+    if let Some((change, fronts)) = change.zip(fronts) {
+        let Some(pool) = state.pool() else { return plain(request, 503, "the pool is closed") };
+        return match change.make(request.as_reader(), &pool, fronts) {
+            Ok(()) if change == Change::Create => plain(request, 201, "created"),
+            Ok(()) => plain(request, 200, "done"),
             Err(error) => plain(request, 409, &format!("{error:#}")),
         };
     }
     if *request.method() != Method::Get {
-        let text = "only GET; on the socket of a pool that is not read-only also POST /volumes";
+        let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, PATCH /volumes/NAME and \
+                    DELETE /volumes/NAME";
         return plain(request, 405, text);
     }
     let (kind, text): (_, fn(&super::state::Status) -> String) = match request.url() {

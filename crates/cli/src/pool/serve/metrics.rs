@@ -2,7 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::state::{LatencyStatus, Status};
+use super::drive::DriveStatus;
+use super::state::{LatencyStatus, Status, VolumeStatus};
 
 /// All metrics.
 pub fn text(status: &Status) -> String {
@@ -52,12 +53,60 @@ pub fn text(status: &Status) -> String {
     ] {
         page.count(name, "gauge", help, value);
     }
-    page.head("volume_size_bytes", "gauge", "Size of a volume");
-    for volume in &status.volumes {
-        page.sample("volume_size_bytes", &[("volume", &volume.name)], volume.size_bytes);
+    if let Some(drive) = &status.drive {
+        of_drive(&mut page, drive);
     }
+    for (name, help, value) in [
+        ("alwa_ratio", "Bytes written to the device over host bytes", engine.alwa),
+        (
+            "dlwa_ratio",
+            "Media bytes over bytes written to the drive",
+            status.drive.as_ref().and_then(|drive| drive.dlwa),
+        ),
+        ("waf_ratio", "Media bytes over host bytes: ALWA x DLWA", status.waf),
+    ] {
+        if let Some(value) = value {
+            page.one(name, "gauge", help, value);
+        }
+    }
+    of_volumes(&mut page, &status.volumes);
     clients(&mut page, status);
     page.0
+}
+
+/// What every volume costs; what belongs to all of them, such as the map, is in no volume.
+fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
+    page.head("volume_size_bytes", "gauge", "Size of a volume");
+    for volume in volumes {
+        page.sample("volume_size_bytes", &[("volume", &volume.name)], volume.size_bytes);
+    }
+    page.head("volume_host_written_bytes_total", "counter", "Written by hosts to a volume");
+    for volume in volumes {
+        let value = volume.host_bytes_written;
+        page.sample("volume_host_written_bytes_total", &[("volume", &volume.name)], value);
+    }
+    let help = "Written to the device for a volume, by cause";
+    page.head("volume_device_written_bytes_total", "counter", help);
+    for volume in volumes {
+        let by_host = volume.device_bytes_written - volume.relocated_bytes;
+        for (cause, value) in [("host", by_host), ("relocation", volume.relocated_bytes)] {
+            let labels = [("volume", volume.name.as_str()), ("cause", cause)];
+            page.sample("volume_device_written_bytes_total", &labels, value);
+        }
+    }
+}
+
+/// What a simulated drive does inside.
+fn of_drive(page: &mut Page, drive: &DriveStatus) {
+    let help = "Written to the simulated drive";
+    page.count("drive_written_bytes_total", "counter", help, drive.drive_bytes_written);
+    let help = "Programmed to the media of the simulated drive, by cause";
+    page.head("media_written_bytes_total", "counter", help);
+    for (cause, &value) in &drive.media_by_cause {
+        page.sample("media_written_bytes_total", &[("cause", cause)], value);
+    }
+    let help = "Bytes of the units that the simulated drive erased";
+    page.count("media_erased_bytes_total", "counter", help, drive.media_bytes_erased);
 }
 
 fn clients(page: &mut Page, status: &Status) {

@@ -36,23 +36,27 @@ pub fn beside(settings: &Path, ending: &str) -> PathBuf {
 pub struct Reach {
     /// What goes before and behind the name of any of them.
     addresses: Vec<(String, String)>,
-    /// Where some are beside that.
-    others: Vec<String>,
+    /// What goes before the name where they are files.
+    folder: Option<String>,
 }
 
 impl Reach {
-    /// This, and `others`.
-    pub fn and(self, others: &[String]) -> Reach {
-        Reach { others: others.to_vec(), ..self }
+    /// This, and as files in `folder`, if there is one.
+    pub fn and_files_in(self, folder: Option<&Path>) -> Reach {
+        let folder = folder.map(|path| format!("file://{}/", escaped(&path.to_string_lossy())));
+        Reach { folder, ..self }
     }
 
-    /// Where each of `exports` is, and then the others.
+    /// Where each of `exports` is, and then where their files are.
     pub fn uris(&self, exports: &[VolumeName]) -> Vec<String> {
-        let of_export = |name: &VolumeName| {
-            let name = escaped(&name.to_string());
+        let names: Vec<String> = exports.iter().map(|name| escaped(name.as_str())).collect();
+        let exports = names.iter().flat_map(|name| {
             self.addresses.iter().map(move |(front, back)| format!("{front}{name}{back}"))
-        };
-        exports.iter().flat_map(of_export).chain(self.others.iter().cloned()).collect()
+        });
+        let files = self.folder.iter();
+        let files =
+            files.flat_map(|folder| names.iter().map(move |name| format!("{folder}{name}")));
+        exports.chain(files).collect()
     }
 
     fn add(&mut self, front: String, back: String) {
@@ -160,6 +164,20 @@ pub fn escaped(name: &str) -> String {
     name.bytes().map(escape).collect()
 }
 
+/// The name that was [`escaped`]; `None` if that cannot be.
+pub fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        bytes.push(match byte {
+            b'%' => (digit(rest.next()?)? * 16 + digit(rest.next()?)?) as u8,
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
 /// Listens on a unix socket that only this user can open. A socket that somebody left there is replaced.
 ///
 /// # Errors
@@ -190,6 +208,10 @@ mod tests {
     #[test]
     fn names_are_escaped() {
         assert_eq!(escaped("a b/ü?"), "a%20b/%C3%BC%3F");
+        assert_eq!(unescaped("a%20b/%C3%bc%3F").as_deref(), Some("a b/ü?"));
+        for wrong in ["%", "%1", "%x1", "%C3"] {
+            assert_eq!(unescaped(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use serde::Serialize;
+use thermocline_engine::VolumeInfo;
 use thermocline_nbd::{LATENCY_BUCKETS_MICROS, Operation, Stopper, Traffic};
 use thermocline_runtime::Pool;
 
+use super::drive::DriveStatus;
 use super::sockets::Reach;
 
 /// From where the state is read.
@@ -31,13 +33,29 @@ pub struct Status {
     pub uris: Vec<String>,
     pub volumes: Vec<VolumeStatus>,
     pub engine: EngineStatus,
+    /// Of simulated drives only: no other tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drive: Option<DriveStatus>,
+    /// Media bytes over host bytes, ALWA x DLWA; as far as both are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waf: Option<f64>,
     pub clients: ClientStatus,
 }
 
 #[derive(Serialize)]
 pub struct VolumeStatus {
+    pub id: u32,
     pub name: String,
     pub size_bytes: u64,
+    /// Written by the host, those absorbed included.
+    pub host_bytes_written: u64,
+    pub absorbed_bytes: u64,
+    /// Written to the device for this volume: by the host and by relocation. Headers, maps and superblocks are the
+    /// pool's.
+    pub device_bytes_written: u64,
+    pub relocated_bytes: u64,
+    /// Device bytes over host bytes.
+    pub alwa: Option<f64>,
 }
 
 /// Bytes written to the device are the sum of those with a cause.
@@ -124,14 +142,13 @@ impl State {
     /// How things stand; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
-        let (id, volumes, engine) = pool.look(|engine| {
-            let volume = |info: thermocline_engine::VolumeInfo| {
-                let name = info.name.to_string();
-                VolumeStatus { name, size_bytes: info.blocks * 4096 }
-            };
-            let volumes = engine.volumes().into_iter().map(volume).collect();
-            (engine.pool_id().to_string(), volumes, engine_status(engine))
+        let (id, volumes, engine, drive) = pool.look(|view| {
+            let engine = view.engine;
+            let volumes = engine.volumes().iter().map(volume_status).collect();
+            (engine.pool_id().to_string(), volumes, engine_status(engine), view.drive)
         })?;
+        let drive = drive.as_ref().map(DriveStatus::new);
+        let dlwa = drive.as_ref().and_then(|drive| drive.dlwa);
         Some(Status {
             schema: "thermocline.serve/1",
             pool: id,
@@ -139,9 +156,33 @@ impl State {
             failed: self.failed.load(Ordering::Acquire),
             uris: self.reach.uris(&pool.volume_names()),
             volumes,
+            waf: engine.alwa.zip(dlwa).map(|(alwa, dlwa)| alwa * dlwa),
             engine,
+            drive,
             clients: client_status(&self.stopper.traffic()),
         })
+    }
+}
+
+/// `written` over `asked` bytes, if any were asked for.
+pub fn ratio(written: u64, asked: u64) -> Option<f64> {
+    (asked > 0).then(|| written as f64 / asked as f64)
+}
+
+fn volume_status(info: &VolumeInfo) -> VolumeStatus {
+    let bytes = |blocks: u64| blocks * 4096;
+    let traffic = &info.traffic;
+    let host = bytes(traffic.host_blocks_written + traffic.absorbed_blocks);
+    let device = bytes(traffic.host_blocks_written + traffic.relocated_blocks);
+    VolumeStatus {
+        id: info.id.0,
+        name: info.name.to_string(),
+        size_bytes: bytes(info.blocks),
+        host_bytes_written: host,
+        absorbed_bytes: bytes(traffic.absorbed_blocks),
+        device_bytes_written: device,
+        relocated_bytes: bytes(traffic.relocated_blocks),
+        alwa: ratio(device, host),
     }
 }
 
@@ -156,7 +197,7 @@ fn engine_status(engine: &thermocline_engine::Engine<thermocline_runtime::Buffer
         host_bytes_trimmed: bytes(stats.trimmed_blocks),
         absorbed_bytes: bytes(stats.absorbed_blocks),
         device_bytes_written: device,
-        alwa: (host > 0).then(|| device as f64 / host as f64),
+        alwa: ratio(device, host),
         by_cause: Causes {
             host: bytes(stats.host_blocks_written),
             relocation: bytes(stats.relocated_blocks),

@@ -52,6 +52,17 @@ impl Rule {
         }
     }
 
+    /// How long host writes of `class` are expected to live, in whole octaves above a capacity. Of those that the rule
+    /// does not tell apart, the long-lived are what a drive keeps.
+    pub(super) fn octave(self, class: u8) -> i32 {
+        match self {
+            Rule::Recency => i32::from(class) - i32::from(HOST_OCTAVES - 1),
+            Rule::SlowRate => i32::from(class) - SLOW_ABOVE,
+            Rule::FastRate => i32::from(class) - FAST_ABOVE,
+            Rule::Single | Rule::Apart => 0,
+        }
+    }
+
     /// The class of a block that is copied; its past is asked for if it matters.
     pub(super) fn survivor(self, past: impl FnOnce() -> Past, since: u32) -> u8 {
         match self {
@@ -124,6 +135,22 @@ mod tests {
         let ages = [64, 100, 200, 600];
         let classes = ages.map(|age| Rule::Recency.survivor(|| past(age, 28, 0.0), 0));
         assert_eq!(classes, [6, 6, 7, 8]);
+    }
+
+    #[test]
+    fn rules_agree_on_how_long_a_block_lives() {
+        // Rewritten so many times per capacity, steadily and for long: every 256 / n ticks.
+        for (per_capacity, octave) in [(1.5, -1), (3.0, -2), (6.0, -3), (12.0, -4)] {
+            let gap = (256.0_f32 / per_capacity).log2();
+            let slow = per_capacity * SLOW * LOG2_E / TICKS as f32;
+            let fast = per_capacity * FAST * LOG2_E / TICKS as f32;
+            let past = Past { age: 0, gap: (4.0 * gap) as u32, fast, slow };
+            let octaves = [Rule::Recency, Rule::SlowRate, Rule::FastRate]
+                .map(|rule| rule.octave(rule.host(past, 40_000_000)));
+            assert_eq!(octaves[..2], [octave; 2], "{per_capacity} per capacity");
+            // A short memory leaves the prior some weight.
+            assert!((octave..=octave + 1).contains(&octaves[2]), "{octaves:?}, {per_capacity}");
+        }
     }
 
     #[test]

@@ -1,0 +1,35 @@
+//! What a simulated drive under a pool tells of itself.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use thermocline_nand::Counters;
+use thermocline_types::Cause;
+
+/// Bytes through the drive since the pool was opened.
+#[derive(Serialize)]
+pub struct DriveStatus {
+    /// Written to the drive.
+    pub drive_bytes_written: u64,
+    /// Programmed to its media: the sum of those with a cause.
+    pub media_bytes_written: u64,
+    pub media_by_cause: BTreeMap<&'static str, u64>,
+    /// Bytes of the units that it erased.
+    pub media_bytes_erased: u64,
+    /// Media bytes over bytes written to the drive.
+    pub dlwa: Option<f64>,
+}
+
+impl DriveStatus {
+    /// What `counters` say.
+    pub fn new(counters: &Counters) -> DriveStatus {
+        let cause = |&cause: &Cause| (cause.name(), counters.media[cause.index()]);
+        DriveStatus {
+            drive_bytes_written: counters.host_written,
+            media_bytes_written: counters.media_total,
+            media_by_cause: Cause::ALL.iter().map(cause).collect(),
+            media_bytes_erased: counters.erased,
+            dlwa: super::state::ratio(counters.media_total, counters.host_written),
+        }
+    }
+}

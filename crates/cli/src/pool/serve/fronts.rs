@@ -1,0 +1,64 @@
+//! Where clients find the volumes: as exports, and where that was asked for as files.
+
+use std::sync::Arc;
+
+use thermocline_fuse::{Directory, MountError};
+use thermocline_nbd::{Export, Exports};
+
+/// All that offers volumes; clones are handles of the same.
+#[derive(Clone)]
+pub struct Fronts {
+    exports: Exports,
+    files: Option<Directory>,
+}
+
+impl Fronts {
+    /// These.
+    pub fn new(exports: Exports, files: Option<Directory>) -> Fronts {
+        Fronts { exports, files }
+    }
+
+    /// Whether a volume of this name can be offered.
+    ///
+    /// # Errors
+    /// When no file can have that name, and volumes are files.
+    pub fn may_have(&self, name: &str) -> Result<(), MountError> {
+        self.files.as_ref().map_or(Ok(()), |files| files.may_have(name))
+    }
+
+    /// Offers a volume more. Both see the same target, so that changes of parts of blocks through one do not lose those
+    /// through the other.
+    ///
+    /// # Errors
+    /// As [`Fronts::may_have`].
+    pub fn add(&self, export: Export) -> Result<(), MountError> {
+        if let Some(files) = &self.files {
+            let (name, target) = (export.name.clone(), Arc::clone(&export.target));
+            files.add(thermocline_fuse::Volume { name, target })?;
+        }
+        self.exports.add(export);
+        Ok(())
+    }
+
+    /// Lets nobody at the volume called `name` any more; tells how many connections and open files it has.
+    pub fn hide(&self, name: &str) -> usize {
+        let opened = self.files.as_ref().map_or(0, |files| files.hide(name));
+        opened + self.exports.hide(name).unwrap_or(0)
+    }
+
+    /// Lets clients at the volume called `name` again, if it is there still.
+    pub fn show(&self, name: &str) {
+        self.exports.show(name);
+        if let Some(files) = &self.files {
+            files.show(name);
+        }
+    }
+
+    /// Offers the volume called `name` no more.
+    pub fn remove(&self, name: &str) {
+        self.exports.remove(name);
+        if let Some(files) = &self.files {
+            files.remove(name);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Metrics: times, bytes at risk, what a simulated drive does inside, and what dashboards read.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use serde_json::Value;
+use thermocline_nbd::protocol::request::{Command, flag};
+
+use super::serve::{PATIENCE, Served, format, run};
+use crate::{numbers, repository, scratch, write};
+
+fn metrics(served: &Served) -> String {
+    let socket = served.folder.join("pool.status.sock");
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer.split_once("\r\n\r\n").expect("a header").1.to_owned()
+}
+
+/// The value of a metric, its labels included in the name.
+fn metric(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("thermocline_{name} ")));
+    line.map(|value| value.parse().expect("a number"))
+}
+
+/// A new pool on a simulated drive: volumes `main` of 48 MiB and `second` of 16.
+fn format_simulated(folder: &Path, profile: &str) {
+    format(folder);
+    let text = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    let device = format!("path = 'drive.img'\nkind = 'simulated'\nprofile = '{profile}'");
+    write(folder, "pool.toml", text.replace("path = 'pool.img'", &device));
+    if profile == "zn540" {
+        let text = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
+        write(folder, "pool.toml", text.replace("unit = '1MiB'\n", ""));
+    }
+    run(folder, "format pool.toml").ok();
+}
+
+/// Writes blocks all over volume `main`, each durably, so that each is a chunk.
+fn write_blocks(served: &Served, count: usize) {
+    let mut client = served.client("main");
+    for lba in numbers((48 << 20) / 4096).take(count) {
+        client.call(Command::Write, flag::FUA, lba * 4096, 0, &[7; 4096]).expect("written");
+    }
+}
+
+#[test]
+fn times_and_bytes_at_risk_are_told() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    for lba in 0..10 {
+        client.call(Command::Write, 0, lba * 4096, 0, &[1; 4096]).expect("written");
+    }
+    let text = metrics(&served);
+    assert!(text.contains("\nthermocline_at_risk_bytes 40960\n"), "{text}");
+    let all = "\nthermocline_request_seconds_bucket{operation=\"write\",le=\"+Inf\"} 10\n";
+    assert!(text.contains(all), "{text}");
+    let sum = text.lines().find_map(|line| {
+        line.strip_prefix("thermocline_request_seconds_sum{operation=\"write\"} ")
+    });
+    assert!(sum.expect("a sum").parse::<f64>().expect("a number") > 0.0);
+    client.call(Command::Flush, 0, 0, 0, &[]).expect("flushed");
+    assert!(metrics(&served).contains("\nthermocline_at_risk_bytes 0\n"));
+    assert_eq!(served.status()["clients"]["bytes_at_risk"], 0);
+}
+
+#[test]
+fn what_a_simulated_drive_does_inside_is_told() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_simulated(folder, "p5316");
+    let served = Served::start(folder, "");
+    write_blocks(&served, 300);
+    let stat = run(folder, "stat pool.toml").ok();
+    let mut lines = stat.lines();
+    let words = |line: Option<&str>| {
+        let line = line.expect("two lines").to_owned();
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (head, line) = (words(lines.next()), words(lines.next()));
+    // `read MB/s` and `write MB/s` are two words.
+    assert_eq!(head[7..11], ["ALWA", "DLWA", "WAF", "total"]);
+    let ratio = |index: usize| line[index].parse::<f64>().expect("a ratio");
+    let (alwa, dlwa, waf) = (ratio(5), ratio(6), ratio(7));
+    assert!(alwa > 1.0 && dlwa > 2.0, "small writes on mapping units of 64 KiB: {stat}");
+    assert!((alwa * dlwa / waf - 1.0).abs() < 0.05, "{stat}");
+    assert_eq!(line[7], line[8], "the line is of all since the pool was opened");
+    let text = metrics(&served);
+    let value = |name: &str| metric(&text, name).unwrap_or_else(|| panic!("{name}: {text}"));
+    let causes = ["host", "read_modify_write", "padding", "relocation", "wear_levelling"];
+    let media = |cause| value(&format!("media_written_bytes_total{{cause=\"{cause}\"}}"));
+    let media: f64 = causes.into_iter().map(media).sum();
+    assert!((value("dlwa_ratio") - media / value("drive_written_bytes_total")).abs() < 1e-9);
+    assert!((value("waf_ratio") - value("alwa_ratio") * value("dlwa_ratio")).abs() < 1e-9);
+    let status = served.status();
+    let drive = &status["drive"];
+    let number = |value: &Value| value.as_f64().expect("a number");
+    assert!(number(&drive["media_bytes_written"]) >= media, "it only grows");
+    assert_eq!(
+        drive["drive_bytes_written"], status["engine"]["device_bytes_written"],
+        "all that the engine writes, the drive sees"
+    );
+    assert!((number(&status["waf"]) - waf).abs() < 0.05 * waf, "{status}");
+    assert_eq!(served.stop(), 0);
+    let served = Served::start(folder, "");
+    let again = served.status();
+    let (media, before) = (&again["drive"]["media_bytes_written"], &drive["media_bytes_written"]);
+    assert!(number(media) < number(before) / 2.0, "counters begin anew: {media} after {before}");
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn other_devices_tell_nothing_of_their_inside() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    write_blocks(&served, 10);
+    let status = served.status();
+    assert!(status.get("drive").is_none() && status.get("waf").is_none(), "{status}");
+    let text = metrics(&served);
+    assert!(metric(&text, "alwa_ratio").is_some_and(|alwa| alwa > 1.0), "{text}");
+    for absent in ["dlwa", "waf", "media_", "drive_"] {
+        assert!(!text.contains(&format!("thermocline_{absent}")), "{absent} of a file: {text}");
+    }
+    let stat = run(folder, "stat pool.toml").ok();
+    assert!(stat.contains("ALWA  total") && !stat.contains("WAF"), "{stat}");
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn a_pool_on_simulated_zones_is_served_again_and_again() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_simulated(folder, "zn540");
+    let mut served = Served::start(folder, "");
+    for round in 0..4 {
+        write_blocks(&served, 200 + round * 100);
+        if round % 2 == 0 {
+            served.signal("KILL");
+            served.child.wait().expect("it is killed");
+        } else {
+            assert_eq!(served.stop(), 0);
+        }
+        run(folder, "check pool.toml").ok();
+        served = Served::start(folder, "");
+        let dlwa = &served.status()["drive"]["dlwa"];
+        assert!(dlwa.as_f64().is_none_or(|dlwa| dlwa < 1.5), "zones have no garbage: {dlwa}");
+    }
+    let mut client = served.client("main");
+    let lba = numbers((48 << 20) / 4096).next().expect("they do not end");
+    let read = client.call(Command::Read, 0, lba * 4096, 4096, &[]).expect("read");
+    assert!(read.data == [7; 4096]);
+    drop(client);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn what_each_volume_costs_adds_up() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let mut second = served.client("second");
+    second.call(Command::Write, flag::FUA, 0, 0, &[3; 1 << 20]).expect("written");
+    // Enough that garbage collection has to copy.
+    let mut main = served.client("main");
+    let (span, length) = ((48 << 20) / 4096 - 4, 16 << 10);
+    for lba in numbers(span).take((400 << 20) / length) {
+        main.call(Command::Write, 0, lba * 4096, 0, &vec![7; length]).expect("written");
+    }
+    main.call(Command::Flush, 0, 0, 0, &[]).expect("flushed");
+    let status = served.status();
+    let volumes = status["volumes"].as_array().expect("a list");
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let sum = |key: &str| volumes.iter().map(|volume| number(&volume[key])).sum::<u64>();
+    let (engine, causes) = (&status["engine"], &status["engine"]["by_cause"]);
+    assert_eq!(sum("host_bytes_written"), number(&engine["host_bytes_written"]));
+    assert_eq!(sum("absorbed_bytes"), number(&engine["absorbed_bytes"]));
+    assert_eq!(sum("relocated_bytes"), number(&causes["relocation"]));
+    let device = number(&causes["host"]) + number(&causes["relocation"]);
+    assert_eq!(sum("device_bytes_written"), device);
+    assert!(number(&volumes[0]["relocated_bytes"]) > 0, "{status}");
+    assert_eq!(volumes[1]["host_bytes_written"], 1 << 20);
+    let ratio = |volume: &Value| {
+        number(&volume["device_bytes_written"]) as f64
+            / number(&volume["host_bytes_written"]) as f64
+    };
+    assert_eq!(volumes[0]["alwa"].as_f64(), Some(ratio(&volumes[0])));
+    let text = metrics(&served);
+    let name = "volume_device_written_bytes_total{volume=\"main\",cause=\"relocation\"}";
+    assert!(metric(&text, name) > Some(0.0), "{text}");
+    let name = "volume_host_written_bytes_total{volume=\"second\"}";
+    assert_eq!(metric(&text, name), Some(1048576.0));
+    drop((main, second));
+    assert_eq!(served.stop(), 0);
+}
+
+/// Names of metrics in a text.
+fn names(text: &str) -> Vec<String> {
+    let rest = text.split("thermocline_").skip(1);
+    let name = |rest: &str| {
+        let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
+        format!("thermocline_{}", &rest[..end.unwrap_or(rest.len())])
+    };
+    rest.map(name).collect()
+}
+
+#[test]
+fn every_metric_of_the_dashboard_is_served() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_simulated(folder, "p5316");
+    let served = Served::start(folder, "");
+    write_blocks(&served, 1);
+    let text = metrics(&served);
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let known: Vec<String> = samples.flat_map(|line| names(line).into_iter().take(1)).collect();
+    let file = repository().join("docs/grafana/thermocline.json");
+    let dashboard = std::fs::read_to_string(file).expect("there is a dashboard");
+    let parsed: Value = serde_json::from_str(&dashboard).expect("JSON");
+    let panels = parsed["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let mut used = 0;
+    for target in targets {
+        let named = names(target["expr"].as_str().expect("an expression"));
+        assert!(!named.is_empty(), "{target}");
+        used += named.len();
+        for name in named {
+            assert!(known.contains(&name), "{name} is not served");
+        }
+    }
+    assert!(used > 15, "{used} metrics are used");
+    assert_eq!(served.stop(), 0);
+}

@@ -1,0 +1,199 @@
+//! Volumes that grow, shrink and go while their pool is served.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use thermocline_nbd::protocol::request::{Command, Framing, flag};
+use thermocline_nbd::{Client, ClientError};
+
+use super::serve::{PATIENCE, Served, format, run};
+use super::serve_fuse;
+use crate::{scratch, write};
+
+/// NBD's `ESHUTDOWN`.
+const GONE: u32 = 108;
+
+/// Waits until a command succeeds: a server notices a little later that a client went.
+#[track_caller]
+fn in_the_end(folder: &Path, arguments: &str) {
+    let began = Instant::now();
+    loop {
+        let done = run(folder, arguments);
+        if done.code == 0 {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{}", done.err);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What a running server knows of its volumes: names and MiB.
+fn volumes(served: &Served) -> Vec<(String, u64)> {
+    let status = served.status();
+    let volumes = status["volumes"].as_array().expect("a list").iter();
+    let one = |volume: &serde_json::Value| {
+        let name = volume["name"].as_str().expect("a name").to_owned();
+        (name, volume["size_bytes"].as_u64().expect("a size") >> 20)
+    };
+    volumes.map(one).collect()
+}
+
+#[test]
+fn a_served_volume_grows_under_its_clients_and_shrinks_without_them() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    run(folder, "volume resize pool.toml main 56MiB").ok();
+    assert_eq!((client.size(), served.client("main").size()), (48 << 20, 56 << 20));
+    let mut later = served.client("main");
+    later.call(Command::Write, flag::FUA, 55 << 20, 0, &[5; 4096]).expect("written");
+    later.call(Command::Write, flag::FUA, 4096, 0, &[6; 4096]).expect("written");
+    let refused = run(folder, "volume resize pool.toml main 8MiB").refused(2);
+    assert!(
+        refused.contains("volume `main` is in use (2 connections and open files)"),
+        "{refused}"
+    );
+    assert_eq!(served.client("main").size(), 56 << 20, "it is offered as before");
+    drop(later);
+    run(folder, "volume resize pool.toml main 8MiB --despite-clients").ok();
+    let beyond = client.call(Command::Read, 0, 16 << 20, 4096, &[]);
+    assert!(matches!(beyond, Err(ClientError::Request(_))), "{beyond:?}");
+    assert!(client.call(Command::Read, 0, 4096, 4096, &[]).expect("read").data == [6; 4096]);
+    drop(client);
+    in_the_end(folder, "volume resize pool.toml main 4MiB");
+    run(folder, "volume resize pool.toml main 56MiB").ok();
+    let mut client = served.client("main");
+    let read = client.call(Command::Read, 0, 55 << 20, 4096, &[]).expect("read");
+    assert!(read.data == [0; 4096], "what was cut off is gone");
+    let wrong = run(folder, "volume resize pool.toml none 4MiB").refused(2);
+    assert!(wrong.contains("there is no volume `none`"), "{wrong}");
+    drop(client);
+    assert_eq!(served.stop(), 0);
+    let listed = run(folder, "volume list pool.toml --json").json();
+    assert_eq!(listed["volumes"][0]["size_bytes"], 56 << 20);
+}
+
+#[test]
+fn a_served_volume_is_deleted_when_nobody_uses_it() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    let delete = "volume delete pool.toml main --yes-destroy main";
+    let refused = run(folder, delete).refused(2);
+    assert!(
+        refused.contains("is in use (1 connections and open files): end that first"),
+        "{refused}"
+    );
+    client.call(Command::Write, flag::FUA, 0, 0, &[5; 4096]).expect("it goes on");
+    run(folder, &format!("{delete} --despite-clients")).ok();
+    for (command, length) in [(Command::Read, 512), (Command::Trim, 512), (Command::Flush, 0)] {
+        let gone = client.call(command, 0, 0, length, &[]);
+        assert!(matches!(gone, Err(ClientError::Request(GONE))), "{command:?}: {gone:?}");
+    }
+    assert!(Client::connect(served.stream(), "main", Framing::Simple).is_err());
+    assert_eq!(served.client("").size(), 16 << 20, "now the other one is the oldest");
+    run(folder, "volume create pool.toml main 8MiB").ok();
+    assert_eq!(volumes(&served), [("second".to_owned(), 16), ("main".to_owned(), 8)]);
+    let mut new = served.client("main");
+    let read = new.call(Command::Read, 0, 0, 4096, &[]).expect("read");
+    assert!(read.data == [0; 4096], "a new one of the same name is empty");
+    client.call(Command::Read, 0, 0, 4096, &[]).expect_err("the old one stays away");
+    drop((client, new));
+    in_the_end(folder, delete);
+    let again = run(folder, delete).refused(2);
+    assert!(again.contains("there is no volume `main`"), "{again}");
+    let while_served = run(folder, "volume list pool.toml --json").json();
+    assert_eq!(served.stop(), 0);
+    let listed = run(folder, "volume list pool.toml --json").json();
+    assert_eq!(listed["volumes"].as_array().map(Vec::len), Some(1));
+    assert_eq!(listed, while_served);
+}
+
+#[test]
+fn http_changes_volumes_on_the_socket_only() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let ask = |request: &str| {
+        let mut stream = UnixStream::connect(folder.join("pool.status.sock")).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.write_all(request.as_bytes()).expect("it listens");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer.split(' ').nth(1).expect("a code").parse::<u16>().expect("a number")
+    };
+    let body = "{\"name\": \"a b\", \"size_bytes\": 4096}";
+    let post = format!("POST /volumes HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    assert_eq!((ask(&post), ask(&post)), (201, 409));
+    let body = "{\"size_bytes\": 8192}";
+    let patch = |name: &str| {
+        format!("PATCH /volumes/{name} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    };
+    assert_eq!((ask(&patch("a%20b")), ask(&patch("none"))), (200, 409));
+    assert_eq!(served.client("a b").size(), 8192);
+    in_the_end(folder, "volume resize pool.toml second 8MiB");
+    assert_eq!(ask("DELETE /volumes HTTP/1.0\r\n\r\n"), 405);
+    let began = Instant::now();
+    while ask("DELETE /volumes/a%20b HTTP/1.0\r\n\r\n") != 200 {
+        assert!(began.elapsed() < PATIENCE, "its client has gone");
+    }
+    assert_eq!(served.stop(), 0);
+    let read_only = Served::start(folder, "--read-only");
+    assert_eq!(ask("DELETE /volumes/main HTTP/1.0\r\n\r\n"), 405);
+    assert_eq!(read_only.stop(), 0);
+}
+
+#[test]
+fn files_come_grow_and_go_with_their_volumes() {
+    if !serve_fuse::ready(false, &[]) {
+        return;
+    }
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    std::fs::create_dir(folder.join("mnt")).expect("a folder");
+    let settings = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    write(folder, "pool.toml", settings + "[serve]\nfuse = 'mnt'\n");
+    let served = Served::start(folder, "");
+    let path = folder.join("mnt/third");
+    run(folder, "volume create pool.toml third 8MiB").ok();
+    let file = File::options().read(true).write(true).open(&path).expect("the new volume");
+    file.write_all_at(&[7; 5000], 100).expect("written");
+    let read = served.client("third").call(Command::Read, 0, 4096, 512, &[]).expect("read");
+    assert!(read.data == [7; 512]);
+    assert!(served.status()["uris"].to_string().contains("/mnt/third"));
+    let slash = run(folder, "volume create pool.toml a/b 8MiB").refused(2);
+    assert!(slash.contains("no file can have this name"), "{slash}");
+    assert_eq!(volumes(&served).len(), 3);
+    run(folder, "volume resize pool.toml third 12MiB").ok();
+    file.write_all_at(&[8; 4096], 10 << 20).expect("it has grown");
+    in_the_end(folder, "volume delete pool.toml second --yes-destroy second");
+    let refused = run(folder, "volume delete pool.toml third --yes-destroy third").refused(2);
+    assert!(refused.contains("volume `third` is in use"), "{refused}");
+    file.write_all_at(&[9; 4096], 0).expect("it goes on");
+    run(folder, "volume delete pool.toml third --yes-destroy third --despite-clients").ok();
+    file.write_all_at(&[9; 4096], 0).expect_err("its volume is gone");
+    let gone = File::open(&path).expect_err("it is no file any more");
+    assert_eq!(gone.kind(), std::io::ErrorKind::NotFound);
+    run(folder, "volume create pool.toml third 4MiB").ok();
+    let new = File::open(&path).expect("a new one of the same name");
+    assert_eq!(new.metadata().expect("attributes").len(), 4 << 20);
+    let mut bytes = [1; 512];
+    new.read_exact_at(&mut bytes, 0).expect("read");
+    assert_eq!(bytes, [0; 512]);
+    let names = std::fs::read_dir(folder.join("mnt")).expect("a folder");
+    let mut names: Vec<_> = names.map(|name| name.expect("a name").file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["main", "third"]);
+    drop((file, new));
+    assert_eq!(served.stop(), 0);
+}
