@@ -5,6 +5,7 @@
 
 use thermocline_engine::{DeviceError, MAX_IO_BLOCKS};
 use thermocline_format::{Geometry, LogicalBlock};
+use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Rng, UnitId};
 
@@ -101,15 +102,16 @@ fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
     settings.media = Media { geometry, kind };
     settings.config.geometry = geometry;
     settings.config.write_depth = 4;
-    // What fails is to be written soon after something that does not.
+    // Chunks are on their way at once, and all to one unit.
     settings.config.write_cache = false;
+    settings.config.placement = "none".parse::<Policy>().expect("it is listed");
     settings.config.checkpoint_bytes = 64 << 20;
     settings.mix.weights = [100, 0, 0, 10, 1, 0, 0, 0];
     settings.mix.most_volumes = 1;
     settings.mix.most_blocks = MAX_IO_BLOCKS;
     settings.mix.total_blocks = 4000;
     settings.mix.hot_blocks = u64::MAX;
-    settings.depth = 6;
+    settings.depth = 12;
     settings.requests = 80;
     settings
 }
