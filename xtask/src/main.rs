@@ -42,7 +42,7 @@ enum Command {
         no_check: bool,
     },
     /// The criterion benches, with a summary; arguments after `--` go to every bench. `bench serve` instead compares
-    /// `thermocline serve` with `nbdkit memory`.
+    /// `thermocline serve` with `nbdkit memory` and `nbdfuse`.
     Bench {
         /// `serve`, or nothing.
         suite: Option<Suite>,
@@ -67,7 +67,7 @@ enum Command {
 /// Benches that are programs against each other.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Suite {
-    /// `thermocline serve` against `nbdkit memory`; needs fio and nbdkit.
+    /// `thermocline serve` against `nbdkit memory` and `nbdfuse`; needs fio and nbdkit, and nbdfuse and root for files.
     Serve,
 }
 

@@ -56,6 +56,7 @@ mod with_bugs {
         CopyUnverified: "garbage collection copies blocks without looking at their checksum",
         TagNotChecked: "a read does not compare a block with its tag",
         InFlightReadFromMedia: "a block whose chunk is on its way is read from the device",
+        VictimOnItsWay: "a unit is collected while chunks are on their way to it",
         TrimNotLogged: "a trim is not logged",
         TrimNotReplayed: "a trim is not replayed",
         BlocksDieBeforeRecoveryIsSafe: "units are freed on the strength of chunks that would not be replayed",

@@ -258,7 +258,8 @@ impl<P: Payload> Engine<P> {
     fn best_victim(&mut self, policy: Victim) -> Option<UnitId> {
         let (units, stuck, now) = (&self.space.units, &self.gc.stuck, self.host_writes);
         let metadata = self.config.metadata_class();
-        let (tails, on_media) = (&self.space.tails, self.log.completed());
+        let (tails, blind) = (&self.space.tails, bug!(self.config, VictimOnItsWay));
+        let on_media = if blind { self.log.sealed() } else { self.log.completed() };
         // A unit without a valid block is dead already; what is on its way to media cannot be read from there.
         let allowed = |unit: UnitId| {
             units.valid_count(unit) > 0

@@ -5,7 +5,14 @@ use std::io::{self, IoSliceMut};
 /// Bytes of requests that are read at once. Chosen so that 32 writes of 4 KiB take one system call.
 const BYTES: usize = 256 << 10;
 
+/// The same for who has not sent as much at once yet: a handshake, or a hundred requests without payloads. So thousands
+/// of idle connections take little. Chosen, not measured.
+const BYTES_AT_FIRST: usize = 4 << 10;
+
 /// Bytes on their way from a socket to a parser.
+///
+/// Invariants:
+/// * There are [`BYTES_AT_FIRST`] until a read fills them, and [`BYTES`] from then on.
 #[derive(Debug)]
 pub(crate) struct Input {
     bytes: Box<[u8]>,
@@ -15,7 +22,7 @@ pub(crate) struct Input {
 
 impl Input {
     pub(crate) fn new() -> Input {
-        Input { bytes: vec![0; BYTES].into(), start: 0, end: 0 }
+        Input { bytes: vec![0; BYTES_AT_FIRST].into(), start: 0, end: 0 }
     }
 
     /// What was not taken yet.
@@ -49,11 +56,11 @@ impl Input {
     ) -> io::Result<Filled> {
         assert!(before.is_empty() || self.start == self.end, "what is here comes first");
         // What is left is the beginning of a message, mostly of a few bytes.
-        if self.end == BYTES && self.start > 0 {
+        if self.end == self.bytes.len() && self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let room = before.len() + BYTES - self.end;
+        let room = before.len() + self.bytes.len() - self.end;
         let first = before.len();
         let count = if first == 0 {
             read(&mut [IoSliceMut::new(&mut self.bytes[self.end..])])?
@@ -61,7 +68,18 @@ impl Input {
             read(&mut [IoSliceMut::new(before), IoSliceMut::new(&mut self.bytes[self.end..])])?
         };
         self.end += count.saturating_sub(first);
+        if count == room {
+            self.grow();
+        }
         Ok(Filled { before: count.min(first), all: count, drained: count < room })
+    }
+
+    fn grow(&mut self) {
+        if self.bytes.len() < BYTES {
+            let mut bytes = vec![0; BYTES];
+            bytes[..self.end].copy_from_slice(&self.bytes[..self.end]);
+            self.bytes = bytes.into();
+        }
     }
 }
 
@@ -99,11 +117,27 @@ mod tests {
     #[test]
     fn a_message_that_is_cut_off_moves_to_the_front() {
         let mut input = Input::new();
+        input.grow();
         let filled = input.fill(&mut [], |to| Ok(to[0].len())).unwrap();
         assert_eq!(filled, Filled { before: 0, all: BYTES, drained: false });
         input.take(BYTES - 10);
         assert_eq!(input.bytes().len(), 10);
         let filled = input.fill(&mut [], |to| Ok(to[0].len())).unwrap();
         assert_eq!((filled.all, input.bytes().len()), (BYTES - 10, BYTES));
+    }
+
+    #[test]
+    fn whoever_sends_much_gets_more_room() {
+        let mut input = Input::new();
+        let filled = input.fill(&mut [0; 9], |to| Ok(to[0].len() + to[1].len() - 1)).unwrap();
+        assert_eq!((filled.all, filled.drained), (BYTES_AT_FIRST + 8, true));
+        assert_eq!(input.bytes.len(), BYTES_AT_FIRST);
+        let mut last: &[u8] = &[7; 2];
+        let filled = input.fill(&mut [], |to| last.read(&mut to[0])).unwrap();
+        assert_eq!((filled.all, filled.drained), (1, false));
+        input.take(BYTES_AT_FIRST - 1);
+        assert_eq!((input.bytes(), input.bytes.len()), (&[7][..], BYTES));
+        let filled = input.fill(&mut [], |to| last.read(&mut to[0])).unwrap();
+        assert_eq!((filled.all, input.bytes()), (1, &[7; 2][..]));
     }
 }

@@ -10,6 +10,7 @@ mod load;
 mod loader;
 mod map;
 mod open;
+mod open_files;
 mod scrub;
 mod serve;
 mod stamp;

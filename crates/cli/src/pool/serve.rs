@@ -30,7 +30,7 @@ use thermocline_runtime::{Guest, Pool, ServeSettings, Settings};
 use thermocline_target::Sectors;
 
 use super::open::to_write;
-use super::{Broken, CODES, print};
+use super::{Broken, CODES, open_files, print};
 use files::Files;
 use fronts::Fronts;
 use http::Site;
@@ -113,6 +113,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let pool = Pool::start(opened.driver, listener(&failed)).context("no thread for the pool")?;
     let default = Limits::default();
     let connections = serve.connections.unwrap_or(default.connections).max(1);
+    open_files::raise_for(connections);
     let limits = Limits { connections, ..default };
     let exports = exports(&pool, args.read_only);
     let mounted = Files::mount(serve.fuse.as_deref(), &exports, args.read_only)?;

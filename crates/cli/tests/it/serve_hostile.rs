@@ -1,23 +1,35 @@
 //! A served pool among clients that mean harm: it stays up, serves the others, and its memory is bounded.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thermocline_nbd::protocol::request::{Command, Framing, Header};
+use thermocline_nbd::{Client, Limits};
 use thermocline_types::Rng;
 
-use super::serve::{Served, format};
+use super::serve::{PATIENCE, Served, format};
 use crate::scratch;
 
 /// Half-open connections in all.
 const HALF_OPEN: usize = 3000;
 
-/// Memory that a process has, in bytes.
-fn resident(id: u32) -> u64 {
+/// Connections that a crowd has, if so many files may be open.
+const CROWD: usize = 10_000;
+
+/// One crowd at a time: both together would need more files than may be open.
+static CROWDED: Mutex<()> = Mutex::new(());
+
+/// Memory that a process has (`VmRSS`), or had at most (`VmHWM`), in bytes.
+fn memory(id: u32, what: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs under Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).expect("its memory");
+    let kib: u64 =
+        line.trim_matches([':', ' ', '\t']).trim_end_matches(" kB").parse().expect("a number");
     kib << 10
 }
 
@@ -34,7 +46,7 @@ fn hostile_clients_harm_nobody() {
         assert!(read.data == [round; 4096]);
     };
     check(1);
-    let before = resident(served.child.id());
+    let before = memory(served.child.id(), "VmRSS");
     let mut half_open = Vec::new();
     for number in 0..HALF_OPEN {
         // The listener's queue may be full for a moment.
@@ -57,7 +69,7 @@ fn hostile_clients_harm_nobody() {
     check(3);
     let mut greedy = greedy(&served);
     check(4);
-    let after = resident(served.child.id());
+    let after = memory(served.child.id(), "VmRSS");
     // Sixty-odd connections with an input of 256 KiB, and what the greedy ones were served.
     let bound = before + (64 << 20) + greedy.len() as u64 * (40 << 20);
     assert!(after < bound, "{} MiB before, {} after", before >> 20, after >> 20);
@@ -96,4 +108,177 @@ fn greedy(served: &Served) -> Vec<UnixStream> {
     let _unread = (&stream).read(&mut byte);
     streams.push(stream);
     streams
+}
+
+/// One of a crowd.
+enum Guest {
+    /// Connected, and has said nothing since.
+    Silent(UnixStream),
+    /// Has shaken hands.
+    In(Client<UnixStream>),
+    /// Was not let in; so long it took to know.
+    Refused(Duration),
+}
+
+impl Guest {
+    fn come(served: &Served, silent: bool) -> Guest {
+        let stream = served.stream();
+        if silent {
+            return Guest::Silent(stream);
+        }
+        let began = Instant::now();
+        Client::connect(stream, "main", Framing::Simple)
+            .map_or_else(|_| Guest::Refused(began.elapsed()), Guest::In)
+    }
+
+    /// Whether the server has not closed it.
+    fn is_open(&mut self) -> bool {
+        match self {
+            Guest::Silent(stream) => {
+                stream.set_nonblocking(true).expect("a socket");
+                let mut greeting = [0; 64];
+                let mut read = || stream.read(&mut greeting).map_err(|error| error.kind());
+                let _greeting = read();
+                read() == Err(io::ErrorKind::WouldBlock)
+            }
+            Guest::In(client) => client.call(Command::Read, 0, 0, 512, &[]).is_ok(),
+            Guest::Refused(_) => false,
+        }
+    }
+}
+
+/// Lets this process have as many files open as it may; returns how many of them a crowd can have.
+fn crowd_size() -> usize {
+    /// Files of all other tests, which run at the same time.
+    const OTHERS: u64 = 1500;
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("it is allowed");
+    let free = maximum.map_or(u64::MAX, |maximum| maximum.saturating_sub(OTHERS));
+    let count = usize::try_from(free).unwrap_or(CROWD).min(CROWD);
+    println!("{count} connections, {maximum:?} open files allowed");
+    count
+}
+
+/// Opens so many connections, every other one silent, while `good` does what it does. Returns all of them.
+fn crowd(served: &Served, count: usize, mut good: impl FnMut()) -> Vec<Guest> {
+    /// Guests that come at once.
+    const THREADS: usize = 32;
+    thread::scope(|scope| {
+        let come = |first| {
+            move || {
+                let numbers = (first..count).step_by(THREADS).enumerate();
+                numbers.map(|(number, _)| Guest::come(served, number % 2 == 0)).collect::<Vec<_>>()
+            }
+        };
+        let threads: Vec<_> = (0..THREADS).map(|first| scope.spawn(come(first))).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            good();
+        }
+        threads.into_iter().flat_map(|thread| thread.join().expect("no guest panics")).collect()
+    })
+}
+
+/// A client that writes and reads back; returns what makes it do so once more, and check how long that took.
+fn busy(served: &Served) -> impl FnMut() {
+    let (mut client, mut round) = (served.client("main"), 0_u8);
+    move || {
+        round = round.wrapping_add(1);
+        let began = Instant::now();
+        client.call(Command::Write, 0, 0, 0, &[round; 4096]).expect("written");
+        let read = client.call(Command::Read, 0, 0, 4096, &[]).expect("read");
+        assert!(read.data == [round; 4096]);
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+}
+
+/// Waits until so many connections are open, which is soon.
+fn await_open(served: &Served, count: usize) {
+    let began = Instant::now();
+    while served.status()["clients"]["open"] != count {
+        assert!(began.elapsed() < PATIENCE, "{}", served.status()["clients"]);
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Checks what a server that had `before` has taken at most for so many connections that send little.
+fn check_memory(served: &Served, before: u64, connections: usize) {
+    /// An input of 4 KiB, replies, and what keeps track of them; as much again for what an allocator cannot use.
+    const PER_CONNECTION: u64 = 16 << 10;
+    /// What the good client writes until it is on the device, and answers about the status.
+    const ALL_ELSE: u64 = 32 << 20;
+    let after = memory(served.child.id(), "VmHWM");
+    println!("memory: {} KiB before, {} KiB at most", before >> 10, after >> 10);
+    let bound = before + connections as u64 * PER_CONNECTION + ALL_ELSE;
+    assert!(after < bound, "{} MiB before, {} at most", before >> 20, after >> 20);
+}
+
+#[test]
+fn ten_thousand_connections_are_turned_away() {
+    let _alone = CROWDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let (folder, count) = (scratch(), crowd_size());
+    format(folder.path());
+    let served = Served::start(folder.path(), "");
+    let limit = Limits::default().connections;
+    let mut good = busy(&served);
+    good();
+    let before = memory(served.child.id(), "VmRSS");
+    let mut guests = crowd(&served, count, &mut good);
+    good();
+    let slowest = guests.iter().filter_map(|guest| match guest {
+        Guest::Refused(time) => Some(*time),
+        _ => None,
+    });
+    let slowest = slowest.max().expect("there are more than may be in");
+    assert!(slowest < Duration::from_secs(5), "told after {slowest:?} that there is no room");
+    guests.retain_mut(Guest::is_open);
+    assert!(guests.len() < limit, "{} open, and the good one", guests.len());
+    // Whoever shakes hands takes the place of one that does not, until all places are taken.
+    guests.retain(|guest| matches!(guest, Guest::In(_)));
+    while let Guest::In(client) = Guest::come(&served, false) {
+        guests.push(Guest::In(client));
+    }
+    assert_eq!(guests.len() + 1, limit);
+    await_open(&served, limit);
+    let crowded_out = served.status()["clients"]["crowded_out"].as_u64().expect("a number");
+    assert!(crowded_out as usize >= count - limit, "{crowded_out}");
+    println!("no room: told after {slowest:?} at most");
+    // However many come: only those that are in take memory.
+    check_memory(&served, before, limit);
+    drop(guests);
+    await_open(&served, 1);
+    assert!((0..limit - 1).all(|_| Guest::come(&served, false).is_open()));
+    good();
+    drop(good);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn ten_thousand_connections_are_served() {
+    let _alone = CROWDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let (folder, count) = (scratch(), crowd_size());
+    format(folder.path());
+    // What shells and systemd give is too few: the server sees to that itself.
+    let mut command = std::process::Command::new("sh");
+    let script = "ulimit -S -n 256; exec \"$0\" serve pool.toml --connections \"$1\"";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_thermocline"), &(count + 1).to_string()]);
+    command.current_dir(folder.path());
+    let served = Served::spawn(folder.path(), command);
+    let mut good = busy(&served);
+    good();
+    let (began, before) = (Instant::now(), memory(served.child.id(), "VmRSS"));
+    let mut guests = crowd(&served, count, &mut good);
+    // Those that are silent for too long are closed; a slow machine may have come so far.
+    if began.elapsed() < Limits::default().handshake / 2 {
+        await_open(&served, count + 1);
+    }
+    assert!(!guests.iter().any(|guest| matches!(guest, Guest::Refused(_))));
+    guests.retain(|guest| matches!(guest, Guest::In(_)));
+    assert!(guests.iter_mut().step_by(100).all(Guest::is_open));
+    check_memory(&served, before, count);
+    drop(guests);
+    await_open(&served, 1);
+    assert!(Guest::come(&served, false).is_open());
+    good();
+    drop(good);
+    assert_eq!(served.stop(), 0);
 }

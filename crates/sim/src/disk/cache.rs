@@ -3,10 +3,17 @@
 //! Invariants:
 //! * Changes are kept in the order of their submission, and applied in it.
 //! * In a zone whatever follows a change that is lost or torn is lost too.
+//! * What is on its way is not read yet: a read that overlaps a write finds what was there before, until the write is
+//!   complete.
 //! * A flush makes durable what was complete when it was submitted, and nothing else: a device that does more hides
 //!   bugs.
 
+use std::borrow::Cow;
+
+use thermocline_format::Location;
 use thermocline_types::{Rng, UnitId};
+
+use crate::data::Sector;
 
 use super::image::{Change, Effect, Fate, Image, Media, Rest, Tear};
 
@@ -20,14 +27,25 @@ pub struct Cache {
     stable: Image,
     current: Image,
     changes: Vec<Change>,
+    flying: Vec<Flying>,
     next: u64,
+}
+
+/// What was there before a write that is not complete.
+#[derive(Clone, Debug)]
+struct Flying {
+    number: u64,
+    unit: UnitId,
+    start: u32,
+    before: Vec<Sector>,
 }
 
 impl Cache {
     /// A cache with nothing in it before `image`.
     #[must_use]
     pub fn new(image: Image) -> Cache {
-        Cache { current: image.clone(), stable: image, changes: Vec::new(), next: 0 }
+        let (changes, flying) = (Vec::new(), Vec::new());
+        Cache { current: image.clone(), stable: image, changes, flying, next: 0 }
     }
 
     /// Kind and size of the medium.
@@ -36,7 +54,23 @@ impl Cache {
         self.stable.media()
     }
 
-    /// What is read now.
+    /// What a read of the `blocks` logical blocks from `at` on finds.
+    #[must_use]
+    pub fn read(&self, at: Location, blocks: u32) -> Cow<'_, [Sector]> {
+        let mut found = Cow::Borrowed(self.current.logical(at, blocks));
+        let from = at.block * self.media().sectors_per_logical();
+        let to = from + found.len() as u32;
+        for flying in self.flying.iter().rev().filter(|flying| flying.unit == at.unit) {
+            let end = flying.start + flying.before.len() as u32;
+            for sector in from.max(flying.start)..to.min(end) {
+                let before = flying.before[(sector - flying.start) as usize];
+                found.to_mut()[(sector - from) as usize] = before;
+            }
+        }
+        found
+    }
+
+    /// What is there when all that is on its way is complete.
     #[must_use]
     pub const fn current(&self) -> &Image {
         &self.current
@@ -59,9 +93,10 @@ impl Cache {
         self.stable.clone_from(image);
         self.current.clone_from(image);
         self.changes.clear();
+        self.flying.clear();
     }
 
-    /// Takes a change in, as far as `fate` says, and returns its number. It is read from now on.
+    /// Takes a change in, as far as `fate` says, and returns its number. It is read when it is complete.
     ///
     /// # Panics
     /// When the change overlaps one that is not complete: their order would be open, so nobody may ask for that.
@@ -91,6 +126,11 @@ impl Cache {
 
     fn take_in(&mut self, mut change: Change, fate: Fate) -> u64 {
         let number = change.number;
+        if let Effect::Write { start, .. } = change.effect {
+            let (from, to) = change.range(self.media());
+            let before = self.current.unit(change.unit)[from as usize..to as usize].to_vec();
+            self.flying.push(Flying { number, unit: change.unit, start, before });
+        }
         self.current.apply(&change, fate);
         match fate {
             Fate::Lost => {}
@@ -108,6 +148,7 @@ impl Cache {
 
     /// The host is told at `tick` that a change is complete.
     pub fn complete(&mut self, number: u64, tick: u64) {
+        self.flying.retain(|flying| flying.number != number);
         if let Ok(index) = self.changes.binary_search_by_key(&number, |change| change.number) {
             self.changes[index].complete = Some(tick);
         }
@@ -135,8 +176,9 @@ impl Cache {
     }
 
     /// Damages what is on media, flushed or not: these sectors hold something else from now on.
-    pub fn damage(&mut self, unit: UnitId, start: u32, sectors: &[crate::data::Sector]) {
+    pub fn damage(&mut self, unit: UnitId, start: u32, sectors: &[Sector]) {
         self.stable.put(unit, start, sectors);
+        self.flying.retain(|flying| flying.unit != unit);
         self.current.put(unit, start, sectors);
     }
 

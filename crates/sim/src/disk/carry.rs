@@ -263,8 +263,10 @@ impl Disk {
     /// The blocks of 4096 bytes from `at` on.
     fn block_ids(&self, at: Location, blocks: u32) -> impl Iterator<Item = BlockId> {
         let per_block = self.cache.media().geometry.logical_block().per_block();
-        let sectors = self.cache.current().logical(at, blocks * per_block);
-        sectors.chunks_exact(SECTORS_PER_BLOCK).map(|block| self.arena.gather(block))
+        let sectors = self.cache.read(at, blocks * per_block);
+        let blocks: Vec<BlockId> =
+            sectors.chunks_exact(SECTORS_PER_BLOCK).map(|block| self.arena.gather(block)).collect();
+        blocks.into_iter()
     }
 }
 

@@ -13,7 +13,7 @@ impl Disk {
         self.readable(read.at.unit)?;
         let geometry = &self.cache.media().geometry;
         let window = read.window.min(geometry.blocks_per_unit() - read.at.block);
-        let sectors = self.cache.current().logical(read.at, window);
+        let sectors = &*self.cache.read(read.at, window);
         let mut bytes = Vec::with_capacity(sectors.len() * SECTOR_BYTES);
         self.arena.copy_out(sectors, &mut bytes);
         let found = wire::find_chunks(&bytes, read, geometry);

@@ -4,12 +4,12 @@ use std::fs::{self, OpenOptions};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use rustix::process::{Resource, getrlimit};
 use thermocline_format::LogicalBlock;
 use thermocline_nbd::{Limits, Tls};
 use thermocline_runtime::storage::{Access, File, IoEngine, Layout, OpenErrorKind, Options};
 use thermocline_runtime::{ServeSettings, Settings};
 
+use super::super::open_files;
 use super::super::serve::{STATUS, sockets};
 use super::Finding;
 
@@ -55,16 +55,15 @@ fn io_uring(settings: &Settings, path: &Path) -> Finding {
     Finding::warn("io_uring", reason, remedy)
 }
 
+/// A server raises its limit as far as it may.
 fn open_files(serve: &ServeSettings) -> Finding {
-    /// The device, sockets, and what libraries open. Chosen, not measured.
-    const OTHERS: u64 = 64;
-    let connections = serve.connections.unwrap_or(Limits::default().connections) as u64;
-    let needed = connections.saturating_add(OTHERS);
-    match getrlimit(Resource::Nofile).current {
+    let connections = serve.connections.unwrap_or(Limits::default().connections);
+    let needed = open_files::needed(connections);
+    match open_files::allowed() {
         Some(limit) if limit < needed => {
             let reason =
                 format!("{limit} files may be open; {connections} connections want {needed}");
-            let remedy = "raise it (`ulimit -n`, LimitNOFILE=), or lower serve.connections";
+            let remedy = "raise it (`ulimit -Hn`, LimitNOFILE=), or lower serve.connections";
             Finding::warn("open files", reason, remedy)
         }
         Some(limit) => {

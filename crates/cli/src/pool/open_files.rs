@@ -1,0 +1,33 @@
+//! How many files a server has open, connections among them, against what the system allows (`getrlimit(2)`).
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The device, sockets, and what libraries open. Chosen, not measured.
+const OTHERS: u64 = 64;
+
+/// Files that a server of so many connections at once has open, at most.
+pub fn needed(connections: usize) -> u64 {
+    (connections as u64).saturating_add(OTHERS)
+}
+
+/// What a process may raise its own limit to; `None` if to any number.
+pub fn allowed() -> Option<u64> {
+    getrlimit(Resource::Nofile).maximum
+}
+
+/// Lets this process have open what so many connections need, or as much as is allowed; if that is less, says so on
+/// standard error. Shells and systemd give 1024, lest programs that use `select(2)` break; this is none of them.
+pub fn raise_for(connections: usize) {
+    let needed = needed(connections);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let Some(current) = current.filter(|&current| current < needed) else { return };
+    let to = maximum.map_or(needed, |maximum| maximum.min(needed));
+    // If it fails, what there is now stays.
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(to), maximum });
+    let limit = if raised.is_ok() { to } else { current };
+    if limit < needed {
+        eprintln!(
+            "thermocline: {limit} files may be open; {connections} connections want {needed}"
+        );
+    }
+}
