@@ -7,14 +7,14 @@
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
+mod victim;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, VolumeId, home_mark};
-use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::{Placement as _, Survivor};
-use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;
@@ -196,99 +196,6 @@ impl<P: Payload> Engine<P> {
         placed || moved
     }
 
-    fn choose_victim(&mut self) -> bool {
-        let enough = self.space.free_units() > self.gc_start();
-        let evacuate = self.space.condemned > 0;
-        // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
-        let patient = self.space.resetting > 0 && self.space.free_units() <= self.host_reserve();
-        let may = self.pages.complete
-            && self.superblocks.settled
-            && (self.phase != Phase::Closing || self.stage.waiting() > 0)
-            && !patient;
-        if enough && !evacuate || !may {
-            let full = !self.host_may_seal() || !self.stage.control.is_empty();
-            return full && !self.pages.complete && self.pages_idle() && self.blind();
-        }
-        let done = self.host_writes + self.stats.trimmed_blocks;
-        if self.gc.round.done != done {
-            self.gc.round = Round { done, ..Round::default() };
-        }
-        let condemned = if evacuate { self.condemned_unit() } else { None };
-        let chosen = match condemned {
-            None if enough || self.gc.round.victims > ROUNDS * self.space.units.count() => None,
-            None => {
-                // At the last units the least work that frees one counts: a crash may come before it is done, again and
-                // again.
-                let last = self.space.free_units() <= self.host_reserve();
-                let policy = if last { Victim::Greedy } else { self.config.gc.victim };
-                self.best_victim(policy).or_else(|| self.best_victim(Victim::Greedy))
-            }
-            some => some,
-        };
-        let Some(victim) = chosen else {
-            return !enough && (self.retry_stuck() || self.nothing_to_collect());
-        };
-        self.begin_job(victim);
-        true
-    }
-
-    /// Before there is nothing to collect: what could not be read may be readable by now. Returns whether anything is.
-    fn retry_stuck(&mut self) -> bool {
-        let retried = std::mem::replace(&mut self.gc.round.retried, true);
-        let any = !self.gc.stuck.is_empty() && !retried;
-        if any {
-            self.gc.stuck.clear();
-        }
-        any
-    }
-
-    /// Units are missing, and a page of a map cannot be read: nobody knows what could be collected. Returns whether
-    /// anything was done.
-    fn blind(&mut self) -> bool {
-        if !self.pages_are_damaged() {
-            return false;
-        }
-        if !self.retry_damaged() {
-            self.fail();
-        }
-        true
-    }
-
-    /// What `policy` chooses, if copying it gains anything.
-    fn best_victim(&mut self, policy: Victim) -> Option<UnitId> {
-        let (units, stuck, now) = (&self.space.units, &self.gc.stuck, self.host_writes);
-        let metadata = self.config.metadata_class();
-        let (tails, blind) = (&self.space.tails, bug!(self.config, VictimOnItsWay));
-        let on_media = if blind { self.log.sealed() } else { self.log.completed() };
-        // A unit without a valid block is dead already; what is on its way to media cannot be read from there.
-        let allowed = |unit: UnitId| {
-            units.valid_count(unit) > 0
-                && tails[unit.index()].last <= on_media
-                && units.class(unit) != metadata
-                && (stuck.is_empty() || !stuck.contains(&unit.0))
-        };
-        let all = 0..units.count();
-        let own = match policy {
-            Victim::Own => self.config.placement.victim(units, all.clone(), now, allowed),
-            _ => None,
-        };
-        own.or_else(|| policy.choose_where(units, all, now, &mut self.rng, allowed))
-            // Copying it must take less than the unit that it frees.
-            .filter(|&unit| u64::from(self.space.units.valid_count(unit)) < self.dense)
-    }
-
-    /// A unit that the device will not write again, and that holds something.
-    fn condemned_unit(&self) -> Option<UnitId> {
-        let (units, metadata) = (&self.space.units, self.config.metadata_class());
-        units.ids().find(|&unit| {
-            self.space.tails[unit.index()].condemned
-                && units.state(unit) == UnitState::Closed
-                && units.valid_count(unit) > 0
-                && units.class(unit) != metadata
-                && !self.gc.stuck.contains(&unit.0)
-        })
-    }
-
     /// A unit is empty: whatever of it could not be copied is gone.
     pub(crate) fn gc_unstick(&mut self, unit: UnitId) {
         self.gc.stuck.remove(&unit.0);
@@ -326,33 +233,6 @@ impl<P: Payload> Engine<P> {
         let block = self.config.geometry.logical_block().bytes() as u64;
         (self.config.gc.segment_bytes / block)
             .clamp(1, u64::from(self.config.geometry.blocks_per_unit())) as u32
-    }
-
-    /// Nothing can be collected though units are short: a checkpoint may free metadata units; if there was none to
-    /// wait for, what is staged cannot be written.
-    fn nothing_to_collect(&mut self) -> bool {
-        // Nothing can be copied, so nothing is owed.
-        let owed = std::mem::take(&mut self.gc.credit) >= DEBT;
-        if self.host_may_seal() {
-            return owed;
-        }
-        let waiting = self.checkpoint.is_some()
-            || self.superblocks.wanted
-            || self.space.resetting > 0
-            || self.stage.copies > 0
-            || self.log.completed() < self.log.sealed();
-        if waiting {
-            return false;
-        }
-        if !self.space.dead.is_empty() && self.release_step() {
-            return true;
-        }
-        if self.gc.starved_at.is_none_or(|at| self.stats.checkpoints < at) {
-            self.gc.starved_at = Some(self.stats.checkpoints + 1);
-            self.want_checkpoint();
-            return true;
-        }
-        self.fail_staged()
     }
 
     /// Reads on in the victim until its segment is known.
