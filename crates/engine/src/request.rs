@@ -33,7 +33,7 @@ pub enum HostRequest<P> {
     Write {
         /// Which; at most [`crate::MAX_IO_BLOCKS`].
         extent: Extent,
-        /// Their content; must not change until completion.
+        /// Their content; must not change any more, not even after completion.
         data: P,
         /// Whether they are to be durable at completion.
         fua: bool,

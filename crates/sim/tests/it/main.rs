@@ -6,3 +6,4 @@ mod enumeration;
 mod hunt;
 mod mixes;
 mod worlds;
+mod write_cache;
