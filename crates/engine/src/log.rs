@@ -7,8 +7,8 @@
 //! Invariants:
 //! * Control entries are sealed before any block that was staged after them.
 //! * A flight is done when its blocks are on media, or those that replace the blocks of a failed write are.
-//! * A slot that was superseded before it was sealed is never written; whatever it replaced is now replaced by its
-//!   successor.
+//! * A block that is written again before it was sealed is replaced in its slot, and what is trimmed then leaves a slot
+//!   that is never written.
 
 mod failed;
 mod stage;

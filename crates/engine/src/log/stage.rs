@@ -30,7 +30,7 @@ pub(crate) struct Staged<P> {
     pub(crate) copy: bool,
     /// Whether it replaces a block whose write failed.
     pub(crate) replaces: bool,
-    /// Not superseded. A copy is found out when it is sealed.
+    /// Not trimmed meanwhile. Of a copy, that is found out when it is sealed.
     pub(crate) alive: bool,
     pub(crate) crc: u32,
     pub(crate) lba: u64,
