@@ -8,12 +8,12 @@
 //! * At most one record is being written.
 //! * Pages that the newest flushed record may refer to stay valid until a newer one is flushed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
-    BLOCK_BYTES, Epoch, Location, MAX_OPEN_UNITS, MapEntry, MapPage, OpenUnit, PageId, Revision,
-    Sequence, Superblock, Volume, VolumeId, crc32c,
+    BLOCK_BYTES, Epoch, Location, MapEntry, MapPage, OpenUnit, PageId, Revision, Sequence,
+    Superblock, Volume, VolumeId, crc32c,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
@@ -22,9 +22,11 @@ use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, PageBytes};
 use crate::durability::Then;
 use crate::engine::{Engine, Op, Phase};
-use crate::map::{Mapping, PAGE, Value};
+use crate::map::{Mapping, PAGE, Value, Wanted};
+use crate::pages::{UNITS, WORDS};
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
+use crate::volumes::{PageCursor, Walk};
 
 /// Pages in one chunk, so that pages do not hold up the host. Chosen, not measured.
 const PAGES_PER_CHUNK: usize = 64;
@@ -34,10 +36,14 @@ const PAGE_CHUNKS: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Writing map pages: from this page of this volume on.
-    Pages(u16, u64),
-    /// Writing root pages.
-    Roots,
+    /// Looking for metadata units with few valid blocks, from this one on.
+    Sparse(u32),
+    /// Looking for the pages that stand in them.
+    Moving(PageCursor),
+    /// Writing map pages, from here on.
+    Pages(PageCursor),
+    /// Writing root pages, from the one of this page on.
+    Roots(PageCursor),
     /// Waiting for all up to here to be durable.
     Flush(Sequence),
     /// The record may be written.
@@ -52,6 +58,8 @@ pub(crate) struct Checkpoint {
     sequence: Sequence,
     stage: Stage,
     table: BTreeMap<u32, OpenUnit>,
+    /// Metadata units with few valid blocks: what counts in them is written elsewhere, so that they can be freed.
+    sparse: FxHashSet<u32>,
     pages: u64,
     /// Whether it began when all was done that will ever be: its record can be clean.
     last: bool,
@@ -130,16 +138,17 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn checkpoint_step(&mut self) -> bool {
         let Some(checkpoint) = &self.checkpoint else { return self.begin_checkpoint() };
         match checkpoint.stage {
-            Stage::Pages(volume, page) => self.write_pages(volume, page),
-            Stage::Roots => self.write_roots(),
+            Stage::Sparse(unit) => self.find_sparse(unit),
+            Stage::Moving(cursor) => self.mark_sparse(cursor),
+            Stage::Pages(cursor) => self.write_pages(cursor),
+            Stage::Roots(cursor) => self.write_roots(cursor),
             Stage::Flush(_) | Stage::Record | Stage::Writing => false,
         }
     }
 
     fn begin_checkpoint(&mut self) -> bool {
-        let listed = self.space.listed.len() + self.config.listed_ahead();
         let due = self.since_checkpoint >= self.config.checkpoint_bytes
-            || listed + 8 >= MAX_OPEN_UNITS
+            || self.space.listed.len() >= self.most_listed() / 2
             || self.superblocks.wanted
             || self.phase == Phase::Closing && self.is_quiet();
         // Counts in Released entries are those of the checkpoint before.
@@ -153,7 +162,6 @@ impl<P: Payload> Engine<P> {
         }
         self.superblocks.wanted = false;
         self.since_checkpoint = 0;
-        self.rewrite_sparse_metadata();
         let last = self.phase == Phase::Closing && self.is_quiet();
         let table = self.space.begin_tail();
         self.tail_from = self.log.next();
@@ -161,8 +169,8 @@ impl<P: Payload> Engine<P> {
         if bug!(self.config, CheckpointOneTooHigh) {
             sequence.0 += 1;
         }
-        let stage = Stage::Pages(0, 0);
-        self.checkpoint = Some(Checkpoint { sequence, stage, table, pages: 0, last });
+        let (stage, sparse) = (Stage::Sparse(0), FxHashSet::default());
+        self.checkpoint = Some(Checkpoint { sequence, stage, table, sparse, pages: 0, last });
         true
     }
 
@@ -177,40 +185,52 @@ impl<P: Payload> Engine<P> {
             && self.superblocks.closing.is_some_and(|request| self.only_request(request))
     }
 
-    /// Marks pages that stand in metadata units with few valid blocks, so that the units can be freed.
-    fn rewrite_sparse_metadata(&mut self) {
-        let per_unit = self.config.blocks_per_unit();
-        let class = self.config.metadata_class();
-        let sparse: FxHashSet<u32> = self
-            .space
-            .units
-            .ids()
-            .filter(|&unit| {
-                let units = &self.space.units;
-                units.state(unit) == UnitState::Closed
-                    && units.class(unit) == class
-                    && u64::from(units.valid_count(unit)) * 2 < per_unit
-                    && units.valid_count(unit) > 0
-            })
-            .map(|unit| unit.0)
-            .collect();
-        if sparse.is_empty() {
-            return;
-        }
-        let geometry = self.config.geometry;
-        let stands = |entry: MapEntry| {
-            entry.location(&geometry).is_some_and(|at| sparse.contains(&at.unit.0))
+    /// Looks for metadata units with few valid blocks, a bounded number of units at a time.
+    fn find_sparse(&mut self, from: u32) -> bool {
+        let (per_unit, class) = (self.config.blocks_per_unit(), self.config.metadata_class());
+        let until = self.space.units.count().min(from + UNITS);
+        let units = &self.space.units;
+        let sparse = |unit: &UnitId| {
+            units.state(*unit) == UnitState::Closed
+                && units.class(*unit) == class
+                && u64::from(units.valid_count(*unit)) * 2 < per_unit
+                && units.valid_count(*unit) > 0
         };
-        for index in self.volumes.indices() {
-            let map = self.volumes.map_mut(index);
-            let pages: Vec<u64> = (0..map.pages())
-                .filter(|&page| stands(map.page_at(page)) && map.is_loaded(page))
-                .collect();
-            pages.into_iter().for_each(|page| map.mark_dirty(page));
-            for root in &mut map.roots {
-                root.changed |= stands(root.at);
+        let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
+        checkpoint.sparse.extend((from..until).map(UnitId).filter(sparse).map(|unit| unit.0));
+        self.stats.looked_at += u64::from(until - from);
+        checkpoint.stage = match (until == units.count(), checkpoint.sparse.is_empty()) {
+            (false, _) => Stage::Sparse(until),
+            (true, false) => Stage::Moving(PageCursor::default()),
+            (true, true) => Stage::Pages(PageCursor::default()),
+        };
+        true
+    }
+
+    /// Marks pages that stand in these units, so that they are written elsewhere.
+    fn mark_sparse(&mut self, mut cursor: PageCursor) -> bool {
+        let mut budget = WORDS;
+        let next = loop {
+            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
+                Walk::Found(volume, page) => {
+                    let map = self.volumes.map(volume);
+                    if map.is_loaded(page) && self.is_sparse(map.page_at(page)) {
+                        self.volumes.map_mut(volume).mark_dirty(page);
+                    }
+                }
+                Walk::Pause => break Stage::Moving(cursor),
+                Walk::End => break Stage::Pages(PageCursor::default()),
             }
-        }
+        };
+        self.set_stage(next);
+        true
+    }
+
+    /// Whether what stands at `entry` is to be written elsewhere.
+    fn is_sparse(&self, entry: MapEntry) -> bool {
+        let at = entry.location(&self.config.geometry);
+        let sparse = self.checkpoint.as_ref().map(|checkpoint| &checkpoint.sparse);
+        at.zip(sparse).is_some_and(|(at, sparse)| sparse.contains(&at.unit.0))
     }
 
     /// Room for pages, and how many fit.
@@ -224,22 +244,20 @@ impl<P: Payload> Engine<P> {
         Some((at, crate::log::fitting(block, room).min(PAGES_PER_CHUNK)))
     }
 
-    fn write_pages(&mut self, volume: u16, from: u64) -> bool {
+    fn write_pages(&mut self, mut cursor: PageCursor) -> bool {
         let Some((at, most)) = self.room_for_pages() else { return false };
         let mut picked: Vec<(u16, u64)> = Vec::new();
-        let mut next = (volume, from);
-        for index in self.volumes.indices().filter(|&index| index >= volume) {
-            let mut page = if index == volume { from } else { 0 };
-            while picked.len() < most
-                && let Some(dirty) = self.volumes.map(index).next_dirty(page)
-            {
-                picked.push((index, dirty));
-                page = dirty + 1;
-                next = (index, page);
-            }
+        let mut budget = WORDS;
+        let mut walk = Walk::Pause;
+        while picked.len() < most {
+            walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
+            let Walk::Found(volume, page) = walk else { break };
+            picked.push((volume, page));
         }
         if picked.is_empty() {
-            self.set_stage(Stage::Roots);
+            let over = walk == Walk::End;
+            let roots = Stage::Roots(PageCursor::default());
+            self.set_stage(if over { roots } else { Stage::Pages(cursor) });
             return true;
         }
         let block = self.config.geometry.logical_block();
@@ -258,7 +276,7 @@ impl<P: Payload> Engine<P> {
         }
         self.count_pages(picked.len());
         self.seal_pages(at, VolumeId::MAP, pages);
-        self.set_stage(Stage::Pages(next.0, next.1));
+        self.set_stage(Stage::Pages(cursor));
         true
     }
 
@@ -281,14 +299,25 @@ impl<P: Payload> Engine<P> {
         bytes
     }
 
-    fn write_roots(&mut self) -> bool {
+    fn write_roots(&mut self, mut cursor: PageCursor) -> bool {
         let Some((at, most)) = self.room_for_pages() else { return false };
         let mut picked: Vec<(u16, usize)> = Vec::new();
-        for index in self.volumes.indices() {
-            let roots = self.volumes.map(index).roots.iter().enumerate();
-            picked.extend(roots.filter(|(_, root)| root.changed).map(|(root, _)| (index, root)));
+        let mut looked_at = 0;
+        while picked.len() < most
+            && looked_at < WORDS
+            && let Some((index, root)) = self.volumes.next_root(&mut cursor)
+        {
+            looked_at += 1;
+            let held = &self.volumes.map(index).roots[root];
+            if held.changed || self.is_sparse(held.at) {
+                picked.push((index, root));
+            }
         }
-        picked.truncate(most);
+        self.stats.looked_at += u64::from(looked_at);
+        self.set_stage(Stage::Roots(cursor));
+        if picked.is_empty() && looked_at == WORDS {
+            return true;
+        }
         if picked.is_empty() || bug!(self.config, RootsNotWritten) {
             let target = self.log.sealed();
             self.set_stage(Stage::Flush(target));
@@ -307,7 +336,7 @@ impl<P: Payload> Engine<P> {
             let map = self.volumes.map_mut(index);
             let id = PageId { volume: map.id, index: number as u32 };
             let root = &mut map.roots[number];
-            let bytes: PageBytes = Box::new(MapPage(root.pages.clone()).encode());
+            let bytes: PageBytes = Box::new(MapPage(root.pages()).encode());
             let crc = crc32c(bytes.as_slice());
             root.changed = false;
             let old = std::mem::replace(&mut root.at, MapEntry::new(&geometry, place, crc));
@@ -350,7 +379,7 @@ impl<P: Payload> Engine<P> {
             root.changed = true;
         }
         if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.stage = Stage::Pages(0, 0);
+            checkpoint.stage = Stage::Pages(PageCursor::default());
         }
     }
 
@@ -372,11 +401,12 @@ impl<P: Payload> Engine<P> {
             self.write_checkpoint_record();
             return true;
         }
-        let short = self.space.reserved.len() < self.config.listed_ahead() / 2;
-        if !short || self.space.free.is_empty() || self.space.listed.len() + 8 >= MAX_OPEN_UNITS {
+        let short = self.space.reserved.len() < self.listed_ahead() / 2;
+        let full = self.space.listed.len() >= self.most_listed();
+        if !short || full || self.space.free.is_empty() {
             return false;
         }
-        let fresh = self.list_more();
+        let fresh = self.list_more(self.space.listed.len());
         let mut record = self.superblocks.durable.clone().expect("it was just looked at");
         let mut table = self.space.listed.clone();
         table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
@@ -393,9 +423,27 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    fn list_more(&mut self) -> Vec<OpenUnit> {
-        let target = self.config.listed_ahead();
-        self.space.list_free(target.saturating_sub(self.space.reserved.len()))
+    /// Lists free units for a record that lists `others` as well.
+    fn list_more(&mut self, others: usize) -> Vec<OpenUnit> {
+        let wanted = self.listed_ahead().saturating_sub(self.space.reserved.len());
+        self.space.list_free(wanted.min(self.most_listed().saturating_sub(others)))
+    }
+
+    /// Units to be listed ahead: the more, the longer the table, so that what is written of it stays in proportion to
+    /// the units that are opened.
+    fn listed_ahead(&self) -> usize {
+        self.config.listed_ahead().max(self.space.listed.len() / 8)
+    }
+
+    fn most_listed(&self) -> usize {
+        self.config.max_listed_units as usize
+    }
+
+    /// Whether units may be opened for users' blocks: what is left of the table is for the checkpoint that shortens it.
+    pub(crate) fn table_has_room(&self) -> bool {
+        let opened = self.space.listed.len() - self.space.reserved.len();
+        let held = (self.most_listed() / 4).max(self.metadata_hold() as usize);
+        opened + held < self.most_listed()
     }
 
     fn write_checkpoint_record(&mut self) {
@@ -405,12 +453,13 @@ impl<P: Payload> Engine<P> {
             // Nothing but pages came after S: nothing is left to replay.
             let (sequence, table) = (self.log.next(), self.space.begin_tail());
             self.tail_from = sequence;
-            let stage = Stage::Writing;
-            self.checkpoint = Some(Checkpoint { sequence, stage, table, pages: 0, last: true });
+            let (stage, sparse) = (Stage::Writing, FxHashSet::default());
+            let last = true;
+            self.checkpoint = Some(Checkpoint { sequence, stage, table, sparse, pages: 0, last });
         }
-        let fresh = self.list_more();
         let checkpoint = self.checkpoint.as_ref().expect("only a checkpoint has such a record");
-        let mut table = checkpoint.table.clone();
+        let (sequence, mut table) = (checkpoint.sequence, checkpoint.table.clone());
+        let fresh = self.list_more(table.len());
         table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
         let volumes = self.volumes.alive();
         let volumes = volumes.into_iter().map(|map| Volume {
@@ -420,7 +469,7 @@ impl<P: Payload> Engine<P> {
             roots: map.roots.iter().map(|root| root.at).collect(),
         });
         let record = Superblock {
-            checkpoint: checkpoint.sequence,
+            checkpoint: sequence,
             tail_epoch: self.epoch,
             tail_end: None,
             clean,
@@ -548,27 +597,18 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Pages `from` to `until` of a map are needed no more, once no record refers to them.
-    pub(crate) fn drop_pages(&mut self, volume: u16, from: u64, until: u64) {
-        for page in from..until {
-            let old = self.volumes.map_mut(volume).move_page(page, MapEntry::UNMAPPED);
-            self.volumes.map_mut(volume).mark_clean(page);
+    /// Pages of a volume's map, and its roots from `from` on, are needed no more, once no record refers to them. A
+    /// checkpoint that has written roots already would lead to them: it writes them once more.
+    pub(crate) fn drop_pages(&mut self, volume: u16, pages: &[MapEntry], from: usize) {
+        pages.iter().for_each(|page| self.superblocks.drop_later(*page));
+        for root in self.volumes.map_mut(volume).roots.iter_mut().skip(from) {
+            let old = std::mem::replace(&mut root.at, MapEntry::UNMAPPED);
             self.superblocks.drop_later(old);
         }
-        let first = from.div_ceil(PAGE) as usize;
-        let roots: VecDeque<MapEntry> =
-            self.volumes.map(volume).roots.iter().skip(first).map(|root| root.at).collect();
-        for root in roots {
-            self.superblocks.drop_later(root);
-        }
-        for root in self.volumes.map_mut(volume).roots.iter_mut().skip(first) {
-            root.at = MapEntry::UNMAPPED;
-        }
-        // A checkpoint that has written the roots already would lead to these pages, which are about to go: once more.
         if let Some(checkpoint) = &mut self.checkpoint
-            && matches!(checkpoint.stage, Stage::Flush(_) | Stage::Record)
+            && matches!(checkpoint.stage, Stage::Roots(_) | Stage::Flush(_) | Stage::Record)
         {
-            checkpoint.stage = Stage::Pages(0, 0);
+            checkpoint.stage = Stage::Pages(PageCursor::default());
         }
     }
 

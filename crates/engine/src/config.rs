@@ -1,6 +1,6 @@
 //! How an engine is set up, and what follows from that for its space and memory.
 
-use thermocline_format::{Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA};
+use thermocline_format::{Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, Superblock};
 use thermocline_ftl::placement::{Auto, Placement as _, Policy};
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Time};
@@ -65,6 +65,9 @@ pub struct Config {
     pub checkpoint_bytes: u64,
     /// Units listed ahead of their use in each superblock record; at least one for each that can be open.
     pub reserved_units: u32,
+    /// Units that a superblock record lists at most: a checkpoint begins when half as many are listed, so that any
+    /// number of units can be written.
+    pub max_listed_units: u32,
     /// Units that the device lets be open at once, metadata's among them. Placements that let classes share an open
     /// unit keep to it; with others, [`Config::frontiers`] must not be more.
     pub max_open_units: u32,
@@ -80,8 +83,7 @@ impl Config {
     /// Defaults for a device: fit for most.
     #[must_use]
     pub fn new(geometry: Geometry) -> Config {
-        let unit_bytes =
-            u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
+        let unit_bytes = geometry.unit_bytes();
         let pool_bytes = unit_bytes * u64::from(geometry.units());
         Config {
             geometry,
@@ -105,6 +107,7 @@ impl Config {
             // 64th of what is written.
             checkpoint_bytes: (pool_bytes / 8).max(unit_bytes * 4),
             reserved_units: (geometry.units() / 16).clamp(8, 64),
+            max_listed_units: most_listed(unit_bytes),
             max_open_units: u32::MAX,
             map_memory_bytes: 4 << 30,
             open_despite_loss: false,
@@ -127,9 +130,11 @@ impl Config {
         if self.max_requests == 0 || self.write_depth == 0 {
             return Err(ConfigError::Depth);
         }
-        let most = (MAX_OPEN_UNITS / 4) as u32;
-        if self.reserved_units > most {
-            return Err(ConfigError::Reserved { reserved: self.reserved_units, most });
+        let least = 4 * self.listed_ahead() as u32;
+        let most = most_listed(self.geometry.unit_bytes());
+        if !(least..=most).contains(&self.max_listed_units) {
+            let listed = self.max_listed_units;
+            return Err(ConfigError::Listed { listed, least, most });
         }
         Ok(())
     }
@@ -163,6 +168,13 @@ impl Config {
     /// Units to be listed ahead.
     pub(crate) fn listed_ahead(&self) -> usize {
         self.reserved_units.max(self.frontiers() + 1) as usize
+    }
+
+    /// Volumes and roots that a superblock record has room for beside as many units as it may list.
+    pub(crate) fn superblock_holds(&self, volumes: usize, roots: usize) -> bool {
+        let (block, listed) = (self.geometry.logical_block(), self.max_listed_units as usize);
+        let bytes = Superblock::bytes_for(block, volumes, listed, roots);
+        bytes as u64 <= self.geometry.unit_bytes()
     }
 
     /// The class of maps and control entries, behind those of the placement.
@@ -228,6 +240,12 @@ impl Config {
     }
 }
 
+/// Units that a superblock record can list: half of what a superblock unit of `unit_bytes` bytes holds, at 16 bytes each.
+/// The other half is for volumes.
+fn most_listed(unit_bytes: u64) -> u32 {
+    (unit_bytes / 32).min(MAX_OPEN_UNITS as u64) as u32
+}
+
 /// Why a configuration cannot work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -246,12 +264,14 @@ pub enum ConfigError {
     /// No depth at all.
     #[error("max_requests and write_depth must be at least 1")]
     Depth,
-    /// Too many units listed ahead.
-    #[error("reserved_units is {reserved}, must be at most {most}")]
-    Reserved {
+    /// The superblock's table is too small for the units listed ahead, or too large for a superblock unit.
+    #[error("max_listed_units is {listed}, must be {least} to {most}")]
+    Listed {
         /// As configured.
-        reserved: u32,
-        /// A quarter of the superblock's table.
+        listed: u32,
+        /// Four times the units listed ahead: those, as many open ones, and as much again until a checkpoint is over.
+        least: u32,
+        /// What half of a superblock unit holds, and 65536 at most.
         most: u32,
     },
 }

@@ -38,7 +38,7 @@ pub(crate) enum Op<P> {
     Flush { watermark: Sequence },
     Superblock,
     ScrubChunks,
-    ScrubRead { at: thermocline_format::Location, expected: thermocline_format::MapEntry },
+    ScrubRead { block: crate::scrub::Counted },
     Opening { index: usize },
 }
 
@@ -369,10 +369,8 @@ impl<P: Payload> Engine<P> {
             (Op::Superblock, _) => self.superblock_written(status),
             (Op::ScrubChunks, Ok(Done::Chunks(found))) => self.scrub_found(Ok(found)),
             (Op::ScrubChunks, Err(error)) => self.scrub_found(Err(error)),
-            (Op::ScrubRead { at, expected }, Ok(Done::Data(data))) => {
-                self.scrub_read(at, expected, Some(&data));
-            }
-            (Op::ScrubRead { at, expected }, Err(_)) => self.scrub_read(at, expected, None),
+            (Op::ScrubRead { block }, Ok(Done::Data(data))) => self.scrub_read(block, Some(&data)),
+            (Op::ScrubRead { block }, Err(_)) => self.scrub_read(block, None),
             (Op::Opening { index }, done) => self.opening_progress(index, done),
             (asked, done) => panic!("{asked:?} was answered with {done:?}"),
         }
@@ -448,7 +446,8 @@ impl<P: Payload> Engine<P> {
 
     /// Blocks of users that the pool holds at most.
     pub(crate) fn capacity_blocks(&self) -> u64 {
-        self.config.capacity_blocks(self.volumes.total_blocks())
+        let lost = u64::from(self.space.retired) * self.dense;
+        self.config.capacity_blocks(self.volumes.total_blocks()).saturating_sub(lost)
     }
 
     /// Whether `request` is the only one in work.
@@ -464,8 +463,12 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn set_failed(&mut self) {
         self.phase = Phase::Failed;
         for then in self.durability.abandon() {
-            if let Then::Host { request } = then {
-                self.request_progress(request, 1, Some(HostError::Failed));
+            match then {
+                Then::Host { request } => {
+                    self.request_progress(request, 1, Some(HostError::Failed));
+                }
+                Then::Scrub => self.scrub_goes_on(),
+                _ => {}
             }
         }
         let queued: Vec<u32> =

@@ -22,9 +22,11 @@ use crate::config::ReadPlan;
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
 use crate::engine::{Engine, Op, Phase};
 use crate::log::{Owner, Staged};
-use crate::map::Value;
+use crate::map::{PAGE, Value, Wanted};
+use crate::pages::WORDS;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
+use crate::volumes::{PageCursor, Walk};
 
 /// Copies that may be owed before the host has to wait for them. Chosen, not measured.
 const DEBT: f64 = 64.0;
@@ -33,6 +35,8 @@ const DEBT: f64 = 64.0;
 const READY: usize = 256;
 /// Blocks placed in one step. Chosen, not measured.
 const STEP: usize = 64;
+/// Pages of maps searched in one step. Chosen so that a step takes well under a millisecond.
+const SEARCHED: u32 = 16;
 
 /// Reads of a victim that are tried again when they fail. Chosen, not measured.
 const RETRIES: u32 = 16;
@@ -62,6 +66,8 @@ enum Stage {
     Walk(u32),
     /// Waiting for chunks.
     Walking,
+    /// A header is damaged: looking through all maps for valid blocks that no header told of, from here on.
+    Searching(PageCursor),
     /// Waiting for this many reads of blocks.
     Reading(u32),
     /// All segments were read.
@@ -88,6 +94,8 @@ struct Job<P> {
     retries: u32,
     /// Valid blocks when it was chosen.
     at_first: u32,
+    /// In a search, valid blocks that are known.
+    known: FxHashSet<u64>,
 }
 
 /// Collection while the host gets no further.
@@ -189,6 +197,7 @@ impl<P: Payload> Engine<P> {
         let moved = match stage {
             Stage::Walk(_) if ready > READY => false,
             Stage::Walk(from) => self.walk(from),
+            Stage::Searching(cursor) => self.search(cursor),
             Stage::Reading(0) => self.segment_read(),
             Stage::Walking | Stage::Reading(_) => false,
             Stage::Done => ready == 0 && self.finish_job(),
@@ -226,6 +235,7 @@ impl<P: Payload> Engine<P> {
             found: 0,
             retries: RETRIES,
             at_first: valid,
+            known: FxHashSet::default(),
         });
     }
 
@@ -357,46 +367,59 @@ impl<P: Payload> Engine<P> {
         self.find_by_map();
     }
 
-    /// Finds the valid blocks of the victim that no header told of: a header is damaged. Looks through all maps.
+    /// Begins to look for the valid blocks of the victim that no header told of: a header is damaged.
     fn find_by_map(&mut self) {
-        let mut job = self.gc.job.take().expect("a job came to a damaged header");
-        let left = self.space.units.valid_count(job.victim);
-        if job.found < left {
-            let per_unit = u64::from(self.config.geometry.blocks_per_unit());
-            // Those of earlier segments wait to be placed or sealed.
-            let copies = self.stage.slots.iter().filter(|(_, staged)| staged.copy);
-            let staged = copies.filter_map(|(_, staged)| Some(staged.old?.0));
-            let ready = job.ready.iter().map(|(valid, _)| valid);
-            let known: FxHashSet<u64> =
-                job.valid.iter().chain(ready).map(|valid| valid.value.0).chain(staged).collect();
-            for index in self.volumes.indices() {
-                for lba in 0..self.volumes.map(index).blocks {
-                    let Some(value) = self.on_media(index, lba) else { continue };
-                    if value.address() / per_unit != u64::from(job.victim.0)
-                        || known.contains(&value.0)
-                    {
-                        continue;
-                    }
-                    let at = self.packing.location(value.address());
-                    job.chunks += 1;
-                    // The tag is all that is known of its checksum; it is what a read would be checked by.
-                    let valid = Valid {
-                        volume: index,
-                        id: self.volumes.map(index).id,
-                        from: self.space.units.class(job.victim),
-                        crc: value.0 as u32,
-                        lba,
-                        value,
-                        at,
-                        payload: None,
-                        chunk: job.chunks,
-                    };
-                    job.valid.push(valid);
-                    job.found += 1;
-                }
-            }
+        let job = self.gc.job.as_mut().expect("a job came to a damaged header");
+        if job.found >= self.space.units.valid_count(job.victim) {
+            return;
         }
+        // Those of earlier segments wait to be placed or sealed.
+        let copies = self.stage.slots.iter().filter(|(_, staged)| staged.copy);
+        let staged = copies.filter_map(|(_, staged)| Some(staged.old?.0));
+        let ready = job.ready.iter().map(|(valid, _)| valid);
+        job.known =
+            job.valid.iter().chain(ready).map(|valid| valid.value.0).chain(staged).collect();
+        job.stage = Stage::Searching(PageCursor::default());
+    }
+
+    /// Looks through some pages of the maps.
+    fn search(&mut self, mut cursor: PageCursor) -> bool {
+        let mut job = self.gc.job.take().expect("a job is at this stage");
+        let mut budget = WORDS;
+        job.stage = loop {
+            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
+                Walk::Found(volume, page) => {
+                    self.search_page(&mut job, volume, page);
+                    budget = budget.saturating_sub(WORDS / SEARCHED);
+                }
+                Walk::Pause => break Stage::Searching(cursor),
+                Walk::End => break Stage::Walk(job.end),
+            }
+        };
         self.gc.job = Some(job);
+        true
+    }
+
+    fn search_page(&mut self, job: &mut Job<P>, volume: u16, page: u64) {
+        let map = self.volumes.map(volume);
+        if !map.is_loaded(page) {
+            return;
+        }
+        let id = map.id;
+        let from = self.space.units.class(job.victim);
+        for lba in page * PAGE..((page + 1) * PAGE).min(map.blocks) {
+            let Some(value) = self.on_media(volume, lba) else { continue };
+            if self.unit_of(value) != job.victim || job.known.contains(&value.0) {
+                continue;
+            }
+            let at = self.packing.location(value.address());
+            job.chunks += 1;
+            job.found += 1;
+            // The tag is all that is known of its checksum; it is what a read would be checked by.
+            let (crc, chunk, payload) = (value.0 as u32, job.chunks, None);
+            job.valid.push(Valid { volume, id, from, crc, lba, value, at, payload, chunk });
+        }
+        self.stats.looked_at += PAGE;
     }
 
     /// Reads the valid blocks of the segment that are not in memory yet.
@@ -540,6 +563,7 @@ impl<P: Payload> Engine<P> {
             copy: true,
             replaces: false,
             alive: true,
+            acknowledged: false,
             crc,
             lba: valid.lba,
             class,
@@ -562,7 +586,7 @@ impl<P: Payload> Engine<P> {
         self.stats.gc_units += 1;
         let left = self.space.units.valid_count(job.victim);
         if left == 0 {
-            self.space.dead.push(job.victim);
+            self.space.bury(job.victim);
         } else if left >= job.at_first {
             // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
             self.gc.stuck.insert(job.victim.0);

@@ -165,8 +165,12 @@ impl<P: Payload> Engine<P> {
         }
         let map = self.volumes.map(volume);
         let new = (from..end).filter(|&lba| map.get(lba) == Mapping::Unmapped).count() as u64;
-        if new > 0 && self.volumes.mapped + new > self.capacity_blocks() {
-            self.request_progress(request, 1, Some(HostError::NoSpace));
+        if new > 0 && self.mapped_at_most() + new > self.capacity_blocks() {
+            if self.mapped_is_known() || self.volumes.mapped + new > self.capacity_blocks() {
+                self.request_progress(request, 1, Some(HostError::NoSpace));
+            } else {
+                self.wait_for_all(Parked::Write { request, extent, data, handle });
+            }
             return false;
         }
         self.volumes.mapped += new;
@@ -226,6 +230,7 @@ impl<P: Payload> Engine<P> {
             copy: false,
             replaces: false,
             alive: true,
+            acknowledged: owner == Owner::Nobody,
             crc,
             lba,
             class,
@@ -251,6 +256,7 @@ impl<P: Payload> Engine<P> {
         if !bug!(self.config, SupersededKeepsChecksum) {
             staged.crc = crc;
         }
+        staged.acknowledged |= owner == Owner::Nobody;
         let before = std::mem::replace(&mut staged.owner, owner);
         if bug!(self.config, SupersededDoneEarly) {
             return self.settle_owners(&[(before, 1)]);

@@ -130,7 +130,7 @@ impl<P: Payload> Engine<P> {
         if !self.seal_control() {
             return false;
         }
-        let may_open = self.space.free_units() > self.metadata_hold();
+        let may_open = self.may_open();
         let class = self.space.shared_class(Class((queue / 2) as u8), may_open);
         let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
         else {
@@ -319,12 +319,17 @@ impl<P: Payload> Engine<P> {
     /// Opens a unit for `class`. The last ones are for metadata alone: without room for a checkpoint no unit could ever
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
-        let held = if class == self.config.metadata_class() { 0 } else { self.metadata_hold() };
-        let at = (self.space.free_units() > held).then(|| self.space.open(class))??;
+        let may_open = class == self.config.metadata_class() || self.may_open();
+        let at = may_open.then(|| self.space.open(class))??;
         if class != self.config.metadata_class() {
             self.config.placement.opened(&self.space.units, at.unit, self.host_writes);
         }
         Some(at)
+    }
+
+    /// Whether units may be opened for users' blocks.
+    fn may_open(&self) -> bool {
+        self.space.free_units() > self.metadata_hold() && self.table_has_room()
     }
 
     /// Units that a checkpoint of all maps may need.

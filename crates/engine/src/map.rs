@@ -1,9 +1,9 @@
 //! The map of a volume: where each of its blocks is.
 //!
 //! Entries are packed into 7, 7.5 or 8 bytes, whatever the addresses of the pool need beside a tag of 28 bits. They are
-//! kept inverted, so that memory that was never touched reads as unmapped and costs nothing: volumes are thin in memory
-//! too. A map is cut like its form on media, into pages of 512 entries and roots of 512 pages; each page is dirty or
-//! not, and loaded or not.
+//! kept inverted, so that zeros read as unmapped. A map is cut like its form on media, into pages of 512 entries and
+//! roots of 512 pages; each page is dirty or not, and loaded or not. A page has memory from when something in it is
+//! mapped for the first time: volumes are thin in memory too.
 //!
 //! Invariants:
 //! * Entries of a page that is not loaded are never read or written.
@@ -96,23 +96,31 @@ impl Packing {
         Location::new(unit as u32, block as u32)
     }
 
-    /// Bytes that `entries` entries take.
-    pub(crate) fn bytes(self, entries: u64) -> u64 {
-        (entries * u64::from(self.nibbles)).div_ceil(2) + 8
+    /// Bytes that the entries of a page take.
+    pub(crate) fn page_bytes(self) -> u64 {
+        PAGE * u64::from(self.nibbles) / 2
+    }
+
+    /// The eight bytes that hold entry `index`, and how far they are to be shifted: those of the last entries end with
+    /// the page.
+    #[inline]
+    fn word(self, bytes: &[u8], index: usize) -> (std::ops::Range<usize>, usize) {
+        let nibble = index * self.nibbles as usize;
+        let start = (nibble / 2).min(bytes.len() - 8);
+        (start..start + 8, 4 * (nibble - 2 * start))
     }
 
     #[inline]
     fn get(self, bytes: &[u8], index: usize) -> u64 {
-        let nibble = index * self.nibbles as usize;
-        let word: [u8; 8] = bytes[nibble / 2..nibble / 2 + 8].try_into().expect("eight bytes");
-        !(u64::from_le_bytes(word) >> (4 * (nibble & 1))) & self.mask
+        let (range, shift) = self.word(bytes, index);
+        let word: [u8; 8] = bytes[range].try_into().expect("eight bytes");
+        !(u64::from_le_bytes(word) >> shift) & self.mask
     }
 
     #[inline]
     fn set(self, bytes: &mut [u8], index: usize, value: u64) {
-        let nibble = index * self.nibbles as usize;
-        let shift = 4 * (nibble & 1);
-        let place = &mut bytes[nibble / 2..nibble / 2 + 8];
+        let (range, shift) = self.word(bytes, index);
+        let place = &mut bytes[range];
         let word: [u8; 8] = (&*place).try_into().expect("eight bytes");
         let word = u64::from_le_bytes(word) & !(self.mask << shift);
         place.copy_from_slice(&(word | (!value & self.mask) << shift).to_le_bytes());
@@ -141,40 +149,79 @@ impl Packing {
     }
 }
 
+/// What a walk through the pages of a map looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Pages that differ from those on media.
+    Dirty,
+    /// Pages that are on media only.
+    Unloaded,
+    /// Pages of which something may be mapped.
+    Held,
+}
+
 /// 262,144 blocks of a volume, or what is left of it.
 #[derive(Debug)]
 pub(crate) struct Root {
     /// The root page on media.
     pub(crate) at: MapEntry,
-    /// Where the map pages are on media.
-    pub(crate) pages: Box<[MapEntry; PAGE_ENTRIES]>,
-    /// Whether `pages` differs from the root page on media.
+    /// Whether the pages differ from those in the root page on media.
     pub(crate) changed: bool,
-    entries: Vec<u8>,
+    /// `None` while nothing was ever mapped here.
+    leaf: Option<Box<Leaf>>,
+}
+
+/// The pages of a root.
+#[derive(Debug)]
+struct Leaf {
+    /// Where they are on media.
+    at: [MapEntry; PAGE_ENTRIES],
+    /// Their entries; `None` where nothing is mapped, or the page is not loaded.
+    frames: [Option<Box<[u8]>>; PAGE_ENTRIES],
     loaded: [u64; PAGE_ENTRIES / 64],
     dirty: [u64; PAGE_ENTRIES / 64],
 }
 
-impl Root {
-    fn new(packing: Packing, blocks: u64) -> Root {
-        Root {
-            at: MapEntry::UNMAPPED,
-            pages: Box::new([MapEntry::UNMAPPED; PAGE_ENTRIES]),
-            changed: false,
-            entries: vec![0; packing.bytes(blocks) as usize],
+const NOTHING: Root = Root { at: MapEntry::UNMAPPED, changed: false, leaf: None };
+
+impl Leaf {
+    fn new() -> Box<Leaf> {
+        Box::new(Leaf {
+            at: [MapEntry::UNMAPPED; PAGE_ENTRIES],
+            frames: [const { None }; PAGE_ENTRIES],
             loaded: [u64::MAX; PAGE_ENTRIES / 64],
             dirty: [0; PAGE_ENTRIES / 64],
-        }
+        })
     }
 
-    /// Takes over the pages of a root page that was read: none of them is loaded.
-    pub(crate) fn adopt(&mut self, pages: Box<[MapEntry; PAGE_ENTRIES]>) {
-        for (index, page) in pages.iter().enumerate() {
-            if !page.is_unmapped() {
-                self.loaded[index / 64] &= !(1 << (index % 64));
-            }
+    /// Which of 64 pages are wanted, a bit for each.
+    fn word(&self, wanted: Wanted, index: usize) -> u64 {
+        match wanted {
+            Wanted::Dirty => self.dirty[index],
+            Wanted::Unloaded => !self.loaded[index],
+            Wanted::Held => (0..64).fold(0, |word, page| {
+                let number = index * 64 + page;
+                let held = self.frames[number].is_some() || !self.at[number].is_unmapped();
+                word | u64::from(held) << page
+            }),
         }
-        self.pages = pages;
+    }
+}
+
+impl Root {
+    /// Where the page with this number within the root is on media.
+    fn page_at(&self, index: usize) -> MapEntry {
+        self.leaf.as_ref().map_or(MapEntry::UNMAPPED, |leaf| leaf.at[index])
+    }
+
+    /// Where the pages are on media, as in a root page.
+    pub(crate) fn pages(&self) -> Box<[MapEntry; PAGE_ENTRIES]> {
+        let unmapped = || Box::new([MapEntry::UNMAPPED; PAGE_ENTRIES]);
+        self.leaf.as_ref().map_or_else(unmapped, |leaf| Box::new(leaf.at))
+    }
+
+    fn leaf(&mut self) -> &mut Leaf {
+        self.leaf.get_or_insert_with(Leaf::new)
     }
 }
 
@@ -191,6 +238,10 @@ pub(crate) struct VolumeMap {
     pub(crate) base: u64,
     pub(crate) traffic: VolumeTraffic,
     packing: Packing,
+    /// Pages whose entries are in memory.
+    frames: u64,
+    /// Pages that are on media only.
+    unloaded: u64,
 }
 
 impl VolumeMap {
@@ -203,51 +254,69 @@ impl VolumeMap {
         packing: Packing,
     ) -> VolumeMap {
         let (roots, traffic) = (Vec::new(), VolumeTraffic::default());
-        let mut map =
-            VolumeMap { id, name, blocks: 0, limit: blocks, roots, base, traffic, packing };
+        let mut map = VolumeMap {
+            id,
+            name,
+            blocks: 0,
+            limit: blocks,
+            roots,
+            base,
+            traffic,
+            packing,
+            frames: 0,
+            unloaded: 0,
+        };
         map.resize(blocks);
         map
     }
 
     /// Gives the volume another size. What is beyond it must be unmapped already.
     pub(crate) fn resize(&mut self, blocks: u64) {
-        let old = self.roots.len();
         let count = thermocline_format::Volume::roots_for(blocks);
-        self.roots.truncate(count);
-        for index in 0..count {
-            let held = (blocks - index as u64 * BLOCKS_PER_ROOT).min(BLOCKS_PER_ROOT);
-            let bytes = self.packing.bytes(held.next_multiple_of(PAGE)) as usize;
-            match self.roots.get_mut(index) {
-                Some(root) if index + 1 >= old => root.entries.resize(bytes, 0),
-                Some(_) => {}
-                None => self.roots.push(Root::new(self.packing, held.next_multiple_of(PAGE))),
-            }
+        for root in self.roots.drain(count.min(self.roots.len())..) {
+            self.frames -= root.leaf.map_or(0, |leaf| leaf.frames.iter().flatten().count() as u64);
         }
+        self.roots.resize_with(count, || NOTHING);
         self.blocks = blocks;
     }
 
     /// Bytes of memory that the map of a volume takes at most.
     pub(crate) fn memory_for(packing: Packing, blocks: u64) -> u64 {
         let roots = thermocline_format::Volume::roots_for(blocks) as u64;
-        packing.bytes(blocks.next_multiple_of(PAGE)) + roots * (size_of::<Root>() as u64 + 4096 + 8)
+        blocks.div_ceil(PAGE) * packing.page_bytes()
+            + roots * (size_of::<Root>() + size_of::<Leaf>()) as u64
     }
 
     #[inline]
     pub(crate) fn get(&self, lba: u64) -> Mapping {
         let root = &self.roots[(lba / BLOCKS_PER_ROOT) as usize];
         let index = (lba % BLOCKS_PER_ROOT) as usize;
-        self.packing.mapping(self.packing.get(&root.entries, index))
+        match root.leaf.as_ref().and_then(|leaf| leaf.frames[index / PAGE_ENTRIES].as_ref()) {
+            Some(frame) => self.packing.mapping(self.packing.get(frame, index % PAGE_ENTRIES)),
+            None => Mapping::Unmapped,
+        }
     }
 
     /// Changes the entry of `lba` and marks its page as dirty.
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
         debug_assert!(self.is_loaded(lba / PAGE), "what is on media would be forgotten");
-        let root = &mut self.roots[(lba / BLOCKS_PER_ROOT) as usize];
-        let index = (lba % BLOCKS_PER_ROOT) as usize;
-        self.packing.set(&mut root.entries, index, self.packing.raw(mapping));
-        let page = index / PAGE_ENTRIES;
-        root.dirty[page / 64] |= 1 << (page % 64);
+        let (page, index) = (lba / PAGE, (lba % PAGE) as usize);
+        let (packing, raw) = (self.packing, self.packing.raw(mapping));
+        packing.set(self.frame(page), index, raw);
+        self.mark_dirty(page);
+    }
+
+    /// The entries of a page, all unmapped if they were not in memory.
+    #[inline]
+    fn frame(&mut self, page: u64) -> &mut [u8] {
+        let (root, index) = split(page);
+        let frame = &mut self.roots[root].leaf().frames[index];
+        if frame.is_none() {
+            self.frames += 1;
+            *frame = Some(vec![0; self.packing.page_bytes() as usize].into_boxed_slice());
+        }
+        frame.as_mut().expect("it was just put there")
     }
 
     /// Brings the entry of `lba` towards the cache.
@@ -264,75 +333,119 @@ impl VolumeMap {
     #[inline]
     pub(crate) fn is_loaded(&self, page: u64) -> bool {
         let (root, index) = split(page);
-        self.roots[root].loaded[index / 64] >> (index % 64) & 1 == 1
+        let leaf = self.roots[root].leaf.as_ref();
+        leaf.is_none_or(|leaf| leaf.loaded[index / 64] >> (index % 64) & 1 == 1)
     }
 
     pub(crate) fn mark_dirty(&mut self, page: u64) {
         let (root, index) = split(page);
-        self.roots[root].dirty[index / 64] |= 1 << (index % 64);
+        self.roots[root].leaf().dirty[index / 64] |= 1 << (index % 64);
     }
 
     pub(crate) fn mark_clean(&mut self, page: u64) {
         let (root, index) = split(page);
-        self.roots[root].dirty[index / 64] &= !(1 << (index % 64));
+        if let Some(leaf) = &mut self.roots[root].leaf {
+            leaf.dirty[index / 64] &= !(1 << (index % 64));
+        }
     }
 
     /// Where page `page` is on media.
     pub(crate) fn page_at(&self, page: u64) -> MapEntry {
         let (root, index) = split(page);
-        self.roots[root].pages[index]
+        self.roots[root].page_at(index)
     }
 
     /// Says that page `page` is at `at` from now on; returns where it was.
     pub(crate) fn move_page(&mut self, page: u64, at: MapEntry) -> MapEntry {
         let (root, index) = split(page);
-        self.roots[root].changed = true;
-        std::mem::replace(&mut self.roots[root].pages[index], at)
+        let old = self.roots[root].page_at(index);
+        if old != at {
+            self.roots[root].changed = true;
+            self.roots[root].leaf().at[index] = at;
+        }
+        old
     }
 
-    /// The first page at or behind `from` that is dirty.
-    pub(crate) fn next_dirty(&self, from: u64) -> Option<u64> {
-        self.next_page(from, |root, word| root.dirty[word])
+    /// Forgets a page of which nothing is mapped any more; returns where it was on media.
+    pub(crate) fn drop_page(&mut self, page: u64) -> MapEntry {
+        let (root, index) = split(page);
+        if let Some(leaf) = &mut self.roots[root].leaf {
+            self.frames -= u64::from(leaf.frames[index].take().is_some());
+        }
+        self.mark_loaded(page);
+        self.mark_clean(page);
+        self.move_page(page, MapEntry::UNMAPPED)
     }
 
-    /// The first page at or behind `from` that is not loaded.
-    pub(crate) fn next_unloaded(&self, from: u64) -> Option<u64> {
-        self.next_page(from, |root, word| !root.loaded[word])
-    }
-
-    fn next_page(&self, from: u64, bits: impl Fn(&Root, usize) -> u64) -> Option<u64> {
-        let mut page = from;
-        while page < self.pages() {
-            let (root, index) = split(page);
-            let word = bits(&self.roots[root], index / 64) >> (index % 64);
+    /// The first page at or behind `from` that is wanted, with `from` behind it; looks at no more than `budget` words of
+    /// 64 pages each.
+    pub(crate) fn next_page(
+        &self,
+        from: &mut u64,
+        wanted: Wanted,
+        budget: &mut u32,
+    ) -> Option<u64> {
+        while *from < self.pages() && *budget > 0 {
+            *budget -= 1;
+            let (root, index) = split(*from);
+            let Some(leaf) = &self.roots[root].leaf else {
+                *from = (root as u64 + 1) * PAGE;
+                continue;
+            };
+            let word = leaf.word(wanted, index / 64) >> (index % 64);
             if word != 0 {
-                let found = page + u64::from(word.trailing_zeros());
+                let found = *from + u64::from(word.trailing_zeros());
+                *from = found + 1;
                 return (found < self.pages()).then_some(found);
             }
-            page += 64 - page % 64;
+            *from += 64 - *from % 64;
         }
         None
     }
 
-    /// Fills page `page` with what was read from media.
-    pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) {
-        let (root, index) = split(page);
-        let root = &mut self.roots[root];
-        let first = index * PAGE_ENTRIES;
-        let held = self.blocks - page * PAGE;
-        for (offset, entry) in read.iter().enumerate().take(held.min(PAGE) as usize) {
-            if !entry.is_unmapped() {
-                self.packing.set(&mut root.entries, first + offset, entry.pack());
+    /// Takes over the pages of root `root`, which was read: none of them is loaded.
+    pub(crate) fn adopt(&mut self, root: usize, pages: &[MapEntry; PAGE_ENTRIES]) {
+        let leaf = self.roots[root].leaf();
+        for (index, page) in pages.iter().enumerate() {
+            if !page.is_unmapped() {
+                leaf.loaded[index / 64] &= !(1 << (index % 64));
+                self.unloaded += 1;
             }
         }
-        root.loaded[index / 64] |= 1 << (index % 64);
+        leaf.at = *pages;
+    }
+
+    /// Blocks that may be mapped in pages that are on media only: no fewer than are.
+    pub(crate) fn unknown(&self) -> u64 {
+        (self.unloaded * PAGE).min(self.blocks)
+    }
+
+    /// Fills page `page` with what was read from media.
+    pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) {
+        let packing = self.packing;
+        let held = (self.blocks - page * PAGE).min(PAGE) as usize;
+        let frame = self.frame(page);
+        for (index, entry) in read.iter().enumerate().take(held) {
+            if !entry.is_unmapped() {
+                packing.set(frame, index, entry.pack());
+            }
+        }
+        self.mark_loaded(page);
+    }
+
+    fn mark_loaded(&mut self, page: u64) {
+        let (root, index) = split(page);
+        if !self.is_loaded(page) {
+            self.unloaded -= 1;
+            self.roots[root].leaf().loaded[index / 64] |= 1 << (index % 64);
+        }
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let roots = self.roots.capacity() * size_of::<Root>();
-        let held: usize = self.roots.iter().map(|root| root.entries.capacity() + 4096).sum();
-        (roots + held) as u64
+        let leaves = self.roots.iter().filter(|root| root.leaf.is_some()).count();
+        let roots = self.roots.capacity() * size_of::<Root>() + leaves * size_of::<Leaf>();
+        roots as u64 + self.frames * self.packing.page_bytes()
     }
 }
 
@@ -353,10 +466,10 @@ mod tests {
 
     #[test]
     fn an_entry_takes_seven_to_eight_bytes() {
-        let bytes = |geometry: &Geometry| Packing::new(geometry, 1 << 16).bytes(1000);
-        assert_eq!(bytes(&geometry(512, 1 << 18)), 7008, "512 GiB");
-        assert_eq!(bytes(&geometry(1 << 18, 1 << 13)), 7508, "8 TiB");
-        assert_eq!(bytes(&geometry(1 << 18, 1 << 17)), 8008, "128 TiB");
+        let bytes = |geometry: &Geometry| Packing::new(geometry, 1 << 16).page_bytes();
+        assert_eq!(bytes(&geometry(512, 1 << 18)), 512 * 7, "512 GiB");
+        assert_eq!(bytes(&geometry(1 << 18, 1 << 13)), 512 * 15 / 2, "8 TiB");
+        assert_eq!(bytes(&geometry(1 << 18, 1 << 17)), 512 * 8, "128 TiB");
     }
 
     #[test]
@@ -369,7 +482,30 @@ mod tests {
         map.set((1 << 31) - 1, Mapping::At(value));
         assert_eq!(map.get((1 << 31) - 1), Mapping::At(value));
         assert_eq!(map.get((1 << 31) - 2), Mapping::Unmapped);
-        assert_eq!(map.next_dirty(0), Some((1 << 22) - 1));
+        let (mut from, mut budget) = (0, 1 << 14);
+        assert_eq!(map.next_page(&mut from, Wanted::Dirty, &mut budget), Some((1 << 22) - 1));
+        assert_eq!(
+            map.memory_bytes(),
+            8192 * size_of::<Root>() as u64 + size_of::<Leaf>() as u64 + 3840
+        );
+    }
+
+    #[test]
+    fn a_walk_stops_when_its_budget_is_spent_and_goes_on_where_it_stopped() {
+        let geometry = geometry(1 << 18, 1 << 13);
+        let packing = Packing::new(&geometry, 1 << 16);
+        let name = VolumeName::new("thin").unwrap();
+        let mut map = VolumeMap::new(VolumeId(1), name, 1 << 31, 0, packing);
+        let pages = [0, 63, 64, 511, 512, 4_194_303];
+        pages.iter().for_each(|page| map.mark_dirty(*page));
+        let (mut from, mut found, mut steps) = (0, Vec::new(), 0);
+        while from < map.pages() {
+            let mut budget = 10;
+            found.extend(map.next_page(&mut from, Wanted::Dirty, &mut budget));
+            steps += 1;
+        }
+        assert_eq!(found, pages);
+        assert!(steps > 800, "{steps} steps for 8192 roots, ten at a time");
     }
 
     proptest! {

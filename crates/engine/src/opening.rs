@@ -7,7 +7,7 @@ mod format;
 mod replay;
 mod tail;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use thermocline_format::{
@@ -20,9 +20,10 @@ use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitReport};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{PAGE, VolumeMap};
-use crate::pages::Loaded;
+use crate::pages::LOADS;
 use crate::payload::Payload;
 use crate::request::{Action, Notice, OpenError};
+use crate::volumes::PageCursor;
 
 /// Chunks found in a life of a unit, and how far the walk through it is.
 #[derive(Debug)]
@@ -70,6 +71,10 @@ enum Stage {
     Doubts,
     /// Loading the pages that the tail touches.
     Pages,
+    /// Doing once more what the tail says.
+    Replay,
+    /// Counting the blocks of the pages that it touched.
+    Counting,
     /// Writing the record of this opening.
     Record,
 }
@@ -92,9 +97,24 @@ pub(crate) struct Opening<P> {
     /// Blocks that turned out to be torn: chunk and entry.
     torn: BTreeSet<(usize, usize)>,
     durable: Sequence,
-    pending: usize,
-    payload: std::marker::PhantomData<P>,
+    /// Pages that the tail touches and that are not loaded yet.
+    touched: VecDeque<(u16, u64)>,
+    /// Chunks of the tail that were replayed, and the entries that they had.
+    replayed: usize,
+    entries: u64,
+    /// Where counting goes on; `None` when it is over.
+    counting: Option<PageCursor>,
+    /// What the stage still asks the device for.
+    wanted: VecDeque<(usize, DeviceCmd<P>)>,
+    /// Commands that were asked for and not answered.
+    asked: usize,
 }
+
+/// Commands of an opening that are on their way at once. Chosen, not measured.
+const ASKED: usize = 256;
+
+/// Chunks replayed in one step. Chosen so that a step takes well under a millisecond.
+const CHUNKS: usize = 16;
 
 impl<P: Payload> Engine<P> {
     pub(crate) fn begin_opening(&mut self, format: Option<PoolId>) {
@@ -110,17 +130,32 @@ impl<P: Payload> Engine<P> {
             doubtful: Vec::new(),
             torn: BTreeSet::new(),
             durable: Sequence(0),
-            pending: 0,
-            payload: std::marker::PhantomData,
+            touched: VecDeque::new(),
+            replayed: 0,
+            entries: 0,
+            counting: Some(PageCursor::default()),
+            wanted: VecDeque::new(),
+            asked: 0,
         }));
         self.ask(0, DeviceCmd::ReportUnits);
     }
 
     /// Asks the device for part `index` of what this stage needs.
     fn ask(&mut self, index: usize, cmd: DeviceCmd<P>) {
-        self.opening.as_mut().expect("the pool is being opened").pending += 1;
-        let op = self.ops.insert(Op::Opening { index });
-        self.device(op, cmd);
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        opening.wanted.push_back((index, cmd));
+        self.ask_next();
+    }
+
+    fn ask_next(&mut self) {
+        while let Some(opening) = &mut self.opening
+            && opening.asked < ASKED
+            && let Some((index, cmd)) = opening.wanted.pop_front()
+        {
+            opening.asked += 1;
+            let op = self.ops.insert(Op::Opening { index });
+            self.device(op, cmd);
+        }
     }
 
     pub(crate) fn open_failed(&mut self, error: OpenError) {
@@ -137,7 +172,7 @@ impl<P: Payload> Engine<P> {
             return;
         }
         let mut opening = self.opening.take().expect("the pool is being opened");
-        opening.pending -= 1;
+        opening.asked -= 1;
         let outcome = match (opening.stage, done) {
             (Stage::Doubts, done) => {
                 self.opening = Some(opening);
@@ -164,8 +199,9 @@ impl<P: Payload> Engine<P> {
             (_, Err(_)) => Err(OpenError::Device),
         };
         self.opening = Some(opening);
-        if let Err(error) = outcome {
-            self.open_failed(error);
+        match outcome {
+            Ok(()) => self.ask_next(),
+            Err(error) => self.open_failed(error),
         }
     }
 
@@ -175,11 +211,18 @@ impl<P: Payload> Engine<P> {
             // The opening record is on its way.
             return self.flush_step();
         };
-        if opening.pending > 0 {
-            self.opening = Some(opening);
-            return false;
-        }
         let stage = opening.stage;
+        let waits = opening.asked > 0 || stage == Stage::Pages && !self.pages_idle();
+        let done = match stage {
+            Stage::Pages => opening.touched.is_empty(),
+            Stage::Replay => opening.replayed == opening.tail.len(),
+            Stage::Counting => opening.counting.is_none(),
+            _ => true,
+        };
+        if waits || !done {
+            self.opening = Some(opening);
+            return self.opening_goes_on(stage);
+        }
         opening.stage = match stage {
             Stage::Report if opening.format.is_some() => Stage::Emptying,
             Stage::Report | Stage::FirstRecord => Stage::Flush,
@@ -191,7 +234,9 @@ impl<P: Payload> Engine<P> {
             Stage::Roots => Stage::Tail,
             Stage::Tail => Stage::Doubts,
             Stage::Doubts => Stage::Pages,
-            Stage::Pages | Stage::Record => Stage::Record,
+            Stage::Pages => Stage::Replay,
+            Stage::Replay => Stage::Counting,
+            Stage::Counting | Stage::Record => Stage::Record,
         };
         let entered = opening.stage;
         self.opening = Some(opening);
@@ -210,7 +255,12 @@ impl<P: Payload> Engine<P> {
             Stage::Roots => self.read_roots(),
             Stage::Tail => self.read_tail(),
             Stage::Doubts => self.check_tail(),
-            Stage::Pages => return self.load_touched(),
+            Stage::Pages => {
+                self.find_touched();
+                Ok(())
+            }
+            Stage::Replay => self.begin_replay(),
+            Stage::Counting => Ok(()),
             Stage::Record => self.finish_opening(),
             Stage::Report => Ok(()),
         };
@@ -270,7 +320,7 @@ impl<P: Payload> Engine<P> {
         for (index, (volume, number, at)) in wanted.into_iter().enumerate() {
             let opening = self.opening.as_mut().expect("the pool is being opened");
             opening.roots.push((volume, number));
-            self.space.add_valid(at.unit);
+            self.space.add_page(at.unit);
             self.ask(index, DeviceCmd::ReadPage { at });
         }
         Ok(())
@@ -291,18 +341,27 @@ impl<P: Payload> Engine<P> {
         let page = MapPage::decode(bytes.as_slice(), id, parent, &geometry);
         let Ok(MapPage(pages)) = page else { return Err(OpenError::MapDamaged(at)) };
         for at in pages.iter().filter_map(|page| page.location(&geometry)) {
-            self.space.add_valid(at.unit);
+            self.space.add_page(at.unit);
         }
-        self.volumes.map_mut(volume).roots[number].adopt(pages);
+        self.volumes.map_mut(volume).adopt(number, &pages);
         Ok(())
     }
 
-    /// Loads the pages that the tail touches; on to the next stage when all are there.
-    fn load_touched(&mut self) -> bool {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        let tail = opening.tail.clone();
+    /// Does a bounded part of a stage that does more than ask. Returns whether anything was done.
+    fn opening_goes_on(&mut self, stage: Stage) -> bool {
+        match stage {
+            Stage::Pages => self.load_touched(),
+            Stage::Replay => self.replay_next(),
+            Stage::Counting => self.count_next(),
+            _ => false,
+        }
+    }
+
+    /// Finds the pages that the tail touches.
+    fn find_touched(&mut self) {
+        let mut opening = self.opening.take().expect("the pool is being opened");
         let mut touched: BTreeSet<(u16, u64)> = BTreeSet::new();
-        for entry in tail.iter().flat_map(|header| &header.entries) {
+        for entry in opening.tail.iter().flat_map(|header| &header.entries) {
             let (volume, from, end) = match *entry {
                 Entry::Data { volume, lba, .. } => (volume, lba.0, lba.0 + 1),
                 Entry::Trim { volume, lba, blocks } => (volume, lba.0, lba.0 + blocks),
@@ -314,29 +373,30 @@ impl<P: Payload> Engine<P> {
             let end = end.div_ceil(PAGE).min(self.volumes.map(index).pages());
             touched.extend((from / PAGE..end).map(|page| (index, page)));
         }
-        let mut waits = false;
-        for (volume, page) in touched {
-            match self.loaded(volume, page * PAGE, page * PAGE + 1) {
-                Loaded::Yes => {}
-                Loaded::Wait(_) => waits = true,
-                Loaded::No(page) => {
-                    let at = self.volumes.map(volume).page_at(page);
-                    let at = at.location(&self.config.geometry).expect("damaged where it is");
-                    self.open_failed(OpenError::MapDamaged(at));
-                    return true;
-                }
-            }
-        }
-        if let Some(opening) = &mut self.opening {
-            // Come back to this stage until nothing is missing.
-            opening.stage = if waits { Stage::Doubts } else { Stage::Pages };
-        }
-        !waits || !self.actions.is_empty()
+        opening.touched = touched.into_iter().collect();
+        self.opening = Some(opening);
     }
 
-    fn finish_opening(&mut self) -> Result<(), OpenError> {
-        let opening = *self.opening.take().expect("the pool is being opened");
-        let record = opening.record.clone().expect("a superblock was chosen");
+    /// Loads some of these pages.
+    fn load_touched(&mut self) -> bool {
+        let mut worked = false;
+        while self.pages.on_their_way() < LOADS
+            && let Some(opening) = &mut self.opening
+            && let Some((volume, page)) = opening.touched.pop_front()
+        {
+            worked = true;
+            self.loaded(volume, page * PAGE, page * PAGE + 1);
+        }
+        worked
+    }
+
+    /// Takes over the units as they were found; what was read of the map must be sound.
+    fn begin_replay(&mut self) -> Result<(), OpenError> {
+        if let Some(&at) = self.damaged_pages().first() {
+            return Err(OpenError::MapDamaged(at));
+        }
+        let opening = self.opening.take().expect("the pool is being opened");
+        let record = opening.record.as_ref().expect("a superblock was chosen");
         let newest = opening.tail.last().map_or(0, |header| header.origin.sequence.0);
         let next = newest.max(opening.durable.0).max(record.checkpoint.0 - 1) + 1;
         self.log = crate::log::Log::new(Sequence(next));
@@ -346,16 +406,39 @@ impl<P: Payload> Engine<P> {
         self.epoch = Epoch(record.epoch.0.max(opening.named.1.0) + step);
         let of_epoch = u64::from(self.epoch.0) << 32;
         self.space.next_generation = Generation(record.next_generation.0.max(of_epoch));
-        self.adopt_units(&opening, &record);
-        let mut entries = 0;
-        for (number, header) in opening.tail.iter().enumerate() {
-            entries += header.entries.len() as u64;
-            self.replay(number, header, &opening.torn, record.next_volume);
+        self.adopt_units(&opening, record);
+        self.opening = Some(opening);
+        Ok(())
+    }
+
+    /// Does once more what some chunks of the tail say.
+    fn replay_next(&mut self) -> bool {
+        let mut opening = self.opening.take().expect("the pool is being opened");
+        let next_volume = opening.record.as_ref().expect("a superblock was chosen").next_volume;
+        let until = opening.tail.len().min(opening.replayed + CHUNKS);
+        for number in opening.replayed..until {
+            let header = &opening.tail[number];
+            opening.entries += header.entries.len() as u64;
+            self.replay(number, header, &opening.torn, next_volume);
         }
-        self.count_replayed();
-        self.replayed = (opening.tail.len() as u64, entries);
+        opening.replayed = until;
+        self.opening = Some(opening);
+        true
+    }
+
+    /// Counts the blocks of some pages that the tail touched.
+    fn count_next(&mut self) -> bool {
+        let mut opening = self.opening.take().expect("the pool is being opened");
+        opening.counting = opening.counting.and_then(|cursor| self.count_replayed(cursor));
+        self.opening = Some(opening);
+        true
+    }
+
+    fn finish_opening(&mut self) -> Result<(), OpenError> {
+        let opening = *self.opening.take().expect("the pool is being opened");
+        self.replayed = (opening.tail.len() as u64, opening.entries);
         let settled = opening.tail.is_empty() || bug!(self.config, RecoveryNotCheckpointed);
-        let mut record = record;
+        let mut record = opening.record.expect("a superblock was chosen");
         record.revision = record.revision.max(opening.named.0);
         self.reports = opening.reports;
         self.adopt_record(record.clone());

@@ -1,7 +1,8 @@
 //! Loading pages of the map: those that a request needs at once, all others in the background.
 //!
 //! A request that needs a page which is not loaded waits for it and then starts anew. The valid counts of units are
-//! complete, and garbage collection can begin, when every page is loaded.
+//! complete, and garbage collection can begin, when every page is loaded. Until then pages that are not loaded count as
+//! full: a write for which there may be no room waits.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use thermocline_format::{Location, MapEntry, MapPage, PageId};
@@ -9,18 +10,38 @@ use thermocline_format::{Location, MapEntry, MapPage, PageId};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, PageBytes};
 use crate::engine::{Engine, Op, Phase};
-use crate::map::{Mapping, PAGE};
+use crate::map::{Mapping, PAGE, Wanted};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
+use crate::volumes::{PageCursor, Walk};
 
-/// Pages that the background loads at once. Chosen, not measured.
-const LOADS: usize = 64;
+/// Pages that are loaded at once ahead of their use. Chosen, not measured.
+pub(crate) const LOADS: usize = 64;
+
+/// What one step looks at, at most: pages with all their entries, words of 64 pages each, units. Chosen so that a step
+/// takes well under a millisecond.
+pub(crate) const PAGES: u64 = 64;
+pub(crate) const WORDS: u32 = 4096;
+pub(crate) const UNITS: u32 = 4096;
 
 /// A request that waits for a page.
 #[derive(Debug)]
 pub(crate) enum Parked<P> {
     Read { request: u32, extent: Extent, into: P },
     Write { request: u32, extent: Extent, data: P, handle: u16 },
+}
+
+/// How far the background has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It asks for the pages from here on.
+    Pages(PageCursor),
+    /// It has asked for all of them.
+    Asked,
+    /// Every page is loaded: it takes over the units from this one on.
+    Units(u32),
+    /// It is done.
+    Complete,
 }
 
 /// Pages on their way.
@@ -31,10 +52,9 @@ pub(crate) struct Pages<P> {
     damaged: FxHashSet<(u16, u64)>,
     /// Blocks that the host had written when damaged pages were last tried again.
     tried_at: Option<u64>,
-    /// Where the background goes on.
-    cursor: (u16, u64),
-    /// Whether every page was loaded.
-    pub(crate) complete: bool,
+    stage: Stage,
+    /// Writes that fit into the pool only if pages that are not loaded have room.
+    waiting: Vec<Parked<P>>,
 }
 
 impl<P> Default for Pages<P> {
@@ -43,9 +63,30 @@ impl<P> Default for Pages<P> {
             loading: FxHashMap::default(),
             damaged: FxHashSet::default(),
             tried_at: None,
-            cursor: (0, 0),
-            complete: false,
+            stage: Stage::Pages(PageCursor::default()),
+            waiting: Vec::new(),
         }
+    }
+}
+
+impl<P> Pages<P> {
+    /// Whether every page was loaded, and every unit taken over.
+    pub(crate) fn complete(&self) -> bool {
+        self.stage == Stage::Complete
+    }
+
+    /// Whether nothing but pages that cannot be read is missing.
+    pub(crate) fn are_damaged(&self) -> bool {
+        self.stage == Stage::Asked && self.loading.is_empty() && !self.damaged.is_empty()
+    }
+
+    pub(crate) fn on_their_way(&self) -> usize {
+        self.loading.len()
+    }
+
+    /// The page is needed no more.
+    pub(crate) fn forget(&mut self, volume: u16, page: u64) {
+        self.damaged.remove(&(volume, page));
     }
 }
 
@@ -122,14 +163,7 @@ impl<P: Payload> Engine<P> {
                 self.actions.push_back(Action::Notice(Notice::Damaged { at }));
             }
         }
-        for parked in parked {
-            match parked {
-                Parked::Read { request, extent, into } => self.read(request, extent, into),
-                Parked::Write { request, extent, data, handle } => {
-                    self.write(request, extent, data, handle);
-                }
-            }
-        }
+        parked.into_iter().for_each(|parked| self.unpark(parked));
     }
 
     fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
@@ -170,11 +204,6 @@ impl<P: Payload> Engine<P> {
         damaged.iter().filter_map(at).collect()
     }
 
-    /// Whether nothing but pages that cannot be read is missing.
-    pub(crate) fn pages_are_damaged(&self) -> bool {
-        !self.pages.damaged.is_empty() && self.next_unloaded().is_none()
-    }
-
     /// Tries again to read damaged pages: without them nothing can be collected. Returns whether it is worth trying.
     pub(crate) fn retry_damaged(&mut self) -> bool {
         let now = Some(self.stats.host_blocks_written);
@@ -183,55 +212,115 @@ impl<P: Payload> Engine<P> {
         }
         self.pages.tried_at = now;
         self.pages.damaged.clear();
-        self.pages.cursor = (0, 0);
+        self.pages.stage = Stage::Pages(PageCursor::default());
         true
     }
 
-    /// Asks for further pages in the background. Returns whether anything was done.
+    /// A piece of a walk through the pages of all maps, see [`crate::volumes::Volumes::next_page`].
+    pub(crate) fn next_page(
+        &mut self,
+        cursor: &mut PageCursor,
+        wanted: Wanted,
+        budget: &mut u32,
+    ) -> Walk {
+        let before = *budget;
+        let walk = self.volumes.next_page(cursor, wanted, budget);
+        self.stats.looked_at += u64::from(before - *budget);
+        walk
+    }
+
+    /// Goes on in the background. Returns whether anything was done.
     pub(crate) fn load_step(&mut self) -> bool {
-        if self.pages.complete || self.pages.loading.len() >= LOADS {
+        match self.pages.stage {
+            Stage::Complete => false,
+            Stage::Pages(cursor) => self.load_next(cursor),
+            Stage::Asked if !self.pages_idle() => false,
+            Stage::Asked if self.pages.damaged.is_empty() => {
+                self.pages.stage = Stage::Units(0);
+                true
+            }
+            Stage::Asked => self.write_waiting(),
+            Stage::Units(from) => {
+                let left = self.adopt_rest(from);
+                self.pages.stage = Stage::Units(left);
+                if left == self.config.geometry.units() {
+                    self.pages.stage = Stage::Complete;
+                    self.actions.push_back(Action::Notice(Notice::MapLoaded));
+                    self.write_waiting();
+                }
+                true
+            }
+        }
+    }
+
+    fn load_next(&mut self, mut cursor: PageCursor) -> bool {
+        // A pool that is closed needs nothing more, unless what was written needs room.
+        let over = self.phase == Phase::Closing && self.stage.is_empty();
+        if self.pages.loading.len() >= LOADS || over && self.pages.waiting.is_empty() {
             return false;
         }
-        let Some((volume, page)) = self.next_unloaded() else {
-            let done = self.pages.loading.is_empty() && self.pages.damaged.is_empty();
-            if done {
-                self.pages.complete = true;
-                self.map_complete();
-                self.actions.push_back(Action::Notice(Notice::MapLoaded));
+        let mut budget = WORDS;
+        match self.next_page(&mut cursor, Wanted::Unloaded, &mut budget) {
+            Walk::Found(volume, page) => self.load_page(volume, page),
+            Walk::Pause => {}
+            Walk::End => {
+                self.pages.stage = Stage::Asked;
+                return true;
             }
-            return done;
-        };
-        self.pages.cursor = (volume, page + 1);
-        if !self.pages.loading.contains_key(&(volume, page)) {
-            self.load_page(volume, page);
         }
+        self.pages.stage = Stage::Pages(cursor);
         true
     }
 
-    fn next_unloaded(&self) -> Option<(u16, u64)> {
-        let (first, from) = self.pages.cursor;
-        let later = self.volumes.indices().filter(|&index| index >= first);
-        let mut found = later.filter_map(|index| {
-            let from = if index == first { from } else { 0 };
-            Some((index, self.volumes.map(index).next_unloaded(from)?))
-        });
-        found.next()
+    /// Whether it is known by now how many blocks are mapped, as far as it ever will be.
+    pub(crate) fn mapped_is_known(&self) -> bool {
+        self.pages.complete() || self.pages.are_damaged()
+    }
+
+    /// Blocks that are mapped at most: those known to be, and all of the pages that are not loaded.
+    pub(crate) fn mapped_at_most(&self) -> u64 {
+        let unknown = if self.pages.complete() { 0 } else { self.volumes.unknown() };
+        self.volumes.mapped + unknown
+    }
+
+    /// Has a write wait until that is known.
+    pub(crate) fn wait_for_all(&mut self, parked: Parked<P>) {
+        self.pages.waiting.push(parked);
+    }
+
+    /// Goes on with these writes. Returns whether there were any.
+    fn write_waiting(&mut self) -> bool {
+        let waiting = std::mem::take(&mut self.pages.waiting);
+        let any = !waiting.is_empty();
+        waiting.into_iter().for_each(|parked| self.unpark(parked));
+        any
+    }
+
+    fn unpark(&mut self, parked: Parked<P>) {
+        match parked {
+            Parked::Read { request, extent, into } => self.read(request, extent, into),
+            Parked::Write { request, extent, data, handle } => {
+                self.write(request, extent, data, handle);
+            }
+        }
     }
 
     /// Fails what waits for pages and would write.
     pub(crate) fn pages_failed(&mut self) {
         let mut keys: Vec<(u16, u64)> = self.pages.loading.keys().copied().collect();
         keys.sort_unstable();
+        let mut failed = std::mem::take(&mut self.pages.waiting);
         for key in keys {
             let waiting = self.pages.loading.get_mut(&key).expect("the key was just seen");
             let (writes, reads): (Vec<Parked<P>>, Vec<Parked<P>>) = std::mem::take(waiting)
                 .into_iter()
                 .partition(|parked| matches!(parked, Parked::Write { .. }));
             *waiting = reads;
-            for parked in writes {
-                if let Parked::Write { request, .. } = parked {
-                    self.request_progress(request, 1, Some(HostError::Failed));
-                }
+            failed.extend(writes);
+        }
+        for parked in failed {
+            if let Parked::Write { request, .. } = parked {
+                self.request_progress(request, 1, Some(HostError::Failed));
             }
         }
     }

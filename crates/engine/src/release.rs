@@ -15,6 +15,9 @@ use crate::request::{Action, Notice};
 /// Dead units that are worth a flush although no unit is missed. Chosen, not measured.
 const BATCH: usize = 8;
 
+/// Units released at once, at most: their entries fill a chunk.
+const RELEASED: usize = thermocline_format::MAX_ENTRIES;
+
 impl<P: Payload> Engine<P> {
     /// Starts to free dead units. Those with chunks to be replayed not between the choice of a checkpoint and its
     /// superblock: the counts of chunks in Released entries would be those of the one or the other.
@@ -22,26 +25,19 @@ impl<P: Payload> Engine<P> {
         let scarce =
             self.space.free_units() <= self.host_reserve() + self.config.gc.ahead_units / 2;
         let needed = scarce || self.space.dead.len() >= BATCH;
-        if self.space.dead.is_empty() || !needed || !self.pages.complete {
+        if self.space.dead.is_empty() || !needed || !self.pages.complete() {
             return false;
         }
         let any = self.superblocks.settled && self.checkpoint.is_none();
-        let checkpoint = self.superblocks.durable_checkpoint();
-        let metadata = self.config.metadata_class();
-        let (ready, kept): (Vec<UnitId>, Vec<UnitId>) =
-            std::mem::take(&mut self.space.dead).into_iter().partition(|&unit| {
-                let tail = &self.space.tails[unit.index()];
-                let pinned = !bug!(self.config, MetadataResetTooEarly)
-                    && self.space.units.class(unit) == metadata
-                    && tail.control >= checkpoint;
-                // A chunk that a crash may still lose must not be counted as released.
-                let flushed = tail.last <= self.durability.durable;
-                // A unit that is not listed has nothing that would be replayed.
-                let counts = any || !self.space.listed.contains_key(&unit.0);
-                let read = tail.readers > 0 && !bug!(self.config, ResetUnderReaders);
-                counts && !pinned && flushed && !read && tail.writers == 0
-            });
-        self.space.dead = kept;
+        let mut ready = Vec::new();
+        for _ in 0..self.space.dead.len() {
+            let unit = self.space.dead.pop_front().expect("that many are there");
+            if ready.len() < RELEASED && self.may_release(unit, any) {
+                ready.push(unit);
+            } else {
+                self.space.dead.push_back(unit);
+            }
+        }
         if ready.is_empty() {
             return self.flush_dead();
         }
@@ -74,6 +70,20 @@ impl<P: Payload> Engine<P> {
         true
     }
 
+    /// Whether a dead unit can be released; with `any`, one with chunks to be replayed, too.
+    fn may_release(&self, unit: UnitId, any: bool) -> bool {
+        let tail = &self.space.tails[unit.index()];
+        let pinned = !bug!(self.config, MetadataResetTooEarly)
+            && self.space.units.class(unit) == self.config.metadata_class()
+            && tail.control >= self.superblocks.durable_checkpoint();
+        // A chunk that a crash may still lose must not be counted as released.
+        let flushed = tail.last <= self.durability.durable;
+        // A unit that is not listed has nothing that would be replayed.
+        let counts = any || !self.space.listed.contains_key(&unit.0);
+        let read = tail.readers > 0 && !bug!(self.config, ResetUnderReaders);
+        counts && !pinned && flushed && !read && tail.writers == 0
+    }
+
     /// Has the chunks of dead units flushed, so that they can be released. Returns whether there are any to flush.
     fn flush_dead(&mut self) -> bool {
         let last = self.space.dead.iter().map(|unit| self.space.tails[unit.index()].last).max();
@@ -94,7 +104,6 @@ impl<P: Payload> Engine<P> {
             tail.control = Sequence(0);
             if tail.condemned {
                 self.space.resetting -= 1;
-                self.space.condemned -= 1;
                 self.retire(unit);
                 continue;
             }
@@ -135,6 +144,7 @@ impl<P: Payload> Engine<P> {
     /// Takes an empty unit out of service.
     fn retire(&mut self, unit: UnitId) {
         self.space.units.retire(unit);
+        self.space.condemned.remove(&unit.0);
         self.space.listed.remove(&unit.0);
         self.space.retired += 1;
         self.actions.push_back(Action::Notice(Notice::Retired(unit)));
@@ -145,13 +155,12 @@ impl<P: Payload> Engine<P> {
         if std::mem::replace(&mut self.space.tail(unit).condemned, true) {
             return;
         }
-        self.space.condemned += 1;
+        self.space.condemned.insert(unit.0);
         // Chunks to be replayed may stand in it: the sooner they need not be, the better.
         self.want_checkpoint();
         self.space.reserved.retain(|listed| listed.next.unit != unit);
         if self.space.units.state(unit) == UnitState::Free {
             self.space.free.retain(|&free| free != unit);
-            self.space.condemned -= 1;
             self.retire(unit);
         }
     }

@@ -1,35 +1,74 @@
 //! Scrub: reads everything that counts and compares it with its checksums.
 //!
 //! Unit by unit, chunk by chunk: every block that a map points at is compared with the 32 bits in the header of its
-//! chunk, every header with its own place. Blocks that no sound header tells of are found by the maps and compared with
-//! the 28 bits there. What is wrong is reported by location, and nothing is changed.
+//! chunk. Blocks that no sound header tells of are found by the maps, compared with the 28 bits there, and the header is
+//! reported. What is wrong is reported by location, and nothing is changed.
+//!
+//! Invariants:
+//! * Only what counts when it is reported is reported: a hole that a crash left between chunks is no damage, nor is a
+//!   block that was overwritten while it was being read.
+//! * A unit that is looked at is not reset: its place in memory has a reader.
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, home_mark};
 use thermocline_ftl::UnitState;
-use thermocline_types::UnitId;
+use thermocline_types::{Lba, UnitId};
 
-use crate::device::{DeviceCmd, DeviceError, FoundChunks, ReadChunks};
+use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
+use crate::durability::Then;
 use crate::engine::{Engine, Op, Phase};
-use crate::map::Value;
+use crate::map::{PAGE, Value, Wanted};
+use crate::pages::WORDS;
 use crate::payload::Payload;
 use crate::request::{Action, Notice, Reply};
+use crate::volumes::{PageCursor, Walk};
 
 /// Blocks that are read one by one at once. Chosen, not measured.
 const READS: u32 = 32;
+
+/// Blocks, or pages of maps, looked at in one step. Chosen so that a step takes well under a millisecond.
+const COMPARED: usize = 4096;
+const SEARCHED: u32 = 16;
+
+/// A block that counts when something leads to it: a user's, or a page of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    volume: VolumeId,
+    lba: Lba,
+    value: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The next unit is to be begun.
+    Next,
+    /// Chunks are read, from this logical block of the unit on.
+    Walk(u32),
+    /// The unit was read to where its chunks end: of the blocks that were compared, this many were looked at again, and
+    /// this many count.
+    Recount(usize, u32),
+    /// Blocks are missing: the maps are searched for them, from here on.
+    Search(PageCursor),
+    /// And the roots.
+    Roots(PageCursor),
+    /// What was found there is read.
+    Read,
+}
 
 /// A scrub in progress.
 #[derive(Debug)]
 pub(crate) struct Scrub {
     request: u32,
     unit: UnitId,
-    /// Where the next chunk of the unit begins, and where the unit ends; `None` between units.
-    walk: Option<(u32, u32)>,
+    stage: Stage,
+    /// Where the chunks of the unit end.
+    end: u32,
     waiting: u32,
-    /// Addresses in the unit that were compared.
-    seen: FxHashSet<u64>,
+    /// What of the unit was compared; in a search, by address.
+    seen: Vec<Counted>,
+    compared: FxHashSet<u64>,
     /// Blocks that are still to be read one by one.
-    left: Vec<(Location, MapEntry)>,
+    left: Vec<Counted>,
     blocks: u64,
     damaged: u64,
 }
@@ -39,9 +78,11 @@ impl<P: Payload> Engine<P> {
         self.scrubs.push_back(Scrub {
             request,
             unit: UnitId(0),
-            walk: None,
+            stage: Stage::Next,
+            end: 0,
             waiting: 0,
-            seen: FxHashSet::default(),
+            seen: Vec::new(),
+            compared: FxHashSet::default(),
             left: Vec::new(),
             blocks: 0,
             damaged: 0,
@@ -57,72 +98,91 @@ impl<P: Payload> Engine<P> {
 
     /// Takes the first scrub a step further. Returns whether anything was done.
     pub(crate) fn scrub_step(&mut self) -> bool {
-        let Some(scrub) = self.scrubs.front_mut() else { return false };
-        if !scrub.left.is_empty() && scrub.waiting < READS {
-            let (at, expected) = scrub.left.pop().expect("it is not empty");
-            scrub.waiting += 1;
-            let op = self.ops.insert(Op::ScrubRead { at, expected });
-            self.device(op, DeviceCmd::Read { at, blocks: 1, into: None });
-            return true;
-        }
-        let waiting = scrub.waiting > 0;
-        let known = self.pages.complete || self.pages_are_damaged();
-        if waiting || !(known || self.phase == Phase::Failed) {
+        // Until a recovery is itself safe, blocks count that nothing leads to.
+        let known = self.mapped_is_known() && self.superblocks.settled;
+        if !known && self.phase != Phase::Failed {
             return false;
         }
-        let scrub = self.scrubs.front_mut().expect("it was just looked at");
-        match scrub.walk {
-            Some((from, end)) if from < end => self.scrub_on(from, end),
-            Some(_) => self.scrubbed_unit(),
-            None => self.scrub_next_unit(),
+        let Some(mut scrub) = self.scrubs.pop_front() else { return false };
+        let reading = scrub.stage == Stage::Read && !scrub.left.is_empty();
+        if scrub.waiting > 0 && !(reading && scrub.waiting < READS) {
+            self.scrubs.push_front(scrub);
+            return false;
         }
+        match scrub.stage {
+            Stage::Next => {
+                if self.scrub_next_unit(&mut scrub) {
+                    return true;
+                }
+            }
+            Stage::Walk(from) if from < scrub.end => self.scrub_on(&mut scrub, from),
+            Stage::Walk(_) => self.scrub_end(&mut scrub),
+            Stage::Recount(done, counting) => self.scrub_recount(&mut scrub, done, counting),
+            Stage::Search(cursor) => self.scrub_search(&mut scrub, cursor),
+            Stage::Roots(cursor) => self.scrub_roots(&mut scrub, cursor),
+            Stage::Read => match scrub.left.pop() {
+                Some(block) => self.scrub_block(&mut scrub, block),
+                None => self.scrubbed_unit(&mut scrub),
+            },
+        }
+        self.scrubs.push_front(scrub);
         true
     }
 
-    fn scrub_next_unit(&mut self) {
-        let unit = self.scrubs.front().expect("a scrub is in progress").unit;
-        if unit.0 == 0 {
-            let mut scrub = self.scrubs.pop_front().expect("a scrub is in progress");
+    /// Begins with the next unit. Returns whether there was none, and the scrub is over.
+    fn scrub_next_unit(&mut self, scrub: &mut Scrub) -> bool {
+        if scrub.unit.0 == 0 {
             for at in self.damaged_pages() {
-                self.scrub_hit(&mut scrub, at);
+                self.scrub_hit(scrub, at);
             }
-            self.scrubs.push_front(scrub);
         }
-        let scrub = self.scrubs.front_mut().expect("a scrub is in progress");
-        if unit.0 == self.config.geometry.units() {
-            let scrub = self.scrubs.pop_front().expect("a scrub is in progress");
+        if scrub.unit.0 == self.config.geometry.units() {
             let reply = Reply::Scrubbed { blocks: scrub.blocks, damaged: scrub.damaged };
             self.request_reply(scrub.request, reply);
-            return self.request_progress(scrub.request, 1, None);
+            self.request_progress(scrub.request, 1, None);
+            return true;
         }
-        let open = self.space.frontiers.iter().filter_map(|frontier| frontier.open);
-        let end = match self.space.units.state(unit) {
-            UnitState::Closed | UnitState::Relocating => self.space.units.written(unit),
-            UnitState::Open => {
-                open.filter(|at| at.unit == unit).map(|at| at.block).next().unwrap_or(0)
-            }
-            UnitState::Free | UnitState::Retired => 0,
-        };
-        let quiet = self.space.tails[unit.index()].writers == 0 || self.phase == Phase::Failed;
-        if end == 0 || self.space.units.valid_count(unit) == 0 {
+        scrub.end = 0;
+        if self.scrub_extent(scrub.unit) == 0 || self.space.units.valid_count(scrub.unit) == 0 {
             scrub.unit.0 += 1;
-        } else if quiet {
-            scrub.walk = Some((0, end));
-            self.space.tail(unit).readers += 1;
         } else {
-            // Chunks are on their way to it: compared when they are there.
-            self.await_next_flush(crate::durability::Then::Scrub);
-            scrub_waits(self.scrubs.front_mut());
+            self.space.tail(scrub.unit).readers += 1;
+            scrub.stage = Stage::Walk(0);
+        }
+        false
+    }
+
+    /// Logical blocks of a unit that chunks were sealed into.
+    fn scrub_extent(&self, unit: UnitId) -> u32 {
+        let open = self.space.frontiers.iter().filter_map(|frontier| frontier.open);
+        match self.space.units.state(unit) {
+            UnitState::Closed | UnitState::Relocating => self.space.units.written(unit),
+            UnitState::Open => open.filter(|at| at.unit == unit).map(|at| at.block).sum(),
+            UnitState::Free | UnitState::Retired => 0,
         }
     }
 
-    fn scrub_on(&mut self, from: u32, end: u32) {
+    /// All that was known of the unit was read: there may be more by now. What is on its way is waited for.
+    fn scrub_end(&mut self, scrub: &mut Scrub) {
+        let extent = self.scrub_extent(scrub.unit);
+        let quiet =
+            self.space.tails[scrub.unit.index()].writers == 0 || self.phase == Phase::Failed;
+        if !quiet {
+            scrub.waiting += 1;
+            self.await_next_flush(Then::Scrub);
+        } else if extent > scrub.end {
+            scrub.end = extent;
+        } else {
+            scrub.stage = Stage::Recount(0, 0);
+        }
+    }
+
+    fn scrub_on(&mut self, scrub: &mut Scrub, from: u32) {
         let block = self.config.geometry.logical_block();
         let longest = block.max_chunk() + block.to_hold(thermocline_format::MAX_HEADER_BYTES);
-        let scrub = self.scrubs.front_mut().expect("a scrub is in progress");
         scrub.waiting += 1;
         let at = Location { unit: scrub.unit, block: from };
-        let window = longest.min(end - from);
+        let window = longest.min(scrub.end - from);
         let generation = self.space.tails[at.unit.index()].generation;
         let generation = (generation.0 > 0).then_some(generation);
         let pool = self.pool;
@@ -134,34 +194,24 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn scrub_found(&mut self, found: Result<FoundChunks<P>, DeviceError>) {
         let Some(mut scrub) = self.scrubs.pop_front() else { return };
         scrub.waiting -= 1;
-        let (from, end) = scrub.walk.expect("a unit is being walked through");
-        let mut next = end;
+        let Stage::Walk(from) = scrub.stage else { panic!("a unit is being walked through") };
+        // What cannot be read as a whole is read block by block.
+        let mut next = scrub.end;
         if let Ok(found) = found {
-            let mut expected = from;
             next = found.next;
             for chunk in &found.chunks {
                 let at = chunk.header.origin.location;
-                let blocks =
-                    chunk.header.entries.iter().filter(|entry| entry.has_block()).count() as u32;
+                let blocks = chunk.header.entries.iter().filter(|entry| entry.has_block()).count();
                 let whole = chunk.data.as_ref().map_or(0, |(_, whole)| *whole);
-                if at.block > expected {
-                    self.scrub_hit(&mut scrub, Location { block: expected, ..at });
-                }
-                if whole < blocks {
+                if whole < blocks as u32 {
                     // It ends beyond what was read; it is read again from its beginning, unless that was this time.
                     next = if at.block > from { at.block } else { at.block + chunk.header.blocks };
                     break;
                 }
-                expected = at.block + chunk.header.blocks;
                 self.scrub_chunk(&mut scrub, chunk);
             }
-            let nothing = found.chunks.is_empty();
-            if nothing {
-                let at = Location { unit: scrub.unit, block: from };
-                self.scrub_hit(&mut scrub, at);
-            }
         }
-        scrub.walk = Some((next.max(from + 1), end));
+        scrub.stage = Stage::Walk(next.max(from + 1));
         self.scrubs.push_front(scrub);
     }
 
@@ -172,17 +222,16 @@ impl<P: Payload> Engine<P> {
         self.actions.push_back(Action::Notice(Notice::Damaged { at }));
     }
 
-    fn scrub_chunk(&mut self, scrub: &mut Scrub, chunk: &crate::device::FoundChunk<P>) {
+    fn scrub_chunk(&mut self, scrub: &mut Scrub, chunk: &FoundChunk<P>) {
         let geometry = self.config.geometry;
         let blocks = chunk.header.placed(&geometry).filter_map(|(entry, at)| Some((*entry, at?)));
-        let blocks: Vec<(Entry, Location)> = blocks.collect();
         for (number, (entry, at)) in (0..).zip(blocks) {
             let Entry::Data { volume, lba, crc } = entry else { continue };
-            let value = Value::new(geometry.address(at), crc);
-            if !self.counts(volume, lba.0, value) {
+            let block = Counted { volume, lba, value: Value::new(geometry.address(at), crc) };
+            if !self.counts(block) {
                 continue;
             }
-            scrub.seen.insert(value.address());
+            scrub.seen.push(block);
             scrub.blocks += 1;
             let (run, _) = chunk.data.as_ref().expect("the chunk is whole");
             if run.crc(number) ^ home_mark(volume, lba) != crc {
@@ -192,14 +241,15 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Whether a map, or what leads to a page of one, points at this block.
-    fn counts(&self, volume: VolumeId, lba: u64, value: Value) -> bool {
+    fn counts(&self, block: Counted) -> bool {
+        let Counted { volume, lba: Lba(lba), value } = block;
         if volume.is_user() {
             let index = self.volumes.index(volume);
             return index.is_some_and(|index| {
                 lba < self.volumes.map(index).blocks && self.on_media(index, lba) == Some(value)
             });
         }
-        let page = PageId::from_lba(thermocline_types::Lba(lba));
+        let page = PageId::from_lba(Lba(lba));
         let Some(index) = self.volumes.index(page.volume) else { return false };
         let map = self.volumes.map(index);
         let entry = match volume {
@@ -213,66 +263,129 @@ impl<P: Payload> Engine<P> {
         entry.pack() == value.0
     }
 
-    /// All chunks of the unit were compared: blocks that none of them told of are left.
-    fn scrubbed_unit(&mut self) {
-        let mut scrub = self.scrubs.pop_front().expect("a scrub is in progress");
-        let unit = scrub.unit;
-        if (scrub.seen.len() as u64) < u64::from(self.space.units.valid_count(unit)) {
-            let geometry = self.config.geometry;
-            let mut left: Vec<(Location, MapEntry)> = Vec::new();
-            let mut add = |entry: MapEntry| {
-                if let Some(at) = entry.location(&geometry)
-                    && at.unit == unit
-                    && !scrub.seen.contains(&geometry.address(at))
-                {
-                    left.push((at, entry));
+    /// Looks again at what was compared: blocks that count and were not are missing.
+    fn scrub_recount(&mut self, scrub: &mut Scrub, done: usize, counting: u32) {
+        let until = scrub.seen.len().min(done + COMPARED);
+        let piece = scrub.seen[done..until].iter();
+        let counting = counting + piece.filter(|block| self.counts(**block)).count() as u32;
+        self.stats.looked_at += (until - done) as u64;
+        scrub.stage = if until < scrub.seen.len() {
+            Stage::Recount(until, counting)
+        } else if counting >= self.space.units.valid_count(scrub.unit) {
+            Stage::Read
+        } else {
+            scrub.compared = scrub.seen.iter().map(|block| block.value.address()).collect();
+            Stage::Search(PageCursor::default())
+        };
+    }
+
+    /// Looks through some pages of the maps for blocks in the unit that no header told of. Metadata units hold pages
+    /// and nothing else, other units no pages.
+    fn scrub_search(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) {
+        let metadata = self.space.units.class(scrub.unit) == self.config.metadata_class();
+        let mut budget = WORDS;
+        scrub.stage = loop {
+            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
+                Walk::Found(volume, page) if metadata => self.scrub_page(scrub, volume, page),
+                Walk::Found(volume, page) => {
+                    self.scrub_entries(scrub, volume, page);
+                    budget = budget.saturating_sub(WORDS / SEARCHED);
                 }
-            };
-            for index in self.volumes.indices() {
-                let map = self.volumes.map(index);
-                for lba in 0..map.blocks {
-                    if let Some(value) = self.on_media(index, lba)
-                        && let Ok(entry) =
-                            MapEntry::unpack(&geometry, value.of_bytes(map.id, lba).0)
-                    {
-                        add(entry);
-                    }
-                }
-                map.roots.iter().for_each(|root| add(root.at));
-                (0..map.pages()).for_each(|page| add(map.page_at(page)));
+                Walk::Pause => break Stage::Search(cursor),
+                Walk::End => break Stage::Roots(PageCursor::default()),
             }
-            // A header that should tell of them is not there, wherever it was.
-            if let Some(at) = left.iter().map(|(at, _)| *at).min_by_key(|at| at.block) {
-                self.scrub_hit(&mut scrub, at);
-            }
-            scrub.left = left;
+        };
+    }
+
+    fn scrub_entries(&mut self, scrub: &mut Scrub, index: u16, page: u64) {
+        let map = self.volumes.map(index);
+        if !map.is_loaded(page) {
+            return;
         }
-        self.space.tail(unit).readers -= 1;
-        scrub.seen.clear();
-        scrub.walk = None;
-        scrub.unit.0 += 1;
+        for lba in page * PAGE..((page + 1) * PAGE).min(map.blocks) {
+            if let Some(value) = self.on_media(index, lba) {
+                self.scrub_missing(scrub, Counted { volume: map.id, lba: Lba(lba), value });
+            }
+        }
+        self.stats.looked_at += PAGE;
+    }
+
+    fn scrub_page(&self, scrub: &mut Scrub, index: u16, page: u64) {
+        let map = self.volumes.map(index);
+        let lba = PageId { volume: map.id, index: page as u32 }.lba();
+        self.scrub_missing_page(scrub, VolumeId::MAP, lba, map.page_at(page));
+    }
+
+    fn scrub_roots(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) {
+        for _ in 0..WORDS {
+            let Some((index, root)) = self.volumes.next_root(&mut cursor) else {
+                // A header that should tell of them is not there, wherever it was.
+                let places = scrub.left.iter().filter(|block| self.counts(**block));
+                let places = places.map(|block| self.packing.location(block.value.address()));
+                if let Some(at) = places.min_by_key(|at| at.block) {
+                    self.scrub_hit(scrub, at);
+                }
+                scrub.stage = Stage::Read;
+                return;
+            };
+            let map = self.volumes.map(index);
+            let lba = PageId { volume: map.id, index: root as u32 }.lba();
+            self.scrub_missing_page(scrub, VolumeId::ROOT, lba, map.roots[root].at);
+        }
+        self.stats.looked_at += u64::from(WORDS);
+        scrub.stage = Stage::Roots(cursor);
+    }
+
+    fn scrub_missing_page(&self, scrub: &mut Scrub, volume: VolumeId, lba: Lba, at: MapEntry) {
+        if !at.is_unmapped() {
+            self.scrub_missing(scrub, Counted { volume, lba, value: Value(at.pack()) });
+        }
+    }
+
+    /// Has a block read if it is in the unit and was not compared. What was written behind a failed write is written
+    /// elsewhere, whatever is left of it here.
+    fn scrub_missing(&self, scrub: &mut Scrub, block: Counted) {
+        let at = self.packing.location(block.value.address());
+        let broken = self.space.tails[scrub.unit.index()].broken;
+        let sound = at.block < scrub.end && broken.is_none_or(|broken| at.block < broken);
+        if at.unit == scrub.unit && sound && !scrub.compared.contains(&block.value.address()) {
+            scrub.left.push(block);
+        }
+    }
+
+    fn scrub_block(&mut self, scrub: &mut Scrub, block: Counted) {
+        scrub.waiting += 1;
+        let at = self.packing.location(block.value.address());
+        let op = self.ops.insert(Op::ScrubRead { block });
+        self.device(op, DeviceCmd::Read { at, blocks: 1, into: None });
+    }
+
+    pub(crate) fn scrub_read(&mut self, block: Counted, data: Option<&P>) {
+        let Some(mut scrub) = self.scrubs.pop_front() else { return };
+        scrub.waiting -= 1;
+        let expected = match block.volume.is_user() {
+            true => block.value.of_bytes(block.volume, block.lba.0),
+            false => block.value,
+        };
+        if self.counts(block) {
+            scrub.blocks += 1;
+            if !data.is_some_and(|data| expected.matches(data.crc(0))) {
+                self.scrub_hit(&mut scrub, self.packing.location(block.value.address()));
+            }
+        }
         self.scrubs.push_front(scrub);
     }
 
-    pub(crate) fn scrub_read(&mut self, at: Location, expected: MapEntry, data: Option<&P>) {
-        let Some(mut scrub) = self.scrubs.pop_front() else { return };
-        scrub.waiting -= 1;
-        scrub.blocks += 1;
-        if !data.is_some_and(|data| expected.matches(data.crc(0))) {
-            self.scrub_hit(&mut scrub, at);
-        }
-        self.scrubs.push_front(scrub);
+    fn scrubbed_unit(&mut self, scrub: &mut Scrub) {
+        self.space.tail(scrub.unit).readers -= 1;
+        scrub.seen.clear();
+        scrub.stage = Stage::Next;
+        scrub.unit.0 += 1;
     }
 
     pub(crate) fn scrub_goes_on(&mut self) {
         if let Some(scrub) = self.scrubs.front_mut() {
             scrub.waiting -= 1;
         }
-    }
-}
-
-fn scrub_waits(scrub: Option<&mut Scrub>) {
-    if let Some(scrub) = scrub {
-        scrub.waiting += 1;
     }
 }

@@ -8,7 +8,7 @@
 //! * Only a reserved unit is opened.
 //! * `tail` of a unit counts its chunks from the newest chosen checkpoint on.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use thermocline_format::{Generation, Location, OpenUnit, Sequence};
 use thermocline_ftl::{UnitState, Units};
@@ -33,6 +33,8 @@ pub(crate) struct Tail {
     pub(crate) condemned: bool,
     /// The newest chunk with control entries.
     pub(crate) control: Sequence,
+    /// Whether pages of the map were found in it when the pool was opened.
+    pub(crate) metadata: bool,
     /// Generation of the unit's life.
     pub(crate) generation: Generation,
 }
@@ -61,7 +63,9 @@ pub(crate) struct Space {
     /// Every unit that the newest flushed superblock lists.
     pub(crate) listed: BTreeMap<u32, OpenUnit>,
     /// Closed units without a valid block.
-    pub(crate) dead: Vec<UnitId>,
+    pub(crate) dead: VecDeque<UnitId>,
+    /// Units below this one were looked at since every valid count is right. Others may only seem to be dead.
+    pub(crate) counted: u32,
     /// Units on their way from dead to free: waiting for a flush or a reset.
     pub(crate) resetting: u32,
     /// Units whose release is durable, and resets that are on their way.
@@ -72,7 +76,7 @@ pub(crate) struct Space {
     /// Whether a flush is on its way after which dead units can be released.
     pub(crate) flushing_dead: bool,
     /// Condemned units that still hold something.
-    pub(crate) condemned: u32,
+    pub(crate) condemned: BTreeSet<u32>,
     /// Units out of service.
     pub(crate) retired: u32,
     /// The generation that the next listed unit gets.
@@ -91,13 +95,14 @@ impl Space {
             free: VecDeque::new(),
             reserved: VecDeque::new(),
             listed: BTreeMap::new(),
-            dead: Vec::new(),
+            dead: VecDeque::new(),
+            counted: 0,
             resetting: 0,
             to_reset: VecDeque::new(),
             resets: 0,
             releasing: 0,
             flushing_dead: false,
-            condemned: 0,
+            condemned: BTreeSet::new(),
             retired: 0,
             next_generation: Generation(0),
         }
@@ -142,10 +147,16 @@ impl Space {
     pub(crate) fn close(&mut self, class: Class, now: u64) -> Option<Location> {
         let at = self.frontiers[class.index()].open.take()?;
         self.units.close(at.unit, at.block, now);
-        if self.units.valid_count(at.unit) == 0 {
-            self.dead.push(at.unit);
-        }
+        self.bury(at.unit);
         Some(at)
+    }
+
+    /// Notes that a closed unit is dead if it has no valid block.
+    pub(crate) fn bury(&mut self, unit: UnitId) {
+        let closed = self.units.state(unit) == UnitState::Closed;
+        if closed && self.units.valid_count(unit) == 0 && unit.0 < self.counted {
+            self.dead.push_back(unit);
+        }
     }
 
     /// One more valid block in `unit`.
@@ -154,12 +165,18 @@ impl Space {
         self.units.add_valid(unit);
     }
 
+    /// One more valid block in `unit`: a page of the map, which is where no blocks of users are.
+    pub(crate) fn add_page(&mut self, unit: UnitId) {
+        self.units.add_valid(unit);
+        self.tails[unit.index()].metadata = true;
+    }
+
     /// One valid block less in `unit`, which dies with its last.
     #[inline]
     pub(crate) fn drop_valid(&mut self, unit: UnitId) {
         self.units.drop_valid(unit);
-        if self.units.valid_count(unit) == 0 && self.units.state(unit) == UnitState::Closed {
-            self.dead.push(unit);
+        if self.units.valid_count(unit) == 0 {
+            self.bury(unit);
         }
     }
 

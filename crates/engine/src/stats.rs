@@ -40,6 +40,8 @@ pub struct Stats {
     pub flushes: u64,
     /// Resets sent to the device.
     pub resets: u64,
+    /// Entries of maps, and units, that were looked through in search of something: what bounds the work of a call.
+    pub looked_at: u64,
     /// Blocks found to be damaged, each time that they were.
     pub damaged_blocks: u64,
 }

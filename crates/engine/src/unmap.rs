@@ -3,19 +3,16 @@
 //! Done page by page, a bounded number at a time, so that a trim of a terabyte stops nobody. A trim counts in pieces:
 //! each piece is logged when its blocks are unmapped.
 
-use thermocline_format::Entry;
+use thermocline_format::{Entry, MapEntry, Volume};
 use thermocline_types::Lba;
 
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
 use crate::log::{Control, Owner};
 use crate::map::{Mapping, PAGE, Value};
-use crate::pages::Loaded;
+use crate::pages::{Loaded, PAGES};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
-
-/// Pages dealt with in one step. Chosen so that a step takes well under a millisecond.
-const PAGES: u64 = 64;
 
 /// Blocks on their way to being unmapped.
 #[derive(Debug)]
@@ -25,6 +22,8 @@ pub(crate) struct Unmapping {
     pub(crate) end: u64,
     pub(crate) request: Option<u32>,
     pub(crate) afterwards: Afterwards,
+    /// Pages of the map that go with the blocks, as they stand on media.
+    pub(crate) dropped: Vec<MapEntry>,
 }
 
 /// What follows when the blocks are unmapped.
@@ -50,6 +49,7 @@ impl<P: Payload> Engine<P> {
             end: extent.lba + extent.blocks,
             request: Some(request),
             afterwards: Afterwards::Nothing,
+            dropped: Vec::new(),
         });
         // A trim of loaded pages is done at once, so that what is submitted behind it comes behind it.
         while !self.unmapping.is_empty() && self.unmap_step() {}
@@ -74,12 +74,14 @@ impl<P: Payload> Engine<P> {
                     let error = self.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
                         self.log_trim(&work, work.next, from, heirs);
+                        self.drop_pages(work.volume, &work.dropped, usize::MAX);
                         self.request_progress(request, 1, Some(error));
                         return true;
                     }
                 }
             }
             self.unmap(work.volume, from, until, &mut heirs);
+            self.drop_page(&mut work, from, until);
             from = until;
         }
         let worked = from > work.next;
@@ -102,6 +104,16 @@ impl<P: Payload> Engine<P> {
             return Loaded::Yes;
         }
         self.loaded(work.volume, from, until)
+    }
+
+    /// Forgets a page that goes as a whole with its blocks `from` to `until`.
+    fn drop_page(&mut self, work: &mut Unmapping, from: u64, until: u64) {
+        let whole = from.is_multiple_of(PAGE) && (until.is_multiple_of(PAGE) || until == work.end);
+        if work.afterwards != Afterwards::Nothing && whole {
+            self.pages.forget(work.volume, from / PAGE);
+            let old = self.volumes.map_mut(work.volume).drop_page(from / PAGE);
+            work.dropped.extend((!old.is_unmapped()).then_some(old));
+        }
     }
 
     /// Unmaps blocks of one page; `heirs` gets who waited for those of them that were staged.
@@ -165,9 +177,8 @@ impl<P: Payload> Engine<P> {
         match work.afterwards {
             Afterwards::Nothing => {}
             Afterwards::Resize(blocks) => {
-                let pages = self.volumes.map(work.volume).pages();
-                self.drop_pages(work.volume, blocks.div_ceil(PAGE), pages);
-                self.volumes.map_mut(work.volume).resize(blocks);
+                self.drop_pages(work.volume, &work.dropped, Volume::roots_for(blocks));
+                self.volumes.resize(work.volume, blocks);
                 let volume = self.volumes.map(work.volume).id;
                 let request = work.request.expect("somebody asked for the size");
                 self.request_needs(request, 1);
@@ -176,8 +187,7 @@ impl<P: Payload> Engine<P> {
                 self.stage.control.push_back(Control { entries, owners });
             }
             Afterwards::Forget => {
-                let pages = self.volumes.map(work.volume).pages();
-                self.drop_pages(work.volume, 0, pages);
+                self.drop_pages(work.volume, &work.dropped, 0);
                 self.volumes.forget(work.volume);
             }
         }

@@ -8,7 +8,7 @@ use thermocline_format::{
 use crate::bugs::bug;
 use crate::engine::Engine;
 use crate::log::{Control, Owner};
-use crate::map::{Packing, VolumeMap};
+use crate::map::{PAGE, Packing, VolumeMap, Wanted};
 use crate::payload::Payload;
 use crate::request::{HostError, Reply};
 use crate::stats::VolumeTraffic;
@@ -25,6 +25,8 @@ pub(crate) struct Volumes {
     /// Blocks that are mapped, staged ones included.
     pub(crate) mapped: u64,
     base: u64,
+    /// Blocks of all volumes together.
+    total: u64,
 }
 
 /// A volume as others see it.
@@ -40,7 +42,64 @@ pub struct VolumeInfo {
     pub traffic: VolumeTraffic,
 }
 
+/// A place among the pages of all volumes, where a walk goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PageCursor {
+    volume: u16,
+    page: u64,
+}
+
+/// What a piece of a walk came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Walk {
+    /// This page of this volume.
+    Found(u16, u64),
+    /// Nothing, within its budget.
+    Pause,
+    /// Nothing: the walk is over.
+    End,
+}
+
 impl Volumes {
+    /// The next page from `cursor` on that is wanted. Looks at `budget` words of 64 pages at most, and takes what it
+    /// looked at from the budget.
+    pub(crate) fn next_page(
+        &self,
+        cursor: &mut PageCursor,
+        wanted: Wanted,
+        budget: &mut u32,
+    ) -> Walk {
+        while usize::from(cursor.volume) < self.slots.len() {
+            if *budget == 0 {
+                return Walk::Pause;
+            }
+            *budget -= 1;
+            if let Some(map) = &self.slots[usize::from(cursor.volume)] {
+                if let Some(page) = map.next_page(&mut cursor.page, wanted, budget) {
+                    return Walk::Found(cursor.volume, page);
+                }
+                if cursor.page < map.pages() {
+                    return Walk::Pause;
+                }
+            }
+            *cursor = PageCursor { volume: cursor.volume + 1, page: 0 };
+        }
+        Walk::End
+    }
+
+    /// The root of the page at `cursor`, which goes on to the next; `None` behind the last.
+    pub(crate) fn next_root(&self, cursor: &mut PageCursor) -> Option<(u16, usize)> {
+        loop {
+            let root = (cursor.page / PAGE) as usize;
+            let slot = self.slots.get(usize::from(cursor.volume))?;
+            if slot.as_ref().is_some_and(|map| root < map.roots.len()) {
+                cursor.page += PAGE;
+                return Some((cursor.volume, root));
+            }
+            *cursor = PageCursor { volume: cursor.volume + 1, page: 0 };
+        }
+    }
+
     pub(crate) fn map(&self, index: u16) -> &VolumeMap {
         self.slots[usize::from(index)].as_ref().expect("indices are of volumes that are there")
     }
@@ -85,6 +144,7 @@ impl Volumes {
     ) -> u16 {
         let map = VolumeMap::new(id, name, blocks, self.base, packing);
         self.base += blocks;
+        self.total += blocks;
         self.next = VolumeId(self.next.0.max(id.0 + 1));
         let free = self.slots.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
@@ -104,12 +164,24 @@ impl Volumes {
 
     /// Forgets a hidden volume of which nothing is mapped any more.
     pub(crate) fn forget(&mut self, index: u16) {
+        self.total -= self.map(index).blocks;
         self.slots[usize::from(index)] = None;
     }
 
     /// Blocks of all volumes together.
     pub(crate) fn total_blocks(&self) -> u64 {
-        self.slots.iter().flatten().map(|map| map.blocks).sum()
+        self.total
+    }
+
+    /// Gives a volume another size. What is beyond it must be unmapped already.
+    pub(crate) fn resize(&mut self, index: u16, blocks: u64) {
+        self.total = self.total - self.map(index).blocks + blocks;
+        self.map_mut(index).resize(blocks);
+    }
+
+    /// Blocks that may be mapped in pages that are on media only: no fewer than are.
+    pub(crate) fn unknown(&self) -> u64 {
+        self.slots.iter().flatten().map(VolumeMap::unknown).sum()
     }
 
     fn total_roots(&self) -> usize {
@@ -164,11 +236,11 @@ impl<P: Payload> Engine<P> {
         if alive.len() >= MAX_VOLUMES {
             return Err(HostError::TooManyVolumes);
         }
-        self.may_grow(0, blocks)
+        self.may_grow(0, blocks, alive.len() + 1)
     }
 
-    /// Whether a volume may have `blocks` blocks instead of `old`.
-    fn may_grow(&self, old: u64, blocks: u64) -> Result<(), HostError> {
+    /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes.
+    fn may_grow(&self, old: u64, blocks: u64, volumes: usize) -> Result<(), HostError> {
         if blocks > MAX_VOLUME_BLOCKS {
             return Err(HostError::OutOfRange);
         }
@@ -176,7 +248,7 @@ impl<P: Payload> Engine<P> {
             return Ok(());
         }
         let roots = self.volumes.total_roots() + Volume::roots_for(blocks) - Volume::roots_for(old);
-        if roots > MAX_ROOTS {
+        if roots > MAX_ROOTS || !self.config.superblock_holds(volumes, roots) {
             return Err(HostError::TooManyVolumes);
         }
         let more =
@@ -186,7 +258,7 @@ impl<P: Payload> Engine<P> {
         }
         // Maps take space: what is mapped already must still have its own.
         let total = self.volumes.total_blocks() + blocks - old;
-        if self.volumes.mapped > self.config.capacity_blocks(total) {
+        if self.mapped_at_most() > self.config.capacity_blocks(total) {
             return Err(HostError::NoSpace);
         }
         Ok(())
@@ -210,6 +282,7 @@ impl<P: Payload> Engine<P> {
             end,
             request: None,
             afterwards: Afterwards::Forget,
+            dropped: Vec::new(),
         });
     }
 
@@ -218,7 +291,7 @@ impl<P: Payload> Engine<P> {
             return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
         };
         let old = self.volumes.map(index).blocks;
-        if let Err(error) = self.may_grow(old, blocks) {
+        if let Err(error) = self.may_grow(old, blocks, self.volumes.alive().len()) {
             return self.request_progress(request, 1, Some(error));
         }
         let map = self.volumes.map_mut(index);
@@ -230,6 +303,7 @@ impl<P: Payload> Engine<P> {
             end: old,
             request: Some(request),
             afterwards: Afterwards::Resize(blocks),
+            dropped: Vec::new(),
         });
     }
 }

@@ -151,6 +151,12 @@ impl Geometry {
         self.superblock_units
     }
 
+    /// Bytes of a unit.
+    #[must_use]
+    pub fn unit_bytes(&self) -> u64 {
+        u64::from(self.blocks_per_unit) * self.logical_block.bytes() as u64
+    }
+
     /// Whether `unit` holds superblocks.
     #[must_use]
     pub fn is_superblock_unit(&self, unit: UnitId) -> bool {

@@ -16,8 +16,9 @@ use crate::volume::{Volume, VolumeName, check_volume};
 
 /// Most volumes in a pool. Chosen, not measured.
 pub const MAX_VOLUMES: usize = 4096;
-/// Most units that a record can list. Chosen, not measured: so many units can be written from one record to the next.
-pub const MAX_OPEN_UNITS: usize = 1024;
+/// Most units that a record can list. Chosen, not measured: so many units can be opened from one checkpoint to the next,
+/// in a table of 1 MiB.
+pub const MAX_OPEN_UNITS: usize = 1 << 16;
 /// Most entries in the root maps of all volumes: 256 TiB of volumes in whole gibibytes, and a started one for each.
 pub const MAX_ROOTS: usize = (1 << 18) + MAX_VOLUMES;
 /// Most bytes in a superblock record: what the limits above add up to, in whole blocks of 4096.
@@ -110,8 +111,20 @@ impl Superblock {
     #[must_use]
     pub fn record_bytes(&self) -> usize {
         let roots: usize = self.volumes.iter().map(|volume| volume.roots.len()).sum();
-        let rest = rest_bytes(self.volumes.len(), self.open_units.len(), roots);
-        (SUPERBLOCK_PREFIX_BYTES + rest).next_multiple_of(self.geometry.logical_block().bytes())
+        let block = self.geometry.logical_block();
+        Superblock::bytes_for(block, self.volumes.len(), self.open_units.len(), roots)
+    }
+
+    /// Bytes in a record that lists so much. A record lies within one unit.
+    #[must_use]
+    pub fn bytes_for(
+        block: LogicalBlock,
+        volumes: usize,
+        open_units: usize,
+        roots: usize,
+    ) -> usize {
+        let rest = rest_bytes(volumes, open_units, roots);
+        (SUPERBLOCK_PREFIX_BYTES + rest).next_multiple_of(block.bytes())
     }
 
     /// Whether a reader would take the record.
@@ -246,7 +259,7 @@ const fn rest_bytes(volumes: usize, open_units: usize, roots: usize) -> usize {
 
 fn check_counts(volumes: usize, open_units: usize, roots: usize) -> Result<(), ErrorKind> {
     require(volumes <= MAX_VOLUMES, "volumes", volumes as u64, "at most 4096")?;
-    require(open_units <= MAX_OPEN_UNITS, "open units", open_units as u64, "at most 1024")?;
+    require(open_units <= MAX_OPEN_UNITS, "open units", open_units as u64, "at most 65536")?;
     require(roots <= MAX_ROOTS, "roots", roots as u64, "more than 256 TiB of volumes have")
 }
 

@@ -13,16 +13,16 @@ use crate::payload::Payload;
 impl<P: Payload> Engine<P> {
     pub(super) fn choose_victim(&mut self) -> bool {
         let enough = self.space.free_units() > self.gc_start();
-        let evacuate = self.space.condemned > 0;
+        let evacuate = !self.space.condemned.is_empty();
         // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
         let patient = self.space.resetting > 0 && self.space.free_units() <= self.host_reserve();
-        let may = self.pages.complete
+        let may = self.pages.complete()
             && self.superblocks.settled
             && (self.phase != Phase::Closing || self.stage.waiting() > 0)
             && !patient;
         if enough && !evacuate || !may {
             let full = !self.host_may_seal() || !self.stage.control.is_empty();
-            return full && !self.pages.complete && self.pages_idle() && self.blind();
+            return full && !self.pages.complete() && self.pages_idle() && self.blind();
         }
         let done = self.host_writes + self.stats.trimmed_blocks;
         if self.gc.round.done != done {
@@ -60,7 +60,7 @@ impl<P: Payload> Engine<P> {
     /// Units are missing, and a page of a map cannot be read: nobody knows what could be collected. Returns whether
     /// anything was done.
     fn blind(&mut self) -> bool {
-        if !self.pages_are_damaged() {
+        if !self.pages.are_damaged() {
             return false;
         }
         if !self.retry_damaged() {
@@ -95,9 +95,8 @@ impl<P: Payload> Engine<P> {
     /// A unit that the device will not write again, and that holds something.
     fn condemned_unit(&self) -> Option<UnitId> {
         let (units, metadata) = (&self.space.units, self.config.metadata_class());
-        units.ids().find(|&unit| {
-            self.space.tails[unit.index()].condemned
-                && units.state(unit) == UnitState::Closed
+        self.space.condemned.iter().map(|&unit| UnitId(unit)).find(|&unit| {
+            units.state(unit) == UnitState::Closed
                 && units.valid_count(unit) > 0
                 && units.class(unit) != metadata
                 && !self.gc.stuck.contains(&unit.0)

@@ -210,6 +210,7 @@ impl<P: Payload> Engine<P> {
                     copy: false,
                     replaces: true,
                     alive: true,
+                    acknowledged: false,
                     crc,
                     lba,
                     class,
@@ -232,6 +233,7 @@ impl<P: Payload> Engine<P> {
                     copy: true,
                     replaces: true,
                     alive: true,
+                    acknowledged: false,
                     crc,
                     lba,
                     class,
@@ -254,7 +256,7 @@ impl<P: Payload> Engine<P> {
         let mut staged = self.stage.queues.iter().step_by(2).flatten();
         let complete = |slot: &u32| {
             let staged = &self.stage.slots[*slot as usize];
-            staged.alive && staged.owner == Owner::Nobody
+            staged.alive && staged.acknowledged
         };
         if staged.any(complete) {
             self.fail();

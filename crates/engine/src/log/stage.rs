@@ -32,6 +32,8 @@ pub(crate) struct Staged<P> {
     pub(crate) replaces: bool,
     /// Not trimmed meanwhile. Of a copy, that is found out when it is sealed.
     pub(crate) alive: bool,
+    /// Whether the host was told that a write of it, this one or one that this one superseded, is complete.
+    pub(crate) acknowledged: bool,
     pub(crate) crc: u32,
     pub(crate) lba: u64,
     /// The class in whose queue it waits.

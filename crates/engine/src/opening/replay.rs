@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thermocline_format::{
-    ChunkHeader, Entry, Location, LogicalBlock, OpenUnit, Superblock, VolumeId, VolumeName,
+    ChunkHeader, Entry, Location, LogicalBlock, MapEntry, OpenUnit, Superblock, VolumeId,
+    VolumeName,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
@@ -12,8 +13,10 @@ use super::{Life, Opening};
 use crate::bugs::bug;
 use crate::device::UnitCondition;
 use crate::engine::Engine;
-use crate::map::{Mapping, PAGE, Value};
+use crate::map::{Mapping, PAGE, Value, Wanted};
+use crate::pages::{PAGES, UNITS, WORDS};
 use crate::payload::Payload;
+use crate::volumes::{PageCursor, Walk};
 
 impl<P: Payload> Engine<P> {
     /// Takes over the listed units as they were found.
@@ -110,7 +113,7 @@ impl<P: Payload> Engine<P> {
                     if bug!(self.config, ResizeNotReplayed) {
                         continue;
                     }
-                    self.volumes.map_mut(volume).resize(blocks);
+                    self.volumes.resize(volume, blocks);
                     self.volumes.map_mut(volume).limit = blocks;
                 }
                 Entry::VolumeName { volume, part, text } => {
@@ -129,15 +132,18 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Counts the blocks of every page that was loaded or changed so far.
-    pub(super) fn count_replayed(&mut self) {
-        for index in self.volumes.indices() {
-            let mut next = 0;
-            while let Some(page) = self.volumes.map(index).next_dirty(next) {
-                self.count_page(index, page);
-                next = page + 1;
+    /// Counts the blocks of pages that were loaded or changed so far, from `cursor` on, a bounded number. Returns where to
+    /// go on.
+    pub(super) fn count_replayed(&mut self, mut cursor: PageCursor) -> Option<PageCursor> {
+        let mut budget = WORDS;
+        for _ in 0..PAGES {
+            match self.next_page(&mut cursor, Wanted::Dirty, &mut budget) {
+                Walk::Found(volume, page) => self.count_page(volume, page),
+                Walk::Pause => break,
+                Walk::End => return None,
             }
         }
+        Some(cursor)
     }
 
     pub(super) fn replay_unmap(&mut self, volume: u16, from: u64, until: u64) {
@@ -156,56 +162,48 @@ impl<P: Payload> Engine<P> {
                 self.replay_unmap(volume, first, last);
             }
         }
-        self.drop_pages(volume, from.div_ceil(PAGE), until.div_ceil(PAGE));
+        let pages = from.div_ceil(PAGE)..until.div_ceil(PAGE);
+        let map = self.volumes.map_mut(volume);
+        let dropped: Vec<MapEntry> = pages.map(|page| map.drop_page(page)).collect();
+        self.drop_pages(volume, &dropped, thermocline_format::Volume::roots_for(from));
     }
 
-    /// Every page is loaded, so every valid count is right: what is not listed is closed or free.
-    pub(crate) fn map_complete(&mut self) {
-        let reports = std::mem::take(&mut self.reports);
+    /// Every page is loaded, so every valid count is right: of the units from `from` on, a bounded number, what is not
+    /// listed is closed or free. Returns the first that is left.
+    pub(crate) fn adopt_rest(&mut self, from: u32) -> u32 {
         let geometry = self.config.geometry;
-        // What seemed dead while pages were missing may not be.
-        self.space.dead.clear();
-        for unit in (0..geometry.units()).map(UnitId) {
-            let report = reports[unit.index()];
-            let valid = self.space.units.valid_count(unit);
-            if self.space.units.state(unit) == UnitState::Closed && valid == 0 {
-                self.space.dead.push(unit);
-            }
+        let until = geometry.units().min(from + UNITS);
+        self.stats.looked_at += u64::from(until - from);
+        self.space.counted = until;
+        for unit in (from..until).map(UnitId) {
             let known =
                 self.space.listed.contains_key(&unit.0) || geometry.is_superblock_unit(unit);
             if known || self.space.units.state(unit) != UnitState::Free {
-                continue;
-            }
-            let written = report.written.unwrap_or(geometry.blocks_per_unit());
-            if report.condition != UnitCondition::Good {
-                self.space.units.adopt(unit, UnitState::Closed, Class(0), written, 0);
-                self.condemn(unit);
-                if valid == 0 {
-                    self.space.dead.push(unit);
-                }
-            } else if valid == 0 && report.written.is_none_or(|written| written == 0) {
-                self.space.free.push_back(unit);
+                self.space.bury(unit);
             } else {
-                let class = self.class_of(unit);
-                self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
-                if valid == 0 {
-                    self.space.dead.push(unit);
-                }
+                self.adopt_unlisted(unit);
             }
         }
+        if until == geometry.units() {
+            self.reports = Vec::new();
+        }
+        until
     }
 
-    /// Metadata units are told from others by the pages in them.
-    pub(super) fn class_of(&self, unit: UnitId) -> Class {
-        let geometry = self.config.geometry;
-        let stands = |entry: thermocline_format::MapEntry| {
-            entry.location(&geometry).is_some_and(|at| at.unit == unit)
-        };
-        let metadata = self.volumes.indices().any(|index| {
-            let map = self.volumes.map(index);
-            map.roots.iter().any(|root| stands(root.at))
-                || (0..map.pages()).any(|page| stands(map.page_at(page)))
-        });
-        if metadata { self.config.metadata_class() } else { Class(0) }
+    fn adopt_unlisted(&mut self, unit: UnitId) {
+        let report = self.reports[unit.index()];
+        let written = report.written.unwrap_or(self.config.geometry.blocks_per_unit());
+        let good = report.condition == UnitCondition::Good;
+        let untouched = report.written.is_none_or(|written| written == 0);
+        if good && untouched && self.space.units.valid_count(unit) == 0 {
+            return self.space.free.push_back(unit);
+        }
+        let metadata = self.space.tail(unit).metadata;
+        let class = if metadata { self.config.metadata_class() } else { Class(0) };
+        self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
+        if !good {
+            self.condemn(unit);
+        }
+        self.space.bury(unit);
     }
 }
