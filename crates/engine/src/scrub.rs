@@ -203,9 +203,9 @@ impl<P: Payload> Engine<P> {
                 let at = chunk.header.origin.location;
                 let blocks = chunk.header.entries.iter().filter(|entry| entry.has_block()).count();
                 let whole = chunk.data.as_ref().map_or(0, |(_, whole)| *whole);
-                if whole < blocks as u32 {
-                    // It ends beyond what was read; it is read again from its beginning, unless that was this time.
-                    next = if at.block > from { at.block } else { at.block + chunk.header.blocks };
+                if whole < blocks as u32 && at.block > from {
+                    // It ends beyond what was read: it is read again from its beginning.
+                    next = at.block;
                     break;
                 }
                 self.scrub_chunk(&mut scrub, chunk);
@@ -225,7 +225,9 @@ impl<P: Payload> Engine<P> {
     fn scrub_chunk(&mut self, scrub: &mut Scrub, chunk: &FoundChunk<P>) {
         let geometry = self.config.geometry;
         let blocks = chunk.header.placed(&geometry).filter_map(|(entry, at)| Some((*entry, at?)));
-        for (number, (entry, at)) in (0..).zip(blocks) {
+        // A crash may have cut the last chunk of a zone short.
+        let Some((run, whole)) = &chunk.data else { return };
+        for (number, (entry, at)) in (0..*whole).zip(blocks) {
             let Entry::Data { volume, lba, crc } = entry else { continue };
             let block = Counted { volume, lba, value: Value::new(geometry.address(at), crc) };
             if !self.counts(block) {
@@ -233,7 +235,6 @@ impl<P: Payload> Engine<P> {
             }
             scrub.seen.push(block);
             scrub.blocks += 1;
-            let (run, _) = chunk.data.as_ref().expect("the chunk is whole");
             if run.crc(number) ^ home_mark(volume, lba) != crc {
                 self.scrub_hit(scrub, at);
             }

@@ -1,9 +1,12 @@
 //! The engine in the simulated world, through the public interface only.
 
+mod asking;
 mod damage;
 mod enumeration;
+mod full_pool;
 #[cfg(feature = "bugs")]
 mod hunt;
 mod mixes;
+mod scrub;
 mod worlds;
 mod write_cache;
