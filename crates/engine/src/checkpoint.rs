@@ -252,7 +252,13 @@ impl<P: Payload> Engine<P> {
         while picked.len() < most {
             walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
             let Walk::Found(volume, page) = walk else { break };
-            picked.push((volume, page));
+            if self.volumes.map(volume).is_empty(page) {
+                // A page of which nothing is mapped any more goes.
+                let old = self.volumes.map_mut(volume).drop_page(page);
+                self.superblocks.drop_later(old);
+            } else {
+                picked.push((volume, page));
+            }
         }
         if picked.is_empty() {
             let over = walk == Walk::End;

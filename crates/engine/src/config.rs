@@ -229,12 +229,18 @@ impl Config {
     /// something. Chosen, not measured.
     #[must_use]
     pub fn capacity_blocks(&self, volume_blocks: u64) -> u64 {
-        let per_unit = self.blocks_per_unit();
         let data = self.geometry.units().saturating_sub(self.units_set_aside());
-        let mapped = volume_blocks.min(u64::from(data) * per_unit * 2);
+        let mapped = volume_blocks.min(u64::from(data) * self.blocks_per_unit() * 2);
+        let pages = mapped.div_ceil(crate::map::PAGE);
+        self.capacity_beside(pages, mapped.div_ceil(crate::map::PAGE * 512), 0)
+    }
+
+    /// Blocks of users that the pool can hold beside so many pages and roots of maps, when `retired` units are missing.
+    pub(crate) fn capacity_beside(&self, pages: u64, roots: u64, retired: u32) -> u64 {
+        let per_unit = self.blocks_per_unit();
+        let data = self.geometry.units().saturating_sub(self.units_set_aside() + retired);
         // Old and new pages stand side by side during a checkpoint, and control entries beside them.
-        let pages = 2 * mapped.div_ceil(crate::map::PAGE) + mapped.div_ceil(crate::map::PAGE * 512);
-        let metadata = pages.div_ceil(per_unit) + 2;
+        let metadata = (2 * pages + roots).div_ceil(per_unit) + 2;
         let data = u64::from(data).saturating_sub(metadata);
         (data - data.div_ceil(32)) * per_unit
     }

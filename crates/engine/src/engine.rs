@@ -42,6 +42,10 @@ pub(crate) enum Op<P> {
     Opening { index: usize },
 }
 
+/// Entries and units that one call looks through before it lets others go first. Chosen so that it takes well under a
+/// millisecond.
+const LOOKED_AT: u64 = 16 << 10;
+
 /// Where the pool is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -117,6 +121,8 @@ pub struct Engine<P: Payload> {
     pub(crate) now: Time,
     /// Whether there is nothing to do until something comes in.
     settled: bool,
+    /// Whether there is more to look through than one call may.
+    paused: bool,
     pub(crate) stats: Stats,
 }
 
@@ -181,6 +187,7 @@ impl<P: Payload> Engine<P> {
             rng: Rng::new(seed),
             now: Time::ZERO,
             settled: false,
+            paused: false,
             stats: Stats::default(),
             config,
         };
@@ -376,9 +383,12 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// The next thing to do; `None` when there is nothing until something comes in.
+    /// The next thing to do; `None` when there is nothing until something comes in, or before the time of
+    /// [`Engine::poll_timeout`].
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action<P>> {
+        let before = self.stats.looked_at;
+        self.paused = false;
         loop {
             if let Some(action) = self.actions.pop_front() {
                 return Some(action);
@@ -387,12 +397,20 @@ impl<P: Payload> Engine<P> {
                 self.settled = true;
                 return None;
             }
+            if self.stats.looked_at - before > LOOKED_AT && self.actions.is_empty() {
+                self.paused = true;
+                return None;
+            }
         }
     }
 
-    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough.
+    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough, or
+    /// at once if it has more to look through than one call may.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
+        if self.paused {
+            return Some(self.now);
+        }
         self.stage.due.filter(|_| self.phase == Phase::Open && self.config.write_cache)
     }
 
@@ -444,10 +462,12 @@ impl<P: Payload> Engine<P> {
         self.actions.push_back(Action::Device { op: OpId(op as u64), cmd });
     }
 
-    /// Blocks of users that the pool holds at most.
-    pub(crate) fn capacity_blocks(&self) -> u64 {
-        let lost = u64::from(self.space.retired) * self.dense;
-        self.config.capacity_blocks(self.volumes.total_blocks()).saturating_sub(lost)
+    /// Blocks of users that the pool holds at most when `more` pages of maps come into use: maps take space, too, and
+    /// units that went out of service are missing.
+    pub(crate) fn capacity_blocks(&self, more: u64) -> u64 {
+        let pages = self.volumes.pages_in_use() + more;
+        let roots = pages.min(self.volumes.total_roots() as u64);
+        self.config.capacity_beside(pages, roots, self.space.retired)
     }
 
     /// Whether `request` is the only one in work.

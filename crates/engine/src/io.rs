@@ -8,7 +8,7 @@ use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
 use crate::engine::{Engine, Op};
 use crate::log::{Owner, Staged};
-use crate::map::{Mapping, Value};
+use crate::map::{Mapping, PAGE, Value};
 use crate::pages::{Loaded, Parked};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
@@ -165,13 +165,17 @@ impl<P: Payload> Engine<P> {
         }
         let map = self.volumes.map(volume);
         let new = (from..end).filter(|&lba| map.get(lba) == Mapping::Unmapped).count() as u64;
-        if new > 0 && self.mapped_at_most() + new > self.capacity_blocks() {
-            if self.mapped_is_known() || self.volumes.mapped + new > self.capacity_blocks() {
-                self.request_progress(request, 1, Some(HostError::NoSpace));
-            } else {
-                self.wait_for_all(Parked::Write { request, extent, data, handle });
+        if new > 0 {
+            let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.is_empty(page));
+            let capacity = self.capacity_blocks(pages.count() as u64);
+            if self.mapped_at_most() + new > capacity {
+                if self.mapped_is_known() || self.volumes.mapped + new > capacity {
+                    self.request_progress(request, 1, Some(HostError::NoSpace));
+                } else {
+                    self.wait_for_all(Parked::Write { request, extent, data, handle });
+                }
+                return false;
             }
-            return false;
         }
         self.volumes.mapped += new;
         let owner = if self.completes_in_memory(request) {
@@ -185,6 +189,7 @@ impl<P: Payload> Engine<P> {
             let part = Part { offset: index, length: extent.blocks as u32 };
             self.stage_block(owner, volume, lba, part, data.slice(index, 1), handle);
         }
+        self.volumes.note_pages(volume);
         self.request_progress(request, 1, None);
         true
     }

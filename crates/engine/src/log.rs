@@ -334,8 +334,7 @@ impl<P: Payload> Engine<P> {
 
     /// Units that a checkpoint of all maps may need.
     pub(crate) fn metadata_hold(&self) -> u32 {
-        let pages = self.volumes.total_blocks().div_ceil(crate::map::PAGE);
-        2 + (pages / self.dense) as u32
+        2 + (self.volumes.pages_in_use() / self.dense) as u32
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a chunk and who waits for it")]

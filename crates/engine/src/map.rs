@@ -101,6 +101,11 @@ impl Packing {
         PAGE * u64::from(self.nibbles) / 2
     }
 
+    /// The entries of a page, all unmapped.
+    fn frame(self) -> Box<[u8]> {
+        vec![0; self.page_bytes() as usize].into_boxed_slice()
+    }
+
     /// The eight bytes that hold entry `index`, and how far they are to be shifted: those of the last entries end with
     /// the page.
     #[inline]
@@ -178,6 +183,8 @@ struct Leaf {
     at: [MapEntry; PAGE_ENTRIES],
     /// Their entries; `None` where nothing is mapped, or the page is not loaded.
     frames: [Option<Box<[u8]>>; PAGE_ENTRIES],
+    /// How many entries of each are mapped, of those in memory.
+    mapped: [u16; PAGE_ENTRIES],
     loaded: [u64; PAGE_ENTRIES / 64],
     dirty: [u64; PAGE_ENTRIES / 64],
 }
@@ -189,6 +196,7 @@ impl Leaf {
         Box::new(Leaf {
             at: [MapEntry::UNMAPPED; PAGE_ENTRIES],
             frames: [const { None }; PAGE_ENTRIES],
+            mapped: [0; PAGE_ENTRIES],
             loaded: [u64::MAX; PAGE_ENTRIES / 64],
             dirty: [0; PAGE_ENTRIES / 64],
         })
@@ -238,8 +246,11 @@ pub(crate) struct VolumeMap {
     pub(crate) base: u64,
     pub(crate) traffic: VolumeTraffic,
     packing: Packing,
-    /// Pages whose entries are in memory.
+    /// Pages whose entries are in memory, and those of them in which anything is mapped.
     frames: u64,
+    used: u64,
+    /// What [`crate::volumes::Volumes::note_pages`] noted last.
+    pub(crate) noted: u64,
     /// Pages that are on media only.
     unloaded: u64,
 }
@@ -264,6 +275,8 @@ impl VolumeMap {
             traffic,
             packing,
             frames: 0,
+            used: 0,
+            noted: 0,
             unloaded: 0,
         };
         map.resize(blocks);
@@ -273,8 +286,9 @@ impl VolumeMap {
     /// Gives the volume another size. What is beyond it must be unmapped already.
     pub(crate) fn resize(&mut self, blocks: u64) {
         let count = thermocline_format::Volume::roots_for(blocks);
-        for root in self.roots.drain(count.min(self.roots.len())..) {
-            self.frames -= root.leaf.map_or(0, |leaf| leaf.frames.iter().flatten().count() as u64);
+        for leaf in self.roots.drain(count.min(self.roots.len())..).filter_map(|root| root.leaf) {
+            self.frames -= leaf.frames.iter().flatten().count() as u64;
+            self.used -= leaf.mapped.iter().filter(|mapped| **mapped > 0).count() as u64;
         }
         self.roots.resize_with(count, || NOTHING);
         self.blocks = blocks;
@@ -301,22 +315,39 @@ impl VolumeMap {
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
         debug_assert!(self.is_loaded(lba / PAGE), "what is on media would be forgotten");
-        let (page, index) = (lba / PAGE, (lba % PAGE) as usize);
+        let (page, entry) = (lba / PAGE, (lba % PAGE) as usize);
         let (packing, raw) = (self.packing, self.packing.raw(mapping));
-        packing.set(self.frame(page), index, raw);
-        self.mark_dirty(page);
+        let (root, index) = split(page);
+        let leaf = self.roots[root].leaf();
+        let frame = leaf.frames[index].get_or_insert_with(|| {
+            self.frames += 1;
+            packing.frame()
+        });
+        let was = packing.get(frame, entry) != packing.mask;
+        packing.set(frame, entry, raw);
+        leaf.dirty[index / 64] |= 1 << (index % 64);
+        match (was, mapping != Mapping::Unmapped) {
+            (false, true) => {
+                self.used += u64::from(leaf.mapped[index] == 0);
+                leaf.mapped[index] += 1;
+            }
+            (true, false) => {
+                leaf.mapped[index] -= 1;
+                self.used -= u64::from(leaf.mapped[index] == 0);
+            }
+            _ => {}
+        }
     }
 
-    /// The entries of a page, all unmapped if they were not in memory.
-    #[inline]
-    fn frame(&mut self, page: u64) -> &mut [u8] {
+    /// Whether nothing in a loaded page is mapped.
+    pub(crate) fn is_empty(&self, page: u64) -> bool {
         let (root, index) = split(page);
-        let frame = &mut self.roots[root].leaf().frames[index];
-        if frame.is_none() {
-            self.frames += 1;
-            *frame = Some(vec![0; self.packing.page_bytes() as usize].into_boxed_slice());
-        }
-        frame.as_mut().expect("it was just put there")
+        self.roots[root].leaf.as_ref().is_none_or(|leaf| leaf.mapped[index] == 0)
+    }
+
+    /// Pages in which anything is mapped; those that are not loaded count as such.
+    pub(crate) fn pages_in_use(&self) -> u64 {
+        self.used + self.unloaded
     }
 
     /// Brings the entry of `lba` towards the cache.
@@ -371,6 +402,7 @@ impl VolumeMap {
         let (root, index) = split(page);
         if let Some(leaf) = &mut self.roots[root].leaf {
             self.frames -= u64::from(leaf.frames[index].take().is_some());
+            self.used -= u64::from(std::mem::take(&mut leaf.mapped[index]) > 0);
         }
         self.mark_loaded(page);
         self.mark_clean(page);
@@ -422,14 +454,20 @@ impl VolumeMap {
 
     /// Fills page `page` with what was read from media.
     pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) {
-        let packing = self.packing;
         let held = (self.blocks - page * PAGE).min(PAGE) as usize;
-        let frame = self.frame(page);
+        let mut frame = self.packing.frame();
+        let mut mapped = 0;
         for (index, entry) in read.iter().enumerate().take(held) {
             if !entry.is_unmapped() {
-                packing.set(frame, index, entry.pack());
+                self.packing.set(&mut frame, index, entry.pack());
+                mapped += 1;
             }
         }
+        let (root, index) = split(page);
+        let leaf = self.roots[root].leaf();
+        self.frames += u64::from(leaf.frames[index].replace(frame).is_none());
+        self.used += u64::from(leaf.mapped[index] == 0 && mapped > 0);
+        leaf.mapped[index] = mapped;
         self.mark_loaded(page);
     }
 

@@ -344,6 +344,7 @@ impl<P: Payload> Engine<P> {
             self.space.add_page(at.unit);
         }
         self.volumes.map_mut(volume).adopt(number, &pages);
+        self.volumes.note_pages(volume);
         Ok(())
     }
 

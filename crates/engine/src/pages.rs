@@ -168,6 +168,7 @@ impl<P: Payload> Engine<P> {
 
     fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
         self.volumes.map_mut(volume).load(page, entries);
+        self.volumes.note_pages(volume);
         if bug!(self.config, LoadedPageNotCounted) {
             return;
         }

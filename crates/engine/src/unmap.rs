@@ -84,6 +84,7 @@ impl<P: Payload> Engine<P> {
             self.drop_page(&mut work, from, until);
             from = until;
         }
+        self.volumes.note_pages(work.volume);
         let worked = from > work.next;
         self.log_trim(&work, work.next, from, heirs);
         work.next = from;

@@ -25,8 +25,9 @@ pub(crate) struct Volumes {
     /// Blocks that are mapped, staged ones included.
     pub(crate) mapped: u64,
     base: u64,
-    /// Blocks of all volumes together.
-    total: u64,
+    /// Pages of all maps in which anything is mapped.
+    pages: u64,
+    roots: usize,
 }
 
 /// A volume as others see it.
@@ -144,7 +145,7 @@ impl Volumes {
     ) -> u16 {
         let map = VolumeMap::new(id, name, blocks, self.base, packing);
         self.base += blocks;
-        self.total += blocks;
+        self.roots += map.roots.len();
         self.next = VolumeId(self.next.0.max(id.0 + 1));
         let free = self.slots.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
@@ -164,19 +165,31 @@ impl Volumes {
 
     /// Forgets a hidden volume of which nothing is mapped any more.
     pub(crate) fn forget(&mut self, index: u16) {
-        self.total -= self.map(index).blocks;
+        self.pages -= self.map(index).noted;
+        self.roots -= self.map(index).roots.len();
         self.slots[usize::from(index)] = None;
-    }
-
-    /// Blocks of all volumes together.
-    pub(crate) fn total_blocks(&self) -> u64 {
-        self.total
     }
 
     /// Gives a volume another size. What is beyond it must be unmapped already.
     pub(crate) fn resize(&mut self, index: u16, blocks: u64) {
-        self.total = self.total - self.map(index).blocks + blocks;
+        self.roots -= self.map(index).roots.len();
         self.map_mut(index).resize(blocks);
+        self.roots += self.map(index).roots.len();
+        self.note_pages(index);
+    }
+
+    /// Pages of a map may have come into use, or gone out of it.
+    #[inline]
+    pub(crate) fn note_pages(&mut self, index: u16) {
+        let map = self.map_mut(index);
+        let now = map.pages_in_use();
+        let before = std::mem::replace(&mut map.noted, now);
+        self.pages = self.pages + now - before;
+    }
+
+    /// Pages of all maps in which anything is mapped, as of when each was noted last.
+    pub(crate) fn pages_in_use(&self) -> u64 {
+        self.pages
     }
 
     /// Blocks that may be mapped in pages that are on media only: no fewer than are.
@@ -184,8 +197,9 @@ impl Volumes {
         self.slots.iter().flatten().map(VolumeMap::unknown).sum()
     }
 
-    fn total_roots(&self) -> usize {
-        self.slots.iter().flatten().map(|map| map.roots.len()).sum()
+    /// Roots of all maps.
+    pub(crate) fn total_roots(&self) -> usize {
+        self.roots
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -255,11 +269,6 @@ impl<P: Payload> Engine<P> {
             VolumeMap::memory_for(self.packing, blocks) - VolumeMap::memory_for(self.packing, old);
         if self.volumes.memory_bytes() + more > self.config.map_memory_bytes {
             return Err(HostError::NoMemory);
-        }
-        // Maps take space: what is mapped already must still have its own.
-        let total = self.volumes.total_blocks() + blocks - old;
-        if self.mapped_at_most() > self.config.capacity_blocks(total) {
-            return Err(HostError::NoSpace);
         }
         Ok(())
     }

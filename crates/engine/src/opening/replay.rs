@@ -138,7 +138,10 @@ impl<P: Payload> Engine<P> {
         let mut budget = WORDS;
         for _ in 0..PAGES {
             match self.next_page(&mut cursor, Wanted::Dirty, &mut budget) {
-                Walk::Found(volume, page) => self.count_page(volume, page),
+                Walk::Found(volume, page) => {
+                    self.volumes.note_pages(volume);
+                    self.count_page(volume, page);
+                }
                 Walk::Pause => break,
                 Walk::End => return None,
             }

@@ -1,3 +1,5 @@
-//! The engine through its public API.
+//! The engine through its public interface.
 
+mod many_units;
+mod memory_device;
 mod opening_ten_terabytes;

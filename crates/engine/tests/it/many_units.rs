@@ -1,0 +1,176 @@
+//! Pools of as many units as large drives have: they fill, wear on, crash and open, and no call does unbounded work.
+
+use thermocline_engine::{
+    Config, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice, Reply,
+};
+use thermocline_format::{Geometry, LogicalBlock, PoolId, VolumeId};
+use thermocline_types::{Rng, UnitId};
+
+use crate::memory_device::{Machine, MemoryDevice};
+
+fn geometry(per_unit: u32, units: u32) -> Geometry {
+    Geometry::new(LogicalBlock::B4096, per_unit, units, [0, 1].map(UnitId)).expect("sound units")
+}
+
+fn config(geometry: Geometry) -> Config {
+    let mut config = Config::new(geometry);
+    config.placement = "sepgc".parse().expect("it is listed");
+    config.map_memory_bytes = 1 << 40;
+    config
+}
+
+fn format(config: &Config) -> Machine {
+    let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
+    let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
+    machine.open();
+    machine
+}
+
+/// The engine is dropped, and another one opens what the device holds.
+fn crash(machine: Machine, config: &Config) -> Machine {
+    let engine = Engine::open(config.clone(), 2).expect("it can work");
+    let mut machine = Machine::new(engine, machine.device);
+    machine.open();
+    machine
+}
+
+fn write(
+    machine: &mut Machine,
+    volume: VolumeId,
+    lba: u64,
+    blocks: u64,
+) -> Result<Reply, HostError> {
+    let extent = Extent { volume, lba, blocks };
+    machine.ask(HostRequest::Write { extent, data: (), fua: false, handle: 0 })
+}
+
+fn fill(machine: &mut Machine, volume: VolumeId, blocks: u64) {
+    for lba in (0..blocks).step_by(MAX_IO_BLOCKS as usize) {
+        write(machine, volume, lba, MAX_IO_BLOCKS.min(blocks - lba)).expect("there is room");
+    }
+}
+
+#[test]
+fn a_tail_of_many_thousand_units_is_written_and_replayed() {
+    let mut config = config(geometry(16, 40_000));
+    // Nothing but the table of the superblock bounds the tail.
+    config.checkpoint_bytes = u64::MAX;
+    let blocks = config.capacity_blocks(0) * 9 / 10;
+    let mut machine = format(&config);
+    let volume = machine.create("large", blocks);
+    fill(&mut machine, volume, blocks);
+    let mut rng = Rng::new(3);
+    for _ in 0..blocks / 20 {
+        write(&mut machine, volume, rng.below(blocks), 1).expect("there is room");
+    }
+    machine.ask(HostRequest::Flush).expect("it is flushed");
+    assert!(machine.device.units_in_use() > 35_000, "{}", machine.device.units_in_use());
+    let stats = *machine.engine.stats();
+    let of_superblocks = stats.superblock_bytes as f64 / stats.device_bytes_written() as f64;
+    assert!(of_superblocks < 0.05, "{of_superblocks} of what was written is superblocks");
+
+    let mut machine = crash(machine, &config);
+    let Some(Notice::Open { chunks, .. }) = machine.opened else { panic!("it is open") };
+    assert!(chunks > 100, "{chunks} chunks of the tail");
+    machine.settle();
+    assert_eq!(machine.engine.mapped_blocks(), blocks);
+    fill(&mut machine, volume, blocks);
+}
+
+fn scrub(machine: &mut Machine) -> u64 {
+    match machine.ask(HostRequest::Scrub) {
+        Ok(Reply::Scrubbed { damaged, .. }) => damaged,
+        other => panic!("a scrub was answered with {other:?}"),
+    }
+}
+
+/// What one call looks through at most, in map entries and units: some pages of each.
+const BOUND: u64 = 64 * 512;
+
+#[test]
+fn no_call_looks_through_more_than_a_bounded_number_of_pages_or_units() {
+    let config = config(geometry(64, 100_000));
+    let blocks = config.capacity_blocks(0) * 8 / 10;
+    let mut machine = format(&config);
+    let volume = machine.create("large", blocks);
+    // A volume as large as drives are, with little in it.
+    let thin = machine.create("thin", 10_000_000_000_000 / 4096);
+    fill(&mut machine, volume, blocks);
+    for index in 0..2000 {
+        write(&mut machine, thin, index * 1_000_000, 1).expect("there is room");
+    }
+    let mut rng = Rng::new(4);
+    for _ in 0..100_000 {
+        write(&mut machine, volume, rng.below(blocks), 1).expect("there is room");
+    }
+    machine.ask(HostRequest::Flush).expect("it is flushed");
+    let writing = machine.most_looked_at;
+
+    let mut machine = crash(machine, &config);
+    machine.settle();
+    let opening = machine.most_looked_at;
+    assert!(machine.engine.stats().looked_at > 100_000, "units and pages were looked through");
+
+    // A unit whose headers cannot be read: what counts in it is found by the map. Payloads here have no bytes, so that
+    // pages of the map are never what their checksum says.
+    let pages = scrub(&mut machine);
+    let units = machine.engine.units();
+    let of_users = |unit: &UnitId| units.class(*unit).0 < 2 && units.valid_count(*unit) > 10;
+    machine.device.headerless = Some(units.ids().find(of_users).expect("some are used").0);
+    let before = machine.engine.stats().looked_at;
+    assert_eq!(scrub(&mut machine), pages + 1);
+    let searched = machine.engine.stats().looked_at - before;
+    assert!(searched > blocks, "the whole map was searched: {searched}");
+
+    machine.ask(HostRequest::DeleteVolume { volume: thin }).expect("it can be deleted");
+    machine.settle();
+    machine.ask(HostRequest::Close).expect("it can be closed");
+    let all = machine.most_looked_at;
+    println!("most looked at in a call: {writing} writing, {opening} opening, {all} of all");
+    assert!(writing.max(all) <= BOUND, "{writing} writing, {opening} opening, {all} of all");
+}
+
+#[test]
+fn a_full_thin_pool_stays_within_its_capacity_after_a_restart() {
+    let config = config(geometry(64, 400));
+    let mut machine = format(&config);
+    let volume = machine.create("thin", 1 << 20);
+    let mut full = 0;
+    while let Ok(_) = write(&mut machine, volume, full, 64) {
+        full += 64;
+    }
+    assert_eq!(write(&mut machine, volume, full, 64), Err(HostError::NoSpace));
+    machine.ask(HostRequest::Close).expect("it can be closed");
+
+    let mut machine = crash(machine, &config);
+    // At once, while nothing of the map is loaded.
+    let writes: Vec<u64> = (0..64)
+        .map(|index| {
+            let extent = Extent { volume, lba: (1 << 19) + index * 64, blocks: 64 };
+            machine.submit(HostRequest::Write { extent, data: (), fua: false, handle: 0 })
+        })
+        .collect();
+    machine.settle();
+    let answers: Vec<_> =
+        writes.into_iter().map(|id| machine.answer(id).expect("answered")).collect();
+    assert!(answers.contains(&Err(HostError::NoSpace)), "{answers:?}");
+    let mapped = machine.engine.mapped_blocks();
+    assert!(mapped <= full, "{mapped} blocks are mapped, {full} is all there is room for");
+    // What is there can still be overwritten, for good.
+    for round in 0..20 {
+        for lba in (0..full).step_by(64) {
+            let done = write(&mut machine, volume, lba, 64);
+            assert!(done.is_ok(), "round {round}, block {lba}: {done:?}");
+        }
+    }
+}
+
+#[test]
+fn the_map_of_a_volume_that_was_never_written_takes_next_to_no_memory() {
+    let config = config(geometry(1 << 14, 2000));
+    let mut machine = format(&config);
+    let before = machine.engine.memory_bytes();
+    machine.create("64 GiB", 64 << 30 >> 12);
+    let after = machine.engine.memory_bytes();
+    assert!(after - before < 16 << 10, "{} bytes", after - before);
+}

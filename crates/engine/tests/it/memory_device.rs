@@ -1,0 +1,211 @@
+//! A device that does everything at once and forgets nothing: chunks, pages and records as structures, without bytes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use thermocline_engine::{
+    Action, Body, Chunk, DeviceCmd, DeviceError, Done, Engine, FoundChunk, FoundChunks, HostError,
+    HostRequest, Notice, OpId, PageBytes, ReadChunks, Reply, RequestId, UnitCondition, UnitReport,
+};
+use thermocline_format::{Geometry, Location, Superblock, VolumeId, VolumeName};
+use thermocline_types::Time;
+
+type Chunks = Vec<Arc<Chunk<()>>>;
+
+/// The device.
+pub struct MemoryDevice {
+    geometry: Geometry,
+    /// Chunks by unit, in order of location.
+    units: BTreeMap<u32, Chunks>,
+    records: Vec<Arc<Superblock>>,
+    /// Reads of headers of this unit fail.
+    pub headerless: Option<u32>,
+}
+
+impl MemoryDevice {
+    /// An empty device.
+    pub fn new(geometry: Geometry) -> MemoryDevice {
+        MemoryDevice { geometry, units: BTreeMap::new(), records: Vec::new(), headerless: None }
+    }
+
+    /// Units that hold chunks.
+    pub fn units_in_use(&self) -> usize {
+        self.units.values().filter(|chunks| !chunks.is_empty()).count()
+    }
+
+    fn carry_out(&mut self, cmd: DeviceCmd<()>) -> Result<Done<()>, DeviceError> {
+        match cmd {
+            DeviceCmd::WriteChunk(chunk) => {
+                let unit = chunk.header.origin.location.unit;
+                self.units.entry(unit.0).or_default().push(chunk);
+            }
+            DeviceCmd::WriteSuperblock(record) => self.records.push(record),
+            DeviceCmd::Reset(unit) => {
+                self.units.remove(&unit.0);
+                self.records.retain(|record| record.location.unit != unit);
+            }
+            DeviceCmd::Finish(_) | DeviceCmd::Flush => {}
+            DeviceCmd::Read { .. } => return Ok(Done::Data(())),
+            DeviceCmd::ReadPage { at } => {
+                return self.page(at).map(Done::Page).ok_or(DeviceError::Io);
+            }
+            DeviceCmd::ReadChunks(request) if self.headerless == Some(request.at.unit.0) => {
+                return Err(DeviceError::Io);
+            }
+            DeviceCmd::ReadChunks(request) => return Ok(Done::Chunks(self.find(&request))),
+            DeviceCmd::ReadSuperblocks => {
+                let records = self.records.iter().map(|record| Superblock::clone(record));
+                return Ok(Done::Superblocks(records.collect()));
+            }
+            DeviceCmd::ReportUnits => {
+                let report = UnitReport { condition: UnitCondition::Good, written: None };
+                return Ok(Done::Units(vec![report; self.geometry.units() as usize]));
+            }
+        }
+        Ok(Done::Ok)
+    }
+
+    fn page(&self, at: Location) -> Option<PageBytes> {
+        let chunks = self.units.get(&at.unit.0)?;
+        let behind = chunks.partition_point(|chunk| block_of(chunk) <= at.block);
+        let chunk = chunks.get(behind.checked_sub(1)?)?;
+        let Body::Pages(pages) = &chunk.body else { return None };
+        let mut places = chunk.header.placed(&self.geometry).filter_map(|(_, at)| at);
+        pages.get(places.position(|place| place == at)?).cloned()
+    }
+
+    /// Chunks that begin in the window. All of a unit are of one life.
+    fn find(&self, request: &ReadChunks) -> FoundChunks<()> {
+        let end = request.at.block + request.window;
+        let all = self.units.get(&request.at.unit.0);
+        let all = all.into_iter().flatten().filter(|chunk| {
+            let of_life = |generation| chunk.header.origin.generation == generation;
+            request.generation.is_none_or(of_life)
+        });
+        let within = all.filter(|chunk| (request.at.block..end).contains(&block_of(chunk)));
+        let chunks: Vec<FoundChunk<()>> = within
+            .map(|chunk| FoundChunk {
+                header: Arc::new(chunk.header.clone()),
+                data: request.data.then_some(((), u32::MAX)),
+            })
+            .collect();
+        let next = chunks
+            .last()
+            .map_or(end, |chunk| chunk.header.origin.location.block + chunk.header.blocks);
+        let unsound = chunks.is_empty() && !request.search;
+        FoundChunks { chunks, next, unsound, newest: None }
+    }
+}
+
+fn block_of(chunk: &Chunk<()>) -> u32 {
+    chunk.header.origin.location.block
+}
+
+/// An engine on such a device, and the most work that one call of it did.
+pub struct Machine {
+    pub engine: Engine<()>,
+    pub device: MemoryDevice,
+    /// Most entries and units that one call looked through.
+    pub most_looked_at: u64,
+    queue: VecDeque<(OpId, DeviceCmd<()>)>,
+    looked_at: u64,
+    answers: BTreeMap<u64, Result<Reply, HostError>>,
+    pub opened: Option<Notice>,
+    next: u64,
+}
+
+impl Machine {
+    pub fn new(engine: Engine<()>, device: MemoryDevice) -> Machine {
+        Machine {
+            engine,
+            device,
+            most_looked_at: 0,
+            queue: VecDeque::new(),
+            looked_at: 0,
+            answers: BTreeMap::new(),
+            opened: None,
+            next: 0,
+        }
+    }
+
+    fn note_work(&mut self) {
+        let looked_at = self.engine.stats().looked_at;
+        self.most_looked_at = self.most_looked_at.max(looked_at - self.looked_at);
+        self.looked_at = looked_at;
+    }
+
+    /// Carries out one action of the engine, or completes one command. Returns whether there was anything.
+    pub fn step(&mut self) -> bool {
+        let action = self.engine.poll_action();
+        self.note_work();
+        match action {
+            Some(Action::Device { op, cmd }) => self.queue.push_back((op, cmd)),
+            Some(Action::Complete { request, result }) => {
+                self.answers.insert(request.0, result);
+            }
+            Some(Action::Notice(notice @ (Notice::Open { .. } | Notice::OpenFailed(_)))) => {
+                self.opened = Some(notice);
+            }
+            Some(Action::Notice(_)) => {}
+            None => {
+                if self.engine.poll_timeout() == Some(Time::ZERO) {
+                    return true;
+                }
+                let Some((op, cmd)) = self.queue.pop_front() else { return false };
+                let done = self.device.carry_out(cmd);
+                self.engine.handle_completion(Time::ZERO, op, done);
+                self.note_work();
+            }
+        }
+        true
+    }
+
+    /// Goes on until nothing is left to do.
+    pub fn settle(&mut self) {
+        while self.step() {}
+    }
+
+    /// Goes on until the pool takes requests.
+    pub fn open(&mut self) {
+        while self.opened.is_none() {
+            assert!(self.step(), "opening comes to nothing");
+        }
+        assert!(matches!(self.opened, Some(Notice::Open { .. })), "{:?}", self.opened);
+    }
+
+    /// Submits a request as soon as there is room for it.
+    pub fn submit(&mut self, request: HostRequest<()>) -> u64 {
+        self.next += 1;
+        let id = RequestId(self.next);
+        while let Err(rejected) = self.engine.submit(Time::ZERO, id, request.clone()) {
+            assert!(self.step(), "{rejected:?}, and nothing more happens");
+        }
+        self.note_work();
+        self.next
+    }
+
+    /// How a request ended, if it did.
+    pub fn answer(&mut self, id: u64) -> Option<Result<Reply, HostError>> {
+        self.answers.remove(&id)
+    }
+
+    /// Has a request carried out.
+    pub fn ask(&mut self, request: HostRequest<()>) -> Result<Reply, HostError> {
+        let id = self.submit(request);
+        loop {
+            if let Some(answer) = self.answer(id) {
+                return answer;
+            }
+            assert!(self.step(), "the request never completes");
+        }
+    }
+
+    /// Makes a volume.
+    pub fn create(&mut self, name: &str, blocks: u64) -> VolumeId {
+        let name = VolumeName::new(name).expect("a name");
+        match self.ask(HostRequest::CreateVolume { name, blocks }) {
+            Ok(Reply::Created(volume)) => volume,
+            other => panic!("making a volume was answered with {other:?}"),
+        }
+    }
+}
