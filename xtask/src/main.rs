@@ -61,8 +61,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Generated mutants of engine and format against the tests and the simulation: a sample of them. Takes a minute or so
-    /// for each; needs `cargo install cargo-mutants`.
+    /// Generated mutants of engine and format against the tests and the simulation: a sample of them. Takes a minute or
+    /// so for each; needs `cargo install cargo-mutants`.
     Mutants {
         /// Which sample.
         #[arg(long, default_value_t = 1)]

@@ -1,5 +1,5 @@
-//! Generated mutants of the engine and its format, tried against the tests and the simulation: what no test notices is a
-//! hole in them. Needs `cargo install cargo-mutants`.
+//! Generated mutants of the engine and its format, tried against the tests and the simulation: what no test notices is
+//! a hole in them. Needs `cargo install cargo-mutants`.
 
 use anyhow::{Context, Result, ensure};
 
@@ -31,9 +31,8 @@ const TRIED: [&str; 8] = [
 /// Tests of time and memory, which a change of behaviour is not meant to show in.
 const TESTS: [&str; 6] = ["--", "--lib", "--test", "it", "--", "--skip=ten_terabytes"];
 
-/// Tries about `count` mutants: each so manieth of all, the first of them chosen by `seed`, in random order, so that a run
-/// that is cut short has tried a sample as well. Results are in
-/// `target/mutants.out`.
+/// Tries about `count` mutants: each so manieth of all, the first of them chosen by `seed`, in random order, so that a
+/// run that is cut short has tried a sample as well. Results are in `target/mutants.out`.
 ///
 /// # Errors
 /// When a mutant was missed, or `cargo-mutants` is not installed.

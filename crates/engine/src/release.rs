@@ -40,7 +40,8 @@ impl<P: Payload> Engine<P> {
             }
         }
         if held_back && scarce && any {
-            // Control entries fill units that only a checkpoint frees, and it needs units itself: not when none is left.
+            // Control entries fill units that only a checkpoint frees, and it needs units itself: not when none is
+            // left.
             self.want_checkpoint();
         }
         if ready.is_empty() {

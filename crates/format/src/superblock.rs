@@ -16,8 +16,8 @@ use crate::volume::{Volume, VolumeName, check_volume};
 
 /// Most volumes in a pool. Chosen, not measured.
 pub const MAX_VOLUMES: usize = 4096;
-/// Most units that a record can list. Chosen, not measured: so many units can be opened from one checkpoint to the next,
-/// in a table of 1 MiB.
+/// Most units that a record can list. Chosen, not measured: so many units can be opened from one checkpoint to the
+/// next, in a table of 1 MiB.
 pub const MAX_OPEN_UNITS: usize = 1 << 16;
 /// Most entries in the root maps of all volumes: 256 TiB of volumes in whole gibibytes, and a started one for each.
 pub const MAX_ROOTS: usize = (1 << 18) + MAX_VOLUMES;

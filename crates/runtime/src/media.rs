@@ -15,7 +15,9 @@ use thermocline_types::{Bytes, UnitId};
 pub use contents::Contents;
 
 use crate::settings::{DeviceKind, Settings, SettingsError};
-use crate::storage::{Access, File, forget, Latency, Layout, OpenError, Options, Simulated, Storage};
+use crate::storage::{
+    Access, File, Latency, Layout, OpenError, Options, Simulated, Storage, forget,
+};
 
 /// Any storage.
 pub type AnyStorage = Box<dyn Storage>;

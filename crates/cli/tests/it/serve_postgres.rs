@@ -91,8 +91,7 @@ fn commit_until_killed(
 ) -> Vec<u64> {
     let id = stand.served().child.id();
     let load = format!("{AS}as pgbench -n -c 4 -T 60 -h $PWD/fs postgres > /dev/null 2>&1 || true");
-    let mut load =
-        program(stand.folder.path(), "sh", 100).args(["-c", &load]).spawn().expect("sh");
+    let mut load = program(stand.folder.path(), "sh", 100).args(["-c", &load]).spawn().expect("sh");
     let killer = std::thread::spawn(move || {
         std::thread::sleep(pause);
         let killed = Command::new("kill").args(["-9", &id.to_string()]).status();

@@ -213,8 +213,8 @@ impl<P: Payload> Engine<P> {
     }
 }
 
-/// Which of the numbers from `from` to `until` are not `known`, and the first of them, or 0. Numbers that nobody wrote may
-/// be far apart, so they are not gone through one by one.
+/// Which of the numbers from `from` to `until` are not `known`, and the first of them, or 0. Numbers that nobody wrote
+/// may be far apart, so they are not gone through one by one.
 fn missing(from: Sequence, until: Sequence, known: &BTreeSet<Sequence>) -> (Deficit, Sequence) {
     if until < from {
         return (Deficit::default(), Sequence(0));

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
-    LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, OpenUnit, PageId, PoolId, Revision, Sequence,
-    Superblock, Volume, VolumeId, VolumeName,
+    LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, OpenUnit, PageId, PoolId,
+    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
 };
 use thermocline_types::{Class, Lba, UnitId};
 

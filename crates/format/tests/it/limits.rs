@@ -2,8 +2,8 @@
 
 use thermocline_format::{
     Epoch, ErrorKind, Generation, Geometry, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER,
-    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, MapEntry, OpenUnit, PoolId, Revision, Sequence, Superblock,
-    Volume, VolumeId, VolumeName,
+    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, MapEntry, OpenUnit, PoolId,
+    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
 };
 use thermocline_types::UnitId;
 

@@ -3,8 +3,8 @@
 
 use thermocline_format::{
     CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, DecodeError, ErrorKind, Expected, Geometry,
-    Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER, MapPage, PoolId, SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix,
-    crc32c,
+    Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER, MapPage, PoolId, SUPERBLOCK_PREFIX_BYTES,
+    Superblock, SuperblockPrefix, crc32c,
 };
 use thermocline_types::UnitId;
 

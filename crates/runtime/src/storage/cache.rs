@@ -1,9 +1,9 @@
 //! The system's cache before a file, which may show what is not on media.
 //!
 //! When writing to media fails, Linux says so once, counts the pages as written, goes on showing them, and the next
-//! `fdatasync` succeeds (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020). Who believed
-//! them after a restart would build on what is gone with the next power cut. So a file is read from media: what can be
-//! made durable is, and what the cache still holds is dropped before anything is read.
+//! `fdatasync` succeeds (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020). Who
+//! believed them after a restart would build on what is gone with the next power cut. So a file is read from media:
+//! what can be made durable is, and what the cache still holds is dropped before anything is read.
 
 use std::fs::File;
 use std::io;
@@ -75,8 +75,8 @@ pub(super) fn cached_pages(file: &File) -> Result<u64, Errno> {
 
     /// `cachestat`, since Linux 6.5: the number is the same on every architecture but Alpha.
     const CACHESTAT: libc::c_long = 451;
-    // `struct cachestat_range` from 0 to the end, and `struct cachestat`: cached, dirty, in write-back, evicted, recently
-    // evicted.
+    // `struct cachestat_range` from 0 to the end, and `struct cachestat`: cached, dirty, in write-back, evicted,
+    // recently evicted.
     let (range, mut found) = ([0_u64; 2], [0_u64; 5]);
     // SAFETY: the kernel reads the two numbers of the range and writes five numbers, and both live during the call.
     let result = unsafe {

@@ -118,9 +118,8 @@ impl File {
         }
         check_logical_block(path, &file, kind, &layout)?;
         if !direct {
-            read_from_media(&file).map_err(|error| {
-                OpenError::caused(path, OpenErrorKind::Cached, error)
-            })?;
+            read_from_media(&file)
+                .map_err(|error| OpenError::caused(path, OpenErrorKind::Cached, error))?;
         }
         let io = Io::new(&file, options.engine, options.threads).map_err(system)?;
         Ok(File { layout, io, kind, file: locked })

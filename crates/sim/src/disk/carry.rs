@@ -140,8 +140,7 @@ impl Disk {
             return Work::Fail(error);
         }
         let resets = matches!(effect, Effect::Reset);
-        let changes =
-            self.cache.media().is_zoned() || resets && self.cache.media().reset_clears();
+        let changes = self.cache.media().is_zoned() || resets && self.cache.media().reset_clears();
         self.broken[unit.index()] &= !resets;
         if changes {
             Work::Change(self.cache.submit(unit, effect, Fate::Kept))

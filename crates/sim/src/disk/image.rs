@@ -94,8 +94,8 @@ impl Change {
         }
     }
 
-    /// What an end of the host at a bad moment leaves of it: all, nothing, or of a write the sectors up to some multiple
-    /// of `grain`.
+    /// What an end of the host at a bad moment leaves of it: all, nothing, or of a write the sectors up to some
+    /// multiple of `grain`.
     pub(super) fn left_over(&mut self, grain: u32, rng: &mut Rng) -> LeftOver {
         match (&mut self.effect, rng.below(4)) {
             (_, 0) => LeftOver::All,

@@ -156,8 +156,8 @@ impl Disk {
         }
     }
 
-    /// From now on the host reads what its own cache shows, even when it starts anew: a mistake, for the test that shows
-    /// that it would be noticed.
+    /// From now on the host reads what its own cache shows, even when it starts anew: a mistake, for the test that
+    /// shows that it would be noticed.
     pub fn let_host_believe_its_cache(&mut self) {
         self.host_believes_its_cache = true;
     }

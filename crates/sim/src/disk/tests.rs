@@ -2,9 +2,8 @@ use std::sync::Arc;
 
 use thermocline_engine::{Body, Chunk, ReadChunks};
 use thermocline_format::{
-    BLOCK_BYTES,
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
-    LogicalBlock, PoolId, Revision, Sequence, VolumeId,
+    BLOCK_BYTES, ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry,
+    Location, LogicalBlock, PoolId, Revision, Sequence, VolumeId,
 };
 use thermocline_types::{Class, Lba};
 

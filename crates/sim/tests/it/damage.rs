@@ -161,8 +161,9 @@ fn write_errors_and_power_cuts_together_cost_nothing() {
     }
 }
 
-/// What a failed flush left in the host's cache alone is gone with the next power cut, though reads show it and the next
-/// flush succeeds: a pool that goes by what reads show when it is opened again builds on it, and frees what it needs.
+/// What a failed flush left in the host's cache alone is gone with the next power cut, though reads show it and the
+/// next flush succeeds: a pool that goes by what reads show when it is opened again builds on it, and frees what it
+/// needs.
 #[test]
 fn a_pool_that_believes_its_hosts_cache_loses_what_was_flushed() {
     let lost = |believes: bool| {
