@@ -317,7 +317,8 @@ fn check_numbers(raw: &SuperblockPrefixRaw) -> Result<(), ErrorKind> {
         require((1..=MAX_NUMBER).contains(&found), field, found, NUMBER)?;
     }
     let next = raw.next_volume.get();
-    require(next > 0, "next volume", next.into(), "volumes are counted from 1")?;
+    let rule = "it is 1 to 0xFFFFFF00";
+    require((1..=VolumeId::RESERVED.0).contains(&next), "next volume", next.into(), rule)?;
     let end = raw.tail_end.get();
     let rule = "it is 0, or from the checkpoint to 2^63";
     require(end == 0 || (checkpoint..=MAX_NUMBER).contains(&end), "tail end", end, rule)
