@@ -7,6 +7,7 @@
 mod bench;
 mod bench_serve;
 mod imports;
+mod mutants;
 mod purity;
 mod repo;
 mod rust_source;
@@ -60,6 +61,16 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Generated mutants of engine and format against the tests and the simulation: a sample of them. Takes a minute or
+    /// so for each; needs `cargo install cargo-mutants`.
+    Mutants {
+        /// Which sample.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// About how many.
+        #[arg(long, default_value_t = 100)]
+        count: u64,
+    },
     /// What CI runs: the same as `test`.
     Ci,
 }
@@ -92,6 +103,7 @@ fn run(command: Command) -> Result<()> {
             bench::run(&repo, package.as_deref(), &criterion)
         }
         Command::Sim { arguments } => sim::run(&repo, &arguments),
+        Command::Mutants { seed, count } => mutants::run(&repo, seed, count),
         Command::Ci => test(&repo, false),
     }
 }

@@ -60,11 +60,13 @@ pub enum DeviceCmd<P> {
     WriteSuperblock(Arc<Superblock>),
     /// Report every unit; answered by [`Done::Units`].
     ReportUnits,
-    /// Make a unit empty. Nothing that it held is read again.
+    /// Make a unit empty. What it held may be read again, unless it is a zone.
     Reset(UnitId),
+    /// Write zeros over a unit that can be written anywhere, so that nothing that it held is read again.
+    Zero(UnitId),
     /// Write no more to a unit until it is reset, so that the device can let go of it.
     Finish(UnitId),
-    /// Make durable all writes and resets that were complete when this was submitted.
+    /// Make durable all writes, resets and zeros that were complete when this was submitted.
     Flush,
 }
 

@@ -29,14 +29,20 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         let any = self.superblocks.settled && self.checkpoint.is_none();
-        let mut ready = Vec::new();
+        let (mut ready, mut held_back) = (Vec::new(), false);
         for _ in 0..self.space.dead.len() {
             let unit = self.space.dead.pop_front().expect("that many are there");
             if ready.len() < RELEASED && self.may_release(unit, any) {
                 ready.push(unit);
             } else {
+                held_back |= self.is_pinned(unit);
                 self.space.dead.push_back(unit);
             }
+        }
+        if held_back && scarce && any {
+            // Control entries fill units that only a checkpoint frees, and it needs units itself: not when none is
+            // left.
+            self.want_checkpoint();
         }
         if ready.is_empty() {
             return self.flush_dead();
@@ -70,12 +76,16 @@ impl<P: Payload> Engine<P> {
         true
     }
 
+    /// Whether a unit holds control entries that would be replayed: only a checkpoint frees it.
+    fn is_pinned(&self, unit: UnitId) -> bool {
+        self.space.units.class(unit) == self.config.metadata_class()
+            && self.space.tails[unit.index()].control >= self.superblocks.durable_checkpoint()
+    }
+
     /// Whether a dead unit can be released; with `any`, one with chunks to be replayed, too.
     fn may_release(&self, unit: UnitId, any: bool) -> bool {
         let tail = &self.space.tails[unit.index()];
-        let pinned = !bug!(self.config, MetadataResetTooEarly)
-            && self.space.units.class(unit) == self.config.metadata_class()
-            && tail.control >= self.superblocks.durable_checkpoint();
+        let pinned = self.is_pinned(unit) && !bug!(self.config, MetadataResetTooEarly);
         // A chunk that a crash may still lose must not be counted as released.
         let flushed = tail.last <= self.durability.durable;
         // A unit that is not listed has nothing that would be replayed.

@@ -247,7 +247,7 @@ impl<P: Payload> Engine<P> {
         if alive.iter().any(|map| map.name == *name) {
             return Err(HostError::NameTaken);
         }
-        if alive.len() >= MAX_VOLUMES {
+        if alive.len() >= MAX_VOLUMES || !self.volumes.next.is_user() {
             return Err(HostError::TooManyVolumes);
         }
         self.may_grow(0, blocks, alive.len() + 1)

@@ -7,8 +7,9 @@
 use std::ops::Range;
 
 use thermocline_format::{
-    BLOCK_BYTES, ChunkHeader, ChunkPrefix, Entry, Epoch, Expected, Geometry, Location,
-    MAX_SUPERBLOCK_BYTES, PoolId, Revision, SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix,
+    BLOCK_BYTES, ChunkHeader, ChunkPrefix, DecodeError, Entry, Epoch, ErrorKind, Expected,
+    Geometry, Location, MAX_SUPERBLOCK_BYTES, PoolId, Revision, SUPERBLOCK_PREFIX_BYTES,
+    Superblock, SuperblockPrefix,
 };
 use thermocline_types::UnitId;
 
@@ -187,6 +188,18 @@ pub fn probe(bytes: &[u8], offset: u64) -> Option<SuperblockPrefix> {
         let geometry = prefix.geometry;
         let place = geometry.address(prefix.location) * geometry.logical_block().bytes() as u64;
         (place == offset + start as u64).then_some(prefix)
+    })
+}
+
+/// Why a superblock record in `bytes`, at a multiple of the smallest logical block from their start, is refused
+/// although its checksum is right: it is of a newer version, or one of its fields cannot be.
+#[must_use]
+pub fn refused(bytes: &[u8]) -> Option<DecodeError> {
+    bytes.chunks(PROBE_STEP).enumerate().find_map(|(index, _)| {
+        let error = SuperblockPrefix::probe(&bytes[index * PROBE_STEP..]).err()?;
+        let meant =
+            matches!(error.kind, ErrorKind::NewerVersion { .. } | ErrorKind::Impossible { .. });
+        meant.then_some(error)
     })
 }
 

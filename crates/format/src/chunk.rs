@@ -297,6 +297,16 @@ fn check_shape(origin: &ChunkOrigin, blocks: u32, geometry: &Geometry) -> Result
     require(blocks <= most, "blocks of a chunk", blocks.into(), "a chunk has at most 1 MiB")?;
     let inside = geometry.contains(origin.location, blocks);
     require(inside, "blocks of a chunk", blocks.into(), "it must end within its unit")?;
+    // The last of each is never given, so that readers may count on from what they find.
+    let numbers = [
+        ("epoch", u64::from(origin.epoch.0), u64::from(u32::MAX)),
+        ("sequence", origin.sequence.0, u64::MAX),
+        ("generation", origin.generation.0, u64::MAX),
+        ("revision", origin.revision.0, u64::MAX),
+    ];
+    for (field, found, last) in numbers {
+        require(found < last, field, found, "the last number is never given")?;
+    }
     let durable = origin.durable.0;
     let rule = "it must be below the chunk's own sequence";
     require(durable < origin.sequence.0, "durable sequence", durable, rule)

@@ -33,7 +33,7 @@ pub use layout::{
 };
 pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};
 pub use superblock::{
-    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, OpenUnit, Superblock,
-    SuperblockPrefix,
+    MAX_EPOCH, MAX_NUMBER, MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, OpenUnit,
+    Superblock, SuperblockPrefix,
 };
 pub use volume::{BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, Volume, VolumeName};

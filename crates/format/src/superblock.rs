@@ -16,8 +16,8 @@ use crate::volume::{Volume, VolumeName, check_volume};
 
 /// Most volumes in a pool. Chosen, not measured.
 pub const MAX_VOLUMES: usize = 4096;
-/// Most units that a record can list. Chosen, not measured: so many units can be opened from one checkpoint to the next,
-/// in a table of 1 MiB.
+/// Most units that a record can list. Chosen, not measured: so many units can be opened from one checkpoint to the
+/// next, in a table of 1 MiB.
 pub const MAX_OPEN_UNITS: usize = 1 << 16;
 /// Most entries in the root maps of all volumes: 256 TiB of volumes in whole gibibytes, and a started one for each.
 pub const MAX_ROOTS: usize = (1 << 18) + MAX_VOLUMES;
@@ -27,6 +27,12 @@ pub const MAX_SUPERBLOCK_BYTES: usize = (SUPERBLOCK_PREFIX_BYTES
     + MAX_OPEN_UNITS * OPEN_UNIT_BYTES
     + MAX_ROOTS * ROOT_BYTES)
     .next_multiple_of(4096);
+
+/// The highest epoch of a record: an opening every second for 68 years. Chosen, not measured.
+pub const MAX_EPOCH: u32 = 1 << 31;
+/// The highest revision, sequence and generation in a record. Beyond it there are as many numbers again, so whoever
+/// opens the pool never runs out of them. Chosen, not measured.
+pub const MAX_NUMBER: u64 = 1 << 63;
 
 const VOLUME_BYTES: usize = size_of::<VolumeRaw>();
 const OPEN_UNIT_BYTES: usize = size_of::<OpenUnitRaw>();
@@ -280,6 +286,7 @@ fn parse_prefix(
     let flags = raw.flags.get();
     require(flags & !FLAG_CLEAN == 0, "flags", flags.into(), "unknown flags")?;
     require(is_zero(&raw.reserved), "reserved field", 1, "it must be zero")?;
+    check_numbers(raw)?;
     let geometry = parse_geometry(raw)?;
     let (volumes, open_units, roots) = counts(raw);
     check_counts(volumes, open_units, roots)?;
@@ -291,6 +298,30 @@ fn parse_prefix(
     check_place(location, record_bytes, &geometry)?;
     let (pool, revision) = (PoolId(raw.pool), Revision(raw.revision.get()));
     Ok((raw, SuperblockPrefix { pool, location, revision, geometry, record_bytes }))
+}
+
+/// Checks that a writer could have got to these numbers, and could go on from them.
+fn check_numbers(raw: &SuperblockPrefixRaw) -> Result<(), ErrorKind> {
+    const NUMBER: &str = "it is 1 to 2^63";
+    let epochs = [("epoch", raw.epoch.get()), ("tail epoch", raw.tail_epoch.get())];
+    for (field, found) in epochs {
+        require((1..=MAX_EPOCH).contains(&found), field, found.into(), "it is 1 to 2^31")?;
+    }
+    let checkpoint = raw.checkpoint.get();
+    let numbers = [
+        ("revision", raw.revision.get()),
+        ("checkpoint", checkpoint),
+        ("next generation", raw.next_generation.get()),
+    ];
+    for (field, found) in numbers {
+        require((1..=MAX_NUMBER).contains(&found), field, found, NUMBER)?;
+    }
+    let next = raw.next_volume.get();
+    let rule = "it is 1 to 0xFFFFFF00";
+    require((1..=VolumeId::RESERVED.0).contains(&next), "next volume", next.into(), rule)?;
+    let end = raw.tail_end.get();
+    let rule = "it is 0, or from the checkpoint to 2^63";
+    require(end == 0 || (checkpoint..=MAX_NUMBER).contains(&end), "tail end", end, rule)
 }
 
 fn parse_geometry(raw: &SuperblockPrefixRaw) -> Result<Geometry, ErrorKind> {

@@ -169,6 +169,7 @@ impl<S: Storage> Device<S> {
                 self.ready.push((op, units));
             }
             DeviceCmd::Reset(unit) => self.start(plain, Command::Reset(unit)),
+            DeviceCmd::Zero(unit) => self.start(plain, Command::Zero(unit)),
             DeviceCmd::Finish(unit) => self.start(plain, Command::Finish(unit)),
             DeviceCmd::Flush => self.start(plain, Command::Flush),
         }

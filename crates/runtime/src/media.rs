@@ -8,14 +8,16 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use thermocline_format::{Geometry, GeometryError, LogicalBlock, PoolId};
+use thermocline_format::{DecodeError, Geometry, GeometryError, LogicalBlock, PoolId};
 use thermocline_nand::{Drive, Profile, profile};
 use thermocline_types::{Bytes, UnitId};
 
 pub use contents::Contents;
 
 use crate::settings::{DeviceKind, Settings, SettingsError};
-use crate::storage::{Access, File, Latency, Layout, OpenError, Options, Simulated, Storage};
+use crate::storage::{
+    Access, File, Latency, Layout, OpenError, Options, Simulated, Storage, forget,
+};
 
 /// Any storage.
 pub type AnyStorage = Box<dyn Storage>;
@@ -44,6 +46,14 @@ pub enum MediaError {
         /// Why not.
         source: std::io::Error,
     },
+    /// There is a superblock, and this program cannot go by it.
+    #[error("{}: the pool here cannot be opened: {error}", path.display())]
+    Superblock {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: DecodeError,
+    },
     /// No pool was found.
     #[error("{}: there is no pool here; `thermocline format` makes one", path.display())]
     NoPool {
@@ -68,12 +78,12 @@ impl Settings {
     pub fn new_media(&self) -> Result<Media, MediaError> {
         let storage = match self.kind() {
             DeviceKind::File | DeviceKind::Block => {
-                self.open_plain(self.new_layout()?, Access::ReadWrite)?
+                self.open_plain(true, self.new_layout()?, Access::ReadWrite)?
             }
             DeviceKind::Zoned => self.open_zoned(Access::ReadWrite)?,
             DeviceKind::Simulated => {
                 let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
-                self.open_simulated(block, self.device.unit, Access::ReadWrite)?
+                self.open_simulated(true, block, self.device.unit, Access::ReadWrite)?
             }
         };
         let geometry = self.geometry_of(storage.layout())?;
@@ -91,16 +101,17 @@ impl Settings {
             return Ok(Media { storage, geometry });
         }
         let no_pool = || MediaError::NoPool { path: self.device.path.clone() };
+        forget(&self.device.path);
         let found = contents::find_pool(&self.device.path, &self.likely_units())?;
         let geometry = found.ok_or_else(no_pool)?.geometry;
         self.agrees(&geometry)?;
         let storage = if self.kind() == DeviceKind::Simulated {
             let bytes = unit_bytes(&geometry);
-            self.open_simulated(geometry.logical_block(), Some(bytes), access)?
+            self.open_simulated(false, geometry.logical_block(), Some(bytes), access)?
         } else {
             let block = geometry.logical_block();
             let layout = Layout::contiguous(block, geometry.blocks_per_unit(), geometry.units());
-            self.open_plain(layout, access)?
+            self.open_plain(false, layout, access)?
         };
         Ok(Media { storage, geometry })
     }
@@ -200,9 +211,15 @@ impl Settings {
         Options { engine, direct, access, threads: self.device.threads.unwrap_or(default.threads) }
     }
 
-    fn open_plain(&self, layout: Layout, access: Access) -> Result<AnyStorage, MediaError> {
+    /// With `create`, a file that does not exist or is too short is made as long as needed: that is for new pools.
+    fn open_plain(
+        &self,
+        create: bool,
+        layout: Layout,
+        access: Access,
+    ) -> Result<AnyStorage, MediaError> {
         let (path, options) = (&self.device.path, self.options(access));
-        Ok(Box::new(File::open(path, true, layout, &options)?))
+        Ok(Box::new(File::open(path, create, layout, &options)?))
     }
 
     #[cfg(target_os = "linux")]
@@ -218,6 +235,7 @@ impl Settings {
 
     fn open_simulated(
         &self,
+        create: bool,
         block: LogicalBlock,
         unit: Option<Bytes>,
         access: Access,
@@ -226,7 +244,7 @@ impl Settings {
         let unit = unit.unwrap_or_else(|| default_unit(drive.cut().capacity()));
         let latency = self.device.latency.unwrap_or(Latency::None);
         let (path, options) = (&self.device.path, self.options(access));
-        Ok(Box::new(Simulated::open(path, drive, block, unit, latency, &options)?))
+        Ok(Box::new(Simulated::open(path, create, drive, block, unit, latency, &options)?))
     }
 
     /// The simulated drive, fresh.

@@ -5,6 +5,7 @@
 //! * A flush covers the writes and resets whose completion was handed out before the flush was submitted.
 //! * Commands in flight own their memory; dropping a storage waits for them.
 
+mod cache;
 mod error;
 mod file;
 mod inbox;
@@ -33,6 +34,7 @@ use thermocline_types::{Bytes, UnitId};
 
 use crate::Buffer;
 
+pub(crate) use cache::forget;
 pub use error::{OpenError, OpenErrorKind};
 pub use file::{Access, File, Options};
 pub use io::IoEngine;
@@ -118,6 +120,8 @@ pub enum Command {
     Flush,
     /// Make a unit empty, or at least give back its space. It may read as zeroes or as before.
     Reset(UnitId),
+    /// Make a unit read as zeros. Of a zone, make it empty.
+    Zero(UnitId),
     /// Let go of a unit that will not be written until it is reset.
     Finish(UnitId),
 }

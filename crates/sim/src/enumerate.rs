@@ -12,12 +12,22 @@ use crate::faults::Rule;
 use crate::machine::{Machine, Opened, Trouble};
 use crate::model::{FoundVolume, Model};
 use crate::replay::{self, Place};
-use crate::settings::{Scale, Settings};
+use crate::settings::{Drawn, Scale, Settings};
 use crate::states::{crash_states, some_states};
 use crate::world::{Step, World};
 
 /// One state in so many is interrupted by a second power cut while it is being recovered, and one by a third.
 const SECOND_CRASH_ONE_IN: u64 = 8;
+
+/// One state in so many goes on after it was judged: the host writes, units are collected, checkpoints are taken, and
+/// power fails again.
+const GO_ON_ONE_IN: u64 = 32;
+
+/// Requests with which a state goes on.
+const GO_ON_REQUESTS: u64 = 60;
+
+/// One step in so many of a state that goes on is a power cut or a kill.
+const GO_ON_CRASH_ONE_IN: u64 = 40;
 
 /// One step in so many is a point at which states are looked at, though no flush is about to complete.
 const POINT_ONE_IN: u64 = 97;
@@ -40,6 +50,18 @@ pub struct Report {
     pub points: u64,
     /// What was wrong.
     pub failures: Vec<Failure>,
+    /// What the seeds drew.
+    pub drawn: Drawn,
+}
+
+impl Report {
+    /// Adds what another came to.
+    pub fn merge(&mut self, other: Report) {
+        self.states += other.states;
+        self.points += other.points;
+        self.failures.extend(other.failures);
+        self.drawn.merge(&other.drawn);
+    }
 }
 
 /// How much of a seed to look at.
@@ -78,6 +100,7 @@ pub fn enumerate_faulty(
 ) -> Report {
     replay::enter(Place { seed, point: 0, state: 0 });
     let mut report = Report::default();
+    report.drawn.add(&settings);
     let mut world = World::new(seed, settings, rules);
     let mut prober = Prober::new(&world);
     let mut rng = Rng::new(seed ^ 0x901_4715);
@@ -166,6 +189,8 @@ impl Prober {
             self.machine.disk.cache().crash(&state, &mut self.image);
             let again = self.recover(world, rng.next_u64())?;
             same(&found, &again)?;
+        } else if rng.below(GO_ON_ONE_IN) == 0 {
+            report.states += go_on(world, &self.image, rng.next_u64())?;
         }
         world.arena.truncate(mark);
         Ok(())
@@ -190,6 +215,16 @@ impl Prober {
         opened.map_err(|trouble| format!("the pool does not open: {trouble:?}"))?;
         self.machine.survey().map_err(|trouble| format!("{trouble:?}"))
     }
+}
+
+/// Goes on from `image` for a while. Returns how many more states were recovered and judged.
+fn go_on(world: &World, image: &Image, seed: u64) -> Result<u64, String> {
+    let mut later = world.after(image, GO_ON_REQUESTS, seed);
+    later.run(GO_ON_CRASH_ONE_IN);
+    if later.wrong.is_empty() {
+        return Ok(later.openings());
+    }
+    Err(format!("later: {}", later.wrong.join("\n    ")))
 }
 
 fn judge(model: &Model, found: &[FoundVolume]) -> Result<(), String> {

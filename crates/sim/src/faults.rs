@@ -21,6 +21,8 @@ pub enum CommandKind {
     Read,
     /// A unit is reset.
     Reset,
+    /// A unit is filled with zeros.
+    Zero,
     /// A unit is finished.
     Finish,
     /// The cache is flushed.
@@ -41,6 +43,7 @@ impl CommandKind {
             | DeviceCmd::ReadChunks(_)
             | DeviceCmd::ReadSuperblocks => CommandKind::Read,
             DeviceCmd::Reset(_) => CommandKind::Reset,
+            DeviceCmd::Zero(_) => CommandKind::Zero,
             DeviceCmd::Finish(_) => CommandKind::Finish,
             DeviceCmd::Flush => CommandKind::Flush,
             DeviceCmd::ReportUnits => CommandKind::Report,
@@ -61,6 +64,9 @@ pub enum Fault {
     Fail(DeviceError),
     /// An error is reported, and a write was done in part.
     FailTorn(DeviceError),
+    /// A flush reports an error, and of what it covers some is gone for good, though reads go on showing it until the
+    /// host starts anew; the next flush succeeds.
+    FailForgotten(DeviceError),
     /// A write is reported as done, and the old content stays.
     Lose,
     /// A write is reported as done, and lands at another place of the device; conventional media only.
@@ -213,7 +219,7 @@ impl Injector {
                     may.unopened = true;
                     may.failed = true;
                 }
-                Fault::Fail(_) | Fault::FailTorn(_) => {
+                Fault::Fail(_) | Fault::FailTorn(_) | Fault::FailForgotten(_) => {
                     may.failed = true;
                     may.unopened |= injected.kind == CommandKind::Report;
                     may.units += match injected.kind {
@@ -249,7 +255,7 @@ fn applies(fault: Fault, kind: CommandKind) -> bool {
     match fault {
         Fault::Fail(_) | Fault::Delay(_) => true,
         Fault::FailTorn(_) | Fault::Lose | Fault::Misdirect | Fault::Flip(_) => kind.is_write(),
-        Fault::Lie => kind == CommandKind::Flush,
+        Fault::Lie | Fault::FailForgotten(_) => kind == CommandKind::Flush,
         Fault::Degrade(_) => {
             kind.is_write() || matches!(kind, CommandKind::Reset | CommandKind::Finish)
         }

@@ -57,7 +57,9 @@ pub enum Method {
     Quiet,
     /// A world with power cuts and kills.
     Crashes,
-    /// Crash states of a world in which writes fail now and then.
+    /// A world with power cuts and kills, in which flushes, records, reads or chunks fail now and then.
+    FaultyCrashes,
+    /// Crash states of a world in which commands fail now and then.
     FailingEnumeration,
     /// A world in which each command fails once.
     FailingCommands,
@@ -73,9 +75,10 @@ pub enum Method {
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 11] = [
+    pub const ALL: [Method; 12] = [
         Method::Quiet,
         Method::Crashes,
+        Method::FaultyCrashes,
         Method::Enumeration,
         Method::FailingEnumeration,
         Method::FailingCommands,
@@ -106,7 +109,8 @@ impl Method {
             Method::Enumeration => "crash enumeration",
             Method::Quiet => "reads without faults",
             Method::Crashes => "random crashes",
-            Method::FailingEnumeration => "crash enumeration, failing writes",
+            Method::FaultyCrashes => "random crashes, failing commands",
+            Method::FailingEnumeration => "crash enumeration, failing commands",
             Method::FailingCommands => "failing commands",
             Method::FlippedBits => "flipped bits in writes",
             Method::DamageAtRest => "damage at rest",
@@ -193,9 +197,10 @@ pub fn hunt(bug: Bug, budget: &HuntBudget) -> Hunt {
 fn look(by: Method, seed: u64, bug: Option<Bug>) -> Finding {
     let run = || match by {
         Method::Enumeration => enumeration(seed, bug, Vec::new()),
-        Method::FailingEnumeration => enumeration(seed, bug, failing_writes(seed)),
+        Method::FailingEnumeration => enumeration(seed, bug, failing(seed / ENUMERATE_ONE_IN)),
         Method::Quiet => world(seed, bug, 0),
         Method::Crashes => world(seed, bug, CRASH_ONE_IN),
+        Method::FaultyCrashes => faulty_crashes(seed, bug),
         Method::FailingCommands => {
             let report = fail_every_action_with(seed, &small(seed, bug), COMMANDS);
             first(report.wrong.into_iter().map(|(_, what)| what))
@@ -223,11 +228,22 @@ fn small(seed: u64, bug: Option<Bug>) -> Settings {
     settings
 }
 
-/// Of one chunk in twenty or in five nothing or a part is written, and an error is reported.
-fn failing_writes(seed: u64) -> Vec<Rule> {
-    let faults = [Fault::Fail(DeviceError::Io), Fault::FailTorn(DeviceError::Io)];
-    let fault = faults[seed as usize % 2];
-    vec![Rule { one_in: [20, 5][seed as usize / 2 % 2], ..always(CommandKind::WriteChunk, fault) }]
+/// Which commands fail, how, and one in how many. Chunks come first, since most of what can go wrong does with them.
+const FAILING: [(CommandKind, Fault, u64); 9] = [
+    (CommandKind::WriteChunk, Fault::Fail(DeviceError::Io), 20),
+    (CommandKind::WriteChunk, Fault::FailTorn(DeviceError::Io), 5),
+    (CommandKind::Flush, Fault::FailForgotten(DeviceError::Io), 20),
+    (CommandKind::WriteSuperblock, Fault::Fail(DeviceError::Io), 10),
+    (CommandKind::Read, Fault::Fail(DeviceError::Io), 20),
+    (CommandKind::WriteChunk, Fault::FailTorn(DeviceError::Io), 20),
+    (CommandKind::WriteChunk, Fault::Fail(DeviceError::Io), 5),
+    (CommandKind::Flush, Fault::Fail(DeviceError::Io), 20),
+    (CommandKind::WriteSuperblock, Fault::FailTorn(DeviceError::Io), 10),
+];
+
+fn failing(pick: u64) -> Vec<Rule> {
+    let (kind, fault, one_in) = FAILING[pick as usize % FAILING.len()];
+    vec![Rule { one_in, ..always(kind, fault) }]
 }
 
 const fn always(kind: CommandKind, fault: Fault) -> Rule {
@@ -260,6 +276,12 @@ fn world(seed: u64, bug: Option<Bug>, crash_one_in: u64) -> Finding {
         world = World::new(seed, settings, Vec::new());
         world.run(crash_one_in);
     }
+    first(world.wrong)
+}
+
+fn faulty_crashes(seed: u64, bug: Option<Bug>) -> Finding {
+    let mut world = World::new(seed, small(seed, bug), failing(seed));
+    world.run(CRASH_ONE_IN);
     first(world.wrong)
 }
 

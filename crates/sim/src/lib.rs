@@ -15,6 +15,7 @@ pub mod faults;
 pub mod hunt;
 pub mod machine;
 pub mod model;
+pub mod numbers;
 pub mod replay;
 pub mod settings;
 pub mod situations;

@@ -97,6 +97,16 @@ impl Machine {
         self.turns = 0;
     }
 
+    /// The engine is killed, and another opens the pool. The disk goes on: see [`Disk::outlive_host`].
+    ///
+    /// # Panics
+    /// When the configuration cannot work.
+    pub fn kill(&mut self, config: Config, seed: u64) {
+        self.engine = Engine::open(config, seed).expect("a configuration that works");
+        self.disk.outlive_host();
+        self.turns = 0;
+    }
+
     /// A name for a request that no other has.
     pub fn request_id(&mut self) -> RequestId {
         self.next_request += 1;
@@ -174,6 +184,28 @@ impl Machine {
         match self.run_until_open(PATIENCE) {
             Err(Trouble::Stopped) => Err(Trouble::Stuck("opening the pool never ends")),
             other => other,
+        }
+    }
+
+    /// Closes the pool in order, when nothing else is asked for.
+    ///
+    /// # Errors
+    /// [`Trouble::Stuck`].
+    pub fn close(&mut self) -> Result<(), Trouble> {
+        let id = self.request_id();
+        if self.engine.submit(self.now, id, HostRequest::Close).is_err() {
+            return Err(Trouble::Stuck("an open pool does not take that it is to be closed"));
+        }
+        let mut events = Vec::new();
+        loop {
+            self.pump(&mut events);
+            let done = |event: &Event| matches!(event, Event::Complete(done, Ok(_)) if *done == id);
+            if events.iter().any(done) {
+                return Ok(());
+            }
+            if !self.turn() {
+                return Err(Trouble::Stuck("closing the pool comes to nothing"));
+            }
         }
     }
 

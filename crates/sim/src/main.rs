@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use thermocline_sim::enumerate::{Budget, Failure, Report, enumerate};
 use thermocline_sim::replay::{self, Place};
+use thermocline_sim::settings::{Scale, Settings};
 
 const USAGE: &str = "usage: thermocline-sim [--seed N] [--states M] [--jobs J] [--only SEED:POINT:STATE]
        thermocline-sim --bugs [--budget STATES] [--seconds S] [--bug NAME] [--seed N] [--jobs J]
@@ -66,8 +67,11 @@ fn main() -> ExitCode {
     };
     let seconds = begin.elapsed().as_secs_f64();
     for failure in &total.failures {
-        println!("failed: {}\n    again: cargo xtask sim --only {}", failure.what, failure.place);
+        let drawn = Settings::draw(failure.place.seed, Scale::Small);
+        println!("failed: {}\n    drawn: {drawn}", failure.what);
+        println!("    again: cargo xtask sim --only {}", failure.place);
     }
+    println!("drawn: {}", total.drawn);
     println!(
         "{} crash states at {} points in {seconds:.1} s, {:.0} per second and thread; {} failures",
         total.states,
@@ -119,6 +123,7 @@ fn announce_panics() {
     std::panic::set_hook(Box::new(move |info| {
         usual(info);
         if let Some(place) = replay::current() {
+            eprintln!("    drawn: {}", Settings::draw(place.seed, Scale::Small));
             eprintln!("    again: cargo xtask sim --only {place}");
         }
     }));
@@ -163,9 +168,7 @@ fn run(arguments: &Arguments) -> Report {
             let report = guarded(seed, &budget);
             let seen = states.fetch_add(report.states, Ordering::Relaxed) + report.states;
             progress(begin.elapsed(), &told, seen, seed);
-            total.states += report.states;
-            total.points += report.points;
-            total.failures.extend(report.failures);
+            total.merge(report);
         }
         total
     };
@@ -174,9 +177,7 @@ fn run(arguments: &Arguments) -> Report {
         let mut total = Report::default();
         for job in jobs {
             let report = job.join().expect("a panic was announced");
-            total.states += report.states;
-            total.points += report.points;
-            total.failures.extend(report.failures);
+            total.merge(report);
         }
         total
     })

@@ -3,6 +3,9 @@
 //! Extremes are drawn on purpose, as in swarm testing (Groce et al., ISSTA 2012): what every seed does a little of, no
 //! seed does enough of.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use thermocline_engine::{Config, MAX_IO_BLOCKS, ReadPlan};
 use thermocline_format::{Geometry, LogicalBlock};
 use thermocline_ftl::placement::Policy;
@@ -15,7 +18,7 @@ use crate::workload::Mix;
 /// How much a seed is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// A device of 1 to 4 MiB and some hundred requests: for crash states.
+    /// A device of 1 to 6 MiB and some hundred requests: for crash states.
     Small,
     /// A device of 4 to 64 MiB and some thousand requests.
     Large,
@@ -36,6 +39,17 @@ pub struct Settings {
     pub depth: usize,
     /// Requests altogether.
     pub requests: u64,
+    /// With which numbers the pool begins.
+    pub numbers: Numbers,
+}
+
+/// With which numbers a pool begins: epoch, revision, sequence, generation and the identifiers of volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// With those of a pool that was just made.
+    First,
+    /// With those of a pool that has come near the highest that a reader takes.
+    NearTheirLimits,
 }
 
 impl Settings {
@@ -46,8 +60,8 @@ impl Settings {
     #[must_use]
     pub fn draw(seed: u64, scale: Scale) -> Settings {
         let mut rng = Rng::new(seed ^ 0x5E77_1A65);
-        let media = draw_media(&mut rng, scale);
-        let config = draw_config(&mut rng, media.geometry);
+        let placement = draw_placement(&mut rng);
+        let (media, config) = draw_pool(&mut rng, scale, &placement);
         let latency = draw_latency(&mut rng);
         let capacity =
             config.capacity_blocks(u64::from(media.geometry.units()) * config.blocks_per_unit());
@@ -57,7 +71,93 @@ impl Settings {
             Scale::Small => 40 + rng.below(300),
             Scale::Large => 1000 + rng.below(5000),
         };
-        Settings { media, latency, config, mix, depth, requests }
+        let numbers = [Numbers::First, Numbers::NearTheirLimits][usize::from(rng.below(4) == 0)];
+        Settings { media, latency, config, mix, depth, requests, numbers }
+    }
+}
+
+/// What was drawn, in one line, for whoever reads a failure.
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { media, config, depth, requests, .. } = self;
+        let geometry = media.geometry;
+        let block = geometry.logical_block().bytes();
+        let unit_kib = u64::from(geometry.blocks_per_unit()) * block as u64 >> 10;
+        write!(f, "{:?} media of {} units of {unit_kib} KiB", media.kind, geometry.units())?;
+        write!(f, " in blocks of {block}, placement {}", config.placement)?;
+        write!(f, ", victim {:?}, {:?} reads", config.gc.victim, config.gc.read_plan)?;
+        write!(f, ", {requests} requests, {depth} at once")?;
+        let memory = if config.write_cache { "in memory" } else { "on media" };
+        write!(f, ", writes complete {memory}, numbers {:?}", self.numbers)
+    }
+}
+
+/// Of many seeds, how many drew what: placement, media and numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drawn(BTreeMap<String, u64>);
+
+impl Drawn {
+    /// Counts the settings of one seed.
+    pub fn add(&mut self, settings: &Settings) {
+        let Settings { config, media, numbers, .. } = settings;
+        let words =
+            [config.placement.to_string(), format!("{:?}", media.kind), format!("{numbers:?}")];
+        for word in words {
+            *self.0.entry(word).or_default() += 1;
+        }
+    }
+
+    /// Counts what another has.
+    pub fn merge(&mut self, other: &Drawn) {
+        for (word, count) in &other.0 {
+            *self.0.entry(word.clone()).or_default() += count;
+        }
+    }
+
+    /// Seeds that drew `word`.
+    #[must_use]
+    pub fn count(&self, word: &str) -> u64 {
+        self.0.get(word).copied().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Drawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts: Vec<String> =
+            self.0.iter().map(|(word, count)| format!("{word} {count}")).collect();
+        f.write_str(&counts.join(", "))
+    }
+}
+
+/// Few classes, which leave most of a small device to data.
+const FEW_CLASSES: [&str; 3] = ["none", "sepgc", "auto"];
+
+/// By name: half of the seeds have one with few classes, the others any of those that the engine takes.
+fn draw_placement(rng: &mut Rng) -> Policy {
+    let any: Vec<Policy> = Policy::list().into_iter().map(|(policy, _)| policy).collect();
+    if rng.below(2) == 0 {
+        let name = FEW_CLASSES[rng.below(3) as usize];
+        return name.parse().expect("it is listed");
+    }
+    any[rng.below(any.len() as u64) as usize].clone()
+}
+
+/// A device and an engine that can work together: as many units as the classes of the placement need.
+fn draw_pool(rng: &mut Rng, scale: Scale, placement: &Policy) -> (Media, Config) {
+    let mut media = draw_media(rng, scale);
+    loop {
+        let config = draw_config(rng, media.geometry, placement);
+        if config.check().is_ok() && config.capacity_blocks(0) >= 2 * config.blocks_per_unit() {
+            return (media, config);
+        }
+        let geometry = media.geometry;
+        media.geometry = Geometry::new(
+            geometry.logical_block(),
+            geometry.blocks_per_unit(),
+            geometry.units() + 4,
+            geometry.superblock_units(),
+        )
+        .expect("a few units more");
     }
 }
 
@@ -75,14 +175,11 @@ fn draw_media(rng: &mut Rng, scale: Scale) -> Media {
     Media { geometry, kind }
 }
 
-fn draw_config(rng: &mut Rng, geometry: Geometry) -> Config {
+fn draw_config(rng: &mut Rng, geometry: Geometry, placement: &Policy) -> Config {
     let mut config = Config::new(geometry);
     let unit_bytes =
         u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
-    let policies = Policy::list();
-    // Most seeds have few classes, since each takes a unit of a small device.
-    config.placement =
-        policies[rng.below(8).saturating_sub(5).min(policies.len() as u64 - 1) as usize].0.clone();
+    config.placement = placement.clone();
     config.gc.victim = match rng.below(4) {
         0 => Victim::Greedy,
         1 => Victim::Fifo,
@@ -100,10 +197,6 @@ fn draw_config(rng: &mut Rng, geometry: Geometry) -> Config {
     config.write_depth = 1 + rng.below(4) as u32;
     config.checkpoint_bytes = unit_bytes * (1 + rng.below(6));
     config.reserved_units = config.frontiers() + rng.below(4) as u32;
-    if config.check().is_err() || config.capacity_blocks(0) < 2 * config.blocks_per_unit() {
-        config.placement = policies[0].0.clone();
-        config.reserved_units = config.frontiers();
-    }
     config
 }
 
@@ -111,4 +204,32 @@ fn draw_latency(rng: &mut Rng) -> Latency {
     let mut span = |most: u64| Time::micros(1 + rng.below(most));
     let (write, read, flush) = (span(200), span(200), span(2000));
     Latency { write, read, flush, spike_one_in: [0, 20, 100][rng.below(3) as usize] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_placement_is_drawn_and_none_by_its_place_in_the_list() {
+        for scale in [Scale::Small, Scale::Large] {
+            let mut drawn = Drawn::default();
+            (1..=400).for_each(|seed| drawn.add(&Settings::draw(seed, scale)));
+            for (policy, _) in Policy::list() {
+                assert!(drawn.count(&policy.to_string()) >= 5, "{policy}: {drawn}");
+            }
+            for word in ["Keeping", "Discarding", "Zoned", "First", "NearTheirLimits"] {
+                assert!(drawn.count(word) >= 50, "{word}: {drawn}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_drawn_can_work() {
+        for seed in 0..200 {
+            let Settings { config, media, .. } = Settings::draw(seed, Scale::Small);
+            assert_eq!(config.check(), Ok(()), "seed {seed}");
+            assert!(media.geometry.units() <= 80, "seed {seed}: {}", media.geometry.units());
+        }
+    }
 }

@@ -14,11 +14,12 @@ use thermocline_format::VolumeName;
 use thermocline_types::Rng;
 
 use crate::data::{Arena, Content, Data, Stamp};
-use crate::disk::{CrashState, Disk, Fate, Image};
+use crate::disk::{CrashState, Disk, Image};
 use crate::faults::{Allowance, Injector, Rule};
 use crate::machine::{Event, Machine, PATIENCE, Trouble};
 use crate::model::{FoundVolume, Model, Outcome, PendingFlush, PendingRead, Verdict, Version};
-use crate::settings::Settings;
+use crate::numbers;
+use crate::settings::{Numbers, Settings};
 use crate::workload::Wish;
 
 /// Openings in a row after which a pool that takes no request is left alone: it lives on a device that takes no writes.
@@ -94,11 +95,54 @@ impl World {
             closed: false,
             image,
         };
-        if let Err(trouble) = world.machine.wait_until_open() {
+        if let Err(trouble) = world.make_pool() {
             world.wrong.push(format!("a new pool cannot be opened: {trouble:?}"));
         }
         world.machine.disk.inject(Injector::new(rules, seed));
         world
+    }
+
+    /// The world that goes on from `image`, which a power cut left of this one, with `requests` more, and a host that
+    /// draws from `seed`. The pool is opened, and what is found is judged.
+    #[must_use]
+    pub fn after(&self, image: &Image, requests: u64, seed: u64) -> World {
+        let Settings { config, latency, .. } = &self.settings;
+        let disk = Disk::new(&self.arena, image.clone(), *latency, seed);
+        let mut world = World {
+            settings: Settings { requests: self.issued + requests, ..self.settings.clone() },
+            arena: Rc::clone(&self.arena),
+            machine: Machine::open(config.clone(), &self.arena, disk, seed),
+            model: self.model.clone(),
+            wrong: Vec::new(),
+            seed,
+            rng: Rng::new(seed),
+            pending: BTreeMap::new(),
+            events: Vec::new(),
+            issued: self.issued,
+            openings: 1,
+            down: false,
+            closed: false,
+            image: Image::new(self.settings.media),
+        };
+        world.came_back(false);
+        world
+    }
+
+    fn make_pool(&mut self) -> Result<(), Trouble> {
+        self.machine.wait_until_open()?;
+        if self.settings.numbers == Numbers::NearTheirLimits {
+            self.machine.close()?;
+            let image = numbers::near_their_limits(&self.arena, self.machine.disk.cache().stable());
+            self.machine.restart(self.settings.config.clone(), &image, self.seed);
+            self.machine.wait_until_open()?;
+        }
+        Ok(())
+    }
+
+    /// Openings of the pool after the first.
+    #[must_use]
+    pub const fn openings(&self) -> u64 {
+        self.openings
     }
 
     /// A hash of everything that happened.
@@ -364,8 +408,32 @@ impl World {
         let mut image = std::mem::replace(&mut self.image, Image::new(self.settings.media));
         self.machine.disk.cache().crash(state, &mut image);
         let clean = self.closed;
-        self.restart(&image);
+        let seed = self.begin_anew();
+        self.machine.restart(self.settings.config.clone(), &image, seed);
         self.image = image;
+        self.came_back(clean);
+    }
+
+    /// The process is killed, or has ended, and the pool is opened again while the device goes on. The model goes on
+    /// from what is found.
+    pub fn reopen(&mut self) {
+        let clean = self.closed;
+        let seed = self.begin_anew();
+        self.machine.kill(self.settings.config.clone(), seed);
+        self.came_back(clean);
+    }
+
+    /// Forgets what was on its way, and returns the seed of the next opening.
+    fn begin_anew(&mut self) -> u64 {
+        self.openings += 1;
+        self.pending.clear();
+        self.events.clear();
+        (self.down, self.closed) = (false, false);
+        self.seed.wrapping_add(self.openings)
+    }
+
+    /// Opens the pool, and judges what is found. One that was closed in order has nothing to replay.
+    fn came_back(&mut self, clean: bool) {
         match self.machine.wait_until_open() {
             Ok(opened) if clean && opened.chunks > 0 && !self.allowance().unopened => {
                 self.wrong.push(format!("{} chunks were replayed after closing", opened.chunks));
@@ -377,21 +445,6 @@ impl World {
             Ok(found) => self.judge_found(&found),
             Err(trouble) => self.wrong.push(format!("after a crash: {trouble:?}")),
         }
-    }
-
-    /// As after a power cut in which nothing is lost: the process was killed, or the pool closed.
-    pub fn reopen(&mut self) {
-        let kept = self.machine.disk.cache().pending().len();
-        self.crash(&CrashState(vec![Fate::Kept; kept]));
-    }
-
-    fn restart(&mut self, image: &Image) {
-        self.openings += 1;
-        let seed = self.seed.wrapping_add(self.openings);
-        self.machine.restart(self.settings.config.clone(), image, seed);
-        self.pending.clear();
-        self.events.clear();
-        (self.down, self.closed) = (false, false);
     }
 
     fn did_not_open(&mut self, trouble: &Trouble) {

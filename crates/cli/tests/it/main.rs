@@ -3,12 +3,14 @@
 mod analysis;
 mod doctor;
 mod errors;
+mod forgetful;
 mod formats;
 mod listings;
 mod log_layer;
 mod outputs;
 mod placement;
 mod pool;
+mod power;
 mod programs;
 mod records;
 mod serve;

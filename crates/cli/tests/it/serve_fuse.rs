@@ -49,9 +49,15 @@ pub struct Stand {
 
 impl Stand {
     pub fn new() -> Stand {
+        Stand::over(Path::new("pool.img"))
+    }
+
+    /// With the pool in `file`.
+    pub fn over(file: &Path) -> Stand {
         let folder = scratch();
+        let file = file.display();
         let text = format!(
-            "[device]\npath = 'pool.img'\nsize = '1GiB'\nunit = '4MiB'\n
+            "[device]\npath = '{file}'\nsize = '1GiB'\nunit = '4MiB'\n
 [[volumes]]\nname = 'main'\nsize = '{}MiB'\n[[volumes]]\nname = 'second'\nsize = '16MiB'\n",
             MAIN_BYTES >> 20
         );

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::programs::program;
 use super::serve_fuse::{Stand, ready};
+use crate::forgetful::Forgetful;
 use crate::{numbers, write};
 
 /// How often the server is killed: 4 times, or as often as the environment says.
@@ -70,43 +71,106 @@ fn compare(stand: &Stand, acknowledged: &BTreeSet<u64>) {
     assert_eq!(stand.sh(&format!("{AS}sql -c '{sums}'")).trim(), "t", "sums agree");
 }
 
-#[test]
-fn killed_under_postgresql_no_acknowledged_commit_is_lost() {
-    let programs =
-        ["pg_ctl", "pg_amcheck", "psql", "pgbench", "setpriv", "mkfs.ext4", "e2fsck", "losetup"];
-    if !ready(true, &programs) {
-        return;
-    }
-    let mut stand = Stand::new();
+/// A database with a ledger and the tables of `pgbench`, on ext4 on a volume.
+fn set_up(stand: &mut Stand) -> Postmaster {
     stand.attach();
     stand.sh("mkfs.ext4 -q $dev; mount -t ext4 $dev fs; chown postgres fs; chmod 711 .");
     stand.sh(&format!("{AS}as initdb -k -A trust -D fs/data > /dev/null"));
-    let mut postmaster = start(&stand);
+    let postmaster = start(stand);
     stand.sh(&format!("{AS}sql -c 'create table ledger (id bigint primary key)'"));
     stand.sh(&format!("{AS}as pgbench -q -i -s 2 -h $PWD/fs postgres 2> /dev/null"));
+    postmaster
+}
+
+/// Commits and `pgbench` go on until the server of the pool is killed after `pause`. Returns which were acknowledged.
+fn commit_until_killed(
+    stand: &Stand,
+    postmaster: &Postmaster,
+    pause: Duration,
+    first: u64,
+) -> Vec<u64> {
+    let id = stand.served().child.id();
+    let load = format!("{AS}as pgbench -n -c 4 -T 60 -h $PWD/fs postgres > /dev/null 2>&1 || true");
+    let mut load = program(stand.folder.path(), "sh", 100).args(["-c", &load]).spawn().expect("sh");
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(pause);
+        let killed = Command::new("kill").args(["-9", &id.to_string()]).status();
+        assert!(killed.expect("there is a `kill`").success());
+    });
+    let acknowledged = commit_until_the_end(stand, first);
+    killer.join().expect("it kills");
+    postmaster.kill();
+    load.wait().expect("it ends when the database does");
+    acknowledged
+}
+
+/// The pool, the file system and the database come back, on whatever is left.
+fn come_back(stand: &mut Stand) -> Postmaster {
+    stand.serve();
+    stand.attach();
+    stand.sh("mount -t ext4 $dev fs");
+    start(stand)
+}
+
+const PROGRAMS: [&str; 8] =
+    ["pg_ctl", "pg_amcheck", "psql", "pgbench", "setpriv", "mkfs.ext4", "e2fsck", "losetup"];
+
+/// Power goes, and with it what the pool's medium was not told to flush. Before every second power cut a flush of the
+/// medium fails, loses what it was for, and the server is started again on what the kernel's cache shows.
+#[test]
+fn power_cuts_under_postgresql_lose_no_acknowledged_commit() {
+    if !ready(true, &PROGRAMS) {
+        return;
+    }
+    let mut medium = Forgetful::new(1 << 30);
+    let mut stand = Stand::over(&medium.file());
+    let mut postmaster = set_up(&mut stand);
+    let mut acknowledged = BTreeSet::new();
+    let rounds = kills();
+    for (round, pause) in numbers(1000).take(rounds).enumerate() {
+        let first = acknowledged.last().map_or(0, |last| last + 10);
+        let fails = round % 2 == 1;
+        if fails {
+            medium.fail_flush_after(100 + pause as u32);
+        }
+        let pause = Duration::from_millis(1500 + pause);
+        acknowledged.extend(commit_until_killed(&stand, &postmaster, pause, first));
+        stand.kill();
+        if fails {
+            postmaster = come_back(&mut stand);
+            compare(&stand, &acknowledged);
+            postmaster.kill();
+            stand.kill();
+        }
+        medium.cut_power();
+        postmaster = come_back(&mut stand);
+        compare(&stand, &acknowledged);
+    }
+    println!("{rounds} power cuts, {} commits were acknowledged", acknowledged.len());
+    assert!(acknowledged.len() > 50, "{} commits were acknowledged", acknowledged.len());
+    stand.sh(&format!("{AS}as pg_ctl stop -s -m fast -D fs/data"));
+    stand.sh(&format!("{AS}as pg_checksums --check -D fs/data > /dev/null"));
+    stand.sh("umount fs; e2fsck -fn $dev");
+    stand.detach();
+    stand.stop();
+    drop(postmaster);
+}
+
+#[test]
+fn killed_under_postgresql_no_acknowledged_commit_is_lost() {
+    if !ready(true, &PROGRAMS) {
+        return;
+    }
+    let mut stand = Stand::new();
+    let mut postmaster = set_up(&mut stand);
     let mut acknowledged = BTreeSet::new();
     let kills = kills();
     for pause in numbers(1000).take(kills) {
-        let id = stand.served().child.id();
-        let folder = stand.folder.path().to_owned();
-        let load =
-            format!("{AS}as pgbench -n -c 4 -T 60 -h $PWD/fs postgres > /dev/null 2>&1 || true");
-        let mut load = program(&folder, "sh", 100).args(["-c", &load]).spawn().expect("sh");
-        let killer = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(1500 + pause));
-            let killed = Command::new("kill").args(["-9", &id.to_string()]).status();
-            assert!(killed.expect("there is a `kill`").success());
-        });
-        acknowledged
-            .extend(commit_until_the_end(&stand, acknowledged.last().map_or(0, |last| last + 10)));
-        killer.join().expect("it kills");
-        postmaster.kill();
-        load.wait().expect("it ends when the database does");
+        let pause = Duration::from_millis(1500 + pause);
+        let first = acknowledged.last().map_or(0, |last| last + 10);
+        acknowledged.extend(commit_until_killed(&stand, &postmaster, pause, first));
         stand.kill();
-        stand.serve();
-        stand.attach();
-        stand.sh("mount -t ext4 $dev fs");
-        postmaster = start(&stand);
+        postmaster = come_back(&mut stand);
         compare(&stand, &acknowledged);
     }
     let amcheck =

@@ -13,9 +13,14 @@ use crate::payload::Payload;
 use crate::request::OpenError;
 
 impl<P: Payload> Engine<P> {
+    /// Makes what the superblock units hold unreadable. A reset does that in a zone only: elsewhere the records of an
+    /// earlier pool would be found beside those of this one.
     pub(super) fn empty_superblocks(&mut self) -> Result<(), OpenError> {
         for unit in self.config.geometry.superblock_units() {
-            self.ask(0, DeviceCmd::Reset(unit));
+            let opening = self.opening.as_ref().expect("the pool is being made");
+            let zone = opening.reports[unit.index()].written.is_some();
+            let empty = if zone { DeviceCmd::Reset(unit) } else { DeviceCmd::Zero(unit) };
+            self.ask(0, empty);
         }
         Ok(())
     }

@@ -144,14 +144,8 @@ impl<P: Payload> Engine<P> {
             .collect();
         let (released, durable) = deficits(&chunks, &opening.lives, &abandoned);
         opening.durable = durable;
-        let mut missing = Deficit::default();
-        let mut first = None;
-        for sequence in (record.checkpoint.0..=durable.0).map(Sequence) {
-            if !chunks.contains_key(&sequence) && !abandoned.contains(&sequence) {
-                missing.add(sequence);
-                first = first.or(Some(sequence.0));
-            }
-        }
+        let known = chunks.keys().chain(&abandoned).copied().collect();
+        let (missing, first) = missing(record.checkpoint, durable, &known);
         let lost = missing != released;
         let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
         if !self.config.open_despite_loss {
@@ -161,7 +155,7 @@ impl<P: Payload> Engine<P> {
             }
             if lost {
                 let missing = missing.chunks.saturating_sub(released.chunks).max(1);
-                return Err(OpenError::ChunksLost { missing, first: first.unwrap_or(0) });
+                return Err(OpenError::ChunksLost { missing, first: first.0 });
             }
         }
         opening.tail = chunks
@@ -219,6 +213,28 @@ impl<P: Payload> Engine<P> {
     }
 }
 
+/// Which of the numbers from `from` to `until` are not `known`, and the first of them, or 0. Numbers that nobody wrote
+/// may be far apart, so they are not gone through one by one.
+fn missing(from: Sequence, until: Sequence, known: &BTreeSet<Sequence>) -> (Deficit, Sequence) {
+    if until < from {
+        return (Deficit::default(), Sequence(0));
+    }
+    let (mut total, mut first) = (Deficit::default(), Sequence(0));
+    let mut next = from.0;
+    for Sequence(end) in known.range(from..=until).copied().chain([Sequence(until.0 + 1)]) {
+        let gap = end - next;
+        if gap > 0 {
+            // The sum of an arithmetic series.
+            let sum = (u128::from(next) + u128::from(end - 1)) * u128::from(gap) / 2;
+            total.chunks += gap;
+            total.sum = total.sum.wrapping_add(sum as u64);
+            first = if first.0 == 0 { Sequence(next) } else { first };
+        }
+        next = end + 1;
+    }
+    (total, first)
+}
+
 /// What is missing of lives that were released, and the sequence up to which everything was durable.
 ///
 /// A life of which less was found than its Released entry counts was reset, and that was done only after a flush that
@@ -256,4 +272,32 @@ fn deficits(
         }
     }
     (total, durable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As it says: every number in turn.
+    fn one_by_one(from: u64, until: u64, known: &BTreeSet<Sequence>) -> (Deficit, Sequence) {
+        let (mut total, mut first) = (Deficit::default(), Sequence(0));
+        for sequence in (from..=until).map(Sequence).filter(|one| !known.contains(one)) {
+            total.add(sequence);
+            first = if first.0 == 0 { sequence } else { first };
+        }
+        (total, first)
+    }
+
+    #[test]
+    fn what_is_missing_is_counted_without_going_through_all_numbers() {
+        let known: BTreeSet<Sequence> = [3, 7, 8, 9, 12, 40].map(Sequence).into();
+        for (from, until) in [(1, 20), (3, 12), (7, 9), (8, 8), (10, 11), (12, 40), (5, 4)] {
+            let counted = missing(Sequence(from), Sequence(until), &known);
+            assert_eq!(counted, one_by_one(from, until, &known), "{from} to {until}");
+        }
+        let last = u64::MAX - 2;
+        let (far, first) = missing(Sequence(1), Sequence(last), &BTreeSet::new());
+        let sum = (u128::from(last) * u128::from(last + 1) / 2) as u64;
+        assert_eq!((far, first), (Deficit { chunks: last, sum }, Sequence(1)));
+    }
 }

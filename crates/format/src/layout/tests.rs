@@ -6,8 +6,9 @@ use std::mem::offset_of;
 use super::*;
 use crate::entry::kind;
 use crate::{
-    BLOCK_BYTES, BLOCKS_PER_ROOT, ChunkCause, MAX_NAME_BYTES, MAX_OPEN_UNITS, MAX_ROOTS,
-    MAX_SUPERBLOCK_BYTES, MAX_VOLUME_BLOCKS, MAX_VOLUMES, MIN_UNIT_BYTES, PAGE_ENTRIES,
+    BLOCK_BYTES, BLOCKS_PER_ROOT, ChunkCause, MAX_EPOCH, MAX_NAME_BYTES, MAX_NUMBER,
+    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUME_BLOCKS, MAX_VOLUMES,
+    MIN_UNIT_BYTES, PAGE_ENTRIES,
 };
 
 const DOCUMENT: &str = include_str!("../../../../docs/FORMAT.md");
@@ -73,6 +74,8 @@ fn limits_are_as_documented() {
         ("`MAX_CHUNK_BYTES`", MAX_CHUNK_BYTES as u64),
         ("`MAX_HEADER_BYTES`", MAX_HEADER_BYTES as u64),
         ("`MAX_ENTRIES`", MAX_ENTRIES as u64),
+        ("`MAX_EPOCH`", MAX_EPOCH.into()),
+        ("`MAX_NUMBER`", MAX_NUMBER),
         ("`MAX_VOLUMES`", MAX_VOLUMES as u64),
         ("`MAX_OPEN_UNITS`", MAX_OPEN_UNITS as u64),
         ("`MAX_ROOTS`", MAX_ROOTS as u64),

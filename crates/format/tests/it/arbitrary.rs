@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use proptest::collection::{btree_set, vec};
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
-    LogicalBlock, MAX_ENTRIES, MapEntry, MapPage, OpenUnit, PageId, PoolId, Revision, Sequence,
-    Superblock, Volume, VolumeId, VolumeName,
+    LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, OpenUnit, PageId, PoolId,
+    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -75,8 +76,8 @@ fn entry(geometry: Geometry) -> impl Strategy<Value = Entry> {
 }
 
 fn origin(location: Location) -> impl Strategy<Value = ChunkOrigin> {
-    let names = (any::<[u8; 16]>(), any::<u64>(), any::<u32>(), any::<u64>());
-    let numbers = (1..=u64::MAX, any::<u64>(), select(&ChunkCause::ALL[..]), any::<u8>());
+    let names = (any::<[u8; 16]>(), 0..u64::MAX, 0..u32::MAX, 0..u64::MAX);
+    let numbers = (1..u64::MAX, any::<u64>(), select(&ChunkCause::ALL[..]), any::<u8>());
     (names, numbers).prop_map(move |((pool, generation, epoch, revision), numbers)| {
         let (sequence, durable, cause, class) = numbers;
         ChunkOrigin {
@@ -145,14 +146,14 @@ fn volume(geometry: Geometry, id: u32) -> impl Strategy<Value = Volume> {
 }
 
 fn volumes(geometry: Geometry) -> impl Strategy<Value = Vec<Volume>> {
-    btree_set(0..VolumeId::RESERVED.0, 0..6).prop_flat_map(move |ids: BTreeSet<u32>| {
+    btree_set(1..VolumeId::RESERVED.0, 0..6).prop_flat_map(move |ids: BTreeSet<u32>| {
         ids.into_iter().map(|id| volume(geometry, id).boxed()).collect::<Vec<_>>()
     })
 }
 
 fn open_units(geometry: Geometry) -> impl Strategy<Value = Vec<OpenUnit>> {
     let units = btree_set(0..geometry.units() - 2, 0..5.min(geometry.units() as usize - 2));
-    (units, 0..=geometry.blocks_per_unit(), 0..u64::MAX).prop_map(
+    (units, 0..=geometry.blocks_per_unit(), 0..MAX_NUMBER).prop_map(
         move |(units, block, generation)| {
             let open = |nth| OpenUnit {
                 next: Location { unit: data_unit(&geometry, nth), block },
@@ -165,20 +166,22 @@ fn open_units(geometry: Geometry) -> impl Strategy<Value = Vec<OpenUnit>> {
 
 pub fn superblock() -> impl Strategy<Value = Superblock> {
     let parts = |geometry: Geometry| {
-        let numbers = (any::<[u8; 16]>(), any::<[u32; 2]>(), any::<[u64; 2]>(), any::<[bool; 2]>());
+        let epochs = (1..=MAX_EPOCH, 1..=MAX_EPOCH);
+        let counts = (1..=MAX_NUMBER, 1..=MAX_NUMBER, option::of(1..=MAX_NUMBER));
+        let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 2]>());
         (Just(geometry), volumes(geometry), open_units(geometry), numbers, 0_u32..3000)
     };
     geometry().prop_flat_map(parts).prop_map(|(geometry, volumes, open_units, numbers, block)| {
-        let (pool, epochs, [revision, checkpoint], [clean, which]) = numbers;
+        let (pool, epochs, (revision, checkpoint, end), [clean, which]) = numbers;
         let unit = geometry.superblock_units()[usize::from(which)];
-        let least = volumes.last().map_or(0, |volume| volume.id.0 + 1);
+        let least = volumes.last().map_or(1, |volume| volume.id.0 + 1);
         Superblock {
             pool: PoolId(pool),
             location: Location { unit, block },
             revision: Revision(revision),
-            epoch: Epoch(epochs[0].max(epochs[1])),
-            tail_epoch: Epoch(epochs[0].min(epochs[1])),
-            tail_end: (epochs[0] % 2 == 0).then(|| Sequence(u64::from(epochs[1]) + 1)),
+            epoch: Epoch(epochs.0.max(epochs.1)),
+            tail_epoch: Epoch(epochs.0.min(epochs.1)),
+            tail_end: end.map(|end| Sequence(end.max(checkpoint))),
             checkpoint: Sequence(checkpoint),
             clean,
             geometry,

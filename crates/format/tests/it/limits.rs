@@ -1,9 +1,9 @@
 //! The largest structures.
 
 use thermocline_format::{
-    Epoch, ErrorKind, Generation, Geometry, Location, LogicalBlock, MAX_OPEN_UNITS, MAX_ROOTS,
-    MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, MapEntry, OpenUnit, PoolId, Revision, Sequence, Superblock,
-    Volume, VolumeId, VolumeName,
+    Epoch, ErrorKind, Generation, Geometry, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER,
+    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, MapEntry, OpenUnit, PoolId,
+    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
 };
 use thermocline_types::UnitId;
 
@@ -25,11 +25,11 @@ fn largest() -> Superblock {
     Superblock {
         pool: PoolId([9; 16]),
         location: Location::new(1, 0),
-        revision: Revision(u64::MAX),
-        epoch: Epoch(u32::MAX),
-        tail_epoch: Epoch(u32::MAX),
-        tail_end: Some(Sequence(u64::MAX)),
-        checkpoint: Sequence(u64::MAX),
+        revision: Revision(MAX_NUMBER),
+        epoch: Epoch(MAX_EPOCH),
+        tail_epoch: Epoch(MAX_EPOCH),
+        tail_end: Some(Sequence(MAX_NUMBER)),
+        checkpoint: Sequence(MAX_NUMBER),
         clean: true,
         geometry,
         next_generation: Generation(7),

@@ -3,8 +3,8 @@
 
 use thermocline_format::{
     CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, DecodeError, ErrorKind, Expected, Geometry,
-    Location, LogicalBlock, MapPage, PoolId, SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix,
-    crc32c,
+    Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER, MapPage, PoolId, SUPERBLOCK_PREFIX_BYTES,
+    Superblock, SuperblockPrefix, crc32c,
 };
 use thermocline_types::UnitId;
 
@@ -212,9 +212,50 @@ fn impossible_fields_of_a_superblock() {
     for (at, name) in [(96, "volumes"), (100, "open units"), (104, "roots")] {
         assert_eq!(field(superblock_with(at, &u32::MAX.to_le_bytes())), name);
     }
-    assert_eq!(superblock_with(108, &[1]), None, "any end of a tail");
     assert_eq!(field(superblock_with(116, &[1])), "reserved field");
     assert_eq!(field(superblock_with(SUPERBLOCK.len() - 1, &[1])), "padding");
+}
+
+/// Where a record says each of its numbers, in how many bytes, the lowest and the highest that a reader takes, and how
+/// an error calls it.
+const NUMBERS: [(usize, usize, u64, u64, &str); 6] = [
+    (12, 4, 8, MAX_EPOCH as u64, "epoch"),
+    (40, 8, 1, MAX_NUMBER, "revision"),
+    (48, 8, 1, MAX_NUMBER, "checkpoint"),
+    (56, 8, (9 << 32) + 4, MAX_NUMBER, "next generation"),
+    (64, 4, 1, 9, "tail epoch"),
+    (108, 8, 4090, MAX_NUMBER, "tail end"),
+];
+
+#[test]
+fn numbers_that_no_writer_gets_to_or_could_go_on_from() {
+    for (at, bytes, least, most, name) in NUMBERS {
+        let with = |number: u64| superblock_with(at, &number.to_le_bytes()[..bytes]);
+        assert_eq!((with(least), with(most)), (None, None), "{name}");
+        assert!(with(least - 1).is_some(), "{name} of {}", least - 1);
+        let last = if bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
+        for number in [most + 1, last - 1, last] {
+            match with(number) {
+                Some(ErrorKind::Impossible { field, found, .. }) => {
+                    assert_eq!((field, found), (name, number));
+                }
+                other => panic!("{name} of {number}: {other:?}"),
+            }
+        }
+    }
+    for (at, bytes, name) in [(12, 4, "epoch"), (40, 8, "revision"), (48, 8, "checkpoint")] {
+        assert_eq!(field(superblock_with(at, &[0; 8][..bytes])), name);
+    }
+    assert_eq!(field(superblock_with(64, &[0; 4])), "tail epoch");
+    assert_eq!(field(superblock_with(92, &[0; 4])), "next volume");
+    assert_eq!(superblock_with(108, &[0; 8]), None, "no end of the tail");
+}
+
+#[test]
+fn the_last_number_of_a_chunk_is_never_given() {
+    for (at, bytes, name) in [(12, 4, "epoch"), (48, 8, "sequence"), (64, 8, "revision")] {
+        assert_eq!(field(chunk_with(at, &[0xFF; 8][..bytes])), name);
+    }
 }
 
 #[test]

@@ -111,7 +111,9 @@ impl Device {
             }
             DeviceCmd::ReadSuperblocks => self.read_superblocks(now),
             DeviceCmd::ReportUnits => Ok((now, Ok(Done::Units(self.report())))),
-            DeviceCmd::Reset(unit) => self.reset(now, unit).map(|at| (at, Ok(Done::Ok))),
+            DeviceCmd::Reset(unit) | DeviceCmd::Zero(unit) => {
+                self.reset(now, unit).map(|at| (at, Ok(Done::Ok)))
+            }
             DeviceCmd::Finish(unit) => self.finish(now, unit).map(|at| (at, Ok(Done::Ok))),
             DeviceCmd::Flush => {
                 let flush = request(Op::Flush, Bytes::ZERO, Bytes::ZERO);

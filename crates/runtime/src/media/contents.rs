@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use thermocline_engine::wire::probe;
+use thermocline_engine::wire::{probe, refused};
 use thermocline_format::{PoolId, SuperblockPrefix};
 use thermocline_types::Bytes;
 
@@ -52,8 +52,13 @@ pub(super) fn look(path: &Path, units: &[Bytes]) -> Result<Contents, MediaError>
     if !path.exists() {
         return Ok(Contents::Nothing);
     }
-    if let Some(found) = find_pool(path, units)? {
-        return Ok(Contents::Pool(found.pool));
+    match find_pool(path, units) {
+        Ok(Some(found)) => return Ok(Contents::Pool(found.pool)),
+        Ok(None) => {}
+        Err(MediaError::Superblock { .. }) => {
+            return Ok(Contents::Known("a pool that this program cannot open"));
+        }
+        Err(error) => return Err(error),
     }
     let error = |source| MediaError::Read { path: path.to_owned(), source };
     let head = read(path, 0, HEAD).map_err(error)?;
@@ -81,13 +86,18 @@ pub(super) fn find_pool(
     let size = size(path).map_err(error)?.0;
     let powers = (16..=40).map(|bit| 1_u64 << bit);
     let offsets = std::iter::once(0).chain(units.iter().map(|unit| unit.0)).chain(powers);
+    let mut wrong = None;
     for offset in offsets.filter(|&offset| offset < size) {
         let bytes = read(path, offset, SUPERBLOCK).map_err(error)?;
         if let Some(found) = probe(&bytes, offset) {
             return Ok(Some(found));
         }
+        wrong = wrong.or_else(|| refused(&bytes));
     }
-    Ok(None)
+    match wrong {
+        Some(error) => Err(MediaError::Superblock { path: path.to_owned(), error }),
+        None => Ok(None),
+    }
 }
 
 /// The size of a file or device.

@@ -87,3 +87,86 @@ fn a_file_without_size_cannot_be_made() {
     let error = error.map(|_| ()).expect_err("small units");
     assert!(error.to_string().starts_with("pool.toml: device.unit: "), "{error}");
 }
+
+/// A pool of zeros, and one over another, on media where a reset clears nothing.
+#[test]
+fn a_pool_is_formatted_over_another_where_resets_clear_nothing() {
+    for device in [
+        "size = '64MiB'\nio = 'inline'",
+        "size = '64MiB'\nio = 'threads'",
+        "size = '64MiB'\nio = 'inline'\nkind = 'simulated'\nprofile = 'ideal'\nunit = '1MiB'",
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = settings(folder.path(), device);
+        format(&settings);
+        let second = format(&settings);
+        assert_eq!(settings.contents().expect("it can be read"), Contents::Pool(second));
+        let media = settings.media(Access::ReadWrite).expect("it is there");
+        let config = settings.config(media.geometry).expect("a pool can be");
+        let driver = Driver::open(config, media.storage).expect("it is one pool");
+        assert_eq!(driver.engine().pool_id(), second, "{device}");
+    }
+}
+
+#[test]
+fn a_truncated_pool_is_refused_with_both_sizes_and_left_as_it_is() {
+    for device in ["size = '64MiB'", "size = '64MiB'\nkind = 'simulated'\nprofile = 'ideal'"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = settings(folder.path(), device);
+        format(&settings);
+        let file = fs::File::options().write(true).open(&settings.device.path).expect("a file");
+        let whole = file.metadata().expect("a file").len();
+        file.set_len(48 << 20).expect("it can be cut");
+        for access in [Access::ReadOnly, Access::ReadWrite] {
+            let error = settings.media(access).map(|_| ()).expect_err("it is cut").to_string();
+            let both = error.contains("50331648") && error.contains(&whole.to_string());
+            assert!(both && error.contains("truncated"), "{error}");
+            assert_eq!(file.metadata().expect("a file").len(), 48 << 20);
+        }
+    }
+}
+
+/// Changes bytes of the first part of every record in the first two units, and makes its checksum right again.
+fn forge(settings: &Settings, offset: usize, bytes: &[u8]) {
+    let file = fs::File::options().read(true).write(true).open(&settings.device.path);
+    let file = file.expect("a file");
+    for at in (0..2 << 20).step_by(4096) {
+        let mut prefix = [0; 128];
+        file.read_exact_at(&mut prefix, at).expect("it is that long");
+        if !prefix.starts_with(b"THERMOSB") {
+            continue;
+        }
+        prefix[offset..offset + bytes.len()].copy_from_slice(bytes);
+        let crc = thermocline_format::crc32c(&prefix[..124]).to_le_bytes();
+        prefix[124..].copy_from_slice(&crc);
+        file.write_all_at(&prefix, at).expect("writable");
+    }
+}
+
+#[test]
+fn a_superblock_that_no_pool_can_have_is_refused_by_field_value_and_limit() {
+    let last = u64::MAX.to_le_bytes();
+    let cases: [(usize, &[u8], &str); 8] = [
+        (12, &last[..4], "epoch is 4294967295; it is 1 to 2^31"),
+        (40, &last, "revision is 18446744073709551615; it is 1 to 2^63"),
+        (48, &last, "checkpoint is 18446744073709551615; it is 1 to 2^63"),
+        (56, &last, "next generation is 18446744073709551615; it is 1 to 2^63"),
+        (92, &[0; 4], "next volume is 0; it is 1 to 0xFFFFFF00"),
+        (8, &[9], "version 9; this program reads up to version 1"),
+        (80, &[0, 0, 64, 0], "has 67108864 bytes; 4398046511104 are needed"),
+        (80, &[255; 4], "geometry is 1099511627520; no pool has it"),
+    ];
+    for (offset, bytes, expected) in cases {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = settings(folder.path(), "size = '64MiB'\nunit = '1MiB'");
+        format(&settings);
+        forge(&settings, offset, bytes);
+        let error = settings.media(Access::ReadWrite).map(|_| ()).expect_err("it is forged");
+        assert!(error.to_string().contains(expected), "{error}");
+        let length = fs::metadata(&settings.device.path).expect("a file").len();
+        assert_eq!(length, 64 << 20, "its size stays");
+        assert_ne!(settings.contents().expect("it can be read"), Contents::Nothing);
+        let format_again = settings.new_media();
+        assert!(format_again.is_ok(), "it can be replaced");
+    }
+}

@@ -25,8 +25,11 @@ pub enum OpenErrorKind {
     /// Somebody else has it.
     #[error("is in use")]
     InUse,
+    /// What is in it cannot be read from media.
+    #[error("what was written to it earlier cannot be made durable, or read from media")]
+    Cached,
     /// The file or device is smaller than what it should hold.
-    #[error("has {has} bytes; {needed} are needed")]
+    #[error("has {has} bytes; {needed} are needed: it was truncated, or is another one")]
     TooSmall {
         /// Its size.
         has: u64,
@@ -49,6 +52,10 @@ pub enum OpenErrorKind {
 impl OpenError {
     pub(super) fn new(path: &Path, kind: OpenErrorKind) -> Self {
         OpenError { path: path.to_owned(), kind, source: None }
+    }
+
+    pub(super) fn caused(path: &Path, kind: OpenErrorKind, source: io::Error) -> Self {
+        OpenError { path: path.to_owned(), kind, source: Some(source) }
     }
 
     pub(super) fn system(path: &Path, source: impl Into<io::Error>) -> Self {

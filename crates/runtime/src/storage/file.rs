@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, seek};
-use rustix::io::Errno;
+use rustix::io::{Errno, pwrite};
 use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
 use thermocline_types::UnitId;
 
+use super::cache::read_from_media;
 use super::io::{Action, Call, Io};
 use super::{
     Command, Completion, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token, Waker,
@@ -97,7 +98,8 @@ impl File {
         let mut how = fs::OpenOptions::new();
         let writes = options.access == Access::ReadWrite;
         how.read(true).write(writes).create(create && writes && !is_block);
-        if options.direct.unwrap_or(is_block) {
+        let direct = options.direct.unwrap_or(is_block);
+        if direct {
             how.custom_flags(OFlags::DIRECT.bits() as i32);
         }
         let file = Arc::new(how.open(path).map_err(system)?);
@@ -115,6 +117,10 @@ impl File {
             file.set_len(needed).map_err(system)?;
         }
         check_logical_block(path, &file, kind, &layout)?;
+        if !direct {
+            read_from_media(&file)
+                .map_err(|error| OpenError::caused(path, OpenErrorKind::Cached, error))?;
+        }
         let io = Io::new(&file, options.engine, options.threads).map_err(system)?;
         Ok(File { layout, io, kind, file: locked })
     }
@@ -162,6 +168,24 @@ impl File {
             match result {
                 // Then the space is not given back; nothing else depends on it.
                 Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => Ok(()),
+                other => other,
+            }
+        })
+    }
+
+    /// What makes `unit` read as zeros: a hole where the file system can make one.
+    fn zeroing(&self, unit: UnitId) -> Call {
+        let (file, kind) = (Arc::clone(&self.file.0), self.kind);
+        let (start, len) = (self.layout.start(unit).0, self.layout.unit_bytes().0);
+        Box::new(move || {
+            let result = match kind {
+                Kind::Regular => punch_hole(&file, start, len),
+                Kind::Block => zero_out(&file, start, len),
+            };
+            match result {
+                Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => {
+                    write_zeros(&file, start, len)
+                }
                 other => other,
             }
         })
@@ -225,11 +249,31 @@ fn punch_hole(_: &fs::File, _: u64, _: u64) -> Result<(), Errno> {
     Err(Errno::OPNOTSUPP)
 }
 
+/// Zeros are written in pieces of so many bytes. Chosen, not measured.
+const ZEROS: usize = 1 << 20;
+
+pub(super) fn write_zeros(file: &fs::File, start: u64, len: u64) -> Result<(), Errno> {
+    let zeros = thermocline_target::Buffer::zeroed(ZEROS);
+    let (mut at, end) = (start, start + len);
+    while at < end {
+        let piece = ((end - at) as usize).min(ZEROS);
+        match pwrite(file, &zeros[..piece], at) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => at += written as u64,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(target_os = "linux")]
-use super::ioctl::discard;
+use super::ioctl::{discard, zero_out};
 
 #[cfg(not(target_os = "linux"))]
 use punch_hole as discard;
+#[cfg(not(target_os = "linux"))]
+use punch_hole as zero_out;
 
 impl Storage for File {
     fn layout(&self) -> &Layout {
@@ -241,6 +285,7 @@ impl Storage for File {
             Command::Write { at, parts } => Action::Write { at, parts },
             Command::Read { at, into } => Action::Read { at, into },
             Command::Flush => Action::Sync,
+            Command::Zero(unit) => Action::Call(self.zeroing(unit)),
             // Memory that is given back has to be taken and cleared again, which costs more than the write itself.
             Command::Reset(_) if self.io.is_inline() => Action::Call(Box::new(|| Ok(()))),
             Command::Reset(unit) => Action::Call(self.resetting(unit)),

@@ -29,19 +29,19 @@ struct Bell {
     rung: AtomicBool,
 }
 
+/// Whether the file is in memory: on tmpfs or ramfs (`linux/magic.h`).
+pub(super) fn is_in_memory(file: &File) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58F6;
+    rustix::fs::fstatfs(file).is_ok_and(|found| [TMPFS, RAMFS].contains(&(found.f_type as u64)))
+}
+
 impl Inline {
     /// Transfers of `file`, each done when it is submitted.
     pub(super) fn new(file: Arc<File>) -> io::Result<Inline> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let bell = Arc::new(Bell { event, rung: AtomicBool::new(false) });
         Ok(Inline { file, ready: Vec::new(), bell })
-    }
-
-    /// Whether the file is in memory: on tmpfs or ramfs (`linux/magic.h`).
-    pub(super) fn suits(file: &File) -> bool {
-        const TMPFS: u64 = 0x0102_1994;
-        const RAMFS: u64 = 0x8584_58F6;
-        rustix::fs::fstatfs(file).is_ok_and(|found| [TMPFS, RAMFS].contains(&(found.f_type as u64)))
     }
 
     pub(super) fn submit(&mut self, token: Token, action: Action) {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use thermocline_types::Bytes;
 
 #[cfg(target_os = "linux")]
-use super::inline::Inline;
+use super::inline::{self, Inline};
 #[cfg(target_os = "linux")]
 use super::ring::Ring;
 use super::threads::Threads;
@@ -60,7 +60,7 @@ impl Io {
     /// Prepares transfers of `file`; `threads` for those of [`IoEngine::Threads`].
     pub(super) fn new(file: &Arc<fs::File>, engine: IoEngine, threads: usize) -> io::Result<Io> {
         #[cfg(target_os = "linux")]
-        if engine == IoEngine::Inline || engine == IoEngine::Auto && Inline::suits(file) {
+        if engine == IoEngine::Inline || engine == IoEngine::Auto && inline::is_in_memory(file) {
             return Ok(Io::Inline(Inline::new(Arc::clone(file))?));
         }
         #[cfg(target_os = "linux")]

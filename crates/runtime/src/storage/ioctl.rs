@@ -13,6 +13,8 @@ const GROUP: u8 = 0x12;
 
 /// `BLKDISCARD`: start and length in bytes.
 const DISCARD: Opcode = opcode::none(GROUP, 119);
+/// `BLKZEROOUT`: start and length in bytes.
+const ZERO_OUT: Opcode = opcode::none(GROUP, 127);
 const REPORT_ZONES: Opcode = opcode::read_write::<ReportHead>(GROUP, 130);
 const RESET_ZONE: Opcode = opcode::write::<ZoneRange>(GROUP, 131);
 const FINISH_ZONE: Opcode = opcode::write::<ZoneRange>(GROUP, 136);
@@ -77,6 +79,12 @@ struct Report {
 pub(super) fn discard(device: &File, start: u64, len: u64) -> Result<(), Errno> {
     // SAFETY: BLKDISCARD reads two numbers of 64 bits.
     unsafe { ioctl(device, Setter::<DISCARD, [u64; 2]>::new([start, len])) }
+}
+
+/// Has the device read as zeros there; the kernel writes them if the device cannot do it by itself.
+pub(super) fn zero_out(device: &File, start: u64, len: u64) -> Result<(), Errno> {
+    // SAFETY: BLKZEROOUT reads two numbers of 64 bits.
+    unsafe { ioctl(device, Setter::<ZERO_OUT, [u64; 2]>::new([start, len])) }
 }
 
 /// Makes the zone empty.
@@ -154,6 +162,7 @@ mod tests {
             (direction << 30 | size << 16 | 0x12 << 8 | number) as Opcode
         };
         assert_eq!(DISCARD, number(0, 0, 119));
+        assert_eq!(ZERO_OUT, number(0, 0, 127));
         assert_eq!(REPORT_ZONES, number(3, 16, 130));
         assert_eq!(RESET_ZONE, number(1, 16, 131));
         assert_eq!(FINISH_ZONE, number(1, 16, 136));

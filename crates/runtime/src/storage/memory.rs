@@ -79,6 +79,7 @@ impl Storage for Memory {
             }
             Command::Write { at, parts } => self.write(at, &parts),
             Command::Read { at, into } => self.read(at, &into),
+            Command::Zero(unit) => self.units[unit.index()] = None,
             Command::Reset(_) | Command::Flush | Command::Finish(_) => {}
         }
         self.ready.push(Ready { token, write: None });

@@ -104,7 +104,7 @@ impl<S: Storage> Storage for Overlay<S> {
                 self.cover(at, &into);
             }
             Command::Write { at, parts } => self.write(at, &parts),
-            Command::Reset(unit) => self.reset(unit),
+            Command::Reset(unit) | Command::Zero(unit) => self.reset(unit),
             Command::Finish(unit) => self.set_written(unit, self.layout().blocks_per_unit),
             Command::Flush => {}
         }

@@ -54,13 +54,14 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// Puts `drive`, which must be fresh, before the file at `path`, which is made if it does not exist. On drives
+    /// Puts `drive`, which must be fresh, before the file at `path`; `create` as for [`File::open`]. On drives
     /// without zones, a unit has `unit` bytes; with zones it is a zone.
     ///
     /// # Errors
     /// [`OpenError`], also when units of that size cannot be.
     pub fn open(
         path: &Path,
+        create: bool,
         mut drive: Drive,
         logical_block: LogicalBlock,
         unit: Bytes,
@@ -69,7 +70,7 @@ impl Simulated {
     ) -> Result<Simulated, OpenError> {
         let layout = layout_of(&drive, logical_block, unit);
         let layout = layout.map_err(|why| OpenError::new(path, OpenErrorKind::Zones(why)))?;
-        let file = File::open(path, true, layout, options)?;
+        let file = File::open(path, create, layout, options)?;
         refill(&mut drive, &file)
             .map_err(|error| OpenError::system(path, io::Error::other(error)))?;
         Ok(Simulated {
@@ -131,7 +132,7 @@ impl Simulated {
             return match command {
                 Command::Write { at, parts } => drive.write(now, *at, length(parts)),
                 Command::Read { at, into } => drive.read(now, *at, Bytes(into.len() as u64)),
-                Command::Reset(unit) => drive.reset(now, unit.0),
+                Command::Reset(unit) | Command::Zero(unit) => drive.reset(now, unit.0),
                 Command::Finish(unit) => drive.finish(unit.0).map(|()| now),
                 Command::Flush => drive.submit(now, &request(Op::Flush, Bytes::ZERO, Bytes::ZERO)),
             };
@@ -139,7 +140,9 @@ impl Simulated {
         let request = match command {
             Command::Write { at, parts } => request(Op::Write, *at, length(parts)),
             Command::Read { at, into } => request(Op::Read, *at, Bytes(into.len() as u64)),
-            Command::Reset(unit) => request(Op::Trim, layout.start(*unit), layout.unit_bytes()),
+            Command::Reset(unit) | Command::Zero(unit) => {
+                request(Op::Trim, layout.start(*unit), layout.unit_bytes())
+            }
             Command::Finish(_) => return Ok(now),
             Command::Flush => request(Op::Flush, Bytes::ZERO, Bytes::ZERO),
         };

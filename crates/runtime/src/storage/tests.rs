@@ -273,7 +273,7 @@ fn drive(profile: &str, capacity: Bytes) -> Drive {
 fn simulated(path: &Path, profile: &str, latency: Latency) -> Simulated {
     let drive = drive(profile, Bytes::gib(1));
     let (block, unit) = (LogicalBlock::B4096, Bytes::mib(4));
-    Simulated::open(path, drive, block, unit, latency, &Options::default()).unwrap()
+    Simulated::open(path, true, drive, block, unit, latency, &Options::default()).unwrap()
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_simulated_drive_that_is_opened_again_holds_what_its_file_does() {
                 let options = Options { engine: io, ..Options::default() };
                 let drive = drive(profile, Bytes::gib(1));
                 let path = directory.path().join("data");
-                Simulated::open(&path, drive, block, unit, Latency::None, &options).unwrap()
+                Simulated::open(&path, true, drive, block, unit, Latency::None, &options).unwrap()
             };
             let mut storage = open();
             let layout = *storage.layout();
@@ -354,4 +354,47 @@ fn a_simulated_drive_takes_its_time() {
     let began = Instant::now();
     suite.run(vec![read]);
     assert!(began.elapsed() >= Duration::from_micros(20), "its firmware alone takes as long");
+}
+
+/// Writes to unit 2, makes it zeros, and reads it.
+fn reads_as_zeros(storage: &mut dyn Storage) {
+    let layout = *storage.layout();
+    let at = layout.start(UnitId(2)) + Bytes(8192);
+    let mut suite = Suite::new(storage);
+    let parts = vec![suite.random(4096)];
+    suite.run(vec![Command::Write { at, parts }]);
+    suite.run(vec![Command::Zero(UnitId(2))]);
+    let into = suite.random(layout.unit_bytes().0 as usize);
+    suite.run(vec![Command::Read { at: layout.start(UnitId(2)), into: into.clone() }]);
+    assert!(into.read().iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn what_is_made_zeros_reads_as_zeros_also_where_resets_clear_nothing() {
+    for block in BLOCKS {
+        reads_as_zeros(&mut Memory::new(small(block)));
+        reads_as_zeros(&mut Overlay::new(Memory::new(small(block))));
+        for engine in [IoEngine::Auto, IoEngine::Inline] {
+            let directory = TempDir::new().unwrap();
+            let options = Options { engine, ..Options::default() };
+            let path = directory.path().join("pool");
+            reads_as_zeros(&mut File::open(&path, true, small(block), &options).unwrap());
+        }
+    }
+    let directory = TempDir::new().unwrap();
+    reads_as_zeros(&mut simulated(&directory.path().join("data"), "p5316", Latency::None));
+}
+
+#[test]
+fn zeros_are_written_where_no_hole_can_be_made() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("pool");
+    let written = vec![1; 3 << 20];
+    std::fs::write(&path, &written).unwrap();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    super::file::write_zeros(&file, 4096, (2 << 20) + 512).unwrap();
+    let found = std::fs::read(&path).unwrap();
+    let zeros = 4096..4096 + (2 << 20) + 512;
+    assert!(found[zeros.clone()].iter().all(|&byte| byte == 0));
+    assert!(found[..zeros.start].iter().chain(&found[zeros.end..]).all(|&byte| byte == 1));
 }

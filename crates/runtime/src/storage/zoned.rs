@@ -64,7 +64,7 @@ impl Zoned {
         let (start, len) = (layout.start(unit).0, layout.unit_distance.0);
         let device = Arc::clone(&self.device);
         match command {
-            Command::Reset(_) => {
+            Command::Reset(_) | Command::Zero(_) => {
                 self.file.call(token, Box::new(move || reset_zone(&device, start, len)));
             }
             Command::Finish(_) => {
@@ -83,7 +83,7 @@ impl Storage for Zoned {
     fn submit(&mut self, token: Token, command: Command) {
         let unit = match &command {
             Command::Write { at, .. } => self.layout().unit_of(*at),
-            Command::Reset(unit) | Command::Finish(unit) => *unit,
+            Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => *unit,
             Command::Read { .. } | Command::Flush => return self.file.submit(token, command),
         };
         if let Some((token, command)) = self.order.enter(unit, token, command) {

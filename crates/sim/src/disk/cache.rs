@@ -15,7 +15,7 @@ use thermocline_types::{Rng, UnitId};
 
 use crate::data::Sector;
 
-use super::image::{Change, Effect, Fate, Image, Media, Rest, Tear};
+use super::image::{Change, Effect, Fate, Image, LeftOver, Media, Rest, Tear};
 
 /// What a power cut left of every change that was not flushed, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -172,6 +172,63 @@ impl Cache {
             } else {
                 index += 1;
             }
+        }
+    }
+
+    /// A flush that was submitted at `tick` fails: of what it covers, some is lost, in whole or in part, and no later
+    /// flush covers that. Reads go on showing it until the host starts anew. So does Linux with pages that it could not
+    /// write; there are none of a zone, which is written past its cache.
+    pub fn forget(&mut self, tick: u64, rng: &mut Rng) {
+        if self.media().is_zoned() {
+            return;
+        }
+        self.changes.retain_mut(|change| {
+            let covered = change.complete.is_some_and(|at| at < tick);
+            !covered || change.left_over(1, rng) != LeftOver::Nothing
+        });
+    }
+
+    /// The host is killed at `tick` and starts anew, while the device goes on: what was on its way is done, in part, or
+    /// not at all, and everything is as volatile as before. Reads show what the device has.
+    pub fn outlive_host(&mut self, tick: u64, rng: &mut Rng) {
+        let changes = std::mem::take(&mut self.changes);
+        let mut broken = Vec::new();
+        for (index, change) in changes.iter().enumerate() {
+            let mut change = change.clone();
+            if change.complete.is_none() && !self.is_passed(&change, &changes[index + 1..]) {
+                let gone = broken.contains(&change.unit);
+                let grain = self.media().sectors_per_logical();
+                let left = if gone { LeftOver::Nothing } else { change.left_over(grain, rng) };
+                if self.media().is_zoned() && left != LeftOver::All {
+                    broken.push(change.unit);
+                }
+                if left == LeftOver::Nothing {
+                    continue;
+                }
+            }
+            change.complete.get_or_insert(tick);
+            self.changes.push(change);
+        }
+        self.show_device();
+    }
+
+    /// Reads show `image`, whatever the device has.
+    pub fn show(&mut self, image: Image) {
+        self.current = image;
+    }
+
+    /// Whether one of the `later` changes shows that the device has this one: in a zone nothing is behind what is not.
+    fn is_passed(&self, change: &Change, later: &[Change]) -> bool {
+        let shows = |later: &Change| later.unit == change.unit && later.complete.is_some();
+        self.media().is_zoned() && later.iter().any(shows)
+    }
+
+    /// Reads show what the device has, and nothing is on its way.
+    fn show_device(&mut self) {
+        self.flying.clear();
+        self.current.clone_from(&self.stable);
+        for change in &self.changes {
+            self.current.apply(change, Fate::Kept);
         }
     }
 

@@ -29,11 +29,19 @@ impl Disk {
                 self.begin_write(record.location, sectors, kind, fault)
             }
             DeviceCmd::Reset(unit) => self.begin_whole(unit, Effect::Reset, kind, fault),
+            DeviceCmd::Zero(unit) => {
+                let zeros = vec![Sector::ZEROS; self.cache.media().sectors_per_unit() as usize];
+                self.begin_write(Location { unit, block: 0 }, zeros, kind, fault)
+            }
             DeviceCmd::Finish(unit) => self.begin_whole(unit, Effect::Finish, kind, fault),
             DeviceCmd::Flush => match fault {
                 Some(fault @ Fault::Fail(error)) => {
                     self.injector.record(kind, fault, None, None);
                     Work::Fail(error)
+                }
+                Some(fault @ Fault::FailForgotten(error)) => {
+                    self.injector.record(kind, fault, None, None);
+                    Work::Forget(self.tick, error)
                 }
                 Some(Fault::Lie) => {
                     self.injector.record(kind, Fault::Lie, None, None);
@@ -132,8 +140,7 @@ impl Disk {
             return Work::Fail(error);
         }
         let resets = matches!(effect, Effect::Reset);
-        let changes =
-            self.cache.media().is_zoned() || resets && self.cache.media().reset_clears(unit);
+        let changes = self.cache.media().is_zoned() || resets && self.cache.media().reset_clears();
         self.broken[unit.index()] &= !resets;
         if changes {
             Work::Change(self.cache.submit(unit, effect, Fate::Kept))

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use thermocline_format::{Geometry, Location};
-use thermocline_types::UnitId;
+use thermocline_types::{Rng, UnitId};
 
 use crate::data::{BlockId, SECTOR_BYTES, SECTORS_PER_BLOCK, Sector};
 
@@ -46,11 +46,10 @@ impl Media {
         self.kind == MediaKind::Zoned
     }
 
-    /// Whether a reset changes what is read from the unit. On conventional media a driver writes zeros over a
-    /// superblock unit, so that records of its earlier life are not found again.
+    /// Whether a reset changes what is read from a unit.
     #[must_use]
-    pub fn reset_clears(&self, unit: UnitId) -> bool {
-        self.kind != MediaKind::Keeping || self.geometry.is_superblock_unit(unit)
+    pub fn reset_clears(&self) -> bool {
+        self.kind != MediaKind::Keeping
     }
 }
 
@@ -94,6 +93,29 @@ impl Change {
             Effect::Reset | Effect::Finish => (0, media.sectors_per_unit()),
         }
     }
+
+    /// What an end of the host at a bad moment leaves of it: all, nothing, or of a write the sectors up to some
+    /// multiple of `grain`.
+    pub(super) fn left_over(&mut self, grain: u32, rng: &mut Rng) -> LeftOver {
+        match (&mut self.effect, rng.below(4)) {
+            (_, 0) => LeftOver::All,
+            (Effect::Write { sectors, .. }, 1) => {
+                let grains = u64::from(sectors.len() as u32 / grain);
+                let cut = rng.below(grains.max(1)) as usize * grain as usize;
+                *sectors = sectors[..cut].into();
+                if cut > 0 { LeftOver::Part } else { LeftOver::Nothing }
+            }
+            _ => LeftOver::Nothing,
+        }
+    }
+}
+
+/// How much is left of a change, whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeftOver {
+    All,
+    Part,
+    Nothing,
 }
 
 /// What a power cut made of a change that was not flushed.
@@ -240,7 +262,7 @@ impl Image {
     /// Empties a unit but for the sectors from `kept_from` to `kept_to`, where the driver did not get.
     fn reset(&mut self, unit: UnitId, kept_from: u32, kept_to: u32) {
         self.pointers[unit.index()] = 0;
-        if self.media.reset_clears(unit) {
+        if self.media.reset_clears() {
             let end = self.media.sectors_per_unit();
             self.range_mut(unit, 0, kept_from).fill(Sector::ZEROS);
             self.range_mut(unit, kept_to.max(kept_from), end).fill(Sector::ZEROS);

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! * Each command completes exactly once, at a time that follows from the seed; commands overtake each other.
-//! * A write is volatile from its submission until a flush that was submitted after its completion has completed.
+//! * A write is volatile from its submission until a flush that was submitted after its completion has completed, also
+//!   when the host is killed meanwhile.
 //! * A zone is written at its write pointer only: the engine panics the simulation if it tries anything else, unless a
 //!   write to that zone has failed before.
 
@@ -72,6 +73,8 @@ enum Work {
     Flush {
         submitted: u64,
     },
+    /// As a flush that loses some of what it covers.
+    Forget(u64, DeviceError),
     Read(DeviceCmd<Data>),
 }
 
@@ -110,6 +113,7 @@ pub struct Disk {
     /// Counts submissions and completions.
     tick: u64,
     trace: u64,
+    host_believes_its_cache: bool,
 }
 
 impl Disk {
@@ -128,6 +132,7 @@ impl Disk {
             due: BinaryHeap::new(),
             tick: 0,
             trace: 0,
+            host_believes_its_cache: false,
         }
     }
 
@@ -136,6 +141,25 @@ impl Disk {
         self.cache.restart(image);
         self.due.clear();
         self.broken.fill(false);
+    }
+
+    /// The host was killed and starts anew, and reads its media past every cache of its own. The device went on: its
+    /// cache is as volatile as before.
+    pub fn outlive_host(&mut self) {
+        self.tick += 1;
+        self.due.clear();
+        self.broken.fill(false);
+        let shown = self.cache.current().clone();
+        self.cache.outlive_host(self.tick, &mut self.rng);
+        if self.host_believes_its_cache {
+            self.cache.show(shown);
+        }
+    }
+
+    /// From now on the host reads what its own cache shows, even when it starts anew: a mistake, for the test that
+    /// shows that it would be noticed.
+    pub fn let_host_believe_its_cache(&mut self) {
+        self.host_believes_its_cache = true;
     }
 
     /// Makes commands fail from now on.
@@ -228,6 +252,10 @@ impl Disk {
             Work::Flush { submitted } => {
                 self.cache.flush(submitted);
                 Ok(Done::Ok)
+            }
+            Work::Forget(submitted, error) => {
+                self.cache.forget(submitted, self.injector.rng());
+                Err(error)
             }
             Work::Read(cmd) => self.read(&cmd),
         };

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use thermocline_engine::{Body, Chunk, ReadChunks};
 use thermocline_format::{
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
-    LogicalBlock, PoolId, Revision, Sequence, VolumeId,
+    BLOCK_BYTES, ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry,
+    Location, LogicalBlock, PoolId, Revision, Sequence, VolumeId,
 };
 use thermocline_types::{Class, Lba};
 
@@ -47,7 +47,7 @@ impl Slow {
     fn apply(&self, arena: &Arena, unit: &mut [u8], change: &Change, fate: Fate) {
         let (start, new) = match &change.effect {
             Effect::Finish => return,
-            Effect::Reset if !self.media.reset_clears(change.unit) => return,
+            Effect::Reset if !self.media.reset_clears() => return,
             Effect::Reset => (0, vec![0; unit.len()]),
             Effect::Write { start, sectors } => {
                 let mut new = Vec::new();
@@ -386,4 +386,63 @@ fn equal_seeds_give_equal_times_and_commands_overtake_each_other() {
     assert_eq!(run(5), run(5));
     assert_ne!(run(5).1, run(6).1);
     assert!(!run(5).0.is_sorted());
+}
+
+fn sector_of(arena: &Arena, byte: u8) -> Sector {
+    arena.bytes(&[byte; BLOCK_BYTES]).sector(0)
+}
+
+/// One sector at `start` of unit 2, complete before tick 10.
+fn write_one(cache: &mut Cache, start: u32, sector: Sector) {
+    let effect = Effect::Write { start, sectors: [sector].into() };
+    let number = cache.submit(UnitId(2), effect, Fate::Kept);
+    cache.complete(number, 5);
+}
+
+#[test]
+fn what_a_failed_flush_forgets_is_shown_until_the_host_starts_anew() {
+    let arena = Arena::new();
+    let old = sector_of(&arena, 1);
+    let mut image = Image::new(media(MediaKind::Discarding, LogicalBlock::B512));
+    image.put(UnitId(2), 0, &[old; 64]);
+    let mut cache = Cache::new(image);
+    let mut rng = Rng::new(3);
+    let new = sector_of(&arena, 2);
+    (0..64).for_each(|start| write_one(&mut cache, start, new));
+    cache.forget(10, &mut rng);
+    cache.flush(20);
+    let shown = cache.current().unit(UnitId(2));
+    assert!(shown[..64].iter().all(|&sector| sector == new), "reads show all that was written");
+    assert!(cache.pending().is_empty(), "the next flush covers what is left");
+    cache.outlive_host(30, &mut rng);
+    let kept = cache.current().unit(UnitId(2))[..64].iter().filter(|&&sector| sector == new);
+    let kept = kept.count();
+    assert!((1..40).contains(&kept), "{kept} of 64 are left");
+}
+
+#[test]
+fn what_was_not_flushed_when_the_host_was_killed_is_still_volatile() {
+    for kind in KINDS {
+        let arena = Arena::new();
+        let mut cache = Cache::new(Image::new(media(kind, LogicalBlock::B512)));
+        let mut rng = Rng::new(9);
+        let new = sector_of(&arena, 7);
+        (0..8).for_each(|start| write_one(&mut cache, start, new));
+        for start in 8..64 {
+            let effect = Effect::Write { start, sectors: [new].into() };
+            cache.submit(UnitId(2), effect, Fate::Kept);
+        }
+        cache.outlive_host(30, &mut rng);
+        let shown = cache.current().unit(UnitId(2)).to_vec();
+        assert!(shown[..8].iter().all(|&sector| sector == new), "what was complete is there");
+        let rest = shown[8..64].iter().filter(|&&sector| sector == new).count();
+        assert!(rest < 56, "{kind:?}: not all that was on its way is: {rest}");
+        let mut out = Image::new(*cache.media());
+        let mut none = CrashState(vec![Fate::Lost; cache.pending().len()]);
+        cache.normalise(&mut none);
+        cache.crash(&none, &mut out);
+        assert!(out.unit(UnitId(2)).iter().all(|&sector| sector == Sector::ZEROS), "{kind:?}");
+        cache.flush(40);
+        assert!(cache.pending().is_empty() && cache.stable().unit(UnitId(2)) == shown, "{kind:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Crash states, one by one.
 
 use thermocline_sim::enumerate::{Budget, enumerate};
+use thermocline_sim::settings::{Scale, Settings};
 
 #[test]
 fn no_crash_state_of_some_seeds_loses_anything() {
@@ -13,7 +14,8 @@ fn no_crash_state_of_some_seeds_loses_anything() {
             .iter()
             .map(|failure| format!("{}: {}", failure.place, failure.what))
             .collect();
-        assert!(failures.is_empty(), "{}", failures.join("\n"));
+        let drawn = Settings::draw(seed, Scale::Small);
+        assert!(failures.is_empty(), "{drawn}: {}", failures.join("\n"));
         states += report.states;
     }
     assert!(states > 10_000, "{states} states");
