@@ -274,4 +274,15 @@ pub enum ConfigError {
         /// What half of a superblock unit holds, and 65536 at most.
         most: u32,
     },
+    /// More zones would be written at once than the device lets.
+    #[error(
+        "the placement writes up to {needed} zones at once, and the device lets {active} be active: choose one with \
+         fewer classes"
+    )]
+    ActiveZones {
+        /// Zones that the placement needs.
+        needed: u32,
+        /// Zones that the device allows.
+        active: u32,
+    },
 }

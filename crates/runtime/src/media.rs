@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use thermocline_engine::default_unit;
 use thermocline_format::{Geometry, GeometryError, LogicalBlock, PoolId};
 use thermocline_nand::{Drive, Profile, profile};
 use thermocline_types::{Bytes, UnitId};
@@ -22,9 +23,6 @@ pub type AnyStorage = Box<dyn Storage>;
 
 /// Units that hold superblocks.
 const SUPERBLOCK_UNITS: [UnitId; 2] = [UnitId(0), UnitId(1)];
-/// Units of a pool if nothing else is said: enough for garbage collection to choose from, few enough that each is
-/// written in large pieces. Chosen, not measured.
-const UNITS: u64 = 512;
 
 /// Why a storage cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -277,12 +275,6 @@ pub fn new_pool_id() -> std::io::Result<PoolId> {
 #[must_use]
 pub fn unit_bytes(geometry: &Geometry) -> Bytes {
     Bytes(u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64)
-}
-
-/// A power of two between 1 and 256 MiB.
-fn default_unit(size: Bytes) -> Bytes {
-    let unit = (size.0 / UNITS).max(1);
-    Bytes(1 << unit.ilog2().clamp(20, 28))
 }
 
 /// What the kernel says of the block device at `path`; `None` for anything else.

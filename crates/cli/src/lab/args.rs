@@ -123,6 +123,16 @@ impl SourceArgs {
         Ok(Prepared::new(self.input(replay)?, replay.prefill, granule, capacity)?)
     }
 
+    /// The same for a thin volume.
+    pub fn prepare_thin(
+        &self,
+        replay: &ReplayArgs,
+        granule: Bytes,
+        capacity: Option<Bytes>,
+    ) -> anyhow::Result<Prepared> {
+        Ok(Prepared::thin(self.input(replay)?, replay.prefill, granule, capacity)?)
+    }
+
     fn trace_input(&self, path: &Path, replay: &ReplayArgs) -> anyhow::Result<Input> {
         let generator_only = [
             ("--span", self.span.is_some()),

@@ -4,7 +4,7 @@ use std::thread;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use thermocline_lab::{Settings, Stack};
+use thermocline_lab::{Layer, Settings, Stack};
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 
@@ -112,7 +112,11 @@ fn run_all(
     let progress = Progress::default();
     let one = |stack: &Stack| -> anyhow::Result<RunRecord> {
         let bar = progress.bar(&stack.text);
-        let mut prepared = source.prepare(replay, granule, settings.capacity)?;
+        let capacity = settings.capacity;
+        let mut prepared = match stack.layer {
+            Layer::Log => source.prepare_thin(replay, granule, capacity)?,
+            Layer::Raw | Layer::Tag => source.prepare(replay, granule, capacity)?,
+        };
         let mut record =
             thermocline_lab::run(&mut prepared, stack, settings, &mut |share| bar.set(share))
                 .with_context(|| format!("cannot run {}", stack.text))?;

@@ -238,7 +238,7 @@ impl Storage for File {
 
     fn submit(&mut self, token: Token, command: Command) {
         let action = match command {
-            Command::Write { at, parts } => Action::Write { at, parts },
+            Command::Write { at, parts, .. } => Action::Write { at, parts },
             Command::Read { at, into } => Action::Read { at, into },
             Command::Flush => Action::Sync,
             // Memory that is given back has to be taken and cleared again, which costs more than the write itself.

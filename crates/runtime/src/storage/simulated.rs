@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
 use thermocline_format::LogicalBlock;
-use thermocline_nand::{Counters, Drive, DriveError, ZoneError, ZoneState};
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_nand::{Counters, Drive, DriveError, Sliced, UnitStatus, ZoneError, ZoneState};
+use thermocline_types::{Bytes, Class, Time};
 
 use super::{
     Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token, Waker,
@@ -38,7 +38,7 @@ pub enum Latency {
 #[derive(Debug)]
 pub struct Simulated {
     file: File,
-    drive: Drive,
+    drive: Sliced,
     latency: Latency,
     /// What was counted until it held what the file did.
     filled: Counters,
@@ -61,7 +61,7 @@ impl Simulated {
     /// [`OpenError`], also when units of that size cannot be.
     pub fn open(
         path: &Path,
-        mut drive: Drive,
+        drive: Drive,
         logical_block: LogicalBlock,
         unit: Bytes,
         latency: Latency,
@@ -70,12 +70,13 @@ impl Simulated {
         let layout = layout_of(&drive, logical_block, unit);
         let layout = layout.map_err(|why| OpenError::new(path, OpenErrorKind::Zones(why)))?;
         let file = File::open(path, true, layout, options)?;
-        refill(&mut drive, &file)
+        let mut drive = Sliced::new(drive, unit);
+        refill(drive.drive_mut(), &file)
             .map_err(|error| OpenError::system(path, io::Error::other(error)))?;
         Ok(Simulated {
             file,
-            filled: drive.counters(),
-            ready_at: drive.media().drained(),
+            filled: drive.drive().counters(),
+            ready_at: drive.drive().media().drained(),
             drive,
             latency,
             began: Instant::now(),
@@ -89,7 +90,7 @@ impl Simulated {
     /// The drive.
     #[must_use]
     pub fn drive(&self) -> &Drive {
-        &self.drive
+        self.drive.drive()
     }
 
     fn now(&self) -> Time {
@@ -98,7 +99,7 @@ impl Simulated {
 
     /// Whether a command ends a zone that is not full.
     fn ends_early(&self, command: &Command) -> bool {
-        match (command, &self.drive) {
+        match (command, self.drive.drive()) {
             (Command::Finish(unit), Drive::Zoned(drive)) => {
                 drive.zone(unit.0).state != ZoneState::Full
             }
@@ -116,7 +117,8 @@ impl Simulated {
                 let block = layout.logical_block.bytes();
                 let at = layout.start(unit) + layout.unit_bytes() - Bytes(block as u64);
                 let zeroes = Buffer::new(thermocline_target::Buffer::zeroed(block));
-                self.file.submit(token, Command::Write { at, parts: vec![zeroes] });
+                self.file
+                    .submit(token, Command::Write { at, parts: vec![zeroes], class: Class(0) });
             }
             command => self.file.submit(token, command),
         }
@@ -124,26 +126,14 @@ impl Simulated {
 
     /// Has the drive carry out a command; returns when it will be done.
     fn decide(&mut self, command: &Command) -> Result<Time, DriveError> {
-        let (now, layout) = (self.now(), *self.file.layout());
-        let request =
-            |op, offset, length| Request { at: now, offset, length, tenant: TenantId(0), op };
-        if let Drive::Zoned(drive) = &mut self.drive {
-            return match command {
-                Command::Write { at, parts } => drive.write(now, *at, length(parts)),
-                Command::Read { at, into } => drive.read(now, *at, Bytes(into.len() as u64)),
-                Command::Reset(unit) => drive.reset(now, unit.0),
-                Command::Finish(unit) => drive.finish(unit.0).map(|()| now),
-                Command::Flush => drive.submit(now, &request(Op::Flush, Bytes::ZERO, Bytes::ZERO)),
-            };
+        let (now, drive) = (self.now(), &mut self.drive);
+        match command {
+            Command::Write { at, parts, class } => drive.write(now, *at, length(parts), *class),
+            Command::Read { at, into } => drive.read(now, *at, Bytes(into.len() as u64)),
+            Command::Reset(unit) => drive.reset(now, *unit),
+            Command::Finish(unit) => drive.finish(now, *unit),
+            Command::Flush => drive.flush(now),
         }
-        let request = match command {
-            Command::Write { at, parts } => request(Op::Write, *at, length(parts)),
-            Command::Read { at, into } => request(Op::Read, *at, Bytes(into.len() as u64)),
-            Command::Reset(unit) => request(Op::Trim, layout.start(*unit), layout.unit_bytes()),
-            Command::Finish(_) => return Ok(now),
-            Command::Flush => request(Op::Flush, Bytes::ZERO, Bytes::ZERO),
-        };
-        self.drive.submit(now, &request, 0)
     }
 
     /// Hands out what both the file and the drive have done.
@@ -207,25 +197,20 @@ impl Storage for Simulated {
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
-        let layout = *self.file.layout();
-        let good = UnitReport { condition: UnitCondition::Good, written: None };
-        let Drive::Zoned(drive) = &self.drive else { return Ok(vec![good; layout.units as usize]) };
-        let report = |zone: u32| {
-            let zone = drive.zone(zone);
-            let written = (zone.write_pointer - zone.start).0 / layout.logical_block.bytes() as u64;
-            let (condition, written) = match zone.state {
-                ZoneState::ReadOnly => (UnitCondition::ReadOnly, None),
-                ZoneState::Offline => (UnitCondition::Offline, None),
-                ZoneState::Full => (UnitCondition::Good, Some(layout.blocks_per_unit)),
-                _ => (UnitCondition::Good, Some(written as u32)),
+        let block = self.file.layout().logical_block.bytes() as u64;
+        let report = |status| {
+            let (condition, written) = match status {
+                UnitStatus::Good { written } => (UnitCondition::Good, written),
+                UnitStatus::ReadOnly => (UnitCondition::ReadOnly, None),
+                UnitStatus::Offline => (UnitCondition::Offline, None),
             };
-            UnitReport { condition, written }
+            UnitReport { condition, written: written.map(|bytes| (bytes.0 / block) as u32) }
         };
-        Ok((0..layout.units).map(report).collect())
+        Ok(self.drive.report().map(report).collect())
     }
 
     fn drive_counters(&self) -> Option<Counters> {
-        Some(self.drive.counters().since(&self.filled))
+        Some(self.drive.drive().counters().since(&self.filled))
     }
 }
 
