@@ -53,8 +53,8 @@ pub struct Outcome<'a> {
     pub units: Vec<UnitView>,
     /// The drive.
     pub drive: &'a Drive,
-    /// How the log is set up, if there is one.
-    pub log: Option<&'a Config>,
+    /// How the log is set up, if there is one, and the blocks of its volume.
+    pub log: Option<(&'a Config, u64)>,
 }
 
 /// Cells of a unit map at most; more units are drawn together.
@@ -224,8 +224,8 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
         ("pacing".to_owned(), pacing.into()),
     ]);
     config.extend(outcome.workload.settings());
-    if let Some(log) = outcome.log {
-        config.extend(log_config(log));
+    if let Some((log, volume_blocks)) = outcome.log {
+        config.extend(log_config(log, volume_blocks));
     }
     if outcome.stack.layer == Layer::Tag {
         let placement = outcome.stack.tag.as_ref().unwrap_or(&Tagging::Tenant).to_string();
@@ -245,12 +245,13 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
 }
 
 /// How the log was set up, by the keys of [`LogOptions::KEYS`].
-fn log_config(log: &Config) -> Vec<(String, serde_json::Value)> {
+fn log_config(log: &Config, volume_blocks: u64) -> Vec<(String, serde_json::Value)> {
     let geometry = log.geometry;
     let unit = u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
     let value = |key: &str| -> serde_json::Value {
         match key {
             "log.unit" => unit.into(),
+            "log.volume" => (volume_blocks * Bytes::BLOCK.0).into(),
             "log.logical_block" => geometry.logical_block().bytes().into(),
             "log.placement" => log.placement.to_string().into(),
             "log.victim" => log.gc.victim.to_string().into(),

@@ -79,7 +79,7 @@ fn run_log(
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunRecord, Error> {
     let plan = Plan::new(stack, settings, workload.room())?;
-    let config = plan.config.clone();
+    let (config, blocks) = (plan.config.clone(), plan.blocks);
     let rounds = Rounds::new(plan.drive.cut().capacity(), workload.pass());
     let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings));
     let prefilled = bench.prefill(workload)?;
@@ -102,7 +102,7 @@ fn run_log(
         cpu_seconds,
         units,
         drive: bench.machine.device().drive(),
-        log: Some(&config),
+        log: Some((&config, blocks)),
     })
 }
 

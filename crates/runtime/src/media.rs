@@ -103,6 +103,34 @@ impl Settings {
         Ok(Media { storage, geometry })
     }
 
+    /// How the pool that is there divides its device, or else how a new one would. Nothing is written or made.
+    ///
+    /// # Errors
+    /// [`MediaError`].
+    pub fn geometry(&self) -> Result<Geometry, MediaError> {
+        let path = &self.device.path;
+        let zoned = self.kind() == DeviceKind::Zoned;
+        if !zoned
+            && path.exists()
+            && let Some(found) = contents::find_pool(path, &self.likely_units())?
+        {
+            self.agrees(&found.geometry)?;
+            return Ok(found.geometry);
+        }
+        let layout = match self.kind() {
+            DeviceKind::File | DeviceKind::Block => self.new_layout()?,
+            DeviceKind::Zoned => *self.open_zoned(Access::ReadOnly)?.layout(),
+            DeviceKind::Simulated => {
+                let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
+                let drive = self.drive()?;
+                let unit = self.device.unit.unwrap_or_else(|| default_unit(drive.cut().capacity()));
+                let layout = Simulated::layout_of(&drive, block, unit);
+                layout.map_err(|why| self.error("device.unit", why))?
+            }
+        };
+        Ok(self.geometry_of(&layout)?)
+    }
+
     /// What is on the device now.
     ///
     /// # Errors

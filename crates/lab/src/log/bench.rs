@@ -1,6 +1,7 @@
 //! A workload on a log: preconditioning, pacing, measuring.
 
-use thermocline_types::{Request, Time};
+use thermocline_engine::HostError;
+use thermocline_types::{Bytes, Request, Time};
 
 use super::machine::Machine;
 use crate::Error;
@@ -180,7 +181,23 @@ impl LogBench {
     fn check(&mut self) -> Result<(), Error> {
         let Some(error) = self.machine.failed() else { return Ok(()) };
         self.worn_out = self.machine.device().drive().media().endurance().retired() > 0;
-        Err(Error::Engine(error.to_string()))
+        Err(match error {
+            HostError::NoSpace => self.no_space(),
+            other => Error::Engine(other.to_string()),
+        })
+    }
+
+    /// What is live does not fit, as only the run could show.
+    fn no_space(&self) -> Error {
+        let held = Bytes(self.machine.engine().mapped_blocks() * Bytes::BLOCK.0);
+        let when = match self.requests {
+            0 => "while filling the pool before the measurement".to_owned(),
+            request => format!("request {request} of the workload"),
+        };
+        Error::Settings(format!(
+            "{when}: the pool is full with {held} of data: give a larger --capacity, or --prefill none if the trace \
+             begins on an empty drive"
+        ))
     }
 
     fn observe(&mut self, last: Time) {

@@ -9,19 +9,19 @@ use thermocline_types::Bytes;
 pub struct LogOptions {
     /// Size of the units that a drive without zones is cut into.
     pub unit: Option<Bytes>,
+    /// Size of the volume, which is thin; at least what the workload addresses.
+    pub volume: Option<Bytes>,
     /// Smallest piece that the log reads or writes.
     pub logical_block: Option<LogicalBlock>,
     /// Settings of the engine.
     pub engine: Tuning,
 }
 
-/// What a command costs under `cost`, as bytes read in the same time, if nothing else is said: the engine's default.
-const COMMAND: Bytes = Bytes::kib(128);
-
 impl LogOptions {
     /// Every key with a line about it.
-    pub const KEYS: [(&'static str, &'static str); 15] = [
+    pub const KEYS: [(&'static str, &'static str); 16] = [
         ("log.unit", "size of the units that a drive without zones is cut into"),
+        ("log.volume", "size of the volume, which is thin (default: what the workload addresses)"),
         ("log.logical_block", "smallest piece that is read or written: 512 or 4096 (default)"),
         ("log.placement", "class of each block, as --placement"),
         ("log.victim", "unit that garbage collection takes, as --victim"),
@@ -49,6 +49,7 @@ impl LogOptions {
         let engine = &mut self.engine;
         match key {
             "unit" => self.unit = Some(size(value)?),
+            "volume" => self.volume = Some(size(value)?),
             "logical_block" => self.logical_block = Some(logical_block(value)?),
             "placement" => engine.placement = Some(read(value)?),
             "victim" => engine.victim = Some(read(value)?),
@@ -86,7 +87,7 @@ fn read_plan(text: &str) -> Result<ReadPlan, String> {
     match text.split_once(':') {
         None if text == "basic" => Ok(ReadPlan::Basic),
         None if text == "segment" => Ok(ReadPlan::Segment),
-        None if text == "cost" => Ok(ReadPlan::Cost { command_bytes: COMMAND.0 as u32 }),
+        None if text == "cost" => Ok(ReadPlan::COST),
         Some(("cost", bytes)) => {
             Ok(ReadPlan::Cost { command_bytes: size(bytes)?.0.min(1 << 30) as u32 })
         }

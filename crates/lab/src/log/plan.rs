@@ -33,10 +33,17 @@ impl Plan {
     pub fn new(stack: &Stack, settings: &Settings, room: Room) -> Result<Plan, Error> {
         let refuse = |reason: String| Error::Stack { stack: stack.text.clone(), reason };
         let cut = run::cut(&stack.profile, stack, settings, room.footprint)?;
+        let room = Room { span: room.span.max(stack.log.volume.unwrap_or_default()), ..room };
         run::check_memory(&cut, stack, memory(cut.media(), room.span).0)?;
         let logical = stack.log.logical_block.unwrap_or(LogicalBlock::B4096);
         let drive = drive(&stack.profile, cut, settings.seed)?;
         let unit = unit(&drive, stack.log.unit, logical);
+        if matches!(drive, Drive::Zoned(_)) && logical.bytes() as u64 % cut.mapping_unit.0 > 0 {
+            let own = cut.mapping_unit;
+            return Err(refuse(format!(
+                "its drive's logical blocks are {own}: log.logical_block=4096"
+            )));
+        }
         let units = match &drive {
             Drive::Zoned(zoned) => u64::from(zoned.zones()),
             _ => cut.capacity().0 / unit.0.max(1),
@@ -55,8 +62,8 @@ impl Plan {
         config.check().map_err(|error| {
             refuse(format!("{error}; give smaller units (log.unit, device.unit) or a larger drive"))
         })?;
-        let blocks = room.span.div_ceil(Bytes::BLOCK);
         check_capacity(&config, unit, room, stack)?;
+        let blocks = room.span.div_ceil(Bytes::BLOCK);
         Ok(Plan { config, drive, unit, blocks, seed: settings.seed })
     }
 
@@ -101,6 +108,15 @@ fn unit(drive: &Drive, given: Option<Bytes>, logical: LogicalBlock) -> Bytes {
 
 /// Refuses a workload that has more data at once than the engine can hold.
 fn check_capacity(config: &Config, unit: Bytes, room: Room, stack: &Stack) -> Result<(), Error> {
+    let map = Bytes(room.span.div_ceil(Bytes::BLOCK).saturating_mul(8));
+    if map.0 > config.map_memory_bytes {
+        return Err(Error::Settings(format!(
+            "a volume of {} has a map of {map}, log.memory is {}: set it higher, or fit the addresses of the trace by \
+             --remap dense",
+            room.span,
+            Bytes(config.map_memory_bytes)
+        )));
+    }
     let held = config.capacity_blocks(room.span.div_ceil(Bytes::BLOCK));
     if held >= room.live.div_ceil(Bytes::BLOCK) {
         return Ok(());

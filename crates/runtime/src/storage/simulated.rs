@@ -67,7 +67,7 @@ impl Simulated {
         latency: Latency,
         options: &Options,
     ) -> Result<Simulated, OpenError> {
-        let layout = layout_of(&drive, logical_block, unit);
+        let layout = Simulated::layout_of(&drive, logical_block, unit);
         let layout = layout.map_err(|why| OpenError::new(path, OpenErrorKind::Zones(why)))?;
         let file = File::open(path, true, layout, options)?;
         let mut drive = Sliced::new(drive, unit);
@@ -85,6 +85,30 @@ impl Simulated {
             ready: Vec::new(),
             fresh: Vec::new(),
         })
+    }
+
+    /// How `drive` is divided into units of `unit` bytes, or into its zones.
+    pub(crate) fn layout_of(
+        drive: &Drive,
+        block: LogicalBlock,
+        unit: Bytes,
+    ) -> Result<Layout, &'static str> {
+        let bytes = block.bytes() as u64;
+        if let Drive::Zoned(zoned) = drive {
+            let mapping_unit = zoned.cut().mapping_unit.0;
+            if !bytes.is_multiple_of(mapping_unit) {
+                return Err("the drive's logical blocks are larger than those asked for");
+            }
+            let blocks_per_unit = (zoned.zone(0).capacity.0 / bytes) as u32;
+            let (units, unit_distance) = (zoned.zones(), zoned.zone_size());
+            return Ok(Layout { logical_block: block, blocks_per_unit, units, unit_distance });
+        }
+        if unit.0 == 0 || !unit.0.is_multiple_of(bytes) || unit.0 / bytes > u64::from(u32::MAX) {
+            return Err("a unit must be some number of logical blocks");
+        }
+        let units =
+            u32::try_from(drive.cut().capacity().0 / unit.0).map_err(|_| "too many units")?;
+        Ok(Layout::contiguous(block, (unit.0 / bytes) as u32, units))
     }
 
     /// The drive.
@@ -216,24 +240,6 @@ impl Storage for Simulated {
 
 fn length(parts: &[Buffer]) -> Bytes {
     Bytes(parts.iter().map(|part| part.len() as u64).sum())
-}
-
-fn layout_of(drive: &Drive, block: LogicalBlock, unit: Bytes) -> Result<Layout, &'static str> {
-    let bytes = block.bytes() as u64;
-    if let Drive::Zoned(zoned) = drive {
-        let mapping_unit = zoned.cut().mapping_unit.0;
-        if !bytes.is_multiple_of(mapping_unit) {
-            return Err("the drive's logical blocks are larger than those asked for");
-        }
-        let blocks_per_unit = (zoned.zone(0).capacity.0 / bytes) as u32;
-        let (units, unit_distance) = (zoned.zones(), zoned.zone_size());
-        return Ok(Layout { logical_block: block, blocks_per_unit, units, unit_distance });
-    }
-    if unit.0 == 0 || !unit.0.is_multiple_of(bytes) || unit.0 / bytes > u64::from(u32::MAX) {
-        return Err("a unit must be some number of logical blocks");
-    }
-    let units = u32::try_from(drive.cut().capacity().0 / unit.0).map_err(|_| "too many units")?;
-    Ok(Layout::contiguous(block, (unit.0 / bytes) as u32, units))
 }
 
 fn device_error(error: &DriveError) -> DeviceError {
