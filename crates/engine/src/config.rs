@@ -28,6 +28,12 @@ pub enum ReadPlan {
     },
 }
 
+impl ReadPlan {
+    /// Gaps of up to 128 KiB, as read in the time of a command: 10 us at 12.8 GB/s, or 40 us at 3.2 GB/s. Chosen, not
+    /// measured.
+    pub const COST: ReadPlan = ReadPlan::Cost { command_bytes: 128 << 10 };
+}
+
 /// Garbage collection.
 #[derive(Clone, Copy, Debug)]
 pub struct GcConfig {
@@ -90,8 +96,7 @@ impl Config {
             placement: Policy::Auto(Auto::default()),
             gc: GcConfig {
                 victim: Victim::Own,
-                // 128 KiB in the time of a command: 10 us at 12.8 GB/s, or 40 us at 3.2 GB/s. Chosen, not measured.
-                read_plan: ReadPlan::Cost { command_bytes: 128 << 10 },
+                read_plan: ReadPlan::COST,
                 read_bytes: 128 << 10,
                 segment_bytes: 256 << 10,
                 // Few enough not to cost spare, enough to flush and reset some before the next are needed.
@@ -279,5 +284,16 @@ pub enum ConfigError {
         least: u32,
         /// What half of a superblock unit holds, and 65536 at most.
         most: u32,
+    },
+    /// More zones would be written at once than the device lets.
+    #[error(
+        "the placement writes up to {needed} zones at once, and the device lets {active} be active: choose one with \
+         fewer classes"
+    )]
+    ActiveZones {
+        /// Zones that the placement needs.
+        needed: u32,
+        /// Zones that the device allows.
+        active: u32,
     },
 }

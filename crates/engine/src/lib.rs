@@ -32,6 +32,7 @@ mod request;
 mod scrub;
 mod space;
 mod stats;
+mod tuning;
 mod unmap;
 mod volumes;
 pub mod wire;
@@ -49,4 +50,5 @@ pub use request::{
     Action, Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId,
 };
 pub use stats::{Stats, VolumeTraffic};
+pub use tuning::{Tuning, default_unit};
 pub use volumes::VolumeInfo;

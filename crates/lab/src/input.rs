@@ -67,8 +67,29 @@ pub struct Prepared {
     /// The input as the run record describes it.
     pub info: WorkloadInfo,
     prefill: Prefill,
+    /// Bytes from the first address to the last, after mapping.
+    span: Bytes,
     tenants: Vec<String>,
     extents: Vec<Range<Bytes>>,
+}
+
+/// The room that a workload takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that it ever writes to, each counted once.
+    pub footprint: Bytes,
+    /// Bytes that hold data at once, at most, those of the prefill included; in one pass of a trace.
+    pub live: Bytes,
+    /// Bytes from the first address to the last.
+    pub span: Bytes,
+}
+
+impl Room {
+    /// Of a workload that writes to all of `span`.
+    #[must_use]
+    pub fn all_of(span: Bytes) -> Room {
+        Room { footprint: span, live: span, span }
+    }
 }
 
 /// Some requests in order, each as the pieces it falls into when its addresses are fitted into the device.
@@ -113,8 +134,32 @@ impl Prepared {
         granule: Bytes,
         capacity: Option<Bytes>,
     ) -> Result<Prepared, Error> {
+        Prepared::looked_through(input, prefill, granule, capacity, capacity)
+    }
+
+    /// The same for a thin volume, on which addresses that stay as they are may be any: only `fold` needs `capacity`.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`].
+    pub fn thin(
+        input: Input,
+        prefill: Option<Prefill>,
+        granule: Bytes,
+        capacity: Option<Bytes>,
+    ) -> Result<Prepared, Error> {
+        Prepared::looked_through(input, prefill, granule, capacity, Some(Bytes(u64::MAX)))
+    }
+
+    /// With `end`, where addresses that stay as they are must end.
+    fn looked_through(
+        input: Input,
+        prefill: Option<Prefill>,
+        granule: Bytes,
+        capacity: Option<Bytes>,
+        end: Option<Bytes>,
+    ) -> Result<Prepared, Error> {
         match &input {
-            Input::Trace { .. } => Prepared::trace(input, prefill, granule, capacity),
+            Input::Trace { .. } => Prepared::trace(input, prefill, granule, capacity, end),
             Input::Synthetic { spec, options } => {
                 let prefill = prefill.unwrap_or(Prefill::Sequential);
                 if prefill == Prefill::FirstTouch {
@@ -134,7 +179,8 @@ impl Prepared {
                 };
                 let tenants = spec.tenant_names().into_iter().map(str::to_owned).collect();
                 let set = WorkingSet { size: options.span, ..WorkingSet::default() };
-                Ok(Prepared { map: None, set, info, prefill, tenants, extents, input })
+                let span = options.span;
+                Ok(Prepared { map: None, set, info, prefill, span, tenants, extents, input })
             }
         }
     }
@@ -144,6 +190,7 @@ impl Prepared {
         prefill: Option<Prefill>,
         granule: Bytes,
         capacity: Option<Bytes>,
+        end: Option<Bytes>,
     ) -> Result<Prepared, Error> {
         let Input::Trace { path, options, remap, .. } = &input else {
             unreachable!("by the caller")
@@ -154,8 +201,8 @@ impl Prepared {
             ));
         }
         let prefill = prefill.unwrap_or(Prefill::FirstTouch);
-        let fixed = || {
-            capacity.ok_or_else(|| {
+        let known = |size: Option<Bytes>| {
+            size.ok_or_else(|| {
                 Error::Settings(format!(
                     "--remap {remap} needs the size of the device: give --capacity"
                 ))
@@ -163,8 +210,8 @@ impl Prepared {
         };
         let mut map = match remap {
             Remap::Dense => AddressMap::dense(granule.max(Bytes::BLOCK))?,
-            Remap::Fold => AddressMap::fold(fixed()?)?,
-            Remap::None => AddressMap::none(fixed()?),
+            Remap::Fold => AddressMap::fold(known(capacity)?)?,
+            Remap::None => AddressMap::none(known(end)?),
         };
         let mut trace = trace::open(path, options)?;
         let set = map.scan(&mut trace)?;
@@ -187,13 +234,34 @@ impl Prepared {
             skipped_lines: trace.skipped(),
         };
         let tenants = trace.volumes().to_vec();
-        Ok(Prepared { map: Some(map), set, info, prefill, tenants, extents: Vec::new(), input })
+        let span = match remap {
+            Remap::Dense => set.size,
+            Remap::Fold => known(capacity)?,
+            Remap::None => set.span,
+        };
+        let (map, extents) = (Some(map), Vec::new());
+        Ok(Prepared { map, set, info, prefill, span, tenants, extents, input })
     }
 
     /// Bytes the workload addresses after mapping: the capacity of a drive that it fills.
     #[must_use]
     pub fn footprint(&self) -> Bytes {
         self.set.size
+    }
+
+    /// The room that the workload takes on a volume that is as large as its addresses reach.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        let block = Bytes::BLOCK.0;
+        let trims = !matches!(self.input, Input::Trace { ignore_trims: true, .. });
+        let live = match (&self.map, self.prefill) {
+            (Some(_), Prefill::None) if trims => Bytes(self.set.most_live_blocks * block),
+            (Some(_), Prefill::None | Prefill::FirstTouch) => {
+                Bytes(self.set.distinct_blocks * block)
+            }
+            _ => self.set.size,
+        };
+        Room { footprint: self.footprint(), live, span: self.span }
     }
 
     /// What the trace touches; for generators only the size is known.
@@ -218,6 +286,12 @@ impl Prepared {
             Input::Trace { .. } => self.set.duration > Time::ZERO,
             Input::Synthetic { options, .. } => options.rate.is_some(),
         }
+    }
+
+    /// Flushes in one pass.
+    #[must_use]
+    pub fn flushes(&self) -> u64 {
+        self.set.flushes
     }
 
     /// Names of the tenants in order of their identifiers; empty when there is only one.

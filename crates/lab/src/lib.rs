@@ -7,6 +7,7 @@
 //! * Equal inputs, stacks, settings and seeds give equal records, but for what they cost the machine.
 //! * The bytes of every run add up, or the run fails.
 
+mod barriers;
 pub mod bench_placement;
 mod books;
 mod cost;
@@ -27,7 +28,7 @@ mod tag;
 pub mod theory;
 
 pub use error::Error;
-pub use input::{Input, Prefill, Prepared};
+pub use input::{Input, Prefill, Prepared, Room};
 pub use run::run;
 pub use settings::{Pacing, Settings};
 pub use stack::{Layer, Stack};

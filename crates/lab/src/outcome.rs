@@ -53,8 +53,8 @@ pub struct Outcome<'a> {
     pub units: Vec<UnitView>,
     /// The drive.
     pub drive: &'a Drive,
-    /// How the log is set up, if there is one.
-    pub log: Option<&'a Config>,
+    /// How the log is set up, if there is one, and the blocks of its volume.
+    pub log: Option<(&'a Config, u64)>,
 }
 
 /// Cells of a unit map at most; more units are drawn together.
@@ -224,8 +224,8 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
         ("pacing".to_owned(), pacing.into()),
     ]);
     config.extend(outcome.workload.settings());
-    if let Some(log) = outcome.log {
-        config.extend(log_config(log));
+    if let Some((log, volume_blocks)) = outcome.log {
+        config.extend(log_config(log, volume_blocks));
     }
     if outcome.stack.layer == Layer::Tag {
         let placement = outcome.stack.tag.as_ref().unwrap_or(&Tagging::Tenant).to_string();
@@ -245,12 +245,14 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
 }
 
 /// How the log was set up, by the keys of [`LogOptions::KEYS`].
-fn log_config(log: &Config) -> Vec<(String, serde_json::Value)> {
+fn log_config(log: &Config, volume_blocks: u64) -> Vec<(String, serde_json::Value)> {
     let geometry = log.geometry;
     let unit = u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
     let value = |key: &str| -> serde_json::Value {
         match key {
             "log.unit" => unit.into(),
+            "log.volume" => (volume_blocks * Bytes::BLOCK.0).into(),
+            "log.logical_block" => geometry.logical_block().bytes().into(),
             "log.placement" => log.placement.to_string().into(),
             "log.victim" => log.gc.victim.to_string().into(),
             "log.gc.read_plan" => read_plan_name(log.gc.read_plan).into(),
@@ -259,8 +261,11 @@ fn log_config(log: &Config) -> Vec<(String, serde_json::Value)> {
             "log.gc.ahead_units" => log.gc.ahead_units.into(),
             "log.write_depth" => log.write_depth.into(),
             "log.write_cache" => log.write_cache.into(),
+            "log.staged" => (u64::from(log.max_staged_blocks) * Bytes::BLOCK.0).into(),
+            "log.max_requests" => log.max_requests.into(),
             "log.checkpoint" => log.checkpoint_bytes.into(),
             "log.reserved_units" => log.reserved_units.into(),
+            "log.memory" => log.map_memory_bytes.into(),
             _ => unreachable!("every key has an arm"),
         }
     };
@@ -397,7 +402,7 @@ fn without_effect(outcome: &Outcome) -> Vec<String> {
         || (profile.wear.rated_dwpd.is_some() && profile.wear.warranty_years.is_some());
     let all = [
         about(
-            settings.pacing.is_some() && !outcome.drive.is_timed(),
+            settings.pacing.is_some() && raw && !outcome.drive.is_timed(),
             "--queue-depth or --speed",
             "models no time",
         ),
@@ -443,6 +448,7 @@ fn notes(outcome: &Outcome, run: &Books) -> Vec<String> {
             run.host_written
         ));
     }
+    notes.extend(flush_note(outcome, run));
     notes.extend(without_effect(outcome));
     notes.extend(run.log.iter().flat_map(|log| log_notes(outcome, log, run.host_written)));
     if run.drive.invalid_handles > 0 {
@@ -452,6 +458,32 @@ fn notes(outcome: &Outcome, run: &Books) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// What flushes, or that there are none, mean for what memory absorbs.
+fn flush_note(outcome: &Outcome, run: &Books) -> Option<String> {
+    let buffer = outcome.stack.profile.buffer.as_ref().filter(|buffer| buffer.merge);
+    let absorbed = run.drive.absorbed + run.log.map_or(0, |log| log.absorbed);
+    if outcome.workload.flushes() > 0 {
+        let kept = buffer.is_some_and(|buffer| buffer.power_loss_protection);
+        return (kept && run.drive.absorbed > 0).then(|| {
+            format!(
+                "{} protects its write buffer against power loss, so that a flush leaves there what it covers, and \
+                 what is rewritten is absorbed across flushes (device.buffer.power_loss_protection)",
+                outcome.stack.profile.name
+            )
+        });
+    }
+    (outcome.workload.pass().is_some() || absorbed > 0).then(|| {
+        let format = outcome.workload.info.format.as_deref();
+        let why = format.map_or(String::new(), |format| {
+            format!(" (some formats cannot tell of them, and this is {format})")
+        });
+        format!(
+            "the workload has no flushes{why}: whoever wrote it never waits for data to be durable, so memory, the \
+             log's and the drive's, may absorb all that is rewritten soon; with flushes it absorbs less"
+        )
+    })
 }
 
 fn log_notes(outcome: &Outcome, log: &LogBytes, host: u64) -> Vec<String> {

@@ -6,12 +6,13 @@ use std::collections::BinaryHeap;
 use thermocline_nand::profile::Cut;
 use thermocline_nand::{Drive, DriveError, Profile, ProfileError};
 use thermocline_record::RunRecord;
-use thermocline_types::{Bytes, Request, Time};
+use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
+use crate::barriers::Barriers;
 use crate::books::Books;
 use crate::input::Prepared;
 use crate::log::bench::LogBench;
-use crate::log::plan::{self, Plan};
+use crate::log::plan::Plan;
 use crate::meter::Meter;
 use crate::outcome::{self, Outcome};
 use crate::settings::{Pacing, Settings};
@@ -77,8 +78,8 @@ fn run_log(
     settings: &Settings,
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunRecord, Error> {
-    let plan = Plan::new(stack, settings, workload.footprint())?;
-    let config = plan.config.clone();
+    let plan = Plan::new(stack, settings, workload.room())?;
+    let (config, blocks) = (plan.config.clone(), plan.blocks);
     let rounds = Rounds::new(plan.drive.cut().capacity(), workload.pass());
     let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings));
     let prefilled = bench.prefill(workload)?;
@@ -101,7 +102,7 @@ fn run_log(
         cpu_seconds,
         units,
         drive: bench.machine.device().drive(),
-        log: Some(&config),
+        log: Some((&config, blocks)),
     })
 }
 
@@ -120,7 +121,16 @@ fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Driv
     if let Some(victim) = settings.victim {
         profile.gc.victim = victim.to_string();
     }
-    let cut = cut(&profile, stack, settings, workload.footprint())?;
+    let footprint = workload.footprint();
+    let cut = cut(&profile, stack, settings, footprint)?;
+    let exported = cut.capacity();
+    if footprint > exported {
+        return Err(Error::Settings(format!(
+            "the workload addresses {footprint}, {} exports {exported}: give a larger --capacity or a smaller --span",
+            stack.text
+        )));
+    }
+    check_memory(&cut, stack, 0)?;
     Ok(Drive::new(&profile, Some(cut.capacity()), settings.seed)?)
 }
 
@@ -147,24 +157,12 @@ pub(crate) fn cut(
         )),
         _ => Error::Profile(error),
     };
-    let cut = Cut::new(profile, Some(settings.capacity.unwrap_or(fitting))).map_err(sized)?;
-    check_memory(&cut, stack)?;
-    let exported = cut.capacity();
-    if footprint > exported {
-        return Err(Error::Settings(format!(
-            "the workload addresses {footprint}, {} exports {exported}: give a larger --capacity or a smaller --span",
-            stack.text
-        )));
-    }
-    Ok(cut)
+    Cut::new(profile, Some(settings.capacity.unwrap_or(fitting))).map_err(sized)
 }
 
-/// Refuses a drive whose maps do not fit the memory that is free now, instead of dying half-way.
-fn check_memory(cut: &Cut, stack: &Stack) -> Result<(), Error> {
-    let log = match stack.layer {
-        Layer::Log => plan::memory(cut.media()).0,
-        Layer::Raw | Layer::Tag => 0,
-    };
+/// Refuses a drive whose maps, and `log` bytes of a log above it, do not fit the memory that is free now, instead of
+/// dying half-way.
+pub(crate) fn check_memory(cut: &Cut, stack: &Stack, log: u64) -> Result<(), Error> {
     if !stack.profile.kind.relocates() && log == 0 {
         return Ok(()); // Zones and in-place media keep no map of blocks.
     }
@@ -191,8 +189,10 @@ struct Bench {
     meter: Meter,
     rounds: Rounds,
     pacing: Pacing,
-    in_flight: BinaryHeap<Reverse<Time>>,
-    /// When measurement began, the latest arrival, and the latest completion.
+    barriers: Barriers,
+    /// When requests end that somebody waits for, whose they are, and whether they are flushes.
+    in_flight: BinaryHeap<Reverse<(Time, TenantId, bool)>>,
+    /// When measurement began, the present, and the latest completion.
     start: Time,
     now: Time,
     done: Time,
@@ -209,6 +209,7 @@ impl Bench {
             rounds,
             tags,
             pacing: pacing(workload, settings),
+            barriers: Barriers::new(workload.flushes() > 0),
             in_flight: BinaryHeap::new(),
             start: Time::ZERO,
             now: Time::ZERO,
@@ -250,19 +251,13 @@ impl Bench {
             progress(batch.done);
             self.drive.prefetch(batch.pieces());
             for request in batch.requests() {
-                match self.serve(request) {
-                    Ok(()) => {}
-                    Err(DriveError::EndOfLife) => {
-                        self.worn_out = true;
-                        return Err(refused(self.requests, DriveError::EndOfLife));
-                    }
-                    Err(error) => return Err(refused(self.requests, error)),
-                }
+                self.serve(request).map_err(|error| self.ended_by(error))?;
             }
             last = batch.pieces().last().map_or(last, |piece| piece.at);
             self.observe(last);
             Ok(())
         });
+        let done = done.and_then(|()| self.issue_held().map_err(|error| self.ended_by(error)));
         if !self.worn_out {
             done?;
         }
@@ -273,37 +268,75 @@ impl Bench {
         Ok(())
     }
 
+    /// The error of a run that `reason` ends; the end of the drive's life is noted.
+    fn ended_by(&mut self, reason: DriveError) -> Error {
+        self.worn_out |= reason == DriveError::EndOfLife;
+        refused(self.requests, reason)
+    }
+
+    /// Issues the next request of the workload when it is its turn, or holds it back behind a flush. Without time,
+    /// every request is done before the next one.
     #[inline]
     fn serve(&mut self, pieces: &[Request]) -> Result<(), DriveError> {
         self.requests += 1;
+        if !self.drive.is_timed() {
+            let handle = self.tags.handle(pieces);
+            return pieces
+                .iter()
+                .try_for_each(|piece| self.drive.submit(self.start, piece, handle).map(|_| ()));
+        }
+        match self.pacing {
+            Pacing::Clock { speed } => {
+                let at = self.start + Time((pieces[0].at.0 as f64 / speed) as u64);
+                while self.in_flight.peek().is_some_and(|Reverse((end, ..))| *end <= at) {
+                    self.end_one()?;
+                }
+                self.now = self.now.max(at);
+            }
+            Pacing::QueueDepth(depth) => {
+                while self.in_flight.len() + self.barriers.held() >= depth as usize {
+                    self.end_one()?;
+                }
+            }
+        }
+        if self.barriers.admit(pieces) { self.issue(pieces) } else { Ok(()) }
+    }
+
+    /// Hands a request to the drive now.
+    #[inline]
+    fn issue(&mut self, pieces: &[Request]) -> Result<(), DriveError> {
         let handle = self.tags.handle(pieces);
-        let timed = self.drive.is_timed();
-        let arrival = if timed { self.arrival(&pieces[0]) } else { self.start };
-        let mut done = arrival;
+        let Request { op, tenant, .. } = pieces[0];
+        let mut done = self.now;
         for piece in pieces {
-            done = done.max(self.drive.submit(arrival, piece, handle)?);
+            done = done.max(self.drive.submit(self.now, piece, handle)?);
         }
-        if !timed {
-            return Ok(());
+        self.meter.record(op, done.since(self.now));
+        if self.barriers.are_kept() || matches!(self.pacing, Pacing::QueueDepth(_)) {
+            self.in_flight.push(Reverse((done, tenant, op == Op::Flush)));
         }
-        self.meter.record(pieces[0].op, done.since(arrival));
-        if let Pacing::QueueDepth(_) = self.pacing {
-            self.in_flight.push(Reverse(done));
-        }
-        self.now = self.now.max(arrival);
         self.done = self.done.max(done);
         Ok(())
     }
 
-    fn arrival(&mut self, request: &Request) -> Time {
-        match self.pacing {
-            Pacing::Clock { speed } => self.start + Time((request.at.0 as f64 / speed) as u64),
-            Pacing::QueueDepth(depth) if self.in_flight.len() >= depth as usize => {
-                let Reverse(freed) = self.in_flight.pop().expect("the queue is full");
-                freed.max(self.now)
-            }
-            Pacing::QueueDepth(_) => self.now,
+    /// Goes on to the end of the request in flight that ends first, and issues what waited for it.
+    fn end_one(&mut self) -> Result<(), DriveError> {
+        let ended = self.in_flight.pop().expect("what is held back waits for what is in flight");
+        let Reverse((at, tenant, flush)) = ended;
+        self.now = self.now.max(at);
+        self.barriers.done(tenant, if flush { Op::Flush } else { Op::Write });
+        while let Some(pieces) = self.barriers.released() {
+            self.issue(&pieces)?;
         }
+        Ok(())
+    }
+
+    /// Issues all that is still held back, each when it may be.
+    fn issue_held(&mut self) -> Result<(), DriveError> {
+        while self.barriers.held() > 0 {
+            self.end_one()?;
+        }
+        Ok(())
     }
 
     fn observe(&mut self, last: Time) {

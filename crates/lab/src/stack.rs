@@ -145,7 +145,7 @@ impl Stack {
                 Ok(())
             }
             Layer::Log => {
-                self.log.placement.get_or_insert(named(&given, name)?);
+                self.log.engine.placement.get_or_insert(named(&given, name)?);
                 Ok(())
             }
         }

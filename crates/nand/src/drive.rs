@@ -108,6 +108,15 @@ impl Drive {
         }
     }
 
+    /// Placement handles that writes can carry; 1 where they carry none.
+    #[must_use]
+    pub fn placement_handles(&self) -> u16 {
+        match self {
+            Drive::Mapped(drive) => drive.placement_handles(),
+            Drive::Zoned(_) | Drive::Direct(_) => 1,
+        }
+    }
+
     /// Whether time is modelled.
     #[must_use]
     pub fn is_timed(&self) -> bool {

@@ -119,6 +119,12 @@ impl Mapped {
         &self.media
     }
 
+    /// Placement handles that writes can carry; 1 where they carry none.
+    #[must_use]
+    pub fn placement_handles(&self) -> u16 {
+        if self.handles == u16::MAX { 1 } else { self.handles }
+    }
+
     /// The units, with open ones brought up to date.
     pub fn units(&mut self) -> &Units {
         self.ftl.units()

@@ -13,7 +13,7 @@ use thermocline_runtime::storage::{
     Command, File, IoEngine, Layout, Memory, Options, Storage, Token,
 };
 use thermocline_target::Pool;
-use thermocline_types::{Bytes, Rng};
+use thermocline_types::{Bytes, Class, Rng};
 
 const DEPTH: u64 = 128;
 const BLOCK: u64 = 4096;
@@ -66,7 +66,10 @@ fn writes(storage: &mut dyn Storage, count: u64, mut place: impl FnMut(u64) -> u
     while complete < count {
         while begun < count && begun - complete < DEPTH {
             let parts = vec![Buffer::new(pool.take(BLOCK as usize))];
-            storage.submit(Token(begun), Command::Write { at: Bytes(place(begun) * BLOCK), parts });
+            storage.submit(
+                Token(begun),
+                Command::Write { at: Bytes(place(begun) * BLOCK), parts, class: Class(0) },
+            );
             begun += 1;
         }
         storage.reap(None, &mut done);

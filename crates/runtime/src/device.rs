@@ -12,7 +12,7 @@ use thermocline_engine::{
 };
 use thermocline_format::{BLOCK_BYTES, Geometry, Location, Superblock};
 use thermocline_target::Pool;
-use thermocline_types::UnitId;
+use thermocline_types::{Class, UnitId};
 
 use crate::Buffer;
 use crate::storage::{Command, Completion, Storage, Token, Waker};
@@ -141,13 +141,14 @@ impl<S: Storage> Device<S> {
         match command {
             DeviceCmd::WriteChunk(chunk) => {
                 let parts = self.chunk_parts(&chunk);
-                self.write(op, chunk.header.origin.location, parts);
+                let origin = &chunk.header.origin;
+                self.write(op, origin.location, parts, origin.class);
             }
             DeviceCmd::WriteSuperblock(record) => {
                 let mut bytes = Vec::new();
                 record.encode(&mut bytes);
                 let parts = vec![self.copied(&[&bytes])];
-                self.write(op, record.location, parts);
+                self.write(op, record.location, parts, Class(0));
             }
             DeviceCmd::Read { at, blocks, into } => {
                 let bytes = blocks as usize * BLOCK_BYTES;
@@ -292,9 +293,9 @@ impl<S: Storage> Device<S> {
         Ok(reports)
     }
 
-    fn write(&mut self, op: OpId, at: Location, parts: Vec<Buffer>) {
+    fn write(&mut self, op: OpId, at: Location, parts: Vec<Buffer>, class: Class) {
         let at = self.storage.layout().offset(at);
-        self.start(Job::Plain(op), Command::Write { at, parts });
+        self.start(Job::Plain(op), Command::Write { at, parts, class });
     }
 
     fn read(&mut self, at: Location, into: Buffer, job: Job) {

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use thermocline_engine::default_unit;
 use thermocline_format::{DecodeError, Geometry, GeometryError, LogicalBlock, PoolId};
 use thermocline_nand::{Drive, Profile, profile};
 use thermocline_types::{Bytes, UnitId};
@@ -24,9 +25,6 @@ pub type AnyStorage = Box<dyn Storage>;
 
 /// Units that hold superblocks.
 const SUPERBLOCK_UNITS: [UnitId; 2] = [UnitId(0), UnitId(1)];
-/// Units of a pool if nothing else is said: enough for garbage collection to choose from, few enough that each is
-/// written in large pieces. Chosen, not measured.
-const UNITS: u64 = 512;
 
 /// Why a storage cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +112,34 @@ impl Settings {
             self.open_plain(false, layout, access)?
         };
         Ok(Media { storage, geometry })
+    }
+
+    /// How the pool that is there divides its device, or else how a new one would. Nothing is written or made.
+    ///
+    /// # Errors
+    /// [`MediaError`].
+    pub fn geometry(&self) -> Result<Geometry, MediaError> {
+        let path = &self.device.path;
+        let zoned = self.kind() == DeviceKind::Zoned;
+        if !zoned
+            && path.exists()
+            && let Some(found) = contents::find_pool(path, &self.likely_units())?
+        {
+            self.agrees(&found.geometry)?;
+            return Ok(found.geometry);
+        }
+        let layout = match self.kind() {
+            DeviceKind::File | DeviceKind::Block => self.new_layout()?,
+            DeviceKind::Zoned => *self.open_zoned(Access::ReadOnly)?.layout(),
+            DeviceKind::Simulated => {
+                let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
+                let drive = self.drive()?;
+                let unit = self.device.unit.unwrap_or_else(|| default_unit(drive.cut().capacity()));
+                let layout = Simulated::layout_of(&drive, block, unit);
+                layout.map_err(|why| self.error("device.unit", why))?
+            }
+        };
+        Ok(self.geometry_of(&layout)?)
     }
 
     /// What is on the device now.
@@ -295,12 +321,6 @@ pub fn new_pool_id() -> std::io::Result<PoolId> {
 #[must_use]
 pub fn unit_bytes(geometry: &Geometry) -> Bytes {
     Bytes(u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64)
-}
-
-/// A power of two between 1 and 256 MiB.
-fn default_unit(size: Bytes) -> Bytes {
-    let unit = (size.0 / UNITS).max(1);
-    Bytes(1 << unit.ilog2().clamp(20, 28))
 }
 
 /// What the kernel says of the block device at `path`; `None` for anything else.

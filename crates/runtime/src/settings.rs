@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use thermocline_engine::{Config, ReadPlan};
+use thermocline_engine::{Config, ConfigError, ReadPlan, Tuning};
 use thermocline_format::{BLOCK_BYTES, Geometry, LogicalBlock, VolumeName};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
@@ -143,9 +143,27 @@ pub struct VolumeSettings {
 /// skewed ones far less.
 const SPARE: f64 = 0.1;
 
-/// Zones that are active beside those that blocks and metadata are written to: those of the superblocks, and one that
-/// is being finished.
-const ZONES_BESIDE: u32 = 3;
+impl PoolSettings {
+    /// What is stated, as the engine takes it.
+    #[must_use]
+    pub fn tuning(&self) -> Tuning {
+        Tuning {
+            placement: self.placement.clone(),
+            victim: self.victim,
+            read_plan: self.read_plan,
+            read_size: None,
+            segment: None,
+            ahead_units: self.ahead_units,
+            write_cache: self.write_cache,
+            staged: self.staged,
+            write_depth: self.write_depth,
+            max_requests: self.max_requests,
+            checkpoint: self.checkpoint,
+            reserved_units: self.reserved_units,
+            memory: self.memory,
+        }
+    }
+}
 
 impl Settings {
     /// A settings file with every key explained.
@@ -246,34 +264,10 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`] when the pool could not work so.
     pub fn config(&self, geometry: Geometry) -> Result<Config, SettingsError> {
-        fn put<T: Clone>(place: &mut T, value: Option<&T>) {
-            if let Some(value) = value {
-                place.clone_from(value);
-            }
-        }
-        let pool = &self.pool;
-        let mut config = Config::new(geometry);
-        put(&mut config.placement, pool.placement.as_ref());
-        put(&mut config.gc.victim, pool.victim.as_ref());
-        put(&mut config.gc.read_plan, pool.read_plan.as_ref());
-        put(&mut config.gc.ahead_units, pool.ahead_units.as_ref());
-        put(&mut config.write_cache, pool.write_cache.as_ref());
-        put(&mut config.checkpoint_bytes, pool.checkpoint.map(|bytes| bytes.0).as_ref());
-        put(&mut config.reserved_units, pool.reserved_units.as_ref());
-        put(&mut config.map_memory_bytes, pool.memory.map(|bytes| bytes.0).as_ref());
-        put(&mut config.max_requests, pool.max_requests.as_ref());
-        let staged = pool.staged.map(|bytes| (bytes.0 / BLOCK_BYTES as u64).min(1 << 30) as u32);
-        put(&mut config.max_staged_blocks, staged.as_ref());
-        put(&mut config.write_depth, pool.write_depth.as_ref());
+        let mut config = self.pool.tuning().config(geometry);
         if let Some(active) = self.active_zones()? {
-            config.max_open_units = active.saturating_sub(ZONES_BESIDE);
-            let needed = config.frontiers() + ZONES_BESIDE;
-            if needed > active {
-                let reason = format!(
-                    "it writes up to {needed} zones at once, and the device lets {active}: choose one with fewer classes"
-                );
-                return Err(self.error("pool.placement", reason));
-            }
+            let wrong = |error: ConfigError| self.error("pool.placement", error.to_string());
+            config.keep_to_active_zones(active).map_err(wrong)?;
         }
         config.check().map_err(|error| self.error("", error.to_string()))?;
         Ok(config)

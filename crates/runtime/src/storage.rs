@@ -30,7 +30,7 @@ use std::time::Duration;
 use thermocline_engine::{DeviceError, UnitReport};
 use thermocline_format::{Location, LogicalBlock};
 use thermocline_nand::Counters;
-use thermocline_types::{Bytes, UnitId};
+use thermocline_types::{Bytes, Class, UnitId};
 
 use crate::Buffer;
 
@@ -108,6 +108,8 @@ pub enum Command {
         at: Bytes,
         /// What.
         parts: Vec<Buffer>,
+        /// Data of a class is expected to live about as long: for devices that take placement handles.
+        class: Class,
     },
     /// Fill the buffer.
     Read {

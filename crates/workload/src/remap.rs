@@ -107,12 +107,16 @@ pub struct WorkingSet {
     pub size: Bytes,
     /// How many different 4 KiB blocks are written, wholly or in part.
     pub distinct_blocks: u64,
+    /// The most of them that held data at once: that were written, and not trimmed or zeroed since.
+    pub most_live_blocks: u64,
     /// Bytes written.
     pub bytes_written: Bytes,
     /// One past the last byte any request addresses, before mapping.
     pub span: Bytes,
     /// How many requests there are.
     pub requests: u64,
+    /// How many of them are flushes.
+    pub flushes: u64,
     /// From the first request to the last.
     pub duration: Time,
 }
@@ -203,11 +207,18 @@ impl AddressMap {
             }
             for request in &batch {
                 set.count(request);
-                // Only writes shape the working set.
-                if request.op == Op::Write {
-                    mapped.clear();
-                    self.map(request, &mut mapped)?;
-                    mapped.iter().try_for_each(|w| self.first_touch.touch(w, &mut seen))?;
+                mapped.clear();
+                match request.op {
+                    // Only writes shape the working set.
+                    Op::Write => {
+                        self.map(request, &mut mapped)?;
+                        mapped.iter().try_for_each(|w| self.first_touch.touch(w, &mut seen))?;
+                    }
+                    Op::Trim | Op::WriteZeroes => {
+                        self.map(request, &mut mapped)?;
+                        mapped.iter().for_each(|trim| self.first_touch.trim(trim, &seen));
+                    }
+                    Op::Read | Op::Flush => {}
                 }
             }
         }
@@ -218,6 +229,8 @@ impl AddressMap {
             }
         }
         set.distinct_blocks = self.first_touch.blocks();
+        set.most_live_blocks = self.first_touch.most_live();
+        self.trims_dropped = 0; // Those of the replay count.
         set.size = match &self.mode {
             Mode::Dense { granule, slots } => Bytes(granule * u64::from(slots.len())),
             _ => Bytes(BLOCK * set.distinct_blocks),
@@ -275,6 +288,7 @@ impl WorkingSet {
         self.requests += 1;
         self.duration = request.at;
         self.span = self.span.max(request.end());
+        self.flushes += u64::from(request.op == Op::Flush);
         if request.op == Op::Write {
             self.bytes_written += request.length;
         }

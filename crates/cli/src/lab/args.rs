@@ -11,6 +11,8 @@ use thermocline_workload::remap::Remap;
 use thermocline_workload::synthetic::{self, Limit, Spec};
 use thermocline_workload::trace;
 
+use crate::pool::LabRun;
+
 /// Sizes and exit codes, below the help of every command that takes or gives them.
 pub const CONVENTIONS: &str = "\
 Sizes: 4096, 4KiB, 2MiB, 1.92TB; KiB, MiB, GiB count in 1024, KB, MB, GB in 1000.
@@ -123,6 +125,16 @@ impl SourceArgs {
         Ok(Prepared::new(self.input(replay)?, replay.prefill, granule, capacity)?)
     }
 
+    /// The same for a thin volume.
+    pub fn prepare_thin(
+        &self,
+        replay: &ReplayArgs,
+        granule: Bytes,
+        capacity: Option<Bytes>,
+    ) -> anyhow::Result<Prepared> {
+        Ok(Prepared::thin(self.input(replay)?, replay.prefill, granule, capacity)?)
+    }
+
     fn trace_input(&self, path: &Path, replay: &ReplayArgs) -> anyhow::Result<Input> {
         let generator_only = [
             ("--span", self.span.is_some()),
@@ -223,6 +235,12 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
+    /// The same on the drive of a pool, set up as the pool is unless these arguments say otherwise.
+    pub fn of_pool(&self, pool: LabRun) -> DeviceArgs {
+        let set = pool.set.into_iter().chain(self.set.iter().cloned()).collect();
+        DeviceArgs { set, capacity: Some(pool.capacity), ..self.clone() }
+    }
+
     /// The stack called `text`, with these overrides.
     pub fn stack(&self, text: &str) -> anyhow::Result<Stack> {
         let mut stack = Stack::parse(text, &self.set)?;

@@ -1,15 +1,18 @@
 //! `lab run` and `lab compare`.
 
+use std::path::PathBuf;
 use std::thread;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use thermocline_lab::{Settings, Stack};
+use thermocline_lab::{Layer, Settings, Stack};
 use thermocline_record::RunRecord;
+use thermocline_runtime::Settings as PoolSettings;
 use thermocline_types::Bytes;
 
 use super::args::{CONVENTIONS, DeviceArgs, ReplayArgs, SourceArgs};
 use super::output::OutputArgs;
+use crate::pool::LabRun;
 use crate::progress::Progress;
 
 /// What a run does, below the help of both commands.
@@ -44,8 +47,12 @@ Example:
 pub struct RunArgs {
     /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316, raw:p5316,op=0.2 or raw:./mine.toml (`lab list layers` and
     /// `devices`)
-    #[arg(long, value_name = "STACK")]
-    stack: String,
+    #[arg(long, value_name = "STACK", required_unless_present = "pool")]
+    stack: Option<String>,
+    /// What the pool of this settings file would make of the workload: its size and settings, on its simulated drive or
+    /// on that of --stack
+    #[arg(long, value_name = "POOL.toml", conflicts_with_all = ["capacity", "utilisation"])]
+    pool: Option<PathBuf>,
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
@@ -76,8 +83,17 @@ pub struct CompareArgs {
 /// `lab run`.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     args.output.check(args.source.trace.as_deref())?;
-    let stacks = [args.device.stack(&args.stack)?];
-    let settings = args.device.settings(args.source.seed)?;
+    let pool =
+        args.pool.as_deref().map(|path| LabRun::of(&PoolSettings::load(path)?)).transpose()?;
+    let (device, text) = match (pool, &args.stack) {
+        (Some(pool), stack) => {
+            let text = stack.clone().unwrap_or_else(|| pool.stack.clone());
+            (args.device.of_pool(pool), text)
+        }
+        (None, stack) => (args.device.clone(), stack.clone().expect("clap asks for one")),
+    };
+    let stacks = [device.stack(&text)?];
+    let settings = device.settings(args.source.seed)?;
     let records = run_all(&stacks, &args.source, &args.replay, &settings)?;
     args.output.give_run(&records[0])
 }
@@ -112,7 +128,11 @@ fn run_all(
     let progress = Progress::default();
     let one = |stack: &Stack| -> anyhow::Result<RunRecord> {
         let bar = progress.bar(&stack.text);
-        let mut prepared = source.prepare(replay, granule, settings.capacity)?;
+        let capacity = settings.capacity;
+        let mut prepared = match stack.layer {
+            Layer::Log => source.prepare_thin(replay, granule, capacity)?,
+            Layer::Raw | Layer::Tag => source.prepare(replay, granule, capacity)?,
+        };
         let mut record =
             thermocline_lab::run(&mut prepared, stack, settings, &mut |share| bar.set(share))
                 .with_context(|| format!("cannot run {}", stack.text))?;

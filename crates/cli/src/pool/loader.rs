@@ -88,7 +88,7 @@ impl<'a, S: Storage> Loader<'a, S> {
     pub fn serve(&mut self, request: &Request) -> anyhow::Result<()> {
         let block = BLOCK as u64;
         if request.op == Op::Flush {
-            return self.flush();
+            return self.barrier();
         }
         let (mut lba, end) = (request.offset.0 / block, request.end().0.div_ceil(block));
         while lba < end {
@@ -110,14 +110,23 @@ impl<'a, S: Storage> Loader<'a, S> {
 
     /// Waits for all requests, and flushes what they wrote.
     pub fn finish(mut self) -> anyhow::Result<Done> {
-        while !self.pending.is_empty() {
-            self.step()?;
-        }
-        self.flush()?;
-        while !self.pending.is_empty() {
-            self.step()?;
-        }
+        self.barrier()?;
         Ok(self.done)
+    }
+
+    /// A flush as its issuer means it, and as the lab replays it: of all that was asked for before, and before all
+    /// that comes after.
+    fn barrier(&mut self) -> anyhow::Result<()> {
+        self.wait_for_all()?;
+        self.flush()?;
+        self.wait_for_all()
+    }
+
+    fn wait_for_all(&mut self) -> anyhow::Result<()> {
+        while !self.pending.is_empty() {
+            self.step()?;
+        }
+        Ok(())
     }
 
     fn write(&mut self, extent: Extent) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ mod check;
 mod doctor;
 mod format;
 mod inspect;
+mod lab_run;
 mod ledger;
 mod load;
 mod loader;
@@ -22,6 +23,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+
+pub use lab_run::LabRun;
 
 /// Exit codes, below the help of every command on pools.
 const CODES: &str = "\

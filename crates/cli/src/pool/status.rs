@@ -12,7 +12,7 @@ use thermocline_types::Bytes;
 
 use super::open::on_trial;
 use super::volume::Listed;
-use super::{CODES, print};
+use super::{CODES, LabRun, print};
 
 /// Arguments of `status`.
 #[derive(Args)]
@@ -28,8 +28,11 @@ pub struct StatusArgs {
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
     /// Print JSON, schema thermocline.status/1
-    #[arg(long)]
+    #[arg(long, conflicts_with = "lab_command")]
     json: bool,
+    /// Print the run of the lab that measures this pool, by a trace yet to be named, and nothing else
+    #[arg(long)]
+    lab_command: bool,
 }
 
 #[derive(Serialize)]
@@ -63,6 +66,9 @@ struct Units {
 /// `thermocline status`.
 pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
+    if args.lab_command {
+        return print(&format!("{}\n", LabRun::of(&settings)?.command()));
+    }
     let mut pool = on_trial(&settings)?;
     let loaded = pool.driver.load_map();
     let damaged = pool.driver.notices().iter();

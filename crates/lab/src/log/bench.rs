@@ -1,17 +1,16 @@
 //! A workload on a log: preconditioning, pacing, measuring.
 
-use thermocline_types::{Request, Time};
+use thermocline_engine::HostError;
+use thermocline_types::{Bytes, Request, Time};
 
 use super::machine::Machine;
 use crate::Error;
+use crate::barriers::Barriers;
 use crate::input::Prepared;
 use crate::meter::Meter;
 use crate::settings::Pacing;
 use crate::steady::Rounds;
 
-/// Requests that are given to the engine before it works on any, where no time is modelled and no queue depth is asked
-/// for: chunks then form as they do at that depth.
-const BATCH: usize = 64;
 /// Requests in work while the drive is being filled.
 const PREFILL_DEPTH: usize = 32;
 
@@ -35,6 +34,7 @@ pub struct LogBench {
     pub worn_out: bool,
     /// Whether the host waits while garbage is collected.
     pub exclusive: bool,
+    barriers: Barriers,
     timed: bool,
 }
 
@@ -54,6 +54,7 @@ impl LogBench {
             requests: 0,
             worn_out: false,
             exclusive: false,
+            barriers: Barriers::default(),
             timed,
         }
     }
@@ -72,7 +73,7 @@ impl LogBench {
         self.machine.take_finished(|_| {});
         let drained = self.machine.device().drive().media().drained();
         self.start = self.machine.now().max(drained);
-        self.machine.advance(self.start)?;
+        while self.machine.step_until(self.start)? {}
         self.done = self.start;
         let books = self.machine.books();
         let capacity = self.machine.device().drive().cut().capacity();
@@ -89,6 +90,7 @@ impl LogBench {
         workload: &mut Prepared,
         progress: &mut dyn FnMut(f64),
     ) -> Result<(), Error> {
+        self.barriers = Barriers::new(workload.flushes() > 0);
         let mut last = Time::ZERO;
         let result = workload.replay(|batch| {
             progress(batch.done);
@@ -102,8 +104,8 @@ impl LogBench {
         });
         if !self.worn_out {
             result?;
-            self.machine.settle()?;
-            self.collect_finished();
+            self.settle()?;
+            self.check()?;
         }
         let seconds = self.seconds(last);
         let free = u64::from(self.machine.engine().free_units());
@@ -112,61 +114,90 @@ impl LogBench {
         Ok(())
     }
 
-    /// Serves a request, given as its pieces: waits until it may be issued, and issues it.
+    /// Serves a request, given as its pieces: waits for its turn, and issues it or holds it back behind a flush.
     ///
     /// # Errors
     /// [`Error`] when the engine fails.
     pub fn serve(&mut self, pieces: &[Request]) -> Result<(), Error> {
         self.requests += 1;
         match self.pacing {
-            Pacing::Clock { speed } if self.timed => {
+            Pacing::Clock { speed } => {
                 let at = self.start + Time((pieces[0].at.0 as f64 / speed) as u64);
-                if at > self.machine.now() {
-                    self.machine.advance(at)?;
+                while self.machine.step_until(at)? {
+                    self.collect_finished();
                 }
-                self.machine.submit(at, pieces, handle(&pieces[0]));
             }
-            pacing => {
-                self.wait_below(match pacing {
-                    Pacing::QueueDepth(depth) => depth as usize,
-                    Pacing::Clock { .. } => BATCH,
-                })?;
+            Pacing::QueueDepth(depth) => {
+                self.wait_below(depth as usize)?;
                 while self.exclusive && self.machine.is_collecting() {
                     self.machine.step()?;
                 }
-                self.machine.submit(self.machine.now(), pieces, handle(&pieces[0]));
             }
+        }
+        if self.barriers.admit(pieces) {
+            self.machine.submit(self.machine.now(), pieces, handle(&pieces[0]));
         }
         self.collect_finished();
         self.check()
     }
 
-    /// Waits until fewer than `depth` requests are in work. Where no time is modelled, until none is: those of a batch
-    /// are all done at once.
+    /// Waits until fewer than `depth` requests are in work or held back. Where no time is modelled, until none is:
+    /// those that are in work together are all done at once.
     fn wait_below(&mut self, depth: usize) -> Result<(), Error> {
-        if self.machine.in_work() < depth {
+        if self.machine.in_work() + self.barriers.held() < depth {
             return Ok(());
         }
         let left = if self.timed { depth } else { 1 };
-        while self.machine.in_work() >= left {
+        while self.machine.in_work() + self.barriers.held() >= left {
             self.machine.step()?;
+            self.collect_finished();
         }
         Ok(())
     }
 
+    /// Waits until everything is done, also of the engine.
+    fn settle(&mut self) -> Result<(), Error> {
+        while self.machine.in_work() + self.barriers.held() > 0 {
+            self.machine.step()?;
+            self.collect_finished();
+        }
+        self.machine.settle()
+    }
+
+    /// Measures what is done, and issues what waited for it.
     fn collect_finished(&mut self) {
-        let (meter, done) = (&mut self.meter, &mut self.done);
-        self.machine.take_finished(|finished| {
+        let LogBench { machine, meter, done, barriers, .. } = self;
+        machine.take_finished(|finished| {
             meter.record(finished.op, finished.at.since(finished.arrival));
             *done = (*done).max(finished.at);
+            barriers.done(finished.tenant, finished.op);
         });
+        while let Some(pieces) = barriers.released() {
+            machine.submit(machine.now(), &pieces, handle(&pieces[0]));
+        }
     }
 
     /// An error when the engine gave up; the end of the drive's life ends the run.
     fn check(&mut self) -> Result<(), Error> {
         let Some(error) = self.machine.failed() else { return Ok(()) };
         self.worn_out = self.machine.device().drive().media().endurance().retired() > 0;
-        Err(Error::Engine(error.to_string()))
+        Err(match error {
+            HostError::NoSpace => self.no_space(),
+            other => Error::Engine(other.to_string()),
+        })
+    }
+
+    /// What is live does not fit, as only the run could show.
+    fn no_space(&self) -> Error {
+        let held = Bytes(self.machine.engine().mapped_blocks() * Bytes::BLOCK.0);
+        let when = match self.requests {
+            0 => "while filling the pool before the measurement".to_owned(),
+            request => format!("request {request} of the workload"),
+        };
+        Error::Settings(format!(
+            "{when}: the pool is full with {held} of data: give a larger --capacity, or --prefill none if the trace \
+             begins on an empty drive"
+        ))
     }
 
     fn observe(&mut self, last: Time) {

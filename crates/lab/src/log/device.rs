@@ -2,8 +2,8 @@
 
 use thermocline_engine::{DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
 use thermocline_format::{ChunkCause, Geometry, Location, MAX_SUPERBLOCK_BYTES};
-use thermocline_nand::{Drive, DriveError, ZoneError, ZoneState};
-use thermocline_types::{Bytes, Op, Request, TenantId, Time, UnitId};
+use thermocline_nand::{Drive, DriveError, Sliced, UnitStatus, ZoneError};
+use thermocline_types::{Bytes, Class, Time, UnitId};
 
 use super::contents::Contents;
 
@@ -13,11 +13,9 @@ pub type Ended = Result<Done<()>, DeviceError>;
 /// A drive with what the engine wrote to it.
 #[derive(Debug)]
 pub struct Device {
-    drive: Drive,
+    drive: Sliced,
     geometry: Geometry,
     contents: Contents,
-    /// Placement handles that the drive takes.
-    handles: u16,
     /// Bytes of chunks and records that the drive was given.
     written: u64,
     /// When the chunks of relocated blocks submitted so far are written.
@@ -27,13 +25,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// A fresh `drive` cut into units after `geometry`, that takes `handles` placement handles.
-    pub fn new(drive: Drive, geometry: Geometry, handles: u16) -> Device {
+    /// A fresh `drive` whose units are those of `geometry`.
+    pub fn new(drive: Sliced, geometry: Geometry) -> Device {
         Device {
             drive,
             geometry,
             contents: Contents::new(geometry),
-            handles: handles.max(1),
             written: 0,
             relocated: Time::ZERO,
             victims: Vec::new(),
@@ -42,12 +39,12 @@ impl Device {
 
     /// The drive.
     pub fn drive(&self) -> &Drive {
-        &self.drive
+        self.drive.drive()
     }
 
     /// The drive, to look at its units.
     pub fn drive_mut(&mut self) -> &mut Drive {
-        &mut self.drive
+        self.drive.drive_mut()
     }
 
     /// Bytes of chunks and records that the drive was given.
@@ -76,8 +73,7 @@ impl Device {
             DeviceCmd::WriteChunk(chunk) => {
                 let origin = chunk.header.origin;
                 let bytes = self.bytes(chunk.header.blocks);
-                let handle = u16::from(origin.class.0).min(self.handles - 1);
-                self.write(now, origin.location, bytes, handle).map(|at| {
+                self.write(now, origin.location, bytes, origin.class).map(|at| {
                     if origin.cause == ChunkCause::Relocation {
                         self.relocated = self.relocated.max(at);
                     }
@@ -88,7 +84,7 @@ impl Device {
             DeviceCmd::WriteSuperblock(record) => {
                 let block = self.geometry.logical_block();
                 let bytes = self.bytes(block.to_hold(record.record_bytes()));
-                self.write(now, record.location, bytes, 0).map(|at| {
+                self.write(now, record.location, bytes, Class(0)).map(|at| {
                     self.contents.put_superblock(record);
                     (at, Ok(Done::Ok))
                 })
@@ -114,11 +110,8 @@ impl Device {
             DeviceCmd::Reset(unit) | DeviceCmd::Zero(unit) => {
                 self.reset(now, unit).map(|at| (at, Ok(Done::Ok)))
             }
-            DeviceCmd::Finish(unit) => self.finish(now, unit).map(|at| (at, Ok(Done::Ok))),
-            DeviceCmd::Flush => {
-                let flush = request(Op::Flush, Bytes::ZERO, Bytes::ZERO);
-                self.drive.submit(now, &flush, 0).map(|at| (at, Ok(Done::Ok)))
-            }
+            DeviceCmd::Finish(unit) => self.drive.finish(now, unit).map(|at| (at, Ok(Done::Ok))),
+            DeviceCmd::Flush => self.drive.flush(now).map(|at| (at, Ok(Done::Ok))),
         };
         outcome.unwrap_or_else(|error| (now, Err(device_error(&error))))
     }
@@ -129,11 +122,7 @@ impl Device {
 
     /// The first byte of `at` as the drive addresses it.
     fn offset(&self, at: Location) -> Bytes {
-        let unit = match &self.drive {
-            Drive::Zoned(zoned) => zoned.zone_size(),
-            _ => self.bytes(self.geometry.blocks_per_unit()),
-        };
-        Bytes(u64::from(at.unit.0) * unit.0) + self.bytes(at.block)
+        self.drive.start(at.unit) + self.bytes(at.block)
     }
 
     fn write(
@@ -141,23 +130,15 @@ impl Device {
         now: Time,
         at: Location,
         length: Bytes,
-        handle: u16,
+        class: Class,
     ) -> Result<Time, DriveError> {
-        let offset = self.offset(at);
-        let done = match &mut self.drive {
-            Drive::Zoned(zoned) => zoned.write(now, offset, length),
-            drive => drive.submit(now, &request(Op::Write, offset, length), handle),
-        }?;
+        let done = self.drive.write(now, self.offset(at), length, class)?;
         self.written += length.0;
         Ok(done)
     }
 
     fn read(&mut self, now: Time, at: Location, length: Bytes) -> Result<Time, DriveError> {
-        let offset = self.offset(at);
-        match &mut self.drive {
-            Drive::Zoned(zoned) => zoned.read(now, offset, length),
-            drive => drive.submit(now, &request(Op::Read, offset, length), 0),
-        }
+        self.drive.read(now, self.offset(at), length)
     }
 
     fn read_superblocks(&mut self, now: Time) -> Result<(Time, Ended), DriveError> {
@@ -171,46 +152,23 @@ impl Device {
     }
 
     fn reset(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
-        let (start, length) =
-            (self.offset(Location { unit, block: 0 }), self.bytes(self.geometry.blocks_per_unit()));
-        let done = match &mut self.drive {
-            Drive::Zoned(zoned) => zoned.reset(now, unit.0),
-            drive => drive.submit(now, &request(Op::Trim, start, length), 0),
-        }?;
+        let done = self.drive.reset(now, unit)?;
         self.contents.clear(unit);
         Ok(done)
     }
 
-    fn finish(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
-        match &mut self.drive {
-            Drive::Zoned(zoned) => zoned.finish(unit.0).map(|()| now),
-            _ => Ok(now),
-        }
-    }
-
     fn report(&self) -> Vec<UnitReport> {
-        let good = UnitReport { condition: UnitCondition::Good, written: None };
-        let count = self.geometry.units();
-        let Drive::Zoned(zoned) = &self.drive else { return vec![good; count as usize] };
-        let full = self.geometry.blocks_per_unit();
-        let report = |unit: u32| {
-            let zone = zoned.zone(unit);
-            let block = self.geometry.logical_block().bytes() as u64;
-            let written = ((zone.write_pointer - zone.start).0 / block) as u32;
-            let (condition, written) = match zone.state {
-                ZoneState::ReadOnly => (UnitCondition::ReadOnly, None),
-                ZoneState::Offline => (UnitCondition::Offline, None),
-                ZoneState::Full => (UnitCondition::Good, Some(full)),
-                _ => (UnitCondition::Good, Some(written)),
+        let block = self.geometry.logical_block().bytes() as u64;
+        let report = |status| {
+            let (condition, written) = match status {
+                UnitStatus::Good { written } => (UnitCondition::Good, written),
+                UnitStatus::ReadOnly => (UnitCondition::ReadOnly, None),
+                UnitStatus::Offline => (UnitCondition::Offline, None),
             };
-            UnitReport { condition, written }
+            UnitReport { condition, written: written.map(|bytes| (bytes.0 / block) as u32) }
         };
-        (0..count).map(report).collect()
+        self.drive.report().take(self.geometry.units() as usize).map(report).collect()
     }
-}
-
-fn request(op: Op, offset: Bytes, length: Bytes) -> Request {
-    Request { at: Time::ZERO, offset, length, tenant: TenantId(0), op }
 }
 
 fn device_error(error: &DriveError) -> DeviceError {

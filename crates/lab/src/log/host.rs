@@ -2,7 +2,7 @@
 
 use thermocline_engine::{Extent, HostRequest, MAX_IO_BLOCKS};
 use thermocline_format::VolumeId;
-use thermocline_types::{Bytes, Op, Request, Time};
+use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
 /// Something to be asked of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,8 @@ pub struct Pending {
     pub arrival: Time,
     /// What was asked.
     pub op: Op,
+    /// By whom.
+    pub tenant: TenantId,
     /// Requests of the engine that it waits for.
     pub left: u32,
     /// What is to be written when the rest of its first and last blocks has been read.

@@ -13,7 +13,7 @@ use thermocline_engine::{
     RequestId, Stats,
 };
 use thermocline_format::{PoolId, VolumeId, VolumeName};
-use thermocline_types::{Bytes, Op, Request, Time};
+use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
 use super::device::{Device, Ended};
 use super::host::{Ask, Pending, Run, Whole, parts};
@@ -25,6 +25,8 @@ use crate::books::{Books, LogBytes};
 pub struct Finished {
     /// What was asked.
     pub op: Op,
+    /// By whom.
+    pub tenant: TenantId,
     /// When it arrived.
     pub arrival: Time,
     /// When it was done.
@@ -239,7 +241,13 @@ impl Machine {
     /// Submits a request that arrives now, as its pieces, with a placement handle.
     pub fn submit(&mut self, arrival: Time, pieces: &[Request], handle: u16) {
         self.now = self.now.max(arrival);
-        let pending = Pending { arrival, op: pieces[0].op, left: 1, then: Vec::new() };
+        let pending = Pending {
+            arrival,
+            op: pieces[0].op,
+            tenant: pieces[0].tenant,
+            left: 1,
+            then: Vec::new(),
+        };
         let key = self.pending.insert(pending);
         for piece in pieces {
             match piece.op {
@@ -316,8 +324,8 @@ impl Machine {
             }
             return self.progress(key);
         }
-        let Pending { arrival, op, .. } = self.pending.remove(key);
-        self.finished.push(Finished { op, arrival, at: self.now });
+        let Pending { arrival, op, tenant, .. } = self.pending.remove(key);
+        self.finished.push(Finished { op, tenant, arrival, at: self.now });
     }
 
     /// Carries out what the engine wants done now.
@@ -439,19 +447,21 @@ impl Machine {
         Ok(())
     }
 
-    /// Lets everything happen that ends before `until`, which becomes the present.
+    /// Goes on as [`Machine::step`] if something happens until `until`; else `until` is the present. Returns whether
+    /// something did.
     ///
     /// # Errors
     /// As [`Machine::step`].
-    pub fn advance(&mut self, until: Time) -> Result<(), Error> {
-        while self.fresh && self.now < until
+    pub fn step_until(&mut self, until: Time) -> Result<bool, Error> {
+        let happens = self.fresh && self.now < until
             || self.due.peek().is_some_and(|&Reverse((due, ..))| due <= until)
-            || self.engine.poll_timeout().is_some_and(|wake| wake <= until)
-        {
+            || self.engine.poll_timeout().is_some_and(|wake| wake <= until);
+        if happens {
             self.step()?;
+        } else {
+            self.now = self.now.max(until);
         }
-        self.now = self.now.max(until);
-        Ok(())
+        Ok(happens)
     }
 
     /// Waits until nothing is in work any more, neither of the host nor of the engine.

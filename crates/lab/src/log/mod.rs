@@ -17,4 +17,8 @@ pub mod plan;
 pub use options::{LogOptions, read_plan_name};
 
 #[cfg(test)]
+mod flush_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod thin_tests;

@@ -1,57 +1,44 @@
 //! Settings of the log, as `log.KEY=VALUE` on the command line.
 
-use thermocline_engine::{Config, ReadPlan};
-use thermocline_ftl::placement::Policy;
-use thermocline_ftl::victim::Victim;
+use thermocline_engine::{ReadPlan, Tuning};
+use thermocline_format::LogicalBlock;
 use thermocline_types::Bytes;
 
-/// Settings of the log; those not given are the engine's defaults.
+/// Settings of the log; those not given are as a pool has them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogOptions {
     /// Size of the units that a drive without zones is cut into.
     pub unit: Option<Bytes>,
-    /// Which class a block is written to.
-    pub placement: Option<Policy>,
-    /// Which unit garbage collection takes.
-    pub victim: Option<Victim>,
-    /// How garbage collection reads a victim.
-    pub read_plan: Option<ReadPlan>,
-    /// What one of its commands reads at most.
-    pub read_bytes: Option<Bytes>,
-    /// What of a victim is looked at together.
-    pub segment: Option<Bytes>,
-    /// Free units below which it begins, beyond those kept for itself.
-    pub ahead_units: Option<u32>,
-    /// Chunks of a class on their way before blocks wait for a larger one.
-    pub write_depth: Option<u32>,
-    /// Whether writes complete in memory.
-    pub write_cache: Option<bool>,
-    /// Bytes between checkpoints.
-    pub checkpoint: Option<Bytes>,
-    /// Units listed ahead of their use.
-    pub reserved_units: Option<u32>,
+    /// Size of the volume, which is thin; at least what the workload addresses.
+    pub volume: Option<Bytes>,
+    /// Smallest piece that the log reads or writes.
+    pub logical_block: Option<LogicalBlock>,
+    /// Settings of the engine.
+    pub engine: Tuning,
 }
-
-/// What a command costs under `cost`, as bytes read in the same time, if nothing else is said: the engine's default.
-const COMMAND: Bytes = Bytes::kib(128);
 
 impl LogOptions {
     /// Every key with a line about it.
-    pub const KEYS: [(&'static str, &'static str); 11] = [
+    pub const KEYS: [(&'static str, &'static str); 16] = [
         ("log.unit", "size of the units that a drive without zones is cut into"),
+        ("log.volume", "size of the volume, which is thin (default: what the workload addresses)"),
+        ("log.logical_block", "smallest piece that is read or written: 512 or 4096 (default)"),
         ("log.placement", "class of each block, as --placement"),
         ("log.victim", "unit that garbage collection takes, as --victim"),
         ("log.gc.read_plan", "how a victim is read: basic, segment, cost or cost:SIZE"),
         ("log.gc.read_size", "what one command of garbage collection reads at most"),
         ("log.gc.segment", "what of a victim is looked at together"),
         ("log.gc.ahead_units", "free units at which garbage collection begins"),
-        ("log.write_depth", "chunks of a class on their way before blocks wait for a larger one"),
         (
             "log.write_cache",
-            "on: writes complete in memory, and wait there to fill chunks; off, on media (default)",
+            "on: writes complete in memory, and wait there to fill chunks (default); off: on media",
         ),
+        ("log.staged", "what of writes may wait in memory, from 1012KiB"),
+        ("log.write_depth", "chunks of a class on their way before blocks wait for a larger one"),
+        ("log.max_requests", "requests in work at once"),
         ("log.checkpoint", "bytes written between checkpoints"),
         ("log.reserved_units", "units listed in a superblock ahead of their use"),
+        ("log.memory", "memory for the map, 8 bytes for each 4 KiB of the volume"),
     ];
 
     /// Sets `key`, without its `log.`, to `value`.
@@ -59,46 +46,30 @@ impl LogOptions {
     /// # Errors
     /// A sentence that says what would be right.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let engine = &mut self.engine;
         match key {
             "unit" => self.unit = Some(size(value)?),
-            "placement" => self.placement = Some(read(value)?),
-            "victim" => self.victim = Some(read(value)?),
-            "gc.read_plan" => self.read_plan = Some(read_plan(value)?),
-            "gc.read_size" => self.read_bytes = Some(size(value)?),
-            "gc.segment" => self.segment = Some(size(value)?),
-            "gc.ahead_units" => self.ahead_units = Some(count(value)?),
-            "write_depth" => self.write_depth = Some(count(value)?),
-            "write_cache" => self.write_cache = Some(on(value)?),
-            "checkpoint" => self.checkpoint = Some(size(value)?),
-            "reserved_units" => self.reserved_units = Some(count(value)?),
+            "volume" => self.volume = Some(size(value)?),
+            "logical_block" => self.logical_block = Some(logical_block(value)?),
+            "placement" => engine.placement = Some(read(value)?),
+            "victim" => engine.victim = Some(read(value)?),
+            "gc.read_plan" => engine.read_plan = Some(read_plan(value)?),
+            "gc.read_size" => engine.read_size = Some(size(value)?),
+            "gc.segment" => engine.segment = Some(size(value)?),
+            "gc.ahead_units" => engine.ahead_units = Some(count(value)?),
+            "write_cache" => engine.write_cache = Some(on(value)?),
+            "staged" => engine.staged = Some(size(value)?),
+            "write_depth" => engine.write_depth = Some(count(value)?),
+            "max_requests" => engine.max_requests = Some(count(value)?),
+            "checkpoint" => engine.checkpoint = Some(size(value)?),
+            "reserved_units" => engine.reserved_units = Some(count(value)?),
+            "memory" => engine.memory = Some(size(value)?),
             _ => {
                 let keys: Vec<&str> = LogOptions::KEYS.iter().map(|(key, _)| *key).collect();
                 return Err(format!("log.{key} is unknown; there are {}", keys.join(", ")));
             }
         }
         Ok(())
-    }
-
-    /// Puts these settings into `config`.
-    pub(super) fn apply(&self, config: &mut Config) {
-        fn put<T: Clone>(place: &mut T, value: Option<&T>) {
-            if let Some(value) = value {
-                place.clone_from(value);
-            }
-        }
-        let bytes = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.0);
-        let short = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.0.min(1 << 30) as u32);
-        put(&mut config.placement, self.placement.as_ref());
-        put(&mut config.gc.victim, self.victim.as_ref());
-        put(&mut config.gc.read_plan, self.read_plan.as_ref());
-        put(&mut config.gc.read_bytes, short(self.read_bytes).as_ref());
-        put(&mut config.gc.segment_bytes, bytes(self.segment).as_ref());
-        put(&mut config.gc.ahead_units, self.ahead_units.as_ref());
-        put(&mut config.write_depth, self.write_depth.as_ref());
-        // What is absorbed in memory would count for the placement that is compared.
-        config.write_cache = self.write_cache.unwrap_or(false);
-        put(&mut config.checkpoint_bytes, bytes(self.checkpoint).as_ref());
-        put(&mut config.reserved_units, self.reserved_units.as_ref());
     }
 }
 
@@ -116,7 +87,7 @@ fn read_plan(text: &str) -> Result<ReadPlan, String> {
     match text.split_once(':') {
         None if text == "basic" => Ok(ReadPlan::Basic),
         None if text == "segment" => Ok(ReadPlan::Segment),
-        None if text == "cost" => Ok(ReadPlan::Cost { command_bytes: COMMAND.0 as u32 }),
+        None if text == "cost" => Ok(ReadPlan::COST),
         Some(("cost", bytes)) => {
             Ok(ReadPlan::Cost { command_bytes: size(bytes)?.0.min(1 << 30) as u32 })
         }
@@ -128,11 +99,20 @@ fn read<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, S
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
+fn size_of(text: &str) -> Result<Bytes, String> {
+    read(text.trim_matches('"'))
+}
+
 fn size(text: &str) -> Result<Bytes, String> {
-    match read(text.trim_matches('"'))? {
+    match size_of(text)? {
         Bytes(0..4096) => Err(format!("{text} must be at least 4KiB")),
         bytes => Ok(bytes),
     }
+}
+
+fn logical_block(text: &str) -> Result<LogicalBlock, String> {
+    let found = size_of(text)?.0.try_into().ok().and_then(LogicalBlock::from_bytes);
+    found.ok_or_else(|| format!("{text} must be 512 or 4096"))
 }
 
 fn on(text: &str) -> Result<bool, String> {
@@ -159,7 +139,9 @@ mod tests {
             "log.victim" => "greedy",
             "log.gc.read_plan" => "cost:64KiB",
             "log.write_cache" => "on",
-            "log.gc.ahead_units" | "log.write_depth" | "log.reserved_units" => "7",
+            "log.logical_block" => "512",
+            "log.gc.ahead_units" | "log.write_depth" | "log.reserved_units"
+            | "log.max_requests" => "7",
             _ => "2MiB",
         };
         let mut options = LogOptions::default();
@@ -168,7 +150,7 @@ mod tests {
             options.set(&key[4..], value(key)).unwrap();
             assert_ne!(options, before, "{key}");
         }
-        assert_eq!(read_plan_name(options.read_plan.unwrap()), "cost:65536");
+        assert_eq!(read_plan_name(options.engine.read_plan.unwrap()), "cost:65536");
         for (key, value, complaint) in [
             ("units", "1", "log.gc.read_plan"),
             ("gc.read_plan", "all", "basic, segment, cost"),
@@ -177,6 +159,7 @@ mod tests {
             ("write_depth", "0", "from 1"),
             ("write_cache", "yes", "on or off"),
             ("unit", "512", "at least 4KiB"),
+            ("logical_block", "520", "512 or 4096"),
         ] {
             let error = options.set(key, value).unwrap_err();
             assert!(error.contains(complaint), "{key}={value}: {error}");

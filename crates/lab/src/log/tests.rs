@@ -44,7 +44,6 @@ fn every_kind_of_drive_takes_a_log_and_the_books_balance() {
         assert!(cause(&record, "metadata") > 0, "{stack}");
         let (alwa, dlwa) = (record.alwa.unwrap(), record.dlwa.unwrap());
         assert!((alwa * dlwa / record.waf.unwrap() - 1.0).abs() < 1e-9, "{stack}");
-        assert!(alwa > 1.0, "{stack}: {alwa}");
     }
 }
 
@@ -108,7 +107,7 @@ fn many_classes_collect_zones_of_many_blocks_without_a_standstill() {
 fn filled(settings: &Settings) -> (Machine, thermocline_engine::Config) {
     let stack = Stack::parse("log:zn540", &[]).unwrap();
     let workload = prepared("uniform", Bytes::mib(64), 1.0, None);
-    let plan = Plan::new(&stack, settings, workload.footprint()).unwrap();
+    let plan = Plan::new(&stack, settings, workload.room()).unwrap();
     let config = plan.config.clone();
     let mut machine = plan.build().unwrap();
     workload
@@ -142,7 +141,8 @@ fn valid(machine: &Machine) -> u64 {
 
 #[test]
 fn collection_is_spread_so_evenly_that_the_slowest_writes_are_near_the_median() {
-    let stack = Stack::parse("log:zn540,unit=3MiB", &[]).unwrap();
+    // Answered from memory, the median write takes no time at all.
+    let stack = Stack::parse("log:zn540,unit=3MiB,log.write_cache=off", &[]).unwrap();
     let mut workload = prepared("uniform", Bytes::mib(512), 1.5, None);
     let settings = Settings { utilisation: 0.8, ..Settings::default() };
     let record = run(&mut workload, &stack, &settings, &mut |_| {}).unwrap();

@@ -13,6 +13,8 @@ const ZONE: &str = "device.unit=18MiB";
 const SEGMENT: &str = "log.gc.segment=2MiB";
 /// Maps are in the drive of none of both schemes; with few checkpoints, theirs count little.
 const CHECKPOINT: &str = "log.checkpoint=1GiB";
+/// Their log answers for what is on the zones.
+const ON_MEDIA: &str = "log.write_cache=off";
 /// Victims collected before measuring, and while.
 const SETTLE: usize = 600;
 const MEASURE: usize = 300;
@@ -49,7 +51,8 @@ impl Scheme {
             format!("log.placement={placement}"),
             format!("log.victim={victim}"),
         ];
-        own.into_iter().chain([ZONE, SEGMENT, CHECKPOINT].map(str::to_owned)).collect()
+        let all = [ZONE, SEGMENT, CHECKPOINT, ON_MEDIA];
+        own.into_iter().chain(all.map(str::to_owned)).collect()
     }
 }
 

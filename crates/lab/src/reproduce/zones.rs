@@ -8,7 +8,7 @@ use thermocline_workload::{BATCH, Source as _};
 use crate::log::bench::LogBench;
 use crate::log::plan::Plan;
 use crate::steady::Rounds;
-use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack};
+use crate::{Error, Input, Pacing, Prefill, Prepared, Room, Settings, Stack};
 
 /// What is to be run.
 pub struct Zones<'a> {
@@ -67,7 +67,7 @@ impl Zones<'_> {
         let generator = Generator::new(&spec, &options)?;
         let input = Input::Synthetic { spec, options };
         let filling = Prepared::new(input, Some(Prefill::Sequential), Bytes::BLOCK, None)?;
-        let plan = Plan::new(&stack, &settings, span)?;
+        let plan = Plan::new(&stack, &settings, Room::all_of(span))?;
         let rounds = Rounds::new(self.capacity, None);
         let mut bench = LogBench::new(plan.build()?, rounds, pacing);
         bench.exclusive = self.exclusive;

@@ -114,7 +114,7 @@ impl Known {
     /// Those of reading it.
     pub(crate) fn new(workload: &mut Prepared, told: Told) -> Result<Known, Error> {
         let tenants = workload.tenants().len();
-        let mut seen = Seen::new(workload.footprint(), tenants);
+        let mut seen = Seen::new(workload.room().span, tenants);
         workload.look_ahead(|write| seen.write(write))?;
         Ok(seen.known(told))
     }

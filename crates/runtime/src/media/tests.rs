@@ -59,7 +59,10 @@ fn a_pool_keeps_to_the_active_zones_of_its_drive() {
     assert_eq!(none.max_open_units, u32::MAX);
     let wide = "'simulated'\nprofile = 'zn540'\n[pool]\nplacement = 'dac:14'";
     let error = config(wide).map(|_| ()).expect_err("too many classes");
-    assert!(error.to_string().starts_with("pool.toml: pool.placement: it writes up to"), "{error}");
+    assert!(
+        error.to_string().starts_with("pool.toml: pool.placement: the placement writes up to"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -53,8 +53,8 @@ pub(super) fn latency<'de, D: Deserializer<'de>>(
 pub(super) fn read_plan<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<ReadPlan>, D::Error> {
-    let cost = ReadPlan::Cost { command_bytes: 128 << 10 };
-    let choices = [("basic", ReadPlan::Basic), ("segment", ReadPlan::Segment), ("cost", cost)];
+    let choices =
+        [("basic", ReadPlan::Basic), ("segment", ReadPlan::Segment), ("cost", ReadPlan::COST)];
     one_of(deserializer, &choices).map(Some)
 }
 

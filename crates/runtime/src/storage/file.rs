@@ -282,7 +282,7 @@ impl Storage for File {
 
     fn submit(&mut self, token: Token, command: Command) {
         let action = match command {
-            Command::Write { at, parts } => Action::Write { at, parts },
+            Command::Write { at, parts, .. } => Action::Write { at, parts },
             Command::Read { at, into } => Action::Read { at, into },
             Command::Flush => Action::Sync,
             Command::Zero(unit) => Action::Call(self.zeroing(unit)),

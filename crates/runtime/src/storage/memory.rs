@@ -74,10 +74,10 @@ impl Storage for Memory {
 
     fn submit(&mut self, token: Token, command: Command) {
         match command {
-            Command::Write { at, parts } if self.shuffle.is_some() => {
+            Command::Write { at, parts, .. } if self.shuffle.is_some() => {
                 return self.ready.push(Ready { token, write: Some((at, parts)) });
             }
-            Command::Write { at, parts } => self.write(at, &parts),
+            Command::Write { at, parts, .. } => self.write(at, &parts),
             Command::Read { at, into } => self.read(at, &into),
             Command::Zero(unit) => self.units[unit.index()] = None,
             Command::Reset(_) | Command::Flush | Command::Finish(_) => {}

@@ -103,7 +103,7 @@ impl<S: Storage> Storage for Overlay<S> {
                 into.write().fill(0);
                 self.cover(at, &into);
             }
-            Command::Write { at, parts } => self.write(at, &parts),
+            Command::Write { at, parts, .. } => self.write(at, &parts),
             Command::Reset(unit) | Command::Zero(unit) => self.reset(unit),
             Command::Finish(unit) => self.set_written(unit, self.layout().blocks_per_unit),
             Command::Flush => {}
@@ -136,6 +136,7 @@ impl<S: Storage> Storage for Overlay<S> {
 #[cfg(test)]
 mod tests {
     use thermocline_format::LogicalBlock;
+    use thermocline_types::Class;
 
     use super::super::Memory;
     use super::super::tests::suite;
@@ -172,10 +173,13 @@ mod tests {
     #[test]
     fn covers_the_base_and_leaves_it_alone() {
         let mut base = Memory::new(layout());
-        one(&mut base, Command::Write { at: Bytes(0), parts: vec![filled(2048, 1)] });
+        one(
+            &mut base,
+            Command::Write { at: Bytes(0), parts: vec![filled(2048, 1)], class: Class(0) },
+        );
         let mut over = Overlay::new(base);
         let parts = vec![filled(512, 2), filled(512, 3)];
-        one(&mut over, Command::Write { at: Bytes(512), parts });
+        one(&mut over, Command::Write { at: Bytes(512), parts, class: Class(0) });
         let expected = [[1; 512], [2; 512], [3; 512], [1; 512]].concat();
         assert_eq!((read(&mut over, 0, 2048), over.written()), (expected, Bytes(1024)));
         one(&mut over, Command::Reset(UnitId(0)));

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
 use thermocline_format::LogicalBlock;
-use thermocline_nand::{Counters, Drive, DriveError, ZoneError, ZoneState};
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_nand::{Counters, Drive, DriveError, Sliced, UnitStatus, ZoneError, ZoneState};
+use thermocline_types::{Bytes, Class, Time};
 
 use super::{
     Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token, Waker,
@@ -38,7 +38,7 @@ pub enum Latency {
 #[derive(Debug)]
 pub struct Simulated {
     file: File,
-    drive: Drive,
+    drive: Sliced,
     latency: Latency,
     /// What was counted until it held what the file did.
     filled: Counters,
@@ -62,21 +62,22 @@ impl Simulated {
     pub fn open(
         path: &Path,
         create: bool,
-        mut drive: Drive,
+        drive: Drive,
         logical_block: LogicalBlock,
         unit: Bytes,
         latency: Latency,
         options: &Options,
     ) -> Result<Simulated, OpenError> {
-        let layout = layout_of(&drive, logical_block, unit);
+        let layout = Simulated::layout_of(&drive, logical_block, unit);
         let layout = layout.map_err(|why| OpenError::new(path, OpenErrorKind::Zones(why)))?;
         let file = File::open(path, create, layout, options)?;
-        refill(&mut drive, &file)
+        let mut drive = Sliced::new(drive, unit);
+        refill(drive.drive_mut(), &file)
             .map_err(|error| OpenError::system(path, io::Error::other(error)))?;
         Ok(Simulated {
             file,
-            filled: drive.counters(),
-            ready_at: drive.media().drained(),
+            filled: drive.drive().counters(),
+            ready_at: drive.drive().media().drained(),
             drive,
             latency,
             began: Instant::now(),
@@ -87,10 +88,34 @@ impl Simulated {
         })
     }
 
+    /// How `drive` is divided into units of `unit` bytes, or into its zones.
+    pub(crate) fn layout_of(
+        drive: &Drive,
+        block: LogicalBlock,
+        unit: Bytes,
+    ) -> Result<Layout, &'static str> {
+        let bytes = block.bytes() as u64;
+        if let Drive::Zoned(zoned) = drive {
+            let mapping_unit = zoned.cut().mapping_unit.0;
+            if !bytes.is_multiple_of(mapping_unit) {
+                return Err("the drive's logical blocks are larger than those asked for");
+            }
+            let blocks_per_unit = (zoned.zone(0).capacity.0 / bytes) as u32;
+            let (units, unit_distance) = (zoned.zones(), zoned.zone_size());
+            return Ok(Layout { logical_block: block, blocks_per_unit, units, unit_distance });
+        }
+        if unit.0 == 0 || !unit.0.is_multiple_of(bytes) || unit.0 / bytes > u64::from(u32::MAX) {
+            return Err("a unit must be some number of logical blocks");
+        }
+        let units =
+            u32::try_from(drive.cut().capacity().0 / unit.0).map_err(|_| "too many units")?;
+        Ok(Layout::contiguous(block, (unit.0 / bytes) as u32, units))
+    }
+
     /// The drive.
     #[must_use]
     pub fn drive(&self) -> &Drive {
-        &self.drive
+        self.drive.drive()
     }
 
     fn now(&self) -> Time {
@@ -99,7 +124,7 @@ impl Simulated {
 
     /// Whether a command ends a zone that is not full.
     fn ends_early(&self, command: &Command) -> bool {
-        match (command, &self.drive) {
+        match (command, self.drive.drive()) {
             (Command::Finish(unit), Drive::Zoned(drive)) => {
                 drive.zone(unit.0).state != ZoneState::Full
             }
@@ -117,7 +142,8 @@ impl Simulated {
                 let block = layout.logical_block.bytes();
                 let at = layout.start(unit) + layout.unit_bytes() - Bytes(block as u64);
                 let zeroes = Buffer::new(thermocline_target::Buffer::zeroed(block));
-                self.file.submit(token, Command::Write { at, parts: vec![zeroes] });
+                self.file
+                    .submit(token, Command::Write { at, parts: vec![zeroes], class: Class(0) });
             }
             command => self.file.submit(token, command),
         }
@@ -125,28 +151,14 @@ impl Simulated {
 
     /// Has the drive carry out a command; returns when it will be done.
     fn decide(&mut self, command: &Command) -> Result<Time, DriveError> {
-        let (now, layout) = (self.now(), *self.file.layout());
-        let request =
-            |op, offset, length| Request { at: now, offset, length, tenant: TenantId(0), op };
-        if let Drive::Zoned(drive) = &mut self.drive {
-            return match command {
-                Command::Write { at, parts } => drive.write(now, *at, length(parts)),
-                Command::Read { at, into } => drive.read(now, *at, Bytes(into.len() as u64)),
-                Command::Reset(unit) | Command::Zero(unit) => drive.reset(now, unit.0),
-                Command::Finish(unit) => drive.finish(unit.0).map(|()| now),
-                Command::Flush => drive.submit(now, &request(Op::Flush, Bytes::ZERO, Bytes::ZERO)),
-            };
+        let (now, drive) = (self.now(), &mut self.drive);
+        match command {
+            Command::Write { at, parts, class } => drive.write(now, *at, length(parts), *class),
+            Command::Read { at, into } => drive.read(now, *at, Bytes(into.len() as u64)),
+            Command::Reset(unit) | Command::Zero(unit) => drive.reset(now, *unit),
+            Command::Finish(unit) => drive.finish(now, *unit),
+            Command::Flush => drive.flush(now),
         }
-        let request = match command {
-            Command::Write { at, parts } => request(Op::Write, *at, length(parts)),
-            Command::Read { at, into } => request(Op::Read, *at, Bytes(into.len() as u64)),
-            Command::Reset(unit) | Command::Zero(unit) => {
-                request(Op::Trim, layout.start(*unit), layout.unit_bytes())
-            }
-            Command::Finish(_) => return Ok(now),
-            Command::Flush => request(Op::Flush, Bytes::ZERO, Bytes::ZERO),
-        };
-        self.drive.submit(now, &request, 0)
     }
 
     /// Hands out what both the file and the drive have done.
@@ -210,48 +222,25 @@ impl Storage for Simulated {
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
-        let layout = *self.file.layout();
-        let good = UnitReport { condition: UnitCondition::Good, written: None };
-        let Drive::Zoned(drive) = &self.drive else { return Ok(vec![good; layout.units as usize]) };
-        let report = |zone: u32| {
-            let zone = drive.zone(zone);
-            let written = (zone.write_pointer - zone.start).0 / layout.logical_block.bytes() as u64;
-            let (condition, written) = match zone.state {
-                ZoneState::ReadOnly => (UnitCondition::ReadOnly, None),
-                ZoneState::Offline => (UnitCondition::Offline, None),
-                ZoneState::Full => (UnitCondition::Good, Some(layout.blocks_per_unit)),
-                _ => (UnitCondition::Good, Some(written as u32)),
+        let block = self.file.layout().logical_block.bytes() as u64;
+        let report = |status| {
+            let (condition, written) = match status {
+                UnitStatus::Good { written } => (UnitCondition::Good, written),
+                UnitStatus::ReadOnly => (UnitCondition::ReadOnly, None),
+                UnitStatus::Offline => (UnitCondition::Offline, None),
             };
-            UnitReport { condition, written }
+            UnitReport { condition, written: written.map(|bytes| (bytes.0 / block) as u32) }
         };
-        Ok((0..layout.units).map(report).collect())
+        Ok(self.drive.report().map(report).collect())
     }
 
     fn drive_counters(&self) -> Option<Counters> {
-        Some(self.drive.counters().since(&self.filled))
+        Some(self.drive.drive().counters().since(&self.filled))
     }
 }
 
 fn length(parts: &[Buffer]) -> Bytes {
     Bytes(parts.iter().map(|part| part.len() as u64).sum())
-}
-
-fn layout_of(drive: &Drive, block: LogicalBlock, unit: Bytes) -> Result<Layout, &'static str> {
-    let bytes = block.bytes() as u64;
-    if let Drive::Zoned(zoned) = drive {
-        let mapping_unit = zoned.cut().mapping_unit.0;
-        if !bytes.is_multiple_of(mapping_unit) {
-            return Err("the drive's logical blocks are larger than those asked for");
-        }
-        let blocks_per_unit = (zoned.zone(0).capacity.0 / bytes) as u32;
-        let (units, unit_distance) = (zoned.zones(), zoned.zone_size());
-        return Ok(Layout { logical_block: block, blocks_per_unit, units, unit_distance });
-    }
-    if unit.0 == 0 || !unit.0.is_multiple_of(bytes) || unit.0 / bytes > u64::from(u32::MAX) {
-        return Err("a unit must be some number of logical blocks");
-    }
-    let units = u32::try_from(drive.cut().capacity().0 / unit.0).map_err(|_| "too many units")?;
-    Ok(Layout::contiguous(block, (unit.0 / bytes) as u32, units))
 }
 
 fn device_error(error: &DriveError) -> DeviceError {

@@ -109,7 +109,7 @@ impl<'a> Suite<'a> {
             }
             filled[unit as usize] += bytes.len() as u64;
             written.push(Written { at, bytes });
-            commands.push(Command::Write { at, parts });
+            commands.push(Command::Write { at, parts, class: Class(0) });
         }
         self.run(commands);
         assert!(written.len() >= 8, "units too small for the suite");
@@ -307,7 +307,7 @@ fn a_simulated_drive_that_is_opened_again_holds_what_its_file_does() {
             let write = |unit: u32, blocks: u32| {
                 let bytes = vec![unit as u8 + 1; blocks as usize * 4096];
                 let parts = vec![Buffer::new(target::Buffer::from_bytes(&bytes))];
-                Command::Write { at: layout.start(UnitId(unit)), parts }
+                Command::Write { at: layout.start(UnitId(unit)), parts, class: Class(0) }
             };
             let all = layout.blocks_per_unit;
             let mut suite = Suite::new(&mut storage);
@@ -334,8 +334,11 @@ fn a_simulated_drive_that_is_opened_again_holds_what_its_file_does() {
 fn a_simulated_zone_refuses_what_a_drive_refuses() {
     let directory = TempDir::new().unwrap();
     let mut storage = simulated(&directory.path().join("data"), "zn540", Latency::None);
-    let gap =
-        Command::Write { at: Bytes(4096), parts: vec![Buffer::new(target::Buffer::zeroed(4096))] };
+    let gap = Command::Write {
+        at: Bytes(4096),
+        parts: vec![Buffer::new(target::Buffer::zeroed(4096))],
+        class: Class(0),
+    };
     storage.submit(Token(9), gap);
     let mut done = Vec::new();
     storage.reap(Some(PATIENCE), &mut done);
@@ -346,8 +349,11 @@ fn a_simulated_zone_refuses_what_a_drive_refuses() {
 fn a_simulated_drive_takes_its_time() {
     let directory = TempDir::new().unwrap();
     let mut storage = simulated(&directory.path().join("data"), "zn540", Latency::Modelled);
-    let write =
-        Command::Write { at: Bytes(0), parts: vec![Buffer::new(target::Buffer::zeroed(4096))] };
+    let write = Command::Write {
+        at: Bytes(0),
+        parts: vec![Buffer::new(target::Buffer::zeroed(4096))],
+        class: Class(0),
+    };
     let read = Command::Read { at: Bytes(0), into: Buffer::new(target::Buffer::zeroed(4096)) };
     let mut suite = Suite::new(&mut storage);
     suite.run(vec![write]);

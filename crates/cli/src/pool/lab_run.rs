@@ -1,0 +1,100 @@
+//! The run of the lab that measures a pool: `lab run --pool` makes it, `status --lab-command` prints it.
+
+use thermocline_engine::Tuning;
+use thermocline_format::{BLOCK_BYTES, LogicalBlock};
+use thermocline_lab::log::read_plan_name;
+use thermocline_runtime::{DeviceKind, Settings, unit_bytes};
+use thermocline_types::Bytes;
+
+/// What `lab run` needs to be told for the drive, the size and the settings of a pool.
+#[derive(Debug)]
+pub struct LabRun {
+    /// The stack: the log over the simulated drive of the pool. Of another device nothing is known but its units, so
+    /// that the drive adds no write amplification.
+    pub stack: String,
+    /// Capacity of the drive.
+    pub capacity: Bytes,
+    /// Overrides of drive and log.
+    pub set: Vec<String>,
+}
+
+impl LabRun {
+    /// That of the pool of `settings`, or of the one that `format` would make.
+    ///
+    /// # Errors
+    /// When the settings are wrong for the device, or it cannot be read.
+    pub fn of(settings: &Settings) -> anyhow::Result<LabRun> {
+        let geometry = settings.geometry()?;
+        let config = settings.config(geometry)?;
+        let (unit, block) = (unit_bytes(&geometry), geometry.logical_block());
+        let volumes: u64 = settings.volume_sizes(&config)?.iter().map(|(_, blocks)| blocks).sum();
+        let mut set = Vec::new();
+        let mut put = |key: &str, value: String| set.push(format!("{key}={value}"));
+        put("log.unit", size(unit));
+        put("log.volume", size(Bytes(volumes * BLOCK_BYTES as u64)));
+        if block != LogicalBlock::B4096 {
+            put("log.logical_block", block.bytes().to_string());
+        }
+        let whole = Bytes(unit.0 * u64::from(geometry.units()));
+        let (stack, capacity) = match (settings.kind(), &settings.device.profile) {
+            (DeviceKind::Simulated, Some(profile)) => {
+                let is_path = profile.contains('/') || profile.ends_with(".toml");
+                let exists = std::path::Path::new(profile).exists();
+                let path = if !is_path && exists { "./" } else { "" };
+                (format!("log:{path}{profile}"), settings.device.size.unwrap_or(whole))
+            }
+            _ => {
+                put("device.unit", size(unit));
+                put("device.op", "0".into());
+                put("device.mapping_unit", size(Bytes(block.bytes() as u64)));
+                ("log:ideal".to_owned(), whole)
+            }
+        };
+        tuning(&settings.pool.tuning(), &mut put);
+        Ok(LabRun { stack, capacity, set })
+    }
+
+    /// The command, but for the workload.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let set = self.set.iter().map(|set| format!(" --set {set}")).collect::<String>();
+        let LabRun { stack, capacity, .. } = self;
+        format!(
+            "thermocline lab run --stack {stack} --capacity {}{set} --trace TRACE",
+            size(*capacity)
+        )
+    }
+}
+
+/// What is stated, by the keys of the lab.
+fn tuning(stated: &Tuning, put: &mut impl FnMut(&str, String)) {
+    let on = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let values = [
+        ("log.placement", stated.placement.as_ref().map(ToString::to_string)),
+        ("log.victim", stated.victim.map(|victim| victim.to_string())),
+        ("log.gc.read_plan", stated.read_plan.map(read_plan_name)),
+        ("log.gc.read_size", stated.read_size.map(size)),
+        ("log.gc.segment", stated.segment.map(size)),
+        ("log.gc.ahead_units", stated.ahead_units.map(|units| units.to_string())),
+        ("log.write_cache", stated.write_cache.map(on)),
+        ("log.staged", stated.staged.map(size)),
+        ("log.write_depth", stated.write_depth.map(|depth| depth.to_string())),
+        ("log.max_requests", stated.max_requests.map(|most| most.to_string())),
+        ("log.checkpoint", stated.checkpoint.map(size)),
+        ("log.reserved_units", stated.reserved_units.map(|units| units.to_string())),
+        ("log.memory", stated.memory.map(size)),
+    ];
+    for (key, value) in values {
+        value.into_iter().for_each(|value| put(key, value));
+    }
+}
+
+/// A size that is read back as the same: in the largest unit of which it is a whole number.
+fn size(bytes: Bytes) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = units.iter().find(|(bits, _)| bytes.0 > 0 && bytes.0.trailing_zeros() >= *bits);
+    whole.map_or(bytes.0.to_string(), |(bits, unit)| format!("{}{unit}", bytes.0 >> bits))
+}
+
+#[cfg(test)]
+mod tests;

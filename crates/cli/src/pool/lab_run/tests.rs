@@ -1,0 +1,122 @@
+use thermocline_engine::{Extent, HostRequest};
+use thermocline_format::{PoolId, VolumeId};
+use thermocline_lab::log::plan::Plan;
+use thermocline_lab::{Room, Settings as LabSettings, Stack};
+use thermocline_nand::Counters;
+use thermocline_runtime::storage::Storage as _;
+use thermocline_runtime::{Buffer, Driver};
+use thermocline_types::{Op, Request, Rng, TenantId, Time};
+
+use super::*;
+
+fn settings(folder: &std::path::Path, device: &str, pool: &str) -> Settings {
+    let path = folder.join("pool.img");
+    let text = format!(
+        "[device]\npath = '{}'\n{device}\n[pool]\n{pool}\n[[volumes]]\nname = 'v'",
+        path.display()
+    );
+    Settings::from_toml("pool.toml", &text).expect("sound")
+}
+
+fn plan(settings: &Settings) -> Plan {
+    let run = LabRun::of(settings).expect("known");
+    let stack = Stack::parse(&run.stack, &run.set).expect("a stack");
+    let lab = LabSettings { capacity: Some(run.capacity), ..LabSettings::default() };
+    Plan::new(&stack.untimed(), &lab, Room::all_of(Bytes::mib(32))).expect("a plan")
+}
+
+/// What `status --lab-command` prints is what is served: every field of the engine's configuration is the same,
+/// whether it is stated or not.
+#[test]
+fn the_lab_and_a_pool_set_the_engine_up_alike_field_by_field() {
+    let stated = "placement = 'sepbit'\nvictim = 'cost-benefit'\nread_plan = 'segment'\nahead_units = 9
+write_cache = false\ncheckpoint = '64MiB'\nreserved_units = 20\nmemory = '1GiB'\nmax_requests = 77\nstaged = '8MiB'
+write_depth = 3\nspare = 0.3";
+    let devices = [
+        "size = '2GiB'\nkind = 'simulated'\nprofile = 'p5316'",
+        "size = '2GiB'\nkind = 'simulated'\nprofile = 'zn540'",
+        "size = '1GiB'\nkind = 'simulated'\nprofile = 'pm9d3'\nunit = '4MiB'",
+        "size = '1GiB'\nkind = 'simulated'\nprofile = 'p5800x'",
+        "size = '1000MiB'",
+        "size = '1GiB'\nlogical_block = 512\nunit = '3MiB'",
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    for device in devices {
+        for pool in ["", stated] {
+            let settings = settings(folder.path(), device, pool);
+            let served = settings.config(settings.geometry().expect("known")).expect("sound");
+            let volumes = settings.volume_sizes(&served).expect("room");
+            let plan = plan(&settings);
+            assert_eq!(format!("{:#?}", plan.config), format!("{served:#?}"), "{device} {pool}");
+            assert_eq!(plan.blocks, volumes[0].1, "{device} {pool}");
+        }
+    }
+    assert!(!folder.path().join("pool.img").exists(), "nothing was made");
+}
+
+/// The first blocks of writes of 16 blocks: all of a volume of `blocks`, then a tenth of it nine times out of ten.
+fn writes(blocks: u64) -> impl Iterator<Item = u64> {
+    let pieces = blocks / 16;
+    let mut rng = Rng::new(7);
+    let hot_and_cold = (0..4 * pieces)
+        .map(move |_| if rng.below(10) > 0 { rng.below(pieces / 10) } else { rng.below(pieces) });
+    (0..pieces).chain(hot_and_cold).map(|piece| piece * 16)
+}
+
+/// What the drive of a pool of `settings` counted when it was served these writes one by one.
+fn served(settings: &Settings) -> Counters {
+    let media = settings.new_media().expect("room for a pool");
+    let config = settings.config(media.geometry).expect("sound");
+    let (name, blocks) = settings.volume_sizes(&config).expect("room").remove(0);
+    let mut driver = Driver::format(config, PoolId([1; 16]), media.storage).expect("a pool");
+    driver.carry_out(HostRequest::CreateVolume { name, blocks }).expect("a volume");
+    let data = Buffer::new(thermocline_target::Buffer::zeroed(16 * BLOCK_BYTES));
+    for lba in writes(blocks) {
+        let extent = Extent { volume: VolumeId(1), lba, blocks: 16 };
+        let write = HostRequest::Write { extent, data: data.clone(), fua: false, handle: 0 };
+        driver.carry_out(write).expect("written");
+    }
+    driver.device().storage().drive_counters().expect("a simulated drive counts")
+}
+
+/// What it counts in the lab.
+fn measured(settings: &Settings) -> Counters {
+    let plan = plan(settings);
+    let blocks = plan.blocks;
+    let mut machine = plan.build().expect("a pool");
+    for lba in writes(blocks) {
+        let (offset, length) = (Bytes(lba * 4096), Bytes(16 * 4096));
+        let request =
+            Request { at: Time::ZERO, offset, length, tenant: TenantId(0), op: Op::Write };
+        machine.submit(machine.now(), &[request], 0);
+        while machine.in_work() > 0 {
+            machine.step().expect("it goes on");
+        }
+    }
+    machine.device().drive().counters()
+}
+
+#[test]
+fn a_drive_with_placement_handles_writes_as_much_when_served_as_in_the_lab() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pool = "placement = 'dac:6'\nvictim = 'kawaguchi'\nwrite_cache = false";
+    for profile in ["pm9d3", "pm1725a"] {
+        let device = format!(
+            "size = '128MiB'\nkind = 'simulated'\nprofile = '{profile}'\nunit = '128KiB'\nio = 'inline'"
+        );
+        let settings = settings(folder.path(), &device, pool);
+        let dlwa = |counters: Counters| counters.media_total as f64 / counters.host_written as f64;
+        let (served, measured) = (dlwa(served(&settings)), dlwa(measured(&settings)));
+        eprintln!("{profile}: {served} {measured}");
+        assert!((served / measured - 1.0).abs() < 0.01, "{profile}: {served} served, {measured}");
+        std::fs::remove_file(&settings.device.path).expect("there");
+    }
+}
+
+#[test]
+fn sizes_are_read_back_as_they_are() {
+    for bytes in [0, 4095, 4096, 3 << 20, (1 << 30) + 4096, 1 << 42] {
+        let text = size(Bytes(bytes));
+        assert_eq!(text.parse::<Bytes>().expect("a size"), Bytes(bytes), "{text}");
+    }
+}

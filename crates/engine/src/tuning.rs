@@ -1,0 +1,101 @@
+//! What is stated of how an engine is to work, by whoever sets one up.
+//!
+//! All that is not stated is as [`Config::new`] has it. Service and lab both hold what they are told as a [`Tuning`],
+//! so that what the lab measures is what is served.
+
+use thermocline_format::Geometry;
+use thermocline_ftl::placement::Policy;
+use thermocline_ftl::victim::Victim;
+use thermocline_types::Bytes;
+
+use crate::config::{Config, ConfigError, ReadPlan};
+
+/// Settings of an engine; `None` is the default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tuning {
+    /// Which class a block is written to.
+    pub placement: Option<Policy>,
+    /// Which unit garbage collection takes.
+    pub victim: Option<Victim>,
+    /// How it reads it.
+    pub read_plan: Option<ReadPlan>,
+    /// What one of its commands reads at most; counts up to 1 GiB.
+    pub read_size: Option<Bytes>,
+    /// What of a victim is looked at together.
+    pub segment: Option<Bytes>,
+    /// Free units at which it begins, beyond those kept for itself.
+    pub ahead_units: Option<u32>,
+    /// Whether writes complete in memory.
+    pub write_cache: Option<bool>,
+    /// What of writes may wait in memory.
+    pub staged: Option<Bytes>,
+    /// Chunks of a class on their way before further blocks wait for a larger chunk.
+    pub write_depth: Option<u32>,
+    /// Requests in work at once.
+    pub max_requests: Option<u32>,
+    /// Written between checkpoints.
+    pub checkpoint: Option<Bytes>,
+    /// Units listed ahead of their use.
+    pub reserved_units: Option<u32>,
+    /// Memory for the maps of all volumes.
+    pub memory: Option<Bytes>,
+}
+
+impl Tuning {
+    /// The configuration for a device divided like this.
+    #[must_use]
+    pub fn config(&self, geometry: Geometry) -> Config {
+        fn put<T: Clone>(place: &mut T, stated: Option<&T>) {
+            if let Some(stated) = stated {
+                place.clone_from(stated);
+            }
+        }
+        let bytes = |size: Option<Bytes>| size.map(Bytes::get);
+        let read_size = bytes(self.read_size).map(|bytes| bytes.min(1 << 30) as u32);
+        let blocks = |bytes: u64| (bytes / Bytes::BLOCK.0).min(u64::from(u32::MAX)) as u32;
+        let mut config = Config::new(geometry);
+        put(&mut config.placement, self.placement.as_ref());
+        put(&mut config.gc.victim, self.victim.as_ref());
+        put(&mut config.gc.read_plan, self.read_plan.as_ref());
+        put(&mut config.gc.read_bytes, read_size.as_ref());
+        put(&mut config.gc.segment_bytes, bytes(self.segment).as_ref());
+        put(&mut config.gc.ahead_units, self.ahead_units.as_ref());
+        put(&mut config.write_cache, self.write_cache.as_ref());
+        put(&mut config.max_staged_blocks, bytes(self.staged).map(blocks).as_ref());
+        put(&mut config.write_depth, self.write_depth.as_ref());
+        put(&mut config.max_requests, self.max_requests.as_ref());
+        put(&mut config.checkpoint_bytes, bytes(self.checkpoint).as_ref());
+        put(&mut config.reserved_units, self.reserved_units.as_ref());
+        put(&mut config.map_memory_bytes, bytes(self.memory).as_ref());
+        config
+    }
+}
+
+/// Zones that are active beside those that blocks and metadata are written to: those of the superblocks, and one that
+/// is being finished.
+const ZONES_BESIDE: u32 = 3;
+
+impl Config {
+    /// Keeps to the zones that the device lets be active at once.
+    ///
+    /// # Errors
+    /// [`ConfigError::ActiveZones`] when the placement needs more.
+    pub fn keep_to_active_zones(&mut self, active: u32) -> Result<(), ConfigError> {
+        self.max_open_units = active.saturating_sub(ZONES_BESIDE);
+        let needed = self.frontiers() + ZONES_BESIDE;
+        if needed > active {
+            return Err(ConfigError::ActiveZones { needed, active });
+        }
+        Ok(())
+    }
+}
+
+/// Units of a pool without zones, if nothing is said: enough for garbage collection to choose from, few enough that
+/// each is written in large pieces. Chosen, not measured.
+const UNITS: u64 = 512;
+
+/// Size of the units of a pool of `size` without zones, if nothing is said: a power of two from 1 to 256 MiB.
+#[must_use]
+pub fn default_unit(size: Bytes) -> Bytes {
+    Bytes(1 << (size.0 / UNITS).max(1).ilog2().clamp(20, 28))
+}

@@ -1,0 +1,164 @@
+//! Flushes as barriers: what was asked for after a flush is not issued before it is done.
+//!
+//! A trace says when requests were issued, not what they waited for. Who flushes waits: for the writes that the flush
+//! is to cover, since it covers only what is done, and for the flush, since it has no other use. Who that is, is the
+//! tenant here. So of each tenant
+//!
+//! * a flush is issued when everything before it is done,
+//! * what follows is issued when the flush is done, in order.
+//!
+//! Tenants do not wait for each other. That is more order than a file system keeps, whose other threads go on while one
+//! of them waits, and the least that a trace without threads allows.
+
+use std::collections::VecDeque;
+
+use thermocline_types::{Op, Request, TenantId};
+
+/// What flushes hold back.
+#[derive(Debug, Default)]
+pub struct Barriers {
+    /// Without flushes there is nothing to keep books of.
+    flushes: bool,
+    issuers: Vec<Issuer>,
+    held: usize,
+    released: VecDeque<Vec<Request>>,
+}
+
+/// One tenant.
+#[derive(Clone, Debug, Default)]
+struct Issuer {
+    in_work: u32,
+    flushing: bool,
+    held: VecDeque<Vec<Request>>,
+}
+
+impl Barriers {
+    /// For a workload with or without flushes.
+    #[must_use]
+    pub fn new(flushes: bool) -> Barriers {
+        Barriers { flushes, ..Barriers::default() }
+    }
+
+    /// Whether the end of requests has to be told by [`Barriers::done`].
+    #[must_use]
+    pub fn are_kept(&self) -> bool {
+        self.flushes
+    }
+
+    /// Requests that are held back.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Whether the next request of the workload, given as its pieces, may be issued now. If not, it comes out of
+    /// [`Barriers::released`] when it may.
+    pub fn admit(&mut self, pieces: &[Request]) -> bool {
+        if !self.flushes {
+            return true;
+        }
+        let issuer = self.issuer(pieces[0].tenant);
+        if issuer.held.is_empty() && issuer.takes(pieces[0].op) {
+            issuer.begin(pieces[0].op);
+            return true;
+        }
+        issuer.held.push_back(pieces.to_vec());
+        self.held += 1;
+        false
+    }
+
+    /// A request that was issued is done.
+    pub fn done(&mut self, tenant: TenantId, op: Op) {
+        if !self.flushes {
+            return;
+        }
+        let issuer = self.issuer(tenant);
+        issuer.in_work -= 1;
+        issuer.flushing &= op != Op::Flush;
+        let mut released = Vec::new();
+        while let Some(op) = issuer.held.front().map(|pieces| pieces[0].op)
+            && issuer.takes(op)
+        {
+            issuer.begin(op);
+            released.extend(issuer.held.pop_front());
+        }
+        self.held -= released.len();
+        self.released.extend(released);
+    }
+
+    /// The next of the requests that were held back and are to be issued now.
+    pub fn released(&mut self) -> Option<Vec<Request>> {
+        self.released.pop_front()
+    }
+
+    fn issuer(&mut self, tenant: TenantId) -> &mut Issuer {
+        let index = tenant.0 as usize;
+        if index >= self.issuers.len() {
+            self.issuers.resize(index + 1, Issuer::default());
+        }
+        &mut self.issuers[index]
+    }
+}
+
+impl Issuer {
+    fn takes(&self, op: Op) -> bool {
+        !self.flushing && (op != Op::Flush || self.in_work == 0)
+    }
+
+    fn begin(&mut self, op: Op) {
+        self.in_work += 1;
+        self.flushing = op == Op::Flush;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thermocline_types::{Bytes, Time};
+
+    fn request(op: Op, tenant: u32, offset: u64) -> [Request; 1] {
+        let (at, length, tenant) = (Time::ZERO, Bytes::BLOCK, TenantId(tenant));
+        [Request { at, offset: Bytes(offset), length, tenant, op }]
+    }
+
+    fn released(barriers: &mut Barriers) -> Vec<(Op, u64)> {
+        std::iter::from_fn(|| barriers.released())
+            .map(|pieces| (pieces[0].op, pieces[0].offset.0))
+            .collect()
+    }
+
+    #[test]
+    fn a_flush_waits_for_what_precedes_it_and_holds_what_follows_in_order() {
+        let mut barriers = Barriers::new(true);
+        assert!(
+            barriers.admit(&request(Op::Write, 0, 1)) && barriers.admit(&request(Op::Read, 0, 2))
+        );
+        for (op, offset) in [(Op::Flush, 3), (Op::Write, 4), (Op::Write, 5), (Op::Flush, 6)] {
+            assert!(!barriers.admit(&request(op, 0, offset)));
+        }
+        assert_eq!(barriers.held(), 4);
+        barriers.done(TenantId(0), Op::Read);
+        assert_eq!(released(&mut barriers), []);
+        barriers.done(TenantId(0), Op::Write);
+        assert_eq!(released(&mut barriers), [(Op::Flush, 3)]);
+        barriers.done(TenantId(0), Op::Flush);
+        assert_eq!(released(&mut barriers), [(Op::Write, 4), (Op::Write, 5)]);
+        assert_eq!(barriers.held(), 1);
+        assert!(!barriers.admit(&request(Op::Read, 0, 7)), "behind what is held");
+        barriers.done(TenantId(0), Op::Write);
+        barriers.done(TenantId(0), Op::Write);
+        assert_eq!(released(&mut barriers), [(Op::Flush, 6)]);
+    }
+
+    #[test]
+    fn tenants_do_not_wait_for_each_other() {
+        let mut barriers = Barriers::new(true);
+        assert!(barriers.admit(&request(Op::Flush, 0, 0)));
+        assert!(!barriers.admit(&request(Op::Write, 0, 1)));
+        assert!(barriers.admit(&request(Op::Write, 7, 2)));
+        barriers.done(TenantId(7), Op::Write);
+        assert_eq!(released(&mut barriers), []);
+        barriers.done(TenantId(0), Op::Flush);
+        assert_eq!(released(&mut barriers), [(Op::Write, 1)]);
+    }
+}

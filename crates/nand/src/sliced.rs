@@ -1,0 +1,169 @@
+//! A drive as the log engine uses it: units that are written front to back and reset as a whole.
+
+use thermocline_types::{Bytes, Class, Op, Request, TenantId, Time, UnitId};
+
+use crate::drive::Drive;
+use crate::error::DriveError;
+use crate::zoned::ZoneState;
+
+/// A drive in units: its zones, or slices of what it exports, of which a reset is a trim.
+///
+/// This is the only way from the engine's commands to a drive, in virtual time as in service, so that a drive does the
+/// same under both. What is written carries its class as placement handle; classes beyond the last handle share it.
+#[derive(Clone, Debug)]
+pub struct Sliced {
+    drive: Drive,
+    /// Writable bytes of a unit, and how far it is to the next.
+    unit: Bytes,
+    distance: Bytes,
+    units: u32,
+    handles: u16,
+}
+
+/// What the drive says of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitStatus {
+    /// It can be written: zones from so many bytes on, slices from anywhere.
+    Good {
+        /// Bytes that are written, where the drive knows.
+        written: Option<Bytes>,
+    },
+    /// Readable for good, writable no more.
+    ReadOnly,
+    /// Neither readable nor writable.
+    Offline,
+}
+
+impl Sliced {
+    /// `drive` in zones if it has any, else in slices of `slice` bytes.
+    ///
+    /// # Panics
+    /// If there would be more than 2^32 slices, or slices of nothing.
+    #[must_use]
+    pub fn new(drive: Drive, slice: Bytes) -> Sliced {
+        let handles = drive.placement_handles();
+        let (unit, distance, units) = match &drive {
+            Drive::Zoned(zoned) => (zoned.zone(0).capacity, zoned.zone_size(), zoned.zones()),
+            _ => {
+                let count = u32::try_from(drive.cut().capacity().0 / slice.0);
+                (slice, slice, count.expect("fewer than 2^32 slices"))
+            }
+        };
+        Sliced { drive, unit, distance, units, handles }
+    }
+
+    /// The drive.
+    #[must_use]
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    /// The drive, past its units.
+    pub fn drive_mut(&mut self) -> &mut Drive {
+        &mut self.drive
+    }
+
+    /// Bytes of a unit that can be written.
+    #[must_use]
+    pub fn unit_bytes(&self) -> Bytes {
+        self.unit
+    }
+
+    /// Distance of the starts of neighbouring units.
+    #[must_use]
+    pub fn unit_distance(&self) -> Bytes {
+        self.distance
+    }
+
+    /// Number of units.
+    #[must_use]
+    pub fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// The first byte of `unit`.
+    #[must_use]
+    pub fn start(&self, unit: UnitId) -> Bytes {
+        Bytes(u64::from(unit.0) * self.distance.0)
+    }
+
+    /// Writes data of `class` that arrives at `now` to the bytes from `at` on; returns when that is done.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn write(
+        &mut self,
+        now: Time,
+        at: Bytes,
+        length: Bytes,
+        class: Class,
+    ) -> Result<Time, DriveError> {
+        let handle = u16::from(class.0).min(self.handles - 1);
+        match &mut self.drive {
+            Drive::Zoned(zoned) => zoned.write(now, at, length),
+            drive => drive.submit(now, &request(now, Op::Write, at, length), handle),
+        }
+    }
+
+    /// Reads the bytes from `at` on; returns when that is done.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn read(&mut self, now: Time, at: Bytes, length: Bytes) -> Result<Time, DriveError> {
+        match &mut self.drive {
+            Drive::Zoned(zoned) => zoned.read(now, at, length),
+            drive => drive.submit(now, &request(now, Op::Read, at, length), 0),
+        }
+    }
+
+    /// Resets `unit`; returns when that is done.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn reset(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
+        let trim = request(now, Op::Trim, self.start(unit), self.unit);
+        match &mut self.drive {
+            Drive::Zoned(zoned) => zoned.reset(now, unit.0),
+            drive => drive.submit(now, &trim, 0),
+        }
+    }
+
+    /// Lets go of `unit`, which will not be written until it is reset; returns when that is done.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn finish(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
+        match &mut self.drive {
+            Drive::Zoned(zoned) => zoned.finish(unit.0).map(|()| now),
+            _ => Ok(now),
+        }
+    }
+
+    /// Makes durable all that was written; returns when that is done.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn flush(&mut self, now: Time) -> Result<Time, DriveError> {
+        self.drive.submit(now, &request(now, Op::Flush, Bytes::ZERO, Bytes::ZERO), 0)
+    }
+
+    /// What the drive says of each unit, in order.
+    pub fn report(&self) -> impl Iterator<Item = UnitStatus> + '_ {
+        (0..self.units).map(|unit| {
+            let Drive::Zoned(zoned) = &self.drive else {
+                return UnitStatus::Good { written: None };
+            };
+            let zone = zoned.zone(unit);
+            match zone.state {
+                ZoneState::ReadOnly => UnitStatus::ReadOnly,
+                ZoneState::Offline => UnitStatus::Offline,
+                ZoneState::Full => UnitStatus::Good { written: Some(zone.capacity) },
+                _ => UnitStatus::Good { written: Some(zone.write_pointer - zone.start) },
+            }
+        })
+    }
+}
+
+fn request(at: Time, op: Op, offset: Bytes, length: Bytes) -> Request {
+    Request { at, offset, length, tenant: TenantId(0), op }
+}
