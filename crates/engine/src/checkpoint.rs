@@ -148,7 +148,7 @@ impl<P: Payload> Engine<P> {
 
     fn begin_checkpoint(&mut self) -> bool {
         let due = self.since_checkpoint >= self.config.checkpoint_bytes
-            || self.space.listed.len() >= self.most_listed() / 2
+            || self.space.opened() >= self.most_listed() / 2
             || self.superblocks.wanted
             || self.phase == Phase::Closing && self.is_quiet();
         // Counts in Released entries are those of the checkpoint before.
@@ -447,9 +447,8 @@ impl<P: Payload> Engine<P> {
 
     /// Whether units may be opened for users' blocks: what is left of the table is for the checkpoint that shortens it.
     pub(crate) fn table_has_room(&self) -> bool {
-        let opened = self.space.listed.len() - self.space.reserved.len();
         let held = (self.most_listed() / 4).max(self.metadata_hold() as usize);
-        opened + held < self.most_listed()
+        self.space.opened() + held < self.most_listed()
     }
 
     fn write_checkpoint_record(&mut self) {

@@ -113,6 +113,11 @@ impl Space {
         (self.free.len() + self.reserved.len()) as u32
     }
 
+    /// Listed units that were opened. A checkpoint shortens the table by those that are not open any more.
+    pub(crate) fn opened(&self) -> usize {
+        self.listed.len().saturating_sub(self.reserved.len())
+    }
+
     pub(crate) fn tail(&mut self, unit: UnitId) -> &mut Tail {
         &mut self.tails[unit.index()]
     }

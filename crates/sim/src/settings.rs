@@ -88,6 +88,7 @@ impl fmt::Display for Settings {
         write!(f, ", victim {:?}, {:?} reads", config.gc.victim, config.gc.read_plan)?;
         write!(f, ", {requests} requests, {depth} at once")?;
         let memory = if config.write_cache { "in memory" } else { "on media" };
+        write!(f, ", at most {} units listed", config.max_listed_units)?;
         write!(f, ", writes complete {memory}, numbers {:?}", self.numbers)
     }
 }
@@ -197,6 +198,10 @@ fn draw_config(rng: &mut Rng, geometry: Geometry, placement: &Policy) -> Config 
     config.write_depth = 1 + rng.below(4) as u32;
     config.checkpoint_bytes = unit_bytes * (1 + rng.below(6));
     config.reserved_units = config.frontiers() + rng.below(4) as u32;
+    // A table that is full now and then, as that of a superblock between checkpoints of large pools.
+    if rng.below(3) == 0 {
+        config.max_listed_units = 4 * config.reserved_units.max(config.frontiers() + 1);
+    }
     config
 }
 

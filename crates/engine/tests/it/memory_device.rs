@@ -40,7 +40,7 @@ impl MemoryDevice {
                 self.units.entry(unit.0).or_default().push(chunk);
             }
             DeviceCmd::WriteSuperblock(record) => self.records.push(record),
-            DeviceCmd::Reset(unit) => {
+            DeviceCmd::Reset(unit) | DeviceCmd::Zero(unit) => {
                 self.units.remove(&unit.0);
                 self.records.retain(|record| record.location.unit != unit);
             }

@@ -368,7 +368,7 @@ fn reads_as_zeros(storage: &mut dyn Storage) {
     let at = layout.start(UnitId(2)) + Bytes(8192);
     let mut suite = Suite::new(storage);
     let parts = vec![suite.random(4096)];
-    suite.run(vec![Command::Write { at, parts }]);
+    suite.run(vec![Command::Write { at, parts, class: Class(0) }]);
     suite.run(vec![Command::Zero(UnitId(2))]);
     let into = suite.random(layout.unit_bytes().0 as usize);
     suite.run(vec![Command::Read { at: layout.start(UnitId(2)), into: into.clone() }]);
