@@ -495,7 +495,9 @@ impl<P: Payload> Engine<P> {
             record.tail_epoch = self.epoch;
             record.checkpoint = self.log.next();
         }
-        let end = !settled && !bug!(self.config, EpochNotAdvanced);
+        let end = !settled
+            && !bug!(self.config, EpochNotAdvanced)
+            && !bug!(self.config, TailEndNotWritten);
         record.tail_end = end.then(|| self.log.next());
         self.superblocks.settled = settled;
         self.write_record(record, Purpose::Opening, Vec::new());

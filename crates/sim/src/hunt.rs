@@ -20,6 +20,7 @@ use crate::fail::fail_every_action_with;
 use crate::faults::{CommandKind, Fault, Rule};
 use crate::settings::{Scale, Settings};
 use crate::situations::Situation;
+use crate::torn_twice::torn_twice;
 use crate::world::{Step, World};
 
 pub use table::{Row, hunt_all, markdown};
@@ -69,13 +70,15 @@ pub enum Method {
     DamageAtRest,
     /// A structure of a pool that was flushed, but not closed, is damaged before it is opened again.
     DamagedStructures,
+    /// A header is torn, and made whole again by another tear.
+    TornTwice,
     /// Crash states of a world in which something rare is common.
     Situation(Situation),
 }
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 12] = [
+    pub const ALL: [Method; 14] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -85,9 +88,11 @@ impl Method {
         Method::FlippedBits,
         Method::DamageAtRest,
         Method::DamagedStructures,
+        Method::TornTwice,
         Method::Situation(Situation::Trims),
         Method::Situation(Situation::Crowded),
         Method::Situation(Situation::LongHoles),
+        Method::Situation(Situation::Overtaken),
     ];
 
     /// Whether it is worth its time with this seed: many seeds find more than many states of one.
@@ -95,7 +100,9 @@ impl Method {
         match self {
             Method::Enumeration => seed % ENUMERATE_ONE_IN == 1,
             Method::FailingEnumeration => seed % ENUMERATE_ONE_IN == 3,
+            Method::TornTwice => seed % 8 == 1,
             Method::Situation(Situation::LongHoles) => seed % 3 == 1,
+            Method::Situation(Situation::Overtaken) => seed % 3 == 2,
             Method::Situation(Situation::Trims) => seed % 3 == 2,
             Method::Situation(Situation::Crowded) => seed.is_multiple_of(3),
             _ => true,
@@ -115,6 +122,7 @@ impl Method {
             Method::FlippedBits => "flipped bits in writes",
             Method::DamageAtRest => "damage at rest",
             Method::DamagedStructures => "damaged structures",
+            Method::TornTwice => "a header torn twice",
             Method::Situation(situation) => situation.name(),
         }
     }
@@ -208,6 +216,7 @@ fn look(by: Method, seed: u64, bug: Option<Bug>) -> Finding {
         Method::FlippedBits => flipped_bits(seed, bug),
         Method::DamageAtRest => damage_at_rest(seed, bug),
         Method::DamagedStructures => damaged_structures(seed, bug),
+        Method::TornTwice => first(torn_twice(seed, bug).err()),
         Method::Situation(rare) => situation(rare, seed, bug),
     };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {

@@ -20,5 +20,6 @@ pub mod replay;
 pub mod settings;
 pub mod situations;
 pub mod states;
+pub mod torn_twice;
 pub mod workload;
 pub mod world;

@@ -69,6 +69,9 @@ impl<P: Payload> Engine<P> {
     /// Has a failed flight wait for what stands before a chunk that replaces a part of it: if a write of those fails,
     /// that chunk is lost, too.
     pub(super) fn await_unit(&mut self, owners: &[(Owner, u32)], unit: UnitId) {
+        if bug!(self.config, UnitNotAwaited) {
+            return;
+        }
         for &(owner, _) in owners {
             let Owner::Failed(sequence) = owner else { continue };
             let mut count = 0;
@@ -86,7 +89,7 @@ impl<P: Payload> Engine<P> {
     /// Has a failed flight wait for all that was sealed behind it: what superseded its blocks may be in any of that,
     /// and until it is on media, neither is there.
     pub(super) fn await_successors(&mut self, sequence: Sequence) {
-        if self.phase_failed() {
+        if self.phase_failed() || bug!(self.config, SuccessorsNotAwaited) {
             return;
         }
         let owner = Owner::Failed(sequence);

@@ -8,5 +8,6 @@ mod full_pool;
 mod hunt;
 mod mixes;
 mod scrub;
+mod torn_twice;
 mod worlds;
 mod write_cache;
