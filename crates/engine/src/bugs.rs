@@ -48,7 +48,6 @@ mod with_bugs {
         FlushTooEarly: "a flush covers chunks that are still on their way",
         DurableOffByOne: "one chunk more is called durable than was flushed",
         FlushBeforeRecoveryIsSafe: "a flush is answered while only chunks of an earlier opening would be replayed",
-        BelievedBeforeFlushed: "what an earlier process wrote is believed before it is flushed",
         FuaIgnored: "a FUA write completes without a flush",
         SupersededDoneEarly: "a write overwritten in memory completes before what replaced it is on media",
         OldBlockStaysValid: "an overwritten block is counted as valid for ever",

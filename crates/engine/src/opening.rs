@@ -243,7 +243,6 @@ impl<P: Payload> Engine<P> {
         let result = match entered {
             Stage::Emptying => self.empty_superblocks(),
             Stage::EmptyingRest => self.empty_rest(),
-            Stage::Flush if bug!(self.config, BelievedBeforeFlushed) => Ok(()),
             Stage::FlushEmpty | Stage::Flush => {
                 self.ask(0, DeviceCmd::Flush);
                 Ok(())

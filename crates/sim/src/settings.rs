@@ -82,7 +82,7 @@ impl fmt::Display for Settings {
         let Settings { media, config, depth, requests, .. } = self;
         let geometry = media.geometry;
         let block = geometry.logical_block().bytes();
-        let unit_kib = u64::from(geometry.blocks_per_unit()) * block as u64 >> 10;
+        let unit_kib = (u64::from(geometry.blocks_per_unit()) * block as u64) >> 10;
         write!(f, "{:?} media of {} units of {unit_kib} KiB", media.kind, geometry.units())?;
         write!(f, " in blocks of {block}, placement {}", config.placement)?;
         write!(f, ", victim {:?}, {:?} reads", config.gc.victim, config.gc.read_plan)?;

@@ -25,6 +25,12 @@ use crate::workload::Wish;
 /// Openings in a row after which a pool that takes no request is left alone: it lives on a device that takes no writes.
 const IN_VAIN: u32 = 16;
 
+/// One opening after a kill in so many is cut short by a power cut.
+const CUT_SHORT_ONE_IN: u64 = 3;
+
+/// After so many completions, at most.
+const CUT_SHORT_TURNS: u64 = 24;
+
 /// What a step of the world did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -414,13 +420,22 @@ impl World {
         self.came_back(clean);
     }
 
-    /// The process is killed, or has ended, and the pool is opened again while the device goes on. The model goes on
-    /// from what is found.
+    /// The process is killed, or has ended, and the pool is opened again while the device goes on; now and then power
+    /// fails during that. The model goes on from what is found.
     pub fn reopen(&mut self) {
         let clean = self.closed;
         let seed = self.begin_anew();
         self.machine.kill(self.settings.config.clone(), seed);
-        self.came_back(clean);
+        if self.rng.below(CUT_SHORT_ONE_IN) > 0 {
+            return self.came_back(clean);
+        }
+        match self.machine.run_until_open(self.rng.below(CUT_SHORT_TURNS)) {
+            Ok(_) | Err(Trouble::Stopped) => {
+                let state = self.machine.disk.cache().random_state(&mut self.rng);
+                self.crash(&state);
+            }
+            Err(trouble) => self.did_not_open(&trouble),
+        }
     }
 
     /// Forgets what was on its way, and returns the seed of the next opening.

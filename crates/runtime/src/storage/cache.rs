@@ -88,7 +88,8 @@ pub(super) fn cached_pages(file: &File) -> Result<u64, Errno> {
     Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS))
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::fs;
 

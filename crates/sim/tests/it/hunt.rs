@@ -9,7 +9,6 @@ use thermocline_sim::hunt::{HuntBudget, hunt};
 fn bugs_of_all_kinds_are_caught() {
     let bugs = [
         Bug::FlushNotSent,
-        Bug::BelievedBeforeFlushed,
         Bug::FuaIgnored,
         Bug::TrimNotReplayed,
         Bug::CheckpointOneTooHigh,
