@@ -86,8 +86,9 @@ impl Meter {
         }
     }
 
-    /// Notes the end of the run.
+    /// Notes the end of the run, with which a round may have ended.
     pub fn finish(&mut self, books: Books, seconds: f64, free_units: u64) {
+        self.observe(books, seconds, free_units);
         if books.host_written > self.last.host_written || self.points.is_empty() {
             self.point(books, seconds, free_units);
         }

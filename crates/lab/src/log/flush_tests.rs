@@ -39,11 +39,22 @@ impl Trace {
         prefill: Prefill,
         settings: &Settings,
     ) -> Result<RunRecord, crate::Error> {
+        self.passes(1, stack, remap, prefill, settings)
+    }
+
+    fn passes(
+        &self,
+        loops: u32,
+        stack: &str,
+        remap: Remap,
+        prefill: Prefill,
+        settings: &Settings,
+    ) -> Result<RunRecord, crate::Error> {
         let input = Input::Trace {
             path: self.0.clone(),
             options: trace::Options::default(),
             remap,
-            loops: 1,
+            loops,
             ignore_trims: false,
         };
         let stack = Stack::parse(stack, &[])?;
@@ -105,6 +116,18 @@ fn without_flushes_memory_absorbs_what_is_written_again_soon_and_the_run_says_so
     assert!(told(&record), "{:?}", record.notes);
     let flushed = database("flushed", 5).run("log:p5316", Prefill::FirstTouch, &settings);
     assert!(!told(&flushed), "{:?}", flushed.notes);
+}
+
+#[test]
+fn a_pass_that_ends_with_what_was_held_back_counts_as_a_pass() {
+    let pairs = (0..500).flat_map(|block| [('F', 0, 0, "a"), ('W', block * 40, 40, "a")]);
+    let trace = Trace::of("passes", 5, &pairs.collect::<Vec<_>>());
+    for stack in ["raw:micron2300", "log:p5316"] {
+        let pacing = Some(Pacing::QueueDepth(32));
+        let settings = Settings { pacing, capacity: Some(Bytes::mib(128)), ..Settings::default() };
+        let record = trace.passes(5, stack, Remap::Dense, Prefill::FirstTouch, &settings).unwrap();
+        assert!(record.steady_state.reached, "{stack}: five equal passes, {:?}", record.waf);
+    }
 }
 
 /// Each write is followed by a flush, so there is never more than one request to be in flight.

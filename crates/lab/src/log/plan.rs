@@ -38,7 +38,9 @@ impl Plan {
         let logical = stack.log.logical_block.unwrap_or(LogicalBlock::B4096);
         let drive = drive(&stack.profile, cut, settings.seed)?;
         let unit = unit(&drive, stack.log.unit, logical);
-        if matches!(drive, Drive::Zoned(_)) && logical.bytes() as u64 % cut.mapping_unit.0 > 0 {
+        if matches!(drive, Drive::Zoned(_))
+            && !(logical.bytes() as u64).is_multiple_of(cut.mapping_unit.0)
+        {
             let own = cut.mapping_unit;
             return Err(refuse(format!(
                 "its drive's logical blocks are {own}: log.logical_block=4096"
