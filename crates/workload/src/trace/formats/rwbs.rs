@@ -1,13 +1,13 @@
 //! The kernel's short code for what a block request does, as blktrace, ftrace and biosnoop print it.
 //!
 //! From `blk_fill_rwbs` in Linux `kernel/trace/blktrace.c`: an `F` in front is a flush before the request, then `W`
-//! write, `R` read, `D` trim (`DE` secure), `F` flush, `WZ` write zeroes, `N` anything else, then flags: `F` forced unit
-//! access, `A` read-ahead, `S` synchronous, `M` metadata. Zoned devices add `ZA` append, counted as a write, and `ZR`,
-//! `ZO`, `ZC`, `ZF`, which move no data.
+//! write, `R` read, `D` trim (`DE` secure), `F` flush, `WZ` write zeroes, `N` anything else, then flags: `F` forced
+//! unit access, `A` read-ahead, `S` synchronous, `M` metadata. Zoned devices add `ZA` append, counted as a write, and
+//! `ZR`, `ZO`, `ZC`, `ZF`, which move no data.
 //!
-//! Kernels without `WZ` print write zeroes as `N`, with the extent that they zero; whatever else is an `N` has no extent
-//! (commands past the file system, resets of zones), but for zone appends: those kernels do not tell them apart, and a
-//! zoned device that is written by appends cannot be traced on them.
+//! Kernels without `WZ` print write zeroes as `N`, with the extent that they zero; whatever else is an `N` has no
+//! extent (commands past the file system, resets of zones), but for zone appends: those kernels do not tell them apart,
+//! and a zoned device that is written by appends cannot be traced on them.
 
 use thermocline_types::Op;
 
