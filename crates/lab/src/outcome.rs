@@ -107,7 +107,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         latency_ns: outcome.meter.latencies().map(|latencies| {
             latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
         }),
-        bandwidth: timed.then(|| bandwidth(outcome, &run)),
+        bandwidth: (timed && outcome.simulated > Time::ZERO).then(|| bandwidth(outcome, &run)),
         series: outcome.meter.series(),
         units: units(&outcome.units),
         wear: wear(outcome),
@@ -342,7 +342,7 @@ fn fdp(run: &Counters) -> FdpStats {
 }
 
 fn bandwidth(outcome: &Outcome, run: &Books) -> Bandwidth {
-    let seconds = outcome.simulated.as_secs_f64().max(1e-9);
+    let seconds = outcome.simulated.as_secs_f64();
     Bandwidth {
         seconds,
         host_write_bytes_per_second: run.host_written as f64 / seconds,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::programs::have;
-use super::script::{announce, await_server, run};
+use super::script::{Need, announce, await_server, run};
 use super::serve_fuse::ready;
 use crate::scratch;
 
@@ -45,8 +45,7 @@ const LONG: [&str; 5] = [
 ];
 
 /// What the examples need of the machine, by a word that is in them.
-const NEEDS: [(&str, fn() -> bool); 2] =
-    [("--fuse", || ready(false, &[])), ("qemu-img", || have(&["qemu-img"]))];
+const NEEDS: [Need; 2] = [("--fuse", || ready(false, &[])), ("qemu-img", || have(&["qemu-img"]))];
 
 /// Ports that others may have taken, and any that is free.
 const PORTS: [&str; 2] = ["127.0.0.1:10809", "127.0.0.1:9400"];

@@ -1,7 +1,7 @@
 //! README.md's commands, in order, from the program alone.
 
 use super::programs::have;
-use super::script::{announce, await_server, run};
+use super::script::{Need, announce, await_server, run};
 use super::serve_fuse::ready;
 use crate::{repository, scratch};
 
@@ -19,7 +19,7 @@ const FROM_SOURCES: (&str, &str) = ("cargo run --release --", "thermocline");
 const LESS: (&str, &str) = ("--span 25GiB", "--span 2GiB");
 
 /// What some blocks need of the machine, by a word that is in them.
-const NEEDS: [(&str, fn() -> bool); 2] =
+const NEEDS: [Need; 2] =
     [("losetup", || ready(true, &["losetup", "mkfs.ext4"])), ("fio", || have(&["fio"]))];
 
 /// The shell's blocks with the number of their first line.

@@ -15,6 +15,9 @@ use crate::{Done, scratch};
 /// Seconds that a script may take on a busy machine.
 const PATIENCE: u32 = 900;
 
+/// A word of a command, and whether the machine has what it takes; if not, that says why.
+pub type Need = (&'static str, fn() -> bool);
+
 /// Before the first command: a command that fails ends the script, which ends what it left running.
 const BEGIN: &str = "\
 set -e -m -o pipefail
