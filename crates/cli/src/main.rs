@@ -1,8 +1,10 @@
 //! `thermocline`: the command line.
 //!
 //! Exit codes: 0 success; 1 a defect, a damaged pool or a failure of the machine (files that cannot be written); 2
-//! wrong arguments or input, with the reason on standard error.
+//! wrong arguments or input, with the reason on standard error; 130 interrupted by Ctrl-C.
 
+mod file;
+mod interrupt;
 mod lab;
 mod pool;
 mod progress;
@@ -30,9 +32,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     after_help = "\
 Begin with one of these, and `thermocline lab run --help`:
   thermocline lab list devices
-  thermocline lab analyze --trace testdata/postgres-tpcc.csv.gz
+  thermocline lab analyze --trace postgres-tpcc
   thermocline format --example > pool.toml
-  thermocline lab compare --trace testdata/postgres-tpcc.csv.gz \\
+  thermocline lab compare --trace postgres-tpcc \\
     --stack raw:p5316 --stack raw:pm9d3 --report compare.html"
 )]
 struct Cli {
@@ -73,6 +75,9 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 fn exit_code(error: &anyhow::Error) -> u8 {
     let defect = matches!(error.downcast_ref(), Some(thermocline_lab::Error::Accounting(_)));
     let broken = error.is::<thermocline_runtime::DriverError>() || error.is::<pool::Broken>();
+    if error.is::<interrupt::Interrupted>() {
+        return interrupt::CODE;
+    }
     if defect || broken || failed_write(error).is_some() { 1 } else { 2 }
 }
 

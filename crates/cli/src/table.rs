@@ -18,7 +18,7 @@ const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 29] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -41,8 +41,13 @@ const ROWS: [Row; 26] = [
         optional(r.bandwidth.as_ref().map(|b| format!("{:.0}", b.requests_per_second)))
     }),
     ("life P50 (P10 - P90)", |r| life(r)),
+    ("  with the product full to", |r| {
+        optional(r.life.as_ref().and_then(|life| life.product_utilisation).map(percent))
+    }),
+    ("  from empty to full", |r| life_range(r)),
     ("erases min / mean / max", |r| wear(r)),
-    ("capacity, OP", |r| capacity(r)),
+    ("capacity simulated, OP", |r| capacity(r)),
+    ("  of it full", |r| optional(r.device.utilisation.map(percent))),
     ("mapping unit, unit", |r| {
         format!("{}, {}", Bytes(r.device.mapping_unit_bytes), Bytes(r.device.unit_bytes))
     }),
@@ -139,7 +144,8 @@ fn share(record: &RunRecord, bytes: u64, sign: &str) -> String {
 }
 
 fn latency(record: &RunRecord, kind: &str) -> String {
-    let show = |l: &LatencyNs| format!("{} / {} / {}", nanos(l.p50), nanos(l.p99), nanos(l.p99_9));
+    let ns = |percentile: Option<u64>| percentile.map_or("in memory".into(), nanos);
+    let show = |l: &LatencyNs| format!("{} / {} / {}", ns(l.p50), ns(l.p99), ns(l.p99_9));
     optional(record.latency_ns.as_ref().and_then(|all| all.get(kind)).map(show))
 }
 
@@ -159,12 +165,34 @@ fn rate(record: &RunRecord, of: fn(&thermocline_record::Bandwidth) -> f64) -> St
 }
 
 fn life(record: &RunRecord) -> String {
-    let years =
-        |years: f64| if years >= 100.0 { format!("{years:.0}") } else { format!("{years:.1}") };
     optional(record.life.as_ref().map(|life| {
         let (p10, p50, p90) = (life.years_p10, life.years_p50, life.years_p90);
         format!("{} ({} - {}) years", years(p50), years(p10), years(p90))
     }))
+}
+
+/// Medians of an empty product and of one as full as the simulated drive.
+fn life_range(record: &RunRecord) -> String {
+    let range = record.life.as_ref().map(|life| &life.range[..]);
+    optional(range.and_then(|range| match range {
+        [empty, full] => {
+            Some(format!("{} - {} years", years(empty.years_p50), years(full.years_p50)))
+        }
+        _ => None,
+    }))
+}
+
+fn years(years: f64) -> String {
+    if years >= 100.0 { format!("{years:.0}") } else { format!("{years:.1}") }
+}
+
+/// A share, with as many digits as tell something.
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        percent if percent < 0.01 => "< 0.01 %".into(),
+        percent if percent < 10.0 => format!("{percent:.2} %"),
+        percent => format!("{percent:.0} %"),
+    }
 }
 
 fn wear(record: &RunRecord) -> String {

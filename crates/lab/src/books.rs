@@ -1,6 +1,7 @@
 //! What went through a stack, byte by byte: asked by the host, written by the log if there is one, done by the drive.
 
 use thermocline_nand::Counters;
+use thermocline_types::Cause;
 
 use crate::meter::ratio;
 
@@ -128,6 +129,17 @@ impl Books {
         let (host, device) = (self.host_written, self.drive.host_written);
         let media = self.drive.media_total;
         [ratio(media, host), ratio(device, host), ratio(media, device)]
+    }
+
+    /// Media / host if nothing had been relocated: each layer's own ratio without what it moved to make room.
+    #[must_use]
+    pub fn without_relocation(&self) -> Option<f64> {
+        let (host, device) = (self.host_written, self.drive.host_written);
+        let moved_by_log = self.log.map_or(0, |log| log.relocated);
+        let moved_by_drive = self.drive.media[Cause::Relocation.index()];
+        let alwa = ratio(device.saturating_sub(moved_by_log), host)?;
+        let dlwa = ratio(self.drive.media_total - moved_by_drive, device)?;
+        Some(alwa * dlwa)
     }
 
     /// Checks that all bytes add up. Those of a log only do while no request is in work.

@@ -28,6 +28,14 @@ pub enum Error {
     /// The synthetic workload is wrong.
     #[error(transparent)]
     Workload(#[from] synthetic::Error),
+    /// The log sets so much aside that the rest of the drive cannot hold the workload.
+    #[error("{reason}")]
+    DoesNotFit {
+        /// In words, and what to do.
+        reason: String,
+        /// What it can hold, as a share of the workload.
+        share: f64,
+    },
     /// Settings contradict each other.
     #[error("{0}")]
     Settings(String),
@@ -41,6 +49,9 @@ pub enum Error {
         /// What to do about it, or nothing.
         hint: &'static str,
     },
+    /// The run was told to stop before anything was measured.
+    #[error("interrupted while the drive was being filled, before anything was measured")]
+    Interrupted,
     /// The log could not go on: the device failed, or a defect of Thermocline.
     #[error("the log cannot go on: {0}")]
     Engine(String),

@@ -10,7 +10,7 @@ use thermocline_workload::profile::Profile;
 use thermocline_workload::trace;
 
 use crate::Error;
-use crate::bench_placement::{Candidate, Line, Plan, Table, bench};
+use crate::bench_placement::{Candidate, Line, Plan, Table, Watch, bench};
 use crate::headroom::GARBAGE;
 
 /// What knows the present: policies that can be used, by what they go by.
@@ -101,7 +101,7 @@ pub fn explain(
     path: &Path,
     jobs: usize,
     seed: u64,
-    progress: &(dyn Fn(&str, f64) + Sync),
+    progress: Watch<'_>,
 ) -> Result<Explanation, Error> {
     let profile = Profile::of(&mut trace::open(path, &trace::Options::default())?)?;
     let mut found = None;
@@ -313,12 +313,12 @@ fn perfect(about: &Explanation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::ControlFlow;
 
     #[test]
     fn the_winner_is_the_lowest_line_and_the_sentences_hold_its_figures() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let path = path.join("../../testdata/cassandra-ycsb-a.csv.gz");
-        let about = explain(&path, 2, 1, &|_, _| {}).unwrap();
+        let about = explain(Path::new("cassandra-ycsb-a"), 2, 1, &|_, _| ControlFlow::Continue(()))
+            .unwrap();
         let usable = about.table.lines.iter().filter(|line| !line.policy.starts_with("oracle"));
         let wafs: Vec<f64> = usable.filter_map(|line| Some(line.best()?.0)).collect();
         assert_eq!(wafs.len(), 7);
@@ -349,7 +349,7 @@ mod tests {
         let text =
             "timestamp_us,op,offset_bytes,length_bytes\n0,W,0,4096\n1,W,4096,4096\n2,W,0,4096\n";
         std::fs::write(&path, text).expect("written");
-        let explained = explain(&path, 1, 1, &|_, _| {});
+        let explained = explain(&path, 1, 1, &|_, _| ControlFlow::Continue(()));
         std::fs::remove_dir_all(&folder).expect("removed");
         explained
     }

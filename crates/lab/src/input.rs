@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use thermocline_record::WorkloadInfo;
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
@@ -71,6 +73,10 @@ pub struct Prepared {
     span: Bytes,
     tenants: Vec<String>,
     extents: Vec<Range<Bytes>>,
+    /// Set by whoever wants the replay to end early.
+    stop: Arc<AtomicBool>,
+    /// Share of the workload that was done when it ended early.
+    interrupted: Option<f64>,
 }
 
 /// The room that a workload takes.
@@ -180,7 +186,7 @@ impl Prepared {
                 let tenants = spec.tenant_names().into_iter().map(str::to_owned).collect();
                 let set = WorkingSet { size: options.span, ..WorkingSet::default() };
                 let span = options.span;
-                Ok(Prepared { map: None, set, info, prefill, span, tenants, extents, input })
+                Ok(Prepared { set, extents, ..Prepared::with(input, info, prefill, span, tenants) })
             }
         }
     }
@@ -239,8 +245,40 @@ impl Prepared {
             Remap::Fold => known(capacity)?,
             Remap::None => set.span,
         };
-        let (map, extents) = (Some(map), Vec::new());
-        Ok(Prepared { map, set, info, prefill, span, tenants, extents, input })
+        let prepared = Prepared::with(input, info, prefill, span, tenants);
+        Ok(Prepared { map: Some(map), set, ..prepared })
+    }
+
+    fn with(
+        input: Input,
+        info: WorkloadInfo,
+        prefill: Prefill,
+        span: Bytes,
+        tenants: Vec<String>,
+    ) -> Prepared {
+        Prepared {
+            input,
+            map: None,
+            set: WorkingSet::default(),
+            info,
+            prefill,
+            span,
+            tenants,
+            extents: Vec::new(),
+            stop: Arc::default(),
+            interrupted: None,
+        }
+    }
+
+    /// Ends a replay early, as if there were no more requests, once `stop` is set; a prefill is given up.
+    pub fn stop_on(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = stop;
+    }
+
+    /// Share of the workload that was done when the last replay ended early; `None` if it did not.
+    #[must_use]
+    pub fn interrupted(&self) -> Option<f64> {
+        self.interrupted
     }
 
     /// Bytes the workload addresses after mapping: the capacity of a drive that it fills.
@@ -303,11 +341,15 @@ impl Prepared {
     /// Hands the writes that precondition the drive to `write`.
     ///
     /// # Errors
-    /// The first error of `write`.
+    /// The first error of `write`, and [`Error::Interrupted`].
     pub fn prefill(
         &self,
         mut write: impl FnMut(Request) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let mut write = |request| match self.stop.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted),
+            false => write(request),
+        };
         match (self.prefill, &self.map) {
             (Prefill::None, _) => Ok(()),
             (Prefill::FirstTouch, Some(map)) => map.prefill().try_for_each(write),
@@ -332,7 +374,7 @@ impl Prepared {
         TenantId(found.unwrap_or(0) as u32)
     }
 
-    /// Hands all requests, fitted into the device and in order, to `serve` in batches.
+    /// Hands all requests, fitted into the device and in order, to `serve` in batches, until it is told to stop.
     ///
     /// # Errors
     /// Those of reading, and the first error of `serve`.
@@ -341,7 +383,12 @@ impl Prepared {
         mut serve: impl FnMut(Batch<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut batch = Vec::with_capacity(BATCH);
-        let Prepared { input, map, set, .. } = self;
+        let Prepared { input, map, set, stop, interrupted, .. } = self;
+        *interrupted = None;
+        let mut is_stopped = |done: f64| {
+            *interrupted = (stop.load(Ordering::Relaxed) && done < 1.0).then_some(done);
+            interrupted.is_some()
+        };
         match input {
             Input::Synthetic { spec, options } => {
                 let mut generator = Generator::new(spec, options)?;
@@ -353,6 +400,9 @@ impl Prepared {
                     }
                     let done = generator.fraction_done();
                     serve(Batch { pieces: &batch, ends: &ends[..batch.len()], done })?;
+                    if is_stopped(done) {
+                        return Ok(());
+                    }
                 }
             }
             Input::Trace { path, options, loops, ignore_trims, .. } => {
@@ -378,6 +428,9 @@ impl Prepared {
                         }
                         let done = (f64::from(pass) + trace.fraction_done()) / f64::from(*loops);
                         serve(Batch { pieces: &pieces, ends: &ends, done })?;
+                        if is_stopped(done) {
+                            return Ok(());
+                        }
                     }
                 }
                 Ok(())

@@ -1,12 +1,20 @@
-//! How long a drive lasts under a load, with stated uncertainty and a verdict in words.
+//! How long a product lasts under a load, with stated uncertainty, how full it is, and a verdict in words.
 //!
 //! Median years = P/E cycles × media × wear-levelling efficiency / (host bytes per day × WAF × 365). The uncertainty is
 //! log-normal: relative deviations of the P/E rating, of the write amplification over the run and of the future load
 //! add in quadrature. P10 and P90 are 1.2816 standard deviations away.
+//!
+//! What is simulated is cut so that the workload fills it; the product is larger. Which write amplification goes with
+//! which bytes per day:
+//! * The trace's own pace is all that the product gets, so the trace's data is all that is written on it. If that takes
+//!   little of its capacity, nothing is relocated, and the years are at the write amplification without relocation.
+//! * A load for the product as a whole, given or assumed, is for a product as full as the simulated drive.
+//!
+//! Whichever it is, [`Life::range`] has both ends, and the verdict says how full.
 
 use thermocline_nand::Profile;
 use thermocline_nand::profile::Wear;
-use thermocline_record::Life;
+use thermocline_record::{Life, LifeAt};
 use thermocline_types::Bytes;
 
 use crate::theory::lifetime::{Endurance, Warranty};
@@ -23,6 +31,11 @@ const Z90: f64 = 1.2816;
 const PLENTY: f64 = 2.0;
 /// Longest life told in years; the electronics go first.
 const LONGEST_YEARS: f64 = 1000.0;
+/// Up to this share of a product, data is moved next to never: uniform random writes would be copied 0.007 times
+/// (`theory::uniform`). Chosen, not measured.
+const ROOMY: f64 = 0.2;
+/// Lives that differ by less than this share are the same.
+const SAME: f64 = 0.05;
 
 /// How much is written per day.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,46 +48,93 @@ pub enum Load {
     Assumed(f64),
 }
 
-/// The life of the product behind `profile` at write amplification `waf`, known to a relative deviation
-/// `waf_deviation`. Nothing for media whose endurance is unknown.
+/// The write amplification that was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Media / host on the simulated drive.
+    pub waf: f64,
+    /// The same without what was relocated.
+    pub without_relocation: f64,
+    /// Relative standard deviation of both.
+    pub deviation: f64,
+    /// Bytes of data that the workload has.
+    pub data: Bytes,
+    /// Capacity of the simulated drive.
+    pub simulated: Bytes,
+}
+
+impl Measured {
+    /// How full the simulated drive was.
+    #[must_use]
+    pub fn utilisation(&self) -> f64 {
+        (self.data.as_f64() / self.simulated.as_f64()).min(1.0)
+    }
+
+    /// How full the product of `capacity` is under `load`, and the write amplification that goes with it.
+    fn on_product(&self, capacity: Bytes, load: Load) -> (f64, f64) {
+        let share = self.data.as_f64() / capacity.as_f64();
+        match load {
+            Load::Measured(_) if share <= ROOMY && self.simulated < capacity => {
+                (share, self.without_relocation)
+            }
+            _ => (self.utilisation(), self.waf),
+        }
+    }
+}
+
+/// The life of the product behind `profile` at the write amplification `measured` under `load`. Nothing for media whose
+/// endurance is unknown.
 #[must_use]
-pub fn life(profile: &Profile, waf: f64, waf_deviation: f64, load: Load) -> Option<Life> {
+pub fn life(profile: &Profile, measured: &Measured, load: Load) -> Option<Life> {
     let wear = &profile.wear;
     let capacity = profile.capacity;
     let warranty = wear.warranty_years.map(|years| Warranty { capacity, years });
     let rated = warranty.zip(wear.rated_dwpd).map(|(warranty, dwpd)| warranty.host_bytes(dwpd));
-    let tbw = match wear.pe_cycles {
-        Some(pe_cycles) => {
-            let physical = Bytes((capacity.as_f64() * (1.0 + profile.overprovisioning())) as u64);
-            let wear_levelling_efficiency = LEVELLING_EFFICIENCY;
-            Endurance { pe_cycles, physical, wear_levelling_efficiency }.host_bytes(waf)
-        }
-        None => rated?,
-    };
+    let media = wear.pe_cycles.map(|pe_cycles| {
+        let physical = Bytes((capacity.as_f64() * (1.0 + profile.overprovisioning())) as u64);
+        let wear_levelling_efficiency = LEVELLING_EFFICIENCY;
+        Endurance { pe_cycles, physical, wear_levelling_efficiency }
+    });
     let dwpd = match load {
         Load::Daily(bytes) | Load::Measured(bytes) => bytes.as_f64() / capacity.as_f64(),
         Load::Assumed(dwpd) => dwpd,
     };
-    let median = (tbw / (dwpd * capacity.as_f64() * 365.0)).min(LONGEST_YEARS);
-    let deviation =
-        (RATING_DEVIATION.powi(2) + LOAD_DEVIATION.powi(2) + waf_deviation.powi(2)).sqrt();
-    let spread = (Z90 * deviation).exp();
+    let tbw = |waf| media.map(|media| media.host_bytes(waf)).or(rated);
+    let at = |(product_utilisation, waf)| {
+        let median = (tbw(waf)? / (dwpd * capacity.as_f64() * 365.0)).min(LONGEST_YEARS);
+        let deviations = [RATING_DEVIATION, LOAD_DEVIATION, measured.deviation];
+        let spread = (Z90 * deviations.map(|share| share * share).iter().sum::<f64>().sqrt()).exp();
+        Some(LifeAt {
+            product_utilisation,
+            waf,
+            years_p10: median / spread,
+            years_p50: median,
+            years_p90: (median * spread).min(LONGEST_YEARS),
+        })
+    };
+    let told = at(measured.on_product(capacity, load))?;
+    let range =
+        vec![at((0.0, measured.without_relocation))?, at((measured.utilisation(), measured.waf))?];
     let life = Life {
-        years_p10: median / spread,
-        years_p50: median,
-        years_p90: (median * spread).min(LONGEST_YEARS),
+        years_p10: told.years_p10,
+        years_p50: told.years_p50,
+        years_p90: told.years_p90,
         drive_writes_per_day: dwpd,
-        tbw_bytes: tbw,
+        product_utilisation: Some(told.product_utilisation),
+        waf: Some(told.waf),
+        range,
+        tbw_bytes: tbw(told.waf)?,
         rated_tbw_bytes: rated,
         warranty_years: wear.warranty_years,
         verdict: String::new(),
-        assumptions: assumptions(profile, waf_deviation, load, dwpd),
+        assumptions: assumptions(profile, measured, &told, load),
     };
     let rated_years = rated.map(|rated| rated / (dwpd * capacity.as_f64() * 365.0));
-    Some(Life { verdict: verdict(&life, wear, rated_years), ..life })
+    let verdict = format!("{}; {}", verdict(&life, wear, rated_years), fullness(&life, &told));
+    Some(Life { verdict, ..life })
 }
 
-fn assumptions(profile: &Profile, waf_deviation: f64, load: Load, dwpd: f64) -> Vec<String> {
+fn assumptions(profile: &Profile, measured: &Measured, told: &LifeAt, load: Load) -> Vec<String> {
     let endurance = match profile.wear.pe_cycles {
         Some(cycles) => {
             let source = profile.source.get("wear.pe_cycles").or(profile.source.get("wear"));
@@ -91,20 +151,74 @@ fn assumptions(profile: &Profile, waf_deviation: f64, load: Load, dwpd: f64) -> 
     let load = match load {
         Load::Daily(bytes) => format!("{bytes} written per day, as given"),
         Load::Measured(bytes) => format!(
-            "{bytes} written per day, the trace's own pace kept up day and night ({dwpd:.2} drive writes per day of a drive of {})",
+            "{bytes} written per day, the trace's own pace kept up day and night ({:.2} drive writes per day of a drive of {})",
+            bytes.as_f64() / profile.capacity.as_f64(),
             profile.capacity
         ),
-        Load::Assumed(_) => {
+        Load::Assumed(dwpd) => {
             format!("{dwpd} drive writes per day assumed; give --daily-writes for your own load")
         }
+    };
+    let simulated = format!(
+        "on the simulated drive of {}, {} full of the workload's data",
+        measured.simulated,
+        percent(measured.utilisation())
+    );
+    let waf = if told.product_utilisation < measured.utilisation() {
+        format!(
+            "write amplification {:.3}: {:.3} as measured {simulated}, less what was relocated there; the product has room",
+            told.waf, measured.waf
+        )
+    } else {
+        format!("write amplification {:.3}, as measured {simulated}", told.waf)
     };
     vec![
         endurance,
         load,
         format!("the load stays as it is, deviation {:.0} % a year", LOAD_DEVIATION * 100.0),
-        format!("write amplification as measured, deviation {:.0} %", waf_deviation * 100.0),
+        format!("{waf}; deviation {:.0} %", measured.deviation * 100.0),
         format!("wear levelling makes {:.0} % of the cycles usable", LEVELLING_EFFICIENCY * 100.0),
     ]
+}
+
+/// How full the product is in a life as told, and what another fullness would make of it.
+fn fullness(life: &Life, told: &LifeAt) -> String {
+    let [empty, full] = &life.range[..] else { unreachable!("both ends are known") };
+    if empty.years_p50 <= full.years_p50 * (1.0 + SAME) {
+        return format!("the same from empty to {} full", percent(full.product_utilisation));
+    }
+    let against = |years: f64| match life.warranty_years {
+        Some(warranty) if (years < warranty) != (life.years_p50 < warranty) => format!(
+            ", {} its warranty of {warranty} years",
+            if years < warranty { "short of" } else { "beyond" }
+        ),
+        _ => String::new(),
+    };
+    if told.product_utilisation < full.product_utilisation {
+        return format!(
+            "that is with the product {} full, by this workload alone: {} full of data written like this it would last {}{}",
+            percent(told.product_utilisation),
+            percent(full.product_utilisation),
+            in_years(full.years_p50),
+            against(full.years_p50)
+        );
+    }
+    format!(
+        "that is with the product {} full of data written like this, as the simulated drive: nearly empty it would last {}{}",
+        percent(told.product_utilisation),
+        in_years(empty.years_p50),
+        against(empty.years_p50)
+    )
+}
+
+/// A share for people: as many digits as tell something.
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        percent if percent < 0.01 => "less than 0.01 %".into(),
+        percent if percent < 1.0 => format!("{percent:.2} %"),
+        percent if percent < 10.0 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
 }
 
 /// The finding in words; `rated_years` is how long the maker's rating lasts.
@@ -157,16 +271,30 @@ fn in_years(years: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::theory::Overprovisioning;
     use thermocline_nand::profile::builtin;
 
     fn p5316() -> Profile {
         Profile::from_toml("p5316", builtin("p5316").unwrap()).unwrap()
     }
 
+    /// As measured on a drive that the workload fills, a small part of the product; two thirds of the rest is
+    /// relocation.
+    fn measured(waf: f64) -> Measured {
+        let (data, simulated) = (Bytes::gib(1), Bytes::gib(1));
+        Measured {
+            waf,
+            without_relocation: 1.0 + (waf - 1.0) / 3.0,
+            deviation: 0.0,
+            data,
+            simulated,
+        }
+    }
+
     #[test]
     fn the_rating_comes_back_at_the_rated_workload() {
         // 0.41 DWPD at write amplification 4.1 (64 KiB random) for 5 years, times wear-levelling efficiency.
-        let life = life(&p5316(), 4.1, 0.0, Load::Assumed(0.41)).unwrap();
+        let life = life(&p5316(), &measured(4.1), Load::Assumed(0.41)).unwrap();
         assert!((life.years_p50 / (5.0 * LEVELLING_EFFICIENCY) - 1.0).abs() < 0.02, "{life:?}");
         assert!(life.years_p10 < life.years_p50 && life.years_p50 < life.years_p90);
         assert!(life.verdict.starts_with("not enough"), "{}", life.verdict);
@@ -180,7 +308,7 @@ mod tests {
             (0.35, "at risk"),
             (2.0, "not enough"),
         ] {
-            let life = life(&p5316(), 4.1, 0.0, Load::Assumed(dwpd)).unwrap();
+            let life = life(&p5316(), &measured(4.1), Load::Assumed(dwpd)).unwrap();
             assert!(life.verdict.starts_with(start), "{dwpd}: {}", life.verdict);
         }
     }
@@ -188,7 +316,7 @@ mod tests {
     #[test]
     fn a_rating_used_up_early_is_said_even_if_the_flash_lasts() {
         // Rated 0.41 drive writes per day for 5 years; at 0.5 a day and little write amplification the flash lasts.
-        let life = life(&p5316(), 1.0, 0.0, Load::Assumed(0.5)).unwrap();
+        let life = life(&p5316(), &measured(1.0), Load::Assumed(0.5)).unwrap();
         assert!(
             life.years_p10 > 5.0 && life.verdict.starts_with("beyond the rating"),
             "{}",
@@ -199,7 +327,7 @@ mod tests {
 
     #[test]
     fn years_fall_with_write_amplification_and_load() {
-        let years = |waf, load| life(&p5316(), waf, 0.0, load).unwrap().years_p50;
+        let years = |waf, load| life(&p5316(), &measured(waf), load).unwrap().years_p50;
         let daily = Load::Daily(Bytes(1_536_000_000_000));
         assert!((years(2.0, daily) / years(1.0, daily) - 0.5).abs() < 1e-9);
         assert!((years(1.0, daily) / years(1.0, Load::Assumed(0.1)) - 1.0).abs() < 1e-9);
@@ -208,6 +336,57 @@ mod tests {
     #[test]
     fn unknown_endurance_gives_no_life() {
         let ideal = Profile::from_toml("ideal", builtin("ideal").unwrap()).unwrap();
-        assert_eq!(life(&ideal, 1.0, 0.0, Load::Assumed(1.0)), None);
+        assert_eq!(life(&ideal, &measured(1.0), Load::Assumed(1.0)), None);
+    }
+
+    #[test]
+    fn a_trace_that_leaves_the_product_nearly_empty_is_not_judged_by_a_full_one() {
+        // 1 GiB of data on 15.36 TB, written 24 times a second over: what a minute of fio on a fast drive looks like.
+        let load = Load::Measured(Bytes((0.35 * 15.36e12) as u64));
+        let life = life(&p5316(), &measured(4.1), load).unwrap();
+        let [empty, full] = &life.range[..] else { panic!("{life:?}") };
+        assert!((life.waf.unwrap() - empty.waf).abs() < 1e-9 && empty.waf < full.waf, "{life:?}");
+        assert!((life.years_p50 - empty.years_p50).abs() < 1e-9);
+        assert!(life.product_utilisation.unwrap() < 1e-4);
+        assert!(life.verdict.starts_with("no action needed"), "{}", life.verdict);
+        assert!(
+            life.verdict.contains("less than 0.01 % full, by this workload"),
+            "{}",
+            life.verdict
+        );
+        assert!(life.verdict.contains("100 % full of data written like this"), "{}", life.verdict);
+    }
+
+    #[test]
+    fn a_load_for_the_whole_product_is_for_one_as_full_as_the_simulated_drive() {
+        for load in [Load::Daily(Bytes(5_400_000_000_000)), Load::Assumed(0.35)] {
+            let half = Measured { simulated: Bytes::gib(2), ..measured(4.1) };
+            let life = life(&p5316(), &half, load).unwrap();
+            assert!((life.waf.unwrap() - 4.1).abs() < 1e-9, "{life:?}");
+            assert!((life.product_utilisation.unwrap() - 0.5).abs() < 1e-9);
+            assert!(life.verdict.contains("50 % full"), "{}", life.verdict);
+            assert!(life.verdict.contains("nearly empty it would last"), "{}", life.verdict);
+        }
+    }
+
+    #[test]
+    fn a_product_that_is_simulated_as_it_is_lasts_as_measured() {
+        let capacity = p5316().capacity;
+        let whole = Measured { simulated: capacity, data: Bytes(capacity.0 / 50), ..measured(2.0) };
+        let life = life(&p5316(), &whole, Load::Measured(Bytes::gib(5000))).unwrap();
+        assert!((life.waf.unwrap() - 2.0).abs() < 1e-9, "{life:?}");
+        assert!((life.product_utilisation.unwrap() - 0.02).abs() < 1e-6);
+    }
+
+    #[test]
+    fn data_on_a_fifth_of_a_drive_is_next_to_never_copied() {
+        let op = Overprovisioning::from_alpha(1.0 / ROOMY);
+        assert!(crate::theory::uniform::fifo_waf(op.unwrap()) < 1.01);
+    }
+
+    #[test]
+    fn what_relocates_nothing_lasts_the_same_however_full() {
+        let life = life(&p5316(), &measured(1.0), Load::Assumed(0.1)).unwrap();
+        assert!(life.verdict.ends_with("the same from empty to 100 % full"), "{}", life.verdict);
     }
 }

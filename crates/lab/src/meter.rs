@@ -32,8 +32,8 @@ pub struct Meter {
 struct Point {
     books: Books,
     seconds: f64,
-    write: Option<[u64; 3]>,
-    read: Option<[u64; 3]>,
+    write: Option<[Option<u64>; 3]>,
+    read: Option<[Option<u64>; 3]>,
     free_units: u64,
 }
 
@@ -174,25 +174,61 @@ fn kind(op: Op) -> usize {
     }
 }
 
-fn drain(histogram: &mut Histogram<u64>) -> Option<[u64; 3]> {
-    if histogram.is_empty() {
-        return None;
-    }
-    let percentiles = [0.5, 0.99, 0.999].map(|quantile| histogram.value_at_quantile(quantile));
+/// What of a latency was modelled: requests that complete in memory take no simulated time.
+fn modelled(ns: u64) -> Option<u64> {
+    (ns > 0).then_some(ns)
+}
+
+fn drain(histogram: &mut Histogram<u64>) -> Option<[Option<u64>; 3]> {
+    let at = |quantile| modelled(histogram.value_at_quantile(quantile));
+    let percentiles = [0.5, 0.99, 0.999].map(at);
     histogram.reset();
-    Some(percentiles)
+    percentiles.iter().any(Option::is_some).then_some(percentiles)
 }
 
 fn summary(histogram: &Histogram<u64>) -> LatencyNs {
-    let at = |quantile| histogram.value_at_quantile(quantile);
+    let at = |quantile| modelled(histogram.value_at_quantile(quantile));
+    let (count, in_memory) = (histogram.len(), histogram.count_at(0));
+    let timed = count - in_memory;
     LatencyNs {
-        count: histogram.len(),
-        mean: histogram.mean(),
+        count,
+        in_memory,
+        mean: (timed > 0).then(|| histogram.mean() * count as f64 / timed as f64),
         p50: at(0.5),
         p90: at(0.9),
         p99: at(0.99),
         p99_9: at(0.999),
         p99_99: at(0.9999),
-        max: histogram.max(),
+        max: modelled(histogram.max()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter() -> Meter {
+        let capacity = Bytes::gib(1);
+        Meter::new(Books::default(), capacity, Rounds::new(capacity, None), true)
+    }
+
+    #[test]
+    fn what_completes_in_memory_has_no_latency() {
+        let mut meter = meter();
+        (0..90).for_each(|_| meter.record(Op::Write, Time::ZERO));
+        (0..10).for_each(|_| meter.record(Op::Write, Time::micros(50)));
+        meter.record(Op::Flush, Time::ZERO);
+        meter.finish(Books::default(), 1.0, 0);
+        let latencies = meter.latencies().expect("time is modelled");
+        let of =
+            |kind| latencies.iter().find(|(name, _)| *name == kind).expect("it occurred").1.clone();
+        let write = of("write");
+        assert_eq!((write.count, write.in_memory, write.p50), (100, 90, None));
+        assert!(write.p99.is_some_and(|ns| ns.abs_diff(50_000) < 100), "{write:?}");
+        assert!(write.mean.is_some_and(|ns| (ns / 5e4 - 1.0).abs() < 0.01), "{write:?}");
+        let flush = of("flush");
+        assert_eq!((flush.in_memory, flush.mean, flush.p50, flush.max), (1, None, None, None));
+        let point = &meter.series()[0];
+        assert!(point.write_latency_ns.is_some_and(|[p50, p99, _]| p50.is_none() && p99.is_some()));
     }
 }

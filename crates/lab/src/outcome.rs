@@ -6,13 +6,13 @@ use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
 use thermocline_nand::{Counters, Drive, Kind, UnitView};
 use thermocline_record::{
-    Bandwidth, DeviceInfo, FdpStats, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
+    Bandwidth, DeviceInfo, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
 };
 use thermocline_types::{Bytes, Cause, Time};
 
 use crate::books::{Books, LogBytes};
 use crate::input::Prepared;
-use crate::life::{Load, life};
+use crate::life::{Load, Measured, life};
 use crate::log::machine::Machine;
 use crate::log::plan::is_bare;
 use crate::log::{LogOptions, read_plan_name};
@@ -89,6 +89,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         host_bytes_read: run.host_read,
         host_bytes_trimmed: run.host_trimmed,
         requests: outcome.requests,
+        interrupted: outcome.workload.interrupted(),
         engine_bytes_written: engine_bytes(&run),
         device_bytes_written: run.drive.host_written,
         media_bytes_written: media(&run.drive),
@@ -99,21 +100,14 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         alwa_steady,
         dlwa_steady,
         waf_steady,
-        life: waf_steady.and_then(|waf| {
-            let profile = &outcome.stack.profile;
-            let mut life = life(profile, waf, waf_deviation(outcome), load(outcome))?;
-            if !steady_state.reached {
-                life.verdict = format!("provisional, before steady state: {}", life.verdict);
-            }
-            Some(life)
-        }),
+        life: lifetime(outcome, &steady, &steady_state),
         steady_state,
         fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run.drive)),
         command: None,
         latency_ns: outcome.meter.latencies().map(|latencies| {
             latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
         }),
-        bandwidth: timed.then(|| bandwidth(outcome, &run)),
+        bandwidth: (timed && outcome.simulated > Time::ZERO).then(|| bandwidth(outcome, &run)),
         series: outcome.meter.series(),
         units: units(&outcome.units),
         wear: wear(outcome),
@@ -125,6 +119,22 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
     })
 }
 
+/// How long the product lasts at the write amplification of the `steady` window.
+fn lifetime(outcome: &Outcome, steady: &Books, state: &SteadyState) -> Option<Life> {
+    let measured = Measured {
+        waf: steady.amplification()[0]?,
+        without_relocation: steady.without_relocation()?,
+        deviation: waf_deviation(outcome),
+        data: outcome.workload.footprint(),
+        simulated: outcome.drive.cut().capacity(),
+    };
+    let mut life = life(&outcome.stack.profile, &measured, load(outcome))?;
+    if !state.reached {
+        life.verdict = format!("provisional, before steady state: {}", life.verdict);
+    }
+    Some(life)
+}
+
 /// The steady window and its counters: from the first steady round to the end. Before steady state it is the later half
 /// of the passes over a trace (of one pass, all of it), or the second half of what a generator wrote.
 fn steady_window(outcome: &Outcome) -> (SteadyState, Books) {
@@ -132,7 +142,9 @@ fn steady_window(outcome: &Outcome) -> (SteadyState, Books) {
     let wafs = round_wafs(start, rounds);
     let capacity = outcome.drive.cut().capacity().as_f64();
     let run = outcome.end.since(start);
-    let found = outcome.rounds.first_steady(&wafs);
+    // What was to come of an interrupted run is not known, so that it is not known to be steady either.
+    let whole = outcome.workload.interrupted().is_none();
+    let found = outcome.rounds.first_steady(&wafs).filter(|_| whole);
     let from = match found {
         Some(0) => *start,
         Some(round) => rounds[round - 1],
@@ -198,6 +210,9 @@ fn device(outcome: &Outcome) -> DeviceInfo {
         kind: profile.kind.name().into(),
         product_capacity_bytes: profile.capacity.0,
         capacity_bytes: cut.capacity().0,
+        utilisation: Some(
+            (outcome.workload.footprint().as_f64() / cut.capacity().as_f64()).min(1.0),
+        ),
         media_bytes: cut.media().0,
         overprovisioning: cut.overprovisioning(),
         mapping_unit_bytes: cut.mapping_unit.0,
@@ -327,7 +342,7 @@ fn fdp(run: &Counters) -> FdpStats {
 }
 
 fn bandwidth(outcome: &Outcome, run: &Books) -> Bandwidth {
-    let seconds = outcome.simulated.as_secs_f64().max(1e-9);
+    let seconds = outcome.simulated.as_secs_f64();
     Bandwidth {
         seconds,
         host_write_bytes_per_second: run.host_written as f64 / seconds,
@@ -442,6 +457,12 @@ fn notes(outcome: &Outcome, run: &Books) -> Vec<String> {
             100.0 * buffer.size.as_f64() / cut.capacity().as_f64()
         ));
     }
+    if let Some(done) = outcome.workload.interrupted() {
+        notes.push(format!(
+            "interrupted at {:.0} % of the workload: all figures are those of the run so far",
+            done * 100.0
+        ));
+    }
     if outcome.worn_out {
         notes.push(format!(
             "the drive wore out after {} host bytes of this run and turned read-only",
@@ -450,6 +471,7 @@ fn notes(outcome: &Outcome, run: &Books) -> Vec<String> {
     }
     notes.extend(flush_note(outcome, run));
     notes.extend(without_effect(outcome));
+    notes.extend(in_memory(outcome));
     notes.extend(run.log.iter().flat_map(|log| log_notes(outcome, log, run.host_written)));
     if run.drive.invalid_handles > 0 {
         notes.push(format!(
@@ -486,6 +508,19 @@ fn flush_note(outcome: &Outcome, run: &Books) -> Option<String> {
     })
 }
 
+/// Requests that have no latency, for whoever looks for it.
+fn in_memory(outcome: &Outcome) -> Vec<String> {
+    let latencies = outcome.meter.latencies().into_iter().flatten();
+    let some = latencies.filter(|(kind, latency)| latency.in_memory > 0 && *kind != "flush");
+    some.map(|(kind, latency)| {
+        format!(
+            "{:.1} % of the {kind}s completed in memory, in no time that is modelled",
+            100.0 * latency.in_memory as f64 / latency.count as f64
+        )
+    })
+    .collect()
+}
+
 fn log_notes(outcome: &Outcome, log: &LogBytes, host: u64) -> Vec<String> {
     let mut notes = Vec::new();
     if is_bare(&outcome.stack.profile) {
@@ -493,6 +528,15 @@ fn log_notes(outcome: &Outcome, log: &LogBytes, host: u64) -> Vec<String> {
             "{} has no drive beneath the log: its units are the log's, and its overprovisioning is all the spare \
              there is",
             outcome.stack.profile.name
+        ));
+    }
+    let full = outcome.workload.footprint().as_f64() / outcome.drive.cut().capacity().as_f64();
+    if outcome.settings.capacity.is_none() && outcome.settings.utilisation - full > 0.01 {
+        notes.push(format!(
+            "the log sets aside reserve, open units, maps and superblocks, so that a drive full of the workload is \
+             {:.0} % full; to compare with other stacks, give all of them --utilisation {:.2}",
+            full * 100.0,
+            (full - 0.005).max(0.01)
         ));
     }
     if log.absorbed > 0 {

@@ -78,7 +78,7 @@ fn run_log(
     settings: &Settings,
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunRecord, Error> {
-    let plan = Plan::new(stack, settings, workload.room())?;
+    let plan = fullest(settings, |settings| Plan::new(stack, settings, workload.room()))?;
     let (config, blocks) = (plan.config.clone(), plan.blocks);
     let rounds = Rounds::new(plan.drive.cut().capacity(), workload.pass());
     let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings));
@@ -104,6 +104,27 @@ fn run_log(
         drive: bench.machine.device().drive(),
         log: Some((&config, blocks)),
     })
+}
+
+/// What at least stays free of a drive that is made larger for its log: what is set aside grows in whole units.
+const SLACK: f64 = 0.005;
+
+/// The plan for a drive that is to be full: as full as the log can fill it beside what it sets aside, where nothing
+/// says how large the drive is.
+fn fullest(
+    settings: &Settings,
+    plan: impl Fn(&Settings) -> Result<Plan, Error>,
+) -> Result<Plan, Error> {
+    let is_free = settings.capacity.is_none() && settings.utilisation >= 1.0;
+    let mut settings = *settings;
+    loop {
+        match plan(&settings) {
+            Err(Error::DoesNotFit { share, .. }) if is_free && share > SLACK => {
+                settings.utilisation *= share - SLACK;
+            }
+            plan => return plan,
+        }
+    }
 }
 
 /// When requests are issued if the settings do not say.
@@ -378,6 +399,8 @@ fn refused(request: u64, reason: DriveError) -> Error {
 mod tests {
     use super::*;
     use crate::Input;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use thermocline_types::Bytes;
     use thermocline_workload::synthetic::{Limit, Options, Spec};
 
@@ -397,5 +420,29 @@ mod tests {
         assert!((0.95..1.03).contains(&share), "{share} of what the dies can take");
         let last = record.series.last().unwrap();
         assert!((last.seconds - bandwidth.seconds).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_that_is_told_to_stop_is_measured_so_far_and_never_steady() {
+        for stack in ["raw:ideal", "log:ideal,unit=512KiB,garbage=0.3"] {
+            let stack = Stack::parse(stack, &[]).unwrap();
+            let span = Bytes::mib(64);
+            let options = Options::new(span, Limit::drive_writes(20.0, span).unwrap());
+            let input = Input::Synthetic { spec: Spec::load("uniform").unwrap(), options };
+            let mut workload = Prepared::new(input, None, Bytes::BLOCK, None).unwrap();
+            let stop = Arc::new(AtomicBool::new(false));
+            workload.stop_on(Arc::clone(&stop));
+            let mut progress = |share| stop.store(share > 0.75, Ordering::Relaxed);
+            let record = run(&mut workload, &stack, &Settings::default(), &mut progress).unwrap();
+            let done = record.interrupted.unwrap();
+            assert!((0.75..0.8).contains(&done), "{done}");
+            let written = record.host_bytes_written as f64 / (20.0 * span.as_f64());
+            assert!((written - done).abs() < 0.01, "{written} of it was written");
+            assert!(record.waf.is_some() && !record.steady_state.reached);
+            assert!(record.notes.iter().any(|note| note.starts_with("interrupted at 7")));
+            stop.store(true, Ordering::Relaxed);
+            let none = run(&mut workload, &stack, &Settings::default(), &mut |_| {});
+            assert!(matches!(none, Err(Error::Interrupted)), "it is not even filled");
+        }
     }
 }

@@ -20,7 +20,8 @@ pub enum Pacing {
 pub struct Settings {
     /// Capacity the drive exports; without it, what the workload addresses divided by `utilisation`.
     pub capacity: Option<Bytes>,
-    /// Share of the capacity that the workload addresses, in (0, 1].
+    /// Share of the capacity that the workload addresses, in (0, 1]. 1 is full: under a log, as full as the log can
+    /// fill it beside what it sets aside.
     pub utilisation: f64,
     /// Replaces the device's victim policy.
     pub victim: Option<Victim>,

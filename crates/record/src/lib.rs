@@ -44,6 +44,10 @@ pub struct RunRecord {
     pub host_bytes_trimmed: u64,
     /// Requests served, of any kind.
     pub requests: u64,
+    /// Share of the workload that was done when the run was interrupted, 0..1; `null` for a run that came to its end.
+    /// Ratios of an interrupted run are transient.
+    #[serde(default)]
+    pub interrupted: Option<f64>,
     /// Bytes written by the layer above the device, by tier and then by cause. Empty for `raw`.
     pub engine_bytes_written: BTreeMap<String, BTreeMap<String, u64>>,
     /// Bytes the device was asked to write.
@@ -101,6 +105,9 @@ pub struct DeviceInfo {
     pub product_capacity_bytes: u64,
     /// Capacity exported in this run.
     pub capacity_bytes: u64,
+    /// Share of that capacity that the workload's data takes, above 0 to 1: how full the drive was in this run.
+    #[serde(default)]
+    pub utilisation: Option<f64>,
     /// Media behind it in this run.
     pub media_bytes: u64,
     /// Overprovisioning, (media − capacity) / capacity.
@@ -177,25 +184,29 @@ pub struct FdpStats {
     pub events: BTreeMap<String, u64>,
 }
 
-/// A latency distribution in nanoseconds.
+/// A latency distribution in nanoseconds. What completed in memory took no time that is modelled: where that is what a
+/// figure stands for, it is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyNs {
     /// Requests measured.
     pub count: u64,
-    /// Arithmetic mean.
-    pub mean: f64,
+    /// How many of them completed in memory.
+    #[serde(default)]
+    pub in_memory: u64,
+    /// Arithmetic mean, of those that did not.
+    pub mean: Option<f64>,
     /// Median.
-    pub p50: u64,
+    pub p50: Option<u64>,
     /// 90th percentile.
-    pub p90: u64,
+    pub p90: Option<u64>,
     /// 99th percentile.
-    pub p99: u64,
+    pub p99: Option<u64>,
     /// 99.9th percentile.
-    pub p99_9: u64,
+    pub p99_9: Option<u64>,
     /// 99.99th percentile.
-    pub p99_99: u64,
+    pub p99_99: Option<u64>,
     /// Largest.
-    pub max: u64,
+    pub max: Option<u64>,
 }
 
 /// Rates over the measured run.
@@ -215,7 +226,7 @@ pub struct Bandwidth {
     pub queue_depth: Option<u32>,
 }
 
-/// How long the drive lasts.
+/// How long the product lasts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Life {
     /// Years with 10 %, 50 % and 90 % probability not to be exceeded.
@@ -226,6 +237,16 @@ pub struct Life {
     pub years_p90: f64,
     /// Host writes assumed, drive capacities per day.
     pub drive_writes_per_day: f64,
+    /// How full the product is in these years: the share of its capacity that the workload's data takes, or, where the
+    /// load is not the workload's own, the share of the simulated drive's.
+    #[serde(default)]
+    pub product_utilisation: Option<f64>,
+    /// Write amplification of these years.
+    #[serde(default)]
+    pub waf: Option<f64>,
+    /// The years of an empty product and of one as full as the simulated drive, in this order; these are between them.
+    #[serde(default)]
+    pub range: Vec<LifeAt>,
     /// Host bytes the product can take at this write amplification (median), for its full capacity.
     pub tbw_bytes: f64,
     /// Rated host bytes of the product, where its maker states them.
@@ -236,6 +257,21 @@ pub struct Life {
     pub verdict: String,
     /// What the figures rest on, one sentence each.
     pub assumptions: Vec<String>,
+}
+
+/// How long the product lasts when it is so full.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LifeAt {
+    /// Share of the product's capacity that data as the workload's takes; 0 is the limit where nothing is relocated.
+    pub product_utilisation: f64,
+    /// Write amplification, media / host.
+    pub waf: f64,
+    /// As [`Life::years_p10`].
+    pub years_p10: f64,
+    /// Median.
+    pub years_p50: f64,
+    /// As [`Life::years_p10`].
+    pub years_p90: f64,
 }
 
 /// One point of the time series; counters are since the previous point.
@@ -251,10 +287,11 @@ pub struct SeriesPoint {
     pub media_bytes_written: u64,
     /// Write amplification since the previous point.
     pub waf: Option<f64>,
-    /// Write latency percentiles since the previous point in nanoseconds, where time is modelled: p50, p99, p99.9.
-    pub write_latency_ns: Option<[u64; 3]>,
+    /// Write latency percentiles since the previous point in nanoseconds, where time is modelled: p50, p99, p99.9. As
+    /// in [`LatencyNs`], one that stands for what completed in memory is absent.
+    pub write_latency_ns: Option<[Option<u64>; 3]>,
     /// Read latency percentiles since the previous point in nanoseconds, where time is modelled and reads occurred.
-    pub read_latency_ns: Option<[u64; 3]>,
+    pub read_latency_ns: Option<[Option<u64>; 3]>,
     /// Free units at this point.
     pub free_units: u64,
 }

@@ -256,7 +256,7 @@ function percentiles(kind) {
         formatter: (items) =>
           tip(
             items[0].name,
-            items.map((item) => [item.marker, item.seriesName, latency(item.value)]),
+            items.filter((item) => item.value).map((item) => [item.marker, item.seriesName, latency(item.value)]),
           ),
       },
       xAxis: axis(t, {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use thermocline_record::RunRecord;
 
 use crate::data::Run;
-use crate::text::{UNKNOWN, count, data, duration, escape, percent, significant};
+use crate::text::{UNKNOWN, count, data, duration, escape, fullness, percent, significant};
 
 /// One line of the table of facts: a name, and HTML for each run.
 type Fact = (String, Vec<String>);
@@ -72,6 +72,9 @@ fn device(runs: &[Run<'_>]) -> Vec<Fact> {
         fact(runs, "kind", |r| escape(&r.device.kind)),
         fact(runs, "capacity of the product", |r| capacity(r.device.product_capacity_bytes)),
         fact(runs, "capacity simulated", |r| capacity(r.device.capacity_bytes)),
+        fact(runs, "of it full of the workload's data", |r| {
+            r.device.utilisation.map_or_else(|| UNKNOWN.to_owned(), fullness)
+        }),
         fact(runs, "media behind it", |r| capacity(r.device.media_bytes)),
         fact(runs, "overprovisioning (media \u{2212} capacity) / capacity", |r| {
             percent(r.device.overprovisioning)

@@ -1,7 +1,7 @@
 //! What was found, in one sentence per stack.
 
 use crate::data::Run;
-use crate::text::{escape, ratio, significant, years};
+use crate::text::{escape, fullness, ratio, significant, years};
 
 /// The tag beside every ratio taken before steady state.
 pub(crate) const TRANSIENT: &str = "<span class=\"tag warn\">transient</span>";
@@ -75,8 +75,11 @@ fn sentence(run: &Run<'_>) -> String {
     let Some(life) = &r.life else {
         return format!("{writes}. How long it lasts is unknown.");
     };
+    let full = life
+        .product_utilisation
+        .map_or_else(String::new, |share| format!(", with the product {} full,", fullness(share)));
     format!(
-        "{writes}. At {} drive writes per day it lasts {} years (P10\u{2013}P90: {}\u{2013}{}).",
+        "{writes}. At {} drive writes per day{full} it lasts {} years (P10\u{2013}P90: {}\u{2013}{}).",
         significant(life.drive_writes_per_day),
         years(life.years_p50),
         years(life.years_p10),

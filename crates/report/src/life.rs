@@ -1,9 +1,11 @@
 //! How long the drives last: the bar, the figures and what they rest on.
 
+use thermocline_record::Life;
+
 use crate::data::Run;
 use crate::figure::{Chart, absent, figure, wide};
 use crate::finding::TRANSIENT;
-use crate::text::{UNKNOWN, endurance, escape, significant, years};
+use crate::text::{UNKNOWN, endurance, escape, fullness, significant, years};
 
 /// The section on lifetime.
 pub(crate) fn section(runs: &[Run<'_>]) -> String {
@@ -25,6 +27,17 @@ pub(crate) fn section(runs: &[Run<'_>]) -> String {
     )
 }
 
+/// Medians of an empty product and of one as full as the simulated drive.
+fn range(life: &Life) -> Option<String> {
+    let [empty, full] = &life.range[..] else { return None };
+    Some(format!(
+        "{} years empty, {} years {} full of such data",
+        years(empty.years_p50),
+        years(full.years_p50),
+        fullness(full.product_utilisation)
+    ))
+}
+
 /// One stack: verdict, figures, assumptions.
 fn entry(run: &Run<'_>) -> String {
     let Some(life) = &run.record.life else {
@@ -44,6 +57,8 @@ fn entry(run: &Run<'_>) -> String {
                 years(life.years_p90)
             ),
         ),
+        ("With the product full to", or_unknown(life.product_utilisation.map(fullness))),
+        ("From empty to full", or_unknown(range(life))),
         (
             "Load assumed",
             format!("{} drive writes per day", significant(life.drive_writes_per_day)),

@@ -82,7 +82,8 @@ fn legend(runs: &[Run<'_>], any_best: bool) -> String {
         parts.push("Ratios are those of the steady window.".to_owned());
     }
     parts.push(
-        "Bytes count the measured run, without prefill. Life: median (P10\u{2013}P90).".to_owned(),
+        "Bytes count the measured run, without prefill. Life: median (P10\u{2013}P90) of the product, as full as its \
+         verdict says.".to_owned(),
     );
     format!("<p class=\"legend\">{}</p>", parts.join(" "))
 }
@@ -199,16 +200,17 @@ fn ratio_cell(run: &Run<'_>, x: Option<f64>) -> Cell {
     }
 }
 
-/// A latency percentile of one kind of request.
-fn latency_cell(record: &RunRecord, kind: &str, percentile: fn(&LatencyNs) -> u64) -> Cell {
+/// A latency percentile of one kind of request. What completes in memory takes no time that is modelled, and wins
+/// nothing.
+fn latency_cell(record: &RunRecord, kind: &str, percentile: fn(&LatencyNs) -> Option<u64>) -> Cell {
     let Some(kinds) = &record.latency_ns else {
         return not_modelled();
     };
     match kinds.get(kind).filter(|latencies| latencies.count > 0) {
-        Some(latencies) => {
-            let ns = percentile(latencies) as f64;
-            Cell { html: latency(ns), value: Some(ns) }
-        }
+        Some(latencies) => match percentile(latencies).map(|ns| ns as f64).filter(|&ns| ns > 0.0) {
+            Some(ns) => Cell { html: latency(ns), value: Some(ns) },
+            None => plain("<span class=\"unmodelled\">in memory</span>".to_owned()),
+        },
         None => plain(format!("no {kind}s")),
     }
 }

@@ -134,6 +134,11 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))
 }
 
+/// How full something is.
+pub(crate) fn fullness(share: f64) -> String {
+    if share < 1e-4 { "less than 0.01 %".to_owned() } else { percent(share) }
+}
+
 /// A key such as `read_modify_write` in words.
 pub(crate) fn words(key: &str) -> String {
     escape(&key.replace('_', " "))

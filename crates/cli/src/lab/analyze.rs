@@ -25,9 +25,9 @@ rewritten. The headroom then simulates a full drive (15 % garbage, units of
 where these differ little, no placement will help this workload.
 
 Examples:
-  thermocline lab analyze --trace testdata/postgres-tpcc.csv.gz
-  thermocline lab analyze --workload zipf:0.99 --span 1GiB --json
-  zcat trace.gz | thermocline lab analyze --trace - --no-headroom";
+  thermocline lab analyze --trace postgres-tpcc
+  thermocline lab analyze --workload zipf:0.99 --span 256MiB --json
+  zcat trace.csv.gz | thermocline lab analyze --trace - --no-headroom";
 
 /// Arguments of `lab analyze`.
 #[derive(Args)]

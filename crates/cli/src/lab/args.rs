@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use clap::Args;
 use thermocline_ftl::victim::Victim;
 use thermocline_lab::{Input, Pacing, Prefill, Prepared, Settings, Stack};
@@ -16,12 +16,14 @@ use crate::pool::LabRun;
 /// Sizes and exit codes, below the help of every command that takes or gives them.
 pub const CONVENTIONS: &str = "\
 Sizes: 4096, 4KiB, 2MiB, 1.92TB; KiB, MiB, GiB count in 1024, KB, MB, GB in 1000.
-Exit code: 0 done; 2 wrong arguments or input; 1 a file cannot be written, or a defect.";
+Ctrl-C ends a run early and shows what was measured by then; a second one ends it at once.
+Exit code: 0 done; 2 wrong arguments or input; 1 a file cannot be written, or a defect; 130 interrupted.";
 
 /// Where requests come from: a trace, or a generator.
 #[derive(Args, Clone)]
 pub struct SourceArgs {
-    /// Block trace: plain, gzip or zstd; the format is detected (`lab list formats`)
+    /// Block trace: a file, plain, gzip or zstd, of any format (`lab list formats`), or one that comes with the program
+    /// (`lab list traces`)
     #[arg(
         long,
         value_name = "FILE",
@@ -208,7 +210,8 @@ pub struct DeviceArgs {
     /// Capacity the device exports [default: what the workload addresses]
     #[arg(long, value_name = "SIZE", help_heading = "Device")]
     pub capacity: Option<Bytes>,
-    /// Or: share of the capacity that the workload fills, above 0 to 1
+    /// Or: share of the capacity that the workload fills, above 0 to 1; 1 is full, under log: full beside what the log
+    /// sets aside
     #[arg(
         long,
         value_name = "SHARE",
@@ -281,9 +284,4 @@ impl DeviceArgs {
             seed,
         })
     }
-}
-
-/// Writes `text` to `path`.
-pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

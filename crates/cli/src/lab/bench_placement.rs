@@ -4,6 +4,7 @@ mod page;
 
 use std::io::Write as _;
 use std::num::{NonZeroU8, NonZeroU32};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -13,8 +14,10 @@ use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use thermocline_ftl::victim::Victim;
 use thermocline_lab::bench_placement::{Candidate, LAWS, Law, Line, Plan, Table, bench};
+use thermocline_workload::trace::BUILT_IN;
 
-use super::args::write_file;
+use crate::file;
+use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::table::plain;
 
@@ -56,9 +59,9 @@ pub struct BenchArgs {
     /// Units kept in reserve [default: 2 and one for every two classes of a policy]
     #[arg(long, value_name = "N")]
     reserve: Option<NonZeroU8>,
-    /// Folder of traces
-    #[arg(long, value_name = "DIR", default_value = "testdata")]
-    traces: PathBuf,
+    /// Folder of traces [default: those that come with the program]
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
     /// Honour the discards of traces instead of ignoring them
     #[arg(long)]
     discards: bool,
@@ -92,17 +95,28 @@ struct Outcome<'a> {
     turnovers: f64,
     discards: bool,
     reserve: Option<NonZeroU8>,
+    /// Whether it was ended early by Ctrl-C: what is not there was not measured.
+    interrupted: bool,
     tables: &'a [Table],
 }
 
 /// `lab bench-placement`.
 pub fn bench_placement(args: &BenchArgs) -> anyhow::Result<()> {
     let plan = args.plan()?;
+    [&args.record, &args.report].into_iter().flatten().try_for_each(|path| file::check(path))?;
+    let interrupt = Interrupt::watch()?;
     let mut out = std::io::stdout().lock();
     let mut tables = Vec::new();
     let mut failed = None;
     let bars = Progress::default();
-    let progress = bar_of(&bars);
+    let bar = bar_of(&bars);
+    let progress = |name: &str, share| {
+        if share > 0.0 {
+            interrupt.something_to_show();
+        }
+        bar(name, share);
+        if interrupt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
     bench(&plan, &progress, |table| {
         if !args.json && failed.is_none() {
             failed = writeln!(out, "{}", show(&table)).err();
@@ -110,28 +124,29 @@ pub fn bench_placement(args: &BenchArgs) -> anyhow::Result<()> {
         tables.push(table);
         Ok(())
     })?;
-    failed.map_or(Ok(()), Err)?;
+    drop(bar);
     let outcome = Outcome {
         schema: "thermocline.bench-placement/1",
         seed: plan.seed,
         turnovers: plan.turnovers,
         discards: plan.discards,
         reserve: plan.reserve,
+        interrupted: interrupt.is_asked(),
         tables: &tables,
     };
     let json = format!("{}\n", serde_json::to_string_pretty(&outcome)?);
-    if let Some(path) = &args.record {
-        write_file(path, &json)?;
-    }
-    if let Some(path) = &args.report {
-        write_file(path, &page::render(&tables))?;
-    }
-    if args.json {
-        out.write_all(json.as_bytes())?;
-    } else if tables.len() > 1 {
-        writeln!(out, "{}", summary(&tables))?;
-    }
-    Ok(())
+    let shown = match failed {
+        Some(error) => Err(error),
+        None if args.json => out.write_all(json.as_bytes()),
+        None if tables.len() > 1 => writeln!(out, "{}", summary(&tables)),
+        None => Ok(()),
+    };
+    let recorded = args.record.as_ref().map_or(Ok(()), |path| file::write(path, &json));
+    let page = || page::render(&tables);
+    let reported = args.report.as_ref().map_or(Ok(()), |path| file::write(path, &page()));
+    recorded.and(reported)?;
+    shown?;
+    interrupt.check()
 }
 
 /// Shows one bar of `bars` after the other, each with the name of what is measured.
@@ -198,7 +213,11 @@ impl BenchArgs {
             |only: &String| only == "generated" || LAWS.iter().any(|(name, _)| name == only);
         let mut traces = Vec::new();
         if self.only_workload.is_empty() || !self.only_workload.iter().all(generated) {
-            traces = trace_files(&self.traces)?;
+            traces = match &self.traces {
+                Some(folder) => trace_files(folder)?,
+                None => BUILT_IN.iter().map(|trace| trace.name.into()).collect(),
+            };
+            traces.sort();
         }
         for only in self.only_workload.iter().filter(|&only| only != "traces") {
             let names: Vec<String> = traces.iter().map(|path| trace_name(path)).collect();
@@ -230,7 +249,6 @@ fn trace_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
             paths.push(path);
         }
     }
-    paths.sort();
     Ok(paths)
 }
 

@@ -1,7 +1,6 @@
 //! `lab convert`.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -9,6 +8,7 @@ use clap::Args;
 use thermocline_workload::trace;
 
 use super::output::refuse_overwriting;
+use crate::file;
 
 /// Arguments of `lab convert`.
 #[derive(Args)]
@@ -17,12 +17,15 @@ The columns are timestamp_us,op,offset_bytes,length_bytes,tenant. The op is R,
 W, D (trim), Z (write zeroes) or F (flush). Times begin at 0, and requests are
 widened to whole sectors of 512 bytes.
 
+Recordings need no file of their own: `blkparse -i sda | thermocline lab convert --trace - --out trace.csv`.
+
 Examples:
-  thermocline lab convert --trace trace.blkparse.zst --out trace.csv
-  thermocline lab convert --trace alibaba.csv.gz --split volumes
-  blkparse -i sda | thermocline lab convert --trace - | gzip > trace.csv.gz")]
+  thermocline lab convert --trace postgres-tpcc --out trace.csv
+  thermocline lab convert --trace trace.csv --split volumes
+  gzip < trace.csv | thermocline lab convert --trace - | gzip > trace.csv.gz")]
 pub struct ConvertArgs {
-    /// Block trace of any format `lab list formats` shows; `-` reads standard input
+    /// Block trace of any format `lab list formats` shows, or one that comes with the program (`lab list traces`); `-`
+    /// reads standard input
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
     /// Where to write the csv [default: standard output]
@@ -56,7 +59,7 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     let count = match &args.out {
         Some(path) => {
             refuse_overwriting(&args.trace, path)?;
-            write_to(path, &mut trace).inspect_err(|_| remove_partial(path))?
+            file::write_with(path, |mut out| Ok(trace::write_csv(&mut trace, &mut out)?))?
         }
         None => trace::write_csv(&mut trace, &mut BufWriter::new(std::io::stdout().lock()))?,
     };
@@ -72,19 +75,4 @@ fn split(trace: &mut trace::Trace, folder: &Path) -> anyhow::Result<()> {
         eprintln!("{}: {} requests of volume {}", part.path.display(), part.requests, part.volume);
     }
     Ok(())
-}
-
-fn write_to(path: &Path, trace: &mut trace::Trace) -> anyhow::Result<u64> {
-    let cannot = || format!("cannot write {}", path.display());
-    let mut out = BufWriter::new(File::create(path).with_context(cannot)?);
-    let count = trace::write_csv(trace, &mut out)?;
-    out.flush().with_context(cannot)?;
-    Ok(count)
-}
-
-/// Half a trace must not be taken for a whole one; that it cannot be removed either is no news.
-fn remove_partial(path: &Path) {
-    if path.is_file() {
-        let _ = std::fs::remove_file(path);
-    }
 }

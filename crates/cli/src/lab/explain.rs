@@ -1,6 +1,7 @@
 //! `lab explain`.
 
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -18,10 +19,11 @@ Every policy runs on a full drive (15 % garbage, units of 2 MiB or smaller) with
 ignored. Rates, recency and sequence are those of `lab analyze`; oracles know what no policy can.
 
 Examples:
-  thermocline lab explain --trace testdata/postgres-tpcc.csv.gz
-  thermocline lab explain --trace testdata/rocksdb-overwrite.csv.gz --jobs 2 --json")]
+  thermocline lab explain --trace postgres-tpcc
+  thermocline lab explain --trace rocksdb-overwrite --jobs 2 --json")]
 pub struct ExplainArgs {
-    /// Block trace: plain, gzip or zstd; the format is detected (`lab list formats`)
+    /// Block trace: a file, plain, gzip or zstd, of any format (`lab list formats`), or one that comes with the program
+    /// (`lab list traces`)
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
     /// Threads
@@ -38,9 +40,13 @@ pub struct ExplainArgs {
 /// `lab explain`.
 pub fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     let bars = Progress::default();
-    let progress = bar_of(&bars);
+    let bar = bar_of(&bars);
+    let progress = |name: &str, share| {
+        bar(name, share);
+        ControlFlow::Continue(())
+    };
     let explanation = explain(&args.trace, args.jobs, args.seed, &progress)?;
-    drop(progress);
+    drop(bar);
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&explanation)?)?;

@@ -10,7 +10,7 @@ use thermocline_lab::log::LogOptions;
 use thermocline_lab::reproduce::EXPERIMENTS;
 use thermocline_nand::profile::{Profile, builtin, names};
 use thermocline_workload::synthetic::FORMS;
-use thermocline_workload::trace::Format;
+use thermocline_workload::trace::{BUILT_IN, Format};
 
 use crate::table::plain;
 
@@ -23,6 +23,8 @@ enum What {
     Layers,
     /// Synthetic workloads
     Workloads,
+    /// Traces that come with the program, for --trace
+    Traces,
     /// Trace formats
     Formats,
     /// Settings of the log layer, for --set
@@ -39,6 +41,7 @@ enum What {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  thermocline lab list traces
   thermocline lab list devices
   thermocline lab list devices p5316 > mine.toml   to start your own from")]
 pub struct ListArgs {
@@ -72,6 +75,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
             );
             FORMS.iter().map(|form| row(form.syntax, form.description)).chain([tenants]).collect()
         }
+        What::Traces => BUILT_IN.iter().map(|trace| row(trace.name, trace.about)).collect(),
         What::Formats => {
             Format::ALL.iter().map(|format| row(format, format.description())).collect()
         }

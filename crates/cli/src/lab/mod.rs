@@ -32,7 +32,7 @@ pub enum Command {
     Explain(explain::ExplainArgs),
     /// Rewrite a trace of any format as plain csv
     Convert(convert::ConvertArgs),
-    /// List devices, workloads, trace formats, victims, placements and experiments
+    /// List devices, traces, workloads, trace formats, victims, placements and experiments
     List(list::ListArgs),
 }
 

@@ -3,13 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use clap::Args;
 use serde::Serialize;
 use thermocline_record::RunRecord;
 
-use super::args::write_file;
-use crate::table;
+use crate::{file, table};
 
 /// Where results go.
 #[derive(Args, Clone)]
@@ -51,10 +50,7 @@ impl OutputArgs {
             if let Some(trace) = trace {
                 refuse_overwriting(trace, path)?;
             }
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
-                bail!("cannot write {}: that is a folder, or lies in none", path.display());
-            }
+            file::check(path)?;
         }
         Ok(())
     }
@@ -70,20 +66,18 @@ impl OutputArgs {
         self.give(records, &format!("{}\n", serde_json::to_string_pretty(&comparison)?))
     }
 
+    /// The screen first: what cannot be written there or to a file keeps nothing else from being written.
     fn give(&self, records: &[RunRecord], json: &str) -> anyhow::Result<()> {
-        if let Some(path) = &self.record {
-            write_file(path, json)?;
-        }
-        if let Some(path) = &self.report {
-            let title = format!("Thermocline: {}", records[0].workload.name);
-            write_file(path, &thermocline_report::render(&title, records))?;
-        }
         let mut out = std::io::stdout().lock();
-        if self.json {
-            out.write_all(json.as_bytes())?;
-        } else {
-            out.write_all(table::show(records).as_bytes())?;
-        }
+        let shown = if self.json { json.to_owned() } else { table::show(records) };
+        let shown = out.write_all(shown.as_bytes());
+        let recorded = self.record.as_ref().map_or(Ok(()), |path| file::write(path, json));
+        let reported = self.report.as_ref().map_or(Ok(()), |path| {
+            let title = format!("Thermocline: {}", records[0].workload.name);
+            file::write(path, &thermocline_report::render(&title, records))
+        });
+        recorded.and(reported)?;
+        shown?;
         if let (Some(path), false) = (&self.report, self.json) {
             writeln!(out, "report: {}", path.display())?;
         }

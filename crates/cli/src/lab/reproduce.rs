@@ -26,9 +26,9 @@ pub struct ReproduceArgs {
     /// Seed of all randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Folder of the traces that ship with Thermocline
-    #[arg(long, value_name = "DIR", default_value = "testdata")]
-    traces: PathBuf,
+    /// Folder of traces to replay, each NAME.csv.gz [default: those that come with the program]
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,

@@ -12,6 +12,7 @@ use thermocline_types::Bytes;
 
 use super::args::{CONVENTIONS, DeviceArgs, ReplayArgs, SourceArgs};
 use super::output::OutputArgs;
+use crate::interrupt::Interrupt;
 use crate::pool::LabRun;
 use crate::progress::Progress;
 
@@ -27,18 +28,18 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   A trace on a QLC drive, with a page of charts:
     thermocline lab run --stack raw:p5316 --report run.html \\
-      --trace testdata/postgres-tpcc.csv.gz
+      --trace postgres-tpcc
   Uniform random writes on an ideal drive with 7 % overprovisioning:
     thermocline lab run --stack raw:ideal --workload uniform --set device.op=0.07
   Your own drive: start from a built-in profile, edit it, name the file:
     thermocline lab list devices p5316 > mine.toml
-    thermocline lab run --stack raw:./mine.toml --workload jesd219 --span 4GiB \\
+    thermocline lab run --stack raw:./mine.toml --workload jesd219 --span 1GiB \\
       --utilisation 0.9 --json";
 
 /// Examples of `lab compare`.
 const COMPARE_EXAMPLES: &str = "\
 Example:
-  thermocline lab compare --trace testdata/postgres-tpcc.csv.gz \\
+  thermocline lab compare --trace postgres-tpcc \\
     --stack raw:p5316 --stack raw:pm9d3 --report compare.html";
 
 /// Arguments of `lab run`.
@@ -94,8 +95,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     };
     let stacks = [device.stack(&text)?];
     let settings = device.settings(args.source.seed)?;
-    let records = run_all(&stacks, &args.source, &args.replay, &settings)?;
-    args.output.give_run(&records[0])
+    let interrupt = Interrupt::watch()?;
+    let records = run_all(&stacks, &args.source, &args.replay, &settings, &interrupt)?;
+    if let Some(record) = records.first() {
+        args.output.give_run(record)?;
+    }
+    interrupt.check()
 }
 
 /// `lab compare`.
@@ -111,43 +116,54 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<()> {
         .map(|text| args.device.stack(text))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let settings = args.device.settings(args.source.seed)?;
-    let records = run_all(&stacks, &args.source, &args.replay, &settings)?;
-    args.output.give_comparison(&records)
+    let interrupt = Interrupt::watch()?;
+    let records = run_all(&stacks, &args.source, &args.replay, &settings, &interrupt)?;
+    if !records.is_empty() {
+        args.output.give_comparison(&records)?;
+    }
+    interrupt.check()
 }
 
-/// Runs every stack, as many at once as there are processors, and returns their records in order. All see the same
-/// addresses: granules are as large as the largest mapping unit.
+/// Runs every stack, as many at once as there are processors, and returns their records in order; after an interrupt,
+/// those of the stacks of which something was measured. All see the same addresses: granules are as large as the
+/// largest mapping unit.
 fn run_all(
     stacks: &[Stack],
     source: &SourceArgs,
     replay: &ReplayArgs,
     settings: &Settings,
+    interrupt: &Interrupt,
 ) -> anyhow::Result<Vec<RunRecord>> {
     let granule =
         stacks.iter().map(|stack| stack.profile.mapping_unit).max().unwrap_or(Bytes::BLOCK);
     let progress = Progress::default();
-    let one = |stack: &Stack| -> anyhow::Result<RunRecord> {
+    let one = |stack: &Stack| -> anyhow::Result<Option<RunRecord>> {
         let bar = progress.bar(&stack.text);
         let capacity = settings.capacity;
         let mut prepared = match stack.layer {
             Layer::Log => source.prepare_thin(replay, granule, capacity)?,
             Layer::Raw | Layer::Tag => source.prepare(replay, granule, capacity)?,
         };
-        let mut record =
-            thermocline_lab::run(&mut prepared, stack, settings, &mut |share| bar.set(share))
-                .with_context(|| format!("cannot run {}", stack.text))?;
-        record.command = Some(command_line());
-        Ok(record)
+        prepared.stop_on(interrupt.flag());
+        let mut progress = |share| {
+            interrupt.something_to_show();
+            bar.set(share);
+        };
+        match thermocline_lab::run(&mut prepared, stack, settings, &mut progress) {
+            Ok(record) => Ok(Some(RunRecord { command: Some(command_line()), ..record })),
+            Err(thermocline_lab::Error::Interrupted) => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot run {}", stack.text)),
+        }
     };
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     let mut records = Vec::with_capacity(stacks.len());
-    for group in stacks.chunks(at_once) {
+    for group in stacks.chunks(at_once).take_while(|_| !interrupt.is_asked()) {
         let results: Vec<_> = thread::scope(|scope| {
             let workers: Vec<_> = group.iter().map(|stack| scope.spawn(|| one(stack))).collect();
             workers.into_iter().map(|worker| worker.join().expect("panics abort")).collect()
         });
         for result in results {
-            records.push(result?);
+            records.extend(result?);
         }
     }
     Ok(records)

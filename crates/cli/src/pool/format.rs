@@ -91,7 +91,10 @@ fn refuse_to_destroy(settings: &Settings, named: Option<&str>) -> anyhow::Result
         Some(name) => bail!("{path} holds {what}; --yes-destroy names {name}, which is not that"),
         None => {
             let name = id.as_deref().unwrap_or(&path);
-            bail!("{path} holds {what}; to destroy it, say --yes-destroy={name}")
+            bail!(
+                "{path} holds {what}; for another pool beside it, give another device.path; to destroy what is there, \
+                 say --yes-destroy={name}"
+            )
         }
     }
 }

@@ -14,6 +14,7 @@ use super::ledger::Ledger;
 use super::loader::{Loader, bytes};
 use super::open::to_write;
 use super::{CODES, print};
+use crate::interrupt::Interrupt;
 use crate::lab::args::{ReplayArgs, SourceArgs};
 use crate::progress::Progress;
 
@@ -21,11 +22,12 @@ use crate::progress::Progress;
 #[derive(Args)]
 #[command(after_help = format!("\
 Addresses are widened to whole blocks of 4 KiB. With a ledger, each block says what it is, and the ledger what must be
-there: kill this command at any moment, then check the pool against the ledger.
+there: kill this command at any moment, then check the pool against the ledger. Ctrl-C ends it in order, and shows what
+was done by then; the exit code is then 130.
 
 Examples:
-  thermocline load pool.toml --trace testdata/postgres-tpcc.csv.gz --ledger pool.ledger
   thermocline load pool.toml --workload zipf:0.99 --span 256MiB --ledger pool.ledger
+  thermocline load pool.toml --trace postgres-tpcc --ledger pool.ledger
   thermocline check pool.toml --ledger pool.ledger
 
 {CODES}"))]
@@ -66,6 +68,8 @@ struct Report {
     device_bytes_written: u64,
     /// Device bytes over host bytes.
     alwa: Option<f64>,
+    /// Whether it was ended early by Ctrl-C.
+    interrupted: bool,
 }
 
 /// `thermocline load`.
@@ -75,7 +79,9 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let mut pool = to_write(&settings, false)?;
     let volume = pool.volume(args.into.as_deref())?;
     let size = bytes(volume.blocks);
+    let interrupt = Interrupt::watch()?;
     let mut prepared = args.source.prepare(&args.replay, Bytes::BLOCK, Some(size))?;
+    prepared.stop_on(interrupt.flag());
     let footprint = prepared.footprint();
     ensure!(
         footprint <= size,
@@ -96,6 +102,7 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
             stop()
         })
     };
+    interrupt.something_to_show();
     let filled = prepared.prefill(|request| serve(&request));
     let replayed = filled.and_then(|()| {
         prepared.replay(|batch| {
@@ -106,7 +113,9 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     if let Some(error) = failed {
         return Err(error);
     }
-    replayed?;
+    if !interrupt.is_asked() {
+        replayed?;
+    }
     let done = loader.finish()?;
     drop(bar);
     let seconds = began.elapsed().as_secs_f64();
@@ -123,18 +132,25 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
         flushes: done.flushes,
         device_bytes_written: device,
         alwa: (host.0 > 0).then(|| device as f64 / host.as_f64()),
+        interrupted: interrupt.is_asked(),
     };
-    if args.json {
-        return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
-    }
-    print(&format!(
-        "wrote {host}, read {}, trimmed {}, {} flushes in {seconds:.1} s: {:.1} MB/s written\n\
+    let json = args.json.then(|| serde_json::to_string_pretty(&report)).transpose()?;
+    print(&json.map_or_else(|| text(&report), |json| json + "\n"))?;
+    interrupt.check()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(report: &Report) -> String {
+    let host = Bytes(report.host_bytes_written);
+    format!(
+        "wrote {host}, read {}, trimmed {}, {} flushes in {:.1} s: {:.1} MB/s written\n\
          {} written to the device, ALWA {}\n",
-        bytes(done.read),
-        bytes(done.trimmed),
-        done.flushes,
-        host.as_f64() / seconds / 1e6,
-        Bytes(device),
+        Bytes(report.host_bytes_read),
+        Bytes(report.host_bytes_trimmed),
+        report.flushes,
+        report.seconds,
+        host.as_f64() / report.seconds / 1e6,
+        Bytes(report.device_bytes_written),
         report.alwa.map_or("-".to_owned(), |alwa| format!("{alwa:.3}")),
-    ))
+    )
 }

@@ -20,8 +20,9 @@ ALWA is device bytes over host bytes. On a simulated drive, DLWA is what it wrot
 it, and WAF their product: media bytes over host bytes. A line stands for its interval, and rates are per second; the
 total is that of the last of these ratios since the pool was opened.
 
-Example:
-  thermocline stat pool.toml 1
+Examples:
+  thermocline stat pool.toml             one line: all since the pool was opened
+  thermocline stat pool.toml 1           a line per second, until Ctrl-C
 
 {CODES}"))]
 pub struct StatArgs {

@@ -20,17 +20,22 @@ use super::{CODES, print};
 #[derive(Subcommand)]
 pub enum Command {
     /// Create a volume; its space is taken as it is written. A pool that is served serves it at once
-    #[command(after_help = CODES)]
+    #[command(after_help = example("create pool.toml backup 16MiB"))]
     Create(SizedArgs),
     /// List the volumes
-    #[command(after_help = CODES)]
+    #[command(after_help = example("list pool.toml"))]
     List(ListArgs),
     /// Change the size of a volume, be its pool served or not; what is beyond a smaller size is gone
-    #[command(after_help = CODES)]
+    #[command(after_help = example("resize pool.toml backup 32MiB"))]
     Resize(ResizeArgs),
     /// Delete a volume and all that is in it, be its pool served or not
-    #[command(after_help = CODES)]
+    #[command(after_help = example("delete pool.toml backup --yes-destroy backup"))]
     Delete(DeleteArgs),
+}
+
+/// The end of a help text.
+fn example(arguments: &str) -> String {
+    format!("Example:\n  thermocline volume {arguments}\n\n{CODES}")
 }
 
 /// A volume and a size.

@@ -1,7 +1,8 @@
 //! Tables, files and pipes.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -65,6 +66,37 @@ fn the_report_needs_no_network() {
     }
     let runs = std::fs::read_to_string(folder.path().join("runs.json")).expect("a record");
     assert!(runs.contains("thermocline.compare/1"));
+}
+
+/// `thermocline lab ARGUMENTS` that can write nothing longer than some KiB to any file, as on a full disk.
+fn lab_on_a_full_disk(folder: &Path, arguments: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_thermocline");
+    let script = format!("trap '' XFSZ; ulimit -f 8; exec {program} lab {arguments}");
+    Command::new("sh").args(["-c", &script]).current_dir(folder).output().expect("a shell")
+}
+
+#[test]
+fn a_report_that_cannot_be_written_loses_neither_the_run_nor_the_report_before_it() {
+    let folder = scratch();
+    write(folder.path(), "page.html", "the report before");
+    let run = "run --stack raw:ideal --workload uniform --span 16MiB --report page.html";
+    let done = lab_on_a_full_disk(folder.path(), run);
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{err}");
+    assert!(err.contains("cannot write page.html: File too large"), "{err}");
+    assert!(String::from_utf8_lossy(&done.stdout).contains("WAF (media / host)"), "{done:?}");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).expect("still there");
+    assert_eq!(page, "the report before");
+    let left = std::fs::read_dir(folder.path()).expect("readable").count();
+    assert_eq!(left, 1, "nothing is left beside it");
+}
+
+#[test]
+fn results_go_to_whatever_a_path_leads_to() {
+    let folder = scratch();
+    let run = "run --json --stack raw:ideal --workload uniform --span 16MiB --record /dev/stderr";
+    let done = lab_in(folder.path(), run);
+    assert!(done.code == 0 && done.err == done.out && done.out.contains("run/1"), "{}", done.err);
 }
 
 #[test]

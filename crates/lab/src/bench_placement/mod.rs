@@ -13,6 +13,7 @@ mod generate;
 mod tape;
 
 use std::num::{NonZeroU8, NonZeroU32};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -101,18 +102,24 @@ impl Line {
     }
 }
 
-/// Measures what `plan` says and hands out each table when it is done. `progress` is told what is being measured and
-/// the share of that workload that is done, from any thread.
+/// Is told what is being measured and the share of that workload that is done, from any thread, and says whether to go
+/// on.
+pub type Watch<'a> = &'a (dyn Fn(&str, f64) -> ControlFlow<()> + Sync);
+
+/// Measures what `plan` says and hands out each table when it is done. When `progress` ends it early, the last table
+/// has the figures that were measured by then, and `None` for the rest.
 ///
 /// # Errors
 /// When a trace cannot be read, a garbage proportion is out of range, or that of `table`.
 pub fn bench(
     plan: &Plan,
-    progress: &(dyn Fn(&str, f64) + Sync),
+    progress: Watch<'_>,
     mut table: impl FnMut(Table) -> Result<(), Error>,
 ) -> Result<(), Error> {
     for (name, law) in &plan.laws {
-        progress(name, 0.0);
+        if progress(name, 0.0).is_break() {
+            return Ok(());
+        }
         let writes = (f64::from(plan.blocks) * plan.turnovers) as u64;
         let tape = law.tape(name, plan.blocks, writes, plan.seed);
         for &garbage in &plan.garbage {
@@ -123,6 +130,9 @@ pub fn bench(
         }
     }
     for path in &plan.traces {
+        if progress(&path.to_string_lossy(), 0.0).is_break() {
+            return Ok(());
+        }
         let tape = Tape::of_trace(path, plan.discards)?;
         for &garbage in &plan.garbage {
             room(garbage)?;
@@ -142,7 +152,7 @@ struct Study<'a> {
     plan: &'a Plan,
     tape: &'a Tape,
     garbage: f64,
-    progress: &'a (dyn Fn(&str, f64) + Sync),
+    progress: Watch<'a>,
 }
 
 impl Study<'_> {
@@ -192,7 +202,9 @@ impl Study<'_> {
                 let candidate = &self.plan.candidates[index / victims.len()];
                 mine.push((index, self.cell(shape, candidate, victims[index % victims.len()])));
                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                (self.progress)(&self.tape.name, done as f64 / count as f64);
+                if (self.progress)(&self.tape.name, done as f64 / count as f64).is_break() {
+                    next.store(count, Ordering::Relaxed);
+                }
             }
         };
         let mut cells = vec![None; count];

@@ -26,7 +26,7 @@ fn tables(plan: &Plan) -> Vec<Table> {
         tables.push(table);
         Ok(())
     };
-    bench(plan, &|_, _| {}, take).unwrap();
+    bench(plan, &|_, _| ControlFlow::Continue(()), take).unwrap();
     tables
 }
 

@@ -135,7 +135,7 @@ fn check_capacity(config: &Config, unit: Bytes, room: Room, stack: &Stack) -> Re
     } else {
         ("", "")
     };
-    Err(Error::Settings(format!(
+    let reason = format!(
         "the workload has {} of data at once{}, the log on {} can hold {} in its {} units of {unit}: the rest is its \
          reserve, open units, maps and superblocks; give {spare}, a larger --capacity{empty}",
         room.live,
@@ -143,7 +143,9 @@ fn check_capacity(config: &Config, unit: Bytes, room: Room, stack: &Stack) -> Re
         stack.text,
         Bytes(held * Bytes::BLOCK.0),
         config.geometry.units(),
-    )))
+    );
+    let share = (held * Bytes::BLOCK.0) as f64 / room.live.as_f64();
+    Err(Error::DoesNotFit { reason, share })
 }
 
 /// Zones that the drive lets be open at once, if it says so.

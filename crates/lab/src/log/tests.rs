@@ -5,7 +5,7 @@ use thermocline_workload::synthetic::{self, Limit, Spec};
 
 use super::machine::Machine;
 use super::plan::Plan;
-use crate::{Input, Prepared, Settings, Stack, run};
+use crate::{Error, Input, Prepared, Settings, Stack, run};
 
 fn prepared(workload: &str, span: Bytes, writes: f64, io_size: Option<Bytes>) -> Prepared {
     let limit = Limit::drive_writes(writes, span).unwrap();
@@ -78,9 +78,24 @@ fn a_workload_that_does_not_fit_is_refused_with_what_to_do() {
         ("log:ideal,unit=512KiB,garbage=0.02", "device.garbage=0."),
     ] {
         let stack = Stack::parse(stack, &[]).unwrap();
-        let result = run(&mut workload, &stack, &Settings::default(), &mut |_| {});
+        let settings = Settings { utilisation: 0.99, ..Settings::default() };
+        let result = run(&mut workload, &stack, &settings, &mut |_| {});
         let error = result.unwrap_err().to_string();
         assert!(error.contains("can hold") && error.contains(advice), "{error}");
+    }
+}
+
+#[test]
+fn full_is_as_full_as_the_log_can_fill_a_drive() {
+    for stack in ["log:zn540", "log:p5316", "log:pm9d3", "log:ideal,unit=512KiB,garbage=0.02"] {
+        let record = record(stack, "zipf:0.9", 1.0);
+        let full = record.device.utilisation.unwrap();
+        assert!((0.7..1.0).contains(&full), "{stack}: {full}");
+        let as_said = Stack::parse(stack, &[]).unwrap();
+        let workload = prepared("zipf:0.9", Bytes::mib(64), 1.0, None);
+        let more = Settings { utilisation: full + 0.03, ..Settings::default() };
+        let more = Plan::new(&as_said, &more, workload.room());
+        assert!(matches!(more, Err(Error::DoesNotFit { .. })), "{stack}: {full}");
     }
 }
 
@@ -147,6 +162,7 @@ fn collection_is_spread_so_evenly_that_the_slowest_writes_are_near_the_median() 
     let settings = Settings { utilisation: 0.8, ..Settings::default() };
     let record = run(&mut workload, &stack, &settings, &mut |_| {}).unwrap();
     let latency = &record.latency_ns.unwrap()["write"];
-    let ratio = latency.p99_9 as f64 / latency.p50 as f64;
+    let ns = |percentile: Option<u64>| percentile.expect("writes complete on media") as f64;
+    let ratio = ns(latency.p99_9) / ns(latency.p50);
     assert!(ratio < 10.0, "p99.9 is {ratio:.1} times the median: {latency:?}");
 }

@@ -6,15 +6,15 @@ use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 use thermocline_workload::remap::Remap;
 use thermocline_workload::synthetic::{self, Limit, Spec};
-use thermocline_workload::trace;
+use thermocline_workload::trace::{self, BuiltIn};
 
 use super::{Figure, Options, part};
 use crate::{Error, Input, Pacing, Prepared, Settings, Stack, run};
 
-/// The traces replayed, as they ship with Thermocline.
-pub const TRACES: [&str; 2] = ["postgres-tpcc.csv.gz", "cassandra-ycsb-a.csv.gz"];
-/// One that does not ship, replayed if it is there.
-const INNODB: &str = "maria_tpcc.csv.gz";
+/// The traces replayed, as they come with the program.
+pub const TRACES: [&str; 2] = ["postgres-tpcc", "cassandra-ycsb-a"];
+/// One that does not come with it, replayed if it is there.
+const INNODB: &str = "maria_tpcc";
 
 /// Traces with their names here and how often they are replayed, so that each writes two drive fills and more after the
 /// first.
@@ -50,9 +50,9 @@ const THEIR_GAIN: f64 = 2.37;
 /// Repeats it on every trace that is there, and on a generated database.
 pub fn autostream(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut cases = vec![];
-    for (file, name, loops) in CASES {
-        let path = options.traces.join(file);
-        if path.is_file() {
+    for (trace, name, loops) in CASES {
+        let path = options.trace(trace);
+        if path.is_file() || BuiltIn::named(&path).is_some() {
             cases.push((name, replayed(&path, loops)));
         }
     }
@@ -144,8 +144,8 @@ impl Measured {
         let latency = record.latency_ns.as_ref()?.get("write")?;
         Some(Measured {
             requests_per_second: record.bandwidth.as_ref()?.requests_per_second,
-            mean_ns: latency.mean,
-            p99_9_ns: latency.p99_9,
+            mean_ns: latency.mean?,
+            p99_9_ns: latency.p99_9?,
             waf: record.waf_steady?,
         })
     }
@@ -197,8 +197,7 @@ mod tests {
 
     #[test]
     fn streams_lower_waf_and_raise_throughput_on_a_database() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(TRACES[0]);
-        let input = replayed(&path, 1);
+        let input = replayed(Path::new(TRACES[0]), 1);
         let replay = Replay { input: &input, separate: false, seed: 1 };
         let run = |policy| replay.under(policy, &mut |_| {}).unwrap();
         let (without, sfr) = (run(""), run("sfr:9"));

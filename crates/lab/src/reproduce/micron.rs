@@ -21,8 +21,8 @@ const UNITS: [Bytes; 3] = [Bytes::mib(1), Bytes::mib(4), Bytes::mib(16)];
 /// spare.
 const EXTRA_UNITS: f64 = 5.0;
 
-/// The traces replayed, as they ship with Thermocline.
-pub const TRACES: [&str; 2] = ["cassandra-ycsb-a.csv.gz", "rocksdb-overwrite.csv.gz"];
+/// The traces replayed, as they come with the program.
+pub const TRACES: [&str; 2] = ["cassandra-ycsb-a", "rocksdb-overwrite"];
 
 pub fn zero_op(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let traces = [
@@ -31,8 +31,8 @@ pub fn zero_op(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<F
     ];
     let cases = traces.iter().flat_map(|trace| UNITS.map(|unit| (trace, unit)));
     let mut figures = Vec::new();
-    for (index, (&(file, what, theirs), unit)) in cases.enumerate() {
-        let path = options.traces.join(file);
+    for (index, (&(trace, what, theirs), unit)) in cases.enumerate() {
+        let path = options.trace(trace);
         let ours = waf_of(&path, unit, options.seed, &mut part(progress, index, 6))?;
         figures.push(Figure {
             what: format!("{what}, units of {unit}"),
@@ -56,9 +56,9 @@ pub fn zones(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Fig
     let traces =
         [(TRACES[0], "Cassandra, YCSB A", 2.68, 2.4), (TRACES[1], "RocksDB, overwrite", 3.09, 2.7)];
     let mut figures = Vec::new();
-    for (index, (file, name, conventional, life)) in traces.into_iter().enumerate() {
+    for (index, (trace, name, conventional, life)) in traces.into_iter().enumerate() {
         let mut progress = part(progress, index, 2);
-        let path = options.traces.join(file);
+        let path = options.trace(trace);
         let raw = compare(&path, "raw", false, options.seed, &mut part(&mut progress, 0, 3))?;
         let log = compare(&path, "log", true, options.seed, &mut part(&mut progress, 1, 3))?;
         let blind = compare(&path, "log", false, options.seed, &mut part(&mut progress, 2, 3))?;
@@ -148,8 +148,7 @@ mod tests {
 
     #[test]
     fn zones_under_a_log_write_less_than_a_drive_without_spare() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-        let options = Options { seed: 1, traces: folder };
+        let options = Options { seed: 1, traces: None };
         let figures = zones(&options, &mut |_| {}).unwrap();
         let ours = |what: &str| {
             let found =

@@ -24,7 +24,7 @@ pub struct Experiment {
     /// Where their figures come from.
     pub source: &'static str,
     run: Repeat,
-    /// Files of [`Options::traces`] that it replays.
+    /// Traces that it replays.
     traces: &'static [&'static str],
     /// What a reader must know to judge the differences, one sentence each.
     pub notes: &'static [&'static str],
@@ -38,8 +38,19 @@ type Repeat = fn(&Options, &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error>;
 pub struct Options {
     /// Seed of all randomness.
     pub seed: u64,
-    /// Folder with the traces that ship with Thermocline.
-    pub traces: PathBuf,
+    /// Folder with traces to replay in place of those that come with the program.
+    pub traces: Option<PathBuf>,
+}
+
+impl Options {
+    /// Where the trace called `name` is to be opened.
+    #[must_use]
+    fn trace(&self, name: &str) -> PathBuf {
+        match &self.traces {
+            Some(folder) => folder.join(format!("{name}.csv.gz")),
+            None => name.into(),
+        }
+    }
 }
 
 /// One figure: theirs and ours.
@@ -184,7 +195,7 @@ pub const EXPERIMENTS: [Experiment; 9] = [
              16 MiB and 95.2 % full, as far as the traces go, the gap opens as theirs does",
             "without trims the log does not know which files were deleted; Btrfs on zones does",
             "the zone map and the series over time are in the report of any run on zones: `lab run --stack log:zn540 \
-             --utilisation 0.88 --trace testdata/rocksdb-overwrite.csv.gz --set device.unit=3MiB --report zones.html`",
+             --utilisation 0.88 --trace rocksdb-overwrite --set device.unit=3MiB --report zones.html`",
         ],
     },
     Experiment {
@@ -226,13 +237,15 @@ impl Experiment {
     /// # Errors
     /// [`Error::Settings`] naming the first that is not.
     pub fn check(&self, options: &Options) -> Result<(), Error> {
-        let missing =
-            self.traces.iter().map(|file| options.traces.join(file)).find(|p| !p.is_file());
+        let Some(folder) = &options.traces else { return Ok(()) };
+        let missing = self.traces.iter().map(|name| options.trace(name)).find(|p| !p.is_file());
         missing.map_or(Ok(()), |path| {
             Err(Error::Settings(format!(
-                "{} replays {}, which is not there: run it where Thermocline's sources are, or give --traces DIR",
+                "{} replays {}, which is not in the folder {}: without --traces it takes the trace that comes with the \
+                 program",
                 self.name,
-                path.display()
+                path.display(),
+                folder.display()
             )))
         })
     }

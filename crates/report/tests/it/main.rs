@@ -139,6 +139,34 @@ fn only_a_better_cell_is_marked() {
 }
 
 #[test]
+fn what_completes_in_memory_wins_no_column() {
+    let mut runs = three(true);
+    let writes = runs[1].latency_ns.as_mut().and_then(|kinds| kinds.get_mut("write"));
+    let writes = writes.expect("a timed run");
+    (writes.in_memory, writes.p50) = (writes.count, None);
+    let page = render("Three drives", &runs);
+    assert!(
+        page.contains("<td><span class=\"unmodelled\">in memory</span></td>"),
+        "{}",
+        prose(&page)
+    );
+}
+
+#[test]
+fn how_full_the_product_is_in_its_life_is_said() {
+    let mut run = three(true).remove(0);
+    let life = run.life.as_mut().expect("a life");
+    life.product_utilisation = Some(4e-6);
+    let page = render("One drive", &[run]);
+    let page = prose(&page);
+    for words in
+        ["with the product less than 0.01 % full", "years empty", "100 % full of such data"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
 fn one_stack_twice_keeps_its_runs_apart() {
     let page = render("Twice", &[one(4), one(4)]);
     assert_eq!(carried(&page)["labels"], serde_json::json!(["raw:ideal #1", "raw:ideal #2"]));

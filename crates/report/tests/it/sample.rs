@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use thermocline_record::{
-    Bandwidth, DeviceInfo, LatencyNs, Life, MediaBytes, RunRecord, SCHEMA, SeriesPoint,
+    Bandwidth, DeviceInfo, LatencyNs, Life, LifeAt, MediaBytes, RunRecord, SCHEMA, SeriesPoint,
     SteadyState, Units, Wear, WorkloadInfo,
 };
 
@@ -103,6 +103,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         host_bytes_read: host / 3,
         host_bytes_trimmed: host / 40,
         requests: host / 9000,
+        interrupted: None,
         engine_bytes_written: BTreeMap::new(),
         device_bytes_written: host,
         media_bytes_written: MediaBytes {
@@ -157,6 +158,7 @@ fn device(shape: &Shape) -> DeviceInfo {
         kind: "conventional".to_owned(),
         product_capacity_bytes: 15_360_000_000_000,
         capacity_bytes: 16 * GIB,
+        utilisation: Some(1.0),
         media_bytes: 17 * GIB,
         overprovisioning: 1.0 / 16.0,
         mapping_unit_bytes: 65_536,
@@ -195,8 +197,8 @@ fn series(shape: &Shape) -> Vec<SeriesPoint> {
             host_bytes_written: step,
             media_bytes_written: (step as f64 * waf) as u64,
             waf: Some(waf),
-            write_latency_ns: shape.timed.then_some(percentiles),
-            read_latency_ns: shape.timed.then_some(percentiles.map(|ns| ns * 7)),
+            write_latency_ns: shape.timed.then_some(percentiles.map(Some)),
+            read_latency_ns: shape.timed.then_some(percentiles.map(|ns| Some(ns * 7))),
             free_units: 5 + (noise(i) * 4.0) as u64,
         }
     };
@@ -206,13 +208,14 @@ fn series(shape: &Shape) -> Vec<SeriesPoint> {
 fn latencies(waf: f64) -> BTreeMap<String, LatencyNs> {
     let write = |scale: f64| LatencyNs {
         count: 1_000_000,
-        mean: 40_000.0 * scale,
-        p50: (12_000.0 * scale) as u64,
-        p90: (60_000.0 * scale) as u64,
-        p99: (400_000.0 * scale) as u64,
-        p99_9: (2_000_000.0 * scale) as u64,
-        p99_99: (6_000_000.0 * scale) as u64,
-        max: (11_000_000.0 * scale) as u64,
+        in_memory: 0,
+        mean: Some(40_000.0 * scale),
+        p50: Some((12_000.0 * scale) as u64),
+        p90: Some((60_000.0 * scale) as u64),
+        p99: Some((400_000.0 * scale) as u64),
+        p99_9: Some((2_000_000.0 * scale) as u64),
+        p99_99: Some((6_000_000.0 * scale) as u64),
+        max: Some((11_000_000.0 * scale) as u64),
     };
     BTreeMap::from([("write".to_owned(), write(waf)), ("read".to_owned(), write(waf * 4.0))])
 }
@@ -223,6 +226,12 @@ fn life(median: f64) -> Life {
         years_p50: median,
         years_p90: median * 1.5,
         drive_writes_per_day: 1.8,
+        product_utilisation: Some(1.0),
+        waf: Some(3.0),
+        range: vec![
+            LifeAt { product_utilisation: 0.0, years_p50: median * 2.0, ..LifeAt::default() },
+            LifeAt { product_utilisation: 1.0, years_p50: median, ..LifeAt::default() },
+        ],
         tbw_bytes: median * 1.8 * 365.0 * 15.36e12,
         rated_tbw_bytes: Some(22.9e15),
         warranty_years: Some(5.0),

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::builtin::{BUILT_IN, BuiltIn};
 use super::error::{Error, ErrorKind};
 use super::formats::Framing;
 
@@ -45,15 +46,19 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens a file, or standard input for `-`.
+    /// Opens a trace that comes with the program, by its name, or a file, or standard input for `-`.
     pub fn open(path: &Path) -> Result<Input, Error> {
         if path == Path::new("-") {
             return Input::new("standard input", Box::new(io::stdin()), None);
         }
         let name = path.display().to_string();
+        if let Some(BuiltIn { content, .. }) = BuiltIn::named(path) {
+            return Input::new(&name, Box::new(*content), Some(content.len() as u64));
+        }
         let failed = |detail: String| Error::file(ErrorKind::Open, &name, detail);
-        let file = File::open(path).map_err(|e| failed(format!("cannot open the trace: {e}")))?;
-        let meta = file.metadata().map_err(|e| failed(format!("cannot open the trace: {e}")))?;
+        let cannot = |e: io::Error| failed(format!("cannot open the trace: {e}{}", advice(&e)));
+        let file = File::open(path).map_err(cannot)?;
+        let meta = file.metadata().map_err(cannot)?;
         if meta.is_dir() {
             return Err(failed("is a directory, not a trace".to_owned()));
         }
@@ -219,6 +224,14 @@ impl Input {
             return Ok(());
         }
     }
+}
+
+/// What else a name may be that no file has.
+fn advice(error: &io::Error) -> String {
+    if error.kind() != io::ErrorKind::NotFound {
+        return String::new();
+    }
+    format!("; the traces that come with the program are {}", BUILT_IN.map(|t| t.name).join(", "))
 }
 
 /// Counts what is taken from the file, before decompression.

@@ -10,6 +10,7 @@
 //!   keep their place and are counted in [`Trace::reordered`].
 //! * Reads and writes of no bytes are ignored: they touch no media.
 
+mod builtin;
 mod clock;
 mod detect;
 mod error;
@@ -22,6 +23,7 @@ mod text;
 mod volumes;
 mod write;
 
+pub use builtin::{BUILT_IN, BuiltIn};
 pub use error::{Error, ErrorKind};
 pub use format::{Format, UnknownFormat};
 pub use reader::{Options, Trace, open};

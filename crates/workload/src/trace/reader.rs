@@ -49,7 +49,8 @@ pub struct Trace {
     pending: Option<Request>,
 }
 
-/// Opens the trace in a file, or on standard input for `-`, plain or compressed by gzip or zstd.
+/// Opens the trace that comes with the program under that name ([`BUILT_IN`](super::BUILT_IN)), or the one in a file,
+/// or on standard input for `-`, plain or compressed by gzip or zstd.
 ///
 /// # Errors
 /// If the file cannot be opened, is empty, truncated, of no known format, of a format that cannot be told for sure, or

@@ -87,6 +87,22 @@ fn ftrace_without_issue_events_is_read_by_bio_queue_events() {
     assert_eq!(ops, [Op::Flush, Op::Write]);
 }
 
+/// Kernels before `WZ` print them as `N`; an `N` without an extent is a command that moves no data of the host.
+#[test]
+fn write_zeroes_of_older_kernels_are_read() {
+    let ftrace = " a-1 [000] 5.000001: block_rq_issue: 8,0 NS 65536 () 1024 + 128 [a]\n\
+                  a-1 [000] 5.000002: block_rq_issue: 8,0 N 36 (12 00 00) 0 + 0 [a]\n\
+                  a-1 [000] 5.000003: block_rq_issue: 8,0 W 4096 () 8 + 8 [a]\n";
+    let blkparse =
+        "8,0 1 1 0.000001000 5 D NS 1024 + 128 [a]\n8,0 1 2 0.000003000 5 D W 8 + 8 [a]\n";
+    for text in [ftrace, blkparse] {
+        let requests = read(text.as_bytes(), &Options::default()).unwrap();
+        let found: Vec<_> =
+            requests.iter().map(|r| (r.op, r.offset.get(), r.length.get())).collect();
+        assert_eq!(found, [(Op::WriteZeroes, 1024 * 512, 65_536), (Op::Write, 4096, 4096)]);
+    }
+}
+
 #[test]
 fn the_clock_tells_disksim_from_mqsim_and_if_it_cannot_the_user_is_asked() {
     let spaced = |step: u64| -> String {

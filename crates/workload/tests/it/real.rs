@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use thermocline_types::Op;
-use thermocline_workload::trace::{Format, Options, open};
+use thermocline_workload::trace::{BUILT_IN, Format, Options, open};
 
 use crate::drain;
 
@@ -30,5 +30,16 @@ fn the_totals_are_those_of_the_capture() {
         }
         assert_eq!((trace.skipped(), trace.reordered()), (0, 0));
         assert_eq!(trace.volumes(), [name]);
+    }
+}
+
+#[test]
+fn they_come_with_the_program_by_name() {
+    for trace in BUILT_IN {
+        let read = |path: PathBuf| drain(&mut open(path, &Options::default()).unwrap()).unwrap();
+        let file = read(testdata(&format!("{}.csv.gz", trace.name)));
+        assert!(read(trace.name.into()) == file, "{}", trace.name);
+        let here = open(format!("./{}", trace.name), &Options::default()).map(drop).unwrap_err();
+        assert!(here.to_string().contains("cannot open"), "a path is a file: {here}");
     }
 }

@@ -1,9 +1,13 @@
 //! The kernel's short code for what a block request does, as blktrace, ftrace and biosnoop print it.
 //!
 //! From `blk_fill_rwbs` in Linux `kernel/trace/blktrace.c`: an `F` in front is a flush before the request, then `W`
-//! write, `R` read, `D` trim (`DE` secure), `F` flush, `WZ` write zeroes, `N` anything else (write zeroes too, on
-//! kernels without `WZ`), then flags: `F` forced unit access, `A` read-ahead, `S` synchronous, `M` metadata. Zoned
-//! devices add `ZA` append, counted as a write, and `ZR`, `ZO`, `ZC`, `ZF`, which move no data.
+//! write, `R` read, `D` trim (`DE` secure), `F` flush, `WZ` write zeroes, `N` anything else, then flags: `F` forced
+//! unit access, `A` read-ahead, `S` synchronous, `M` metadata. Zoned devices add `ZA` append, counted as a write, and
+//! `ZR`, `ZO`, `ZC`, `ZF`, which move no data.
+//!
+//! Kernels without `WZ` print write zeroes as `N`, with the extent that they zero; whatever else is an `N` has no
+//! extent (commands past the file system, resets of zones), but for zone appends: those kernels do not tell them apart,
+//! and a zoned device that is written by appends cannot be traced on them.
 
 use thermocline_types::Op;
 
@@ -33,7 +37,8 @@ pub(super) fn action(code: &[u8]) -> Result<Action, Expected> {
         [b'Z', b'A', rest @ ..] if flags(rest) => Some(Op::Write),
         [b'Z'] => Some(Op::WriteZeroes),
         [b'Z', b'R' | b'O' | b'C' | b'F', ..] => None,
-        [b'N', rest @ ..] if flags(rest) => preflush.then_some(Op::Flush),
+        [b'N', rest @ ..] if flags(rest) && !preflush => Some(Op::WriteZeroes),
+        [b'N', rest @ ..] if flags(rest) => Some(Op::Flush),
         rest if preflush && flags(rest) => Some(Op::Flush),
         _ => return Err(Expected("an operation code such as R, W, WS, FWFS, D, FN")),
     };
@@ -72,7 +77,7 @@ mod tests {
 
     #[test]
     fn codes_of_all_kernels() {
-        let cases: [(&str, Option<Op>, bool); 16] = [
+        let cases: [(&str, Option<Op>, bool); 17] = [
             ("R", Some(Op::Read), false),
             ("RAM", Some(Op::Read), false),
             ("W", Some(Op::Write), false),
@@ -87,7 +92,8 @@ mod tests {
             ("FN", Some(Op::Flush), false),
             ("F", Some(Op::Flush), false),
             ("FF", Some(Op::Flush), false),
-            ("N", None, false),
+            ("N", Some(Op::WriteZeroes), false),
+            ("NS", Some(Op::WriteZeroes), false),
             ("ZR", None, false),
         ];
         for (code, op, preflush) in cases {

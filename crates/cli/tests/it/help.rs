@@ -1,0 +1,153 @@
+//! The examples of every help text, in order, from the program alone.
+
+use std::fs;
+
+use super::programs::have;
+use super::script::{Need, announce, await_server, run};
+use super::serve_fuse::ready;
+use crate::scratch;
+
+/// Every command, in the order in which their examples make what the next ones take.
+const COMMANDS: [&str; 24] = [
+    "",
+    "lab list",
+    "lab theory",
+    "lab convert",
+    "lab analyze",
+    "lab run",
+    "lab compare",
+    "lab explain",
+    "lab reproduce",
+    "lab bench-placement",
+    "format",
+    "load",
+    "check",
+    "scrub",
+    "status",
+    "map",
+    "inspect",
+    "doctor",
+    "volume create",
+    "volume list",
+    "volume resize",
+    "volume delete",
+    "serve",
+    "stat",
+];
+
+/// Those that take minutes or have no end: started, and ended by Ctrl-C after some seconds.
+const LONG: [&str; 5] = [
+    "thermocline lab explain",
+    "thermocline lab reproduce",
+    "thermocline lab bench-placement",
+    "thermocline load pool.toml --trace",
+    "thermocline stat pool.toml 1",
+];
+
+/// What the examples need of the machine, by a word that is in them.
+const NEEDS: [Need; 2] = [("--fuse", || ready(false, &[])), ("qemu-img", || have(&["qemu-img"]))];
+
+/// Ports that others may have taken, and any that is free.
+const PORTS: [&str; 2] = ["127.0.0.1:10809", "127.0.0.1:9400"];
+
+fn help(command: &str) -> String {
+    super::serve::run(scratch().path(), &format!("{command} --help")).ok()
+}
+
+/// The commands among the lines below `Example:` or `Examples:`, each on one line, without what is said of it.
+fn examples(help: &str) -> Vec<String> {
+    let below = help
+        .lines()
+        .skip_while(|line| !line.starts_with("Example") && !line.starts_with("Begin with"));
+    let lines = below.skip(1).take_while(|line| !line.is_empty());
+    let (mut commands, mut unfinished): (Vec<String>, String) = (Vec::new(), String::new());
+    for line in lines {
+        let line = line.trim_start();
+        if let Some(part) = line.strip_suffix('\\') {
+            unfinished += part;
+            continue;
+        }
+        let line = std::mem::take(&mut unfinished) + line;
+        let command = line.split("   ").next().unwrap_or_default().trim_end();
+        // The rest says what the next command is for.
+        if command.contains("thermocline ") || command.starts_with("qemu-img ") {
+            commands.push(command.to_owned());
+        } else {
+            assert!(
+                command.ends_with(':'),
+                "neither a command nor what the next one is for: {line}"
+            );
+        }
+    }
+    commands
+}
+
+/// The subcommands that a help text lists.
+fn listed(help: &str) -> Vec<String> {
+    let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = below.take_while(|line| !line.is_empty());
+    let names = lines.filter(|line| !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_command_is_among_those_whose_examples_are_tried() {
+    let mut unseen = vec![String::new()];
+    while let Some(group) = unseen.pop() {
+        let below = listed(&help(&group));
+        let is_group = !below.is_empty();
+        if !is_group || group.is_empty() {
+            assert!(COMMANDS.contains(&group.as_str()), "`{group}` is not tried");
+        }
+        let below = below.into_iter().filter(|name| name != "help");
+        unseen.extend(below.map(|name| format!("{group} {name}").trim().to_owned()));
+    }
+}
+
+#[test]
+fn every_example_of_the_help_works_from_the_program_alone() {
+    let folder = scratch();
+    // What is the user's own.
+    for name in ["mnt", "my-traces"] {
+        fs::create_dir(folder.path().join(name)).expect("a folder");
+    }
+    let mut script =
+        "thermocline lab convert --trace cassandra-ycsb-a --out my-traces/a.csv 2> /dev/null\n\
+                      truncate --size 16M disk.img\nserver=\n"
+            .to_owned();
+    for command in COMMANDS {
+        let examples = examples(&help(command));
+        assert!(!examples.is_empty(), "`{command} --help` has no example");
+        for example in examples {
+            if NEEDS.iter().any(|(word, met)| example.contains(word) && !met()) {
+                continue;
+            }
+            script += &announce(&example);
+            script += &typed(&example);
+        }
+    }
+    let done = run(&script, folder.path());
+    done.out.lines().filter(|line| line.starts_with(">>>")).for_each(|line| println!("{line}"));
+    assert_eq!(done.code, 0, "{}", done.err);
+}
+
+/// An example as it is typed: only the last server stays.
+fn typed(example: &str) -> String {
+    let example =
+        PORTS.iter().fold(example.to_owned(), |line, port| line.replace(port, "127.0.0.1:0"));
+    if example.starts_with("thermocline serve") {
+        let start = await_server(&format!("{example} &"));
+        return format!(
+            "test -z \"$server\" || {{ kill $server; wait $server; }}\n{start}\nserver=$!\n"
+        );
+    }
+    if LONG.iter().any(|begin| example.starts_with(begin)) {
+        let limited = format!("timeout --preserve-status --signal INT 3 {example}");
+        return format!("code=0; {limited} || code=$?\ntest $code = 0 || test $code = 130\n");
+    }
+    if example.starts_with("thermocline doctor") {
+        // 1: this machine has a flaw, which it names.
+        return format!("{example} || test $? = 1\n");
+    }
+    format!("{example}\n")
+}

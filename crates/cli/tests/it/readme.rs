@@ -1,0 +1,78 @@
+//! README.md's commands, in order, from the program alone.
+
+use super::programs::have;
+use super::script::{Need, announce, await_server, run};
+use super::serve_fuse::ready;
+use crate::{repository, scratch};
+
+/// What is not typed, by how the line begins, and why.
+const LEFT_OUT: [(&str, &str); 3] = [
+    ("cargo xtask test", "it is what runs this"),
+    ("cargo install", "the program is built already"),
+    ("cargo xtask bench", "minutes, and figures that mean nothing on a busy machine"),
+];
+
+/// Building and running from the sources is running the program.
+const FROM_SOURCES: (&str, &str) = ("cargo run --release --", "thermocline");
+
+/// Benches are typed as well, over less.
+const LESS: (&str, &str) = ("--span 25GiB", "--span 2GiB");
+
+/// What some blocks need of the machine, by a word that is in them.
+const NEEDS: [Need; 2] =
+    [("losetup", || ready(true, &["losetup", "mkfs.ext4"])), ("fio", || have(&["fio"]))];
+
+/// The shell's blocks with the number of their first line.
+fn blocks(text: &str) -> Vec<(usize, String)> {
+    let mut blocks: Vec<(usize, String)> = Vec::new();
+    let mut in_block = false;
+    for (number, line) in text.lines().enumerate() {
+        match line {
+            "```sh" => {
+                in_block = true;
+                blocks.push((number + 2, String::new()));
+            }
+            "```" => in_block = false,
+            line if in_block => {
+                let (_, block) = blocks.last_mut().expect("one has begun");
+                *block += &format!("{line}\n");
+            }
+            _ => {}
+        }
+    }
+    blocks
+}
+
+fn typed(line: &str) -> String {
+    [FROM_SOURCES, LESS].iter().fold(line.to_owned(), |line, (from, to)| line.replace(from, to))
+}
+
+#[test]
+fn every_command_of_the_readme_works_from_the_program_alone() {
+    let text = std::fs::read_to_string(repository().join("README.md")).expect("it is there");
+    let mut script = String::new();
+    let mut left_out = Vec::new();
+    for (number, block) in blocks(&text) {
+        if NEEDS.iter().any(|(word, met)| block.contains(word) && !met()) {
+            continue;
+        }
+        script += &announce(&format!("README.md:{number}"));
+        for line in block.lines() {
+            match LEFT_OUT.iter().find(|(begin, _)| line.starts_with(begin)) {
+                Some((begin, _)) => left_out.push(*begin),
+                None => script += &(await_server(&typed(line)) + "\n"),
+            }
+        }
+    }
+    assert!(!script.contains("cargo"), "{script}");
+    for (begin, reason) in LEFT_OUT {
+        assert!(left_out.contains(&begin), "`{begin}` is not in README.md any more ({reason})");
+    }
+    let folder = scratch();
+    let done = run(&script, folder.path());
+    print!("{}", done.out);
+    assert_eq!(done.code, 0, "{}", done.err);
+    for made in ["report.html", "mine.toml", "pool.ledger"] {
+        assert!(folder.path().join(made).is_file(), "{made}");
+    }
+}

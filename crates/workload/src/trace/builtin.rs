@@ -1,0 +1,41 @@
+//! Traces that come with the program, so that an installed one has them in any folder.
+
+use std::path::Path;
+
+/// A trace of ours: writes, trims and flushes as they left the page cache.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltIn {
+    /// What it is asked for by, in place of a path; `./NAME` is a file.
+    pub name: &'static str,
+    /// What was traced.
+    pub about: &'static str,
+    /// The file, as it is in `testdata`.
+    pub(super) content: &'static [u8],
+}
+
+/// Every trace that comes with the program.
+pub const BUILT_IN: [BuiltIn; 3] = [
+    BuiltIn {
+        name: "postgres-tpcc",
+        about: "PostgreSQL under TPC-C",
+        content: include_bytes!("../../../../testdata/postgres-tpcc.csv.gz"),
+    },
+    BuiltIn {
+        name: "rocksdb-overwrite",
+        about: "RocksDB under db_bench's overwrite",
+        content: include_bytes!("../../../../testdata/rocksdb-overwrite.csv.gz"),
+    },
+    BuiltIn {
+        name: "cassandra-ycsb-a",
+        about: "Cassandra under YCSB A",
+        content: include_bytes!("../../../../testdata/cassandra-ycsb-a.csv.gz"),
+    },
+];
+
+impl BuiltIn {
+    /// The trace that `path` names, if it is one of these.
+    #[must_use]
+    pub fn named(path: &Path) -> Option<&'static BuiltIn> {
+        BUILT_IN.iter().find(|trace| path.as_os_str() == trace.name)
+    }
+}
