@@ -6,6 +6,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Time};
 
 use crate::bugs::Bug;
+use crate::map::Packing;
 
 /// Most blocks that one read or write may have: what one chunk can hold.
 pub const MAX_IO_BLOCKS: u64 = MAX_ENTRIES as u64;
@@ -134,6 +135,13 @@ impl Config {
         }
         if self.max_requests == 0 || self.write_depth == 0 {
             return Err(ConfigError::Depth);
+        }
+        if !Packing::fits(&self.geometry, self.stage_slots()) {
+            return Err(ConfigError::Addresses);
+        }
+        let most = self.geometry.units() / 2;
+        if self.gc.ahead_units > most {
+            return Err(ConfigError::Ahead { ahead: self.gc.ahead_units, most });
         }
         let least = 4 * self.listed_ahead() as u32;
         let most = most_listed(self.geometry.unit_bytes());
@@ -275,6 +283,17 @@ pub enum ConfigError {
     /// No depth at all.
     #[error("max_requests and write_depth must be at least 1")]
     Depth,
+    /// Blocks on media and those in memory need more addresses than there are.
+    #[error("the device is as large as can be, and leaves no addresses for so many staged blocks")]
+    Addresses,
+    /// Garbage collection would begin before anything is written.
+    #[error("gc.ahead_units is {ahead}, must be at most {most}")]
+    Ahead {
+        /// As configured.
+        ahead: u32,
+        /// Half of the units.
+        most: u32,
+    },
     /// The superblock's table is too small for the units listed ahead, or too large for a superblock unit.
     #[error("max_listed_units is {listed}, must be {least} to {most}")]
     Listed {

@@ -42,6 +42,12 @@ pub(crate) struct Durability {
     submitted: u64,
     done: u64,
     waiters: Vec<Waiter>,
+    /// Blocks of the host in chunks that are on media, perhaps in a volatile cache there.
+    pub(crate) host_on_media: u64,
+    /// Those of them that the flush under way covers.
+    host_flushing: u64,
+    /// Those of them that are durable.
+    host_durable: u64,
 }
 
 impl Durability {
@@ -56,6 +62,15 @@ impl Durability {
 }
 
 impl<P: Payload> Engine<P> {
+    /// Blocks that hosts wrote and that a power cut may take: they wait in memory, are on their way to media, or are
+    /// there without a flush since. One that is overwritten in memory counts once, one that was trimmed there until its
+    /// place is sealed.
+    #[must_use]
+    pub fn at_risk_blocks(&self) -> u64 {
+        let waiting = u64::from(self.stage.waiting());
+        waiting + self.stats.host_blocks_written - self.durability.host_durable
+    }
+
     /// Answers a flush of the host when all that was complete before it is durable.
     pub(crate) fn flush(&mut self, request: u32) {
         if !self.config.write_cache {
@@ -96,6 +111,7 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         self.durability.submitted += 1;
+        self.durability.host_flushing = self.durability.host_on_media;
         self.stats.flushes += 1;
         let op = self.ops.insert(Op::Flush { watermark: completed });
         self.device(op, DeviceCmd::Flush);
@@ -109,6 +125,7 @@ impl<P: Payload> Engine<P> {
                 let ahead = u64::from(bug!(self.config, DurableOffByOne));
                 let watermark = Sequence(watermark.0 + ahead);
                 self.durability.durable = self.durability.durable.max(watermark);
+                self.durability.host_durable = self.durability.host_flushing;
                 self.resolve();
             }
             Err(_) => self.fail(),

@@ -38,7 +38,10 @@ pub(crate) struct Flight<P> {
     pub(crate) chunk: Arc<Chunk<P>>,
     /// Who waits, and for how many of its blocks.
     owners: Vec<(Owner, u32)>,
+    /// Blocks of the host in it, as long as these count as on their way.
     host_blocks: u32,
+    /// Blocks of the host in it.
+    written: u32,
     /// Whether it counts no more: its write, or one before it in its unit, failed.
     abandoned: bool,
     /// Blocks that replace those of a failed write and are not on media yet, and one for the write itself.
@@ -381,6 +384,7 @@ impl<P: Payload> Engine<P> {
             chunk: Arc::clone(&chunk),
             owners,
             host_blocks,
+            written: host_blocks,
             abandoned: false,
             pending: 1,
         });
@@ -460,8 +464,8 @@ impl<P: Payload> Engine<P> {
             self.newest_done = self.newest_done.max(sequence);
         }
         self.settle_owners(&owners);
-        while self.log.flights.front().is_some_and(|flight| flight.pending == 0) {
-            self.log.flights.pop_front();
+        while let Some(flight) = self.log.flights.pop_front_if(|flight| flight.pending == 0) {
+            self.durability.host_on_media += u64::from(flight.written);
             self.log.first += 1;
         }
     }

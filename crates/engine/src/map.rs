@@ -71,6 +71,12 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
+    /// Whether there are addresses enough for a pool of this geometry with so many slots in its stage.
+    pub(crate) fn fits(geometry: &Geometry, slots: u32) -> bool {
+        let blocks = u64::from(geometry.units()) * u64::from(geometry.blocks_per_unit());
+        blocks + u64::from(slots) < 1 << (64 - TAG_BITS)
+    }
+
     /// For a pool of this geometry with at most `slots` slots in its stage.
     pub(crate) fn new(geometry: &Geometry, slots: u32) -> Packing {
         let staged = u64::from(geometry.units()) * u64::from(geometry.blocks_per_unit());

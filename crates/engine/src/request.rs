@@ -107,8 +107,13 @@ pub enum HostError {
     #[error("the pool is full")]
     NoSpace,
     /// The maps of all volumes would exceed the memory budget.
-    #[error("the map would exceed the memory budget")]
-    NoMemory,
+    #[error("the maps of all volumes would take {needed} bytes of memory, the budget is {budget}")]
+    NoMemory {
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        budget: u64,
+    },
     /// More volumes than a pool can have.
     #[error("the pool has as many volumes as it can have")]
     TooManyVolumes,

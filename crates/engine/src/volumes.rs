@@ -267,8 +267,9 @@ impl<P: Payload> Engine<P> {
         }
         let more =
             VolumeMap::memory_for(self.packing, blocks) - VolumeMap::memory_for(self.packing, old);
-        if self.volumes.memory_bytes() + more > self.config.map_memory_bytes {
-            return Err(HostError::NoMemory);
+        let (needed, budget) = (self.volumes.memory_bytes() + more, self.config.map_memory_bytes);
+        if needed > budget {
+            return Err(HostError::NoMemory { needed, budget });
         }
         Ok(())
     }

@@ -36,4 +36,6 @@ pub use superblock::{
     MAX_EPOCH, MAX_NUMBER, MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, OpenUnit,
     Superblock, SuperblockPrefix,
 };
-pub use volume::{BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, Volume, VolumeName};
+pub use volume::{
+    BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, NameError, Volume, VolumeName,
+};

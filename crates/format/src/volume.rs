@@ -27,6 +27,21 @@ impl VolumeName {
         fits.then(|| VolumeName(text.to_owned()))
     }
 
+    /// A name for a new volume.
+    ///
+    /// # Errors
+    /// [`NameError`], also for names that are no names of files: volumes become files, and are named in paths.
+    pub fn for_new(text: &str) -> Result<VolumeName, NameError> {
+        let name = VolumeName::new(text).filter(VolumeName::is_file_name);
+        name.ok_or_else(|| NameError(text.to_owned()))
+    }
+
+    /// Whether a file can have this name. Old pools have volumes of which that is not so.
+    #[must_use]
+    pub fn is_file_name(&self) -> bool {
+        !matches!(self.as_str(), "" | "." | "..") && !self.0.contains('/')
+    }
+
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -48,6 +63,14 @@ impl VolumeName {
         std::str::from_utf8(&bytes[..length]).ok().and_then(VolumeName::new)
     }
 }
+
+/// No new volume can have this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} cannot be the name of a volume: a name has 1 to {MAX_NAME_BYTES} bytes, no control characters and no `/`, and \
+     is neither `.` nor `..`"
+)]
+pub struct NameError(String);
 
 impl fmt::Display for VolumeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,6 +117,19 @@ mod tests {
             let name = VolumeName::new(text).unwrap();
             assert_eq!(VolumeName::from_bytes(&name.to_bytes()), Some(name));
         }
+    }
+
+    #[test]
+    fn new_volumes_have_names_of_files() {
+        for text in ["", ".", "..", "a/b", "/", "two\nlines", &"x".repeat(65)] {
+            let error = VolumeName::for_new(text).expect_err(text).to_string();
+            assert!(error.contains(&format!("{text:?}")) && error.contains("no `/`"), "{error}");
+        }
+        for text in ["a", "...", "a b", ".hidden", "ä"] {
+            assert_eq!(VolumeName::for_new(text).map(|name| name.to_string()), Ok(text.to_owned()));
+        }
+        let old = VolumeName::new("a/b").expect("what is there can be read");
+        assert!(!old.is_file_name());
     }
 
     #[test]

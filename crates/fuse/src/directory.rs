@@ -41,7 +41,7 @@ impl Directory {
     ///
     /// # Errors
     /// [`MountError::Name`] if none can.
-    pub fn may_have(&self, name: &str) -> Result<(), MountError> {
+    pub fn may_have(name: &str) -> Result<(), MountError> {
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
             return Err(MountError::Name(name.to_owned()));
         }
@@ -54,7 +54,7 @@ impl Directory {
     /// As [`Directory::may_have`].
     pub fn add(&self, volume: Volume) -> Result<(), MountError> {
         let Volume { name, target } = volume;
-        self.may_have(&name)?;
+        Directory::may_have(&name)?;
         let file = Arc::new(File { name, disk: Disk::new(target), opened: AtomicUsize::new(0) });
         let mut entries = self.change();
         let number = FIRST + entries.made;

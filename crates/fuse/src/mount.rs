@@ -29,6 +29,14 @@ pub enum MountError {
     /// No file can have the name of this volume.
     #[error("volume {0:?} cannot be a file: no file can have this name")]
     Name(String),
+    /// Nothing should be mounted there.
+    #[error("cannot mount on {}: it {why}; take an empty folder", path.display())]
+    Folder {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// The system does not mount there.
     #[error("cannot mount on {}: {error}{}", path.display(), hint(error))]
     Mount {
@@ -78,6 +86,9 @@ pub fn mount(path: &Path, volumes: Vec<Volume>, read_only: bool) -> Result<Mount
     volumes.into_iter().try_for_each(|volume| directory.add(volume))?;
     let cannot = |error| MountError::Mount { path: path.to_owned(), error };
     remove_left_over(path).map_err(cannot)?;
+    if let Some(why) = objection(path).map_err(cannot)? {
+        return Err(MountError::Folder { path: path.to_owned(), why });
+    }
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("thermocline".to_owned()),
@@ -142,6 +153,15 @@ fn end(session: BackgroundSession) -> Unmounted {
     }
     std::mem::forget(session);
     Unmounted::Clean
+}
+
+/// Why nothing should be mounted on `path`.
+fn objection(path: &Path) -> io::Result<Option<&'static str>> {
+    if !std::fs::metadata(path)?.is_dir() {
+        return Ok(Some("is no folder"));
+    }
+    let empty = std::fs::read_dir(path)?.next().is_none();
+    Ok((!empty).then_some("is not empty, and what is in it could not be reached"))
 }
 
 /// Removes a mount whose server is dead. The kernel says so by ENOTCONN.

@@ -1,7 +1,8 @@
 //! One connection: bytes from its socket to requests, outcomes to bytes.
 //!
 //! Invariants:
-//! * `requests` and `bytes` count what was begun and whose reply is not sent; no request begins beyond the limits.
+//! * `requests` and `bytes` count what was begun and whose reply is not sent; no request begins beyond the limits, nor
+//!   without memory from the budget of all.
 //! * A connection is forgotten only when the target has completed all that it was handed, so connections that come and
 //!   go cannot pile up work.
 
@@ -11,18 +12,22 @@ use std::time::{Duration, Instant};
 
 use thermocline_target::{Buffer, Pool};
 
-use crate::outbox::{Begun, ConnectionId, Outbox, Outcome};
+use crate::outbox::{ConnectionId, Outbox, Outcome};
 use crate::output::{Body, Output};
 use crate::protocol::ProtocolError;
 use crate::protocol::handshake::{Encryption, Handshake, Step};
 use crate::protocol::reply::Code;
-use crate::protocol::request::{Command, Header, flag};
-use crate::session::{Session, operation};
+use crate::protocol::request::{Command, Header};
+use crate::session::Session;
 use crate::socket::Socket;
-use crate::{Exports, Limits, Tls, Traffic, input::Input};
+use crate::{Exports, Limits, Tls, Traffic, budget::Budget, input::Input};
 
 /// Times that a socket is read before it is somebody else's turn. Chosen, not measured.
 const ROUNDS: usize = 4;
+
+/// How long a client may leave replies where they are and still be one that takes them: longer than programs take until
+/// they read again, and short for those who wait for memory. Chosen, not measured.
+const STUCK: Duration = Duration::from_millis(100);
 
 /// What all connections of a server have in common.
 pub(crate) struct Context {
@@ -31,28 +36,13 @@ pub(crate) struct Context {
     pub(crate) outbox: Arc<Outbox>,
     /// Memory of payloads and of what is read.
     pub(crate) memory: Pool,
+    /// How much of it connections may have.
+    pub(crate) budget: Budget,
     pub(crate) traffic: Traffic,
     /// Requests that were handed to targets so far.
     pub(crate) submitted: u64,
     /// When this turn began.
     pub(crate) now: Instant,
-}
-
-impl Context {
-    /// Counts a request that a target has completed, whether its client is there still or not.
-    fn count(&mut self, outcome: &Outcome) {
-        let (request, begun, traffic) = (&outcome.request, &outcome.begun, &mut self.traffic);
-        let time = self.now.saturating_duration_since(begun.at);
-        traffic.latencies[operation(request.command) as usize].add(time);
-        match request.command {
-            _ if outcome.result.is_err() => {}
-            Command::Flush => {
-                traffic.flushed_bytes = traffic.flushed_bytes.max(begun.volatile_bytes);
-            }
-            Command::Write if !request.has(flag::FUA) => traffic.volatile_bytes += request.length,
-            _ => {}
-        }
-    }
 }
 
 enum Phase {
@@ -107,6 +97,8 @@ pub(crate) struct Connection {
     bytes: u64,
     /// Requests that the target has.
     in_target: usize,
+    /// Its next request waits for memory.
+    starved: bool,
     /// Takes no more requests, and ends when those that it has are answered.
     stopping: bool,
     /// There may be more to read, though the socket will not say so.
@@ -142,6 +134,7 @@ impl Connection {
             requests: 0,
             bytes: 0,
             in_target: 0,
+            starved: false,
             stopping: false,
             more: false,
             began: now,
@@ -170,7 +163,22 @@ impl Connection {
 
     /// Whether it would read what arrives.
     pub(crate) fn wants_input(&self, limits: &Limits) -> bool {
-        !self.stopping && (self.payload.is_some() || !self.is_full(limits))
+        !self.stopping && !self.starved && (self.payload.is_some() || !self.is_full(limits))
+    }
+
+    /// Whether it waits for memory that others have, and would take replies.
+    pub(crate) fn waits_for_memory(&self, now: Instant) -> bool {
+        self.starved && !self.is_stuck(now)
+    }
+
+    /// Tries again to begin what it had no memory for, if so.
+    pub(crate) fn try_again(&mut self) -> bool {
+        std::mem::take(&mut self.starved)
+    }
+
+    /// Whether its client leaves replies where they are.
+    fn is_stuck(&self, now: Instant) -> bool {
+        self.wants_output() && now.saturating_duration_since(self.moved) > STUCK
     }
 
     /// Whether it has something to send.
@@ -183,8 +191,10 @@ impl Connection {
         self.socket.is_none() && self.in_target == 0
     }
 
-    /// When it is too late, if nothing moves until then.
-    pub(crate) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+    /// When it is too late, if nothing moves until then; sooner for those who have more than their part of the memory
+    /// if others are `short` of it.
+    pub(crate) fn deadline(&self, context: &Context, short: bool) -> Option<Instant> {
+        let limits = &context.limits;
         let patience = |since: Instant, patience: Duration| since.checked_add(patience);
         self.socket.as_ref()?;
         match self.phase {
@@ -192,7 +202,9 @@ impl Connection {
             Phase::Serving(_) => {
                 let amid = self.payload.is_some() || !self.input.bytes().is_empty();
                 let waits = amid && self.wants_input(limits) || self.wants_output();
-                waits.then(|| patience(self.moved, limits.stall)).flatten()
+                let pressed = short && context.budget.borrowed(self.bytes) > 0;
+                let stall = if pressed { limits.pressed } else { limits.stall };
+                waits.then(|| patience(self.moved, stall)).flatten()
             }
         }
     }
@@ -204,6 +216,11 @@ impl Connection {
         if matches!(self.phase, Phase::Handshake(_)) {
             self.close();
         }
+    }
+
+    /// Gives back what it has of the memory; it is over.
+    pub(crate) fn leave(self, context: &mut Context) {
+        context.budget.give_back(self.bytes, self.bytes);
     }
 
     /// Ends at once.
@@ -269,8 +286,13 @@ impl Connection {
             let Phase::Serving(session) = &self.phase else { return Ok(()) };
             let framing = session.framing();
             let Some(request) = Header::parse(self.input.bytes(), framing)? else { return Ok(()) };
+            let objection = session.objection(&request);
+            if !self.take_memory(&request, objection, context) {
+                self.starved = true;
+                return Ok(());
+            }
             self.input.take(Header::size(framing));
-            self.begin(request, context)?;
+            self.begin(request, objection, context)?;
         }
         Ok(())
     }
@@ -347,7 +369,25 @@ impl Connection {
         true
     }
 
-    fn begin(&mut self, request: Header, context: &mut Context) -> Result<(), End> {
+    /// Takes what a request needs; `false` if it has to wait for that.
+    fn take_memory(
+        &mut self,
+        request: &Header,
+        objection: Option<Code>,
+        context: &mut Context,
+    ) -> bool {
+        let needed = share_of(request, objection);
+        let took = context.budget.take(self.bytes, needed, !self.is_stuck(context.now));
+        self.bytes += if took { needed } else { 0 };
+        took
+    }
+
+    fn begin(
+        &mut self,
+        request: Header,
+        objection: Option<Code>,
+        context: &mut Context,
+    ) -> Result<(), End> {
         let Phase::Serving(session) = &self.phase else { return Ok(()) };
         if request.command == Command::Disconnect {
             self.stopping = true;
@@ -357,9 +397,7 @@ impl Connection {
         if payload > u64::from(u32::MAX) {
             return Err(ProtocolError::TooLong(payload).into());
         }
-        let objection = session.objection(&request);
         self.requests += 1;
-        self.bytes += share(&request, objection);
         match objection {
             Some(code) if payload > 0 => {
                 self.payload = Some(Payload::Unwanted { request, code, left: payload });
@@ -382,21 +420,20 @@ impl Connection {
         let Phase::Serving(session) = &self.phase else { return };
         self.in_target += 1;
         context.submitted += 1;
-        let begun = Begun { at: context.now, volatile_bytes: context.traffic.volatile_bytes };
-        session.submit(request, buffer, (self.id, begun), &context.outbox);
+        session.submit(request, buffer, self.id, &context.outbox);
     }
 
     fn refuse(&mut self, request: &Header, code: Code, context: &mut Context) {
         let Phase::Serving(session) = &self.phase else { return };
         self.head.clear();
         let body = session.plain(request, Some(code), &mut self.head);
-        self.answer(request, body, share(request, Some(code)), true, context);
+        context.traffic.refused += 1;
+        self.answer(body, share_of(request, Some(code)), true, context);
     }
 
     /// The target has completed a request.
     pub(crate) fn complete(&mut self, outcome: Outcome, context: &mut Context) {
         self.in_target -= 1;
-        context.count(&outcome);
         let Phase::Serving(session) = &self.phase else { return };
         if self.socket.is_none() {
             return;
@@ -404,29 +441,17 @@ impl Connection {
         let (request, failed) = (outcome.request, outcome.result.is_err());
         self.head.clear();
         let body = session.reply(outcome, &mut self.head);
-        self.answer(&request, body, share(&request, None), failed, context);
+        self.answer(body, share_of(&request, None), failed, context);
     }
 
-    fn answer(
-        &mut self,
-        request: &Header,
-        body: Body,
-        share: u64,
-        failed: bool,
-        context: &mut Context,
-    ) {
-        let operation = operation(request.command) as usize;
-        context.traffic.requests[operation] += 1;
-        if failed {
-            context.traffic.errors += 1;
-        } else {
-            context.traffic.bytes[operation] += request.length;
-        }
+    fn answer(&mut self, body: Body, share: u64, failed: bool, context: &mut Context) {
+        context.traffic.requests += 1;
+        context.traffic.errors += u64::from(failed);
         self.output.push_reply(&self.head, body, share);
     }
 
     /// Sends what the socket takes.
-    pub(crate) fn send(&mut self, context: &Context) -> Result<(), End> {
+    pub(crate) fn send(&mut self, context: &mut Context) -> Result<(), End> {
         let Some(socket) = &mut self.socket else { return Ok(()) };
         socket.push_on().map_err(|_| End::Fault)?;
         let sent = self.output.send(|slices| socket.write(slices)).map_err(|_| End::Fault)?;
@@ -434,6 +459,7 @@ impl Connection {
             self.moved = context.now;
         }
         self.requests -= sent.replies;
+        context.budget.give_back(self.bytes, sent.freed);
         self.bytes -= sent.freed;
         let answered = self.requests == 0 && !self.wants_output();
         if self.stopping && answered { Err(End::Over) } else { Ok(()) }
@@ -445,12 +471,23 @@ impl Connection {
     }
 }
 
-/// What a request takes of its connection's share of memory: its payload or what is read, and what keeps track of it.
-fn share(request: &Header, objection: Option<Code>) -> u64 {
-    /// Chosen, not measured; also what a reply about allocation takes is not far from it.
-    const TRACKING: u64 = 256;
-    match request.command {
-        Command::Read | Command::Write if objection.is_none() => request.length + TRACKING,
+/// What keeps track of a request, in bytes. Chosen, not measured; also what a reply about allocation takes is not far
+/// from it.
+const TRACKING: u64 = 256;
+
+/// What a request takes of the memory: its payload or what is read, and what keeps track of it.
+fn share_of(request: &Header, objection: Option<Code>) -> u64 {
+    match objection {
+        None => share(request.command, request.length),
+        Some(_) => TRACKING,
+    }
+}
+
+/// The same of a request that is carried out. Memory comes in powers of two of blocks, as [`Pool::take`] has it.
+pub(crate) fn share(command: Command, length: u64) -> u64 {
+    let memory = |length: u64| length.div_ceil(4096).next_power_of_two() * 4096;
+    match command {
+        Command::Read | Command::Write => memory(length) + TRACKING,
         _ => TRACKING,
     }
 }

@@ -5,16 +5,16 @@
 //!
 //! Invariants:
 //! * No connection waits for another one: no socket is read or written when that would block, and what a connection may
-//!   have in work and in memory is bounded by [`Limits`].
+//!   have in work, and all together in memory, is bounded by [`Limits`].
 //! * A request is answered once, after the target completed it; a connection that ends leaves nothing behind but what
 //!   the target is still doing.
 //! * Before the handshake is complete nothing reaches a target.
 
+mod budget;
 mod client;
 mod connection;
 mod export;
 mod input;
-mod latency;
 mod limits;
 mod outbox;
 mod output;
@@ -27,8 +27,7 @@ mod traffic;
 
 pub use client::{Client, ClientError, Reply};
 pub use export::{Export, Exports};
-pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use limits::Limits;
 pub use server::{Listener, Server, Stopper};
 pub use tls::{Tls, TlsError};
-pub use traffic::{Operation, Traffic};
+pub use traffic::Traffic;

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use thermocline_target::{Buffer, Extent, TargetError};
 
@@ -26,19 +25,10 @@ pub(crate) enum Given {
     Extents(Vec<Extent>),
 }
 
-/// How things stood when a target was handed a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
-    pub(crate) at: Instant,
-    /// [`volatile_bytes`](crate::Traffic::volatile_bytes).
-    pub(crate) volatile_bytes: u64,
-}
-
 /// How a request ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) connection: ConnectionId,
-    pub(crate) begun: Begun,
     pub(crate) request: Header,
     pub(crate) result: Result<Given, TargetError>,
 }

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
 use thermocline_target::Pool;
 
+use crate::budget::Budget;
 use crate::connection::{Connection, Context, End};
 use crate::outbox::{ConnectionId, Outbox, Outcome};
 use crate::socket::{Socket, Stream};
@@ -118,6 +119,8 @@ pub struct Server {
     context: Context,
     /// Connections so far.
     lives: u64,
+    /// Turns in which memory was handed out to those who wait for it.
+    fed: usize,
     outcomes: Vec<Outcome>,
     /// Connections that have something to send or to go on with.
     touched: Vec<usize>,
@@ -141,11 +144,22 @@ impl Server {
             traffic: Arc::default(),
         };
         let (now, traffic, memory) = (Instant::now(), Traffic::default(), Pool::new(MEMORY));
+        let budget = Budget::new(&limits);
         Ok(Server {
             listeners,
             connections: Slab::new(),
-            context: Context { exports, limits, outbox, memory, traffic, submitted: 0, now },
+            context: Context {
+                exports,
+                limits,
+                outbox,
+                memory,
+                budget,
+                traffic,
+                submitted: 0,
+                now,
+            },
             lives: 0,
+            fed: 0,
             outcomes: Vec::new(),
             touched: Vec::new(),
             stopper,
@@ -190,6 +204,7 @@ impl Server {
         let before = self.context.submitted;
         let stopped = self.take_stop();
         self.answer();
+        self.feed();
         let more = self.connections.iter().any(|(_, connection)| connection.has_more());
         // Targets that live on this thread have to get at what was submitted.
         let hurry = stopped || more || self.context.submitted > before;
@@ -242,8 +257,25 @@ impl Server {
 
     fn publish(&self) {
         let open = self.connections.len() as u64;
-        let traffic = Traffic { open, ..self.context.traffic };
+        let held_bytes = self.context.budget.held();
+        let traffic = Traffic { open, held_bytes, ..self.context.traffic };
         *self.stopper.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic;
+    }
+
+    /// Lets those go on who waited for memory that came back, each turn another one first.
+    fn feed(&mut self) {
+        if !self.context.budget.take_returned() {
+            return;
+        }
+        let starved =
+            self.connections.iter_mut().filter_map(|(index, one)| one.try_again().then_some(index));
+        let mut starved: Vec<usize> = starved.collect();
+        let first = self.fed.checked_rem(starved.len()).unwrap_or(0);
+        self.fed = self.fed.wrapping_add(1);
+        starved.rotate_left(first);
+        for index in starved {
+            self.receive(index);
+        }
     }
 
     /// Sends what a connection has to send; with that it may have room for more requests.
@@ -251,7 +283,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let limits = self.context.limits;
         let was_full = !connection.wants_input(&limits);
-        let sent = connection.send(&self.context);
+        let sent = connection.send(&mut self.context);
         if self.went_on(index, sent) && was_full && self.connections[index].wants_input(&limits) {
             self.receive(index);
         }
@@ -260,7 +292,7 @@ impl Server {
     fn receive(&mut self, index: usize) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let received = connection.receive(&mut self.context);
-        let received = received.and_then(|()| connection.send(&self.context));
+        let received = received.and_then(|()| connection.send(&mut self.context));
         self.went_on(index, received);
     }
 
@@ -274,7 +306,7 @@ impl Server {
             connection.close();
         }
         if connection.is_over() {
-            self.connections.remove(index);
+            self.connections.remove(index).leave(&mut self.context);
             return false;
         }
         self.connections[index].socket().is_some()
@@ -282,8 +314,9 @@ impl Server {
 
     /// How long to wait: not beyond the moment when somebody is late.
     fn patience(&self, wait: Option<Duration>) -> Option<Duration> {
-        let limits = &self.context.limits;
-        let late = self.connections.iter().filter_map(|(_, one)| one.deadline(limits)).min();
+        let (context, short) = (&self.context, self.is_short_of_memory());
+        let late = self.connections.iter();
+        let late = late.filter_map(|(_, one)| one.deadline(context, short)).min();
         let paused = (self.accept_from > self.context.now).then_some(self.accept_from);
         let until = late.into_iter().chain(paused).min();
         let until = until.map(|until| until.saturating_duration_since(self.context.now));
@@ -408,14 +441,20 @@ impl Server {
 
     /// Closes connections that nothing moved on for too long.
     fn close_the_late(&mut self) {
-        let (now, limits) = (self.context.now, self.context.limits);
-        let is_late =
-            |one: &Connection| one.deadline(&limits).is_some_and(|deadline| deadline <= now);
+        let (context, short) = (&self.context, self.is_short_of_memory());
+        let is_late = |one: &Connection| {
+            one.deadline(context, short).is_some_and(|deadline| deadline <= context.now)
+        };
         let late = self.connections.iter().filter(|(_, one)| is_late(one));
         let late: Vec<usize> = late.map(|(index, _)| index).collect();
         for index in late {
             self.went_on(index, Err(End::Fault));
         }
+    }
+
+    /// Whether a client that would take replies waits for memory.
+    fn is_short_of_memory(&self) -> bool {
+        self.connections.iter().any(|(_, one)| one.waits_for_memory(self.context.now))
     }
 
     fn indices(&self) -> Vec<usize> {

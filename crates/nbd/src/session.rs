@@ -5,9 +5,8 @@ use std::sync::Arc;
 use thermocline_target::{Buffer, Completion, Extent, Request, TargetError};
 use thermocline_types::Bytes;
 
-use crate::Operation;
 use crate::export::{Export, InUse};
-use crate::outbox::{Begun, ConnectionId, Given, Outbox, Outcome};
+use crate::outbox::{ConnectionId, Given, Outbox, Outcome};
 use crate::output::Body;
 use crate::protocol::handshake::Agreement;
 use crate::protocol::reply::{self, Code, HOLE, Status, ZERO};
@@ -74,12 +73,12 @@ impl Session {
         &self,
         request: Header,
         buffer: Option<Buffer>,
-        (connection, begun): (ConnectionId, Begun),
+        connection: ConnectionId,
         outbox: &Arc<Outbox>,
     ) {
         let outbox = Arc::clone(outbox);
         let report = move |result| {
-            outbox.push(Outcome { connection, begun, request, result });
+            outbox.push(Outcome { connection, request, result });
         };
         let (offset, length) = (Bytes(request.offset), Bytes(request.length));
         let fua = request.has(flag::FUA);
@@ -165,18 +164,6 @@ fn code(error: TargetError, command: Command) -> Code {
         TargetError::ReadOnly => Code::Perm,
         TargetError::Gone => Code::Shutdown,
         _ => Code::Io,
-    }
-}
-
-/// What a command counts as.
-pub(crate) fn operation(command: Command) -> Operation {
-    match command {
-        Command::Read => Operation::Read,
-        Command::Write => Operation::Write,
-        Command::Flush => Operation::Flush,
-        Command::Trim => Operation::Trim,
-        Command::WriteZeroes => Operation::Zeroes,
-        _ => Operation::Other,
     }
 }
 

@@ -16,6 +16,7 @@ use thermocline_types::{Class, UnitId};
 
 use crate::Buffer;
 use crate::storage::{Command, Completion, Storage, Token, Waker};
+use crate::trouble::{Asked, Trouble};
 
 /// What headers and reads keep of their memory for later. Chosen, not measured.
 const POOL_BYTES: usize = 32 << 20;
@@ -29,7 +30,10 @@ pub struct Device<S> {
     storage: S,
     geometry: Geometry,
     pool: Pool,
-    jobs: Slab<Job>,
+    /// Each with what the storage was asked for.
+    jobs: Slab<(Job, Asked)>,
+    /// What failed since somebody asked.
+    troubles: Vec<Trouble>,
     /// Complete without the storage.
     ready: Vec<Answer>,
     reaped: Vec<Completion>,
@@ -77,6 +81,7 @@ impl<S: Storage> Device<S> {
             geometry,
             pool: Pool::new(POOL_BYTES),
             jobs: Slab::new(),
+            troubles: Vec::new(),
             ready: Vec::new(),
             reaped: Vec::new(),
             header: Vec::new(),
@@ -122,6 +127,11 @@ impl<S: Storage> Device<S> {
                 return done;
             }
         }
+    }
+
+    /// What failed since this was last called.
+    pub fn take_troubles(&mut self) -> Vec<Trouble> {
+        std::mem::take(&mut self.troubles)
     }
 
     /// What ends the waiting of [`Device::poll`].
@@ -182,8 +192,11 @@ impl<S: Storage> Device<S> {
         let mut reaped = std::mem::take(&mut self.reaped);
         self.storage.reap(wait, &mut reaped);
         for completion in reaped.drain(..) {
-            let job = self.jobs.remove(completion.token.0 as usize);
-            self.finish(job, completion.result);
+            let (job, asked) = self.jobs.remove(completion.token.0 as usize);
+            if let Err(fault) = completion.result {
+                self.note(Trouble { asked, fault });
+            }
+            self.finish(job, completion.result.map_err(|fault| fault.error));
         }
         self.reaped = reaped;
         answers.append(&mut self.ready);
@@ -288,9 +301,22 @@ impl<S: Storage> Device<S> {
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
-        let mut reports = self.storage.report()?;
+        let reports = self.storage.report();
+        let mut reports = reports.map_err(|fault| {
+            self.note(Trouble { asked: Asked::Report, fault });
+            fault.error
+        })?;
         reports.truncate(self.geometry.units() as usize);
         Ok(reports)
+    }
+
+    /// Keeps a failure until it is asked for; the first ones, if nobody asks.
+    fn note(&mut self, trouble: Trouble) {
+        /// Chosen, not measured.
+        const MOST: usize = 64;
+        if self.troubles.len() < MOST {
+            self.troubles.push(trouble);
+        }
     }
 
     fn write(&mut self, op: OpId, at: Location, parts: Vec<Buffer>, class: Class) {
@@ -304,7 +330,8 @@ impl<S: Storage> Device<S> {
     }
 
     fn start(&mut self, job: Job, command: Command) {
-        let token = Token(self.jobs.insert(job) as u64);
+        let asked = Asked::of(&command, self.storage.layout());
+        let token = Token(self.jobs.insert((job, asked)) as u64);
         self.storage.submit(token, command);
     }
 

@@ -16,7 +16,7 @@ use thermocline_types::Time;
 
 use crate::device::Answer;
 use crate::storage::{Storage, Waker};
-use crate::{Buffer, Device};
+use crate::{Buffer, Device, Trouble};
 
 /// Requests of [`Driver::carry_out`] have this number; others must not.
 const OWN: RequestId = RequestId(u64::MAX);
@@ -30,7 +30,15 @@ pub enum DriverError {
     Config(#[from] ConfigError),
     /// What is on the device cannot be opened.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(OpenError),
+    /// The device failed while the pool was being opened.
+    #[error("the device failed while the pool was being opened{}", because(.0.as_ref()))]
+    Device(Option<Trouble>),
+}
+
+/// What failed, as the end of a sentence.
+fn because(trouble: Option<&Trouble>) -> String {
+    trouble.map_or_else(String::new, |trouble| format!(": {trouble}"))
 }
 
 /// A request that ended, and how.
@@ -93,7 +101,10 @@ impl<S: Storage> Driver<S> {
             for notice in &driver.notices {
                 match notice {
                     Notice::Open { .. } => return Ok(driver),
-                    Notice::OpenFailed(error) => return Err((*error).into()),
+                    Notice::OpenFailed(OpenError::Device) => {
+                        return Err(DriverError::Device(driver.device.take_troubles().pop()));
+                    }
+                    Notice::OpenFailed(error) => return Err(DriverError::Open(*error)),
                     _ => {}
                 }
             }
@@ -197,6 +208,11 @@ impl<S: Storage> Driver<S> {
     /// Forgets the notices so far. Whoever runs for long does that now and then.
     pub fn clear_notices(&mut self) {
         self.notices.clear();
+    }
+
+    /// What the device refused since this was last called, the first few if that is long ago.
+    pub fn take_troubles(&mut self) -> Vec<Trouble> {
+        self.device.take_troubles()
     }
 
     /// The engine.

@@ -15,13 +15,18 @@ mod media;
 mod pool;
 mod settings;
 pub mod storage;
+mod trouble;
 
 pub use buffer::{Buffer, Reading, Writing};
 pub use device::Device;
 pub use driver::{Driver, DriverError, Ended};
 pub use media::{AnyStorage, Contents, Media, MediaError, new_pool_id, unit_bytes};
-pub use pool::{Guest, Listener, Pool, View, Volume};
+pub use pool::{
+    Event, Guest, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Pool, Traffic, View,
+    Volume,
+};
 pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,
     VolumeSettings,
 };
+pub use trouble::{Asked, Range, Trouble};

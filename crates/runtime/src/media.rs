@@ -15,6 +15,7 @@ use thermocline_types::{Bytes, UnitId};
 
 pub use contents::Contents;
 
+use crate::settings::limits::UNITS;
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
     Access, File, Latency, Layout, OpenError, Options, Simulated, Storage, forget,
@@ -196,9 +197,16 @@ impl Settings {
             let reason = format!("{unit} is not a number of logical blocks of {bytes} bytes");
             return Err(self.error("device.unit", reason).into());
         }
-        let units = u32::try_from(size.0 / unit.0)
-            .map_err(|_| self.error("device.unit", "the device has more than 2^32 such units"))?;
-        Ok(Layout::contiguous(block, (unit.0 / bytes) as u32, units))
+        let units = size.0 / unit.0;
+        if units > UNITS {
+            let reason = format!(
+                "with units of {unit} the pool of {size} would have {units}; it can have {UNITS}, so take units of {} or \
+                 more",
+                Bytes(size.0.div_ceil(UNITS).next_power_of_two())
+            );
+            return Err(self.error("device.unit", reason).into());
+        }
+        Ok(Layout::contiguous(block, (unit.0 / bytes) as u32, units as u32))
     }
 
     fn geometry_of(&self, layout: &Layout) -> Result<Geometry, SettingsError> {

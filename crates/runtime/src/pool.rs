@@ -4,6 +4,9 @@
 //! * Each request that was taken is answered once, or its answer is dropped when the thread ends.
 //! * The thread of the pool never waits for the room in its own queue.
 
+mod latency;
+mod overdue;
+mod traffic;
 mod volume;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,25 +14,38 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use slab::Slab;
 use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
 use thermocline_format::{VolumeId, VolumeName};
 use thermocline_nand::Counters;
 
+pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
+pub use traffic::{Operation, Traffic};
 pub use volume::Volume;
 
 use crate::storage::{Storage, Waker};
-use crate::{Buffer, Driver, Ended};
+use crate::{Buffer, Driver, Ended, Trouble};
+use overdue::Overdue;
 
 /// Requests that may wait for the thread; whoever brings more waits. Chosen, not measured.
 const QUEUE: usize = 1024;
 
 type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
-/// Takes what the engine has to tell, on the thread of the pool.
-pub type Listener = Box<dyn FnMut(Notice) + Send>;
+
+/// Something that an operator may want to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The device failed to do something; what that means for the pool comes as a notice.
+    Trouble(Trouble),
+    /// What the engine has to tell.
+    Notice(Notice),
+}
+
+/// Takes events, on the thread of the pool.
+pub type Listener = Box<dyn FnMut(Event) + Send>;
 
 /// What can be seen of a pool between two of its steps.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +88,8 @@ struct Shared {
     /// What wakes the guest, once there is one.
     wake_guest: OnceLock<Waker>,
     volumes: Mutex<BTreeMap<u32, Arc<Known>>>,
+    /// What was asked of volumes that were deleted.
+    of_deleted: Mutex<Traffic>,
 }
 
 #[derive(Default)]
@@ -89,6 +107,18 @@ struct Known {
     name: VolumeName,
     /// Zero when it was deleted.
     blocks: AtomicU64,
+    traffic: Mutex<Traffic>,
+}
+
+impl Known {
+    fn new(id: VolumeId, name: VolumeName, blocks: u64) -> Known {
+        Known { id, name, blocks: AtomicU64::new(blocks), traffic: Mutex::default() }
+    }
+
+    fn traffic(&self) -> MutexGuard<'_, Traffic> {
+        // Nothing that happens under the lock can leave it half changed.
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Pool {
@@ -100,16 +130,28 @@ impl Pool {
         driver: Driver<S>,
         listener: Listener,
     ) -> std::io::Result<Pool> {
-        let volumes = driver.engine().volumes().into_iter().map(|info| {
-            let blocks = AtomicU64::new(info.blocks);
-            (info.id.0, Arc::new(Known { id: info.id, name: info.name, blocks }))
-        });
+        Pool::start_flushing(driver, listener, None)
+    }
+
+    /// As [`Pool::start`]; and when something was at risk for as long as `after` says, the pool flushes on its own.
+    ///
+    /// # Errors
+    /// As [`Pool::start`].
+    pub fn start_flushing<S: Storage + 'static>(
+        driver: Driver<S>,
+        listener: Listener,
+        after: Option<Duration>,
+    ) -> std::io::Result<Pool> {
+        let volumes = driver.engine().volumes().into_iter();
+        let volumes =
+            volumes.map(|info| (info.id.0, Arc::new(Known::new(info.id, info.name, info.blocks))));
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             room: Condvar::new(),
             wake: driver.waker(),
             wake_guest: OnceLock::new(),
             volumes: Mutex::new(volumes.collect()),
+            of_deleted: Mutex::default(),
         });
         let service = Service {
             driver,
@@ -118,6 +160,7 @@ impl Pool {
             answers: Slab::new(),
             listener,
             guest: None,
+            overdue: Overdue::new(after),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
         let thread = builder.spawn(move || service.run())?;
@@ -147,7 +190,7 @@ impl Pool {
         let Reply::Created(id) = self.carry_out(what)? else {
             unreachable!("that is what creation replies")
         };
-        let known = Arc::new(Known { id, name, blocks: AtomicU64::new(blocks) });
+        let known = Arc::new(Known::new(id, name, blocks));
         self.shared.volumes().insert(id.0, Arc::clone(&known));
         Ok(Volume::new(Arc::clone(&self.shared), known))
     }
@@ -160,6 +203,7 @@ impl Pool {
         self.carry_out(HostRequest::DeleteVolume { volume })?;
         if let Some(known) = self.shared.volumes().remove(&volume.0) {
             known.blocks.store(0, Ordering::Release);
+            self.shared.of_deleted().add(&known.traffic());
         }
         Ok(())
     }
@@ -174,6 +218,21 @@ impl Pool {
             known.blocks.store(blocks, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// What was asked of the volumes since the pool was started, those included that were deleted.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let volumes = self.shared.volumes();
+        let mut all = *self.shared.of_deleted();
+        volumes.values().for_each(|known| all.add(&known.traffic()));
+        all
+    }
+
+    /// What was asked of a volume since the pool was started.
+    #[must_use]
+    pub fn traffic_of(&self, volume: VolumeId) -> Option<Traffic> {
+        self.shared.volumes().get(&volume.0).map(|known| *known.traffic())
     }
 
     /// What `look` sees; `None` when the pool is closed. It holds everything up, so it is to be short.
@@ -280,6 +339,11 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn of_deleted(&self) -> MutexGuard<'_, Traffic> {
+        // As above.
+        self.of_deleted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn volumes(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Known>>> {
         // As above.
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -296,6 +360,7 @@ struct Service<S> {
     listener: Listener,
     /// Who works here as well, and what both wait for.
     guest: Option<(Box<dyn Guest>, OwnedFd)>,
+    overdue: Overdue,
 }
 
 impl<S: Storage> Service<S> {
@@ -304,15 +369,20 @@ impl<S: Storage> Service<S> {
         let mut ended = Vec::new();
         loop {
             let closed = self.take_jobs();
+            self.flush_what_is_overdue();
             let held_up = self.begin();
             let hurry = closed || self.guest.is_some() || self.has_news() && !held_up;
-            self.driver.poll(hurry.then_some(Duration::ZERO), &mut ended);
+            let wait = self.overdue.wait(Instant::now());
+            self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
             let any_ended = !ended.is_empty();
             for Ended { request, result } in ended.drain(..) {
                 self.answers.remove(request.0 as usize)(result);
             }
+            for trouble in self.driver.take_troubles() {
+                (self.listener)(Event::Trouble(trouble));
+            }
             for &notice in self.driver.notices() {
-                (self.listener)(notice);
+                (self.listener)(Event::Notice(notice));
             }
             self.driver.clear_notices();
             if closed {
@@ -330,8 +400,19 @@ impl<S: Storage> Service<S> {
         let news = waiting && !held_up || self.shared.queue().closed;
         let Some((guest, descriptor)) = &mut self.guest else { return };
         let hurry = news || !self.driver.is_settled();
-        let wait = if hurry { Some(Duration::ZERO) } else { self.driver.timeout() };
-        guest.turn(wait, Some(descriptor.as_fd()));
+        let wait = [self.driver.timeout(), self.overdue.wait(Instant::now())];
+        let wait = wait.into_iter().flatten().min();
+        guest.turn(if hurry { Some(Duration::ZERO) } else { wait }, Some(descriptor.as_fd()));
+    }
+
+    /// Flushes if hosts wrote something long ago and nobody has flushed it since.
+    fn flush_what_is_overdue(&mut self) {
+        let at_risk = self.driver.engine().at_risk_blocks() > 0;
+        if self.overdue.is_due(Instant::now(), at_risk) {
+            // If it fails, a notice says so.
+            let answer: Answer = Box::new(|_| {});
+            self.backlog.push_back(Job::Request { what: HostRequest::Flush, answer });
+        }
     }
 
     fn host(&mut self, guest: Box<dyn Guest>, refused: &mpsc::Sender<Box<dyn Guest>>) {

@@ -2,6 +2,7 @@
 //!
 //! Every key is explained in [`Settings::EXAMPLE`]; a test holds that file and this module together.
 
+pub(crate) mod limits;
 mod serve;
 mod text;
 
@@ -220,8 +221,8 @@ impl Settings {
             let reason = format!("{bytes} bytes; there are logical blocks of 512 and 4096");
             return Err(self.error("device.logical_block", reason));
         }
-        if self.device.threads == Some(0) {
-            return Err(self.error("device.threads", "is 0, must be at least 1"));
+        if let Some((key, reason)) = self.out_of_bounds() {
+            return Err(self.error(&key, reason));
         }
         let simulated = self.device.kind == Some(DeviceKind::Simulated);
         if simulated != self.device.profile.is_some() {
@@ -233,20 +234,20 @@ impl Settings {
             return Err(self.error("pool.spare", format!("is {spare}, must be 0 to 0.9")));
         }
         if let Some((key, reason)) = self.serve.objection() {
-            return Err(self.error(&key, reason));
+            return Err(self.error(&format!("serve.{key}"), reason));
         }
         for (index, volume) in self.volumes.iter().enumerate() {
             let key = |field| format!("volumes[{index}].{field}");
-            if VolumeName::new(&volume.name).is_none_or(|name| name.as_str().is_empty()) {
-                let reason = "a name has 1 to 64 bytes and no control characters";
-                return Err(self.error(&key("name"), reason));
+            if let Err(error) = VolumeName::for_new(&volume.name) {
+                return Err(self.error(&key("name"), error.to_string()));
             }
             if self.volumes[..index].iter().any(|other| other.name == volume.name) {
                 let reason = format!("there are two volumes `{}`", volume.name);
                 return Err(self.error(&key("name"), reason));
             }
-            if volume.size.is_some_and(|size| size.0 == 0 || size.0 % BLOCK_BYTES as u64 > 0) {
-                return Err(self.error(&key("size"), "must be a multiple of 4 KiB, and not 0"));
+            if let Some(size) = volume.size.filter(|size| size.0 % BLOCK_BYTES as u64 > 0) {
+                let reason = format!("is {} bytes, must be a multiple of 4 KiB", size.0);
+                return Err(self.error(&key("size"), reason));
             }
         }
         if self.volumes.iter().filter(|volume| volume.size.is_none()).count() > 1 {
@@ -269,8 +270,31 @@ impl Settings {
             let wrong = |error: ConfigError| self.error("pool.placement", error.to_string());
             config.keep_to_active_zones(active).map_err(wrong)?;
         }
-        config.check().map_err(|error| self.error("", error.to_string()))?;
+        config.check().map_err(|error| self.unworkable(&error))?;
         Ok(config)
+    }
+
+    /// What a configuration that cannot work means for the key that says so.
+    fn unworkable(&self, error: &ConfigError) -> SettingsError {
+        let (key, reason) = match *error {
+            ConfigError::Ahead { ahead, most } => {
+                ("pool.ahead_units", format!("is {ahead}, must be 0 to {most}, half of the units"))
+            }
+            ConfigError::Listed { most, .. } => {
+                let reserved = self.pool.reserved_units.unwrap_or_default();
+                ("pool.reserved_units", format!("is {reserved}, must be 0 to {}", most / 4))
+            }
+            ConfigError::Stage(_) | ConfigError::Addresses => ("pool.staged", error.to_string()),
+            ConfigError::FewUnits { .. } => ("device.unit", error.to_string()),
+            _ => ("pool", error.to_string()),
+        };
+        self.error(key, reason)
+    }
+
+    /// Which file says this.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        Path::new(&self.file)
     }
 
     /// The volumes to be made in a pool that works like `config`, with their sizes in blocks.

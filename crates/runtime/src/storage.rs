@@ -8,6 +8,7 @@
 mod cache;
 mod error;
 mod file;
+mod holder;
 mod inbox;
 #[cfg(target_os = "linux")]
 mod inline;
@@ -27,7 +28,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermocline_engine::{DeviceError, UnitReport};
+use thermocline_engine::UnitReport;
 use thermocline_format::{Location, LogicalBlock};
 use thermocline_nand::Counters;
 use thermocline_types::{Bytes, Class, UnitId};
@@ -35,8 +36,9 @@ use thermocline_types::{Bytes, Class, UnitId};
 use crate::Buffer;
 
 pub(crate) use cache::forget;
-pub use error::{OpenError, OpenErrorKind};
+pub use error::{Fault, OpenError, OpenErrorKind};
 pub use file::{Access, File, Options};
+pub use holder::Holder;
 pub use io::IoEngine;
 pub use memory::Memory;
 pub use overlay::Overlay;
@@ -134,7 +136,7 @@ pub struct Completion {
     /// Which.
     pub token: Token,
     /// How.
-    pub result: Result<(), DeviceError>,
+    pub result: Result<(), Fault>,
 }
 
 /// Ends a [`Storage::reap`] that waits, from any thread; if none does, the next one does not wait.
@@ -164,8 +166,8 @@ pub trait Storage: Send {
     /// The condition of every unit, in order. Waits for the device.
     ///
     /// # Errors
-    /// [`DeviceError`] when the device does not say.
-    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError>;
+    /// [`Fault`] when the device does not say.
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault>;
 
     /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; others do not say, as
     /// by default.
@@ -195,7 +197,7 @@ impl Storage for Box<dyn Storage> {
         (**self).descriptor()
     }
 
-    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         (**self).report()
     }
 

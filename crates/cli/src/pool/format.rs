@@ -1,6 +1,6 @@
 //! `thermocline format`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -42,6 +42,7 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     };
     let settings = Settings::load(path)?;
     refuse_to_destroy(&settings, args.yes_destroy.as_deref())?;
+    let made = Made::unless_there(&settings.device.path);
     let media = settings.new_media()?;
     let geometry = media.geometry;
     let config = settings.config(geometry)?;
@@ -54,10 +55,11 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
         let create = HostRequest::CreateVolume { name, blocks };
         opened.carry_out(create).with_context(|| format!("volume `{text}`"))?;
     }
-    let made = opened.driver.engine().volumes();
-    let total: u64 = made.iter().map(|volume| volume.blocks).sum();
+    let listed = opened.driver.engine().volumes();
+    let total: u64 = listed.iter().map(|volume| volume.blocks).sum();
     let capacity = opened.config.capacity_blocks(total);
     opened.close()?;
+    made.keep();
     let mut text = format!(
         "pool {pool} on {}\n{} units of {}, logical blocks of {} bytes; holds {} of data\n",
         settings.device.path.display(),
@@ -66,10 +68,33 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
         geometry.logical_block().bytes(),
         Bytes(capacity * 4096),
     );
-    for volume in made {
+    for volume in listed {
         text += &format!("volume `{}` of {}\n", volume.name, Bytes(volume.blocks * 4096));
     }
     print(&text)
+}
+
+/// A file that was not there before; when this is dropped, it is not there afterwards either.
+struct Made(Option<PathBuf>);
+
+impl Made {
+    fn unless_there(path: &Path) -> Made {
+        Made((!path.exists()).then(|| path.to_owned()))
+    }
+
+    /// All went well.
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // It may not have come so far.
+            let _none = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// Refuses if there is anything that was not named.

@@ -12,6 +12,7 @@ use thermocline_types::{Bytes, Op, Request};
 
 use super::Broken;
 use super::ledger::Ledger;
+use super::open::broken;
 use super::stamp::{BLOCK, Stamp};
 
 /// What of a request must be remembered until it ends.
@@ -210,7 +211,7 @@ impl<'a, S: Storage> Loader<'a, S> {
         for Ended { request, result } in ended.drain(..) {
             let pending = self.pending.remove(&request).expect("it was submitted");
             if let Err(error) = result {
-                bail!(Broken(error.to_string()));
+                bail!(broken(self.driver, error));
             }
             self.settle(pending)?;
         }

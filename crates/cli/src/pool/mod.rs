@@ -9,6 +9,7 @@ mod lab_run;
 mod ledger;
 mod load;
 mod loader;
+mod lost;
 mod map;
 mod open;
 mod open_files;
@@ -22,7 +23,10 @@ mod volume;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use clap::Subcommand;
+use thermocline_engine::HostError;
+use thermocline_types::Bytes;
 
 pub use lab_run::LabRun;
 
@@ -88,6 +92,21 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::serve(args),
         Command::Stat(args) => stat::stat(args),
         Command::Doctor(args) => doctor::doctor(args),
+    }
+}
+
+/// Tells an operator something on standard error. Nobody may be listening there any more, which ends nothing.
+fn say(text: std::fmt::Arguments<'_>) {
+    let _unheard = writeln!(std::io::stderr(), "thermocline: {text}");
+}
+
+/// Why the pool refused, and what to do about it.
+fn refusal(error: HostError) -> anyhow::Error {
+    match error {
+        HostError::NoMemory { needed, .. } => {
+            anyhow!("{error}: set `memory` in [pool] of the settings to {} or more", Bytes(needed))
+        }
+        error => error.into(),
     }
 }
 

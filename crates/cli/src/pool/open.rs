@@ -7,7 +7,9 @@ use thermocline_engine::{Config, HostError, HostRequest, Notice, Reply, VolumeIn
 use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
 use thermocline_runtime::{AnyStorage, Buffer, Driver, MediaError, Settings};
 
-use super::Broken;
+use super::serve::control::Serving;
+use super::serve::{STATUS, sockets};
+use super::{Broken, refusal};
 
 /// A pool that was opened, and what that took.
 pub struct Opened<S> {
@@ -26,7 +28,7 @@ pub struct Opened<S> {
 /// # Errors
 /// When there is no pool, or it cannot be opened.
 pub fn on_trial(settings: &Settings) -> anyhow::Result<Opened<Overlay<AnyStorage>>> {
-    let media = settings.media(Access::ReadOnly)?;
+    let media = settings.media(Access::ReadOnly).map_err(|error| unavailable(settings, error))?;
     let mut config = settings.config(media.geometry)?;
     // As little as possible is to change: everything that does takes memory.
     config.gc.ahead_units = 0;
@@ -39,7 +41,7 @@ pub fn on_trial(settings: &Settings) -> anyhow::Result<Opened<Overlay<AnyStorage
 /// # Errors
 /// As [`on_trial`].
 pub fn to_write(settings: &Settings, despite_loss: bool) -> anyhow::Result<Opened<AnyStorage>> {
-    let media = settings.media(Access::ReadWrite)?;
+    let media = settings.media(Access::ReadWrite).map_err(|error| unavailable(settings, error))?;
     let mut config = settings.config(media.geometry)?;
     config.open_despite_loss = despite_loss;
     let began = Instant::now();
@@ -52,7 +54,20 @@ pub fn is_in_use(error: &anyhow::Error) -> bool {
         Some(MediaError::Storage(error)) => Some(error.kind()),
         _ => None,
     };
-    storage == Some(&OpenErrorKind::InUse)
+    matches!(storage, Some(OpenErrorKind::InUse(_)))
+}
+
+/// Why there is no storage; if a server has it, with what can be done all the same.
+fn unavailable(settings: &Settings, error: MediaError) -> anyhow::Error {
+    let error = anyhow::Error::from(error);
+    let server = is_in_use(&error).then(|| Serving::at(&sockets::beside(settings.file(), STATUS)));
+    let Some(server) = server.flatten() else { return error };
+    let file = settings.file().display();
+    let who = server.process().map_or("a server".to_owned(), |id| format!("process {id}"));
+    error.context(format!(
+        "{who} serves this pool; `thermocline stat {file}` tells what it does, `thermocline volume ... {file}` changes \
+         its volumes, and for all else it has to be stopped first"
+    ))
 }
 
 fn opened<S: Storage>(
@@ -67,6 +82,12 @@ fn opened<S: Storage>(
     });
     let replayed = replayed.expect("an open pool said so");
     Ok(Opened { driver, config, replayed, took })
+}
+
+/// What to say when the device failed: also what it failed to do.
+pub fn broken<S: Storage>(driver: &mut Driver<S>, error: HostError) -> Broken {
+    let trouble = driver.take_troubles().pop();
+    Broken(trouble.map_or(error.to_string(), |trouble| format!("{error}: {trouble}")))
 }
 
 impl<S: Storage> Opened<S> {
@@ -96,9 +117,10 @@ impl<S: Storage> Opened<S> {
     /// # Errors
     /// As it ends.
     pub fn carry_out(&mut self, what: HostRequest<Buffer>) -> anyhow::Result<Reply> {
-        self.driver.carry_out(what).map_err(|error| match error {
-            HostError::Failed | HostError::Unreadable(_) => Broken(error.to_string()).into(),
-            other => other.into(),
+        let driver = &mut self.driver;
+        driver.carry_out(what).map_err(|error| match error {
+            HostError::Failed | HostError::Unreadable(_) => broken(driver, error).into(),
+            other => refusal(other),
         })
     }
 

@@ -2,8 +2,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The device, sockets, and what libraries open. Chosen, not measured.
-const OTHERS: u64 = 64;
+use super::say;
+use super::serve::http;
+
+/// The device, sockets, and what libraries open; chosen, not measured. Beside these, connections of HTTP.
+const OTHERS: u64 = 64 + 2 * http::CONNECTIONS as u64;
 
 /// Files that a server of so many connections at once has open, at most.
 pub fn needed(connections: usize) -> u64 {
@@ -26,8 +29,6 @@ pub fn raise_for(connections: usize) {
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(to), maximum });
     let limit = if raised.is_ok() { to } else { current };
     if limit < needed {
-        eprintln!(
-            "thermocline: {limit} files may be open; {connections} connections want {needed}"
-        );
+        say(format_args!("{limit} files may be open; {connections} connections want {needed}"));
     }
 }

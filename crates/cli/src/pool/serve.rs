@@ -4,8 +4,9 @@ pub(super) mod control;
 mod drive;
 mod files;
 mod fronts;
-mod http;
+pub(super) mod http;
 mod metrics;
+mod signals;
 pub(super) mod sockets;
 mod state;
 mod systemd;
@@ -13,29 +14,27 @@ mod systemd;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use clap::builder::RangedU64ValueParser;
 use thermocline_engine::Notice;
 use thermocline_nbd::{Export, Exports, Limits, Server};
 use thermocline_runtime::storage::Waker;
-use thermocline_runtime::{Guest, Pool, ServeSettings, Settings};
+use thermocline_runtime::{Event, Guest, Pool, ServeSettings, Settings, Trouble};
 use thermocline_target::Sectors;
 
 use super::open::to_write;
-use super::{Broken, CODES, open_files, print};
+use super::{Broken, CODES, open_files, print, say};
 use files::Files;
 use fronts::Fronts;
 use http::Site;
 use sockets::{Addresses, Sockets};
-use state::State;
+use state::{Failure, State};
 
 /// End of the name of the socket for status and metrics.
 pub(super) const STATUS: &str = "status.sock";
@@ -48,7 +47,8 @@ socket or an address, and systemd hands over none, the socket is POOL.sock besid
 served over HTTP, as /status and /metrics, on the socket POOL.status.sock beside the settings, and with --http on a port
 as well.
 
-SIGTERM and SIGINT stop in order: what clients have asked for is answered, then the pool is closed.
+SIGTERM, SIGINT and SIGHUP stop in order: what clients have asked for is answered, then the pool is closed. SIGHUP does
+nothing where whoever started the server had it ignored, as nohup does.
 
 Examples:
   thermocline serve pool.toml
@@ -82,23 +82,26 @@ pub struct ServeArgs {
     /// TCP address for status and metrics; whoever reaches it reads them
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// Existing folder to mount on: every volume becomes a file there
+    /// Existing, empty folder to mount on: every volume becomes a file there
     #[arg(long, value_name = "FOLDER")]
     fuse: Option<PathBuf>,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
     /// Connections at once [default: 128]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(ServeSettings::CONNECTIONS))]
     connections: Option<usize>,
     /// Seconds that clients have for the end of what they asked for, and the device for closing the pool, at a stop
     /// [default: 10]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = RangedU64ValueParser::<u64>::new().range(ServeSettings::PATIENCE))]
     patience: Option<u64>,
 }
 
 /// Seconds to wait for clients, and for the device, at a stop. Chosen: below what systemd waits for.
 const PATIENCE: u64 = 10;
+
+/// Seconds for which something may be at risk. Chosen: as ext4 commits (`commit=5`, `ext4(5)`).
+const FLUSH_AFTER: u64 = 5;
 
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
@@ -106,29 +109,31 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let serve = args.over(&settings.serve);
     let sockets = Sockets::open(&addresses(&args.settings, &serve))?;
     // From here on a signal waits for its turn.
-    let signals = signals()?;
+    let signals = signals::receive()?;
     let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
     let opened = to_write(&settings, false)?;
-    let failed = Arc::new(AtomicBool::new(false));
-    let pool = Pool::start(opened.driver, listener(&failed)).context("no thread for the pool")?;
+    let failure = Failure::default();
+    let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
+    let after = (after > 0).then_some(Duration::from_secs(after));
+    let pool = Pool::start_flushing(opened.driver, listener(&failure), after);
+    let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
-    let connections = serve.connections.unwrap_or(default.connections).max(1);
+    let connections = serve.connections.unwrap_or(default.connections);
     open_files::raise_for(connections);
     let limits = Limits { connections, ..default };
     let exports = exports(&pool, args.read_only);
     let mounted = Files::mount(serve.fuse.as_deref(), &exports, args.read_only)?;
     let exports = Exports::new(exports, &limits);
     let fronts = Fronts::new(exports.clone(), mounted.directory());
-    let (listeners, reach, mut files) = sockets.into_listeners();
+    let (listeners, reach, sockets) = sockets.into_listeners();
     let reach = reach.and_files_in(mounted.path());
-    files.push(sockets::beside(&args.settings, STATUS));
     let server = Server::new(listeners, exports, limits)?;
     let stopper = server.stopper();
     house(&pool, server)?;
     let pool = Arc::new(pool);
     let uris = reach.uris(&pool.volume_names());
-    let state = State::new(&pool, stopper.clone(), &failed, reach);
-    site.serve(&state, (!args.read_only).then_some(&fronts))?;
+    let state = State::new(&pool, stopper.clone(), &failure, reach);
+    let status = site.serve(&state, (!args.read_only).then_some(&fronts))?;
     print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
     systemd::notify("READY=1");
     // Whoever sends signals lives as long as the program.
@@ -140,16 +145,14 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let until = Instant::now() + patience;
     let is_over = || stopper.is_over() && unmounting.is_finished();
     let in_time = wait_until(until, &signals, is_over);
-    for file in files {
-        // If it cannot be removed, the next server replaces it.
-        let _left = std::fs::remove_file(file);
+    drop((sockets, status));
+    let closed = close(pool, &signals, patience);
+    if let Some(failure) = failure.get() {
+        return Err(Broken(failure.clone()).into());
     }
-    close(pool, &signals, patience)?;
-    if failed.load(Ordering::Acquire) {
-        return Err(Broken("the device failed".to_owned()).into());
-    }
+    closed?;
     if !in_time {
-        eprintln!("thermocline: not every client got an answer in {} s", patience.as_secs());
+        say(format_args!("not every client got an answer in {} s", patience.as_secs()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -210,6 +213,7 @@ impl ServeArgs {
             http: self.http.as_ref().or(settings.http.as_ref()).cloned(),
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),
+            flush_after: settings.flush_after,
             tls_certificate: path(&self.tls_certificate, &settings.tls_certificate),
             tls_key: path(&self.tls_key, &settings.tls_key),
             tls_clients: path(&self.tls_clients, &settings.tls_clients),
@@ -230,32 +234,28 @@ fn addresses<'a>(settings: &Path, serve: &'a ServeSettings) -> Addresses<'a> {
     }
 }
 
-/// SIGTERM and SIGINT, as they come.
-fn signals() -> anyhow::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be handled")?;
-    let (sender, receiver) = channel();
-    let forward = move || {
-        for signal in signals.forever() {
-            if sender.send(signal).is_err() {
-                return;
-            }
-        }
-    };
-    thread::Builder::new().name("thermocline-signals".to_owned()).spawn(forward)?;
-    Ok(receiver)
-}
-
 /// Says on standard error what an operator has to know.
-fn listener(failed: &Arc<AtomicBool>) -> thermocline_runtime::Listener {
-    let failed = Arc::clone(failed);
-    Box::new(move |notice| match notice {
-        Notice::Damaged { at } => eprintln!("thermocline: the block at {at} is damaged"),
-        Notice::Retired(unit) => eprintln!("thermocline: unit {} is out of service", unit.0),
-        Notice::Failed => {
-            failed.store(true, Ordering::Release);
-            eprintln!("thermocline: the device failed; no write is taken any more");
+fn listener(failure: &Failure) -> thermocline_runtime::Listener {
+    let failure = Failure::clone(failure);
+    let mut last: Option<Trouble> = None;
+    Box::new(move |event| match event {
+        Event::Trouble(trouble) => {
+            say(format_args!("{trouble}"));
+            last = Some(trouble);
         }
-        _ => {}
+        Event::Notice(Notice::Damaged { at }) => say(format_args!("the block at {at} is damaged")),
+        Event::Notice(Notice::Retired(unit)) => {
+            say(format_args!("unit {} is out of service", unit.0));
+        }
+        Event::Notice(Notice::Failed) => {
+            let why = last.map_or_else(String::new, |trouble| format!(": {trouble}"));
+            let text =
+                format!("the device failed{why}; no write is taken until the pool is opened again");
+            say(format_args!("{text}"));
+            // It fails once.
+            let _first = failure.set(text);
+        }
+        Event::Notice(_) => {}
     })
 }
 

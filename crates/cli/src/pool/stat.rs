@@ -18,7 +18,7 @@ use super::{CODES, print};
 #[command(after_help = format!("\
 ALWA is device bytes over host bytes. On a simulated drive, DLWA is what it wrote to its media over what was written to
 it, and WAF their product: media bytes over host bytes. A line stands for its interval, and rates are per second; the
-total is that of the last of these ratios since the pool was opened.
+total is that of the last of these ratios since the pool was opened. Requests are those of all front ends.
 
 Examples:
   thermocline stat pool.toml             one line: all since the pool was opened
@@ -93,8 +93,8 @@ pub fn stat(args: &StatArgs) -> anyhow::Result<ExitCode> {
         _ => args.pool.clone(),
     };
     if let Some(interval) = args.interval {
-        let fits = interval >= 0.01 && interval.is_finite();
-        ensure!(fits, "an interval has 0.01 seconds at least");
+        let fits = (0.01..=86_400.0).contains(&interval);
+        ensure!(fits, "SECONDS is {interval}, must be 0.01 to 86400");
     }
     let mut before = sample(&socket)?;
     print(&head(&before))?;
@@ -152,7 +152,7 @@ fn sample(socket: &Path) -> anyhow::Result<Sample> {
     let status = fetch(socket)?;
     let schema = status["schema"].as_str().unwrap_or_default();
     ensure!(schema == "thermocline.serve/1", "{} tells `{schema}`", socket.display());
-    let (engine, operations) = (&status["engine"], &status["clients"]["operations"]);
+    let (engine, operations) = (&status["engine"], &status["requests"]["operations"]);
     let drive = &status["drive"];
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let operation = |name: &str, field: &str| {

@@ -3,21 +3,26 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
+use serde_json::Value;
 use thermocline_engine::Notice;
 use thermocline_ftl::UnitState;
 use thermocline_runtime::{Settings, unit_bytes};
 use thermocline_types::Bytes;
 
 use super::open::on_trial;
+use super::serve::control::Serving;
+use super::serve::{STATUS, sockets};
 use super::volume::Listed;
 use super::{CODES, LabRun, print};
 
 /// Arguments of `status`.
 #[derive(Args)]
 #[command(after_help = format!("\
-The pool is opened on trial, as `check` does, without reading its blocks.
+The pool is opened on trial, as `check` does, without reading its blocks. If it is served, its server is asked, and tells
+what was written and is not durable.
 
 Example:
   thermocline status pool.toml
@@ -27,7 +32,7 @@ pub struct StatusArgs {
     /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
-    /// Print JSON, schema thermocline.status/1
+    /// Print JSON, schema thermocline.status/1; of a pool that is served, thermocline.serve/1
     #[arg(long, conflicts_with = "lab_command")]
     json: bool,
     /// Print the run of the lab that measures this pool, by a trace yet to be named, and nothing else
@@ -68,6 +73,12 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
     if args.lab_command {
         return print(&format!("{}\n", LabRun::of(&settings)?.command()));
+    }
+    let socket = sockets::beside(&args.settings, STATUS);
+    if Serving::at(&socket).is_some() {
+        let status = super::stat::fetch(&socket)?;
+        let json = || Ok(format!("{}\n", serde_json::to_string_pretty(&status)?));
+        return print(&if args.json { json() } else { served(&status) }?);
     }
     let mut pool = on_trial(&settings)?;
     let loaded = pool.driver.load_map();
@@ -115,6 +126,31 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         return print(&format!("{}\n", serde_json::to_string_pretty(&status)?));
     }
     print(&text(&status, &volumes))
+}
+
+/// What the server of a pool tells.
+fn served(status: &Value) -> anyhow::Result<String> {
+    let number = |value: &Value| value.as_u64().context("the server speaks of other things");
+    let engine = &status["engine"];
+    let at_risk = match number(&engine["at_risk_bytes"])? {
+        0 => "nothing: all that was written is durable".to_owned(),
+        bytes => format!("{} that were written and are not durable", Bytes(bytes)),
+    };
+    let mut text = format!("at risk: {at_risk}\n");
+    if let Some(failure) = status["failure"].as_str() {
+        text += &format!("at risk: {failure}\n");
+    }
+    text += &format!(
+        "served: {} clients of NBD; {} hold data, {} of {} units are free\n",
+        number(&status["clients"]["open"])?,
+        Bytes(number(&engine["mapped_bytes"])?),
+        number(&engine["free_units"])?,
+        number(&engine["units"])?,
+    );
+    for uri in status["uris"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        text += &format!("{uri}\n");
+    }
+    Ok(text)
 }
 
 fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {

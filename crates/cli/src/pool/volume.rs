@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
-use thermocline_engine::{HostRequest, Reply, VolumeInfo};
+use thermocline_engine::{Extent, HostRequest, Reply, VolumeInfo};
 use thermocline_format::VolumeName;
 use thermocline_runtime::{AnyStorage, Settings};
+use thermocline_target::EXTENTS_MAX;
 use thermocline_types::Bytes;
 
+use super::lost;
 use super::open::{Opened, on_trial, to_write};
 use super::serve::control::{Serving, Subject};
 use super::serve::{STATUS, sockets};
@@ -25,7 +27,7 @@ pub enum Command {
     /// List the volumes
     #[command(after_help = example("list pool.toml"))]
     List(ListArgs),
-    /// Change the size of a volume, be its pool served or not; what is beyond a smaller size is gone
+    /// Change the size of a volume, be its pool served or not; what is beyond a smaller size is gone, if that is wanted
     #[command(after_help = example("resize pool.toml backup 32MiB"))]
     Resize(ResizeArgs),
     /// Delete a volume and all that is in it, be its pool served or not
@@ -55,6 +57,9 @@ pub struct SizedArgs {
 pub struct ResizeArgs {
     #[command(flatten)]
     sized: SizedArgs,
+    /// Say the name once more if there are data beyond the new size: they will be gone
+    #[arg(long, value_name = "NAME")]
+    yes_destroy: Option<String>,
     #[command(flatten)]
     clients: Clients,
 }
@@ -125,8 +130,7 @@ pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
 }
 
 fn create(args: &SizedArgs) -> anyhow::Result<ExitCode> {
-    let name = VolumeName::new(&args.name).filter(|name| !name.as_str().is_empty());
-    let name = name.context("a name has 1 to 64 bytes and no control characters")?;
+    let name = VolumeName::for_new(&args.name)?;
     let blocks = blocks(args.size)?;
     change(
         &args.settings,
@@ -137,13 +141,20 @@ fn create(args: &SizedArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn resize(args: &ResizeArgs) -> anyhow::Result<ExitCode> {
-    let ResizeArgs { sized: SizedArgs { settings, name, size }, clients } = args;
+    let ResizeArgs { sized: SizedArgs { settings, name, size }, yes_destroy, clients } = args;
     let blocks = blocks(*size)?;
     change(
         settings,
-        |server| server.resize(&clients.subject(name), size.0),
+        |server| server.resize(&clients.subject(name), size.0, yes_destroy.clone()),
         |pool| {
-            let volume = pool.volume(Some(name))?.id;
+            let VolumeInfo { id: volume, blocks: had, .. } = pool.volume(Some(name))?;
+            if blocks < had {
+                // What cannot be loaded counts as data.
+                pool.driver.load_map();
+                let beyond = Extent { volume, lba: blocks, blocks: had - blocks };
+                let runs = |extent| pool.driver.engine().runs(extent, EXTENTS_MAX);
+                lost::agree(name, beyond, yes_destroy.as_deref(), runs)?;
+            }
             pool.carry_out(HostRequest::ResizeVolume { volume, blocks })
         },
     )?;

@@ -95,7 +95,7 @@ fn what_may_go_wrong_later_is_a_warning() {
     let folder = scratch();
     let folder = folder.path();
     let text = "[device]\npath = 'a'\nsize = '64MiB'\n[pool]\nmemory = '1MiB'\n[[volumes]]\nname = 'v'\nsize = '1TiB'
-[serve]\nconnections = 100000000\n";
+[serve]\nconnections = 1048576\n";
     write(folder, "pool.toml", text);
     let large = report(folder, 0);
     assert_eq!(finding(&large, "volumes").0, "warn", "{large}");

@@ -24,6 +24,7 @@ mod serve_fuse;
 mod serve_hostile;
 mod serve_kill;
 mod serve_metrics;
+mod serve_mistakes;
 mod serve_postgres;
 mod serve_settings;
 mod serve_volumes;

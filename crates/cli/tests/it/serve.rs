@@ -157,7 +157,7 @@ fn a_pool_is_served_looked_at_and_stopped() {
         (&"thermocline.serve/1".into(), &false.into())
     );
     assert_eq!(status["engine"]["host_bytes_written"], 100 * 4096);
-    assert_eq!(status["clients"]["operations"][1]["requests"], 100);
+    assert_eq!(status["requests"]["operations"][1]["requests"], 100);
     let by_cause = status["engine"]["by_cause"].as_object().expect("causes");
     let sum: u64 = by_cause.values().filter_map(Value::as_u64).sum();
     assert_eq!(status["engine"]["device_bytes_written"], sum);
@@ -166,7 +166,8 @@ fn a_pool_is_served_looked_at_and_stopped() {
     let stat = run(folder, "stat pool.status.sock 0.05 3").ok();
     assert_eq!(stat.lines().count(), 4, "{stat}");
     let other = run(folder, "serve pool.toml --socket other.sock").refused(2);
-    assert!(other.contains("somebody serves there already"), "{other}");
+    let who = format!("process {} serves there already", served.child.id());
+    assert!(other.contains(&who), "{other}");
     drop(client);
     assert_eq!(served.stop(), 0);
     assert!(!folder.join("pool.sock").exists() && !folder.join("pool.status.sock").exists());
@@ -219,9 +220,15 @@ fn what_may_not_be_served_is_refused_with_the_remedy() {
     let bad = run(folder, tls).refused(2);
     assert!(bad.contains("pool.toml has no certificate"), "{bad}");
     run(folder, "serve pool.toml --tls-key key.pem").refused(2);
-    let _served = Served::start(folder, "");
+    let served = Served::start(folder, "");
     let twice = run(folder, "check pool.toml --repair").refused(2);
-    assert!(twice.contains("pool.img"), "{twice}");
+    assert!(twice.contains("pool.img: is in use: process"), "{twice}");
+    for part in [
+        format!("process {} serves this pool", served.child.id()),
+        "thermocline volume ... pool.toml".to_owned(),
+    ] {
+        assert!(twice.contains(&part), "{twice}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -71,7 +72,7 @@ fn hostile_clients_harm_nobody() {
     check(4);
     let after = memory(served.child.id(), "VmRSS");
     // Sixty-odd connections with an input of 256 KiB, and what the greedy ones were served.
-    let bound = before + (64 << 20) + greedy.len() as u64 * (40 << 20);
+    let bound = before + (64 << 20) + Limits::default().memory;
     assert!(after < bound, "{} MiB before, {} after", before >> 20, after >> 20);
     greedy.clear();
     half_open.clear();
@@ -280,5 +281,105 @@ fn ten_thousand_connections_are_served() {
     assert!(Guest::come(&served, false).is_open());
     good();
     drop(good);
+    assert_eq!(served.stop(), 0);
+}
+
+/// Serves the pool in `folder` where so many files may be open, and no more.
+fn serve_with_few_files(folder: &Path, files: u32, arguments: &str) -> Served {
+    let mut command = std::process::Command::new("sh");
+    let script = format!("ulimit -n {files}; exec \"$0\" serve pool.toml {arguments}");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_thermocline")]).current_dir(folder);
+    Served::spawn(folder, command)
+}
+
+#[test]
+fn half_open_requests_for_the_status_end_nothing() {
+    for files in [1024, 64] {
+        let folder = scratch();
+        let folder = folder.path();
+        format(folder);
+        let served = serve_with_few_files(folder, files, "--http 127.0.0.1:0");
+        let mut good = busy(&served);
+        let mut flood = Vec::new();
+        for number in 0..1200 {
+            let mut stream =
+                UnixStream::connect(folder.join("pool.status.sock")).expect("it listens");
+            // Half of them begin a request, and say what they will not send.
+            let part: &[u8] = match number % 3 {
+                0 => b"GET /sta",
+                1 => b"PATCH /volumes/main HTTP/1.1\r\nContent-Length: 4000\r\n\r\n{",
+                _ => b"",
+            };
+            let _closed = stream.write_all(part);
+            flood.push(stream);
+            if number % 100 == 0 {
+                good();
+                assert_eq!(
+                    served.status()["failed"],
+                    false,
+                    "whoever comes to the point is answered"
+                );
+            }
+        }
+        good();
+        drop(flood);
+        assert_eq!(served.status()["failed"], false);
+        drop(good);
+        assert_eq!(served.stop(), 0);
+    }
+}
+
+#[test]
+fn a_server_without_files_for_its_connections_goes_on_with_those_it_has() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = serve_with_few_files(folder, 40, "");
+    let mut good = busy(&served);
+    let mut crowd = Vec::new();
+    for _ in 0..100 {
+        crowd.push(served.stream());
+        good();
+    }
+    drop(crowd);
+    good();
+    assert!(Guest::come(&served, false).is_open());
+    drop(good);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn clients_that_never_read_take_bounded_memory_and_starve_nobody() {
+    /// Reads that each asks for at once: far more than it may have.
+    const READS: usize = 64;
+    let folder = scratch();
+    format(folder.path());
+    let served = Served::start(folder.path(), "");
+    let mut good = busy(&served);
+    good();
+    let before = memory(served.child.id(), "VmRSS");
+    let limits = Limits::default();
+    let mut never = Vec::new();
+    for _ in 0..limits.connections - 2 {
+        let mut client = served.client("main");
+        client.stream().set_nonblocking(true).expect("a socket");
+        for _ in 0..READS {
+            // When it reads no more, the socket is full.
+            let _full = client.send(Command::Read, 0, 0, 1 << 20, &[]);
+        }
+        never.push(client);
+        good();
+    }
+    for _ in 0..100 {
+        good();
+    }
+    let after = memory(served.child.id(), "VmHWM");
+    let held = served.status()["clients"]["held_bytes"].as_u64().expect("a number");
+    println!("memory: {} MiB before, {} at most, {held} held", before >> 20, after >> 20);
+    assert!(held <= limits.memory && held > limits.memory / 4, "{held}");
+    // Inputs of 256 KiB each, what the pool keeps of memory for later, and what an allocator cannot use.
+    let bound = before + limits.memory + (128 << 20);
+    assert!(after < bound, "{} MiB before, {} at most", before >> 20, after >> 20);
+    drop((good, never));
     assert_eq!(served.stop(), 0);
 }

@@ -1,13 +1,16 @@
 //! Metrics: times, bytes at risk, what a simulated drive does inside, and what dashboards read.
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use thermocline_nbd::protocol::request::{Command, flag};
 
 use super::serve::{PATIENCE, Served, format, run};
+use super::serve_fuse;
 use crate::{numbers, repository, scratch, write};
 
 fn metrics(served: &Served) -> String {
@@ -47,11 +50,18 @@ fn write_blocks(served: &Served, count: usize) {
     }
 }
 
+/// A new pool that flushes nothing on its own.
+fn format_without_flushes(folder: &Path) {
+    format(folder);
+    let text = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    write(folder, "pool.toml", text + "[serve]\nflush_after = 0\n");
+}
+
 #[test]
 fn times_and_bytes_at_risk_are_told() {
     let folder = scratch();
     let folder = folder.path();
-    format(folder);
+    format_without_flushes(folder);
     let served = Served::start(folder, "");
     let mut client = served.client("main");
     for lba in 0..10 {
@@ -67,7 +77,69 @@ fn times_and_bytes_at_risk_are_told() {
     assert!(sum.expect("a sum").parse::<f64>().expect("a number") > 0.0);
     client.call(Command::Flush, 0, 0, 0, &[]).expect("flushed");
     assert!(metrics(&served).contains("\nthermocline_at_risk_bytes 0\n"));
-    assert_eq!(served.status()["clients"]["bytes_at_risk"], 0);
+    assert_eq!(served.status()["engine"]["at_risk_bytes"], 0);
+}
+
+#[test]
+fn what_is_written_to_files_is_counted_and_at_risk_like_all_else() {
+    if !serve_fuse::ready(false, &[]) {
+        return;
+    }
+    let folder = scratch();
+    let folder = folder.path();
+    format_without_flushes(folder);
+    std::fs::create_dir(folder.join("mnt")).expect("a folder");
+    let served = Served::start(folder, "--fuse mnt");
+    let file = std::fs::File::options().write(true).open(folder.join("mnt/second"));
+    let file = file.expect("the file of a volume");
+    for lba in 0..20 {
+        file.write_all_at(&[1; 8192], lba * 8192).expect("written");
+    }
+    let status = served.status();
+    assert_eq!(status["engine"]["at_risk_bytes"], 20 * 8192);
+    let writes = |of: &Value| of["requests"]["operations"][1].clone();
+    assert_eq!(writes(&status)["name"], "write");
+    for of in [&status, &status["volumes"][1]] {
+        assert_eq!((&writes(of)["requests"], &writes(of)["bytes"]), (&20.into(), &163_840.into()));
+        assert!(writes(of)["latency"]["seconds"].as_f64() > Some(0.0), "{of}");
+    }
+    assert_eq!(writes(&status["volumes"][0])["requests"], 0);
+    let text = metrics(&served);
+    let name = "volume_requests_total{volume=\"second\",operation=\"write\"}";
+    assert_eq!(metric(&text, name), Some(20.0));
+    let told = run(folder, "status pool.toml").ok();
+    assert!(told.starts_with("at risk: 160 KiB that were written and are not durable\n"), "{told}");
+    file.sync_all().expect("durable");
+    assert_eq!(served.status()["engine"]["at_risk_bytes"], 0);
+    let told = run(folder, "status pool.toml").ok();
+    assert!(told.starts_with("at risk: nothing") && told.contains("/mnt/second\n"), "{told}");
+    for lba in 0..2000 {
+        file.write_all_at(&[2; 8192], lba * 8192).expect("written");
+    }
+    let stat = run(folder, "stat pool.toml").ok();
+    let words: Vec<&str> = stat.lines().last().expect("a line").split_whitespace().collect();
+    assert!(words[1] != "0" && words[4] != "0.0", "{stat}");
+    drop(file);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn what_nobody_flushes_becomes_durable_all_the_same() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let text = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    write(folder, "pool.toml", text + "[serve]\nflush_after = 1\n");
+    let served = Served::start(folder, "");
+    served.client("main").call(Command::Write, 0, 0, 0, &[1; 4096]).expect("written");
+    // Nobody is connected any more.
+    let began = Instant::now();
+    while served.status()["engine"]["at_risk_bytes"] != 0 {
+        assert!(began.elapsed() < PATIENCE, "{}", served.status());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(served.status()["requests"]["operations"][2]["requests"], 0, "it asked itself");
+    assert_eq!(served.stop(), 0);
 }
 
 #[test]

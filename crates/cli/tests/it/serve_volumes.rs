@@ -61,7 +61,17 @@ fn a_served_volume_grows_under_its_clients_and_shrinks_without_them() {
     );
     assert_eq!(served.client("main").size(), 56 << 20, "it is offered as before");
     drop(later);
-    run(folder, "volume resize pool.toml main 8MiB --despite-clients").ok();
+    let cut = "volume resize pool.toml main 8MiB --despite-clients";
+    let asked = run(folder, cut).refused(2);
+    assert!(
+        asked.contains("`main` has 4 KiB of data (1 blocks) beyond 8 MiB, which would be gone"),
+        "{asked}"
+    );
+    let other = run(folder, &format!("{cut} --yes-destroy second")).refused(2);
+    assert!(other.contains("--yes-destroy names `second`"), "{other}");
+    let read = client.call(Command::Read, 0, 4096, 4096, &[]).expect("read");
+    assert!(read.data == [6; 4096] && served.client("main").size() == 56 << 20);
+    run(folder, &format!("{cut} --yes-destroy main")).ok();
     let beyond = client.call(Command::Read, 0, 16 << 20, 4096, &[]);
     assert!(matches!(beyond, Err(ClientError::Request(_))), "{beyond:?}");
     assert!(client.call(Command::Read, 0, 4096, 4096, &[]).expect("read").data == [6; 4096]);
@@ -172,7 +182,7 @@ fn files_come_grow_and_go_with_their_volumes() {
     assert!(read.data == [7; 512]);
     assert!(served.status()["uris"].to_string().contains("/mnt/third"));
     let slash = run(folder, "volume create pool.toml a/b 8MiB").refused(2);
-    assert!(slash.contains("no file can have this name"), "{slash}");
+    assert!(slash.contains("\"a/b\" cannot be the name of a volume"), "{slash}");
     assert_eq!(volumes(&served).len(), 3);
     run(folder, "volume resize pool.toml third 12MiB").ok();
     file.write_all_at(&[8; 4096], 10 << 20).expect("it has grown");

@@ -156,8 +156,59 @@ fn who_does_not_read_is_not_waited_for() {
     for _ in 0..20 {
         assert_serves(&server);
     }
-    let reads = server.stopper.traffic().requests[0];
-    assert!(reads < 20 + 40, "{reads} reads were begun: 17 of the slow client at most");
+    let reads = server.stopper.traffic().requests;
+    assert!(reads < 40 + 40, "{reads} requests were begun: 17 of the slow client at most");
     drop(slow);
+    assert!(server.stop());
+}
+
+/// Clients that ask for as much as they can, and take no replies.
+fn who_never_reads(server: &Running, count: usize) -> Vec<Client<UnixStream>> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        let mut client = server.client("main", Framing::Simple);
+        client.stream().set_nonblocking(true).expect("a socket");
+        for _ in 0..64 {
+            // The socket is full when the server reads no more.
+            let _full = client.send(Command::Read, 0, 0, 1 << 20, &[]);
+        }
+        clients.push(client);
+    }
+    clients
+}
+
+#[test]
+fn all_who_do_not_read_hold_no_more_than_there_is_for_all() {
+    let limits = Limits { memory: 8 << 20, payload: 1 << 20, ..Limits::default() };
+    let server = Running::start(limits);
+    let mut good = server.client("main", Framing::Simple);
+    let never = who_never_reads(&server, limits.connections - 2);
+    for round in 0..50 {
+        good.call(Command::Write, 0, 4096, 0, &[round; 4096]).expect("written");
+        let read = good.call(Command::Read, 0, 4096, 4096, &[]).expect("read");
+        assert!(read.data == [round; 4096]);
+        let held = server.stopper.traffic().held_bytes;
+        assert!(held <= limits.memory, "{held}");
+    }
+    assert!(server.stopper.traffic().held_bytes > limits.memory / 4, "they hold what they can");
+    drop(never);
+    good.call(Command::Read, 0, 0, 1 << 20, &[]).expect("there is room again");
+    assert!(server.stop());
+}
+
+#[test]
+fn who_does_not_read_is_closed_when_others_need_the_memory() {
+    let pressed = Duration::from_millis(200);
+    let limits = Limits { memory: 8 << 20, payload: 1 << 20, pressed, ..Limits::default() };
+    let server = Running::start(limits);
+    let mut good = server.client("main", Framing::Simple);
+    let never = who_never_reads(&server, 20);
+    // More than its part, which is 32 KiB.
+    for _ in 0..20 {
+        let read = good.call(Command::Read, 0, 0, 1 << 20, &[]).expect("read");
+        assert_eq!(read.data.len(), 1 << 20);
+    }
+    assert!(server.stopper.traffic().thrown_out > 0);
+    drop(never);
     assert!(server.stop());
 }

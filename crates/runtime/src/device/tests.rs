@@ -10,7 +10,7 @@ use thermocline_target as target;
 use thermocline_types::{Class, Lba};
 
 use super::*;
-use crate::storage::{File, IoEngine, Layout, Memory, Options};
+use crate::storage::{Fault, File, IoEngine, Layout, Memory, Options};
 
 const POOL: PoolId = PoolId([7; 16]);
 
@@ -239,7 +239,7 @@ impl Storage for Broken {
     fn submit(&mut self, token: Token, command: Command) {
         match command {
             Command::Read { at, .. } if at < self.layout().start(UnitId(1)) => {
-                self.1.push(Completion { token, result: Err(DeviceError::Io) });
+                self.1.push(Completion { token, result: Err(DeviceError::Io.into()) });
             }
             other => self.0.submit(token, other),
         }
@@ -255,7 +255,7 @@ impl Storage for Broken {
         self.0.waker()
     }
 
-    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         self.0.report()
     }
 }

@@ -123,3 +123,73 @@ fn many_threads_write_at_once_beyond_every_queue() {
     let read = read.expect("it is read");
     assert!(read.chunks(1 << 22).zip(1..).all(|(part, byte)| part.iter().all(|&b| b == byte)));
 }
+
+fn write(volume: &Volume, block: u64, fua: bool) {
+    let (offset, buffer) = (Bytes(block * 4096), Memory4k::zeroed(4096));
+    wait(volume, |done| Request::Write { offset, buffer, fua, done }).expect("it is written");
+}
+
+fn at_risk(pool: &Pool) -> u64 {
+    pool.look(|view| view.engine.at_risk_blocks()).expect("it is open")
+}
+
+/// A pool that flushes by itself after a while, or never.
+fn start_flushing(after: Option<Duration>) -> (Pool, Volume) {
+    let config = config(LogicalBlock::B4096);
+    let storage = Memory::new(layout(&config));
+    let driver = Driver::format(config, PoolId([5; 16]), storage).expect("room for a pool");
+    let pool = Pool::start_flushing(driver, Box::new(|_| {}), after).expect("a thread");
+    let volume = pool.create_volume(name("v"), 1000).expect("room");
+    (pool, volume)
+}
+
+#[test]
+fn what_was_written_is_at_risk_until_it_is_durable() {
+    let (pool, volume) = start_flushing(None);
+    assert_eq!(at_risk(&pool), 0);
+    (0..10).for_each(|block| write(&volume, block, false));
+    assert_eq!(at_risk(&pool), 10);
+    write(&volume, 3, false);
+    assert_eq!(at_risk(&pool), 10, "overwritten in memory, a block counts once");
+    wait(&volume, |done| Request::Flush { done }).expect("flushed");
+    assert_eq!(at_risk(&pool), 0);
+    write(&volume, 20, true);
+    assert_eq!(at_risk(&pool), 0, "durable by itself");
+}
+
+#[test]
+fn what_nobody_flushes_is_at_risk_for_a_while_only() {
+    let (pool, volume) = start_flushing(Some(Duration::from_millis(1)));
+    (0..10).for_each(|block| write(&volume, block, false));
+    while at_risk(&pool) > 0 {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn requests_are_counted_where_they_enter() {
+    let (pool, volume) = start_flushing(None);
+    let other = pool.create_volume(name("w"), 1000).expect("room");
+    (0..3).for_each(|block| write(&volume, block, false));
+    let (offset, buffer) = (Bytes(0), Memory4k::zeroed(600 * 4096));
+    wait(&volume, |done| Request::Read { offset, buffer, done }).expect("read, in three pieces");
+    wait(&volume, |done| Request::Trim { offset, length: Bytes(8192), done }).expect("trimmed");
+    wait(&volume, |done| Request::Flush { done }).expect("flushed");
+    let (sender, receiver) = channel();
+    let done = Completion::new(move |result| sender.send(result).expect("heard"));
+    volume.extents(Bytes(0), Bytes(4096), done);
+    receiver.recv().expect("told").expect("it is there");
+    let beyond =
+        |done| Request::Read { offset: Bytes(1 << 40), buffer: Memory4k::zeroed(4096), done };
+    wait(&volume, beyond).map(drop).expect_err("it ends before");
+    write(&other, 0, false);
+    let traffic = pool.traffic_of(volume.id()).expect("it is there");
+    assert_eq!(traffic.requests, [2, 3, 1, 1, 0, 1]);
+    assert_eq!(traffic.bytes, [600 * 4096, 3 * 4096, 0, 8192, 0, 4096]);
+    assert_eq!(traffic.errors, 1);
+    for (latencies, requests) in traffic.latencies.iter().zip(traffic.requests) {
+        assert_eq!(latencies.counts.iter().sum::<u64>(), requests);
+    }
+    pool.delete_volume(other.id()).expect("it is there");
+    assert_eq!(pool.traffic().requests[Operation::Write as usize], 4, "also of the deleted");
+}

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use thermocline_engine::{Extent, HostError, HostRequest, MAX_IO_BLOCKS, Reply, Run};
 use thermocline_format::VolumeId;
@@ -10,7 +11,7 @@ use thermocline_target::{
 };
 use thermocline_types::Bytes;
 
-use super::{Answer, Job, Known, Look, Shared};
+use super::{Answer, Job, Known, Look, Operation, Shared};
 use crate::Buffer;
 
 /// A handle of a volume; clones are handles of the same. Its logical block has 4096 bytes;
@@ -39,9 +40,13 @@ impl Volume {
         Extent { volume, lba: offset.0 / block, blocks: length.0 / block }
     }
 
-    fn push(&self, what: HostRequest<Buffer>, done: Completion<()>) {
+    fn push(
+        &self,
+        what: HostRequest<Buffer>,
+        done: impl FnOnce(Result<(), TargetError>) + Send + 'static,
+    ) {
         let answer: Answer = Box::new(move |result: Result<Reply, HostError>| {
-            done.complete(result.map(|_| ()).map_err(target_error));
+            done(result.map(|_| ()).map_err(target_error));
         });
         self.shared.push(Job::Request { what, answer });
     }
@@ -51,11 +56,11 @@ impl Volume {
         &self,
         extent: Extent,
         buffer: &Buffer,
-        done: Completion<()>,
+        done: Counted,
         request: impl Fn(Extent, Buffer) -> HostRequest<Buffer>,
     ) {
         if extent.blocks <= MAX_IO_BLOCKS {
-            return self.push(request(extent, buffer.clone()), done);
+            return self.push(request(extent, buffer.clone()), |result| done.complete(result));
         }
         let join = Arc::new(Join(Mutex::new(Pieces { done: Some(done), result: Ok(()) })));
         let mut first = 0;
@@ -66,7 +71,7 @@ impl Volume {
             let part = buffer.part(from as usize, len as usize);
             let join = Arc::clone(&join);
             let done = Completion::new(move |result| join.piece_done(result));
-            self.push(request(piece, part), done);
+            self.push(request(piece, part), |result| done.complete(result));
             first += blocks;
         }
     }
@@ -83,9 +88,12 @@ impl BlockTarget for Volume {
     }
 
     fn submit(&self, request: Request) {
+        let tally = Tally::begin(&self.known, &request);
         if let Err(error) = request.check(&self.info()) {
+            tally.end(false);
             return request.fail(error);
         }
+        let counted = |done| Counted { tally, done };
         match request {
             Request::Read { offset, buffer, done } => {
                 let extent = self.extent(offset, Bytes(buffer.len() as u64));
@@ -95,29 +103,35 @@ impl BlockTarget for Volume {
                     done.complete(result.map(|()| whole.into_owner()));
                 });
                 let read = |extent, into| HostRequest::Read { extent, into };
-                self.in_pieces(extent, &buffer, done, read);
+                self.in_pieces(extent, &buffer, counted(done), read);
             }
             Request::Write { offset, buffer, fua, done } => {
                 let extent = self.extent(offset, Bytes(buffer.len() as u64));
                 let write = |extent, data| HostRequest::Write { extent, data, fua, handle: 0 };
-                self.in_pieces(extent, &Buffer::new(buffer), done, write);
+                self.in_pieces(extent, &Buffer::new(buffer), counted(done), write);
             }
-            Request::Flush { done } => self.push(HostRequest::Flush, done),
+            Request::Flush { done } => {
+                let done = counted(done);
+                self.push(HostRequest::Flush, |result| done.complete(result));
+            }
             Request::Trim { offset, length, done } => {
-                let extent = self.extent(offset, length);
-                self.push(HostRequest::Trim { extent, fua: false }, done);
+                let (extent, done) = (self.extent(offset, length), counted(done));
+                let trim = HostRequest::Trim { extent, fua: false };
+                self.push(trim, |result| done.complete(result));
             }
             Request::WriteZeroes { offset, length, fua, done, .. } => {
-                let extent = self.extent(offset, length);
-                self.push(HostRequest::Trim { extent, fua }, done);
+                let (extent, done) = (self.extent(offset, length), counted(done));
+                self.push(HostRequest::Trim { extent, fua }, |result| done.complete(result));
             }
         }
     }
 
     fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<target::Extent>>) {
         let extent = self.extent(offset, length);
+        let tally = Tally::of(&self.known, Operation::Extents, length);
         let look: Look = Box::new(move |view| {
             let runs = view.engine.runs(extent, EXTENTS_MAX).map_err(target_error);
+            tally.end(runs.is_ok());
             let extent = |run: Run| {
                 let length = Bytes(run.blocks * Bytes::BLOCK.0);
                 target::Extent { length, mapped: run.mapped }
@@ -134,11 +148,49 @@ impl std::fmt::Debug for Volume {
     }
 }
 
+/// A request under way, to be counted when it is answered.
+struct Tally {
+    known: Arc<Known>,
+    operation: Operation,
+    bytes: Bytes,
+    began: Instant,
+}
+
+impl Tally {
+    fn begin(known: &Arc<Known>, request: &Request) -> Tally {
+        let bytes = request.range().map_or(Bytes::ZERO, |(_, length)| length);
+        Tally::of(known, Operation::of(request), bytes)
+    }
+
+    fn of(known: &Arc<Known>, operation: Operation, bytes: Bytes) -> Tally {
+        Tally { known: Arc::clone(known), operation, bytes, began: Instant::now() }
+    }
+
+    fn end(self, succeeded: bool) {
+        let Tally { known, operation, bytes, began } = self;
+        let bytes = succeeded.then_some(bytes.0);
+        known.traffic().count(operation, bytes, began.elapsed());
+    }
+}
+
+/// A completion that counts first, so that whoever hears of it finds it counted.
+struct Counted {
+    tally: Tally,
+    done: Completion<()>,
+}
+
+impl Counted {
+    fn complete(self, result: Result<(), TargetError>) {
+        self.tally.end(result.is_ok());
+        self.done.complete(result);
+    }
+}
+
 /// Waits for all pieces of a request; the last handle of it completes the request.
 struct Join(Mutex<Pieces>);
 
 struct Pieces {
-    done: Option<Completion<()>>,
+    done: Option<Counted>,
     result: Result<(), TargetError>,
 }
 
@@ -161,7 +213,7 @@ impl Drop for Join {
 fn target_error(error: HostError) -> TargetError {
     match error {
         HostError::OutOfRange => TargetError::OutOfBounds,
-        HostError::NoSpace | HostError::NoMemory => TargetError::NoSpace,
+        HostError::NoSpace | HostError::NoMemory { .. } => TargetError::NoSpace,
         HostError::NoVolume(_) => TargetError::Gone,
         _ => TargetError::Io,
     }

@@ -1,8 +1,11 @@
 //! How a pool is served.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+
+use super::limits::beyond;
 
 /// How a pool is served; `None` is the default of the server, and its command line goes before all of this.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -20,6 +23,8 @@ pub struct ServeSettings {
     pub connections: Option<usize>,
     /// Seconds that clients, and then the device, have to end at a stop.
     pub patience: Option<u64>,
+    /// Seconds for which something may be at risk before the server flushes on its own; 0: for ever.
+    pub flush_after: Option<u64>,
     /// Certificates of the server, as PEM.
     pub tls_certificate: Option<PathBuf>,
     /// Its private key, as PEM.
@@ -31,6 +36,13 @@ pub struct ServeSettings {
 }
 
 impl ServeSettings {
+    /// Connections at once that can be asked for: as many files as Linux lets a process have, if nobody told it
+    /// otherwise (`fs.nr_open`).
+    pub const CONNECTIONS: RangeInclusive<u64> = 1..=1 << 20;
+    /// Seconds of patience that can be asked for: up to a day. Chosen, not measured.
+    pub const PATIENCE: RangeInclusive<u64> = 0..=86_400;
+    const FLUSH_AFTER: RangeInclusive<u64> = 0..=86_400;
+
     /// Paths as seen from where `folder` is seen.
     pub(super) fn begin_at(&mut self, folder: &Path) {
         let tls = [&mut self.tls_certificate, &mut self.tls_key, &mut self.tls_clients];
@@ -48,11 +60,20 @@ impl ServeSettings {
         for (key, address) in addresses {
             if !is_address(address) {
                 let reason = format!("`{address}` is no HOST:PORT, such as 127.0.0.1:10809");
-                return Some((format!("serve.{key}"), reason));
+                return Some((key, reason));
             }
         }
-        if self.connections == Some(0) {
-            return Some(("serve.connections".to_owned(), "is 0, must be at least 1".to_owned()));
+        let count = |count: u64| count.to_string();
+        let connections = self.connections.map(|connections| connections as u64);
+        let numbers = [
+            ("connections", beyond(connections, Self::CONNECTIONS, count)),
+            ("patience", beyond(self.patience, Self::PATIENCE, count)),
+            ("flush_after", beyond(self.flush_after, Self::FLUSH_AFTER, count)),
+        ];
+        for (key, objection) in numbers {
+            if let Some(reason) = objection {
+                return Some((key.to_owned(), reason));
+            }
         }
         let tls = [
             ("tls_certificate", &self.tls_certificate),
@@ -63,7 +84,7 @@ impl ServeSettings {
         let missing = tls.iter().find(|(_, file)| any && file.is_none());
         missing.map(|(key, _)| {
             let reason = "is missing: TLS takes tls_certificate, tls_key and tls_clients";
-            (format!("serve.{key}"), reason.to_owned())
+            ((*key).to_owned(), reason.to_owned())
         })
     }
 }

@@ -1,3 +1,4 @@
+use thermocline_engine::{Extent, HostRequest, Reply};
 use thermocline_types::UnitId;
 
 use super::*;
@@ -79,16 +80,19 @@ fn what_is_wrong_is_named() {
         ("[device]\npath = 'a'\nsize = 'huge'", "device.size: `huge` is not a size"),
         ("[device]\npath = 'a'\nlogical_block = 520", "device.logical_block: 520 bytes; there are"),
         ("[device]\npath = 'a'\nio = 'fast'", "device.io: `fast` is none of auto, uring, threads"),
-        ("[device]\npath = 'a'\nthreads = 0", "device.threads: is 0"),
+        ("[device]\npath = 'a'\nthreads = 0", "device.threads: is 0, must be 1 to 1024"),
         ("[device]\npath = 'a'\nkind = 'tape'", "device.kind: unknown variant `tape`"),
         ("[device]\npath = 'a'\nkind = 'simulated'", "device.profile: a simulated device has"),
         ("[device]\npath = 'a'\n[pool]\nvictim = 'lottery'", "pool.victim: `lottery` is no victim"),
         ("[device]\npath = 'a'\n[pool]\nplacement = 'x'", "pool.placement: `x` is no placement"),
         ("[device]\npath = 'a'\n[pool]\nspare = 1.0", "pool.spare: is 1, must be 0 to 0.9"),
-        ("[device]\npath = 'a'\n[[volumes]]\nname = ''", "volumes[0].name: a name has 1 to 64"),
+        (
+            "[device]\npath = 'a'\n[[volumes]]\nname = ''",
+            "volumes[0].name: \"\" cannot be the name",
+        ),
         (
             "[device]\npath = 'a'\n[[volumes]]\nname = 'v'\nsize = 1000",
-            "volumes[0].size: must be a multiple of 4 KiB",
+            "volumes[0].size: is 1000 B, must be 4 KiB to 256 TiB",
         ),
         (
             "[device]\npath = 'a'\n[[volumes]]\nname = 'v'\n[[volumes]]\nname = 'v'",
@@ -103,7 +107,10 @@ fn what_is_wrong_is_named() {
             "p.toml: serve.listen[1]: `nowhere` is no HOST:PORT",
         ),
         ("[device]\npath = 'a'\n[serve]\nhttp = ':99999'", "serve.http: `:99999` is no HOST:PORT"),
-        ("[device]\npath = 'a'\n[serve]\nconnections = 0", "serve.connections: is 0"),
+        (
+            "[device]\npath = 'a'\n[serve]\nconnections = 0",
+            "serve.connections: is 0, must be 1 to 1048576",
+        ),
         ("[device]\npath = 'a'\n[serve]\npatience = -1", "serve.patience: invalid value"),
         ("[device]\npath = 'a'\n[serve]\ntls_key = 'k'", "serve.tls_certificate: is missing"),
         ("[device]\npath = 'a'\n[serve]\nport = 1", "serve.port: unknown field `port`"),
@@ -145,4 +152,93 @@ tls_key = 'd'\ntls_clients = 'e'";
     assert_eq!((settings.serve.socket, settings.serve.tls_key), (inside("b"), inside("d")));
     assert_eq!(settings.serve.fuse, inside("f"));
     assert_eq!(settings.serve.tls_certificate, Some(PathBuf::from("/c")));
+}
+
+/// Every key with a number, with what stands before it.
+const NUMBERS: [(&str, &str); 18] = [
+    ("", "size"),
+    ("", "unit"),
+    ("", "logical_block"),
+    ("", "threads"),
+    ("[pool]", "ahead_units"),
+    ("[pool]", "checkpoint"),
+    ("[pool]", "reserved_units"),
+    ("[pool]", "memory"),
+    ("[pool]", "max_requests"),
+    ("[pool]", "staged"),
+    ("[pool]", "write_depth"),
+    ("[pool]", "spare"),
+    ("[serve]", "connections"),
+    ("[serve]", "patience"),
+    ("[serve]", "flush_after"),
+    ("[[volumes]]\nname = 'v'", "size"),
+    ("[[volumes]]\nname = 'v'\nsize = '1MiB'\n[[volumes]]\nname = 'w'", "size"),
+    ("[pool]\nspare = 0.0\n[[volumes]]\nname = 'v'", "size"),
+];
+
+/// Reads settings with one number, makes a pool that works so, and writes to it; how far it came.
+fn attempt(section: &str, key: &str, value: &str) -> Result<(), String> {
+    let text = format!("[device]\npath = 'a'\n{section}\n{key} = {value}\n");
+    let settings = parse(&text)?;
+    if settings.device.size.is_some() || settings.device.unit.is_some() {
+        // Devices as large as they may be are not made here.
+        return Ok(());
+    }
+    let block = settings.device.logical_block.and_then(LogicalBlock::from_bytes);
+    let block = block.unwrap_or(LogicalBlock::B4096);
+    let per_unit = (1 << 20) / block.bytes() as u32;
+    let geometry = Geometry::new(block, per_unit, 64, [UnitId(0), UnitId(1)]).expect("64 MiB");
+    let config = settings.config(geometry).map_err(|error| error.to_string())?;
+    let sizes = settings.volume_sizes(&config).map_err(|error| error.to_string())?;
+    let layout = crate::storage::Layout::contiguous(block, per_unit, 64);
+    let memory = crate::storage::Memory::new(layout);
+    let pool = thermocline_format::PoolId([1; 16]);
+    let mut driver =
+        crate::Driver::format(config, pool, memory).map_err(|error| error.to_string())?;
+    let mut ask = |what| driver.carry_out(what).map_err(|error| error.to_string());
+    for (name, blocks) in sizes {
+        ask(HostRequest::CreateVolume { name, blocks })?;
+    }
+    let volume = VolumeName::new("another").expect("a name");
+    let Reply::Created(volume) = ask(HostRequest::CreateVolume { name: volume, blocks: 300 })?
+    else {
+        panic!("that is what creation replies");
+    };
+    for lba in 0..300 {
+        let data = crate::Buffer::new(thermocline_target::Buffer::zeroed(4096));
+        let extent = Extent { volume, lba, blocks: 1 };
+        ask(HostRequest::Write { extent, data, fua: lba % 64 == 0, handle: 0 })?;
+    }
+    ask(HostRequest::Close).map(|_| ())
+}
+
+#[test]
+fn every_number_works_or_is_refused_by_its_name() {
+    for (section, key) in NUMBERS {
+        for value in ["0", "1", "4294967295", "4294967296", "9223372036854775807", "-1"] {
+            match attempt(section, key, value) {
+                Ok(()) => println!("{section} {key} = {value} works"),
+                Err(message) => {
+                    println!("{message}");
+                    let inside = message.starts_with("p.toml: ") && message.contains(key);
+                    let maps = message.contains("maps of all volumes");
+                    assert!(inside || maps || key == "spare", "{key} = {value}: {message}");
+                }
+            }
+        }
+    }
+    for (key, value) in [("ahead_units", "33"), ("staged", "'8GiB'"), ("spare", "nan")] {
+        let message = attempt("[pool]", key, value).expect_err("too much");
+        assert!(message.contains(&format!("pool.{key}: ")), "{message}");
+    }
+}
+
+#[test]
+fn a_stage_beside_the_largest_device_is_refused() {
+    let settings = parse("[device]\npath = 'a'\n[pool]\nstaged = '4GiB'").expect("sound");
+    let units = [UnitId(0), UnitId(1)];
+    let per_unit = (1 << 16) - 1;
+    let geometry = Geometry::new(LogicalBlock::B4096, per_unit, 1 << 20, units).expect("256 TiB");
+    let error = settings.config(geometry).map(drop).expect_err("there are no addresses left");
+    assert!(error.to_string().contains("pool.staged: "), "{error}");
 }

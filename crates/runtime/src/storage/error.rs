@@ -1,10 +1,13 @@
 //! Why a storage did not open, and what errors of the system mean to the engine.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use thermocline_engine::DeviceError;
+
+use super::Holder;
 
 /// Why a storage did not open.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +26,8 @@ pub enum OpenErrorKind {
     #[error("cannot be opened")]
     System,
     /// Somebody else has it.
-    #[error("is in use")]
-    InUse,
+    #[error("is in use{}", .0.as_ref().map(|holder| format!(": {holder}")).unwrap_or_default())]
+    InUse(Option<Holder>),
     /// What is in it cannot be read from media.
     #[error("what was written to it earlier cannot be made durable, or read from media")]
     Cached,
@@ -70,11 +73,37 @@ impl OpenError {
     }
 }
 
-/// What an error of a system call means to the engine.
-pub(super) fn device_error(error: Errno) -> DeviceError {
-    match error {
-        Errno::NODEV | Errno::NXIO => DeviceError::Gone,
-        Errno::ROFS | Errno::PERM => DeviceError::ReadOnly,
-        _ => DeviceError::Io,
+/// How a command failed: what that means to the engine, and what the system said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// To the engine.
+    pub error: DeviceError,
+    /// The error of the system; `None` where it was asked for nothing, as by a simulated drive that refuses.
+    pub errno: Option<Errno>,
+}
+
+impl From<DeviceError> for Fault {
+    fn from(error: DeviceError) -> Fault {
+        Fault { error, errno: None }
+    }
+}
+
+impl From<Errno> for Fault {
+    fn from(errno: Errno) -> Fault {
+        let error = match errno {
+            Errno::NODEV | Errno::NXIO => DeviceError::Gone,
+            Errno::ROFS | Errno::PERM => DeviceError::ReadOnly,
+            _ => DeviceError::Io,
+        };
+        Fault { error, errno: Some(errno) }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.errno {
+            Some(errno) => io::Error::from(errno).fmt(f),
+            None => self.error.fmt(f),
+        }
     }
 }

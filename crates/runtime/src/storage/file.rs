@@ -1,6 +1,7 @@
 //! A file on any file system, or a block device.
 
 use std::fs;
+use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -10,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, seek};
 use rustix::io::{Errno, pwrite};
-use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_engine::{UnitCondition, UnitReport};
 use thermocline_types::UnitId;
 
 use super::cache::read_from_media;
+use super::holder;
 use super::io::{Action, Call, Io};
 use super::{
-    Command, Completion, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token, Waker,
+    Command, Completion, Fault, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token, Waker,
 };
 
 /// What may be done to a file.
@@ -99,14 +101,15 @@ impl File {
         let writes = options.access == Access::ReadWrite;
         how.read(true).write(writes).create(create && writes && !is_block);
         let direct = options.direct.unwrap_or(is_block);
-        if direct {
-            how.custom_flags(OFlags::DIRECT.bits() as i32);
-        }
-        let file = Arc::new(how.open(path).map_err(system)?);
-        lock(&file).map_err(|error| match error {
-            Errno::WOULDBLOCK => OpenError::new(path, OpenErrorKind::InUse),
-            other => OpenError::system(path, other),
-        })?;
+        let mut flags = OFlags::empty();
+        flags.set(OFlags::DIRECT, direct);
+        // Of a block device: not while it is mounted, or anybody else has it for himself (open(2)).
+        flags.set(OFlags::EXCL, is_block && writes);
+        how.custom_flags(flags.bits() as i32);
+        let file = patiently(|| how.open(path)).map_err(|error| in_use(path, error))?;
+        let file = Arc::new(file);
+        let lock = || Ok(flock(&*file, FlockOperation::NonBlockingLockExclusive)?);
+        patiently(lock).map_err(|error| in_use(path, error))?;
         let locked = Locked(Arc::clone(&file));
         let (has, needed) = (seek(&*file, SeekFrom::End(0)), layout.size().0);
         let has = has.map_err(|error| OpenError::system(path, error))?;
@@ -197,21 +200,35 @@ impl File {
     }
 }
 
-/// How long to wait for the lock of a process that was killed: the kernel gives it up only when all its transfers are
+/// How long to wait for what a process had that was killed: the kernel gives that up only when all its transfers are
 /// done. Chosen, not measured.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Locks the file, or says who not to wait for: `EWOULDBLOCK`.
-fn lock(file: &fs::File) -> Result<(), Errno> {
+/// Whether somebody else has it.
+fn is_taken(error: &io::Error) -> bool {
+    [Errno::WOULDBLOCK, Errno::BUSY]
+        .map(|errno| Some(errno.raw_os_error()))
+        .contains(&error.raw_os_error())
+}
+
+/// Tries to get what somebody else may have.
+fn patiently<T>(get: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let began = Instant::now();
     loop {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if began.elapsed() < PATIENCE => {
+        match get() {
+            Err(error) if is_taken(&error) && began.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             other => return other,
         }
     }
+}
+
+fn in_use(path: &Path, error: io::Error) -> OpenError {
+    if is_taken(&error) {
+        return OpenError::new(path, OpenErrorKind::InUse(holder::of(path)));
+    }
+    OpenError::system(path, error)
 }
 
 #[cfg(target_os = "linux")]
@@ -306,7 +323,7 @@ impl Storage for File {
         self.io.descriptor()
     }
 
-    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         let good = UnitReport { condition: UnitCondition::Good, written: None };
         Ok(vec![good; self.layout.units as usize])
     }

@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::error::device_error;
 use super::io::Action;
 use super::threads::carry_out;
-use super::{Completion, Token, Waker};
+use super::{Completion, Fault, Token, Waker};
 
 pub(super) struct Inline {
     file: Arc<File>,
@@ -45,7 +44,7 @@ impl Inline {
     }
 
     pub(super) fn submit(&mut self, token: Token, action: Action) {
-        let result = carry_out(&self.file, action).map_err(device_error);
+        let result = carry_out(&self.file, action).map_err(Fault::from);
         self.ready.push(Completion { token, result });
     }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_engine::{UnitCondition, UnitReport};
 use thermocline_types::{Bytes, Rng};
 
 use super::inbox::Inbox;
-use super::{Command, Completion, Layout, Storage, Token, Waker};
+use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
 use crate::Buffer;
 
 /// Units in memory, for benches and tests. Carries out commands as they are submitted. Nothing survives it.
@@ -108,7 +108,7 @@ impl Storage for Memory {
         self.inbox.waker()
     }
 
-    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         let good = UnitReport { condition: UnitCondition::Good, written: None };
         Ok(vec![good; self.layout.units as usize])
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use thermocline_engine::{DeviceError, UnitReport};
+use thermocline_engine::UnitReport;
 use thermocline_types::{Bytes, UnitId};
 
-use super::{Command, Completion, Layout, Storage, Token, Waker};
+use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
 use crate::Buffer;
 
 /// Looks like `base` with everything since done to it, while nothing is written there: a pool can be opened, recovered
@@ -18,7 +18,7 @@ pub struct Overlay<S> {
     /// Logical blocks that were written, by their first byte.
     written: BTreeMap<u64, Box<[u8]>>,
     /// What the base said when this was made, and what happened to its units since.
-    reports: Result<Vec<UnitReport>, DeviceError>,
+    reports: Result<Vec<UnitReport>, Fault>,
     /// Units of which nothing on the base counts any more.
     reset: Vec<bool>,
     /// Reads that the base works on.
@@ -128,7 +128,7 @@ impl<S: Storage> Storage for Overlay<S> {
         self.base.waker()
     }
 
-    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         self.reports.clone()
     }
 }

@@ -16,7 +16,6 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use slab::Slab;
 
-use super::error::device_error;
 use super::io::Action;
 use super::threads::Threads;
 use super::{Completion, Token, Waker};
@@ -128,7 +127,7 @@ impl Ring {
             match Threads::waking(&self.file, 1, &self.waker()) {
                 Ok(threads) => self.helper = Some(threads),
                 Err(_) => {
-                    let result = Err(thermocline_engine::DeviceError::Io);
+                    let result = Err(Errno::AGAIN.into());
                     return self.ready.push(Completion { token, result });
                 }
             }
@@ -243,7 +242,7 @@ impl Ring {
         };
         let result = match result {
             Err(Errno::INTR | Errno::AGAIN) => return self.start(slot),
-            Err(error) => Err(device_error(error)),
+            Err(error) => Err(error.into()),
             Ok(bytes) => {
                 let transfer = &mut self.slots[slot];
                 let progressed = bytes > 0;
@@ -253,7 +252,7 @@ impl Ring {
                 } else if progressed {
                     return self.start(slot);
                 } else {
-                    Err(device_error(Errno::IO))
+                    Err(Errno::IO.into())
                 }
             }
         };

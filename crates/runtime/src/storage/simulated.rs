@@ -15,7 +15,8 @@ use thermocline_nand::{Counters, Drive, DriveError, Sliced, UnitStatus, ZoneErro
 use thermocline_types::{Bytes, Class, Time};
 
 use super::{
-    Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token, Waker,
+    Command, Completion, Fault, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token,
+    Waker,
 };
 use crate::Buffer;
 use refill::refill;
@@ -192,7 +193,7 @@ impl Storage for Simulated {
         let ends_early = self.ends_early(&command);
         match self.decide(&command) {
             Err(error) => {
-                self.ready.push(Completion { token, result: Err(device_error(&error)) });
+                self.ready.push(Completion { token, result: Err(device_error(&error).into()) });
             }
             Ok(due) => {
                 if self.latency == Latency::Modelled {
@@ -221,7 +222,7 @@ impl Storage for Simulated {
         self.file.waker()
     }
 
-    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         let block = self.file.layout().logical_block.bytes() as u64;
         let report = |status| {
             let (condition, written) = match status {

@@ -242,7 +242,9 @@ fn a_file_is_opened_once_and_only_if_large_enough() {
     let layout = small(LogicalBlock::B512);
     assert_eq!(open(false, layout).unwrap_err().kind(), &OpenErrorKind::System);
     let first = open(true, layout).unwrap();
-    assert_eq!(open(false, layout).unwrap_err().kind(), &OpenErrorKind::InUse);
+    let taken = open(false, layout).unwrap_err().to_string();
+    let by = format!("is in use: process {} (", std::process::id());
+    assert!(taken.contains(&by), "{taken}");
     drop(first);
     let larger = Layout { units: 6, ..layout };
     let kind = OpenErrorKind::TooSmall { has: 5 << 20, needed: 6 << 20 };
@@ -342,7 +344,10 @@ fn a_simulated_zone_refuses_what_a_drive_refuses() {
     storage.submit(Token(9), gap);
     let mut done = Vec::new();
     storage.reap(Some(PATIENCE), &mut done);
-    assert_eq!(done, [Completion { token: Token(9), result: Err(DeviceError::Io) }]);
+    assert_eq!(
+        done,
+        [Completion { token: Token(9), result: Err(thermocline_engine::DeviceError::Io.into()) }]
+    );
 }
 
 #[test]

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use rustix::io::{Errno, preadv, pwritev};
 
-use super::error::device_error;
 use super::inbox::Inbox;
 use super::io::Action;
-use super::{Completion, Token, Waker};
+use super::{Completion, Fault, Token, Waker};
 use crate::Buffer;
 
 /// A pool of threads that carry out actions on a file, in any order.
@@ -49,7 +48,7 @@ impl Threads {
             let (file, wake) = (Arc::clone(file), Arc::clone(wake));
             let work = move || {
                 while let Some((token, action)) = queue.pop() {
-                    let result = carry_out(&file, action).map_err(device_error);
+                    let result = carry_out(&file, action).map_err(Fault::from);
                     inbox.push(Completion { token, result });
                     wake();
                 }

@@ -15,15 +15,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_engine::{UnitCondition, UnitReport};
 use thermocline_format::LogicalBlock;
 use thermocline_types::{Bytes, UnitId};
 
 use super::Waker;
-use super::error::device_error;
 use super::ioctl::{RawZone, finish_zone, report_zones, reset_zone};
 use super::{
-    Access, Command, Completion, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token,
+    Access, Command, Completion, Fault, File, Layout, OpenError, OpenErrorKind, Options, Storage,
+    Token,
 };
 
 /// Zones of a Linux block device, each a unit.
@@ -109,9 +109,9 @@ impl Storage for Zoned {
         self.file.descriptor()
     }
 
-    fn report(&mut self) -> Result<Vec<UnitReport>, DeviceError> {
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         let layout = *self.file.layout();
-        let zones = report_zones(&self.device).map_err(device_error)?;
+        let zones = report_zones(&self.device)?;
         Ok(zones.iter().take(layout.units as usize).map(|zone| report_of(zone, &layout)).collect())
     }
 }

@@ -38,7 +38,7 @@ fn io_uring(settings: &Settings, path: &Path) -> Finding {
         Ok(_) => return Finding::ok("io_uring", "the kernel has it and allows it"),
         Err(error) => error,
     };
-    if *error.kind() == OpenErrorKind::InUse {
+    if matches!(error.kind(), OpenErrorKind::InUse(_)) {
         return Finding::warn("io_uring", "it could not be tried just now", "try again");
     }
     let cause = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
@@ -75,8 +75,7 @@ fn open_files(serve: &ServeSettings) -> Finding {
 
 /// Whether sockets can have the names that they are to have.
 fn socket(settings: &Path, serve: &ServeSettings) -> Finding {
-    /// Bytes of `sun_path` without the zero at its end (`unix(7)`).
-    const LONGEST: usize = 107;
+    use sockets::LONGEST;
     let own = serve.socket.clone().unwrap_or_else(|| sockets::beside(settings, "sock"));
     for path in [own, sockets::beside(settings, STATUS)] {
         let length = path.as_os_str().len();

@@ -1,20 +1,22 @@
 //! Changes of a pool that is being served, as requests on its status socket.
 
-use std::io::{Read, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use thermocline_engine::{Extent, HostError};
 use thermocline_format::VolumeName;
 use thermocline_runtime::Pool;
-use thermocline_target::BlockTarget as _;
-use tiny_http::Method;
+use thermocline_target::{BlockTarget as _, EXTENTS_MAX};
 
+use super::super::{lost, refusal};
 use super::fronts::Fronts;
-use super::sockets::{escaped, unescaped};
+use super::sockets::{escaped, server_of, unescaped};
 
 /// In a query: the change is to be made though clients use the volume.
 const DESPITE_CLIENTS: &str = "despite=clients";
@@ -52,20 +54,23 @@ struct NewVolume {
 #[serde(deny_unknown_fields)]
 struct Size {
     size_bytes: u64,
+    /// The name of the volume, if data beyond a smaller size may be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    yes_destroy: Option<String>,
 }
 
 impl Change {
     /// The change that a request asks for, if it does.
     pub fn asked_for(method: &Method, url: &str) -> Option<Change> {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        if (method, path) == (&Method::Post, "/volumes") {
+        if (method, path) == (&Method::POST, "/volumes") {
             return Some(Change::Create);
         }
         let name = unescaped(path.strip_prefix("/volumes/")?)?;
         let subject = Subject { name, despite_clients: query == DESPITE_CLIENTS };
-        match method {
-            Method::Patch => Some(Change::Resize(subject)),
-            Method::Delete => Some(Change::Delete(subject)),
+        match *method {
+            Method::PATCH => Some(Change::Resize(subject)),
+            Method::DELETE => Some(Change::Delete(subject)),
             _ => None,
         }
     }
@@ -74,7 +79,7 @@ impl Change {
     ///
     /// # Errors
     /// When it is not described well, clients are in the way, or the pool refuses.
-    pub fn make(&self, body: &mut dyn Read, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
+    pub fn make(&self, body: &[u8], pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
         match self {
             Change::Create => create(&parsed(body)?, pool, fronts),
             Change::Resize(subject) => resize(subject, &parsed(body)?, pool, fronts),
@@ -83,10 +88,8 @@ impl Change {
     }
 }
 
-fn parsed<T: DeserializeOwned>(body: &mut dyn Read) -> anyhow::Result<T> {
-    /// More than a description ever has, in bytes.
-    const LONGEST: u64 = 4096;
-    serde_json::from_reader(body.take(LONGEST)).context("no description of a volume")
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(body).context("no description of a volume")
 }
 
 fn blocks(size_bytes: u64) -> anyhow::Result<u64> {
@@ -96,11 +99,9 @@ fn blocks(size_bytes: u64) -> anyhow::Result<u64> {
 }
 
 fn create(new: &NewVolume, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
-    let name = VolumeName::new(&new.name).filter(|name| !name.as_str().is_empty());
-    let name = name.context("a name has 1 to 64 bytes and no control characters")?;
+    let name = VolumeName::for_new(&new.name)?;
     let blocks = blocks(new.size_bytes)?;
-    fronts.may_have(name.as_str())?;
-    let volume = pool.create_volume(name, blocks)?;
+    let volume = pool.create_volume(name, blocks).map_err(refusal)?;
     Ok(fronts.add(super::export(volume, false))?)
 }
 
@@ -108,12 +109,19 @@ fn create(new: &NewVolume, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
 fn resize(subject: &Subject, to: &Size, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
     let volume = subject.find(pool)?;
     let (id, blocks) = (volume.id(), blocks(to.size_bytes)?);
-    let resize = || Ok(pool.resize_volume(id, blocks)?);
-    if to.size_bytes < volume.info().size.0 {
-        subject.without_clients(fronts, resize)
-    } else {
-        resize()
+    let had = volume.info().size.0 / 4096;
+    if blocks >= had {
+        return pool.resize_volume(id, blocks).map_err(refusal);
     }
+    let beyond = Extent { volume: id, lba: blocks, blocks: had - blocks };
+    let runs = |extent| {
+        let runs = pool.look(move |view| view.engine.runs(extent, EXTENTS_MAX));
+        runs.unwrap_or(Err(HostError::Failed))
+    };
+    subject.without_clients(fronts, || {
+        lost::agree(&subject.name, beyond, to.yes_destroy.as_deref(), runs)?;
+        Ok(pool.resize_volume(id, blocks)?)
+    })
 }
 
 fn delete(subject: &Subject, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
@@ -170,6 +178,11 @@ impl Serving {
         UnixStream::connect(path).ok().map(Serving)
     }
 
+    /// The process that serves.
+    pub fn process(&self) -> Option<i32> {
+        server_of(&self.0)
+    }
+
     /// Asks to make a volume.
     ///
     /// # Errors
@@ -183,8 +196,13 @@ impl Serving {
     ///
     /// # Errors
     /// As [`Serving::create`].
-    pub fn resize(self, volume: &Subject, size_bytes: u64) -> anyhow::Result<()> {
-        let body = serde_json::to_string(&Size { size_bytes })?;
+    pub fn resize(
+        self,
+        volume: &Subject,
+        size_bytes: u64,
+        yes_destroy: Option<String>,
+    ) -> anyhow::Result<()> {
+        let body = serde_json::to_string(&Size { size_bytes, yes_destroy })?;
         self.ask(&format!("PATCH {}", volume.url()), &body)
     }
 
@@ -216,18 +234,18 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_understood() {
-        assert_eq!(Change::asked_for(&Method::Post, "/volumes"), Some(Change::Create));
+        assert_eq!(Change::asked_for(&Method::POST, "/volumes"), Some(Change::Create));
         for (name, despite_clients) in [("main", false), ("a b/ü?", true)] {
             let subject = Subject { name: name.to_owned(), despite_clients };
-            let deletion = Change::asked_for(&Method::Delete, &subject.url());
+            let deletion = Change::asked_for(&Method::DELETE, &subject.url());
             assert_eq!(deletion, Some(Change::Delete(subject)));
         }
         for (method, url) in [
-            (Method::Get, "/volumes/main"),
-            (Method::Put, "/volumes"),
-            (Method::Delete, "/status"),
-            (Method::Delete, "/volumes/%4"),
-            (Method::Delete, "/volumes/%FF"),
+            (Method::GET, "/volumes/main"),
+            (Method::PUT, "/volumes"),
+            (Method::DELETE, "/status"),
+            (Method::DELETE, "/volumes/%4"),
+            (Method::DELETE, "/volumes/%FF"),
         ] {
             assert_eq!(Change::asked_for(&method, url), None, "{method} {url}");
         }

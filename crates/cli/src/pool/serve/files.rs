@@ -7,6 +7,8 @@ use std::thread::{self, JoinHandle};
 use thermocline_fuse::{Directory, Mounted, Unmounted, Volume, mount};
 use thermocline_nbd::Export;
 
+use super::super::say;
+
 /// A mount, or none.
 pub struct Files {
     mounted: Option<Mounted>,
@@ -28,7 +30,15 @@ impl Files {
             let Export { name, target, .. } = export.clone();
             Volume { name, target }
         };
-        let mounted = mount(path, exports.iter().map(volume).collect(), read_only)?;
+        let (files, others): (Vec<&Export>, Vec<_>) =
+            exports.iter().partition(|export| Directory::may_have(&export.name).is_ok());
+        for Export { name, .. } in others {
+            say(format_args!(
+                "volume {name:?} is no file in {}: no file can have this name",
+                path.display()
+            ));
+        }
+        let mounted = mount(path, files.into_iter().map(volume).collect(), read_only)?;
         Ok(Files { mounted: Some(mounted) })
     }
 
@@ -53,9 +63,9 @@ impl Files {
             match mounted.unmount() {
                 Ok(Unmounted::Clean) => {}
                 Ok(Unmounted::InUse) => {
-                    eprintln!("thermocline: {path} is in use; whoever uses it gets errors now");
+                    say(format_args!("{path} is in use; whoever uses it gets errors now"));
                 }
-                Err(error) => eprintln!("thermocline: cannot unmount {path}: {error}"),
+                Err(error) => say(format_args!("cannot unmount {path}: {error}")),
             }
         };
         thread::Builder::new().name("thermocline-unmount".to_owned()).spawn(unmount)

@@ -18,19 +18,11 @@ impl Fronts {
         Fronts { exports, files }
     }
 
-    /// Whether a volume of this name can be offered.
-    ///
-    /// # Errors
-    /// When no file can have that name, and volumes are files.
-    pub fn may_have(&self, name: &str) -> Result<(), MountError> {
-        self.files.as_ref().map_or(Ok(()), |files| files.may_have(name))
-    }
-
     /// Offers a volume more. Both see the same target, so that changes of parts of blocks through one do not lose those
     /// through the other.
     ///
     /// # Errors
-    /// As [`Fronts::may_have`].
+    /// When no file can have its name, and volumes are files.
     pub fn add(&self, export: Export) -> Result<(), MountError> {
         if let Some(files) = &self.files {
             let (name, target) = (export.name.clone(), Arc::clone(&export.target));

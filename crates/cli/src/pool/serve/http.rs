@@ -1,20 +1,71 @@
 //! Status and metrics over HTTP, on a unix socket and perhaps a port; on the socket, which is the user's own, also what
 //! changes the pool.
+//!
+//! One thread attends to all connections, and up to [`WORKERS`] do what is asked for, for the pool may take its time.
+//!
+//! Invariants:
+//! * A client can hold one of [`CONNECTIONS`] places of the socket or port that it came by, for [`LONGEST`] at most;
+//!   and unless it is being answered, only as long as nobody else needs that place.
+//! * Nothing that clients do, such as taking all descriptors, ends the server.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net;
+use std::os::unix::net as unix;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use tiny_http::{Header, Listener, Method, Request, Response, Server};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{AbortHandle, spawn, spawn_blocking};
+use tokio::time::{sleep, timeout};
 
 use super::control::Change;
 use super::fronts::Fronts;
 use super::metrics;
-use super::sockets::listen;
+use super::sockets::{SocketFile, listen};
 use super::state::State;
 
-/// Servers that wait for requests.
-pub struct Site(Vec<Server>);
+/// Connections at once, of the socket and of the port each. Chosen, not measured.
+pub const CONNECTIONS: usize = 64;
+
+/// Threads that do what is asked for. Chosen, not measured.
+const WORKERS: usize = 4;
+
+/// How long a client has for the head of its request, and again for the rest. Chosen, not measured.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a connection lasts at most: beyond what whoever asks for a change waits. Chosen, not measured.
+const LONGEST: Duration = Duration::from_secs(75);
+
+/// How long nothing is accepted after that failed, such as for want of descriptors. Chosen, not measured.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Bytes of the head of a request, at most. Chosen, not measured.
+const HEAD: usize = 16 << 10;
+
+/// Bytes of a body, at most: more than the description of a volume ever has.
+const BODY: usize = 4096;
+
+/// Sockets that listen.
+pub struct Site {
+    local: unix::UnixListener,
+    file: SocketFile,
+    port: Option<net::TcpListener>,
+}
 
 impl Site {
     /// Listens on the socket `path`, and on the port `address` if one is given.
@@ -22,65 +73,197 @@ impl Site {
     /// # Errors
     /// When one cannot be had.
     pub fn open(path: &Path, address: Option<&str>) -> anyhow::Result<Site> {
-        let failed = |what: String| move |error| anyhow!("no HTTP on {what}: {error}");
-        let socket = listen(path)?;
-        let local = Server::from_listener(Listener::Unix(socket), None);
-        let mut servers = vec![local.map_err(failed(path.display().to_string()))?];
-        if let Some(address) = address {
-            servers.push(Server::http(address).map_err(failed(address.to_owned()))?);
-        }
-        Ok(Site(servers))
+        let bind = |address: &str| {
+            let socket = net::TcpListener::bind(address);
+            socket.map_err(|error| anyhow!("no HTTP on {address}: {error}"))
+        };
+        let port = address.map(bind).transpose()?;
+        let (local, file) = listen(path)?;
+        Ok(Site { local, file, port })
     }
 
-    /// Answers, each server on a thread of its own, until the program ends. Changes of volumes go to `fronts`; without,
-    /// there can be none.
+    /// Answers, on threads of its own, until the program ends. Changes of volumes go to `fronts`; without, there can be
+    /// none. Returns the socket, to be dropped when nobody is to find it any more.
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn serve(self, state: &State, fronts: Option<&Fronts>) -> anyhow::Result<()> {
-        for (index, server) in self.0.into_iter().enumerate() {
-            let state = state.clone();
-            // The first is the socket.
-            let fronts = fronts.filter(|_| index == 0).cloned();
-            let answer = move || {
-                for request in server.incoming_requests() {
-                    // A reader that went away needs no answer.
-                    let _gone = answer(request, &state, fronts.as_ref());
-                }
-            };
-            let builder = thread::Builder::new().name("thermocline-http".to_owned());
-            builder.spawn(answer).context("no thread for HTTP")?;
+    pub fn serve(self, state: &State, fronts: Option<&Fronts>) -> anyhow::Result<SocketFile> {
+        let Site { local, file, port } = self;
+        let runtime = runtime().context("no threads for HTTP")?;
+        let mut doors = Vec::new();
+        {
+            let _inside = runtime.enter();
+            local.set_nonblocking(true)?;
+            let desk = Desk { state: state.clone(), fronts: fronts.cloned() };
+            doors.push((Door::Unix(UnixListener::from_std(local)?), desk));
+            if let Some(port) = port {
+                port.set_nonblocking(true)?;
+                let desk = Desk { state: state.clone(), fronts: None };
+                doors.push((Door::Tcp(TcpListener::from_std(port)?), desk));
+            }
         }
-        Ok(())
+        let run = move || {
+            doors.into_iter().for_each(|(door, desk)| drop(runtime.spawn(attend(door, desk))));
+            runtime.block_on(std::future::pending::<()>());
+        };
+        thread::Builder::new().name("thermocline-http".to_owned()).spawn(run)?;
+        Ok(file)
     }
 }
 
-fn answer(mut request: Request, state: &State, fronts: Option<&Fronts>) -> std::io::Result<()> {
-    let plain = |request: Request, code: u16, text: &str| {
-        request.respond(Response::from_string(format!("{text}\n")).with_status_code(code))
-    };
-    let change = Change::asked_for(request.method(), request.url());
-    if let Some((change, fronts)) = change.zip(fronts) {
-        let Some(pool) = state.pool() else { return plain(request, 503, "the pool is closed") };
-        return match change.make(request.as_reader(), &pool, fronts) {
-            Ok(()) if change == Change::Create => plain(request, 201, "created"),
-            Ok(()) => plain(request, 200, "done"),
-            Err(error) => plain(request, 409, &format!("{error:#}")),
+fn runtime() -> io::Result<Runtime> {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_io().enable_time().thread_name("thermocline-http");
+    // The first worker is there before any client is, and stays: a system that has no threads left then ends nothing.
+    builder.max_blocking_threads(WORKERS).thread_keep_alive(Duration::from_secs(u32::MAX.into()));
+    let runtime = builder.build()?;
+    drop(runtime.spawn_blocking(|| {}));
+    Ok(runtime)
+}
+
+/// Where clients come from.
+enum Door {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+/// A connection of any kind.
+trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+impl Door {
+    async fn accept(&self) -> io::Result<Box<dyn Wire>> {
+        Ok(match self {
+            Door::Unix(socket) => Box::new(socket.accept().await?.0),
+            Door::Tcp(socket) => Box::new(socket.accept().await?.0),
+        })
+    }
+}
+
+/// Lets clients in, and those go that are in the way.
+async fn attend(door: Door, desk: Desk) {
+    let mut guests = Guests::default();
+    loop {
+        let Ok(wire) = door.accept().await else {
+            // Mostly for want of descriptors, of which some have one that they do nothing with.
+            guests.make_room();
+            sleep(PAUSE).await;
+            continue;
         };
+        if guests.is_full() && !guests.make_room() {
+            continue;
+        }
+        let busy = Arc::new(AtomicBool::new(false));
+        let task = spawn(converse(wire, desk.clone(), Arc::clone(&busy)));
+        guests.0.push_back(Guest { task: task.abort_handle(), busy });
     }
-    if *request.method() != Method::Get {
-        let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, PATCH /volumes/NAME and \
-                    DELETE /volumes/NAME";
-        return plain(request, 405, text);
+}
+
+/// Connections, the oldest first.
+#[derive(Default)]
+struct Guests(VecDeque<Guest>);
+
+struct Guest {
+    task: AbortHandle,
+    /// Whether what it asked for is being done.
+    busy: Arc<AtomicBool>,
+}
+
+impl Guests {
+    fn is_full(&mut self) -> bool {
+        self.0.retain(|guest| !guest.task.is_finished());
+        self.0.len() >= CONNECTIONS
     }
-    let (kind, text): (_, fn(&super::state::Status) -> String) = match request.url() {
-        "/metrics" => ("text/plain; version=0.0.4", metrics::text),
-        "/status" => ("application/json", |status| {
-            serde_json::to_string_pretty(status).expect("it has no keys but texts") + "\n"
-        }),
-        _ => return plain(request, 404, "there are /status and /metrics"),
-    };
-    let Some(status) = state.status() else { return plain(request, 503, "the pool is closed") };
-    let kind = Header::from_bytes("Content-Type", kind).expect("a sound header");
-    request.respond(Response::from_string(text(&status)).with_header(kind))
+
+    /// Closes the oldest that is not being answered; `false` if all are.
+    fn make_room(&mut self) -> bool {
+        let idle = self.0.iter().position(|guest| !guest.busy.load(Ordering::Relaxed));
+        let oldest = idle.and_then(|index| self.0.remove(index));
+        oldest.inspect(|guest| guest.task.abort()).is_some()
+    }
+}
+
+/// Answers one request.
+async fn converse(wire: Box<dyn Wire>, desk: Desk, busy: Arc<AtomicBool>) {
+    let answer = service_fn(|request| desk.answer(request, &busy));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_buf_size(HEAD)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(wire), answer);
+    // A client that went away, or said nothing that can be understood, needs no answer.
+    let _gone = timeout(LONGEST, connection).await;
+}
+
+type Answer = Response<Full<Bytes>>;
+
+/// What answers.
+#[derive(Clone)]
+struct Desk {
+    state: State,
+    /// Whom changes go to, where there may be any.
+    fronts: Option<Fronts>,
+}
+
+impl Desk {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        busy: &AtomicBool,
+    ) -> Result<Answer, Infallible> {
+        let (head, body) = request.into_parts();
+        let body = match timeout(PATIENCE, Limited::new(body, BODY).collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(_)) => {
+                let text = format!("a body has {BODY} bytes at most");
+                return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE, &text));
+            }
+            Err(_) => return Ok(plain(StatusCode::REQUEST_TIMEOUT, "the body is too late")),
+        };
+        busy.store(true, Ordering::Relaxed);
+        let desk = self.clone();
+        let work = move || {
+            let url = head.uri.path_and_query().map_or("", |url| url.as_str());
+            desk.do_what_is_asked(&head.method, url, &body)
+        };
+        let done = spawn_blocking(work).await;
+        busy.store(false, Ordering::Relaxed);
+        Ok(done.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR, "the server failed")))
+    }
+
+    fn do_what_is_asked(&self, method: &Method, url: &str, body: &[u8]) -> Answer {
+        let closed = || plain(StatusCode::SERVICE_UNAVAILABLE, "the pool is closed");
+        let change = Change::asked_for(method, url);
+        if let Some((change, fronts)) = change.zip(self.fronts.as_ref()) {
+            let Some(pool) = self.state.pool() else { return closed() };
+            return match change.make(body, &pool, fronts) {
+                Ok(()) if change == Change::Create => plain(StatusCode::CREATED, "created"),
+                Ok(()) => plain(StatusCode::OK, "done"),
+                Err(error) => plain(StatusCode::CONFLICT, &format!("{error:#}")),
+            };
+        }
+        if *method != Method::GET {
+            let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, PATCH /volumes/NAME \
+                        and DELETE /volumes/NAME";
+            return plain(StatusCode::METHOD_NOT_ALLOWED, text);
+        }
+        let (kind, text): (_, fn(&super::state::Status) -> String) = match url {
+            "/metrics" => ("text/plain; version=0.0.4", metrics::text),
+            "/status" => ("application/json", |status| {
+                serde_json::to_string_pretty(status).expect("it has no keys but texts") + "\n"
+            }),
+            _ => return plain(StatusCode::NOT_FOUND, "there are /status and /metrics"),
+        };
+        let Some(status) = self.state.status() else { return closed() };
+        let answer = Response::builder().header(CONTENT_TYPE, kind);
+        answer.body(Full::new(text(&status).into())).expect("a sound header")
+    }
+}
+
+fn plain(code: StatusCode, text: &str) -> Answer {
+    let mut answer = Response::new(Full::new(format!("{text}\n").into()));
+    *answer.status_mut() = code;
+    answer
 }

@@ -45,11 +45,8 @@ pub fn text(status: &Status) -> String {
         ("units", "Units", engine.units.into()),
         ("memory_bytes", "Memory of the engine", engine.memory_bytes),
         ("connections", "Connections of clients", status.clients.open),
-        (
-            "at_risk_bytes",
-            "Written by clients and not flushed, at most",
-            status.clients.bytes_at_risk,
-        ),
+        ("connections_held_bytes", "Memory of payloads and replies", status.clients.held_bytes),
+        ("at_risk_bytes", "Written by hosts and not durable", engine.at_risk_bytes),
     ] {
         page.count(name, "gauge", help, value);
     }
@@ -70,7 +67,7 @@ pub fn text(status: &Status) -> String {
         }
     }
     of_volumes(&mut page, &status.volumes);
-    clients(&mut page, status);
+    requests(&mut page, status);
     page.0
 }
 
@@ -84,6 +81,13 @@ fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
     for volume in volumes {
         let value = volume.host_bytes_written;
         page.sample("volume_host_written_bytes_total", &[("volume", &volume.name)], value);
+    }
+    page.head("volume_requests_total", "counter", "Requests that a volume has answered");
+    for volume in volumes {
+        for one in &volume.requests.operations {
+            let labels = [("volume", volume.name.as_str()), ("operation", one.name)];
+            page.sample("volume_requests_total", &labels, one.requests);
+        }
     }
     let help = "Written to the device for a volume, by cause";
     page.head("volume_device_written_bytes_total", "counter", help);
@@ -109,7 +113,7 @@ fn of_drive(page: &mut Page, drive: &DriveStatus) {
     page.count("media_erased_bytes_total", "counter", help, drive.media_bytes_erased);
 }
 
-fn clients(page: &mut Page, status: &Status) {
+fn requests(page: &mut Page, status: &Status) {
     let clients = &status.clients;
     for (name, help, value) in [
         ("connections_total", "Connections that were accepted", clients.accepted),
@@ -123,20 +127,26 @@ fn clients(page: &mut Page, status: &Status) {
             "Connections closed for what the client did",
             clients.thrown_out,
         ),
-        ("request_errors_total", "Requests that failed", clients.errors),
+        (
+            "connections_refused_requests_total",
+            "Requests that no volume was asked for, for they could not be",
+            clients.refused,
+        ),
+        ("request_errors_total", "Requests that failed", status.requests.errors),
     ] {
         page.count(name, "counter", help, value);
     }
-    page.head("requests_total", "counter", "Requests of clients that were answered");
-    for one in &clients.operations {
+    let operations = &status.requests.operations;
+    page.head("requests_total", "counter", "Requests that volumes have answered");
+    for one in operations {
         page.sample("requests_total", &[("operation", one.name)], one.requests);
     }
-    page.head("request_bytes_total", "counter", "Bytes that these addressed");
-    for one in &clients.operations {
+    page.head("request_bytes_total", "counter", "Bytes that those addressed that succeeded");
+    for one in operations {
         page.sample("request_bytes_total", &[("operation", one.name)], one.bytes);
     }
-    page.head("request_seconds", "histogram", "Times of requests that reached a volume");
-    for one in &clients.operations {
+    page.head("request_seconds", "histogram", "Times that volumes took to answer");
+    for one in operations {
         page.histogram("request_seconds", one.name, &one.latency);
     }
 }

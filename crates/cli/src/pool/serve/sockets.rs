@@ -49,13 +49,14 @@ impl Reach {
 
     /// Where each of `exports` is, and then where their files are.
     pub fn uris(&self, exports: &[VolumeName]) -> Vec<String> {
-        let names: Vec<String> = exports.iter().map(|name| escaped(name.as_str())).collect();
-        let exports = names.iter().flat_map(|name| {
+        let in_folder = exports.iter().filter(|name| name.is_file_name());
+        let exports = exports.iter().flat_map(|name| {
+            let name = escaped(name.as_str());
             self.addresses.iter().map(move |(front, back)| format!("{front}{name}{back}"))
         });
-        let files = self.folder.iter();
-        let files =
-            files.flat_map(|folder| names.iter().map(move |name| format!("{folder}{name}")));
+        let files = self.folder.iter().flat_map(|folder| {
+            in_folder.clone().map(move |name| format!("{folder}{}", escaped(name.as_str())))
+        });
         exports.chain(files).collect()
     }
 
@@ -70,7 +71,7 @@ pub struct Sockets {
     listeners: Vec<Listener>,
     reach: Reach,
     /// Sockets that were made here.
-    files: Vec<PathBuf>,
+    files: Vec<SocketFile>,
 }
 
 impl Sockets {
@@ -88,8 +89,9 @@ impl Sockets {
         let none = sockets.listeners.is_empty() && addresses.tcp.is_empty();
         let default = none.then_some(addresses.default_socket.as_path());
         if let Some(path) = addresses.socket.or(default) {
-            let socket = listen(path)?;
+            let (socket, file) = listen(path)?;
             sockets.add_unix(socket, path);
+            sockets.files.push(file);
         }
         for address in addresses.tcp {
             let socket = TcpListener::bind(address.as_str())
@@ -123,7 +125,6 @@ impl Sockets {
         let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let back = format!("?socket={}", shown.display());
         self.reach.add("nbd+unix:///".to_owned(), back);
-        self.files.push(path.to_owned());
     }
 
     fn add_tcp(
@@ -143,8 +144,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// The sockets themselves, how they are reached, and files to be removed when nobody listens on them any more.
-    pub fn into_listeners(self) -> (Vec<Listener>, Reach, Vec<PathBuf>) {
+    /// The sockets themselves, how they are reached, and their files, to be dropped when nobody is to find them.
+    pub fn into_listeners(self) -> (Vec<Listener>, Reach, Vec<SocketFile>) {
         (self.listeners, self.reach, self.files)
     }
 }
@@ -178,27 +179,62 @@ pub fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// A unix socket in the tree of files; it is removed when this is dropped.
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // If it cannot be removed, the next server replaces it.
+        let _left = fs::remove_file(&self.0);
+    }
+}
+
+/// Bytes of the path of a unix socket at most: `sun_path` without the zero at its end (`unix(7)`).
+pub const LONGEST: usize = 107;
+
 /// Listens on a unix socket that only this user can open. A socket that somebody left there is replaced.
 ///
 /// # Errors
 /// When somebody listens there, or the path cannot be had.
-pub fn listen(path: &Path) -> anyhow::Result<UnixListener> {
+pub fn listen(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
     let cannot = |error: io::Error| anyhow!("cannot listen on {}: {error}", path.display());
+    let length = path.as_os_str().len();
+    ensure!(
+        length <= LONGEST,
+        "cannot listen on {}: the path has {length} bytes, and that of a unix socket {LONGEST} at most; choose a shorter \
+         one (--socket, for the sockets of clients), or run in the folder and name the settings without it",
+        path.display()
+    );
     let socket = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let is_socket = fs::symlink_metadata(path).map_err(cannot)?.file_type().is_socket();
             ensure!(is_socket, "{} is in the way, and is no socket", path.display());
-            let left_over = UnixStream::connect(path)
-                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-            ensure!(left_over, "{} is in use: somebody serves there already", path.display());
+            match UnixStream::connect(path) {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                other => {
+                    let who = other.ok().and_then(|stream| server_of(&stream));
+                    let who = who.map_or("somebody".to_owned(), |id| format!("process {id}"));
+                    bail!(
+                        "{} is in use: {who} serves there already; stop that first, or choose another socket",
+                        path.display()
+                    );
+                }
+            }
             fs::remove_file(path).map_err(cannot)?;
             UnixListener::bind(path)
         }
         socket => socket,
     };
     let socket = socket.map_err(cannot)?;
+    let file = SocketFile(path.to_owned());
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(cannot)?;
-    Ok(socket)
+    Ok((socket, file))
+}
+
+/// The process that listens at the other end.
+pub fn server_of(stream: &UnixStream) -> Option<i32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    Some(peer.pid.as_raw_nonzero().get())
 }
 
 #[cfg(test)]
@@ -219,14 +255,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let first = listen(&path).unwrap();
-        let error = listen(&path).unwrap_err();
-        assert!(error.to_string().contains("somebody serves there already"), "{error}");
-        drop(first);
-        listen(&path).unwrap();
+        let error = listen(&path).map(drop).unwrap_err().to_string();
+        let who = format!("process {} serves there already", std::process::id());
+        assert!(error.contains(&who), "{error}");
+        let (socket, file) = first;
+        drop(socket);
+        std::mem::forget(file);
+        let again = listen(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        fs::remove_file(&path).unwrap();
+        drop(again);
+        assert!(!path.exists(), "whoever made it removes it");
         fs::write(&path, "a file").unwrap();
         assert!(listen(&path).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_names_the_limit() {
+        let path = Path::new("/tmp").join("x".repeat(LONGEST));
+        let error = listen(&path).map(drop).unwrap_err().to_string();
+        assert!(error.contains("has 112 bytes, and that of a unix socket 107 at most"), "{error}");
     }
 }

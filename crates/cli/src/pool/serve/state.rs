@@ -1,13 +1,12 @@
 //! What a served pool tells of itself, schema `thermocline.serve/1`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use serde::Serialize;
 use thermocline_engine::VolumeInfo;
-use thermocline_nbd::{LATENCY_BUCKETS_MICROS, Operation, Stopper, Traffic};
-use thermocline_runtime::Pool;
+use thermocline_nbd::Stopper;
+use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic};
 
 use super::drive::DriveStatus;
 use super::sockets::Reach;
@@ -17,10 +16,13 @@ use super::sockets::Reach;
 pub struct State {
     pool: Weak<Pool>,
     stopper: Stopper,
-    failed: Arc<AtomicBool>,
+    failure: Failure,
     reach: Reach,
     began: Instant,
 }
+
+/// Why the device is given up, once it is.
+pub type Failure = Arc<OnceLock<String>>;
 
 /// Everything that is told. Counters begin when the pool was opened.
 #[derive(Serialize)]
@@ -30,6 +32,9 @@ pub struct Status {
     pub seconds: f64,
     /// The device failed: nothing is written until the pool is opened again.
     pub failed: bool,
+    /// What it failed to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     pub uris: Vec<String>,
     pub volumes: Vec<VolumeStatus>,
     pub engine: EngineStatus,
@@ -39,6 +44,9 @@ pub struct Status {
     /// Media bytes over host bytes, ALWA x DLWA; as far as both are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waf: Option<f64>,
+    /// Requests that reached volumes, by whatever front end.
+    pub requests: RequestStatus,
+    /// Clients of NBD.
     pub clients: ClientStatus,
 }
 
@@ -56,6 +64,7 @@ pub struct VolumeStatus {
     pub relocated_bytes: u64,
     /// Device bytes over host bytes.
     pub alwa: Option<f64>,
+    pub requests: RequestStatus,
 }
 
 /// Bytes written to the device are the sum of those with a cause.
@@ -71,6 +80,8 @@ pub struct EngineStatus {
     /// Device bytes over host bytes.
     pub alwa: Option<f64>,
     pub by_cause: Causes,
+    /// Written by hosts and not durable: a power cut may take them.
+    pub at_risk_bytes: u64,
     pub mapped_bytes: u64,
     pub free_units: u32,
     pub units: u32,
@@ -97,9 +108,15 @@ pub struct ClientStatus {
     pub accepted: u64,
     pub crowded_out: u64,
     pub thrown_out: u64,
+    /// Requests that no volume was asked for, for they could not be.
+    pub refused: u64,
+    /// Memory that payloads and replies take.
+    pub held_bytes: u64,
+}
+
+#[derive(Serialize)]
+pub struct RequestStatus {
     pub errors: u64,
-    /// Written by clients and not flushed, at most: a power cut may lose them.
-    pub bytes_at_risk: u64,
     pub operations: Vec<OperationStatus>,
 }
 
@@ -111,7 +128,7 @@ pub struct OperationStatus {
     pub latency: LatencyStatus,
 }
 
-/// Times of the requests that reached the volumes.
+/// Times from when a volume was handed a request until it had the answer.
 #[derive(Serialize)]
 pub struct LatencyStatus {
     /// Upper ends of the buckets in microseconds; one more bucket has what took longer.
@@ -124,14 +141,9 @@ pub struct LatencyStatus {
 
 impl State {
     /// The state of `pool`; it is not kept open for this.
-    pub fn new(
-        pool: &Arc<Pool>,
-        stopper: Stopper,
-        failed: &Arc<AtomicBool>,
-        reach: Reach,
-    ) -> State {
-        let (pool, failed) = (Arc::downgrade(pool), Arc::clone(failed));
-        State { pool, stopper, failed, reach, began: Instant::now() }
+    pub fn new(pool: &Arc<Pool>, stopper: Stopper, failure: &Failure, reach: Reach) -> State {
+        let (pool, failure) = (Arc::downgrade(pool), Arc::clone(failure));
+        State { pool, stopper, failure, reach, began: Instant::now() }
     }
 
     /// The pool, unless it is closed. Nobody may hold it for long.
@@ -144,21 +156,26 @@ impl State {
         let pool = self.pool()?;
         let (id, volumes, engine, drive) = pool.look(|view| {
             let engine = view.engine;
-            let volumes = engine.volumes().iter().map(volume_status).collect();
-            (engine.pool_id().to_string(), volumes, engine_status(engine), view.drive)
+            let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
+            (id, volumes, engine_status(engine), view.drive)
         })?;
+        let volumes = volumes.iter();
+        let volumes =
+            volumes.map(|info| volume_status(info, &pool.traffic_of(info.id).unwrap_or_default()));
         let drive = drive.as_ref().map(DriveStatus::new);
         let dlwa = drive.as_ref().and_then(|drive| drive.dlwa);
         Some(Status {
             schema: "thermocline.serve/1",
             pool: id,
             seconds: self.began.elapsed().as_secs_f64(),
-            failed: self.failed.load(Ordering::Acquire),
+            failed: self.failure.get().is_some(),
+            failure: self.failure.get().cloned(),
             uris: self.reach.uris(&pool.volume_names()),
-            volumes,
+            volumes: volumes.collect(),
             waf: engine.alwa.zip(dlwa).map(|(alwa, dlwa)| alwa * dlwa),
             engine,
             drive,
+            requests: request_status(&pool.traffic()),
             clients: client_status(&self.stopper.traffic()),
         })
     }
@@ -169,7 +186,7 @@ pub fn ratio(written: u64, asked: u64) -> Option<f64> {
     (asked > 0).then(|| written as f64 / asked as f64)
 }
 
-fn volume_status(info: &VolumeInfo) -> VolumeStatus {
+fn volume_status(info: &VolumeInfo, requests: &Traffic) -> VolumeStatus {
     let bytes = |blocks: u64| blocks * 4096;
     let traffic = &info.traffic;
     let host = bytes(traffic.host_blocks_written + traffic.absorbed_blocks);
@@ -183,6 +200,7 @@ fn volume_status(info: &VolumeInfo) -> VolumeStatus {
         device_bytes_written: device,
         relocated_bytes: bytes(traffic.relocated_blocks),
         alwa: ratio(device, host),
+        requests: request_status(requests),
     }
 }
 
@@ -205,6 +223,7 @@ fn engine_status(engine: &thermocline_engine::Engine<thermocline_runtime::Buffer
             headers: stats.header_bytes,
             superblocks: stats.superblock_bytes,
         },
+        at_risk_bytes: bytes(engine.at_risk_blocks()),
         mapped_bytes: bytes(engine.mapped_blocks()),
         free_units: engine.free_units(),
         units: engine.units().count(),
@@ -216,7 +235,7 @@ fn engine_status(engine: &thermocline_engine::Engine<thermocline_runtime::Buffer
     }
 }
 
-fn client_status(traffic: &Traffic) -> ClientStatus {
+fn request_status(traffic: &Traffic) -> RequestStatus {
     let operation = |(index, operation): (usize, &Operation)| {
         let latencies = &traffic.latencies[index];
         OperationStatus {
@@ -230,13 +249,19 @@ fn client_status(traffic: &Traffic) -> ClientStatus {
             },
         }
     };
+    RequestStatus {
+        errors: traffic.errors,
+        operations: Operation::ALL.iter().enumerate().map(operation).collect(),
+    }
+}
+
+fn client_status(traffic: &thermocline_nbd::Traffic) -> ClientStatus {
     ClientStatus {
         open: traffic.open,
         accepted: traffic.accepted,
         crowded_out: traffic.crowded_out,
         thrown_out: traffic.thrown_out,
-        errors: traffic.errors,
-        bytes_at_risk: traffic.bytes_at_risk(),
-        operations: Operation::ALL.iter().enumerate().map(operation).collect(),
+        refused: traffic.refused,
+        held_bytes: traffic.held_bytes,
     }
 }

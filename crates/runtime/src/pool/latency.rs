@@ -20,11 +20,19 @@ pub struct Latencies {
 
 impl Latencies {
     /// Counts a request that took `time`. The upper end of a bucket belongs to it.
-    pub(crate) fn add(&mut self, time: Duration) {
+    pub(super) fn count(&mut self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let bucket = LATENCY_BUCKETS_MICROS.partition_point(|&end| u64::from(end) * 1000 < nanos);
         self.counts[bucket] += 1;
         self.nanos = self.nanos.saturating_add(nanos);
+    }
+
+    /// Adds what was counted elsewhere.
+    pub(super) fn add(&mut self, other: &Latencies) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.nanos = self.nanos.saturating_add(other.nanos);
     }
 }
 
@@ -36,7 +44,7 @@ mod tests {
     fn the_end_of_a_bucket_belongs_to_it() {
         let mut latencies = Latencies::default();
         for nanos in [0, 20_000, 20_001, 1_000_000_000, 1_000_000_001] {
-            latencies.add(Duration::from_nanos(nanos));
+            latencies.count(Duration::from_nanos(nanos));
         }
         let counts = latencies.counts;
         assert_eq!((&counts[..3], &counts[14..]), (&[2, 1, 0][..], &[1, 1][..]));

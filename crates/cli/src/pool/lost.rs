@@ -1,0 +1,75 @@
+//! What is in the way of a smaller volume: data beyond its new end, which would be gone.
+
+use anyhow::bail;
+use thermocline_engine::{Extent, HostError, Run};
+use thermocline_types::Bytes;
+
+/// Agrees that the volume called `name` loses the blocks of `beyond`, if these hold nothing or `destroyed` is its name.
+/// `runs` tells what of an extent is mapped, from its first block on.
+///
+/// # Errors
+/// When data would be gone, with how much.
+pub fn agree(
+    name: &str,
+    beyond: Extent,
+    destroyed: Option<&str>,
+    runs: impl FnMut(Extent) -> Result<Vec<Run>, HostError>,
+) -> anyhow::Result<()> {
+    if destroyed == Some(name) {
+        return Ok(());
+    }
+    let blocks = mapped(beyond, runs)?;
+    let data = format!(
+        "volume `{name}` has {} of data ({blocks} blocks) beyond {}",
+        Bytes(blocks * Bytes::BLOCK.0),
+        Bytes(beyond.lba * Bytes::BLOCK.0)
+    );
+    match destroyed {
+        _ if blocks == 0 => Ok(()),
+        Some(other) => bail!("{data}; --yes-destroy names `{other}`, which is not that volume"),
+        None => bail!("{data}, which would be gone: to destroy them, say --yes-destroy {name}"),
+    }
+}
+
+/// Blocks of `extent` that are mapped; those that are not in memory yet count.
+fn mapped(
+    extent: Extent,
+    mut runs: impl FnMut(Extent) -> Result<Vec<Run>, HostError>,
+) -> Result<u64, HostError> {
+    let (mut lba, end) = (extent.lba, extent.lba + extent.blocks);
+    let mut mapped = 0;
+    while lba < end {
+        for run in runs(Extent { lba, blocks: end - lba, ..extent })? {
+            lba += run.blocks;
+            mapped += if run.mapped { run.blocks } else { 0 };
+        }
+    }
+    Ok(mapped)
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_format::VolumeId;
+
+    use super::*;
+
+    /// Every third block from block 100 on has data, and three are told of at once.
+    #[expect(clippy::unnecessary_wraps, reason = "an engine may refuse")]
+    fn runs(extent: Extent) -> Result<Vec<Run>, HostError> {
+        let lbas = extent.lba..extent.lba + extent.blocks.min(3);
+        Ok(lbas.map(|lba| Run { blocks: 1, mapped: lba >= 100 && lba % 3 == 0 }).collect())
+    }
+
+    #[test]
+    fn what_would_be_lost_is_counted_and_named() {
+        let beyond = |lba| Extent { volume: VolumeId(1), lba, blocks: 200 - lba };
+        let asked = agree("v", beyond(64), None, runs).expect_err("it has data there");
+        let expected = "volume `v` has 132 KiB of data (33 blocks) beyond 256 KiB, which would be gone: to destroy \
+                        them, say --yes-destroy v";
+        assert_eq!(asked.to_string(), expected);
+        let other = agree("v", beyond(64), Some("w"), runs).expect_err("another one");
+        assert!(other.to_string().contains("--yes-destroy names `w`"), "{other}");
+        agree("v", beyond(64), Some("v"), runs).expect("it was named");
+        agree("v", beyond(199), None, runs).expect("nothing is there");
+    }
+}

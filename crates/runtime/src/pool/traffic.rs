@@ -1,0 +1,96 @@
+//! What was asked of a volume, by whatever front end.
+
+use std::time::Duration;
+
+use thermocline_target::Request;
+
+use super::latency::Latencies;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Flushes.
+    Flush,
+    /// Trims that need not be durable at once.
+    Trim,
+    /// Zeroing, and trims that have to be durable.
+    Zeroes,
+    /// Questions for what is mapped.
+    Extents,
+}
+
+impl Operation {
+    /// All, in the order of the fields of [`Traffic`].
+    pub const ALL: [Operation; 6] = [
+        Operation::Read,
+        Operation::Write,
+        Operation::Flush,
+        Operation::Trim,
+        Operation::Zeroes,
+        Operation::Extents,
+    ];
+
+    /// Its name in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Flush => "flush",
+            Operation::Trim => "trim",
+            Operation::Zeroes => "zeroes",
+            Operation::Extents => "extents",
+        }
+    }
+
+    /// What `request` asks for.
+    pub(super) fn of(request: &Request) -> Operation {
+        match request {
+            Request::Read { .. } => Operation::Read,
+            Request::Write { .. } => Operation::Write,
+            Request::Flush { .. } => Operation::Flush,
+            Request::Trim { .. } => Operation::Trim,
+            Request::WriteZeroes { .. } => Operation::Zeroes,
+        }
+    }
+}
+
+/// Requests that volumes have answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many, by [`Operation`].
+    pub requests: [u64; 6],
+    /// Bytes that those addressed that succeeded.
+    pub bytes: [u64; 6],
+    /// How many failed.
+    pub errors: u64,
+    /// From when a volume was handed a request until it had the answer.
+    pub latencies: [Latencies; 6],
+}
+
+impl Traffic {
+    /// Counts a request that was answered after `time`; with the bytes that it addressed if it succeeded.
+    pub(super) fn count(&mut self, operation: Operation, bytes: Option<u64>, time: Duration) {
+        let index = operation as usize;
+        self.requests[index] += 1;
+        match bytes {
+            Some(bytes) => self.bytes[index] += bytes,
+            None => self.errors += 1,
+        }
+        self.latencies[index].count(time);
+    }
+
+    /// Adds what was counted elsewhere.
+    pub(super) fn add(&mut self, other: &Traffic) {
+        for index in 0..Operation::ALL.len() {
+            self.requests[index] += other.requests[index];
+            self.bytes[index] += other.bytes[index];
+            self.latencies[index].add(&other.latencies[index]);
+        }
+        self.errors += other.errors;
+    }
+}

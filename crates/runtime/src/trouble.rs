@@ -1,0 +1,113 @@
+//! What the device refused, as an operator has to know it: the engine only learns that it did.
+
+use std::fmt;
+
+use thermocline_types::{Bytes, UnitId};
+
+use crate::Buffer;
+use crate::storage::{Command, Fault, Layout};
+
+/// A command that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What was asked for.
+    pub asked: Asked,
+    /// How it failed.
+    pub fault: Fault,
+}
+
+/// What was asked of a device, without the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To write so many bytes from a byte of the device on, which is in a unit.
+    Write(Range),
+    /// To read them.
+    Read(Range),
+    /// To make durable what was written.
+    Flush,
+    /// To make a unit empty.
+    Reset(UnitId),
+    /// To make a unit read as zeroes.
+    Zero(UnitId),
+    /// To let go of a unit.
+    Finish(UnitId),
+    /// To tell the condition of its units.
+    Report,
+}
+
+/// Bytes of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The unit that they are in.
+    pub unit: UnitId,
+    /// The first of them.
+    pub at: Bytes,
+    /// How many.
+    pub length: Bytes,
+}
+
+impl Asked {
+    pub(crate) fn of(command: &Command, layout: &Layout) -> Asked {
+        let range = |at: Bytes, length: usize| Range {
+            unit: layout.unit_of(at),
+            at,
+            length: Bytes(length as u64),
+        };
+        match command {
+            Command::Write { at, parts, .. } => {
+                Asked::Write(range(*at, parts.iter().map(Buffer::len).sum()))
+            }
+            Command::Read { at, into } => Asked::Read(range(*at, into.len())),
+            Command::Flush => Asked::Flush,
+            Command::Reset(unit) => Asked::Reset(*unit),
+            Command::Zero(unit) => Asked::Zero(*unit),
+            Command::Finish(unit) => Asked::Finish(*unit),
+        }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes at byte {} (unit {})", self.length.0, self.at.0, self.unit.0)
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Asked::Write(range) => write!(f, "writing {range}"),
+            Asked::Read(range) => write!(f, "reading {range}"),
+            Asked::Flush => f.write_str("a flush"),
+            Asked::Reset(unit) => write!(f, "resetting unit {}", unit.0),
+            Asked::Zero(unit) => write!(f, "zeroing unit {}", unit.0),
+            Asked::Finish(unit) => write!(f, "finishing unit {}", unit.0),
+            Asked::Report => f.write_str("asking for the state of the units"),
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed: {}", self.asked, self.fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_names_operation_place_and_error() {
+        let range = Range { unit: UnitId(3), at: Bytes(3 << 20), length: Bytes(8192) };
+        let trouble = Trouble { asked: Asked::Write(range), fault: Errno::NOSPC.into() };
+        assert_eq!(
+            trouble.to_string(),
+            "writing 8192 bytes at byte 3145728 (unit 3) failed: No space left on device (os error 28)"
+        );
+        let gone = thermocline_engine::DeviceError::Gone.into();
+        let trouble = Trouble { asked: Asked::Flush, fault: gone };
+        assert_eq!(trouble.to_string(), "a flush failed: the device is gone");
+    }
+}
