@@ -495,10 +495,13 @@ impl<P: Payload> Engine<P> {
             record.tail_epoch = self.epoch;
             record.checkpoint = self.log.next();
         }
-        let end = !settled
-            && !bug!(self.config, EpochNotAdvanced)
-            && !bug!(self.config, TailEndNotWritten);
-        record.tail_end = end.then(|| self.log.next());
+        record.tail_end = (!settled).then(|| self.log.next());
+        if bug!(self.config, EpochNotAdvanced) {
+            record.tail_end = None;
+        }
+        if bug!(self.config, TailEndNotWritten) {
+            record.tail_end = None;
+        }
         self.superblocks.settled = settled;
         self.write_record(record, Purpose::Opening, Vec::new());
     }

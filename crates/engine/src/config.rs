@@ -259,8 +259,8 @@ impl Config {
     }
 }
 
-/// Units that a superblock record can list: half of what a superblock unit of `unit_bytes` bytes holds, at 16 bytes each.
-/// The other half is for volumes.
+/// Units that a superblock record can list: half of what a superblock unit of `unit_bytes` bytes holds, at 16 bytes
+/// each. The other half is for volumes.
 fn most_listed(unit_bytes: u64) -> u32 {
     (unit_bytes / 32).min(MAX_OPEN_UNITS as u64) as u32
 }

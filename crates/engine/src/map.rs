@@ -415,8 +415,8 @@ impl VolumeMap {
         self.move_page(page, MapEntry::UNMAPPED)
     }
 
-    /// The first page at or behind `from` that is wanted, with `from` behind it; looks at no more than `budget` words of
-    /// 64 pages each.
+    /// The first page at or behind `from` that is wanted, with `from` behind it; looks at `budget` words of 64 pages at
+    /// most.
     pub(crate) fn next_page(
         &self,
         from: &mut u64,

@@ -1,8 +1,8 @@
 //! Scrub: reads everything that counts and compares it with its checksums.
 //!
 //! Unit by unit, chunk by chunk: every block that a map points at is compared with the 32 bits in the header of its
-//! chunk. Blocks that no sound header tells of are found by the maps, compared with the 28 bits there, and the header is
-//! reported. What is wrong is reported by location, and nothing is changed.
+//! chunk. Blocks that no sound header tells of are found by the maps and compared with the 28 bits there, and the
+//! header is reported. What is wrong is reported by location, and nothing is changed.
 //!
 //! Invariants:
 //! * Only what counts when it is reported is reported: a hole that a crash left between chunks is no damage, nor is a

@@ -26,8 +26,8 @@ pub enum Situation {
     /// Large units and large writes, many of which fail: between sound chunks there are holes longer than recovery
     /// looks across.
     LongHoles,
-    /// As that, but few writes fail, and some take very long: what replaces a failed write is on media before what stands
-    /// before it in its unit.
+    /// As that, but few writes fail, and some take very long: what replaces a failed write is on media before what
+    /// stands before it in its unit.
     Overtaken,
     /// Mostly trims, and few checkpoints: units fill up with control entries alone.
     Trims,

@@ -132,8 +132,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Counts the blocks of pages that were loaded or changed so far, from `cursor` on, a bounded number. Returns where to
-    /// go on.
+    /// Counts the blocks of pages that were loaded or changed so far, from `cursor` on, a bounded number. Returns where
+    /// to go on.
     pub(super) fn count_replayed(&mut self, mut cursor: PageCursor) -> Option<PageCursor> {
         let mut budget = WORDS;
         for _ in 0..PAGES {

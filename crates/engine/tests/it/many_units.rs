@@ -136,7 +136,7 @@ fn a_full_thin_pool_stays_within_its_capacity_after_a_restart() {
     let mut machine = format(&config);
     let volume = machine.create("thin", 1 << 20);
     let mut full = 0;
-    while let Ok(_) = write(&mut machine, volume, full, 64) {
+    while write(&mut machine, volume, full, 64).is_ok() {
         full += 64;
     }
     assert_eq!(write(&mut machine, volume, full, 64), Err(HostError::NoSpace));

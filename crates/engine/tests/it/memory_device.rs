@@ -174,6 +174,7 @@ impl Machine {
     }
 
     /// Submits a request as soon as there is room for it.
+    #[expect(clippy::needless_pass_by_value, reason = "callers make it for this, and keep none")]
     pub fn submit(&mut self, request: HostRequest<()>) -> u64 {
         self.next += 1;
         let id = RequestId(self.next);

@@ -57,7 +57,7 @@ fn an_acknowledged_write_does_not_vanish_when_what_overwrote_it_finds_no_room() 
                     ran_out += 1;
                 }
                 other => {
-                    assert!(matches!(other[1], Some(Err(HostError::NoSpace | HostError::Failed))))
+                    assert!(matches!(other[1], Some(Err(HostError::NoSpace | HostError::Failed))));
                 }
             }
             break;
