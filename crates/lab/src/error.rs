@@ -29,13 +29,8 @@ pub enum Error {
     #[error(transparent)]
     Workload(#[from] synthetic::Error),
     /// The log sets so much aside that the rest of the drive cannot hold the workload.
-    #[error("{reason}")]
-    DoesNotFit {
-        /// In words, and what to do.
-        reason: String,
-        /// What it can hold, as a share of the workload.
-        share: f64,
-    },
+    #[error("{0}")]
+    DoesNotFit(String),
     /// Settings contradict each other.
     #[error("{0}")]
     Settings(String),

@@ -106,8 +106,8 @@ fn run_log(
     })
 }
 
-/// What at least stays free of a drive that is made larger for its log: what is set aside grows in whole units.
-const SLACK: f64 = 0.005;
+/// Steps in which a drive is made less full until its log can hold the workload.
+const STEP: f64 = 0.01;
 
 /// The plan for a drive that is to be full: as full as the log can fill it beside what it sets aside, where nothing
 /// says how large the drive is.
@@ -119,8 +119,8 @@ fn fullest(
     let mut settings = *settings;
     loop {
         match plan(&settings) {
-            Err(Error::DoesNotFit { share, .. }) if is_free && share > SLACK => {
-                settings.utilisation *= share - SLACK;
+            Err(Error::DoesNotFit(_)) if is_free && settings.utilisation > 2.0 * STEP => {
+                settings.utilisation -= STEP;
             }
             plan => return plan,
         }

@@ -144,8 +144,7 @@ fn check_capacity(config: &Config, unit: Bytes, room: Room, stack: &Stack) -> Re
         Bytes(held * Bytes::BLOCK.0),
         config.geometry.units(),
     );
-    let share = (held * Bytes::BLOCK.0) as f64 / room.live.as_f64();
-    Err(Error::DoesNotFit { reason, share })
+    Err(Error::DoesNotFit(reason))
 }
 
 /// Zones that the drive lets be open at once, if it says so.
