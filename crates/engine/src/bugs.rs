@@ -76,7 +76,6 @@ mod with_bugs {
         FailedWriteForgotten: "the blocks of a failed write are not written again",
         WrongChunkAbandoned: "the chunk before the failed one is called abandoned",
         BehindFailedWriteKept: "chunks behind a failed write are left where recovery may not find them",
-        UnitNotAwaited: "a failed write does not wait for what stands before its replacement in the same unit",
         SuccessorsNotAwaited: "a failed write does not wait for what was sealed behind it",
         DeleteNotLogged: "the deletion of a volume is not logged",
         ResizeNotReplayed: "a change of size is not replayed",

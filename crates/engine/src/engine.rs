@@ -21,7 +21,7 @@ use crate::payload::Payload;
 use crate::request::{Action, HostError, HostRequest, Rejected, Reply, RequestId};
 use crate::scrub::Scrub;
 use crate::space::Space;
-use crate::stats::Stats;
+use crate::stats::{Memory, Stats};
 use crate::unmap::Unmapping;
 use crate::volumes::Volumes;
 
@@ -520,10 +520,15 @@ impl<P: Payload> Engine<P> {
         self.pages_failed();
     }
 
-    /// Bytes of memory held by maps and the table of units.
+    /// Memory held, by what it is for. Payloads are counted as if each was 4096 bytes.
     #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
-        self.volumes.memory_bytes() + self.space.memory_bytes()
+    pub fn memory(&self) -> Memory {
+        Memory {
+            maps: self.volumes.memory_bytes(),
+            units: self.space.memory_bytes(),
+            placement: self.config.placement.memory_bytes() as u64,
+            waiting: self.stage.memory_bytes(),
+        }
     }
 
     /// What happened so far.

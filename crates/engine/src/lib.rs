@@ -49,6 +49,6 @@ pub use payload::Payload;
 pub use request::{
     Action, Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId,
 };
-pub use stats::{Stats, VolumeTraffic};
+pub use stats::{Memory, Stats, VolumeTraffic};
 pub use tuning::{Tuning, default_unit};
 pub use volumes::VolumeInfo;

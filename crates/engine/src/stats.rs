@@ -46,6 +46,27 @@ pub struct Stats {
     pub damaged_blocks: u64,
 }
 
+/// Memory that an engine holds, in bytes, by what it is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Maps of the volumes: pages in which something was mapped, and what leads to them.
+    pub maps: u64,
+    /// The table of units.
+    pub units: u64,
+    /// What the placement policy remembers.
+    pub placement: u64,
+    /// Blocks that wait to be written, with their payload.
+    pub waiting: u64,
+}
+
+impl Memory {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.maps + self.units + self.placement + self.waiting
+    }
+}
+
 /// What was written for one volume since the engine was made, in blocks of 4096 bytes.
 ///
 /// The sums over all volumes, deleted ones included, are in [`Stats`]; headers, maps and superblocks are the pool's.

@@ -78,7 +78,7 @@ pub enum Method {
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 14] = [
+    pub const ALL: [Method; 13] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -92,7 +92,6 @@ impl Method {
         Method::Situation(Situation::Trims),
         Method::Situation(Situation::Crowded),
         Method::Situation(Situation::LongHoles),
-        Method::Situation(Situation::Overtaken),
     ];
 
     /// Whether it is worth its time with this seed: many seeds find more than many states of one.
@@ -102,7 +101,6 @@ impl Method {
             Method::FailingEnumeration => seed % ENUMERATE_ONE_IN == 3,
             Method::TornTwice => seed % 8 == 1,
             Method::Situation(Situation::LongHoles) => seed % 3 == 1,
-            Method::Situation(Situation::Overtaken) => seed % 3 == 2,
             Method::Situation(Situation::Trims) => seed % 3 == 2,
             Method::Situation(Situation::Crowded) => seed.is_multiple_of(3),
             _ => true,

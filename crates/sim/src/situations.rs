@@ -7,9 +7,9 @@ use thermocline_engine::{DeviceError, MAX_IO_BLOCKS};
 use thermocline_format::{Geometry, LogicalBlock};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
-use thermocline_types::{Rng, Time, UnitId};
+use thermocline_types::{Rng, UnitId};
 
-use crate::disk::{Latency, Media, MediaKind};
+use crate::disk::{Media, MediaKind};
 use crate::enumerate::{Budget, Report, enumerate_faulty};
 use crate::faults::{CommandKind, Fault, Rule};
 use crate::settings::{Scale, Settings};
@@ -26,17 +26,13 @@ pub enum Situation {
     /// Large units and large writes, many of which fail: between sound chunks there are holes longer than recovery
     /// looks across.
     LongHoles,
-    /// As that, but few writes fail, and some take very long: what replaces a failed write is on media before what
-    /// stands before it in its unit.
-    Overtaken,
     /// Mostly trims, and few checkpoints: units fill up with control entries alone.
     Trims,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 4] =
-        [Situation::Crowded, Situation::LongHoles, Situation::Overtaken, Situation::Trims];
+    pub const ALL: [Situation; 3] = [Situation::Crowded, Situation::LongHoles, Situation::Trims];
 
     /// As reports call it.
     #[must_use]
@@ -44,7 +40,6 @@ impl Situation {
         match self {
             Situation::Crowded => "crowded pool",
             Situation::LongHoles => "long holes",
-            Situation::Overtaken => "overtaken chunks",
             Situation::Trims => "mostly trims",
         }
     }
@@ -56,7 +51,6 @@ impl Situation {
         match self {
             Situation::Crowded => crowded(seed, &mut rng),
             Situation::LongHoles => long_holes(seed, &mut rng),
-            Situation::Overtaken => overtaken(seed, &mut rng),
             Situation::Trims => trims(seed, &mut rng),
         }
     }
@@ -69,10 +63,6 @@ impl Situation {
                 let faults = [Fault::Fail(DeviceError::Io), Fault::FailTorn(DeviceError::Io)];
                 let fault = faults[seed as usize % 2];
                 vec![Rule { one_in: 3, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
-            }
-            Situation::Overtaken => {
-                let fault = Fault::Fail(DeviceError::Io);
-                vec![Rule { one_in: 6, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
             }
             Situation::Crowded | Situation::Trims => Vec::new(),
         }
@@ -123,15 +113,6 @@ fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
     settings.mix.hot_blocks = u64::MAX;
     settings.depth = 12;
     settings.requests = 80;
-    settings
-}
-
-fn overtaken(seed: u64, rng: &mut Rng) -> Settings {
-    let mut settings = long_holes(seed, rng);
-    let short = Time::micros(10);
-    settings.latency = Latency { write: short, read: short, flush: short, spike_one_in: 3 };
-    settings.mix.weights = [100, 0, 0, 60, 1, 0, 0, 0];
-    settings.requests = 160;
     settings
 }
 

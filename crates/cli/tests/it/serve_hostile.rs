@@ -374,7 +374,7 @@ fn clients_that_never_read_take_bounded_memory_and_starve_nobody() {
         good();
     }
     let after = memory(served.child.id(), "VmHWM");
-    let held = served.status()["clients"]["held_bytes"].as_u64().expect("a number");
+    let held = served.status()["memory"]["connections_bytes"].as_u64().expect("a number");
     println!("memory: {} MiB before, {} at most, {held} held", before >> 20, after >> 20);
     assert!(held <= limits.memory && held > limits.memory / 4, "{held}");
     // Inputs of 256 KiB each, what the pool keeps of memory for later, and what an allocator cannot use.

@@ -50,6 +50,24 @@ fn write_blocks(served: &Served, count: usize) {
     }
 }
 
+#[test]
+fn memory_is_told_by_parts_and_as_the_system_counts_it() {
+    let folder = scratch();
+    format(folder.path());
+    let served = Served::start(folder.path(), "");
+    write_blocks(&served, 500);
+    let memory = served.status()["memory"].clone();
+    let part = |name: &str| memory[name].as_u64().expect("a number of bytes");
+    let parts = ["maps", "units", "placement", "waiting", "connections"];
+    let named: u64 = parts.iter().map(|name| part(&format!("{name}_bytes"))).sum();
+    assert!(part("maps_bytes") > 0 && part("units_bytes") > 0, "{memory}");
+    assert!(part("placement_bytes") > 0, "what `auto` remembers: {memory}");
+    assert!(named < part("resident_bytes"), "{memory}");
+    let text = metrics(&served);
+    assert!(metric(&text, "resident_memory_bytes").is_some(), "{text}");
+    assert!(metric(&text, "memory_bytes{part=\"placement\"}").is_some(), "{text}");
+}
+
 /// A new pool that flushes nothing on its own.
 fn format_without_flushes(folder: &Path) {
     format(folder);

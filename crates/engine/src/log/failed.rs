@@ -69,9 +69,6 @@ impl<P: Payload> Engine<P> {
     /// Has a failed flight wait for what stands before a chunk that replaces a part of it: if a write of those fails,
     /// that chunk is lost, too.
     pub(super) fn await_unit(&mut self, owners: &[(Owner, u32)], unit: UnitId) {
-        if bug!(self.config, UnitNotAwaited) {
-            return;
-        }
         for &(owner, _) in owners {
             let Owner::Failed(sequence) = owner else { continue };
             let mut count = 0;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use slab::Slab;
-use thermocline_format::{Entry, Sequence, VolumeId};
+use thermocline_format::{BLOCK_BYTES, Entry, Sequence, VolumeId};
 use thermocline_types::{Class, Time};
 
 use crate::config::LINGER;
@@ -165,6 +165,13 @@ impl<P> Stage<P> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.control.is_empty() && self.queues.iter().all(VecDeque::is_empty)
+    }
+
+    /// Bytes of memory held, with the payload of what is staged or on its way.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let slots = self.slots.capacity() * size_of::<Staged<P>>();
+        let payloads = self.slots.len() as u64 + u64::from(self.flying);
+        slots as u64 + payloads * BLOCK_BYTES as u64
     }
 
     /// Blocks of the host that wait to be sealed.

@@ -169,8 +169,8 @@ fn a_full_thin_pool_stays_within_its_capacity_after_a_restart() {
 fn the_map_of_a_volume_that_was_never_written_takes_next_to_no_memory() {
     let config = config(geometry(1 << 14, 2000));
     let mut machine = format(&config);
-    let before = machine.engine.memory_bytes();
+    let before = machine.engine.memory().maps;
     machine.create("64 GiB", 64 << 30 >> 12);
-    let after = machine.engine.memory_bytes();
+    let after = machine.engine.memory().maps;
     assert!(after - before < 16 << 10, "{} bytes", after - before);
 }

@@ -188,6 +188,6 @@ fn the_first_read_of_ten_terabytes_waits_for_forty_megabytes() {
     assert!(read < Time::micros(200_000), "{read:?}");
     // The page of the block, those that the background asked for before it, and the blocks.
     assert!(device.commands - commands < 400, "{} commands", device.commands - commands);
-    let per_block = engine.memory_bytes() as f64 / BLOCKS as f64;
+    let per_block = engine.memory().total() as f64 / BLOCKS as f64;
     assert!(per_block <= 8.0, "{per_block} bytes of map and units per block");
 }

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::drive::DriveStatus;
-use super::state::{LatencyStatus, Status, VolumeStatus};
+use super::state::{LatencyStatus, MemoryStatus, Status, VolumeStatus};
 
 /// All metrics.
 pub fn text(status: &Status) -> String {
@@ -43,13 +43,12 @@ pub fn text(status: &Status) -> String {
         ("mapped_bytes", "Bytes of volumes that are mapped", engine.mapped_bytes),
         ("free_units", "Units that hold nothing", engine.free_units.into()),
         ("units", "Units", engine.units.into()),
-        ("memory_bytes", "Memory of the engine", engine.memory_bytes),
         ("connections", "Connections of clients", status.clients.open),
-        ("connections_held_bytes", "Memory of payloads and replies", status.clients.held_bytes),
         ("at_risk_bytes", "Written by hosts and not durable", engine.at_risk_bytes),
     ] {
         page.count(name, "gauge", help, value);
     }
+    of_memory(&mut page, &status.memory);
     if let Some(drive) = &status.drive {
         of_drive(&mut page, drive);
     }
@@ -69,6 +68,23 @@ pub fn text(status: &Status) -> String {
     of_volumes(&mut page, &status.volumes);
     requests(&mut page, status);
     page.0
+}
+
+/// Parts of the process's memory; they do not add up to all of it.
+fn of_memory(page: &mut Page, memory: &MemoryStatus) {
+    if let Some(resident) = memory.resident_bytes {
+        page.count("resident_memory_bytes", "gauge", "Resident memory of the process", resident);
+    }
+    page.head("memory_bytes", "gauge", "Memory held, by what for");
+    for (part, value) in [
+        ("maps", memory.maps_bytes),
+        ("units", memory.units_bytes),
+        ("placement", memory.placement_bytes),
+        ("waiting", memory.waiting_bytes),
+        ("connections", memory.connections_bytes),
+    ] {
+        page.sample("memory_bytes", &[("part", part)], value);
+    }
 }
 
 /// What every volume costs; what belongs to all of them, such as the map, is in no volume.

@@ -38,6 +38,7 @@ pub struct Status {
     pub uris: Vec<String>,
     pub volumes: Vec<VolumeStatus>,
     pub engine: EngineStatus,
+    pub memory: MemoryStatus,
     /// Of simulated drives only: no other tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
@@ -85,11 +86,28 @@ pub struct EngineStatus {
     pub mapped_bytes: u64,
     pub free_units: u32,
     pub units: u32,
-    pub memory_bytes: u64,
     pub flushes: u64,
     pub checkpoints: u64,
     pub units_collected: u64,
     pub damaged_blocks: u64,
+}
+
+/// What the process holds, and how much of it for what. The rest is the program, its threads and its files.
+#[derive(Serialize)]
+pub struct MemoryStatus {
+    /// Resident memory of the process; absent where the system does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_bytes: Option<u64>,
+    /// Maps of the volumes.
+    pub maps_bytes: u64,
+    /// The table of units.
+    pub units_bytes: u64,
+    /// What the placement policy remembers.
+    pub placement_bytes: u64,
+    /// Blocks that wait to be written.
+    pub waiting_bytes: u64,
+    /// Payloads and replies of NBD connections.
+    pub connections_bytes: u64,
 }
 
 /// Bytes written to the device, by cause.
@@ -110,8 +128,6 @@ pub struct ClientStatus {
     pub thrown_out: u64,
     /// Requests that no volume was asked for, for they could not be.
     pub refused: u64,
-    /// Memory that payloads and replies take.
-    pub held_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -154,16 +170,17 @@ impl State {
     /// How things stand; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
-        let (id, volumes, engine, drive) = pool.look(|view| {
+        let (id, volumes, engine, memory, drive) = pool.look(|view| {
             let engine = view.engine;
             let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
-            (id, volumes, engine_status(engine), view.drive)
+            (id, volumes, engine_status(engine), engine.memory(), view.drive)
         })?;
         let volumes = volumes.iter();
         let volumes =
             volumes.map(|info| volume_status(info, &pool.traffic_of(info.id).unwrap_or_default()));
         let drive = drive.as_ref().map(DriveStatus::new);
         let dlwa = drive.as_ref().and_then(|drive| drive.dlwa);
+        let traffic = self.stopper.traffic();
         Some(Status {
             schema: "thermocline.serve/1",
             pool: id,
@@ -174,9 +191,10 @@ impl State {
             volumes: volumes.collect(),
             waf: engine.alwa.zip(dlwa).map(|(alwa, dlwa)| alwa * dlwa),
             engine,
+            memory: memory_status(memory, traffic.held_bytes),
             drive,
             requests: request_status(&pool.traffic()),
-            clients: client_status(&self.stopper.traffic()),
+            clients: client_status(&traffic),
         })
     }
 }
@@ -227,12 +245,30 @@ fn engine_status(engine: &thermocline_engine::Engine<thermocline_runtime::Buffer
         mapped_bytes: bytes(engine.mapped_blocks()),
         free_units: engine.free_units(),
         units: engine.units().count(),
-        memory_bytes: engine.memory_bytes(),
         flushes: stats.flushes,
         checkpoints: stats.checkpoints,
         units_collected: stats.gc_units,
         damaged_blocks: stats.damaged_blocks,
     }
+}
+
+fn memory_status(memory: thermocline_engine::Memory, connections_bytes: u64) -> MemoryStatus {
+    MemoryStatus {
+        resident_bytes: resident_bytes(),
+        maps_bytes: memory.maps,
+        units_bytes: memory.units,
+        placement_bytes: memory.placement,
+        waiting_bytes: memory.waiting,
+        connections_bytes,
+    }
+}
+
+/// Resident memory of this process, as `VmRSS` of `proc_pid_status(5)` tells it, in kibibytes.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
 }
 
 fn request_status(traffic: &Traffic) -> RequestStatus {
@@ -262,6 +298,5 @@ fn client_status(traffic: &thermocline_nbd::Traffic) -> ClientStatus {
         crowded_out: traffic.crowded_out,
         thrown_out: traffic.thrown_out,
         refused: traffic.refused,
-        held_bytes: traffic.held_bytes,
     }
 }
