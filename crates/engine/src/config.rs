@@ -248,6 +248,18 @@ impl Config {
         self.capacity_beside(pages, mapped.div_ceil(crate::map::PAGE * 512), 0)
     }
 
+    /// Blocks of users that the pool can hold when its volumes have these sizes in blocks and are mapped all over: each
+    /// has pages and roots of its own.
+    #[must_use]
+    pub fn capacity_of(&self, volumes: impl Iterator<Item = u64>) -> u64 {
+        let (page, root) = (crate::map::PAGE, crate::map::PAGE * crate::map::PAGE);
+        let add = |(pages, roots): (u64, u64), blocks: u64| {
+            (pages + blocks.div_ceil(page), roots + blocks.div_ceil(root))
+        };
+        let (pages, roots) = volumes.fold((0, 0), add);
+        self.capacity_beside(pages, roots, 0)
+    }
+
     /// Blocks of users that the pool can hold beside so many pages and roots of maps, when `retired` units are missing.
     pub(crate) fn capacity_beside(&self, pages: u64, roots: u64, retired: u32) -> u64 {
         let per_unit = self.blocks_per_unit();

@@ -389,7 +389,7 @@ impl World {
             },
             HostError::NoSpace => {
                 let config = &self.settings.config;
-                let capacity = config.capacity_blocks(self.model.total_blocks());
+                let capacity = config.capacity_of(self.model.volume_blocks());
                 let missing = may.units * config.blocks_per_unit();
                 self.model.mapped_blocks() > capacity.saturating_sub(missing)
             }

@@ -4,7 +4,7 @@ use crate::{lab, lab_in, scratch};
 
 /// A run that takes a moment and collects garbage.
 const RUN: &str = "run --json --stack log:ideal --workload zipf:0.9 --span 64MiB --drive-writes 2 \
-                   --set device.unit=512KiB --set device.garbage=0.3";
+                   --set device.unit=512KiB --set device.garbage=0.3 --set log.write_cache=off";
 
 #[test]
 fn a_log_has_a_record_like_any_other_and_its_bytes_sum() {

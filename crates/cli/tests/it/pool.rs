@@ -203,7 +203,10 @@ fn nothing_is_destroyed_without_being_named() {
     let made = run(folder, "format pool.toml").ok();
     let id = made.split(' ').nth(1).expect("the identity is printed");
     let refused = run(folder, "format pool.toml").refused(2);
-    assert!(refused.contains(&format!("to destroy it, say --yes-destroy={id}")), "{refused}");
+    assert!(
+        refused.contains(&format!("to destroy what is there, say --yes-destroy={id}")),
+        "{refused}"
+    );
     run(folder, "format pool.toml --yes-destroy=other.img").refused(2);
     run(folder, &format!("format pool.toml --yes-destroy={id}")).ok();
     run(folder, &format!("format pool.toml --yes-destroy={id}")).refused(2);

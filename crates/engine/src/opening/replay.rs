@@ -30,7 +30,7 @@ impl<P: Payload> Engine<P> {
             let written = report.written.unwrap_or(life.end);
             let untouched = life.class.is_none() && life.listed.next.block == 0;
             if report.condition != UnitCondition::Good {
-                let class = life.class.unwrap_or(Class(0));
+                let class = life.class.unwrap_or_else(|| self.class_of(unit));
                 self.space.units.adopt(unit, UnitState::Closed, class, life.end, 0);
                 self.condemn(unit);
             } else if untouched && report.written.is_none_or(|written| written == 0) {
@@ -47,7 +47,8 @@ impl<P: Payload> Engine<P> {
     pub(super) fn adopt_life(&mut self, life: &Life, written: u32, block: LogicalBlock) {
         let unit = life.listed.next.unit;
         let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
-        let class = life.class.unwrap_or(Class(0));
+        // Its first header may be damaged.
+        let class = life.class.unwrap_or_else(|| self.class_of(unit));
         let goes_on = life.class.is_some()
             && self.space.frontiers[class.index()].open.is_none()
             && room >= block.chunk_header(1) + block.per_block()
@@ -201,12 +202,17 @@ impl<P: Payload> Engine<P> {
         if good && untouched && self.space.units.valid_count(unit) == 0 {
             return self.space.free.push_back(unit);
         }
-        let metadata = self.space.tail(unit).metadata;
-        let class = if metadata { self.config.metadata_class() } else { Class(0) };
+        let class = self.class_of(unit);
         self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
         if !good {
             self.condemn(unit);
         }
         self.space.bury(unit);
+    }
+
+    /// Metadata units are told from others by the pages in them.
+    fn class_of(&self, unit: UnitId) -> Class {
+        let metadata = self.space.tails[unit.index()].metadata;
+        if metadata { self.config.metadata_class() } else { Class(0) }
     }
 }

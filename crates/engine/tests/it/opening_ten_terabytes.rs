@@ -151,6 +151,9 @@ fn run(
                 queue.push_back((last, op, cmd));
             }
         }
+        if engine.poll_timeout().is_some() {
+            continue; // It has more to look through.
+        }
         let (at, op, cmd) = queue.pop_front().expect("what is waited for comes before all is done");
         let answer = device.carry_out(&cmd);
         now = at;

@@ -134,6 +134,9 @@ impl Placement for MultiLog {
         let mut space = vec![(0_u64, 0_u64); self.logs.len()];
         for unit in range.map(UnitId).filter(|&unit| units.state(unit) == UnitState::Closed) {
             let class = units.class(unit).index();
+            if class >= self.logs.len() {
+                continue; // Something of the layer's own, such as its maps.
+            }
             space[class].0 += u64::from(units.most_valid());
             space[class].1 += u64::from(units.valid_count(unit));
             let older = |than: UnitId| units.closed_at(unit) < units.closed_at(than);

@@ -127,12 +127,11 @@ impl Model {
         self.volumes.values().map(|volume| volume.blocks.iter().filter(data).count() as u64).sum()
     }
 
-    /// The blocks of all volumes together, at the largest sizes that they may have.
-    #[must_use]
-    pub fn total_blocks(&self) -> u64 {
+    /// The blocks of each volume, at the largest size that it may have.
+    pub fn volume_blocks(&self) -> impl Iterator<Item = u64> {
         let largest = |volume: &VolumeModel| volume.blocks.len() as u64;
-        let created: u64 = self.creates.values().map(|create| create.blocks).sum();
-        self.volumes.values().map(largest).sum::<u64>() + created
+        let created = self.creates.values().map(|create| create.blocks);
+        self.volumes.values().map(largest).chain(created)
     }
 
     /// Later than all before. What every block began as was over at 1.

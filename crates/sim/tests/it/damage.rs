@@ -206,13 +206,13 @@ fn slow_commands_change_nothing_but_the_time() {
 
 #[test]
 fn read_only_units_are_still_read() {
-    assert!(strike(0..60, READ_ONLY, 0) > 20);
+    assert!(strike(0..120, READ_ONLY, 0) > 20);
 }
 
 #[test]
 fn what_rests_on_an_offline_unit_is_an_error_and_nothing_else_is_wrong() {
     let (mut faults, mut opened) = (0, 0);
-    for seed in 0..60 {
+    for seed in 0..120 {
         let fault = Fault::Degrade(UnitCondition::Offline);
         let mut world = faulty(seed, one_in(200, CommandKind::WriteChunk, fault), 0);
         faults += world.machine.disk.injector().log().len();
@@ -226,7 +226,7 @@ fn what_rests_on_an_offline_unit_is_an_error_and_nothing_else_is_wrong() {
 fn writes_that_the_device_spoils_are_never_read_as_data() {
     for fault in [Fault::Lose, Fault::Misdirect, Fault::Flip(1), Fault::Flip(40)] {
         let mut faults = 0;
-        for seed in 0..60 {
+        for seed in 0..120 {
             let mut world = faulty(seed, one_in(30, CommandKind::WriteChunk, fault), 0);
             faults += world.machine.disk.injector().log().len();
             // What was flushed last is vouched for by nothing: there an older version may come back.
