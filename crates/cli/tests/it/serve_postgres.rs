@@ -40,7 +40,7 @@ fn start(stand: &Stand) -> Postmaster {
     stand.sh("rm -f fs/data/postmaster.pid fs/.s.PGSQL*");
     let start = "as pg_ctl start -s -w -t 60 -D fs/data -l fs/log \
                  -o \"-c unix_socket_directories=$PWD/fs -c listen_addresses= -c shared_buffers=16MB\" </dev/null";
-    stand.sh(&format!("{AS}{start}"));
+    stand.sh(&format!("{AS}{start} || {{ tail -n 20 fs/log >&2; exit 1; }}"));
     Postmaster(stand.sh("head -n 1 fs/data/postmaster.pid").trim().to_owned())
 }
 
