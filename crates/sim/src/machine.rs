@@ -6,7 +6,7 @@ use thermocline_engine::{
     Action, Config, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice, OpenError,
     Reply, RequestId,
 };
-use thermocline_format::PoolId;
+use thermocline_format::{Location, PoolId};
 use thermocline_types::Time;
 
 use crate::data::{Arena, Content, Data};
@@ -27,6 +27,9 @@ pub enum Event {
     /// A state changed.
     Notice(Notice),
 }
+
+/// How a request ended, and where damage was found meanwhile.
+pub type Answer = (Result<Reply, HostError>, Vec<Location>);
 
 /// Why a pool cannot be looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,26 +190,44 @@ impl Machine {
         }
     }
 
+    /// Has a request carried out, when nothing else is asked for. Returns its answer, and where damage was found
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`Trouble::Stuck`].
+    pub fn ask(&mut self, request: HostRequest<Data>) -> Result<Answer, Trouble> {
+        let id = self.request_id();
+        if self.engine.submit(self.now, id, request).is_err() {
+            return Err(Trouble::Stuck("a request is not accepted, though it is the only one"));
+        }
+        let (mut events, mut damaged) = (Vec::new(), Vec::new());
+        for _ in 0..PATIENCE {
+            self.pump(&mut events);
+            let mut answer = None;
+            for event in events.drain(..) {
+                match event {
+                    Event::Complete(done, result) if done == id => answer = Some(result),
+                    Event::Notice(Notice::Damaged { at }) => damaged.push(at),
+                    _ => {}
+                }
+            }
+            if let Some(answer) = answer {
+                return Ok((answer, damaged));
+            }
+            if !self.turn() {
+                break;
+            }
+        }
+        Err(Trouble::Stuck("a request never completes"))
+    }
+
     /// Closes the pool in order, when nothing else is asked for.
     ///
     /// # Errors
     /// [`Trouble::Stuck`].
     pub fn close(&mut self) -> Result<(), Trouble> {
-        let id = self.request_id();
-        if self.engine.submit(self.now, id, HostRequest::Close).is_err() {
-            return Err(Trouble::Stuck("an open pool does not take that it is to be closed"));
-        }
-        let mut events = Vec::new();
-        loop {
-            self.pump(&mut events);
-            let done = |event: &Event| matches!(event, Event::Complete(done, Ok(_)) if *done == id);
-            if events.iter().any(done) {
-                return Ok(());
-            }
-            if !self.turn() {
-                return Err(Trouble::Stuck("closing the pool comes to nothing"));
-            }
-        }
+        let (answer, _) = self.ask(HostRequest::Close)?;
+        answer.map(|_| ()).map_err(|_| Trouble::Stuck("the pool cannot be closed"))
     }
 
     /// Reads every block of every volume.
@@ -254,25 +275,7 @@ impl Machine {
     /// [`Trouble::Stuck`].
     pub fn read(&mut self, extent: Extent) -> Result<Option<Data>, Trouble> {
         let into = Data::zeros(&self.arena, extent.blocks as u32);
-        let id = self.request_id();
-        let request = HostRequest::Read { extent, into: into.clone() };
-        if self.engine.submit(self.now, id, request).is_err() {
-            return Err(Trouble::Stuck("a read is not accepted, though nothing else is asked for"));
-        }
-        let mut events = Vec::new();
-        for _ in 0..PATIENCE {
-            self.pump(&mut events);
-            for event in events.drain(..) {
-                if let Event::Complete(request, result) = event
-                    && request == id
-                {
-                    return Ok(result.is_ok().then_some(into));
-                }
-            }
-            if !self.turn() {
-                break;
-            }
-        }
-        Err(Trouble::Stuck("a read never completes"))
+        let (answer, _) = self.ask(HostRequest::Read { extent, into: into.clone() })?;
+        Ok(answer.is_ok().then_some(into))
     }
 }

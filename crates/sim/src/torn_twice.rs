@@ -13,7 +13,7 @@ use thermocline_types::{Lba, Rng, Time, UnitId};
 
 use crate::data::{Arena, Content, Data, SECTORS_PER_BLOCK, Stamp};
 use crate::disk::{CrashState, Disk, Effect, Fate, Image, Latency, Media, MediaKind, Rest, Tear};
-use crate::machine::{Event, Machine};
+use crate::machine::Machine;
 
 const BLOCKS: u64 = 32;
 
@@ -96,20 +96,8 @@ impl Pool {
     }
 
     fn ask(&mut self, request: HostRequest<Data>) -> Reply {
-        let id = self.machine.request_id();
-        self.machine.engine.submit(self.machine.now, id, request).expect("nothing else is asked");
-        let mut events = Vec::new();
-        loop {
-            self.machine.pump(&mut events);
-            for event in events.drain(..) {
-                if let Event::Complete(done, result) = event
-                    && done == id
-                {
-                    return result.expect("nothing fails here");
-                }
-            }
-            assert!(self.machine.turn(), "a request never completes");
-        }
+        let (answer, _) = self.machine.ask(request).expect("it ends");
+        answer.expect("nothing fails here")
     }
 
     /// Units and sectors at which what is not flushed begins.

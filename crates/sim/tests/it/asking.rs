@@ -2,34 +2,15 @@
 
 use std::rc::Rc;
 
-use thermocline_engine::{Extent, HostError, HostRequest, Notice, Reply, RequestId};
-use thermocline_format::{Location, VolumeId, VolumeName};
+use thermocline_engine::{Extent, HostRequest, Reply, RequestId};
+use thermocline_format::{VolumeId, VolumeName};
 use thermocline_sim::data::{Arena, Data, Stamp};
-use thermocline_sim::machine::{Event, Machine};
+use thermocline_sim::machine::{Answer, Machine};
 use thermocline_types::Lba;
-
-/// How a request ended, and which places were called damaged meanwhile.
-pub type Answer = (Result<Reply, HostError>, Vec<Location>);
 
 /// Has a request carried out.
 pub fn ask(machine: &mut Machine, request: HostRequest<Data>) -> Answer {
-    let id = submit(machine, request);
-    let (mut events, mut damaged) = (Vec::new(), Vec::new());
-    loop {
-        machine.pump(&mut events);
-        let mut answer = None;
-        for event in events.drain(..) {
-            match event {
-                Event::Complete(done, result) if done == id => answer = Some(result),
-                Event::Notice(Notice::Damaged { at }) => damaged.push(at),
-                _ => {}
-            }
-        }
-        if let Some(answer) = answer {
-            return (answer, damaged);
-        }
-        assert!(machine.turn(), "the request never completes");
-    }
+    machine.ask(request).expect("it ends")
 }
 
 /// Submits a request.
