@@ -265,6 +265,18 @@ impl Forgetful {
         medium.fails_after = Some(flushes + 1);
     }
 
+    /// The next flush fails; returns when it has.
+    pub fn fail_flush(&self) {
+        self.fail_flush_after(0);
+        for _ in 0..6000 {
+            if !self.is_to_fail() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no flush in a minute");
+    }
+
     /// Whether the flush that was to fail is still to come.
     pub fn is_to_fail(&self) -> bool {
         self.medium.lock().unwrap_or_else(PoisonError::into_inner).fails_after.is_some()

@@ -82,23 +82,25 @@ fn set_up(stand: &mut Stand) -> Postmaster {
     postmaster
 }
 
-/// Commits and `pgbench` go on until the server of the pool is killed after `pause`. Returns which were acknowledged.
+/// Commits and `pgbench` go on until the server of the pool is killed, as soon as `last` has returned. Returns which
+/// were acknowledged.
 fn commit_until_killed(
     stand: &Stand,
     postmaster: &Postmaster,
-    pause: Duration,
     first: u64,
+    last: impl FnOnce() + Send,
 ) -> Vec<u64> {
     let id = stand.served().child.id();
     let load = format!("{AS}as pgbench -n -c 4 -T 60 -h $PWD/fs postgres > /dev/null 2>&1 || true");
     let mut load = program(stand.folder.path(), "sh", 100).args(["-c", &load]).spawn().expect("sh");
-    let killer = std::thread::spawn(move || {
-        std::thread::sleep(pause);
-        let killed = Command::new("kill").args(["-9", &id.to_string()]).status();
-        assert!(killed.expect("there is a `kill`").success());
+    let acknowledged = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            last();
+            let killed = Command::new("kill").args(["-9", &id.to_string()]).status();
+            assert!(killed.expect("there is a `kill`").success());
+        });
+        commit_until_the_end(stand, first)
     });
-    let acknowledged = commit_until_the_end(stand, first);
-    killer.join().expect("it kills");
     postmaster.kill();
     load.wait().expect("it ends when the database does");
     acknowledged
@@ -130,11 +132,14 @@ fn power_cuts_under_postgresql_lose_no_acknowledged_commit() {
     for (round, pause) in numbers(1000).take(rounds).enumerate() {
         let first = acknowledged.last().map_or(0, |last| last + 10);
         let fails = round % 2 == 1;
-        if fails {
-            medium.fail_flush_after(100 + pause as u32);
-        }
-        let pause = Duration::from_millis(1500 + pause);
-        acknowledged.extend(commit_until_killed(&stand, &postmaster, pause, first));
+        let at_hand = &medium;
+        acknowledged.extend(commit_until_killed(&stand, &postmaster, first, move || {
+            std::thread::sleep(Duration::from_millis(1500 + pause));
+            if fails {
+                // Waited for: a flush that fails later would meet the database while it starts.
+                at_hand.fail_flush();
+            }
+        }));
         stand.kill();
         if fails {
             postmaster = come_back(&mut stand);
@@ -166,9 +171,10 @@ fn killed_under_postgresql_no_acknowledged_commit_is_lost() {
     let mut acknowledged = BTreeSet::new();
     let kills = kills();
     for pause in numbers(1000).take(kills) {
-        let pause = Duration::from_millis(1500 + pause);
         let first = acknowledged.last().map_or(0, |last| last + 10);
-        acknowledged.extend(commit_until_killed(&stand, &postmaster, pause, first));
+        acknowledged.extend(commit_until_killed(&stand, &postmaster, first, move || {
+            std::thread::sleep(Duration::from_millis(1500 + pause));
+        }));
         stand.kill();
         postmaster = come_back(&mut stand);
         compare(&stand, &acknowledged);
