@@ -7,6 +7,7 @@ use crate::geometry::Geometry;
 use crate::id::{Generation, PageId, Sequence, VolumeId};
 use crate::layout::EntryRaw;
 use crate::map::PAGE_ENTRIES;
+use crate::units::MAX_UNIT_PAGES;
 use crate::volume::{BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, check_volume};
 
 /// Bytes of a name in one [`Entry::VolumeName`].
@@ -232,6 +233,7 @@ fn check_block_address(volume: VolumeId, lba: Lba) -> Result<(), ErrorKind> {
     let pages = match volume {
         VolumeId::MAP => MAX_VOLUME_BLOCKS / PAGE_ENTRIES as u64,
         VolumeId::ROOT => MAX_VOLUME_BLOCKS / BLOCKS_PER_ROOT,
+        VolumeId::UNITS => MAX_UNIT_PAGES as u64,
         _ => {
             check_volume(volume, 0)?;
             return require(lba.0 < MAX_VOLUME_BLOCKS, "LBA", lba.0, "below 2^36");
@@ -239,6 +241,8 @@ fn check_block_address(volume: VolumeId, lba: Lba) -> Result<(), ErrorKind> {
     };
     let page = PageId::from_lba(lba);
     check_volume(page.volume, 0)?;
+    let own = volume != VolumeId::UNITS || page.volume == VolumeId(0);
+    require(own, "volume of a unit page", page.volume.0.into(), "it is of no volume")?;
     let index = u64::from(page.index);
     require(index < pages, "index of a map page", index, "beyond the largest volume")
 }

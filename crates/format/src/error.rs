@@ -38,6 +38,8 @@ pub enum Structure {
     Superblock,
     /// A page of a map.
     MapPage(PageId),
+    /// This page of the unit table.
+    UnitPage(u32),
 }
 
 impl fmt::Display for Structure {
@@ -46,6 +48,7 @@ impl fmt::Display for Structure {
             Structure::Chunk => f.write_str("chunk"),
             Structure::Superblock => f.write_str("superblock"),
             Structure::MapPage(page) => write!(f, "{page}"),
+            Structure::UnitPage(index) => write!(f, "page {index} of the unit table"),
         }
     }
 }
@@ -98,6 +101,14 @@ pub enum ErrorKind {
         /// The version found.
         found: u16,
         /// The newest version that can be read.
+        supported: u16,
+    },
+    /// Sound, but written by an older program, from before any was released.
+    #[error("version {found}; this program reads version {supported} only")]
+    OlderVersion {
+        /// The version found.
+        found: u16,
+        /// The version that can be read.
         supported: u16,
     },
     /// The checksum is right, but a field says what cannot be: a defect of the program that wrote it.

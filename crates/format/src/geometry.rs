@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::id::Location;
 use crate::layout::{CHUNK_PREFIX_BYTES, ENTRY_BYTES, MAX_CHUNK_BYTES, MAX_ENTRIES};
+use crate::units::{MAX_UNITS, PAGE_UNITS};
 
 /// Bytes in a block of a volume, and in a page of a map.
 pub const BLOCK_BYTES: usize = 4096;
@@ -80,6 +81,9 @@ pub enum GeometryError {
     /// Two units hold superblocks and at least one data.
     #[error("{0} units; at least 3 are needed")]
     FewUnits(u32),
+    /// More than [`MAX_UNITS`].
+    #[error("{0} units; at most {MAX_UNITS} can be listed: make them larger")]
+    ManyUnits(u32),
     /// The superblock units are one, or not of the pool.
     #[error("superblock units {0} and {1}; two units of the pool are needed")]
     SuperblockUnits(u32, u32),
@@ -117,6 +121,9 @@ impl Geometry {
         if units < 3 {
             return Err(GeometryError::FewUnits(units));
         }
+        if units > MAX_UNITS {
+            return Err(GeometryError::ManyUnits(units));
+        }
         if first == second || first.0 >= units || second.0 >= units {
             return Err(GeometryError::SuperblockUnits(first.0, second.0));
         }
@@ -143,6 +150,12 @@ impl Geometry {
     #[must_use]
     pub const fn units(&self) -> u32 {
         self.units
+    }
+
+    /// Pages of the unit table.
+    #[must_use]
+    pub const fn unit_pages(&self) -> usize {
+        (self.units as usize).div_ceil(PAGE_UNITS)
     }
 
     /// The two units that hold superblocks and nothing else.
@@ -219,8 +232,8 @@ mod tests {
         assert_eq!(geometry(16, 2), Err(GeometryError::FewUnits(2)));
         assert!(geometry(1 << 20, (1 << 16) - 1).is_ok());
         assert_eq!(geometry(1 << 20, 1 << 16), Err(GeometryError::TooLarge(1 << 36)));
-        let most = u64::from(u32::MAX) * u64::from(u32::MAX);
-        assert_eq!(geometry(u32::MAX, u32::MAX), Err(GeometryError::TooLarge(most)));
+        assert_eq!(geometry(u32::MAX, u32::MAX), Err(GeometryError::ManyUnits(u32::MAX)));
+        assert_eq!(geometry(16, MAX_UNITS + 1), Err(GeometryError::ManyUnits(MAX_UNITS + 1)));
         for pair in [[2, 2], [0, 5], [9, 0]] {
             let new = Geometry::new(LogicalBlock::B4096, 16, 5, pair.map(UnitId));
             assert_eq!(new, Err(GeometryError::SuperblockUnits(pair[0], pair[1])));

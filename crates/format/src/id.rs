@@ -63,6 +63,8 @@ impl VolumeId {
     pub const MAP: VolumeId = VolumeId(0xFFFF_FFFE);
     /// The reserved volume whose blocks are the map pages of [`VolumeId::MAP`].
     pub const ROOT: VolumeId = VolumeId(0xFFFF_FFFF);
+    /// The reserved volume whose blocks are the pages of the unit table.
+    pub const UNITS: VolumeId = VolumeId(0xFFFF_FFFD);
     /// The first identifier that no user's volume may have.
     pub const RESERVED: VolumeId = VolumeId(0xFFFF_FF00);
 
@@ -76,7 +78,8 @@ impl VolumeId {
 /// Which map page of which volume: the address of a page in the reserved volumes.
 ///
 /// In [`VolumeId::MAP`], page `index` holds entries `512 index ..` of the volume. In [`VolumeId::ROOT`] it holds the
-/// entries of the map pages `512 index ..` of the volume.
+/// entries of the map pages `512 index ..` of the volume. In [`VolumeId::UNITS`] it is about the units `256 index ..`,
+/// and the volume is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId {
     /// The volume whose blocks, or whose map pages, are mapped.
@@ -90,6 +93,12 @@ impl PageId {
     #[must_use]
     pub const fn lba(self) -> Lba {
         Lba((self.volume.0 as u64) << 32 | self.index as u64)
+    }
+
+    /// Page `index` of the unit table, which belongs to no volume.
+    #[must_use]
+    pub const fn of_units(index: u32) -> PageId {
+        PageId { volume: VolumeId(0), index }
     }
 
     /// The page that is block `lba` of a reserved volume.

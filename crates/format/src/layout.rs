@@ -15,8 +15,8 @@ use crate::checksum::crc32c;
 use crate::error::ErrorKind;
 use crate::id::PoolId;
 
-/// Version of every structure that this program writes, and the newest that it reads.
-pub const VERSION: u16 = 1;
+/// Version of every structure that this program writes, and the only one that it reads.
+pub const VERSION: u16 = 2;
 
 /// Bytes in the prefix of a chunk's header.
 pub const CHUNK_PREFIX_BYTES: usize = size_of::<ChunkPrefixRaw>();
@@ -113,7 +113,8 @@ pub(crate) struct SuperblockPrefixRaw {
 pub(crate) struct VolumeRaw {
     pub volume: U32,
     pub name_bytes: u8,
-    pub reserved: [u8; 3],
+    pub flags: u8,
+    pub reserved: [u8; 2],
     pub blocks: U64,
     pub name: [u8; 64],
 }
@@ -127,11 +128,24 @@ pub(crate) struct OpenUnitRaw {
     pub generation: U64,
 }
 
+/// A unit in a page of the unit table.
+#[derive(
+    Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub(crate) struct UnitRaw {
+    pub generation: U64,
+    pub valid: U32,
+    pub class: u8,
+    pub reserved: [u8; 3],
+}
+
 const _: () = assert!(CHUNK_PREFIX_BYTES == 96);
 const _: () = assert!(ENTRY_BYTES == 32);
 const _: () = assert!(SUPERBLOCK_PREFIX_BYTES == 128);
 const _: () = assert!(size_of::<VolumeRaw>() == 80);
 const _: () = assert!(size_of::<OpenUnitRaw>() == 16);
+const _: () = assert!(size_of::<UnitRaw>() == 16);
 const _: () = assert!(CHUNK_PREFIX_BYTES + MAX_ENTRIES * ENTRY_BYTES <= MAX_HEADER_BYTES);
 const _: () =
     assert!(MAX_HEADER_BYTES + MAX_ENTRIES * crate::geometry::BLOCK_BYTES <= MAX_CHUNK_BYTES);
@@ -171,6 +185,9 @@ where
     if found == 0 {
         let (field, rule) = ("version", "versions count from 1");
         return Err(ErrorKind::Impossible { field, found: 0, rule });
+    }
+    if found < VERSION {
+        return Err(ErrorKind::OlderVersion { found, supported: VERSION });
     }
     let found = prefix.pool();
     if pool.is_some_and(|pool| pool != found) {

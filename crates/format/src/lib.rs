@@ -1,4 +1,4 @@
-//! What the log engine writes to media: chunks, superblocks and map pages, as pure encode and decode.
+//! What the log engine writes to media: chunks, superblocks, and pages of maps and of the unit table, as pure encode and decode.
 //!
 //! `docs/FORMAT.md` describes the bytes, the order of recovery and what every writer must keep to.
 //!
@@ -17,6 +17,7 @@ mod id;
 mod layout;
 mod map;
 mod superblock;
+mod units;
 mod volume;
 
 pub use checksum::{crc32c, home_mark};
@@ -36,6 +37,7 @@ pub use superblock::{
     MAX_EPOCH, MAX_NUMBER, MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, OpenUnit,
     Superblock, SuperblockPrefix,
 };
+pub use units::{MAX_UNIT_PAGES, MAX_UNITS, PAGE_UNITS, UnitEntry, UnitPage};
 pub use volume::{
     BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, NameError, Volume, VolumeName,
 };

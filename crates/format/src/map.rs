@@ -94,7 +94,7 @@ impl MapEntry {
 }
 
 /// Checks that `bytes` are the page that `parent` means.
-fn check_page(bytes: &[u8], parent: MapEntry) -> Result<(), ErrorKind> {
+pub(crate) fn check_page(bytes: &[u8], parent: MapEntry) -> Result<(), ErrorKind> {
     assert!(!parent.is_unmapped(), "an unmapped page is not read");
     if bytes.len() != BLOCK_BYTES {
         return Err(ErrorKind::Truncated { needed: BLOCK_BYTES, found: bytes.len() });

@@ -12,6 +12,7 @@ use crate::layout::{
     VolumeRaw, check_crc, is_zero, prefix_crc, read_prefix,
 };
 use crate::map::{MapEntry, unpack_all};
+use crate::units::MAX_UNIT_PAGES;
 use crate::volume::{Volume, VolumeName, check_volume};
 
 /// Most volumes in a pool. Chosen, not measured.
@@ -25,7 +26,7 @@ pub const MAX_ROOTS: usize = (1 << 18) + MAX_VOLUMES;
 pub const MAX_SUPERBLOCK_BYTES: usize = (SUPERBLOCK_PREFIX_BYTES
     + MAX_VOLUMES * VOLUME_BYTES
     + MAX_OPEN_UNITS * OPEN_UNIT_BYTES
-    + MAX_ROOTS * ROOT_BYTES)
+    + (MAX_ROOTS + MAX_UNIT_PAGES) * ROOT_BYTES)
     .next_multiple_of(4096);
 
 /// The highest epoch of a record: an opening every second for 68 years. Chosen, not measured.
@@ -40,6 +41,9 @@ const ROOT_BYTES: usize = 8;
 
 /// Flag: nothing was written after the checkpoint.
 pub(crate) const FLAG_CLEAN: u16 = 1;
+
+/// Flag of a volume: it was deleted.
+const FLAG_DELETED: u8 = 1;
 
 /// A listed unit: one in which chunks from the checkpoint on stand or may come to stand. Units that are not listed hold
 /// none.
@@ -82,6 +86,9 @@ pub struct Superblock {
     pub volumes: Vec<Volume>,
     /// Every unit in which chunks from the checkpoint on can stand, by rising unit.
     pub open_units: Vec<OpenUnit>,
+    /// Where the pages of the unit table are, [`Geometry::unit_pages`] of them; of one that is nowhere all units are
+    /// free.
+    pub unit_pages: Vec<MapEntry>,
 }
 
 /// The first part of a superblock record: says how long it is, and how the device is divided.
@@ -117,20 +124,19 @@ impl Superblock {
     #[must_use]
     pub fn record_bytes(&self) -> usize {
         let roots: usize = self.volumes.iter().map(|volume| volume.roots.len()).sum();
-        let block = self.geometry.logical_block();
-        Superblock::bytes_for(block, self.volumes.len(), self.open_units.len(), roots)
+        Superblock::bytes_for(&self.geometry, self.volumes.len(), self.open_units.len(), roots)
     }
 
     /// Bytes in a record that lists so much. A record lies within one unit.
     #[must_use]
     pub fn bytes_for(
-        block: LogicalBlock,
+        geometry: &Geometry,
         volumes: usize,
         open_units: usize,
         roots: usize,
     ) -> usize {
-        let rest = rest_bytes(volumes, open_units, roots);
-        (SUPERBLOCK_PREFIX_BYTES + rest).next_multiple_of(block.bytes())
+        let rest = rest_bytes(volumes, open_units, roots + geometry.unit_pages());
+        (SUPERBLOCK_PREFIX_BYTES + rest).next_multiple_of(geometry.logical_block().bytes())
     }
 
     /// Whether a reader would take the record.
@@ -140,6 +146,9 @@ impl Superblock {
     pub fn check(&self) -> Result<(), ErrorKind> {
         let roots = self.volumes.iter().map(|volume| volume.roots.len()).sum();
         check_counts(self.volumes.len(), self.open_units.len(), roots)?;
+        let pages = self.unit_pages.len();
+        let holds = pages == self.geometry.unit_pages();
+        require(holds, "pages of the unit table", pages as u64, "not those of so many units")?;
         check_place(self.location, self.record_bytes(), &self.geometry)?;
         let tail = u64::from(self.tail_epoch.0);
         require(self.tail_epoch <= self.epoch, "tail epoch", tail, "beyond the record's own")?;
@@ -198,8 +207,8 @@ impl Superblock {
         for open in &self.open_units {
             out.extend_from_slice(open_unit_to_raw(open).as_bytes());
         }
-        for root in self.volumes.iter().flat_map(|volume| &volume.roots) {
-            out.extend_from_slice(&root.pack().to_le_bytes());
+        for page in self.volumes.iter().flat_map(|volume| &volume.roots).chain(&self.unit_pages) {
+            out.extend_from_slice(&page.pack().to_le_bytes());
         }
         out.resize(start + self.record_bytes(), 0);
         let record = &mut out[start..];
@@ -258,9 +267,9 @@ fn error(at: Option<Location>, kind: ErrorKind) -> DecodeError {
     DecodeError { structure: Structure::Superblock, at, kind }
 }
 
-/// Bytes between prefix and padding.
-const fn rest_bytes(volumes: usize, open_units: usize, roots: usize) -> usize {
-    volumes * VOLUME_BYTES + open_units * OPEN_UNIT_BYTES + roots * ROOT_BYTES
+/// Bytes between prefix and padding; `entries` are roots and pages of the unit table.
+const fn rest_bytes(volumes: usize, open_units: usize, entries: usize) -> usize {
+    volumes * VOLUME_BYTES + open_units * OPEN_UNIT_BYTES + entries * ROOT_BYTES
 }
 
 fn check_counts(volumes: usize, open_units: usize, roots: usize) -> Result<(), ErrorKind> {
@@ -290,7 +299,8 @@ fn parse_prefix(
     let geometry = parse_geometry(raw)?;
     let (volumes, open_units, roots) = counts(raw);
     check_counts(volumes, open_units, roots)?;
-    let least = SUPERBLOCK_PREFIX_BYTES + rest_bytes(volumes, open_units, roots);
+    let entries = roots + geometry.unit_pages();
+    let least = SUPERBLOCK_PREFIX_BYTES + rest_bytes(volumes, open_units, entries);
     let record_bytes = raw.record_bytes.get() as usize;
     let holds = record_bytes == least.next_multiple_of(geometry.logical_block().bytes());
     require(holds, "record length", record_bytes as u64, "not that of its contents")?;
@@ -336,7 +346,7 @@ fn parse_geometry(raw: &SuperblockPrefixRaw) -> Result<Geometry, ErrorKind> {
         GeometryError::SmallUnit(found) | GeometryError::TooLarge(found) => {
             impossible_geometry(found)
         }
-        GeometryError::FewUnits(found) => impossible_geometry(found.into()),
+        GeometryError::FewUnits(found) | GeometryError::ManyUnits(found) => impossible_geometry(found.into()),
         GeometryError::SuperblockUnits(first, _) => impossible_geometry(first.into()),
     })
 }
@@ -368,7 +378,8 @@ fn decode_record(
     let (volumes, open_units, roots) = counts(raw);
     let (volumes, rest) = rest.split_at(volumes * VOLUME_BYTES);
     let (open_units, rest) = rest.split_at(open_units * OPEN_UNIT_BYTES);
-    let (roots, padding) = rest.split_at(roots * ROOT_BYTES);
+    let (roots, rest) = rest.split_at(roots * ROOT_BYTES);
+    let (unit_pages, padding) = rest.split_at(prefix.geometry.unit_pages() * ROOT_BYTES);
     require(is_zero(padding), "padding", 1, "it must be zero")?;
     let open_units = <[OpenUnitRaw]>::ref_from_bytes(open_units).expect("cut to whole units");
     let record = Superblock {
@@ -385,6 +396,7 @@ fn decode_record(
         next_volume: VolumeId(raw.next_volume.get()),
         volumes: volumes_from_raw(volumes, unpack_all(roots, &prefix.geometry)?)?,
         open_units: open_units.iter().map(open_unit_from_raw).collect(),
+        unit_pages: unpack_all(unit_pages, &prefix.geometry)?,
     };
     record.check()?;
     Ok(record)
@@ -394,7 +406,8 @@ fn volume_to_raw(volume: &Volume) -> VolumeRaw {
     VolumeRaw {
         volume: volume.id.0.into(),
         name_bytes: volume.name.as_str().len() as u8,
-        reserved: [0; 3],
+        flags: if volume.deleted { FLAG_DELETED } else { 0 },
+        reserved: [0; 2],
         blocks: volume.blocks.into(),
         name: volume.name.to_bytes(),
     }
@@ -408,7 +421,9 @@ fn volumes_from_raw(bytes: &[u8], roots: Vec<MapEntry>) -> Result<Vec<Volume>, E
     for raw in raws {
         let (id, blocks) = (VolumeId(raw.volume.get()), raw.blocks.get());
         check_volume(id, blocks)?;
-        require(raw.reserved == [0; 3], "reserved field", 1, "it must be zero")?;
+        require(raw.reserved == [0; 2], "reserved field", 1, "it must be zero")?;
+        let flags = raw.flags;
+        require(flags & !FLAG_DELETED == 0, "flags of a volume", flags.into(), "unknown flags")?;
         let length = usize::from(raw.name_bytes);
         let name = VolumeName::from_bytes(&raw.name).filter(|name| name.as_str().len() == length);
         let Some(name) = name else {
@@ -416,7 +431,7 @@ fn volumes_from_raw(bytes: &[u8], roots: Vec<MapEntry>) -> Result<Vec<Volume>, E
             return Err(ErrorKind::Impossible { field, found: id.0.into(), rule });
         };
         let roots = left.by_ref().take(Volume::roots_for(blocks)).collect();
-        volumes.push(Volume { id, name, blocks, roots });
+        volumes.push(Volume { id, name, blocks, deleted: flags == FLAG_DELETED, roots });
     }
     let over = left.len() as u64;
     require(over == 0, "roots beyond those of the volumes", over, "there must be none")?;

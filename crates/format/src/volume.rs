@@ -87,6 +87,9 @@ pub struct Volume {
     pub name: VolumeName,
     /// Its size in blocks of 4 KiB.
     pub blocks: u64,
+    /// Whether it was deleted, and its map still leads to blocks that are counted as valid: it is no volume any more,
+    /// and whoever opens the pool goes on with unmapping it.
+    pub deleted: bool,
     /// Where the pages of the map of its map are: [`Volume::roots_for`] its size, in order.
     pub roots: Vec<MapEntry>,
 }

@@ -7,8 +7,8 @@ use super::*;
 use crate::entry::kind;
 use crate::{
     BLOCK_BYTES, BLOCKS_PER_ROOT, ChunkCause, MAX_EPOCH, MAX_NAME_BYTES, MAX_NUMBER,
-    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUME_BLOCKS, MAX_VOLUMES,
-    MIN_UNIT_BYTES, PAGE_ENTRIES,
+    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_UNITS, MAX_VOLUME_BLOCKS, MAX_VOLUMES,
+    MIN_UNIT_BYTES, PAGE_ENTRIES, PAGE_UNITS,
 };
 
 const DOCUMENT: &str = include_str!("../../../../docs/FORMAT.md");
@@ -59,10 +59,12 @@ fn layouts_are_as_documented() {
         checkpoint, next_generation, tail_epoch, record_bytes, logical_block, blocks_per_unit, units,
         superblock_units, next_volume, volumes, open_units, roots, tail_end, reserved, rest_crc, prefix_crc);
     assert_eq!(documented("SuperblockPrefix", size_of::<SuperblockPrefixRaw>()), superblock);
-    let volume = fields!(VolumeRaw: volume, name_bytes, reserved, blocks, name);
+    let volume = fields!(VolumeRaw: volume, name_bytes, flags, reserved, blocks, name);
     assert_eq!(documented("Volume", size_of::<VolumeRaw>()), volume);
     let open = fields!(OpenUnitRaw: unit, block, generation);
     assert_eq!(documented("OpenUnit", size_of::<OpenUnitRaw>()), open);
+    let unit = fields!(UnitRaw: generation, valid, class, reserved);
+    assert_eq!(documented("Unit", size_of::<UnitRaw>()), unit);
 }
 
 #[test]
@@ -84,6 +86,8 @@ fn limits_are_as_documented() {
         ("`MAX_VOLUME_BLOCKS`", MAX_VOLUME_BLOCKS),
         ("`BLOCKS_PER_ROOT`", BLOCKS_PER_ROOT),
         ("`PAGE_ENTRIES`", PAGE_ENTRIES as u64),
+        ("`MAX_UNITS`", MAX_UNITS.into()),
+        ("`PAGE_UNITS`", PAGE_UNITS as u64),
     ]);
     let rows = table("constants");
     let document = rows.iter().map(|row| (row[0], row[1].parse().unwrap())).collect();

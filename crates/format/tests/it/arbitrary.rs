@@ -141,8 +141,14 @@ fn name() -> impl Strategy<Value = VolumeName> {
 fn volume(geometry: Geometry, id: u32) -> impl Strategy<Value = Volume> {
     let parts =
         move |blocks| (name(), Just(blocks), vec(map_entry(geometry), Volume::roots_for(blocks)));
-    let volume = move |(name, blocks, roots)| Volume { id: VolumeId(id), name, blocks, roots };
-    (0_u64..20 << 18).prop_flat_map(parts).prop_map(volume)
+    let volume = move |((name, blocks, roots), deleted)| Volume {
+        id: VolumeId(id),
+        name,
+        blocks,
+        deleted,
+        roots,
+    };
+    ((0_u64..20 << 18).prop_flat_map(parts), any::<bool>()).prop_map(volume)
 }
 
 fn volumes(geometry: Geometry) -> impl Strategy<Value = Vec<Volume>> {
@@ -169,9 +175,12 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
         let epochs = (1..=MAX_EPOCH, 1..=MAX_EPOCH);
         let counts = (1..=MAX_NUMBER, 1..=MAX_NUMBER, option::of(1..=MAX_NUMBER));
         let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 2]>());
-        (Just(geometry), volumes(geometry), open_units(geometry), numbers, 0_u32..3000)
+        let pages = vec(map_entry(geometry), geometry.unit_pages());
+        let units = (open_units(geometry), pages);
+        (Just(geometry), volumes(geometry), units, numbers, 0_u32..3000)
     };
-    geometry().prop_flat_map(parts).prop_map(|(geometry, volumes, open_units, numbers, block)| {
+    geometry().prop_flat_map(parts).prop_map(|(geometry, volumes, units, numbers, block)| {
+        let (open_units, unit_pages) = units;
         let (pool, epochs, (revision, checkpoint, end), [clean, which]) = numbers;
         let unit = geometry.superblock_units()[usize::from(which)];
         let least = volumes.last().map_or(1, |volume| volume.id.0 + 1);
@@ -191,6 +200,7 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
             next_volume: VolumeId(least),
             volumes,
             open_units,
+            unit_pages,
         }
     })
 }

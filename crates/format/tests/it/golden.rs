@@ -1,15 +1,16 @@
-//! Images of version 1, written by another program, decode to what they mean and encode to the same bytes.
+//! Images of version 2, written by another program, decode to what they mean and encode to the same bytes.
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
     LogicalBlock, MapEntry, MapPage, OpenUnit, PageId, PoolId, Revision, Sequence, Superblock,
-    SuperblockPrefix, Volume, VolumeId, VolumeName, crc32c, home_mark,
+    SuperblockPrefix, UnitEntry, UnitPage, Volume, VolumeId, VolumeName, crc32c, home_mark,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
-pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v1.bin");
-pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v1.bin");
-pub const MAP_PAGE: &[u8] = include_bytes!("../../testdata/map-page-v1.bin");
+pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v2.bin");
+pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v2.bin");
+pub const MAP_PAGE: &[u8] = include_bytes!("../../testdata/map-page.bin");
+pub const UNIT_PAGE: &[u8] = include_bytes!("../../testdata/unit-page-v2.bin");
 
 pub const POOL: PoolId = PoolId([
     0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0xA5, 0xA6, 0xA7, 0xA8, 0xA9, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF,
@@ -78,7 +79,11 @@ fn superblock() -> Superblock {
     let entry = |unit, block, crc| MapEntry::new(&geometry(), Location::new(unit, block), crc);
     let first = entry(5, 300, crc32c(&blocks()[1]));
     let second = vec![entry(19, 1992, 0xFEDC_BA98), MapEntry::UNMAPPED];
-    let volume = |id, name, blocks, roots| Volume { id: VolumeId(id), name, blocks, roots };
+    let volume = |id, name, blocks, roots| {
+        let id = VolumeId(id);
+        Volume { id, name, blocks, deleted: false, roots }
+    };
+    let old = VolumeName::new("old").expect("a name");
     let open = |unit, block, generation| OpenUnit {
         next: Location::new(unit, block),
         generation: Generation(generation),
@@ -98,13 +103,15 @@ fn superblock() -> Superblock {
         volumes: vec![
             volume(1, VolumeName::default(), 1 << 18, vec![first]),
             volume(2, name(), (1 << 18) + 1, second),
+            Volume { deleted: true, ..volume(3, old, 5, vec![MapEntry::UNMAPPED]) },
         ],
         open_units: vec![open(7, 24, 9 << 32 | 3), open(8, 0, 8 << 32 | 1)],
+        unit_pages: vec![entry(6, 8, crc32c(UNIT_PAGE))],
     }
 }
 
 #[test]
-fn chunk_of_version_1() {
+fn chunk_of_version_2() {
     let decoded = ChunkHeader::decode(CHUNK, &expected(), &geometry()).unwrap();
     assert_eq!(decoded, chunk());
     let mut bytes = Vec::new();
@@ -129,7 +136,7 @@ fn blocks_of_a_chunk_are_where_its_entries_place_them() {
 }
 
 #[test]
-fn superblock_of_version_1() {
+fn superblock_of_version_2() {
     let decoded = Superblock::decode(SUPERBLOCK, SUPERBLOCK_AT, Some(POOL)).unwrap();
     assert_eq!(decoded, superblock());
     let mut bytes = Vec::new();
@@ -141,7 +148,7 @@ fn superblock_of_version_1() {
 }
 
 #[test]
-fn map_page_of_version_1() {
+fn map_page_of_any_version() {
     let decoded = MapPage::decode(MAP_PAGE, PAGE, page_parent(), &geometry()).unwrap();
     for (index, entry) in (0_u32..).zip(decoded.0.iter()) {
         let place = Location::new(2 + index % 18, index * 3 % 1990);
@@ -150,4 +157,20 @@ fn map_page_of_version_1() {
         assert_eq!(entry.matches(crc32c(&[index as u8])), !unmapped);
     }
     assert_eq!(decoded.encode(), MAP_PAGE);
+}
+
+#[test]
+fn unit_page_of_version_2() {
+    let parent = superblock().unit_pages[0];
+    let decoded = UnitPage::decode(UNIT_PAGE, 0, parent, &geometry()).unwrap();
+    for (unit, entry) in (0_u32..).zip(decoded.0.iter()) {
+        let held = UnitEntry {
+            generation: Generation(9 << 32 | u64::from(unit)),
+            valid: unit * 3,
+            class: Class((unit % 5) as u8),
+        };
+        let free = !(2..20).contains(&unit) || unit % 4 == 0;
+        assert_eq!(*entry, if free { UnitEntry::FREE } else { held });
+    }
+    assert_eq!(decoded.encode(), UNIT_PAGE);
 }

@@ -2,7 +2,8 @@
 
 use thermocline_format::{
     Epoch, ErrorKind, Generation, Geometry, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER,
-    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, MapEntry, OpenUnit, PoolId,
+    MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_UNIT_PAGES, MAX_UNITS, MAX_VOLUMES,
+    MapEntry, OpenUnit, PoolId,
     Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
 };
 use thermocline_types::UnitId;
@@ -10,18 +11,19 @@ use thermocline_types::UnitId;
 /// All counts at their limits: one volume has what the others leave of the roots.
 fn largest() -> Superblock {
     let units = [UnitId(0), UnitId(1)];
-    let geometry = Geometry::new(LogicalBlock::B4096, 1 << 16, 1 << 19, units).expect("a geometry");
+    let geometry = Geometry::new(LogicalBlock::B4096, 1 << 11, MAX_UNITS, units).expect("a geometry");
     let root = MapEntry::new(&geometry, Location::new(2, 3), 4);
     let volume = |id: u32, roots: usize| Volume {
         id: VolumeId(id),
         name: VolumeName::new(&"n".repeat(64)).expect("a name"),
         blocks: (roots as u64) << 18,
+        deleted: true,
         roots: vec![root; roots],
     };
     let mut volumes: Vec<Volume> = (1..MAX_VOLUMES as u32).map(|id| volume(id, 1)).collect();
     volumes.push(volume(MAX_VOLUMES as u32, MAX_ROOTS - MAX_VOLUMES));
     volumes[0] = volume(1, 2);
-    let open = |unit| OpenUnit { next: Location::new(unit, 1 << 16), generation: Generation(6) };
+    let open = |unit| OpenUnit { next: Location::new(unit, 1 << 11), generation: Generation(6) };
     Superblock {
         pool: PoolId([9; 16]),
         location: Location::new(1, 0),
@@ -36,6 +38,7 @@ fn largest() -> Superblock {
         next_volume: VolumeId::RESERVED,
         volumes,
         open_units: (2..2 + MAX_OPEN_UNITS as u32).map(open).collect(),
+        unit_pages: vec![root; MAX_UNIT_PAGES],
     }
 }
 

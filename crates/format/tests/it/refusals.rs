@@ -114,11 +114,13 @@ fn every_truncation_is_refused_and_says_how_much_is_needed() {
 }
 
 #[test]
-fn a_newer_version_is_named_with_our_own() {
-    let newer = ErrorKind::NewerVersion { found: 258, supported: 1 };
+fn another_version_is_named_with_our_own() {
+    let newer = ErrorKind::NewerVersion { found: 258, supported: 2 };
     assert_eq!(chunk_with(8, &[2, 1]), Some(newer.clone()));
     assert_eq!(superblock_with(8, &[2, 1]), Some(newer.clone()));
-    assert_eq!(newer.to_string(), "version 258; this program reads up to version 1");
+    assert_eq!(newer.to_string(), "version 258; this program reads up to version 2");
+    let older = ErrorKind::OlderVersion { found: 1, supported: 2 };
+    assert_eq!(superblock_with(8, &[1, 0]), Some(older));
     assert_eq!(field(chunk_with(8, &[0, 0])), "version");
 }
 
@@ -261,12 +263,13 @@ fn the_last_number_of_a_chunk_is_never_given() {
 #[test]
 fn impossible_contents_of_a_superblock() {
     const SECOND: usize = SUPERBLOCK_PREFIX_BYTES + 80;
-    const OPEN: usize = SECOND + 80;
+    const OPEN: usize = SECOND + 2 * 80;
     const ROOTS: usize = OPEN + 32;
     assert_eq!(field(superblock_with(SECOND, &1_u32.to_le_bytes())), "volume");
     assert_eq!(field(superblock_with(SECOND, &u32::MAX.to_le_bytes())), "volume");
     assert_eq!(field(superblock_with(SECOND + 4, &[12])), "name of volume");
-    assert_eq!(field(superblock_with(SECOND + 5, &[1])), "reserved field");
+    assert_eq!(field(superblock_with(SECOND + 5, &[2])), "flags of a volume");
+    assert_eq!(field(superblock_with(SECOND + 6, &[1])), "reserved field");
     assert_eq!(field(superblock_with(SECOND + 16, &[0xFF])), "name of volume");
     let size = |blocks: u64| field(superblock_with(SECOND + 8, &blocks.to_le_bytes()));
     assert_eq!(size(u64::MAX), "blocks of a volume");
