@@ -86,6 +86,8 @@ mod with_bugs {
         TornBlocksReplayed: "blocks of chunks that were not flushed are replayed unseen",
         TailOverwritten: "after a crash writing goes on before the end of what was found",
         RecoveryNotCheckpointed: "recovery ends without a checkpoint",
-        LoadedPageNotCounted: "blocks of pages that are loaded are not counted as valid",
+        TouchedPageNotCounted: "the unit table is not set right for the pages that a recovery changes",
+        MovedAheadCounted: "the unit table counts what the pages on media do not show yet",
+        DeletedVolumeLeftOut: "a record leaves out a deleted volume that is still being unmapped",
     }
 }

@@ -1,7 +1,7 @@
 //! Checkpoints and superblock records.
 //!
-//! A checkpoint chooses *S*, writes every page of the maps that is dirty then, the roots above them, and a superblock
-//! record that refers to both. The host goes on writing meanwhile. Between checkpoints, records with a longer table of
+//! A checkpoint chooses *S*, writes every page of the maps that is dirty then, the pages of the unit table that differ,
+//! the roots, and a superblock record that refers to all of them. The host goes on writing meanwhile. Between checkpoints, records with a longer table of
 //! listed units are written when the listed ones run short.
 //!
 //! Invariants:
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
-    BLOCK_BYTES, Epoch, Location, MapEntry, MapPage, OpenUnit, PageId, Revision, Sequence,
-    Superblock, Volume, VolumeId, crc32c,
+    BLOCK_BYTES, Epoch, Location, MapEntry, MapPage, OpenUnit, PAGE_UNITS, PageId, Revision,
+    Sequence, Superblock, UnitEntry, UnitPage, Volume, VolumeId, crc32c,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
@@ -42,6 +42,8 @@ enum Stage {
     Moving(PageCursor),
     /// Writing map pages, from here on.
     Pages(PageCursor),
+    /// Writing pages of the unit table, from this one on.
+    Units(usize),
     /// Writing root pages, from the one of this page on.
     Roots(PageCursor),
     /// Waiting for all up to here to be durable.
@@ -141,6 +143,7 @@ impl<P: Payload> Engine<P> {
             Stage::Sparse(unit) => self.find_sparse(unit),
             Stage::Moving(cursor) => self.mark_sparse(cursor),
             Stage::Pages(cursor) => self.write_pages(cursor),
+            Stage::Units(index) => self.write_unit_pages(index),
             Stage::Roots(cursor) => self.write_roots(cursor),
             Stage::Flush(_) | Stage::Record | Stage::Writing => false,
         }
@@ -169,6 +172,7 @@ impl<P: Payload> Engine<P> {
         if bug!(self.config, CheckpointOneTooHigh) {
             sequence.0 += 1;
         }
+        self.unit_table.begin();
         let (stage, sparse) = (Stage::Sparse(0), FxHashSet::default());
         self.checkpoint = Some(Checkpoint { sequence, stage, table, sparse, pages: 0, last });
         true
@@ -222,6 +226,13 @@ impl<P: Payload> Engine<P> {
                 Walk::End => break Stage::Pages(PageCursor::default()),
             }
         };
+        if next == Stage::Pages(PageCursor::default()) {
+            let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is in progress");
+            let (sparse, geometry) = (&checkpoint.sparse, &self.config.geometry);
+            let is_bad =
+                |at: MapEntry| at.location(geometry).is_some_and(|at| sparse.contains(&at.unit.0));
+            self.unit_table.write_again(is_bad);
+        }
         self.set_stage(next);
         true
     }
@@ -260,10 +271,13 @@ impl<P: Payload> Engine<P> {
                 picked.push((volume, page));
             }
         }
+        let over = picked.is_empty() && walk == Walk::End;
+        let written = if over { PageCursor::END } else { cursor };
+        if !bug!(self.config, MovedAheadCounted) {
+            self.unit_table.advance(written);
+        }
         if picked.is_empty() {
-            let over = walk == Walk::End;
-            let roots = Stage::Roots(PageCursor::default());
-            self.set_stage(if over { roots } else { Stage::Pages(cursor) });
+            self.set_stage(if over { Stage::Units(0) } else { Stage::Pages(cursor) });
             return true;
         }
         let block = self.config.geometry.logical_block();
@@ -303,6 +317,67 @@ impl<P: Payload> Engine<P> {
             }
         }
         bytes
+    }
+
+    /// Writes pages of the unit table that differ from those on media, from page `from` on: maps are written.
+    fn write_unit_pages(&mut self, from: usize) -> bool {
+        let Some((at, most)) = self.room_for_pages() else { return false };
+        let geometry = self.config.geometry;
+        let block = geometry.logical_block();
+        let end = geometry.unit_pages().min(from + UNITS as usize / PAGE_UNITS);
+        let mut picked: Vec<(usize, UnitPage)> = Vec::new();
+        let mut next = from;
+        while next < end && picked.len() < most {
+            let page = self.unit_page(next);
+            if self.unit_table.is_due(next, &page) {
+                picked.push((next, page));
+            }
+            next += 1;
+        }
+        self.stats.looked_at += ((next - from) * PAGE_UNITS) as u64;
+        let over = next == geometry.unit_pages();
+        self.set_stage(if over { Stage::Roots(PageCursor::default()) } else { Stage::Units(next) });
+        if picked.is_empty() {
+            return true;
+        }
+        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
+        let mut pages = Vec::with_capacity(picked.len());
+        for (index, page) in picked {
+            let bytes: PageBytes = Box::new(page.encode());
+            let crc = crc32c(bytes.as_slice());
+            let entry = MapEntry::new(&geometry, place, crc);
+            let old = self.unit_table.replace(index, entry, &page);
+            self.superblocks.drop_later(old);
+            pages.push((PageId::of_units(index as u32), bytes, crc));
+            place.block += block.per_block();
+        }
+        self.count_pages(pages.len());
+        self.seal_pages(at, VolumeId::UNITS, pages);
+        true
+    }
+
+    /// Page `index` of the unit table, as the map pages on media are.
+    fn unit_page(&self, index: usize) -> UnitPage {
+        let mut page = UnitPage::free();
+        let units = index * PAGE_UNITS..self.config.geometry.units() as usize;
+        for (entry, unit) in page.0.iter_mut().zip(units) {
+            *entry = self.unit_entry(UnitId(unit as u32));
+        }
+        page
+    }
+
+    fn unit_entry(&self, unit: UnitId) -> UnitEntry {
+        let (units, generation) = (&self.space.units, self.space.tails[unit.index()].generation);
+        let state = units.state(unit);
+        let empty = matches!(state, UnitState::Free | UnitState::Retired);
+        let class = units.class(unit);
+        // Metadata units hold pages, which are counted by what leads to them.
+        let held = if class == self.config.metadata_class() { 0 } else { units.valid_count(unit) };
+        let valid = self.unit_table.on_media(unit, held);
+        if empty && valid == 0 || generation.0 == 0 {
+            return UnitEntry::FREE;
+        }
+        UnitEntry { generation, valid, class: self.config.named(class) }
     }
 
     fn write_roots(&mut self, mut cursor: PageCursor) -> bool {
@@ -369,8 +444,12 @@ impl<P: Payload> Engine<P> {
 
     /// The write of a page at `at` failed: it is written again.
     pub(crate) fn page_lost(&mut self, reserved: VolumeId, page: PageId, at: Location) {
-        let Some(index) = self.volumes.index(page.volume) else { return };
         let geometry = self.config.geometry;
+        if reserved == VolumeId::UNITS {
+            self.unit_table.write_again(|page| page.location(&geometry) == Some(at));
+            return self.write_pages_again();
+        }
+        let Some(index) = self.volumes.slot(page.volume) else { return };
         let map = self.volumes.map_mut(index);
         let number = page.index;
         if reserved == VolumeId::MAP {
@@ -384,8 +463,16 @@ impl<P: Payload> Engine<P> {
         {
             root.changed = true;
         }
-        if let Some(checkpoint) = &mut self.checkpoint {
+        self.write_pages_again();
+    }
+
+    /// Has the checkpoint in progress look once more for pages to write, unless its record is on its way.
+    fn write_pages_again(&mut self) {
+        if let Some(checkpoint) = &mut self.checkpoint
+            && checkpoint.stage != Stage::Writing
+        {
             checkpoint.stage = Stage::Pages(PageCursor::default());
+            self.unit_table.begin();
         }
     }
 
@@ -466,11 +553,16 @@ impl<P: Payload> Engine<P> {
         let (sequence, mut table) = (checkpoint.sequence, checkpoint.table.clone());
         let fresh = self.list_more(table.len());
         table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
-        let volumes = self.volumes.alive();
+        let volumes = if bug!(self.config, DeletedVolumeLeftOut) {
+            self.volumes.alive()
+        } else {
+            self.volumes.all()
+        };
         let volumes = volumes.into_iter().map(|map| Volume {
             id: map.id,
             name: map.name.clone(),
             blocks: map.blocks,
+            deleted: map.deleted,
             roots: map.roots.iter().map(|root| root.at).collect(),
         });
         let record = Superblock {
@@ -481,6 +573,7 @@ impl<P: Payload> Engine<P> {
             next_volume: self.volumes.next,
             volumes: volumes.collect(),
             open_units: table.into_values().collect(),
+            unit_pages: self.unit_table.pages().to_vec(),
             ..self.superblocks.durable.clone().expect("the pool is open")
         };
         self.write_record(record, Purpose::Checkpoint, fresh);
@@ -593,6 +686,8 @@ impl<P: Payload> Engine<P> {
             Purpose::Checkpoint => {
                 let pages = self.checkpoint.take().map_or(0, |checkpoint| checkpoint.pages);
                 self.superblocks.settled = true;
+                self.unit_table.begin();
+                self.unit_table.drop_kept();
                 for value in std::mem::take(&mut self.superblocks.unsettled) {
                     self.drop_value(value);
                 }
@@ -607,19 +702,21 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Pages of a volume's map, and its roots from `from` on, are needed no more, once no record refers to them. A
-    /// checkpoint that has written roots already would lead to them: it writes them once more.
-    pub(crate) fn drop_pages(&mut self, volume: u16, pages: &[MapEntry], from: usize) {
-        pages.iter().for_each(|page| self.superblocks.drop_later(*page));
-        for root in self.volumes.map_mut(volume).roots.iter_mut().skip(from) {
+    /// The pages of a volume's map that are all beyond block `end`, and the roots above them, are needed no more, once
+    /// no record refers to them. A checkpoint in progress may have written what leads to them: it begins anew.
+    pub(crate) fn drop_pages_beyond(&mut self, volume: u16, end: u64) {
+        let map = self.volumes.map_mut(volume);
+        let (mut from, mut budget) = (end.div_ceil(PAGE), u32::MAX);
+        while let Some(page) = map.next_page(&mut from, Wanted::Held, &mut budget) {
+            let old = map.drop_page(page);
+            self.pages.forget(volume, page);
+            self.superblocks.drop_later(old);
+        }
+        for root in map.roots.iter_mut().skip(Volume::roots_for(end)) {
             let old = std::mem::replace(&mut root.at, MapEntry::UNMAPPED);
             self.superblocks.drop_later(old);
         }
-        if let Some(checkpoint) = &mut self.checkpoint
-            && matches!(checkpoint.stage, Stage::Roots(_) | Stage::Flush(_) | Stage::Record)
-        {
-            checkpoint.stage = Stage::Pages(PageCursor::default());
-        }
+        self.write_pages_again();
     }
 
     /// The durable record, for recovery to set.

@@ -113,7 +113,7 @@ impl Config {
             // 64th of what is written.
             checkpoint_bytes: (pool_bytes / 8).max(unit_bytes * 4),
             reserved_units: (geometry.units() / 16).clamp(8, 64),
-            max_listed_units: most_listed(unit_bytes),
+            max_listed_units: most_listed(&geometry),
             max_open_units: u32::MAX,
             map_memory_bytes: 4 << 30,
             open_despite_loss: false,
@@ -144,7 +144,7 @@ impl Config {
             return Err(ConfigError::Ahead { ahead: self.gc.ahead_units, most });
         }
         let least = 4 * self.listed_ahead() as u32;
-        let most = most_listed(self.geometry.unit_bytes());
+        let most = most_listed(&self.geometry);
         if !(least..=most).contains(&self.max_listed_units) {
             let listed = self.max_listed_units;
             return Err(ConfigError::Listed { listed, least, most });
@@ -185,8 +185,8 @@ impl Config {
 
     /// Volumes and roots that a superblock record has room for beside as many units as it may list.
     pub(crate) fn superblock_holds(&self, volumes: usize, roots: usize) -> bool {
-        let (block, listed) = (self.geometry.logical_block(), self.max_listed_units as usize);
-        let bytes = Superblock::bytes_for(block, volumes, listed, roots);
+        let listed = self.max_listed_units as usize;
+        let bytes = Superblock::bytes_for(&self.geometry, volumes, listed, roots);
         bytes as u64 <= self.geometry.unit_bytes()
     }
 
@@ -265,16 +265,18 @@ impl Config {
         let per_unit = self.blocks_per_unit();
         let data = self.geometry.units().saturating_sub(self.units_set_aside() + retired);
         // Old and new pages stand side by side during a checkpoint, and control entries beside them.
+        let pages = pages + self.geometry.unit_pages() as u64;
         let metadata = (2 * pages + roots).div_ceil(per_unit) + 2;
         let data = u64::from(data).saturating_sub(metadata);
         (data - data.div_ceil(32)) * per_unit
     }
 }
 
-/// Units that a superblock record can list: half of what a superblock unit of `unit_bytes` bytes holds, at 16 bytes
-/// each. The other half is for volumes.
-fn most_listed(unit_bytes: u64) -> u32 {
-    (unit_bytes / 32).min(MAX_OPEN_UNITS as u64) as u32
+/// Units that a superblock record can list, at 16 bytes each: half of what a superblock unit holds beside the pages of
+/// the unit table. The other half is for volumes.
+fn most_listed(geometry: &Geometry) -> u32 {
+    let room = geometry.unit_bytes().saturating_sub(8 * geometry.unit_pages() as u64);
+    (room / 32).min(MAX_OPEN_UNITS as u64) as u32
 }
 
 /// Why a configuration cannot work.

@@ -22,6 +22,7 @@ use crate::request::{Action, HostError, HostRequest, Rejected, Reply, RequestId}
 use crate::scrub::Scrub;
 use crate::space::Space;
 use crate::stats::{Memory, Stats};
+use crate::unit_table::UnitTable;
 use crate::unmap::Unmapping;
 use crate::volumes::Volumes;
 
@@ -96,6 +97,7 @@ pub struct Engine<P: Payload> {
     pub(crate) volumes: Volumes,
     pub(crate) pages: Pages<P>,
     pub(crate) space: Space,
+    pub(crate) unit_table: UnitTable,
     pub(crate) stage: Stage<P>,
     pub(crate) log: Log<P>,
     pub(crate) durability: Durability,
@@ -111,8 +113,6 @@ pub struct Engine<P: Payload> {
     pub(crate) tail_from: Sequence,
     /// Chunks and entries that were replayed.
     pub(crate) replayed: (u64, u64),
-    /// What the device said of its units, until the map is loaded.
-    pub(crate) reports: Vec<crate::device::UnitReport>,
     /// The newest chunk that the host was told about.
     pub(crate) newest_done: Sequence,
     /// Blocks written by the host, the clock of placement and victim policies.
@@ -169,6 +169,7 @@ impl<P: Payload> Engine<P> {
             volumes: Volumes::default(),
             pages: Pages::default(),
             space: Space::new(units, u32::from(config.placement_classes()) + 1, config.most_open()),
+            unit_table: UnitTable::new(&geometry),
             stage: Stage::new(usize::from(config.placement_classes()), full),
             log: Log::new(Sequence(1)),
             durability: Durability::default(),
@@ -181,7 +182,6 @@ impl<P: Payload> Engine<P> {
             since_checkpoint: 0,
             tail_from: Sequence(0),
             replayed: (0, 0),
-            reports: Vec::new(),
             newest_done: Sequence(0),
             host_writes: 0,
             rng: Rng::new(seed),
@@ -525,7 +525,7 @@ impl<P: Payload> Engine<P> {
     pub fn memory(&self) -> Memory {
         Memory {
             maps: self.volumes.memory_bytes(),
-            units: self.space.memory_bytes(),
+            units: self.space.memory_bytes() + self.unit_table.memory_bytes(),
             placement: self.config.placement.memory_bytes() as u64,
             waiting: self.stage.memory_bytes(),
         }

@@ -168,12 +168,8 @@ impl<P: Payload> Engine<P> {
         if new > 0 {
             let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.is_empty(page));
             let capacity = self.capacity_blocks(pages.count() as u64);
-            if self.mapped_at_most() + new > capacity {
-                if self.mapped_is_known() || self.volumes.mapped + new > capacity {
-                    self.request_progress(request, 1, Some(HostError::NoSpace));
-                } else {
-                    self.wait_for_all(Parked::Write { request, extent, data, handle });
-                }
+            if self.volumes.mapped + new > capacity {
+                self.request_progress(request, 1, Some(HostError::NoSpace));
                 return false;
             }
         }

@@ -33,6 +33,7 @@ mod scrub;
 mod space;
 mod stats;
 mod tuning;
+mod unit_table;
 mod unmap;
 mod volumes;
 pub mod wire;

@@ -27,8 +27,9 @@ use crate::bugs::bug;
 use crate::config::MAX_IO_BLOCKS;
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
 use crate::engine::{Engine, Op, Phase};
-use crate::map::{Mapping, Value};
+use crate::map::{Mapping, PAGE, Value};
 use crate::payload::Payload;
+use crate::volumes::PageCursor;
 
 pub(crate) use stage::{Control, Owner, Stage, Staged};
 
@@ -230,14 +231,15 @@ impl<P: Payload> Engine<P> {
                     // A copy of what a staged block replaces: the page on media is to say so all the same.
                     self.stage.slots[other as usize].old = Some(new);
                     if !bug!(self.config, PageNotDirtyAfterCopy) {
-                        volume.mark_dirty(staged.lba / crate::map::PAGE);
+                        volume.mark_dirty(staged.lba / PAGE);
                     }
                 }
                 _ => volume.set(staged.lba, Mapping::At(new)),
             }
-            if let Some(old) = staged.old
-                && !bug!(self.config, OldBlockStaysValid)
-            {
+            let from = staged.old.filter(|_| !bug!(self.config, OldBlockStaysValid));
+            let page = PageCursor::at(staged.volume, staged.lba / PAGE);
+            self.note_move(page, from, Some(at.unit));
+            if let Some(old) = from {
                 self.drop_value(old);
             }
             self.space.add_valid(at.unit);
@@ -337,7 +339,8 @@ impl<P: Payload> Engine<P> {
 
     /// Units that a checkpoint of all maps may need.
     pub(crate) fn metadata_hold(&self) -> u32 {
-        2 + (self.volumes.pages_in_use() / self.dense) as u32
+        let pages = self.volumes.pages_in_use() + self.unit_table.pages().len() as u64;
+        2 + (pages / self.dense) as u32
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a chunk and who waits for it")]

@@ -251,6 +251,8 @@ pub(crate) struct VolumeMap {
     /// Where the blocks of this volume begin among those of all volumes there ever were, for placement.
     pub(crate) base: u64,
     pub(crate) traffic: VolumeTraffic,
+    /// Whether it was deleted, and blocks are still mapped.
+    pub(crate) deleted: bool,
     packing: Packing,
     /// Pages whose entries are in memory, and those of them in which anything is mapped.
     frames: u64,
@@ -279,6 +281,7 @@ impl VolumeMap {
             roots,
             base,
             traffic,
+            deleted: false,
             packing,
             frames: 0,
             used: 0,
@@ -403,6 +406,16 @@ impl VolumeMap {
         old
     }
 
+    /// Gives back the memory of a page if nothing in it is mapped any more.
+    pub(crate) fn release(&mut self, page: u64) {
+        let (root, index) = split(page);
+        if let Some(leaf) = &mut self.roots[root].leaf
+            && leaf.mapped[index] == 0
+        {
+            self.frames -= u64::from(leaf.frames[index].take().is_some());
+        }
+    }
+
     /// Forgets a page of which nothing is mapped any more; returns where it was on media.
     pub(crate) fn drop_page(&mut self, page: u64) -> MapEntry {
         let (root, index) = split(page);
@@ -451,11 +464,6 @@ impl VolumeMap {
             }
         }
         leaf.at = *pages;
-    }
-
-    /// Blocks that may be mapped in pages that are on media only: no fewer than are.
-    pub(crate) fn unknown(&self) -> u64 {
-        (self.unloaded * PAGE).min(self.blocks)
     }
 
     /// Fills page `page` with what was read from media.

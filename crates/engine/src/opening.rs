@@ -11,19 +11,19 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkHeader, Entry, Epoch, Generation, Location, MapPage, OpenUnit, PageId, PoolId, Revision,
-    Sequence, Superblock,
+    ChunkHeader, Entry, Epoch, Generation, Location, MapPage, OpenUnit, PAGE_UNITS, PageId, PoolId,
+    Revision, Sequence, Superblock, UnitPage,
 };
-use thermocline_types::Class;
+use thermocline_types::{Class, UnitId};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitReport};
 use crate::engine::{Engine, Op, Phase};
-use crate::map::{PAGE, VolumeMap};
+use crate::map::{PAGE, VolumeMap, Wanted};
 use crate::pages::LOADS;
 use crate::payload::Payload;
 use crate::request::{Action, Notice, OpenError};
-use crate::volumes::PageCursor;
+use crate::volumes::{PageCursor, Walk};
 
 /// Chunks found in a life of a unit, and how far the walk through it is.
 #[derive(Debug)]
@@ -65,6 +65,7 @@ enum Stage {
     Flush,
     Superblocks,
     Roots,
+    UnitTable,
     /// Reading the first chunk of each listed unit, and all from where it is listed.
     Tail,
     /// Reading blocks that may be torn.
@@ -75,6 +76,8 @@ enum Stage {
     Replay,
     /// Counting the blocks of the pages that it touched.
     Counting,
+    /// Taking over the units that nobody lists.
+    Units,
     /// Writing the record of this opening.
     Record,
 }
@@ -104,6 +107,10 @@ pub(crate) struct Opening<P> {
     entries: u64,
     /// Where counting goes on; `None` when it is over.
     counting: Option<PageCursor>,
+    /// The units before this one were taken over.
+    adopted: u32,
+    /// Whether a page of the unit table cannot be read.
+    recount: bool,
     /// What the stage still asks the device for.
     wanted: VecDeque<(usize, DeviceCmd<P>)>,
     /// Commands that were asked for and not answered.
@@ -134,6 +141,8 @@ impl<P: Payload> Engine<P> {
             replayed: 0,
             entries: 0,
             counting: Some(PageCursor::default()),
+            adopted: 0,
+            recount: false,
             wanted: VecDeque::new(),
             asked: 0,
         }));
@@ -187,6 +196,10 @@ impl<P: Payload> Engine<P> {
                 Ok(())
             }
             (Stage::Roots, done) => self.root_read(&opening, index, done),
+            (Stage::UnitTable, done) => {
+                self.unit_page_read(&mut opening, index, done);
+                Ok(())
+            }
             (Stage::Report, Ok(Done::Units(reports))) => {
                 opening.reports = reports;
                 Ok(())
@@ -217,6 +230,7 @@ impl<P: Payload> Engine<P> {
             Stage::Pages => opening.touched.is_empty(),
             Stage::Replay => opening.replayed == opening.tail.len(),
             Stage::Counting => opening.counting.is_none(),
+            Stage::Units => opening.adopted == self.config.geometry.units(),
             _ => true,
         };
         if waits || !done {
@@ -231,12 +245,14 @@ impl<P: Payload> Engine<P> {
             Stage::FlushEmpty => Stage::EmptyingRest,
             Stage::EmptyingRest => Stage::FirstRecord,
             Stage::Superblocks => Stage::Roots,
-            Stage::Roots => Stage::Tail,
+            Stage::Roots => Stage::UnitTable,
+            Stage::UnitTable => Stage::Tail,
             Stage::Tail => Stage::Doubts,
             Stage::Doubts => Stage::Pages,
             Stage::Pages => Stage::Replay,
             Stage::Replay => Stage::Counting,
-            Stage::Counting | Stage::Record => Stage::Record,
+            Stage::Counting => Stage::Units,
+            Stage::Units | Stage::Record => Stage::Record,
         };
         let entered = opening.stage;
         self.opening = Some(opening);
@@ -253,6 +269,7 @@ impl<P: Payload> Engine<P> {
                 Ok(())
             }
             Stage::Roots => self.read_roots(),
+            Stage::UnitTable => self.read_unit_table(),
             Stage::Tail => self.read_tail(),
             Stage::Doubts => self.check_tail(),
             Stage::Pages => {
@@ -260,7 +277,7 @@ impl<P: Payload> Engine<P> {
                 Ok(())
             }
             Stage::Replay => self.begin_replay(),
-            Stage::Counting => Ok(()),
+            Stage::Counting | Stage::Units => Ok(()),
             Stage::Record => self.finish_opening(),
             Stage::Report => Ok(()),
         };
@@ -301,6 +318,9 @@ impl<P: Payload> Engine<P> {
             let index = self.volumes.add(volume.id, name, volume.blocks, self.packing);
             for (root, at) in self.volumes.map_mut(index).roots.iter_mut().zip(&volume.roots) {
                 root.at = *at;
+            }
+            if volume.deleted {
+                self.volumes.hide(index);
             }
         }
         opening.record = Some(newest);
@@ -348,12 +368,71 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
+    fn read_unit_table(&mut self) -> Result<(), OpenError> {
+        let geometry = self.config.geometry;
+        let opening = self.opening.as_ref().expect("the pool is being opened");
+        let record = opening.record.as_ref().expect("a superblock was chosen");
+        let places = record.unit_pages.iter().map(|page| page.location(&geometry));
+        for (index, at) in places.collect::<Vec<_>>().into_iter().enumerate() {
+            if let Some(at) = at {
+                self.space.add_page(at.unit);
+                self.ask(index, DeviceCmd::ReadPage { at });
+            }
+        }
+        Ok(())
+    }
+
+    /// Page `index` of the unit table is there: its units hold what it says. If it cannot be read, blocks are counted by
+    /// reading the whole map.
+    fn unit_page_read(
+        &mut self,
+        opening: &mut Opening<P>,
+        index: usize,
+        done: Result<Done<P>, DeviceError>,
+    ) {
+        let geometry = self.config.geometry;
+        let parent = opening.record.as_ref().expect("a superblock was chosen").unit_pages[index];
+        let page = match &done {
+            Ok(Done::Page(bytes)) => {
+                UnitPage::decode(bytes.as_slice(), index as u32, parent, &geometry).ok()
+            }
+            _ => None,
+        };
+        let Some(page) = page else {
+            let at = parent.location(&geometry).expect("it was read from somewhere");
+            opening.recount = true;
+            self.unit_table.write_again(|page| page == parent);
+            return self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+        };
+        self.unit_table.adopt(index, parent, &page);
+        let first = (index * PAGE_UNITS) as u32;
+        for (unit, entry) in (first..geometry.units()).map(UnitId).zip(page.0.iter()) {
+            self.space.tail(unit).generation = entry.generation;
+            if entry.valid > 0 {
+                self.space.units.set_valid(unit, entry.valid);
+                self.volumes.mapped += u64::from(entry.valid);
+            }
+        }
+    }
+
+    /// Forgets what the unit table said: the blocks of every page are counted.
+    fn count_all(&mut self) {
+        for unit in (0..self.config.geometry.units()).map(UnitId) {
+            if self.unit_table.entry(unit).valid > 0 {
+                self.space.units.set_valid(unit, 0);
+            }
+        }
+        self.volumes.mapped = 0;
+        self.want_checkpoint();
+    }
+
     /// Does a bounded part of a stage that does more than ask. Returns whether anything was done.
     fn opening_goes_on(&mut self, stage: Stage) -> bool {
         match stage {
             Stage::Pages => self.load_touched(),
             Stage::Replay => self.replay_next(),
             Stage::Counting => self.count_next(),
+            Stage::Units => self.adopt_next(),
             _ => false,
         }
     }
@@ -362,17 +441,32 @@ impl<P: Payload> Engine<P> {
     fn find_touched(&mut self) {
         let mut opening = self.opening.take().expect("the pool is being opened");
         let mut touched: BTreeSet<(u16, u64)> = BTreeSet::new();
+        if opening.recount {
+            self.count_all();
+            let (mut cursor, mut budget) = (PageCursor::default(), u32::MAX);
+            let mut next = || self.volumes.next_page(&mut cursor, Wanted::Unloaded, &mut budget);
+            while let Walk::Found(volume, page) = next() {
+                touched.insert((volume, page));
+            }
+        }
         for entry in opening.tail.iter().flat_map(|header| &header.entries) {
             let (volume, from, end) = match *entry {
                 Entry::Data { volume, lba, .. } => (volume, lba.0, lba.0 + 1),
                 Entry::Trim { volume, lba, blocks } => (volume, lba.0, lba.0 + blocks),
-                Entry::VolumeResize { volume, blocks } => (volume, blocks, blocks + 1),
+                // What it cuts off.
+                Entry::VolumeResize { volume, blocks } => (volume, blocks, u64::MAX),
                 _ => continue,
             };
             let Some(index) = self.volumes.index(volume) else { continue };
             // Blocks beyond the end may be in the last page all the same: the volume may grow in the tail.
-            let end = end.div_ceil(PAGE).min(self.volumes.map(index).pages());
-            touched.extend((from / PAGE..end).map(|page| (index, page)));
+            let map = self.volumes.map(index);
+            let (mut from, end) = (from / PAGE, end.div_ceil(PAGE).min(map.pages()));
+            let mut budget = u32::MAX;
+            while let Some(page) = map.next_page(&mut from, Wanted::Unloaded, &mut budget)
+                && page < end
+            {
+                touched.insert((index, page));
+            }
         }
         opening.touched = touched.into_iter().collect();
         self.opening = Some(opening);
@@ -435,13 +529,20 @@ impl<P: Payload> Engine<P> {
         true
     }
 
+    /// Takes over some of the units that nobody lists.
+    fn adopt_next(&mut self) -> bool {
+        let mut opening = self.opening.take().expect("the pool is being opened");
+        self.adopt_rest(&mut opening);
+        self.opening = Some(opening);
+        true
+    }
+
     fn finish_opening(&mut self) -> Result<(), OpenError> {
         let opening = *self.opening.take().expect("the pool is being opened");
         self.replayed = (opening.tail.len() as u64, opening.entries);
         let settled = opening.tail.is_empty() || bug!(self.config, RecoveryNotCheckpointed);
         let mut record = opening.record.expect("a superblock was chosen");
         record.revision = record.revision.max(opening.named.0);
-        self.reports = opening.reports;
         self.adopt_record(record.clone());
         self.write_opening_record(record, settled);
         Ok(())
@@ -450,6 +551,11 @@ impl<P: Payload> Engine<P> {
     /// The record of this opening is durable.
     pub(crate) fn opened(&mut self) {
         self.phase = Phase::Open;
+        for index in self.volumes.indices() {
+            if self.volumes.map(index).deleted {
+                self.unmap_deleted(index);
+            }
+        }
         if !self.superblocks.settled {
             self.want_checkpoint();
         }

@@ -1,16 +1,14 @@
 //! Loading pages of the map: those that a request needs at once, all others in the background.
 //!
-//! A request that needs a page which is not loaded waits for it and then starts anew. The valid counts of units are
-//! complete, and garbage collection can begin, when every page is loaded. Until then pages that are not loaded count as
-//! full: a write for which there may be no room waits.
+//! A request that needs a page which is not loaded waits for it and then starts anew. Garbage collection begins when
+//! every page is loaded.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use thermocline_format::{Location, MapEntry, MapPage, PageId};
 
-use crate::bugs::bug;
 use crate::device::{DeviceCmd, PageBytes};
 use crate::engine::{Engine, Op, Phase};
-use crate::map::{Mapping, PAGE, Wanted};
+use crate::map::{PAGE, Wanted};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
 use crate::volumes::{PageCursor, Walk};
@@ -38,9 +36,7 @@ enum Stage {
     Pages(PageCursor),
     /// It has asked for all of them.
     Asked,
-    /// Every page is loaded: it takes over the units from this one on.
-    Units(u32),
-    /// It is done.
+    /// Every page is loaded.
     Complete,
 }
 
@@ -53,8 +49,6 @@ pub(crate) struct Pages<P> {
     /// Blocks that the host had written when damaged pages were last tried again.
     tried_at: Option<u64>,
     stage: Stage,
-    /// Writes that fit into the pool only if pages that are not loaded have room.
-    waiting: Vec<Parked<P>>,
 }
 
 impl<P> Default for Pages<P> {
@@ -64,13 +58,12 @@ impl<P> Default for Pages<P> {
             damaged: FxHashSet::default(),
             tried_at: None,
             stage: Stage::Pages(PageCursor::default()),
-            waiting: Vec::new(),
         }
     }
 }
 
 impl<P> Pages<P> {
-    /// Whether every page was loaded, and every unit taken over.
+    /// Whether every page was loaded.
     pub(crate) fn complete(&self) -> bool {
         self.stage == Stage::Complete
     }
@@ -78,6 +71,11 @@ impl<P> Pages<P> {
     /// Whether nothing but pages that cannot be read is missing.
     pub(crate) fn are_damaged(&self) -> bool {
         self.stage == Stage::Asked && self.loading.is_empty() && !self.damaged.is_empty()
+    }
+
+    /// Whether every page was loaded, as far as they ever will be.
+    pub(crate) fn are_known(&self) -> bool {
+        self.complete() || self.are_damaged()
     }
 
     pub(crate) fn on_their_way(&self) -> usize {
@@ -131,8 +129,9 @@ impl<P: Payload> Engine<P> {
         self.pages.loading.is_empty()
     }
 
-    pub(crate) fn is_loading(&self, volume: u16, page: u64) -> bool {
-        self.pages.loading.contains_key(&(volume, page))
+    /// Whether any page of a volume is on its way.
+    pub(crate) fn is_loading(&self, volume: u16) -> bool {
+        self.pages.loading.keys().any(|&(of, _)| of == volume)
     }
 
     /// Parks what waits for `page`, which is on its way.
@@ -169,30 +168,9 @@ impl<P: Payload> Engine<P> {
     fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
         self.volumes.map_mut(volume).load(page, entries);
         self.volumes.note_pages(volume);
-        if bug!(self.config, LoadedPageNotCounted) {
-            return;
-        }
         if self.phase == Phase::Opening {
-            // Counted when the replay is over.
-            self.volumes.map_mut(volume).mark_dirty(page);
-        } else {
-            self.count_page(volume, page);
+            self.touch_page(volume, page);
         }
-    }
-
-    /// Counts the blocks of a page that was just loaded.
-    pub(crate) fn count_page(&mut self, volume: u16, page: u64) {
-        let map = self.volumes.map(volume);
-        let end = ((page + 1) * PAGE).min(map.blocks);
-        let mut mapped = 0;
-        for lba in page * PAGE..end {
-            if let Mapping::At(value) = self.volumes.map(volume).get(lba) {
-                let unit = self.unit_of(value);
-                self.space.add_valid(unit);
-                mapped += 1;
-            }
-        }
-        self.volumes.mapped += mapped;
     }
 
     /// Where the pages stand that cannot be read, in order.
@@ -237,27 +215,18 @@ impl<P: Payload> Engine<P> {
             Stage::Pages(cursor) => self.load_next(cursor),
             Stage::Asked if !self.pages_idle() => false,
             Stage::Asked if self.pages.damaged.is_empty() => {
-                self.pages.stage = Stage::Units(0);
+                self.pages.stage = Stage::Complete;
+                self.actions.push_back(Action::Notice(Notice::MapLoaded));
                 true
             }
-            Stage::Asked => self.write_waiting(),
-            Stage::Units(from) => {
-                let left = self.adopt_rest(from);
-                self.pages.stage = Stage::Units(left);
-                if left == self.config.geometry.units() {
-                    self.pages.stage = Stage::Complete;
-                    self.actions.push_back(Action::Notice(Notice::MapLoaded));
-                    self.write_waiting();
-                }
-                true
-            }
+            Stage::Asked => false,
         }
     }
 
     fn load_next(&mut self, mut cursor: PageCursor) -> bool {
         // A pool that is closed needs nothing more, unless what was written needs room.
         let over = self.phase == Phase::Closing && self.stage.is_empty();
-        if self.pages.loading.len() >= LOADS || over && self.pages.waiting.is_empty() {
+        if self.pages.loading.len() >= LOADS || over {
             return false;
         }
         let mut budget = WORDS;
@@ -273,30 +242,6 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    /// Whether it is known by now how many blocks are mapped, as far as it ever will be.
-    pub(crate) fn mapped_is_known(&self) -> bool {
-        self.pages.complete() || self.pages.are_damaged()
-    }
-
-    /// Blocks that are mapped at most: those known to be, and all of the pages that are not loaded.
-    pub(crate) fn mapped_at_most(&self) -> u64 {
-        let unknown = if self.pages.complete() { 0 } else { self.volumes.unknown() };
-        self.volumes.mapped + unknown
-    }
-
-    /// Has a write wait until that is known.
-    pub(crate) fn wait_for_all(&mut self, parked: Parked<P>) {
-        self.pages.waiting.push(parked);
-    }
-
-    /// Goes on with these writes. Returns whether there were any.
-    fn write_waiting(&mut self) -> bool {
-        let waiting = std::mem::take(&mut self.pages.waiting);
-        let any = !waiting.is_empty();
-        waiting.into_iter().for_each(|parked| self.unpark(parked));
-        any
-    }
-
     fn unpark(&mut self, parked: Parked<P>) {
         match parked {
             Parked::Read { request, extent, into } => self.read(request, extent, into),
@@ -310,7 +255,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn pages_failed(&mut self) {
         let mut keys: Vec<(u16, u64)> = self.pages.loading.keys().copied().collect();
         keys.sort_unstable();
-        let mut failed = std::mem::take(&mut self.pages.waiting);
+        let mut failed = Vec::new();
         for key in keys {
             let waiting = self.pages.loading.get_mut(&key).expect("the key was just seen");
             let (writes, reads): (Vec<Parked<P>>, Vec<Parked<P>>) = std::mem::take(waiting)

@@ -25,7 +25,7 @@ impl<P: Payload> Engine<P> {
         let scarce =
             self.space.free_units() <= self.host_reserve() + self.config.gc.ahead_units / 2;
         let needed = scarce || self.space.dead.len() >= BATCH;
-        if self.space.dead.is_empty() || !needed || !self.pages.complete() {
+        if self.space.dead.is_empty() || !needed {
             return false;
         }
         let any = self.superblocks.settled && self.checkpoint.is_none();

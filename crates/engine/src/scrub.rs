@@ -99,7 +99,7 @@ impl<P: Payload> Engine<P> {
     /// Takes the first scrub a step further. Returns whether anything was done.
     pub(crate) fn scrub_step(&mut self) -> bool {
         // Until a recovery is itself safe, blocks count that nothing leads to.
-        let known = self.mapped_is_known() && self.superblocks.settled;
+        let known = self.pages.are_known() && self.superblocks.settled;
         if !known && self.phase != Phase::Failed {
             return false;
         }
@@ -251,6 +251,10 @@ impl<P: Payload> Engine<P> {
             });
         }
         let page = PageId::from_lba(Lba(lba));
+        if volume == VolumeId::UNITS {
+            let at = self.unit_table.pages().get(page.index as usize);
+            return at.is_some_and(|at| at.pack() == value.0);
+        }
         let Some(index) = self.volumes.index(page.volume) else { return false };
         let map = self.volumes.map(index);
         let entry = match volume {
@@ -320,6 +324,10 @@ impl<P: Payload> Engine<P> {
     fn scrub_roots(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) {
         for _ in 0..WORDS {
             let Some((index, root)) = self.volumes.next_root(&mut cursor) else {
+                for (page, at) in (0..).zip(self.unit_table.pages()) {
+                    let lba = PageId::of_units(page).lba();
+                    self.scrub_missing_page(scrub, VolumeId::UNITS, lba, *at);
+                }
                 // A header that should tell of them is not there, wherever it was.
                 let places = scrub.left.iter().filter(|block| self.counts(**block));
                 let places = places.map(|block| self.packing.location(block.value.address()));

@@ -64,8 +64,6 @@ pub(crate) struct Space {
     pub(crate) listed: BTreeMap<u32, OpenUnit>,
     /// Closed units without a valid block.
     pub(crate) dead: VecDeque<UnitId>,
-    /// Units below this one were looked at since every valid count is right. Others may only seem to be dead.
-    pub(crate) counted: u32,
     /// Units on their way from dead to free: waiting for a flush or a reset.
     pub(crate) resetting: u32,
     /// Units whose release is durable, and resets that are on their way.
@@ -96,7 +94,6 @@ impl Space {
             reserved: VecDeque::new(),
             listed: BTreeMap::new(),
             dead: VecDeque::new(),
-            counted: 0,
             resetting: 0,
             to_reset: VecDeque::new(),
             resets: 0,
@@ -159,7 +156,7 @@ impl Space {
     /// Notes that a closed unit is dead if it has no valid block.
     pub(crate) fn bury(&mut self, unit: UnitId) {
         let closed = self.units.state(unit) == UnitState::Closed;
-        if closed && self.units.valid_count(unit) == 0 && unit.0 < self.counted {
+        if closed && self.units.valid_count(unit) == 0 {
             self.dead.push_back(unit);
         }
     }
@@ -179,6 +176,12 @@ impl Space {
     /// One valid block less in `unit`, which dies with its last.
     #[inline]
     pub(crate) fn drop_valid(&mut self, unit: UnitId) {
+        // The unit table may be wrong, if whoever wrote it was.
+        let counted = self.units.valid_count(unit) > 0;
+        debug_assert!(counted, "{unit:?} holds nothing that is valid");
+        if !counted {
+            return;
+        }
         self.units.drop_valid(unit);
         if self.units.valid_count(unit) == 0 {
             self.bury(unit);

@@ -3,8 +3,8 @@
 //! Done page by page, a bounded number at a time, so that a trim of a terabyte stops nobody. A trim counts in pieces:
 //! each piece is logged when its blocks are unmapped.
 
-use thermocline_format::{Entry, MapEntry, Volume};
-use thermocline_types::Lba;
+use thermocline_format::Entry;
+use thermocline_types::{Lba, UnitId};
 
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
@@ -13,6 +13,7 @@ use crate::map::{Mapping, PAGE, Value};
 use crate::pages::{Loaded, PAGES};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
+use crate::volumes::PageCursor;
 
 /// Blocks on their way to being unmapped.
 #[derive(Debug)]
@@ -22,8 +23,6 @@ pub(crate) struct Unmapping {
     pub(crate) end: u64,
     pub(crate) request: Option<u32>,
     pub(crate) afterwards: Afterwards,
-    /// Pages of the map that go with the blocks, as they stand on media.
-    pub(crate) dropped: Vec<MapEntry>,
 }
 
 /// What follows when the blocks are unmapped.
@@ -49,7 +48,6 @@ impl<P: Payload> Engine<P> {
             end: extent.lba + extent.blocks,
             request: Some(request),
             afterwards: Afterwards::Nothing,
-            dropped: Vec::new(),
         });
         // A trim of loaded pages is done at once, so that what is submitted behind it comes behind it.
         while !self.unmapping.is_empty() && self.unmap_step() {}
@@ -64,7 +62,7 @@ impl<P: Payload> Engine<P> {
         let mut stuck = false;
         while from < end {
             let until = end.min((from / PAGE + 1) * PAGE);
-            match self.loaded_for(&work, from, until) {
+            match self.loaded(work.volume, from, until) {
                 Loaded::Yes => {}
                 Loaded::Wait(_) => {
                     stuck = true;
@@ -74,47 +72,24 @@ impl<P: Payload> Engine<P> {
                     let error = self.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
                         self.log_trim(&work, work.next, from, heirs);
-                        self.drop_pages(work.volume, &work.dropped, usize::MAX);
                         self.request_progress(request, 1, Some(error));
                         return true;
                     }
                 }
             }
             self.unmap(work.volume, from, until, &mut heirs);
-            self.drop_page(&mut work, from, until);
             from = until;
         }
         self.volumes.note_pages(work.volume);
         let worked = from > work.next;
         self.log_trim(&work, work.next, from, heirs);
         work.next = from;
-        if work.next == work.end {
+        if work.next == work.end && !self.is_loading(work.volume) {
             self.unmapped(&work);
             return true;
         }
         self.unmapping.push_front(work);
         worked && !stuck
-    }
-
-    /// Pages of a volume that goes need not be loaded to be forgotten: nothing in them was counted.
-    fn loaded_for(&mut self, work: &Unmapping, from: u64, until: u64) -> Loaded {
-        if work.afterwards == Afterwards::Forget
-            && !self.volumes.map(work.volume).is_loaded(from / PAGE)
-            && !self.is_loading(work.volume, from / PAGE)
-        {
-            return Loaded::Yes;
-        }
-        self.loaded(work.volume, from, until)
-    }
-
-    /// Forgets a page that goes as a whole with its blocks `from` to `until`.
-    fn drop_page(&mut self, work: &mut Unmapping, from: u64, until: u64) {
-        let whole = from.is_multiple_of(PAGE) && (until.is_multiple_of(PAGE) || until == work.end);
-        if work.afterwards != Afterwards::Nothing && whole {
-            self.pages.forget(work.volume, from / PAGE);
-            let old = self.volumes.map_mut(work.volume).drop_page(from / PAGE);
-            work.dropped.extend((!old.is_unmapped()).then_some(old));
-        }
     }
 
     /// Unmaps blocks of one page; `heirs` gets who waited for those of them that were staged.
@@ -138,8 +113,20 @@ impl<P: Payload> Engine<P> {
             self.volumes.mapped -= 1;
             self.stats.trimmed_blocks += 1;
             if let Some(value) = old {
+                let page = PageCursor::at(volume, from / PAGE);
+                self.note_move(page, Some(value), None);
                 self.drop_value(value);
             }
+        }
+        self.volumes.map_mut(volume).release(from / PAGE);
+    }
+
+    /// A block in `page` stands in unit `to` from now on, and not where `from` says: the unit table may have to know.
+    #[inline]
+    pub(crate) fn note_move(&mut self, page: PageCursor, from: Option<Value>, to: Option<UnitId>) {
+        if self.unit_table.has_written(page) {
+            let from = from.map(|value| self.unit_of(value));
+            self.unit_table.move_ahead(from, to);
         }
     }
 
@@ -149,7 +136,10 @@ impl<P: Payload> Engine<P> {
         match self.phase {
             Phase::Opening => return, // Counted when the replay is over.
             _ if self.superblocks.settled || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}
-            _ => return self.superblocks.unsettled.push(value),
+            _ => {
+                self.unit_table.keep(self.unit_of(value));
+                return self.superblocks.unsettled.push(value);
+            }
         }
         let unit = self.unit_of(value);
         self.space.drop_valid(unit);
@@ -178,7 +168,7 @@ impl<P: Payload> Engine<P> {
         match work.afterwards {
             Afterwards::Nothing => {}
             Afterwards::Resize(blocks) => {
-                self.drop_pages(work.volume, &work.dropped, Volume::roots_for(blocks));
+                self.drop_pages_beyond(work.volume, blocks);
                 self.volumes.resize(work.volume, blocks);
                 let volume = self.volumes.map(work.volume).id;
                 let request = work.request.expect("somebody asked for the size");
@@ -188,7 +178,7 @@ impl<P: Payload> Engine<P> {
                 self.stage.control.push_back(Control { entries, owners });
             }
             Afterwards::Forget => {
-                self.drop_pages(work.volume, &work.dropped, 0);
+                self.drop_pages_beyond(work.volume, 0);
                 self.volumes.forget(work.volume);
             }
         }

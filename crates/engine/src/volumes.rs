@@ -50,6 +50,17 @@ pub(crate) struct PageCursor {
     page: u64,
 }
 
+impl PageCursor {
+    /// Page `page` of the volume at `volume`.
+    #[inline]
+    pub(crate) fn at(volume: u16, page: u64) -> PageCursor {
+        PageCursor { volume, page }
+    }
+
+    /// Behind every page.
+    pub(crate) const END: PageCursor = PageCursor { volume: u16::MAX, page: u64::MAX };
+}
+
 /// What a piece of a walk came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walk {
@@ -120,6 +131,12 @@ impl Volumes {
         self.index.get(&volume.0).copied()
     }
 
+    /// The index of a volume, be it deleted.
+    pub(crate) fn slot(&self, volume: VolumeId) -> Option<u16> {
+        let mut indices = self.indices();
+        self.index(volume).or_else(|| indices.find(|index| self.map(*index).id == volume))
+    }
+
     /// Every index in use, those of volumes that are being deleted included.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
         let used: Vec<u16> = (0..self.slots.len() as u16)
@@ -130,7 +147,14 @@ impl Volumes {
 
     /// Volumes that were not deleted, by rising identifier.
     pub(crate) fn alive(&self) -> Vec<&VolumeMap> {
-        let mut maps: Vec<&VolumeMap> = self.index.values().map(|&index| self.map(index)).collect();
+        let mut maps = self.all();
+        maps.retain(|map| !map.deleted);
+        maps
+    }
+
+    /// Volumes, by rising identifier; those of which blocks are still mapped though they were deleted among them.
+    pub(crate) fn all(&self) -> Vec<&VolumeMap> {
+        let mut maps: Vec<&VolumeMap> = self.slots.iter().flatten().collect();
         maps.sort_unstable_by_key(|map| map.id.0);
         maps
     }
@@ -157,9 +181,11 @@ impl Volumes {
         index as u16
     }
 
-    /// Lets no new request find the volume.
+    /// Lets no new request find the volume, which was deleted.
     pub(crate) fn hide(&mut self, index: u16) {
-        let id = self.map(index).id;
+        let map = self.map_mut(index);
+        map.deleted = true;
+        let id = map.id;
         self.index.remove(&id.0);
     }
 
@@ -192,11 +218,6 @@ impl Volumes {
         self.pages
     }
 
-    /// Blocks that may be mapped in pages that are on media only: no fewer than are.
-    pub(crate) fn unknown(&self) -> u64 {
-        self.slots.iter().flatten().map(VolumeMap::unknown).sum()
-    }
-
     /// Roots of all maps.
     pub(crate) fn total_roots(&self) -> usize {
         self.roots
@@ -224,7 +245,7 @@ impl<P: Payload> Engine<P> {
         self.pool
     }
 
-    /// Blocks of all volumes that are mapped; complete when the map is loaded.
+    /// Blocks of all volumes that are mapped, those of deleted ones among them that are still to be unmapped.
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
         self.volumes.mapped
@@ -247,10 +268,11 @@ impl<P: Payload> Engine<P> {
         if alive.iter().any(|map| map.name == *name) {
             return Err(HostError::NameTaken);
         }
-        if alive.len() >= MAX_VOLUMES || !self.volumes.next.is_user() {
+        let volumes = self.volumes.all().len() + 1;
+        if volumes > MAX_VOLUMES || !self.volumes.next.is_user() {
             return Err(HostError::TooManyVolumes);
         }
-        self.may_grow(0, blocks, alive.len() + 1)
+        self.may_grow(0, blocks, volumes)
     }
 
     /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes.
@@ -285,14 +307,19 @@ impl<P: Payload> Engine<P> {
             entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
         }
         self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
+        self.unmap_deleted(index);
+    }
+
+    /// Unmaps the blocks of a deleted volume, and forgets it then.
+    pub(crate) fn unmap_deleted(&mut self, index: u16) {
         let end = self.volumes.map(index).blocks;
+        let afterwards = Afterwards::Forget;
         self.unmapping.push_back(Unmapping {
             volume: index,
             next: 0,
             end,
             request: None,
-            afterwards: Afterwards::Forget,
-            dropped: Vec::new(),
+            afterwards,
         });
     }
 
@@ -301,7 +328,7 @@ impl<P: Payload> Engine<P> {
             return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
         };
         let old = self.volumes.map(index).blocks;
-        if let Err(error) = self.may_grow(old, blocks, self.volumes.alive().len()) {
+        if let Err(error) = self.may_grow(old, blocks, self.volumes.all().len()) {
             return self.request_progress(request, 1, Some(error));
         }
         let map = self.volumes.map_mut(index);
@@ -313,7 +340,6 @@ impl<P: Payload> Engine<P> {
             end: old,
             request: Some(request),
             afterwards: Afterwards::Resize(blocks),
-            dropped: Vec::new(),
         });
     }
 }

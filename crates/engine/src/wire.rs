@@ -197,13 +197,12 @@ pub fn probe(bytes: &[u8], offset: u64) -> Option<SuperblockPrefix> {
 pub fn refused(bytes: &[u8]) -> Option<DecodeError> {
     bytes.chunks(PROBE_STEP).enumerate().find_map(|(index, _)| {
         let error = SuperblockPrefix::probe(&bytes[index * PROBE_STEP..]).err()?;
-        let meant =
-            matches!(
-                error.kind,
-                ErrorKind::NewerVersion { .. }
-                    | ErrorKind::OlderVersion { .. }
-                    | ErrorKind::Impossible { .. }
-            );
+        let meant = matches!(
+            error.kind,
+            ErrorKind::NewerVersion { .. }
+                | ErrorKind::OlderVersion { .. }
+                | ErrorKind::Impossible { .. }
+        );
         meant.then_some(error)
     })
 }

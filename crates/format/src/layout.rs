@@ -129,9 +129,7 @@ pub(crate) struct OpenUnitRaw {
 }
 
 /// A unit in a page of the unit table.
-#[derive(
-    Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
-)]
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct UnitRaw {
     pub generation: U64,

@@ -346,7 +346,9 @@ fn parse_geometry(raw: &SuperblockPrefixRaw) -> Result<Geometry, ErrorKind> {
         GeometryError::SmallUnit(found) | GeometryError::TooLarge(found) => {
             impossible_geometry(found)
         }
-        GeometryError::FewUnits(found) | GeometryError::ManyUnits(found) => impossible_geometry(found.into()),
+        GeometryError::FewUnits(found) | GeometryError::ManyUnits(found) => {
+            impossible_geometry(found.into())
+        }
         GeometryError::SuperblockUnits(first, _) => impossible_geometry(first.into()),
     })
 }

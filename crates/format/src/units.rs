@@ -34,18 +34,22 @@ pub struct UnitEntry {
 
 impl UnitEntry {
     /// A unit that holds nothing and that nobody lists.
-    pub const FREE: UnitEntry =
-        UnitEntry { generation: Generation(0), valid: 0, class: Class(0) };
+    pub const FREE: UnitEntry = UnitEntry { generation: Generation(0), valid: 0, class: Class(0) };
 
     /// Whether a unit of this pool can be like this.
     fn check(&self, unit: u64, geometry: &Geometry) -> Result<(), ErrorKind> {
         let free = *self == UnitEntry::FREE;
-        require(free || self.generation.0 > 0, "unit", unit, "a unit without a life holds nothing")?;
+        require(
+            free || self.generation.0 > 0,
+            "unit",
+            unit,
+            "a unit without a life holds nothing",
+        )?;
         let most = geometry.blocks_per_unit() / geometry.logical_block().per_block();
         let valid = u64::from(self.valid);
         require(self.valid <= most, "valid blocks of a unit", valid, "more than it holds")?;
-        let own = unit < u64::from(geometry.units())
-            && !geometry.is_superblock_unit(UnitId(unit as u32));
+        let own =
+            unit < u64::from(geometry.units()) && !geometry.is_superblock_unit(UnitId(unit as u32));
         require(free || own, "unit", unit, "it is none that can be written")
     }
 }

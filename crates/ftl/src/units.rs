@@ -212,6 +212,15 @@ impl Units {
         }
     }
 
+    /// Sets how many blocks of `unit`, which is not closed, are valid: what is known from before a restart.
+    ///
+    /// # Panics
+    /// If the unit is closed.
+    pub fn set_valid(&mut self, unit: UnitId, blocks: u32) {
+        assert!(self.valid[unit.index()] & NOT_CLOSED != 0, "{unit:?} is closed");
+        self.valid[unit.index()] = NOT_CLOSED | blocks;
+    }
+
     /// Counts one valid block less in `unit`, in whatever state it is. At least one must be valid.
     #[inline]
     pub fn drop_valid(&mut self, unit: UnitId) {

@@ -7,7 +7,7 @@ use thermocline_engine::{
     Reply, RequestId,
 };
 use thermocline_format::{Location, PoolId};
-use thermocline_types::Time;
+use thermocline_types::{Time, UnitId};
 
 use crate::data::{Arena, Content, Data};
 use crate::disk::{Disk, Image};
@@ -40,6 +40,8 @@ pub enum Trouble {
     Stuck(&'static str),
     /// The machine was stopped before it was over.
     Stopped,
+    /// A unit counts as if it held so many blocks, and the maps lead to another number of them.
+    Miscounted(UnitId, u32, u32),
 }
 
 /// How a pool was opened.
@@ -230,10 +232,10 @@ impl Machine {
         answer.map(|_| ()).map_err(|_| Trouble::Stuck("the pool cannot be closed"))
     }
 
-    /// Reads every block of every volume.
+    /// Reads every block of every volume, and sees whether units are counted right.
     ///
     /// # Errors
-    /// [`Trouble::Stuck`].
+    /// [`Trouble::Stuck`] and [`Trouble::Miscounted`].
     pub fn survey(&mut self) -> Result<Vec<FoundVolume>, Trouble> {
         let mut found = Vec::new();
         for info in self.engine.volumes() {
@@ -245,6 +247,9 @@ impl Machine {
                 self.survey_run(extent, &mut blocks)?;
             }
             found.push(FoundVolume { volume: info.id, name: info.name, blocks });
+        }
+        if let Some((unit, counted, led_to)) = self.engine.miscounted() {
+            return Err(Trouble::Miscounted(unit, counted, led_to));
         }
         Ok(found)
     }

@@ -467,7 +467,7 @@ impl World {
         let excused = match trouble {
             Trouble::Refused(OpenError::Device) => may.failed,
             Trouble::Refused(_) => may.unopened,
-            Trouble::Stuck(_) | Trouble::Stopped => false,
+            Trouble::Stuck(_) | Trouble::Stopped | Trouble::Miscounted(..) => false,
         };
         if !excused {
             self.wrong.push(format!("the pool does not open: {trouble:?}"));

@@ -240,7 +240,9 @@ fn show_superblock(text: &mut String, record: &Superblock) -> std::fmt::Result {
         record.next_generation.0, record.next_volume.0
     )?;
     for volume in &record.volumes {
-        writeln!(text, "  volume {} `{}`, {} blocks", volume.id.0, volume.name, volume.blocks)?;
+        let deleted = if volume.deleted { ", deleted" } else { "" };
+        let (id, name, blocks) = (volume.id.0, &volume.name, volume.blocks);
+        writeln!(text, "  volume {id} `{name}`, {blocks} blocks{deleted}")?;
         for (index, root) in volume.roots.iter().enumerate() {
             match root.location(geometry) {
                 Some(at) => writeln!(text, "    root {index}: {at}")?,
@@ -251,6 +253,11 @@ fn show_superblock(text: &mut String, record: &Superblock) -> std::fmt::Result {
     for unit in &record.open_units {
         writeln!(text, "  listed {}, generation {:#x}", unit.next, unit.generation.0)?;
     }
+    for (index, page) in record.unit_pages.iter().enumerate() {
+        if let Some(at) = page.location(geometry) {
+            writeln!(text, "  page {index} of the unit table: {at}")?;
+        }
+    }
     Ok(())
 }
 
@@ -260,10 +267,13 @@ fn show_entry(text: &mut String, entry: &Entry, at: Option<Location>) -> std::fm
             writeln!(text, "  data volume {} block {} crc {crc:08x} in {at}", volume.0, lba.0)
         }
         (Entry::Data { volume, lba, crc }, Some(at)) => {
-            let (kind, page) =
-                (if *volume == VolumeId::MAP { "map" } else { "root" }, PageId::from_lba(*lba));
-            let PageId { volume, index } = page;
-            writeln!(text, "  {kind} page {index} of volume {} crc {crc:08x} in {at}", volume.0)
+            let PageId { volume: of, index } = PageId::from_lba(*lba);
+            let page = match *volume {
+                VolumeId::UNITS => format!("page {index} of the unit table"),
+                VolumeId::MAP => format!("map page {index} of volume {}", of.0),
+                _ => format!("root page {index} of volume {}", of.0),
+            };
+            writeln!(text, "  {page} crc {crc:08x} in {at}")
         }
         (Entry::Trim { volume, lba, blocks }, _) => {
             writeln!(text, "  trim volume {} block {} +{blocks}", volume.0, lba.0)

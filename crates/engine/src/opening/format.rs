@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thermocline_format::{
-    Epoch, Generation, Location, OpenUnit, Revision, Sequence, Superblock, VolumeId,
+    Epoch, Generation, Location, MapEntry, OpenUnit, Revision, Sequence, Superblock, VolumeId,
 };
 use thermocline_types::UnitId;
 
@@ -78,6 +78,7 @@ impl<P: Payload> Engine<P> {
             next_volume: VolumeId(1),
             volumes: Vec::new(),
             open_units,
+            unit_pages: vec![MapEntry::UNMAPPED; geometry.unit_pages()],
         };
         self.stats.superblocks += 1;
         self.stats.superblock_bytes += record.record_bytes() as u64;

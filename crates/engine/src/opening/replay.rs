@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thermocline_format::{
-    ChunkHeader, Entry, Location, LogicalBlock, MapEntry, OpenUnit, Superblock, VolumeId,
-    VolumeName,
+    ChunkHeader, Entry, Location, LogicalBlock, OpenUnit, Superblock, VolumeId, VolumeName,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
 
 use super::{Life, Opening};
 use crate::bugs::bug;
-use crate::device::UnitCondition;
+use crate::device::{UnitCondition, UnitReport};
 use crate::engine::Engine;
 use crate::map::{Mapping, PAGE, Value, Wanted};
 use crate::pages::{PAGES, UNITS, WORDS};
@@ -101,16 +100,14 @@ impl<P: Payload> Engine<P> {
                     }
                 }
                 Entry::VolumeDelete { volume } => {
+                    // Its blocks are counted, and are unmapped when the pool is open.
                     let Some(volume) = self.volumes.index(volume) else { continue };
-                    let end = self.volumes.map(volume).blocks;
-                    self.replay_shrink(volume, 0, end);
                     self.volumes.hide(volume);
-                    self.volumes.forget(volume);
                 }
                 Entry::VolumeResize { volume, blocks } => {
                     let Some(volume) = self.volumes.index(volume) else { continue };
                     let end = self.volumes.map(volume).blocks;
-                    self.replay_shrink(volume, blocks.min(end), end);
+                    self.replay_shrink(volume, blocks.min(end));
                     if bug!(self.config, ResizeNotReplayed) {
                         continue;
                     }
@@ -131,6 +128,37 @@ impl<P: Payload> Engine<P> {
                 self.volumes.map_mut(index).name = name;
             }
         }
+    }
+
+    /// A page that the tail touches was loaded: what it leads to is counted anew when the tail was replayed.
+    pub(crate) fn touch_page(&mut self, volume: u16, page: u64) {
+        self.volumes.map_mut(volume).mark_dirty(page);
+        if bug!(self.config, TouchedPageNotCounted) {
+            return;
+        }
+        for value in self.values_of(volume, page) {
+            let unit = self.unit_of(value);
+            // A table that is wrong must not stop an opening.
+            if self.space.units.valid_count(unit) > 0 {
+                self.space.units.drop_valid(unit);
+                self.volumes.mapped = self.volumes.mapped.saturating_sub(1);
+            }
+        }
+    }
+
+    fn count_page(&mut self, volume: u16, page: u64) {
+        for value in self.values_of(volume, page) {
+            let unit = self.unit_of(value);
+            self.space.add_valid(unit);
+            self.volumes.mapped += 1;
+        }
+    }
+
+    /// Where the blocks of a page are on media.
+    fn values_of(&self, volume: u16, page: u64) -> Vec<Value> {
+        let map = self.volumes.map(volume);
+        let blocks = page * PAGE..((page + 1) * PAGE).min(map.blocks);
+        blocks.filter_map(|lba| self.on_media(volume, lba)).collect()
     }
 
     /// Counts the blocks of pages that were loaded or changed so far, from `cursor` on, a bounded number. Returns where
@@ -158,51 +186,46 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Unmaps blocks of which whole pages go, loaded or not.
-    pub(super) fn replay_shrink(&mut self, volume: u16, from: u64, until: u64) {
-        for page in from / PAGE..until.div_ceil(PAGE) {
-            if self.volumes.map(volume).is_loaded(page) {
-                let (first, last) = ((page * PAGE).max(from), ((page + 1) * PAGE).min(until));
-                self.replay_unmap(volume, first, last);
-            }
+    fn replay_shrink(&mut self, volume: u16, blocks: u64) {
+        let (mut page, mut budget) = (blocks / PAGE, u32::MAX);
+        let mut map = self.volumes.map(volume);
+        while let Some(found) = map.next_page(&mut page, Wanted::Held, &mut budget) {
+            let end = ((found + 1) * PAGE).min(map.blocks);
+            self.replay_unmap(volume, blocks.max(found * PAGE), end);
+            map = self.volumes.map(volume);
         }
-        let pages = from.div_ceil(PAGE)..until.div_ceil(PAGE);
-        let map = self.volumes.map_mut(volume);
-        let dropped: Vec<MapEntry> = pages.map(|page| map.drop_page(page)).collect();
-        self.drop_pages(volume, &dropped, thermocline_format::Volume::roots_for(from));
+        self.drop_pages_beyond(volume, blocks);
     }
 
-    /// Every page is loaded, so every valid count is right: of the units from `from` on, a bounded number, what is not
-    /// listed is closed or free. Returns the first that is left.
-    pub(crate) fn adopt_rest(&mut self, from: u32) -> u32 {
+    /// Every valid count is right: of the units from the first on that is left, a bounded number, what is not listed is
+    /// closed or free.
+    pub(super) fn adopt_rest(&mut self, opening: &mut Opening<P>) {
         let geometry = self.config.geometry;
+        let from = opening.adopted;
         let until = geometry.units().min(from + UNITS);
         self.stats.looked_at += u64::from(until - from);
-        self.space.counted = until;
         for unit in (from..until).map(UnitId) {
             let known =
                 self.space.listed.contains_key(&unit.0) || geometry.is_superblock_unit(unit);
             if known || self.space.units.state(unit) != UnitState::Free {
                 self.space.bury(unit);
             } else {
-                self.adopt_unlisted(unit);
+                self.adopt_unlisted(unit, opening.reports[unit.index()]);
             }
         }
-        if until == geometry.units() {
-            self.reports = Vec::new();
-        }
-        until
+        opening.adopted = until;
     }
 
-    fn adopt_unlisted(&mut self, unit: UnitId) {
-        let report = self.reports[unit.index()];
+    fn adopt_unlisted(&mut self, unit: UnitId, report: UnitReport) {
         let written = report.written.unwrap_or(self.config.geometry.blocks_per_unit());
         let good = report.condition == UnitCondition::Good;
         let untouched = report.written.is_none_or(|written| written == 0);
         if good && untouched && self.space.units.valid_count(unit) == 0 {
             return self.space.free.push_back(unit);
         }
-        let class = self.class_of(unit);
+        let entry = self.unit_table.entry(unit);
+        let class = self.config.class_named(entry.class).filter(|_| entry.generation.0 > 0);
+        let class = class.unwrap_or_else(|| self.class_of(unit));
         self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
         if !good {
             self.condemn(unit);

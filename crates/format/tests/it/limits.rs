@@ -3,15 +3,15 @@
 use thermocline_format::{
     Epoch, ErrorKind, Generation, Geometry, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER,
     MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_UNIT_PAGES, MAX_UNITS, MAX_VOLUMES,
-    MapEntry, OpenUnit, PoolId,
-    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
+    MapEntry, OpenUnit, PoolId, Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
 };
 use thermocline_types::UnitId;
 
 /// All counts at their limits: one volume has what the others leave of the roots.
 fn largest() -> Superblock {
     let units = [UnitId(0), UnitId(1)];
-    let geometry = Geometry::new(LogicalBlock::B4096, 1 << 11, MAX_UNITS, units).expect("a geometry");
+    let geometry =
+        Geometry::new(LogicalBlock::B4096, 1 << 11, MAX_UNITS, units).expect("a geometry");
     let root = MapEntry::new(&geometry, Location::new(2, 3), 4);
     let volume = |id: u32, roots: usize| Volume {
         id: VolumeId(id),

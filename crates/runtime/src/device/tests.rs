@@ -3,8 +3,8 @@ use std::time::Instant;
 use tempfile::TempDir;
 use thermocline_engine::{Payload as _, UnitCondition};
 use thermocline_format::{
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, LogicalBlock, PageId, PoolId,
-    Revision, Sequence, VolumeId,
+    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, LogicalBlock, MapEntry, PageId,
+    PoolId, Revision, Sequence, VolumeId,
 };
 use thermocline_target as target;
 use thermocline_types::{Class, Lba};
@@ -114,6 +114,7 @@ fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {
         next_volume: VolumeId(1),
         volumes: Vec::new(),
         open_units: Vec::new(),
+        unit_pages: vec![MapEntry::UNMAPPED; geometry.unit_pages()],
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Structure {
     Page,
     /// A page that leads to pages.
     Root,
+    /// A page of the unit table.
+    UnitPage,
     /// The header of a chunk in which a block counts, and which recovery does not need.
     Header,
     /// The header of a chunk in which none does, in a unit where some do.
@@ -94,6 +96,7 @@ pub fn targets(arena: &Arena, image: &Image) -> Vec<Target> {
     let mut walk = Walk { arena, image, geometry, targets, blocks };
     let record = walk.superblocks();
     walk.maps(&record);
+    walk.unit_pages(&record);
     walk.chunks(&record);
     let per_block = geometry.logical_block().per_block();
     for (&(volume, lba), &(entry, vouched)) in &walk.blocks {
@@ -143,7 +146,7 @@ impl Walk<'_> {
 
     /// Adds the pages that `record` leads to, and notes the blocks that they map.
     fn maps(&mut self, record: &Superblock) {
-        for volume in &record.volumes {
+        for volume in record.volumes.iter().filter(|volume| !volume.deleted) {
             for (index, &root) in (0..).zip(&volume.roots) {
                 let span = (PAGE_ENTRIES * PAGE_ENTRIES) as u64;
                 let id = PageId { volume: volume.id, index };
@@ -163,6 +166,19 @@ impl Walk<'_> {
                 }
             }
         }
+    }
+
+    fn unit_pages(&mut self, record: &Superblock) {
+        let places = record.unit_pages.iter().filter_map(|page| page.location(&self.geometry));
+        let per_block = self.geometry.logical_block().per_block();
+        self.targets.extend(places.map(|at| Target {
+            structure: Structure::UnitPage,
+            at,
+            bytes: BLOCK_BYTES,
+            leads_to: Vec::new(),
+            vouched: true,
+            end: at.block + per_block,
+        }));
     }
 
     fn page(
