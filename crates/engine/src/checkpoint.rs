@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
-    BLOCK_BYTES, Epoch, Location, MapEntry, MapPage, OpenUnit, PAGE_UNITS, PageId, Revision,
-    Sequence, Superblock, UnitEntry, UnitPage, Volume, VolumeId, crc32c,
+    BLOCK_BYTES, Epoch, Generation, Location, MapEntry, MapPage, OpenUnit, PAGE_UNITS, PageId,
+    Revision, Sequence, Superblock, UnitEntry, UnitPage, Volume, VolumeId, crc32c,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
@@ -374,9 +374,10 @@ impl<P: Payload> Engine<P> {
         // Metadata units hold pages, which are counted by what leads to them.
         let held = if class == self.config.metadata_class() { 0 } else { units.valid_count(unit) };
         let valid = self.unit_table.on_media(unit, held);
-        if empty && valid == 0 || generation.0 == 0 {
+        if valid == 0 && (empty || generation.0 == 0) {
             return UnitEntry::FREE;
         }
+        let generation = generation.max(Generation(1));
         UnitEntry { generation, valid, class: self.config.named(class) }
     }
 
@@ -495,7 +496,7 @@ impl<P: Payload> Engine<P> {
             return true;
         }
         let short = self.space.reserved.len() < self.listed_ahead() / 2;
-        let full = self.space.listed.len() >= self.most_listed();
+        let full = self.space.listed.len() >= self.table_limit();
         if !short || full || self.space.free.is_empty() {
             return false;
         }
@@ -519,7 +520,7 @@ impl<P: Payload> Engine<P> {
     /// Lists free units for a record that lists `others` as well.
     fn list_more(&mut self, others: usize) -> Vec<OpenUnit> {
         let wanted = self.listed_ahead().saturating_sub(self.space.reserved.len());
-        self.space.list_free(wanted.min(self.most_listed().saturating_sub(others)))
+        self.space.list_free(wanted.min(self.table_limit().saturating_sub(others)))
     }
 
     /// Units to be listed ahead: the more, the longer the table, so that what is written of it stays in proportion to
@@ -532,9 +533,25 @@ impl<P: Payload> Engine<P> {
         self.config.max_listed_units as usize
     }
 
+    /// Units that the table may list now. A checkpoint in progress gets as many as a record can hold, so that failing
+    /// writes do not keep it from shortening the table.
+    fn table_limit(&self) -> usize {
+        let most = if self.checkpoint.is_some() {
+            self.config.most_listed_ever()
+        } else {
+            self.config.max_listed_units
+        };
+        most as usize
+    }
+
     /// Whether units may be opened for users' blocks: what is left of the table is for the checkpoint that shortens it.
+    /// That checkpoint may wait for the blocks of a failed write: these get all that it does not need itself.
     pub(crate) fn table_has_room(&self) -> bool {
-        let held = (self.most_listed() / 4).max(self.metadata_hold() as usize);
+        let metadata = self.metadata_hold() as usize;
+        if self.stage.replacements > 0 {
+            return self.space.opened() + metadata < self.table_limit();
+        }
+        let held = (self.most_listed() / 4).max(metadata);
         self.space.opened() + held < self.most_listed()
     }
 

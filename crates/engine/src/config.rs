@@ -185,9 +185,14 @@ impl Config {
 
     /// Volumes and roots that a superblock record has room for beside as many units as it may list.
     pub(crate) fn superblock_holds(&self, volumes: usize, roots: usize) -> bool {
-        let listed = self.max_listed_units as usize;
+        let listed = self.most_listed_ever() as usize;
         let bytes = Superblock::bytes_for(&self.geometry, volumes, listed, roots);
         bytes as u64 <= self.geometry.unit_bytes()
+    }
+
+    /// Units that a superblock record can list.
+    pub(crate) fn most_listed_ever(&self) -> u32 {
+        most_listed(&self.geometry)
     }
 
     /// The class of maps and control entries, behind those of the placement.

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use thermocline_format::{Geometry, MapEntry, PAGE_UNITS, UnitEntry, UnitPage};
 use thermocline_types::UnitId;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Phase};
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
 
@@ -139,10 +139,12 @@ impl UnitTable {
 
 impl<P: Payload> Engine<P> {
     /// A unit of which more or fewer blocks count as valid than the maps lead to: how many count, and how many they
-    /// lead to. Looks at every block, for tests; `None`, too, if not all pages of the maps are loaded.
+    /// lead to. Looks at every block, for tests; `None`, too, if not all pages of the maps are loaded, or the pool
+    /// is not open for writing.
     #[must_use]
     pub fn miscounted(&self) -> Option<(UnitId, u32, u32)> {
-        if !self.pages.complete() || !self.superblocks.settled {
+        let known = self.pages.complete() && self.superblocks.settled;
+        if !known || self.phase != Phase::Open {
             return None;
         }
         let mut led_to = vec![0; self.config.geometry.units() as usize];

@@ -31,6 +31,7 @@ impl<P: Payload> Engine<P> {
             if report.condition != UnitCondition::Good {
                 let class = life.class.unwrap_or_else(|| self.class_of(unit));
                 self.space.units.adopt(unit, UnitState::Closed, class, life.end, 0);
+                self.space.tail(unit).generation = life.listed.generation;
                 self.condemn(unit);
             } else if untouched && report.written.is_none_or(|written| written == 0) {
                 self.space

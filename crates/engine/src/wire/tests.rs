@@ -1,7 +1,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use thermocline_format::{
-    ChunkCause, ChunkOrigin, Generation, LogicalBlock, MAX_HEADER_BYTES, Sequence, VolumeId, crc32c,
+    ChunkCause, ChunkOrigin, Generation, LogicalBlock, MAX_HEADER_BYTES, MapEntry, Sequence,
+    VolumeId, crc32c,
 };
 use thermocline_types::{Class, Lba};
 
@@ -267,6 +268,7 @@ fn record(pool: PoolId, block: u32, revision: u64) -> Superblock {
         next_volume: VolumeId(1),
         volumes: Vec::new(),
         open_units: Vec::new(),
+        unit_pages: vec![MapEntry::UNMAPPED],
     }
 }
 

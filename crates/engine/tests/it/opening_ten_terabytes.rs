@@ -10,10 +10,11 @@ use thermocline_engine::{
     PageBytes, RequestId, UnitCondition, UnitReport,
 };
 use thermocline_format::{
-    Epoch, Generation, Geometry, Location, LogicalBlock, MapEntry, MapPage, PAGE_ENTRIES, PoolId,
-    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName, crc32c, home_mark,
+    Epoch, Generation, Geometry, Location, LogicalBlock, METADATA, MapEntry, MapPage, PAGE_ENTRIES,
+    PAGE_UNITS, PoolId, Revision, Sequence, Superblock, UnitEntry, UnitPage, Volume, VolumeId,
+    VolumeName, crc32c, home_mark,
 };
-use thermocline_types::{Lba, Time, UnitId};
+use thermocline_types::{Class, Lba, Time, UnitId};
 
 /// 10 TB.
 const BLOCKS: u64 = 10_000_000_000_000 / 4096;
@@ -25,6 +26,7 @@ const FIRST_DATA_UNIT: u32 = 64;
 
 struct MadeUp {
     geometry: Geometry,
+    /// Root pages, and behind them those of the unit table.
     roots: Vec<PageBytes>,
     commands: u64,
     bytes: u64,
@@ -54,7 +56,27 @@ impl MadeUp {
             }
             device.roots.push(Box::new(page.encode()));
         }
+        for first in (0..geometry.units()).step_by(PAGE_UNITS) {
+            let mut page = UnitPage::free();
+            for (entry, unit) in page.0.iter_mut().zip(first..geometry.units()) {
+                *entry = device.unit(unit);
+            }
+            device.roots.push(Box::new(page.encode()));
+        }
         device
+    }
+
+    fn unit(&self, unit: u32) -> UnitEntry {
+        let before = u64::from(unit.saturating_sub(FIRST_DATA_UNIT)) * u64::from(PER_UNIT);
+        let held = BLOCKS.saturating_sub(before).min(PER_UNIT.into()) as u32;
+        match unit {
+            ..FIRST_ROOT_UNIT => UnitEntry::FREE,
+            FIRST_ROOT_UNIT..FIRST_DATA_UNIT => {
+                UnitEntry { generation: Generation(1), valid: 0, class: METADATA }
+            }
+            _ if held == 0 => UnitEntry::FREE,
+            _ => UnitEntry { generation: Generation(1), valid: held, class: Class(0) },
+        }
     }
 
     /// Block `i` of the volume is the `i`-th of the data units, and the checksum of its bytes is 0, as that of the
@@ -69,9 +91,11 @@ impl MadeUp {
     }
 
     fn superblock(&self) -> Superblock {
-        let roots = self.roots.iter().zip(0..).map(|(bytes, root)| {
-            MapEntry::new(&self.geometry, place(FIRST_ROOT_UNIT, root), crc32c(bytes.as_slice()))
+        let pages = self.roots.iter().zip(0..).map(|(bytes, page)| {
+            MapEntry::new(&self.geometry, place(FIRST_ROOT_UNIT, page), crc32c(bytes.as_slice()))
         });
+        let mut roots: Vec<MapEntry> = pages.collect();
+        let unit_pages = roots.split_off(Volume::roots_for(BLOCKS));
         Superblock {
             pool: PoolId([7; 16]),
             location: Location::new(0, 0),
@@ -88,9 +112,11 @@ impl MadeUp {
                 id: VolumeId(1),
                 name: VolumeName::new("ten").expect("a short name"),
                 blocks: BLOCKS,
-                roots: roots.collect(),
+                deleted: false,
+                roots,
             }],
             open_units: Vec::new(),
+            unit_pages,
         }
     }
 
@@ -174,8 +200,15 @@ fn the_first_read_of_ten_terabytes_waits_for_forty_megabytes() {
         matches!(action, Action::Notice(Notice::Open { chunks: 0, .. }))
     });
     let (commands, bytes) = (device.commands, device.bytes);
-    assert_eq!(bytes, 9314 * 4096, "root pages, and nothing else of the map");
-    assert!(commands < 9314 + 20, "{commands} commands");
+    assert_eq!(bytes, (9314 + 41) * 4096, "root pages and the unit table, nothing else of the map");
+    assert!(commands < 9314 + 41 + 20, "{commands} commands");
+    assert_eq!(engine.mapped_blocks(), BLOCKS, "known without the map");
+    assert_eq!(engine.units().valid_count(UnitId(FIRST_DATA_UNIT)), PER_UNIT);
+    assert_eq!(
+        engine.free_units(),
+        1042,
+        "those behind the data, and metadata units without a page"
+    );
 
     let extent = Extent { volume: VolumeId(1), lba: BLOCKS - 100, blocks: 100 };
     let read = HostRequest::Read { extent, into: () };

@@ -58,7 +58,7 @@ fn damage_is_found_and_never_read_as_data() {
 
 #[test]
 fn damage_in_one_page_leaves_the_rest_of_a_larger_volume() {
-    let report = campaign(0..3, Scale::Large, 40);
+    let report = campaign(0..3, Scale::Large, 60);
     assert!(report.wrong.is_empty(), "{}", report.wrong.join("\n"));
     assert!(report.of(Ending::Closed, Structure::Page).injected > 10);
 }
