@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
-    BLOCK_BYTES, Epoch, Generation, Location, MapEntry, MapPage, OpenUnit, PAGE_UNITS, PageId,
-    Revision, Sequence, Superblock, UnitEntry, UnitPage, Volume, VolumeId, crc32c,
+    BLOCK_BYTES, Epoch, Location, MapEntry, MapPage, OpenUnit, PageId, Revision, Sequence,
+    Superblock, Volume, VolumeId, crc32c,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
@@ -143,7 +143,7 @@ impl<P: Payload> Engine<P> {
             Stage::Sparse(unit) => self.find_sparse(unit),
             Stage::Moving(cursor) => self.mark_sparse(cursor),
             Stage::Pages(cursor) => self.write_pages(cursor),
-            Stage::Units(index) => self.write_unit_pages(index),
+            Stage::Units(index) => self.write_units(index),
             Stage::Roots(cursor) => self.write_roots(cursor),
             Stage::Flush(_) | Stage::Record | Stage::Writing => false,
         }
@@ -319,66 +319,12 @@ impl<P: Payload> Engine<P> {
         bytes
     }
 
-    /// Writes pages of the unit table that differ from those on media, from page `from` on: maps are written.
-    fn write_unit_pages(&mut self, from: usize) -> bool {
+    fn write_units(&mut self, from: usize) -> bool {
         let Some((at, most)) = self.room_for_pages() else { return false };
-        let geometry = self.config.geometry;
-        let block = geometry.logical_block();
-        let end = geometry.unit_pages().min(from + UNITS as usize / PAGE_UNITS);
-        let mut picked: Vec<(usize, UnitPage)> = Vec::new();
-        let mut next = from;
-        while next < end && picked.len() < most {
-            let page = self.unit_page(next);
-            if self.unit_table.is_due(next, &page) {
-                picked.push((next, page));
-            }
-            next += 1;
-        }
-        self.stats.looked_at += ((next - from) * PAGE_UNITS) as u64;
-        let over = next == geometry.unit_pages();
+        let next = self.write_unit_pages(from, at, most);
+        let over = next == self.config.geometry.unit_pages();
         self.set_stage(if over { Stage::Roots(PageCursor::default()) } else { Stage::Units(next) });
-        if picked.is_empty() {
-            return true;
-        }
-        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
-        let mut pages = Vec::with_capacity(picked.len());
-        for (index, page) in picked {
-            let bytes: PageBytes = Box::new(page.encode());
-            let crc = crc32c(bytes.as_slice());
-            let entry = MapEntry::new(&geometry, place, crc);
-            let old = self.unit_table.replace(index, entry, &page);
-            self.superblocks.drop_later(old);
-            pages.push((PageId::of_units(index as u32), bytes, crc));
-            place.block += block.per_block();
-        }
-        self.count_pages(pages.len());
-        self.seal_pages(at, VolumeId::UNITS, pages);
         true
-    }
-
-    /// Page `index` of the unit table, as the map pages on media are.
-    fn unit_page(&self, index: usize) -> UnitPage {
-        let mut page = UnitPage::free();
-        let units = index * PAGE_UNITS..self.config.geometry.units() as usize;
-        for (entry, unit) in page.0.iter_mut().zip(units) {
-            *entry = self.unit_entry(UnitId(unit as u32));
-        }
-        page
-    }
-
-    fn unit_entry(&self, unit: UnitId) -> UnitEntry {
-        let (units, generation) = (&self.space.units, self.space.tails[unit.index()].generation);
-        let state = units.state(unit);
-        let empty = matches!(state, UnitState::Free | UnitState::Retired);
-        let class = units.class(unit);
-        // Metadata units hold pages, which are counted by what leads to them.
-        let held = if class == self.config.metadata_class() { 0 } else { units.valid_count(unit) };
-        let valid = self.unit_table.on_media(unit, held);
-        if valid == 0 && (empty || generation.0 == 0) {
-            return UnitEntry::FREE;
-        }
-        let generation = generation.max(Generation(1));
-        UnitEntry { generation, valid, class: self.config.named(class) }
     }
 
     fn write_roots(&mut self, mut cursor: PageCursor) -> bool {
@@ -437,7 +383,7 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    fn count_pages(&mut self, count: usize) {
+    pub(crate) fn count_pages(&mut self, count: usize) {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.pages += count as u64;
         }

@@ -12,10 +12,16 @@
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
-use thermocline_format::{Geometry, MapEntry, PAGE_UNITS, UnitEntry, UnitPage};
+use thermocline_format::{
+    Generation, Geometry, Location, MapEntry, PAGE_UNITS, PageId, UnitEntry, UnitPage, VolumeId,
+    crc32c,
+};
+use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
 
+use crate::device::PageBytes;
 use crate::engine::{Engine, Phase};
+use crate::pages::UNITS;
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
 
@@ -138,6 +144,66 @@ impl UnitTable {
 }
 
 impl<P: Payload> Engine<P> {
+    /// Writes pages of the unit table, from page `from` on, that are to be written: at most `most`, to `at`. Returns the
+    /// first page that was not looked at.
+    pub(crate) fn write_unit_pages(&mut self, from: usize, at: Location, most: usize) -> usize {
+        let geometry = self.config.geometry;
+        let block = geometry.logical_block();
+        let end = geometry.unit_pages().min(from + UNITS as usize / PAGE_UNITS);
+        let mut picked: Vec<(usize, UnitPage)> = Vec::new();
+        let mut next = from;
+        while next < end && picked.len() < most {
+            let page = self.unit_page(next);
+            if self.unit_table.is_due(next, &page) {
+                picked.push((next, page));
+            }
+            next += 1;
+        }
+        self.stats.looked_at += ((next - from) * PAGE_UNITS) as u64;
+        if picked.is_empty() {
+            return next;
+        }
+        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
+        let mut pages = Vec::with_capacity(picked.len());
+        for (index, page) in picked {
+            let bytes: PageBytes = Box::new(page.encode());
+            let crc = crc32c(bytes.as_slice());
+            let entry = MapEntry::new(&geometry, place, crc);
+            let old = self.unit_table.replace(index, entry, &page);
+            self.superblocks.drop_later(old);
+            pages.push((PageId::of_units(index as u32), bytes, crc));
+            place.block += block.per_block();
+        }
+        self.count_pages(pages.len());
+        self.seal_pages(at, VolumeId::UNITS, pages);
+        next
+    }
+
+    /// Page `index` of the unit table, as the map pages on media are.
+    fn unit_page(&self, index: usize) -> UnitPage {
+        let mut page = UnitPage::free();
+        let units = index * PAGE_UNITS..self.config.geometry.units() as usize;
+        for (entry, unit) in page.0.iter_mut().zip(units) {
+            *entry = self.unit_entry(UnitId(unit as u32));
+        }
+        page
+    }
+
+    fn unit_entry(&self, unit: UnitId) -> UnitEntry {
+        let (units, generation) = (&self.space.units, self.space.tails[unit.index()].generation);
+        let state = units.state(unit);
+        let empty = matches!(state, UnitState::Free | UnitState::Retired);
+        let class = units.class(unit);
+        // Metadata units hold pages, which are counted by what leads to them.
+        let held = if class == self.config.metadata_class() { 0 } else { units.valid_count(unit) };
+        let valid = self.unit_table.on_media(unit, held);
+        if valid == 0 && (empty || generation.0 == 0) {
+            return UnitEntry::FREE;
+        }
+        let generation = generation.max(Generation(1));
+        UnitEntry { generation, valid, class: self.config.named(class) }
+    }
+
     /// A unit of which more or fewer blocks count as valid than the maps lead to: how many count, and how many they
     /// lead to. Looks at every block, for tests; `None`, too, if not all pages of the maps are loaded, or the pool
     /// is not open for writing.

@@ -1,7 +1,7 @@
 //! The unit table: what every unit held when a checkpoint was taken.
 //!
-//! A page is 4096 bytes of entries of 16 bytes and nothing else. It is reached from the superblock, by an entry whose tag
-//! its checksum must match, as a page of a map is.
+//! A page is 4096 bytes of entries of 16 bytes and nothing else. It is reached from the superblock, by an entry whose
+//! tag its checksum must match, as a page of a map is.
 
 use thermocline_types::{Class, UnitId};
 use zerocopy::{FromBytes, IntoBytes};
