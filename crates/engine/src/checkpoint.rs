@@ -1,8 +1,8 @@
 //! Checkpoints and superblock records.
 //!
 //! A checkpoint chooses *S*, writes every page of the maps that is dirty then, the pages of the unit table that differ,
-//! the roots, and a superblock record that refers to all of them. The host goes on writing meanwhile. Between checkpoints, records with a longer table of
-//! listed units are written when the listed ones run short.
+//! the roots, and a superblock record that refers to all of them. The host goes on writing meanwhile. Between
+//! checkpoints, records with a longer table of listed units are written when the listed ones run short.
 //!
 //! Invariants:
 //! * At most one record is being written.

@@ -1,5 +1,5 @@
-//! What the log engine writes to media: chunks, superblocks, and pages of maps and of the unit table, as pure encode and
-//! decode.
+//! What the log engine writes to media, as pure encode and decode: chunks, superblocks, and pages of maps and of the
+//! unit table.
 //!
 //! `docs/FORMAT.md` describes the bytes, the order of recovery and what every writer must keep to.
 //!
