@@ -382,8 +382,8 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// Page `index` of the unit table is there: its units hold what it says. If it cannot be read, the whole map is read
-    /// instead.
+    /// Page `index` of the unit table is there: its units hold what it says. If it cannot be read, the whole map is
+    /// read instead.
     fn unit_page_read(
         &mut self,
         opening: &mut Opening<P>,

@@ -144,8 +144,8 @@ impl UnitTable {
 }
 
 impl<P: Payload> Engine<P> {
-    /// Writes those pages of the unit table from page `from` on that are due, at most `most`, to `at`. Returns the first
-    /// page that was not looked at.
+    /// Writes those pages of the unit table from page `from` on that are due, at most `most`, to `at`. Returns the
+    /// first page that was not looked at.
     pub(crate) fn write_unit_pages(&mut self, from: usize, at: Location, most: usize) -> usize {
         let geometry = self.config.geometry;
         let block = geometry.logical_block();
