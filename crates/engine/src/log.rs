@@ -28,6 +28,7 @@ use crate::config::MAX_IO_BLOCKS;
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, Value};
+use crate::marks::mark;
 use crate::payload::Payload;
 
 pub(crate) use stage::{Control, Owner, Stage, Staged};
@@ -135,6 +136,7 @@ impl<P: Payload> Engine<P> {
         }
         let may_open = self.may_open();
         let class = self.space.shared_class(Class((queue / 2) as u8), may_open);
+        mark!(ClassesShareUnit if class.index() != queue / 2);
         let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
         else {
             return false;
@@ -163,6 +165,8 @@ impl<P: Payload> Engine<P> {
             } else {
                 staged.alive
             };
+            mark!(CopyOutdated if !alive && staged.copy);
+            mark!(CopiedTwice if staged.copy && twice && self.stage.holds(&picked, staged));
             let waiting = if alive || !staged.replaces { &mut owners } else { &mut outlived };
             owe(waiting, staged.owner);
             staged.also.iter().for_each(|owner| owe(waiting, *owner));
@@ -181,6 +185,7 @@ impl<P: Payload> Engine<P> {
         self.log.picked = picked;
         for (owner, _) in &outlived {
             if let Owner::Failed(sequence) = *owner {
+                mark!(ReplacementOutlived);
                 self.await_successors(sequence);
             }
         }
@@ -199,6 +204,7 @@ impl<P: Payload> Engine<P> {
         let queues = &mut self.stage.queues;
         let some = (queue % 2..queues.len()).step_by(2).filter(|&other| !queues[other].is_empty());
         let nearest = some.min_by_key(|other| other.abs_diff(queue))?;
+        mark!(QueuesJoined);
         self.stage.pop(nearest)
     }
 
@@ -227,6 +233,7 @@ impl<P: Payload> Engine<P> {
             let new = Value::new(address, staged.crc);
             match volume.get(staged.lba) {
                 Mapping::Staged(other) if other != slot => {
+                    mark!(StagedBlockMoved);
                     // A copy of what a staged block replaces: the page on media is to say so all the same.
                     self.stage.slots[other as usize].old = Some(new);
                     if !bug!(self.config, PageNotDirtyAfterCopy) {
@@ -271,10 +278,7 @@ impl<P: Payload> Engine<P> {
                 entries.extend(next.entries);
                 next.owners.iter().for_each(|owner| owe(&mut owners, *owner));
             }
-            if entries.is_empty() {
-                self.close_frontier(class);
-                continue;
-            }
+            assert!(!entries.is_empty(), "what stands in one chunk fits into the smallest");
             self.space.tail(at.unit).control = self.log.next();
             self.launch(class, at, ChunkCause::Host, entries, Body::User(Vec::new()), owners, 0);
         }
@@ -323,6 +327,7 @@ impl<P: Payload> Engine<P> {
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
         let may_open = class == self.config.metadata_class() || self.may_open();
+        mark!(NoUnitForHost if !may_open);
         let at = may_open.then(|| self.space.open(class))??;
         if class != self.config.metadata_class() {
             self.config.placement.opened(&self.space.units, at.unit, self.host_writes);
@@ -437,6 +442,7 @@ impl<P: Payload> Engine<P> {
                 self.log.failures = 0;
             }
             Ok(()) => {
+                mark!(BehindBroken);
                 self.replace_chunk(sequence, &chunk, class);
                 self.await_successors(sequence);
             }

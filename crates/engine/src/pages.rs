@@ -11,6 +11,7 @@ use crate::bugs::bug;
 use crate::device::{DeviceCmd, PageBytes};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, PAGE, Wanted};
+use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
 use crate::volumes::{PageCursor, Walk};
@@ -138,6 +139,7 @@ impl<P: Payload> Engine<P> {
     /// Parks what waits for `page`, which is on its way.
     pub(crate) fn park(&mut self, volume: u16, page: u64, parked: Parked<P>) {
         let waiting = self.pages.loading.get_mut(&(volume, page)).expect("the page was asked for");
+        mark!(RequestWaits);
         waiting.push(parked);
     }
 
@@ -159,6 +161,7 @@ impl<P: Payload> Engine<P> {
         match decoded {
             Some(MapPage(entries)) => self.page_loaded(volume, page, entries.as_slice()),
             None => {
+                mark!(PageDamaged);
                 self.pages.damaged.insert((volume, page));
                 self.actions.push_back(Action::Notice(Notice::Damaged { at }));
             }
@@ -212,6 +215,7 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         self.pages.tried_at = now;
+        mark!(DamagedPagesRetried);
         self.pages.damaged.clear();
         self.pages.stage = Stage::Pages(PageCursor::default());
         true
@@ -286,6 +290,7 @@ impl<P: Payload> Engine<P> {
 
     /// Has a write wait until that is known.
     pub(crate) fn wait_for_all(&mut self, parked: Parked<P>) {
+        mark!(WriteWaits);
         self.pages.waiting.push(parked);
     }
 
@@ -320,6 +325,7 @@ impl<P: Payload> Engine<P> {
             failed.extend(writes);
         }
         for parked in failed {
+            mark!(WaitingFailed);
             if let Parked::Write { request, .. } = parked {
                 self.request_progress(request, 1, Some(HostError::Failed));
             }

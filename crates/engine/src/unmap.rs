@@ -10,6 +10,7 @@ use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
 use crate::log::{Control, Owner};
 use crate::map::{Mapping, PAGE, Value};
+use crate::marks::mark;
 use crate::pages::{Loaded, PAGES};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
@@ -67,17 +68,18 @@ impl<P: Payload> Engine<P> {
             match self.loaded_for(&work, from, until) {
                 Loaded::Yes => {}
                 Loaded::Wait(_) => {
+                    mark!(UnmapWaits);
                     stuck = true;
                     break;
                 }
                 Loaded::No(page) => {
+                    mark!(TrimDamaged);
                     let error = self.damaged_page(work.volume, page);
-                    if let Some(request) = work.request {
-                        self.log_trim(&work, work.next, from, heirs);
-                        self.drop_pages(work.volume, &work.dropped, usize::MAX);
-                        self.request_progress(request, 1, Some(error));
-                        return true;
-                    }
+                    let request = work.request.expect("a volume that goes asks for no page");
+                    self.log_trim(&work, work.next, from, heirs);
+                    self.drop_pages(work.volume, &work.dropped, usize::MAX);
+                    self.request_progress(request, 1, Some(error));
+                    return true;
                 }
             }
             self.unmap(work.volume, from, until, &mut heirs);
@@ -102,6 +104,7 @@ impl<P: Payload> Engine<P> {
             && !self.volumes.map(work.volume).is_loaded(from / PAGE)
             && !self.is_loading(work.volume, from / PAGE)
         {
+            mark!(UnloadedForgotten);
             return Loaded::Yes;
         }
         self.loaded(work.volume, from, until)
@@ -128,6 +131,7 @@ impl<P: Payload> Engine<P> {
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => {
                     let staged = &mut self.stage.slots[slot as usize];
+                    mark!(StagedTrimmed);
                     let absorbed = u64::from(!staged.replaces);
                     self.stats.absorbed_blocks += absorbed;
                     self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
@@ -160,6 +164,7 @@ impl<P: Payload> Engine<P> {
             // What was written to a volume that goes is superseded by that: said again, for them to wait for.
             if !owners.is_empty() {
                 let volume = self.volumes.map(work.volume).id;
+                mark!(DeleteSaidAgain);
                 let entries = vec![Entry::VolumeDelete { volume }];
                 self.stage.control.push_back(Control { entries, owners });
             }
@@ -199,6 +204,7 @@ impl<P: Payload> Engine<P> {
 
     pub(crate) fn unmapping_failed(&mut self, work: &Unmapping) {
         if let Some(request) = work.request {
+            mark!(TrimFailed);
             self.request_progress(request, 1, Some(HostError::Failed));
         }
     }

@@ -78,7 +78,7 @@ pub enum Method {
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 13] = [
+    pub const ALL: [Method; 14] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -92,6 +92,7 @@ impl Method {
         Method::Situation(Situation::Trims),
         Method::Situation(Situation::Crowded),
         Method::Situation(Situation::LongHoles),
+        Method::Situation(Situation::Sparse),
     ];
 
     /// Whether it is worth its time with this seed: many seeds find more than many states of one.
@@ -102,6 +103,7 @@ impl Method {
             Method::TornTwice => seed % 8 == 1,
             Method::Situation(Situation::LongHoles) => seed % 3 == 1,
             Method::Situation(Situation::Trims) => seed % 3 == 2,
+            Method::Situation(Situation::Sparse) => seed % 4 == 2,
             Method::Situation(Situation::Crowded) => seed.is_multiple_of(3),
             _ => true,
         }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use thermocline_engine::{
     Action, Config, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice, OpenError,
-    Reply, RequestId,
+    Reply, RequestId, VolumeInfo,
 };
 use thermocline_format::{Location, PoolId};
 use thermocline_types::Time;
@@ -228,6 +228,17 @@ impl Machine {
     pub fn close(&mut self) -> Result<(), Trouble> {
         let (answer, _) = self.ask(HostRequest::Close)?;
         answer.map(|_| ()).map_err(|_| Trouble::Stuck("the pool cannot be closed"))
+    }
+
+    /// The volumes as [`Machine::survey`] finds them, with every block as one that cannot be read.
+    #[must_use]
+    pub fn unseen(&self) -> Vec<FoundVolume> {
+        let unseen = |info: VolumeInfo| FoundVolume {
+            volume: info.id,
+            name: info.name,
+            blocks: vec![None; info.blocks as usize],
+        };
+        self.engine.volumes().into_iter().map(unseen).collect()
     }
 
     /// Reads every block of every volume.

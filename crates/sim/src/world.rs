@@ -31,6 +31,10 @@ const CUT_SHORT_ONE_IN: u64 = 3;
 /// After so many completions, at most.
 const CUT_SHORT_TURNS: u64 = 24;
 
+/// One opening in so many is not followed by reading everything: the host goes on at once, and the map is loaded while
+/// it does.
+const HASTY_ONE_IN: u64 = 4;
+
 /// What a step of the world did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -49,6 +53,7 @@ enum Pending {
     Create(Version),
     Flush(PendingFlush),
     Read { read: PendingRead, into: Data, sizes: u64 },
+    Scrub,
     Close,
 }
 
@@ -177,6 +182,9 @@ impl World {
             match event {
                 Event::Complete(id, result) => self.completed(id, result),
                 Event::Notice(Notice::Failed) => self.went_down(),
+                Event::Notice(Notice::Damaged { at }) if !self.allowance().unreadable => {
+                    self.wrong.push(format!("{at} is called damaged, and nothing is"));
+                }
                 Event::Notice(_) => {}
             }
         }
@@ -306,6 +314,7 @@ impl World {
                 let version = self.model.begin_size(volume, Some(blocks));
                 (HostRequest::ResizeVolume { volume, blocks }, self.change(version, true))
             }
+            Wish::Scrub => (HostRequest::Scrub, Pending::Scrub),
             Wish::Close => (HostRequest::Close, Pending::Close),
         }
     }
@@ -326,7 +335,7 @@ impl World {
             Pending::Change { version, .. } => self.model.cancel(version),
             Pending::Create(version) => self.model.cancel(version),
             Pending::Read { read, .. } => self.model.drop_read(read),
-            Pending::Flush(_) | Pending::Close => {}
+            Pending::Flush(_) | Pending::Scrub | Pending::Close => {}
         }
         if why != Rejected::Busy {
             self.wrong.push(format!("a request was rejected: {why}"));
@@ -371,7 +380,17 @@ impl World {
                 (self.down, self.closed) = (true, true);
             }
             (Pending::Close, Err(_)) => self.down = true,
-            (Pending::Flush(_), Err(_)) => {}
+            (Pending::Scrub, Ok(Reply::Scrubbed { damaged, .. })) => self.scrubbed(damaged),
+            (Pending::Scrub, Ok(other)) => {
+                self.wrong.push(format!("a scrub was answered with {other:?}"));
+            }
+            (Pending::Flush(_) | Pending::Scrub, Err(_)) => {}
+        }
+    }
+
+    fn scrubbed(&mut self, damaged: u64) {
+        if damaged > 0 && !self.allowance().unreadable {
+            self.wrong.push(format!("a scrub finds damage in {damaged} places, and there is none"));
         }
     }
 
@@ -456,8 +475,21 @@ impl World {
             Ok(_) => {}
             Err(trouble) => return self.did_not_open(&trouble),
         }
+        if self.rng.below(HASTY_ONE_IN) == 0 {
+            return self.judge_found(&self.machine.unseen());
+        }
         match self.machine.survey() {
-            Ok(found) => self.judge_found(&found),
+            Ok(found) => {
+                let unreadable = |volume: &FoundVolume| {
+                    volume.blocks.iter().filter(|block| block.is_none()).count()
+                };
+                let damaged: usize = found.iter().map(unreadable).sum();
+                if damaged > 0 && !self.allowance().unreadable {
+                    let what = "blocks cannot be read, though nothing is damaged";
+                    self.wrong.push(format!("{damaged} {what}"));
+                }
+                self.judge_found(&found);
+            }
             Err(trouble) => self.wrong.push(format!("after a crash: {trouble:?}")),
         }
     }
@@ -478,11 +510,6 @@ impl World {
     fn judge_found(&mut self, found: &[FoundVolume]) {
         for verdict in self.model.judge_found(found) {
             self.object(&verdict);
-        }
-        let damaged =
-            found.iter().flat_map(|volume| &volume.blocks).filter(|b| b.is_none()).count();
-        if damaged > 0 && !self.allowance().unreadable {
-            self.wrong.push(format!("{damaged} blocks cannot be read, though nothing is damaged"));
         }
         self.model.rebase(found);
     }

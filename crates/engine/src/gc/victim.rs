@@ -8,6 +8,7 @@ use thermocline_types::UnitId;
 use super::{DEBT, ROUNDS, Round};
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
+use crate::marks::mark;
 use crate::payload::Payload;
 
 impl<P: Payload> Engine<P> {
@@ -38,7 +39,10 @@ impl<P: Payload> Engine<P> {
                 let policy = if last { Victim::Greedy } else { self.config.gc.victim };
                 self.best_victim(policy).or_else(|| self.best_victim(Victim::Greedy))
             }
-            some => some,
+            some => {
+                mark!(CondemnedChosen);
+                some
+            }
         };
         let Some(victim) = chosen else {
             return !enough && (self.retry_stuck() || self.nothing_to_collect());
@@ -52,6 +56,7 @@ impl<P: Payload> Engine<P> {
         let retried = std::mem::replace(&mut self.gc.round.retried, true);
         let any = !self.gc.stuck.is_empty() && !retried;
         if any {
+            mark!(StuckRetried);
             self.gc.stuck.clear();
         }
         any
@@ -63,7 +68,9 @@ impl<P: Payload> Engine<P> {
         if !self.pages.are_damaged() {
             return false;
         }
+        mark!(Blind);
         if !self.retry_damaged() {
+            mark!(BlindFailed);
             self.fail();
         }
         true
@@ -123,10 +130,12 @@ impl<P: Payload> Engine<P> {
             return true;
         }
         if self.gc.starved_at.is_none_or(|at| self.stats.checkpoints < at) {
+            mark!(Starved);
             self.gc.starved_at = Some(self.stats.checkpoints + 1);
             self.want_checkpoint();
             return true;
         }
+        mark!(StarvedForGood);
         self.fail_staged()
     }
 }
