@@ -459,6 +459,11 @@ impl<P: Payload> Engine<P> {
         self.space.opened() + held < self.most_listed()
     }
 
+    /// Whether a unit may be opened for what must not wait for a checkpoint.
+    pub(crate) fn table_has_last_room(&self) -> bool {
+        self.space.opened() + (self.metadata_hold() as usize) < self.most_listed()
+    }
+
     fn write_checkpoint_record(&mut self) {
         let clean = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.last)
             || bug!(self.config, CleanTooEarly) && self.phase == Phase::Closing;

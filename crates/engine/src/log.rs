@@ -335,9 +335,11 @@ impl<P: Payload> Engine<P> {
         Some(at)
     }
 
-    /// Whether units may be opened for users' blocks.
+    /// Whether units may be opened for users' blocks. Blocks of failed writes take what the table still has: a release
+    /// may wait for them, and for that the checkpoint that shortens it.
     fn may_open(&self) -> bool {
-        self.space.free_units() > self.metadata_hold() && self.table_has_room()
+        let replacing = self.stage.replacements > 0 && self.table_has_last_room();
+        self.space.free_units() > self.metadata_hold() && (self.table_has_room() || replacing)
     }
 
     /// Units that a checkpoint of all maps may need.

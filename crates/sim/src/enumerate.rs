@@ -128,6 +128,10 @@ pub fn enumerate_faulty(
         report.failures.extend(world.wrong.drain(..).map(|what| Failure { place, what }));
         let enough = report.states >= budget.states || report.failures.len() >= budget.failures;
         let past = budget.only.is_some_and(|only| report.points > only.point);
+        if step == Step::Over {
+            world.live_on();
+            report.failures.extend(world.wrong.drain(..).map(|what| Failure { place, what }));
+        }
         if step == Step::Over || enough || past {
             report.marks = take_marks();
             return report;
@@ -220,7 +224,8 @@ impl Prober {
         self.machine.restart(world.settings.config.clone(), &self.image, seed);
         let opened: Result<Opened, Trouble> = self.machine.wait_until_open();
         opened.map_err(|trouble| format!("the pool does not open: {trouble:?}"))?;
-        self.machine.survey().map_err(|trouble| format!("{trouble:?}"))
+        let surveyed = self.machine.survey().map_err(|trouble| format!("{trouble:?}"));
+        surveyed.map(|(found, _)| found)
     }
 }
 

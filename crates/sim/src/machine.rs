@@ -241,39 +241,43 @@ impl Machine {
         self.engine.volumes().into_iter().map(unseen).collect()
     }
 
-    /// Reads every block of every volume.
+    /// Reads every block of every volume. Returns what was found, and the errors of blocks that cannot be read.
     ///
     /// # Errors
     /// [`Trouble::Stuck`].
-    pub fn survey(&mut self) -> Result<Vec<FoundVolume>, Trouble> {
-        let mut found = Vec::new();
+    pub fn survey(&mut self) -> Result<(Vec<FoundVolume>, Vec<(Extent, HostError)>), Trouble> {
+        let (mut found, mut errors) = (Vec::new(), Vec::new());
         for info in self.engine.volumes() {
             let mut blocks = Vec::with_capacity(info.blocks as usize);
             while (blocks.len() as u64) < info.blocks {
                 let lba = blocks.len() as u64;
                 let length = (info.blocks - lba).min(MAX_IO_BLOCKS);
                 let extent = Extent { volume: info.id, lba, blocks: length };
-                self.survey_run(extent, &mut blocks)?;
+                self.survey_run(extent, &mut blocks, &mut errors)?;
             }
             found.push(FoundVolume { volume: info.id, name: info.name, blocks });
         }
-        Ok(found)
+        Ok((found, errors))
     }
 
     fn survey_run(
         &mut self,
         extent: Extent,
         blocks: &mut Vec<Option<Content>>,
+        errors: &mut Vec<(Extent, HostError)>,
     ) -> Result<(), Trouble> {
-        match self.read(extent)? {
-            Some(data) => {
+        match self.try_read(extent)? {
+            Ok(data) => {
                 blocks.extend(data.blocks().map(|block| Some(self.arena.content(block))));
             }
-            None if extent.blocks == 1 => blocks.push(None),
+            Err(error) if extent.blocks == 1 => {
+                blocks.push(None);
+                errors.push((extent, error));
+            }
             // One of them is damaged: see which.
-            None => {
+            Err(_) => {
                 for lba in extent.lba..extent.lba + extent.blocks {
-                    self.survey_run(Extent { lba, blocks: 1, ..extent }, blocks)?;
+                    self.survey_run(Extent { lba, blocks: 1, ..extent }, blocks, errors)?;
                 }
             }
         }
@@ -285,8 +289,12 @@ impl Machine {
     /// # Errors
     /// [`Trouble::Stuck`].
     pub fn read(&mut self, extent: Extent) -> Result<Option<Data>, Trouble> {
+        Ok(self.try_read(extent)?.ok())
+    }
+
+    fn try_read(&mut self, extent: Extent) -> Result<Result<Data, HostError>, Trouble> {
         let into = Data::zeros(&self.arena, extent.blocks as u32);
         let (answer, _) = self.ask(HostRequest::Read { extent, into: into.clone() })?;
-        Ok(answer.is_ok().then_some(into))
+        Ok(answer.map(|_| into))
     }
 }

@@ -99,13 +99,15 @@ impl<P: Payload> Engine<P> {
             .filter(|&unit| u64::from(self.space.units.valid_count(unit)) < self.dense)
     }
 
-    /// A unit that the device will not write again, and that holds something.
+    /// A unit that the device will not write again, and that holds something; of a write that failed, not before it is
+    /// done elsewhere.
     fn condemned_unit(&self) -> Option<UnitId> {
         let (units, metadata) = (&self.space.units, self.config.metadata_class());
         self.space.condemned.iter().map(|&unit| UnitId(unit)).find(|&unit| {
             units.state(unit) == UnitState::Closed
                 && units.valid_count(unit) > 0
                 && units.class(unit) != metadata
+                && self.space.tails[unit.index()].last <= self.log.completed()
                 && !self.gc.stuck.contains(&unit.0)
         })
     }
