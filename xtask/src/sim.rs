@@ -38,7 +38,7 @@ fn simulate(repo: &Repo, name: &str, arguments: &[&str]) -> Result<()> {
 /// # Errors
 /// When anything is lost in one of them.
 pub fn crash_states(repo: &Repo) -> Result<()> {
-    let step = ["--states", SAME_STATES, "--jobs", JOBS, "--seed", "1"];
+    let step = ["--states", SAME_STATES, "--jobs", JOBS, "--seed", "1", "--marks"];
     simulate(repo, "crash states", &step)?;
     let seed = seed_of(repo.commit().as_deref().unwrap_or(""));
     let step = ["--states", NEW_STATES, "--jobs", JOBS, "--seed", &seed.to_string()];

@@ -55,6 +55,7 @@ mod with_bugs {
         CopyNotCheckedAgain: "a copy is sealed although the block was overwritten meanwhile",
         CopyUnverified: "garbage collection copies blocks without looking at their checksum",
         TagNotChecked: "a read does not compare a block with its tag",
+        UnreadableMisnamed: "a read error names the first block of what was read, whichever is damaged",
         InFlightReadFromMedia: "a block whose chunk is on its way is read from the device",
         VictimOnItsWay: "a unit is collected while chunks are on their way to it",
         TrimNotLogged: "a trim is not logged",

@@ -23,6 +23,7 @@ use crate::device::{DeviceCmd, DeviceError, PageBytes};
 use crate::durability::Then;
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, PAGE, Value, Wanted};
+use crate::marks::mark;
 use crate::pages::{UNITS, WORDS};
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
@@ -219,6 +220,7 @@ impl<P: Payload> Engine<P> {
                 Walk::Found(volume, page) => {
                     let map = self.volumes.map(volume);
                     if map.is_loaded(page) && self.is_sparse(map.page_at(page)) {
+                        mark!(SparseMoved);
                         self.volumes.map_mut(volume).mark_dirty(page);
                     }
                 }
@@ -265,6 +267,7 @@ impl<P: Payload> Engine<P> {
             let Walk::Found(volume, page) = walk else { break };
             if self.volumes.map(volume).is_empty(page) {
                 // A page of which nothing is mapped any more goes.
+                mark!(EmptyPageDropped);
                 let old = self.volumes.map_mut(volume).drop_page(page);
                 self.superblocks.drop_later(old);
             } else {
@@ -403,11 +406,13 @@ impl<P: Payload> Engine<P> {
             if u64::from(number) < map.pages()
                 && map.page_at(number.into()).location(&geometry) == Some(at)
             {
+                mark!(PageLost);
                 map.mark_dirty(number.into());
             }
         } else if let Some(root) = map.roots.get_mut(number as usize)
             && root.at.location(&geometry) == Some(at)
         {
+            mark!(RootLost);
             root.changed = true;
         }
         self.write_pages_again();
@@ -418,6 +423,7 @@ impl<P: Payload> Engine<P> {
         if let Some(checkpoint) = &mut self.checkpoint
             && checkpoint.stage != Stage::Writing
         {
+            mark!(PagesWrittenAgain);
             checkpoint.stage = Stage::Pages(PageCursor::default());
             self.unit_table.begin();
         }
@@ -443,9 +449,11 @@ impl<P: Payload> Engine<P> {
         }
         let short = self.space.reserved.len() < self.listed_ahead() / 2;
         let full = self.space.listed.len() >= self.table_limit();
+        mark!(TableFull if short && full);
         if !short || full || self.space.free.is_empty() {
             return false;
         }
+        mark!(UnitsListed);
         let fresh = self.list_more(self.space.listed.len());
         let mut record = self.superblocks.durable.clone().expect("it was just looked at");
         let mut table = self.space.listed.clone();
@@ -499,6 +507,11 @@ impl<P: Payload> Engine<P> {
         }
         let held = (self.most_listed() / 4).max(metadata);
         self.space.opened() + held < self.most_listed()
+    }
+
+    /// Whether a unit may be opened for what must not wait for a checkpoint.
+    pub(crate) fn table_has_last_room(&self) -> bool {
+        self.space.opened() + (self.metadata_hold() as usize) < self.most_listed()
     }
 
     fn write_checkpoint_record(&mut self) {
@@ -558,6 +571,7 @@ impl<P: Payload> Engine<P> {
         if bug!(self.config, TailEndNotWritten) {
             record.tail_end = None;
         }
+        mark!(Unsettled if !settled);
         self.superblocks.settled = settled;
         self.write_record(record, Purpose::Opening, Vec::new());
     }
@@ -604,9 +618,11 @@ impl<P: Payload> Engine<P> {
                 self.device(op, DeviceCmd::WriteSuperblock(std::sync::Arc::new(record)));
             }
             None if writing.unflushed && !bug!(self.config, OnlyRecordReset) => {
+                mark!(CopyFlushedFirst);
                 self.await_next_flush(Then::Superblock);
             }
             None => {
+                mark!(SuperblockUnitReset);
                 self.superblocks.next[index] = Some(0);
                 let op = self.ops.insert(Op::Superblock);
                 self.device(op, DeviceCmd::Reset(unit));
@@ -617,7 +633,10 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn superblock_written(&mut self, result: Result<(), DeviceError>) {
         match result {
             Ok(()) => self.next_copy(),
-            Err(_) => self.fail(),
+            Err(_) => {
+                mark!(RecordFailed);
+                self.fail();
+            }
         }
     }
 
@@ -636,6 +655,7 @@ impl<P: Payload> Engine<P> {
         if purpose == Purpose::MoreUnits
             && let Some(checkpoint) = &mut self.checkpoint
         {
+            mark!(CheckpointListsUnits);
             checkpoint.table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
         }
         let clean = record.clean;
@@ -660,6 +680,7 @@ impl<P: Payload> Engine<P> {
             }
         }
         if clean && let Some(request) = self.superblocks.closing.take() {
+            mark!(ClosedClean);
             self.phase = Phase::Closed;
             self.request_progress(request, 1, None);
         }
@@ -679,6 +700,7 @@ impl<P: Payload> Engine<P> {
             let old = std::mem::replace(&mut root.at, MapEntry::UNMAPPED);
             self.superblocks.drop_later(old);
         }
+        mark!(PagesDropped if self.checkpoint.is_some());
         self.write_pages_again();
     }
 

@@ -79,7 +79,7 @@ pub struct ReadChunks {
     pub window: u32,
     /// The pool that the chunks must name.
     pub pool: PoolId,
-    /// The generation that the chunks must name, if known; else that of the first decides.
+    /// The generation that the chunks must name, if known; else that of the first decides, or in a search none does.
     pub generation: Option<Generation>,
     /// Where there is no sound header, whether to look for the next at each logical block that follows.
     pub search: bool,

@@ -6,6 +6,7 @@ use thermocline_types::UnitId;
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
 use crate::engine::{Engine, Op};
+use crate::marks::mark;
 use crate::payload::Payload;
 
 /// What happens when something is durable.
@@ -128,7 +129,10 @@ impl<P: Payload> Engine<P> {
                 self.durability.host_durable = self.durability.host_flushing;
                 self.resolve();
             }
-            Err(_) => self.fail(),
+            Err(_) => {
+                mark!(FlushFailed);
+                self.fail();
+            }
         }
     }
 
@@ -142,6 +146,7 @@ impl<P: Payload> Engine<P> {
             let waiter = &self.durability.waiters[index];
             let host = matches!(waiter.then, Then::Host { .. });
             let lies = host && bug!(self.config, FlushNotSent);
+            mark!(FlushAwaitsRecovery if self.durability.satisfies(waiter) && host && !settled);
             if lies || self.durability.satisfies(waiter) && (settled || !host) {
                 over.push(self.durability.waiters.remove(index).then);
             } else {

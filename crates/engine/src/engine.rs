@@ -15,6 +15,7 @@ use crate::durability::{Durability, Then};
 use crate::gc::Gc;
 use crate::log::{Log, Owner, Stage};
 use crate::map::{Packing, Value};
+use crate::marks::mark;
 use crate::opening::Opening;
 use crate::pages::Pages;
 use crate::payload::Payload;
@@ -452,7 +453,9 @@ impl<P: Payload> Engine<P> {
         if !working || !self.ops.is_empty() || !waits || self.lingers() {
             return false;
         }
+        mark!(WaitingGivenUp);
         if !self.fail_staged() {
+            mark!(NothingToFail);
             self.fail();
         }
         true
@@ -496,8 +499,10 @@ impl<P: Payload> Engine<P> {
         self.stage.copies = 0;
         let mut owners: Vec<Owner> = Vec::new();
         for slot in queued {
+            mark!(StageFailed);
             self.stage.slots[slot as usize].supersede(&mut owners);
         }
+        mark!(ControlFailed if !self.stage.control.is_empty());
         owners.extend(self.stage.control.drain(..).flat_map(|control| control.owners));
         for owner in owners {
             match owner {
@@ -512,6 +517,7 @@ impl<P: Payload> Engine<P> {
             self.request_progress(request, 1, Some(HostError::Failed));
         }
         if let Some(request) = self.superblocks.closing.take() {
+            mark!(ClosingFailed);
             self.request_progress(request, 1, Some(HostError::Failed));
         }
         for unmapping in std::mem::take(&mut self.unmapping) {

@@ -23,6 +23,7 @@ use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks}
 use crate::engine::{Engine, Op, Phase};
 use crate::log::{Owner, Staged};
 use crate::map::{PAGE, Value, Wanted};
+use crate::marks::mark;
 use crate::pages::WORDS;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
@@ -287,6 +288,7 @@ impl<P: Payload> Engine<P> {
         }
         self.gc.job = Some(job);
         if stopped {
+            mark!(HeaderMissing);
             self.find_by_map();
         }
     }
@@ -364,6 +366,7 @@ impl<P: Payload> Engine<P> {
         let Some(job) = &mut self.gc.job else { return };
         job.stage = Stage::Walk(job.end);
         job.segment_end = job.end;
+        mark!(VictimUnreadable);
         self.find_by_map();
     }
 
@@ -373,6 +376,7 @@ impl<P: Payload> Engine<P> {
         if job.found >= self.space.units.valid_count(job.victim) {
             return;
         }
+        mark!(FoundByMap);
         // Those of earlier segments wait to be placed or sealed.
         let copies = self.stage.slots.iter().filter(|(_, staged)| staged.copy);
         let staged = copies.filter_map(|(_, staged)| Some(staged.old?.0));
@@ -415,6 +419,7 @@ impl<P: Payload> Engine<P> {
             let at = self.packing.location(value.address());
             job.chunks += 1;
             job.found += 1;
+            mark!(NotFoundByHeader);
             // The tag is all that is known of its checksum; it is what a read would be checked by.
             let (crc, chunk, payload) = (value.0 as u32, job.chunks, None);
             job.valid.push(Valid { volume, id, from, crc, lba, value, at, payload, chunk });
@@ -481,6 +486,7 @@ impl<P: Payload> Engine<P> {
         let range = range.expect("every read was planned");
         let start = job.valid[first].at.block;
         if data.is_none() && job.retries > 0 {
+            mark!(VictimReadAgain);
             // The unit cannot be freed without these blocks, and the others would be copied for nothing.
             job.retries -= 1;
             self.read_range(&job.valid[range], first);
@@ -538,6 +544,7 @@ impl<P: Payload> Engine<P> {
 
     fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
         if !self.volumes.is(valid.volume, valid.id) {
+            mark!(SurvivorGone);
             return;
         }
         let home = home_mark(valid.id, Lba(valid.lba));
@@ -548,6 +555,7 @@ impl<P: Payload> Engine<P> {
                 || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
         });
         let Some(payload) = payload.filter(|_| passes) else {
+            mark!(SurvivorDamaged);
             self.gc.stuck.insert(valid.at.unit.0);
             self.stats.damaged_blocks += 1;
             self.actions.push_back(Action::Notice(Notice::Damaged { at: valid.at }));
@@ -588,6 +596,7 @@ impl<P: Payload> Engine<P> {
         if left == 0 {
             self.space.bury(job.victim);
         } else if left >= job.at_first {
+            mark!(NothingCopied);
             // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
             self.gc.stuck.insert(job.victim.0);
         }

@@ -126,6 +126,8 @@ impl<P: Payload> Engine<P> {
                     .map(|(value, _)| value)
             }
         };
+        let wrong =
+            wrong.and(expected.first()).filter(|_| bug!(self.config, UnreadableMisnamed)).or(wrong);
         let error = wrong.map(|value| {
             let at = self.packing.location(value.address());
             self.stats.damaged_blocks += 1;

@@ -24,6 +24,7 @@ mod gc;
 mod io;
 mod log;
 mod map;
+mod marks;
 mod opening;
 mod pages;
 mod payload;
@@ -46,6 +47,8 @@ pub use device::{
     ReadChunks, UnitCondition, UnitReport,
 };
 pub use engine::Engine;
+#[cfg(feature = "marks")]
+pub use marks::{Mark, Marks, take as take_marks};
 pub use payload::Payload;
 pub use request::{
     Action, Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId,

@@ -28,6 +28,7 @@ use crate::config::MAX_IO_BLOCKS;
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, PAGE, Value};
+use crate::marks::mark;
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
 
@@ -136,6 +137,7 @@ impl<P: Payload> Engine<P> {
         }
         let may_open = self.may_open();
         let class = self.space.shared_class(Class((queue / 2) as u8), may_open);
+        mark!(ClassesShareUnit if class.index() != queue / 2);
         let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
         else {
             return false;
@@ -164,6 +166,8 @@ impl<P: Payload> Engine<P> {
             } else {
                 staged.alive
             };
+            mark!(CopyOutdated if !alive && staged.copy);
+            mark!(CopiedTwice if staged.copy && twice && self.stage.holds(&picked, staged));
             let waiting = if alive || !staged.replaces { &mut owners } else { &mut outlived };
             owe(waiting, staged.owner);
             staged.also.iter().for_each(|owner| owe(waiting, *owner));
@@ -182,6 +186,7 @@ impl<P: Payload> Engine<P> {
         self.log.picked = picked;
         for (owner, _) in &outlived {
             if let Owner::Failed(sequence) = *owner {
+                mark!(ReplacementOutlived);
                 self.await_successors(sequence);
             }
         }
@@ -200,6 +205,7 @@ impl<P: Payload> Engine<P> {
         let queues = &mut self.stage.queues;
         let some = (queue % 2..queues.len()).step_by(2).filter(|&other| !queues[other].is_empty());
         let nearest = some.min_by_key(|other| other.abs_diff(queue))?;
+        mark!(QueuesJoined);
         self.stage.pop(nearest)
     }
 
@@ -228,6 +234,7 @@ impl<P: Payload> Engine<P> {
             let new = Value::new(address, staged.crc);
             match volume.get(staged.lba) {
                 Mapping::Staged(other) if other != slot => {
+                    mark!(StagedBlockMoved);
                     // A copy of what a staged block replaces: the page on media is to say so all the same.
                     self.stage.slots[other as usize].old = Some(new);
                     if !bug!(self.config, PageNotDirtyAfterCopy) {
@@ -273,10 +280,7 @@ impl<P: Payload> Engine<P> {
                 entries.extend(next.entries);
                 next.owners.iter().for_each(|owner| owe(&mut owners, *owner));
             }
-            if entries.is_empty() {
-                self.close_frontier(class);
-                continue;
-            }
+            assert!(!entries.is_empty(), "what stands in one chunk fits into the smallest");
             self.space.tail(at.unit).control = self.log.next();
             self.launch(class, at, ChunkCause::Host, entries, Body::User(Vec::new()), owners, 0);
         }
@@ -325,6 +329,7 @@ impl<P: Payload> Engine<P> {
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
         let may_open = class == self.config.metadata_class() || self.may_open();
+        mark!(NoUnitForHost if !may_open);
         let at = may_open.then(|| self.space.open(class))??;
         if class != self.config.metadata_class() {
             self.config.placement.opened(&self.space.units, at.unit, self.host_writes);
@@ -332,9 +337,11 @@ impl<P: Payload> Engine<P> {
         Some(at)
     }
 
-    /// Whether units may be opened for users' blocks.
+    /// Whether units may be opened for users' blocks. Blocks of failed writes take what the table still has: a release
+    /// may wait for them, and for that the checkpoint that shortens it.
     fn may_open(&self) -> bool {
-        self.space.free_units() > self.metadata_hold() && self.table_has_room()
+        let replacing = self.stage.replacements > 0 && self.table_has_last_room();
+        self.space.free_units() > self.metadata_hold() && (self.table_has_room() || replacing)
     }
 
     /// Units that a checkpoint of all maps may need.
@@ -440,6 +447,7 @@ impl<P: Payload> Engine<P> {
                 self.log.failures = 0;
             }
             Ok(()) => {
+                mark!(BehindBroken);
                 self.replace_chunk(sequence, &chunk, class);
                 self.await_successors(sequence);
             }

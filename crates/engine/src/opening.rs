@@ -20,6 +20,7 @@ use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitReport};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{PAGE, VolumeMap, Wanted};
+use crate::marks::mark;
 use crate::pages::LOADS;
 use crate::payload::Payload;
 use crate::request::{Action, Notice, OpenError};
@@ -171,6 +172,7 @@ impl<P: Payload> Engine<P> {
         if self.phase != Phase::Opening {
             return;
         }
+        mark!(OpeningFailed if error == OpenError::Device);
         self.phase = Phase::Closed;
         self.actions.push_back(Action::Notice(Notice::OpenFailed(error)));
     }
@@ -292,13 +294,19 @@ impl<P: Payload> Engine<P> {
         opening: &mut Opening<P>,
         records: Vec<Superblock>,
     ) -> Result<(), OpenError> {
-        let Some(first) = records.first() else { return Err(OpenError::NoPool) };
+        let Some(first) = records.first() else {
+            mark!(NoPool);
+            return Err(OpenError::NoPool);
+        };
         let pool = opening.format.unwrap_or(first.pool);
         if records.iter().any(|record| record.pool != pool) {
+            mark!(TwoPools);
             return Err(OpenError::TwoPools);
         }
+        mark!(RecordInOneUnit if is_newest_alone(&records));
         let newest = records.into_iter().max_by_key(|record| record.revision).expect("not empty");
         if newest.geometry != self.config.geometry {
+            mark!(OtherGeometry);
             return Err(OpenError::OtherGeometry);
         }
         self.pool = pool;
@@ -311,6 +319,7 @@ impl<P: Payload> Engine<P> {
             .sum();
         if total > self.config.map_memory_bytes {
             let budget = self.config.map_memory_bytes;
+            mark!(NoMemory);
             return Err(OpenError::NoMemory { needed: total, budget });
         }
         for volume in &newest.volumes {
@@ -359,6 +368,7 @@ impl<P: Payload> Engine<P> {
         let at = parent.location(&geometry).expect("it was read from somewhere");
         let Ok(Done::Page(bytes)) = done else { return Err(OpenError::MapDamaged(at)) };
         let page = MapPage::decode(bytes.as_slice(), id, parent, &geometry);
+        mark!(RootDamaged if page.is_err());
         let Ok(MapPage(pages)) = page else { return Err(OpenError::MapDamaged(at)) };
         for at in pages.iter().filter_map(|page| page.location(&geometry)) {
             self.space.add_page(at.unit);
@@ -400,6 +410,7 @@ impl<P: Payload> Engine<P> {
         };
         let Some(page) = page else {
             let at = parent.location(&geometry).expect("it was read from somewhere");
+            mark!(UnitPageDamaged);
             opening.recount = true;
             self.unit_table.write_again(|page| page == parent);
             return self.actions.push_back(Action::Notice(Notice::Damaged { at }));
@@ -488,6 +499,7 @@ impl<P: Payload> Engine<P> {
     /// Takes over the units as they were found; what was read of the map must be sound.
     fn begin_replay(&mut self) -> Result<(), OpenError> {
         if let Some(&at) = self.damaged_pages().first() {
+            mark!(TailPageDamaged);
             return Err(OpenError::MapDamaged(at));
         }
         let opening = self.opening.take().expect("the pool is being opened");
@@ -562,4 +574,10 @@ impl<P: Payload> Engine<P> {
         let (chunks, entries) = self.replayed;
         self.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
     }
+}
+
+/// Whether only one superblock unit has the newest of these records.
+fn is_newest_alone(records: &[Superblock]) -> bool {
+    let newest = records.iter().map(|record| record.revision).max();
+    records.iter().filter(|record| Some(record.revision) == newest).count() == 1
 }

@@ -9,6 +9,7 @@ use thermocline_format::{Location, MapEntry, MapPage, PageId};
 use crate::device::{DeviceCmd, PageBytes};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{PAGE, Wanted};
+use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
 use crate::volumes::{PageCursor, Walk};
@@ -137,6 +138,7 @@ impl<P: Payload> Engine<P> {
     /// Parks what waits for `page`, which is on its way.
     pub(crate) fn park(&mut self, volume: u16, page: u64, parked: Parked<P>) {
         let waiting = self.pages.loading.get_mut(&(volume, page)).expect("the page was asked for");
+        mark!(RequestWaits);
         waiting.push(parked);
     }
 
@@ -158,6 +160,7 @@ impl<P: Payload> Engine<P> {
         match decoded {
             Some(MapPage(entries)) => self.page_loaded(volume, page, entries.as_slice()),
             None => {
+                mark!(PageDamaged);
                 self.pages.damaged.insert((volume, page));
                 self.actions.push_back(Action::Notice(Notice::Damaged { at }));
             }
@@ -190,6 +193,7 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         self.pages.tried_at = now;
+        mark!(DamagedPagesRetried);
         self.pages.damaged.clear();
         self.pages.stage = Stage::Pages(PageCursor::default());
         true
@@ -265,6 +269,7 @@ impl<P: Payload> Engine<P> {
             failed.extend(writes);
         }
         for parked in failed {
+            mark!(WaitingFailed);
             if let Parked::Write { request, .. } = parked {
                 self.request_progress(request, 1, Some(HostError::Failed));
             }

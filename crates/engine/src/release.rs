@@ -1,7 +1,6 @@
 //! From dead to free: units without a valid block are reset once nothing that a crash could bring back needs them.
 
 use thermocline_format::{Entry, Sequence};
-use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
 
 use crate::bugs::bug;
@@ -9,6 +8,7 @@ use crate::device::{DeviceCmd, DeviceError};
 use crate::durability::Then;
 use crate::engine::{Engine, Op};
 use crate::log::Control;
+use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
 
@@ -40,6 +40,7 @@ impl<P: Payload> Engine<P> {
             }
         }
         if held_back && scarce && any {
+            mark!(PinnedByControl);
             // Control entries fill units that only a checkpoint frees, and it needs units itself: not when none is
             // left.
             self.want_checkpoint();
@@ -51,6 +52,7 @@ impl<P: Payload> Engine<P> {
         for &unit in &ready {
             let tail = &self.space.tails[unit.index()];
             if tail.chunks > 0 && any && !bug!(self.config, ReleaseNotLogged) {
+                mark!(ReleaseLogged);
                 let more = u32::from(bug!(self.config, ReleaseMiscounted));
                 let (generation, chunks, sum) = (tail.generation, tail.chunks + more, tail.sum);
                 let entries = vec![Entry::Released { unit, generation, chunks, sum }];
@@ -59,6 +61,7 @@ impl<P: Payload> Engine<P> {
             }
         }
         if !self.seal_control() {
+            mark!(NoUnitForRelease);
             // No unit for the entries: nobody waits for these. Those of a failed write before them must stay.
             let left = self.stage.control.len();
             self.stage.control.truncate(left - left.min(said));
@@ -101,6 +104,7 @@ impl<P: Payload> Engine<P> {
         if last <= self.durability.durable || self.space.flushing_dead {
             return false;
         }
+        mark!(DeadFlushed);
         self.space.flushing_dead = true;
         self.await_flush(last, Then::Dead);
         true
@@ -113,6 +117,7 @@ impl<P: Payload> Engine<P> {
             let tail = self.space.tail(unit);
             tail.control = Sequence(0);
             if tail.condemned {
+                mark!(CondemnedReleased);
                 self.space.resetting -= 1;
                 self.retire(unit);
                 continue;
@@ -146,7 +151,10 @@ impl<P: Payload> Engine<P> {
                 self.space.free.push_back(unit);
             }
             Err(DeviceError::Gone) => self.fail(),
-            Err(_) => self.retire(unit),
+            Err(_) => {
+                mark!(ResetFailed);
+                self.retire(unit);
+            }
         }
         self.reset_next();
     }
@@ -168,10 +176,5 @@ impl<P: Payload> Engine<P> {
         self.space.condemned.insert(unit.0);
         // Chunks to be replayed may stand in it: the sooner they need not be, the better.
         self.want_checkpoint();
-        self.space.reserved.retain(|listed| listed.next.unit != unit);
-        if self.space.units.state(unit) == UnitState::Free {
-            self.space.free.retain(|&free| free != unit);
-            self.retire(unit);
-        }
     }
 }

@@ -18,6 +18,7 @@ use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks}
 use crate::durability::Then;
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{PAGE, Value, Wanted};
+use crate::marks::mark;
 use crate::pages::WORDS;
 use crate::payload::Payload;
 use crate::request::{Action, Notice, Reply};
@@ -103,9 +104,14 @@ impl<P: Payload> Engine<P> {
         if !known && self.phase != Phase::Failed {
             return false;
         }
+        mark!(ScrubFailedPool if self.phase == Phase::Failed && !self.scrubs.is_empty());
         let Some(mut scrub) = self.scrubs.pop_front() else { return false };
         let reading = scrub.stage == Stage::Read && !scrub.left.is_empty();
-        if scrub.waiting > 0 && !(reading && scrub.waiting < READS) {
+        // A pool that failed flushes no more: the device's answers are all there is to wait for.
+        let ended = matches!(scrub.stage, Stage::Walk(from) if from >= scrub.end);
+        let writers = || self.space.tails[scrub.unit.index()].writers > 0;
+        let blocked = self.phase == Phase::Failed && ended && writers();
+        if blocked || scrub.waiting > 0 && !(reading && scrub.waiting < READS) {
             self.scrubs.push_front(scrub);
             return false;
         }
@@ -133,6 +139,7 @@ impl<P: Payload> Engine<P> {
     fn scrub_next_unit(&mut self, scrub: &mut Scrub) -> bool {
         if scrub.unit.0 == 0 {
             for at in self.damaged_pages() {
+                mark!(ScrubMapDamaged);
                 self.scrub_hit(scrub, at);
             }
         }
@@ -165,12 +172,12 @@ impl<P: Payload> Engine<P> {
     /// All that was known of the unit was read: there may be more by now. What is on its way is waited for.
     fn scrub_end(&mut self, scrub: &mut Scrub) {
         let extent = self.scrub_extent(scrub.unit);
-        let quiet =
-            self.space.tails[scrub.unit.index()].writers == 0 || self.phase == Phase::Failed;
-        if !quiet {
+        if self.space.tails[scrub.unit.index()].writers > 0 {
             scrub.waiting += 1;
+            mark!(ScrubWaits);
             self.await_next_flush(Then::Scrub);
         } else if extent > scrub.end {
+            mark!(ScrubGoesFurther if scrub.end > 0);
             scrub.end = extent;
         } else {
             scrub.stage = Stage::Recount(0, 0);
@@ -195,6 +202,7 @@ impl<P: Payload> Engine<P> {
         let Some(mut scrub) = self.scrubs.pop_front() else { return };
         scrub.waiting -= 1;
         let Stage::Walk(from) = scrub.stage else { panic!("a unit is being walked through") };
+        mark!(ScrubUnreadable if found.is_err());
         // What cannot be read as a whole is read block by block.
         let mut next = scrub.end;
         if let Ok(found) = found {
@@ -204,6 +212,7 @@ impl<P: Payload> Engine<P> {
                 let blocks = chunk.header.entries.iter().filter(|entry| entry.has_block()).count();
                 let whole = chunk.data.as_ref().map_or(0, |(_, whole)| *whole);
                 if whole < blocks as u32 && at.block > from {
+                    mark!(ScrubReadsAgain);
                     // It ends beyond what was read: it is read again from its beginning.
                     next = at.block;
                     break;
@@ -230,12 +239,13 @@ impl<P: Payload> Engine<P> {
         for (number, (entry, at)) in (0..*whole).zip(blocks) {
             let Entry::Data { volume, lba, crc } = entry else { continue };
             let block = Counted { volume, lba, value: Value::new(geometry.address(at), crc) };
-            if !self.counts(block) {
+            if !self.counts(block) || self.is_behind_failed(at) {
                 continue;
             }
             scrub.seen.push(block);
             scrub.blocks += 1;
             if run.crc(number) ^ home_mark(volume, lba) != crc {
+                mark!(ScrubBlockDamaged);
                 self.scrub_hit(scrub, at);
             }
         }
@@ -279,6 +289,7 @@ impl<P: Payload> Engine<P> {
         } else if counting >= self.space.units.valid_count(scrub.unit) {
             Stage::Read
         } else {
+            mark!(ScrubSearches);
             scrub.compared = scrub.seen.iter().map(|block| block.value.address()).collect();
             Stage::Search(PageCursor::default())
         };
@@ -332,6 +343,7 @@ impl<P: Payload> Engine<P> {
                 let places = scrub.left.iter().filter(|block| self.counts(**block));
                 let places = places.map(|block| self.packing.location(block.value.address()));
                 if let Some(at) = places.min_by_key(|at| at.block) {
+                    mark!(ScrubHeaderDamaged);
                     self.scrub_hit(scrub, at);
                 }
                 scrub.stage = Stage::Read;
@@ -351,13 +363,22 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Has a block read if it is in the unit and was not compared. What was written behind a failed write is written
-    /// elsewhere, whatever is left of it here.
+    /// Whether this was written behind a failed write: then it is written elsewhere, whatever is left of it here, or
+    /// all writing has failed.
+    fn is_behind_failed(&self, at: Location) -> bool {
+        let broken = self.space.tails[at.unit.index()].broken;
+        broken.is_some_and(|broken| at.block >= broken)
+    }
+
+    /// Has a block read if it is in the unit and was not compared.
     fn scrub_missing(&self, scrub: &mut Scrub, block: Counted) {
         let at = self.packing.location(block.value.address());
-        let broken = self.space.tails[scrub.unit.index()].broken;
-        let sound = at.block < scrub.end && broken.is_none_or(|broken| at.block < broken);
-        if at.unit == scrub.unit && sound && !scrub.compared.contains(&block.value.address()) {
+        if at.unit != scrub.unit {
+            return;
+        }
+        mark!(ScrubBehindFailed if self.is_behind_failed(at));
+        let sound = at.block < scrub.end && !self.is_behind_failed(at);
+        if sound && !scrub.compared.contains(&block.value.address()) {
             scrub.left.push(block);
         }
     }
@@ -372,6 +393,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn scrub_read(&mut self, block: Counted, data: Option<&P>) {
         let Some(mut scrub) = self.scrubs.pop_front() else { return };
         scrub.waiting -= 1;
+        mark!(ScrubReadsBlock);
         let expected = match block.volume.is_user() {
             true => block.value.of_bytes(block.volume, block.lba.0),
             false => block.value,

@@ -10,6 +10,7 @@ use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
 use crate::log::{Control, Owner};
 use crate::map::{Mapping, PAGE, Value};
+use crate::marks::mark;
 use crate::pages::{Loaded, PAGES};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
@@ -65,10 +66,12 @@ impl<P: Payload> Engine<P> {
             match self.loaded(work.volume, from, until) {
                 Loaded::Yes => {}
                 Loaded::Wait(_) => {
+                    mark!(UnmapWaits);
                     stuck = true;
                     break;
                 }
                 Loaded::No(page) => {
+                    mark!(TrimDamaged);
                     let error = self.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
                         self.log_trim(&work, work.next, from, heirs);
@@ -103,6 +106,7 @@ impl<P: Payload> Engine<P> {
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => {
                     let staged = &mut self.stage.slots[slot as usize];
+                    mark!(StagedTrimmed);
                     let absorbed = u64::from(!staged.replaces);
                     self.stats.absorbed_blocks += absorbed;
                     self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
@@ -150,6 +154,7 @@ impl<P: Payload> Engine<P> {
             // What was written to a volume that goes is superseded by that: said again, for them to wait for.
             if !owners.is_empty() {
                 let volume = self.volumes.map(work.volume).id;
+                mark!(DeleteSaidAgain);
                 let entries = vec![Entry::VolumeDelete { volume }];
                 self.stage.control.push_back(Control { entries, owners });
             }
@@ -189,6 +194,7 @@ impl<P: Payload> Engine<P> {
 
     pub(crate) fn unmapping_failed(&mut self, work: &Unmapping) {
         if let Some(request) = work.request {
+            mark!(TrimFailed);
             self.request_progress(request, 1, Some(HostError::Failed));
         }
     }

@@ -14,6 +14,7 @@ use thermocline_format::{
 use thermocline_types::UnitId;
 
 use crate::device::{Body, Chunk, ReadChunks};
+use crate::marks::mark;
 
 /// Distance of the places at which [`probe`] looks, in bytes: the smallest logical block.
 const PROBE_STEP: usize = 512;
@@ -51,9 +52,12 @@ pub struct Found {
 ///
 /// From the first place on, each chunk says where the next begins. A header that the window cuts off ends the walk
 /// there, to go on with a further window; a chunk whose header is whole counts, even if the window cuts off the rest.
+/// A search for chunks of any generation looks behind each header already: what is left of an earlier life of the unit
+/// may end in the middle of a chunk of this one.
 #[must_use]
 pub fn find_chunks(bytes: &[u8], request: &ReadChunks, geometry: &Geometry) -> Found {
     let mut generation = request.generation;
+    let any_life = generation.is_none() && request.search;
     let mut found =
         Found { chunks: Vec::new(), next: request.at.block, unsound: false, newest: None };
     while let Some(offset) = offset_within(bytes, request.at, found.next, geometry) {
@@ -61,8 +65,13 @@ pub fn find_chunks(bytes: &[u8], request: &ReadChunks, geometry: &Geometry) -> F
         let expected = Expected { pool: request.pool, location, generation };
         match look(&bytes[offset..], &expected, geometry, &mut found.newest) {
             Seen::Chunk(header) => {
-                generation = Some(header.origin.generation);
-                found.next += header.blocks;
+                if any_life {
+                    let header = header.header_bytes(geometry);
+                    found.next += geometry.logical_block().to_hold(header);
+                } else {
+                    generation = Some(header.origin.generation);
+                    found.next += header.blocks;
+                }
                 let data = whole_blocks(bytes.len(), offset, &header, geometry);
                 found.chunks.push((header, data));
             }
@@ -108,8 +117,10 @@ fn look(
     let (revision, epoch) = newest.unwrap_or_default();
     *newest = Some((revision.max(origin.revision), epoch.max(origin.epoch)));
     if prefix.header_bytes as usize > bytes.len() {
+        mark!(HeaderCutOff);
         return Seen::CutOff;
     }
+    mark!(HeaderStale if ChunkHeader::decode(bytes, expected, geometry).is_err());
     ChunkHeader::decode(bytes, expected, geometry).map_or(Seen::Nothing, Seen::Chunk)
 }
 

@@ -142,11 +142,11 @@ impl Range {
         let mut half = settings.clone();
         half.requests /= 2;
         let mut world = World::new(seed, half, Vec::new());
-        world.run(0);
+        world.run_requests(0);
         let mut earlier = Image::new(settings.media);
         keep_all(&world, &mut earlier);
         world.settings.requests = settings.requests;
-        world.run(0);
+        world.run_requests(0);
         rest(&mut world, ending)?;
         report.wrong.append(&mut world.wrong);
         let mut sound = Image::new(settings.media);
@@ -178,7 +178,7 @@ impl Range {
         let opened = self.machine.wait_until_open().and_then(|_| self.machine.survey());
         let scrubbed = scrub(&mut self.machine);
         match (opened, scrubbed) {
-            (Ok(found), Ok(hits)) => {
+            (Ok((found, _)), Ok(hits)) => {
                 report.wrong.extend(self.model.judge_found(&found).iter().map(ToString::to_string));
                 if !hits.is_empty() {
                     report.wrong.push(format!("scrub finds {hits:?} though nothing is damaged"));
@@ -317,7 +317,8 @@ impl Range {
             }
             Err(trouble) => return Err(format!("opening: {trouble:?}")),
         }
-        let found = self.machine.survey().map_err(|trouble| format!("reading: {trouble:?}"))?;
+        let survey = self.machine.survey().map_err(|trouble| format!("reading: {trouble:?}"));
+        let (found, _) = survey?;
         let seen = verdict::read(hit, &self.expected, &found, &self.model)?;
         let hits = scrub(&mut self.machine)?;
         let reported = verdict::scrubbed(hit, &hits)?;

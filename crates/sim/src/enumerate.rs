@@ -5,6 +5,7 @@
 //! * The world itself goes on as if nothing had been looked at.
 //! * One state is named by seed, point and index, and can be looked at again alone.
 
+use thermocline_engine::{Marks, take_marks};
 use thermocline_types::Rng;
 
 use crate::disk::{Cache, Disk, Image, Latency};
@@ -52,6 +53,8 @@ pub struct Report {
     pub failures: Vec<Failure>,
     /// What the seeds drew.
     pub drawn: Drawn,
+    /// How often each mark of the engine was reached.
+    pub marks: Marks,
 }
 
 impl Report {
@@ -61,6 +64,7 @@ impl Report {
         self.points += other.points;
         self.failures.extend(other.failures);
         self.drawn.merge(&other.drawn);
+        self.marks.merge(&other.marks);
     }
 }
 
@@ -99,6 +103,8 @@ pub fn enumerate_faulty(
     budget: &Budget,
 ) -> Report {
     replay::enter(Place { seed, point: 0, state: 0 });
+    // What this thread reached before belongs to others.
+    let _ = take_marks();
     let mut report = Report::default();
     report.drawn.add(&settings);
     let mut world = World::new(seed, settings, rules);
@@ -122,7 +128,12 @@ pub fn enumerate_faulty(
         report.failures.extend(world.wrong.drain(..).map(|what| Failure { place, what }));
         let enough = report.states >= budget.states || report.failures.len() >= budget.failures;
         let past = budget.only.is_some_and(|only| report.points > only.point);
+        if step == Step::Over {
+            world.live_on();
+            report.failures.extend(world.wrong.drain(..).map(|what| Failure { place, what }));
+        }
         if step == Step::Over || enough || past {
+            report.marks = take_marks();
             return report;
         }
     }
@@ -213,7 +224,8 @@ impl Prober {
         self.machine.restart(world.settings.config.clone(), &self.image, seed);
         let opened: Result<Opened, Trouble> = self.machine.wait_until_open();
         opened.map_err(|trouble| format!("the pool does not open: {trouble:?}"))?;
-        self.machine.survey().map_err(|trouble| format!("{trouble:?}"))
+        let surveyed = self.machine.survey().map_err(|trouble| format!("{trouble:?}"));
+        surveyed.map(|(found, _)| found)
     }
 }
 

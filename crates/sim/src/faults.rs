@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! * What fails follows from the rules, the seed and the order of commands alone.
-//! * Whatever is broken is in the record, so that a checker knows what may be missing and nothing else may be.
+//! * Whatever goes wrong is in the record. What of it may show, the atlas of the disk knows.
 
 use thermocline_engine::{DeviceCmd, DeviceError, UnitCondition};
 use thermocline_format::Location;
@@ -129,22 +129,6 @@ pub struct Injected {
     pub instead: Option<Location>,
 }
 
-/// What may be missing or fail because of the faults that happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowance {
-    /// Reads of blocks may fail. They may never return anything wrong.
-    pub unreadable: bool,
-    /// Writes and flushes may fail.
-    pub failed: bool,
-    /// The pool may refuse to open, saying that something is lost.
-    pub unopened: bool,
-    /// What was flushed may be gone without a word: flushes were not carried out.
-    pub rolled_back: bool,
-    /// So many units may hold less than others, or nothing: one that goes out of service, is left at a failed write, or
-    /// holds a block that cannot be copied. The pool may be full so much earlier.
-    pub units: u64,
-}
-
 /// Decides which commands go wrong, and records it.
 #[derive(Clone, Debug)]
 pub struct Injector {
@@ -206,48 +190,6 @@ impl Injector {
         let command = self.commands.saturating_sub(1);
         self.log.push(Injected { command, kind, fault, at, instead });
     }
-
-    /// What may come of all that happened.
-    #[must_use]
-    pub fn allowance(&self) -> Allowance {
-        let mut may = Allowance::default();
-        for injected in &self.log {
-            match injected.fault {
-                Fault::Delay(_) => {}
-                Fault::Fail(_) | Fault::FailTorn(_) if injected.kind == CommandKind::Read => {
-                    may.unreadable = true;
-                    may.unopened = true;
-                    may.failed = true;
-                }
-                Fault::Fail(_) | Fault::FailTorn(_) | Fault::FailForgotten(_) => {
-                    may.failed = true;
-                    may.unopened |= injected.kind == CommandKind::Report;
-                    may.units += match injected.kind {
-                        // Its own, and one that is opened for what is written again or said about it.
-                        CommandKind::WriteChunk => 2,
-                        CommandKind::Reset => 1,
-                        _ => 0,
-                    };
-                }
-                Fault::Lie => {
-                    may = Allowance {
-                        unreadable: true,
-                        failed: true,
-                        unopened: true,
-                        rolled_back: true,
-                        ..may
-                    };
-                }
-                Fault::Lose | Fault::Misdirect | Fault::Flip(_) | Fault::Degrade(_) => {
-                    may.unreadable = true;
-                    may.unopened = true;
-                    may.failed = true;
-                    may.units += 1;
-                }
-            }
-        }
-        may
-    }
 }
 
 /// Whether a fault can happen to a command of this kind.
@@ -296,16 +238,5 @@ mod tests {
             let mut injector = Injector::new(vec![Rule::once(0, fault)], 1);
             assert_eq!(injector.decide(kind), None, "{fault:?} {kind:?}");
         }
-    }
-
-    #[test]
-    fn only_a_lying_flush_takes_back_what_was_flushed() {
-        let mut injector = Injector::new(Vec::new(), 1);
-        assert_eq!(injector.allowance(), Allowance::default());
-        injector.record(CommandKind::WriteChunk, Fault::Lose, None, None);
-        let may = injector.allowance();
-        assert!(may.unreadable && may.unopened && !may.rolled_back);
-        injector.record(CommandKind::Flush, Fault::Lie, None, None);
-        assert!(injector.allowance().rolled_back);
     }
 }

@@ -5,6 +5,7 @@
 //! * All that happens follows from a seed. The same seed gives the same commands at the same times.
 //! * Bytes are real: what the engine wrote is encoded, torn, flipped and decoded again.
 
+pub mod coverage;
 pub mod damage;
 pub mod data;
 pub mod disk;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use thermocline_engine::{
     Action, Config, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice, OpenError,
-    Reply, RequestId,
+    Reply, RequestId, VolumeInfo,
 };
 use thermocline_format::{Location, PoolId};
 use thermocline_types::{Time, UnitId};
@@ -232,42 +232,58 @@ impl Machine {
         answer.map(|_| ()).map_err(|_| Trouble::Stuck("the pool cannot be closed"))
     }
 
-    /// Reads every block of every volume, and sees whether units are counted right.
+    /// The volumes as [`Machine::survey`] finds them, with every block as one that cannot be read.
+    #[must_use]
+    pub fn unseen(&self) -> Vec<FoundVolume> {
+        let unseen = |info: VolumeInfo| FoundVolume {
+            volume: info.id,
+            name: info.name,
+            blocks: vec![None; info.blocks as usize],
+        };
+        self.engine.volumes().into_iter().map(unseen).collect()
+    }
+
+    /// Reads every block of every volume, and sees whether units are counted right. Returns what was found, and the
+    /// errors of blocks that cannot be read.
     ///
     /// # Errors
     /// [`Trouble::Stuck`] and [`Trouble::Miscounted`].
-    pub fn survey(&mut self) -> Result<Vec<FoundVolume>, Trouble> {
-        let mut found = Vec::new();
+    pub fn survey(&mut self) -> Result<(Vec<FoundVolume>, Vec<(Extent, HostError)>), Trouble> {
+        let (mut found, mut errors) = (Vec::new(), Vec::new());
         for info in self.engine.volumes() {
             let mut blocks = Vec::with_capacity(info.blocks as usize);
             while (blocks.len() as u64) < info.blocks {
                 let lba = blocks.len() as u64;
                 let length = (info.blocks - lba).min(MAX_IO_BLOCKS);
                 let extent = Extent { volume: info.id, lba, blocks: length };
-                self.survey_run(extent, &mut blocks)?;
+                self.survey_run(extent, &mut blocks, &mut errors)?;
             }
             found.push(FoundVolume { volume: info.id, name: info.name, blocks });
         }
         if let Some((unit, counted, led_to)) = self.engine.miscounted() {
             return Err(Trouble::Miscounted(unit, counted, led_to));
         }
-        Ok(found)
+        Ok((found, errors))
     }
 
     fn survey_run(
         &mut self,
         extent: Extent,
         blocks: &mut Vec<Option<Content>>,
+        errors: &mut Vec<(Extent, HostError)>,
     ) -> Result<(), Trouble> {
-        match self.read(extent)? {
-            Some(data) => {
+        match self.try_read(extent)? {
+            Ok(data) => {
                 blocks.extend(data.blocks().map(|block| Some(self.arena.content(block))));
             }
-            None if extent.blocks == 1 => blocks.push(None),
+            Err(error) if extent.blocks == 1 => {
+                blocks.push(None);
+                errors.push((extent, error));
+            }
             // One of them is damaged: see which.
-            None => {
+            Err(_) => {
                 for lba in extent.lba..extent.lba + extent.blocks {
-                    self.survey_run(Extent { lba, blocks: 1, ..extent }, blocks)?;
+                    self.survey_run(Extent { lba, blocks: 1, ..extent }, blocks, errors)?;
                 }
             }
         }
@@ -279,8 +295,12 @@ impl Machine {
     /// # Errors
     /// [`Trouble::Stuck`].
     pub fn read(&mut self, extent: Extent) -> Result<Option<Data>, Trouble> {
+        Ok(self.try_read(extent)?.ok())
+    }
+
+    fn try_read(&mut self, extent: Extent) -> Result<Result<Data, HostError>, Trouble> {
         let into = Data::zeros(&self.arena, extent.blocks as u32);
         let (answer, _) = self.ask(HostRequest::Read { extent, into: into.clone() })?;
-        Ok(answer.is_ok().then_some(into))
+        Ok(answer.map(|_| into))
     }
 }

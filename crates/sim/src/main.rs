@@ -8,15 +8,18 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use thermocline_engine::{Mark, Marks};
+use thermocline_sim::coverage;
 use thermocline_sim::enumerate::{Budget, Failure, Report, enumerate};
 use thermocline_sim::replay::{self, Place};
 use thermocline_sim::settings::{Scale, Settings};
 
-const USAGE: &str = "usage: thermocline-sim [--seed N] [--states M] [--jobs J] [--only SEED:POINT:STATE]
+const USAGE: &str = "usage: thermocline-sim [--seed N] [--states M] [--jobs J] [--marks] [--only SEED:POINT:STATE]
        thermocline-sim --bugs [--budget STATES] [--seconds S] [--bug NAME] [--seed N] [--jobs J]
 
 Runs small simulated pools, one for each seed from N on (default 1), until M crash states (default 100000)
-were recovered, read and judged, on J threads (default 1). Exit code 1 when anything was wrong.
+were recovered, read and judged, on J threads (default 1), and tells how often each mark of the engine was reached.
+Exit code 1 when anything was wrong, with --marks also when a mark was not reached that crash states alone must reach.
 
 With --bugs: switches on each deliberate bug of the engine in turn (or those of which the name contains NAME), and
 looks for it until it is caught, or STATES crash states (default 1000000) or S seconds (default 120) are spent. Prints
@@ -34,6 +37,7 @@ struct Arguments {
     jobs: u64,
     only: Option<Place>,
     bugs: bool,
+    marks: bool,
     budget: u64,
     seconds: u64,
     bug: String,
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         println!("    again: cargo xtask sim --only {}", failure.place);
     }
     println!("drawn: {}", total.drawn);
+    tell_marks(&total.marks);
     println!(
         "{} crash states at {} points in {seconds:.1} s, {:.0} per second and thread; {} failures",
         total.states,
@@ -79,7 +84,19 @@ fn main() -> ExitCode {
         total.states as f64 / seconds / arguments.jobs as f64,
         total.failures.len()
     );
-    if total.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let missed = if arguments.marks { coverage::missed(&total.marks) } else { Vec::new() };
+    if !missed.is_empty() {
+        println!("not reached, though crash states must: {missed:?}");
+    }
+    let good = total.failures.is_empty() && missed.is_empty();
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Tells how often each mark of the engine was reached.
+fn tell_marks(marks: &Marks) {
+    for (mark, what) in Mark::ALL {
+        println!("{:>9} {mark:?}: {what}", marks.count(*mark));
+    }
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
@@ -89,6 +106,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
         jobs: 1,
         only: None,
         bugs: false,
+        marks: false,
         budget: 1_000_000,
         seconds: 120,
         bug: String::new(),
@@ -96,6 +114,10 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     while let Some(word) = words.next() {
         if word == "--bugs" {
             arguments.bugs = true;
+            continue;
+        }
+        if word == "--marks" {
+            arguments.marks = true;
             continue;
         }
         let value = words.next().ok_or_else(|| format!("`{word}` needs a value"))?;

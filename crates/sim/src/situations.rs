@@ -4,7 +4,7 @@
 //! settings bring just that together. They say nothing about what goes wrong then; the model judges, as ever.
 
 use thermocline_engine::{DeviceError, MAX_IO_BLOCKS};
-use thermocline_format::{Geometry, LogicalBlock};
+use thermocline_format::{Geometry, LogicalBlock, PAGE_ENTRIES};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Rng, UnitId};
@@ -28,11 +28,15 @@ pub enum Situation {
     LongHoles,
     /// Mostly trims, and few checkpoints: units fill up with control entries alone.
     Trims,
+    /// Volumes that promise much more than the pool holds, closed and opened again and again, on a device that fails
+    /// to read now and then: requests meet pages of maps that are not loaded, or cannot be.
+    Sparse,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 3] = [Situation::Crowded, Situation::LongHoles, Situation::Trims];
+    pub const ALL: [Situation; 4] =
+        [Situation::Crowded, Situation::LongHoles, Situation::Trims, Situation::Sparse];
 
     /// As reports call it.
     #[must_use]
@@ -41,6 +45,7 @@ impl Situation {
             Situation::Crowded => "crowded pool",
             Situation::LongHoles => "long holes",
             Situation::Trims => "mostly trims",
+            Situation::Sparse => "sparse volumes",
         }
     }
 
@@ -52,6 +57,7 @@ impl Situation {
             Situation::Crowded => crowded(seed, &mut rng),
             Situation::LongHoles => long_holes(seed, &mut rng),
             Situation::Trims => trims(seed, &mut rng),
+            Situation::Sparse => sparse(seed),
         }
     }
 
@@ -63,6 +69,11 @@ impl Situation {
                 let faults = [Fault::Fail(DeviceError::Io), Fault::FailTorn(DeviceError::Io)];
                 let fault = faults[seed as usize % 2];
                 vec![Rule { one_in: 3, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
+            }
+            Situation::Sparse => {
+                let kind = [CommandKind::Read, CommandKind::WriteChunk][seed as usize % 2];
+                let fault = Fault::Fail(DeviceError::Io);
+                vec![Rule { one_in: 12, ..Rule::from_then_on(20, kind, fault) }]
             }
             Situation::Crowded | Situation::Trims => Vec::new(),
         }
@@ -83,7 +94,7 @@ fn crowded(seed: u64, rng: &mut Rng) -> Settings {
     settings.config.checkpoint_bytes = 16 << 10 << rng.below(3);
     settings.config.gc.victim = [Victim::Fifo, Victim::Choices { d: 1 }][rng.below(2) as usize];
     settings.config.max_staged_blocks = 4 * MAX_IO_BLOCKS as u32;
-    settings.mix.weights = [100, 0, 0, 4, 20, 0, 0, 0];
+    settings.mix.weights = [100, 0, 0, 4, 20, 0, 0, 0, 0];
     settings.mix.most_volumes = 12;
     settings.mix.most_blocks = 32;
     settings.mix.hot_blocks = u64::MAX;
@@ -106,7 +117,7 @@ fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
     settings.config.write_cache = false;
     settings.config.placement = "none".parse::<Policy>().expect("it is listed");
     settings.config.checkpoint_bytes = 64 << 20;
-    settings.mix.weights = [100, 0, 0, 10, 1, 0, 0, 0];
+    settings.mix.weights = [100, 0, 0, 10, 1, 0, 0, 0, 0];
     settings.mix.most_volumes = 1;
     settings.mix.most_blocks = MAX_IO_BLOCKS;
     settings.mix.total_blocks = 4000;
@@ -122,11 +133,23 @@ fn trims(seed: u64, rng: &mut Rng) -> Settings {
     let unit_bytes =
         u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
     settings.config.checkpoint_bytes = unit_bytes * (16 + rng.below(32));
-    settings.mix.weights = [100, 400, 0, 40, 1, 0, 0, 0];
+    settings.mix.weights = [100, 400, 0, 40, 1, 0, 0, 0, 0];
     settings.mix.most_volumes = 1 + rng.below(2) as usize;
     settings.mix.most_blocks = 16;
     settings.mix.hot_blocks = u64::MAX;
     settings.depth = 1 + rng.below(4) as usize;
     settings.requests = 800;
+    settings
+}
+
+fn sparse(seed: u64) -> Settings {
+    let mut settings = Settings::draw(seed, Scale::Small);
+    settings.mix.weights = [100, 40, 30, 10, 6, 8, 6, 12, 1];
+    settings.mix.most_volumes = 3;
+    settings.mix.most_blocks = 4;
+    settings.mix.total_blocks = 20 * PAGE_ENTRIES as u64;
+    settings.mix.hot_blocks = u64::MAX;
+    settings.depth = 16;
+    settings.requests = 300;
     settings
 }

@@ -35,13 +35,15 @@ pub enum Wish {
     Resize(VolumeId, u64),
     /// Close the pool in order, and open it again.
     Close,
+    /// Scrub.
+    Scrub,
 }
 
 /// How often what is asked for, how large, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// Weights of writes, trims, reads, flushes, creations, deletions, resizes and closings.
-    pub(crate) weights: [u64; 8],
+    /// Weights of writes, trims, reads, flushes, creations, deletions, resizes, closings and scrubs.
+    pub(crate) weights: [u64; 9],
     /// Blocks of the largest write.
     pub(crate) most_blocks: u64,
     /// One change in so many is durable at completion; 0 means none.
@@ -60,7 +62,9 @@ impl Mix {
     pub fn draw(rng: &mut Rng, capacity: u64) -> Mix {
         let mut weight = |most: u64| if rng.below(4) == 0 { 0 } else { 1 + rng.below(most) };
         let (trims, reads, flushes) = (weight(30), weight(40), weight(60));
-        let weights = [100, trims, reads, flushes, weight(4), weight(3), weight(4), weight(3)];
+        let (creates, deletes, resizes) = (weight(4), weight(3), weight(4));
+        let (closes, scrubs) = (weight(3), weight(3));
+        let weights = [100, trims, reads, flushes, creates, deletes, resizes, closes, scrubs];
         // From a pool that is nearly empty to one that does not hold all that its volumes promise.
         let total_blocks = (capacity * (20 + rng.below(120)) / 100).max(16);
         Mix {
@@ -86,6 +90,7 @@ impl Mix {
             5 if volumes.len() > 1 => Wish::Delete(volume),
             6 => Wish::Resize(volume, 1 + rng.below((blocks + left).max(1))),
             7 => Wish::Close,
+            8 => Wish::Scrub,
             3 => Wish::Flush,
             _ if blocks == 0 => Wish::Flush,
             2 => Wish::Read(self.extent(rng, volume, blocks)),

@@ -4,20 +4,21 @@
 //! * Each accepted request completes exactly once, unless the engine is dropped before.
 //! * Nothing is drawn but from the seed.
 
+mod judge;
+mod rest;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use thermocline_engine::{
-    Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId,
-};
+use thermocline_engine::{Extent, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
 use thermocline_format::VolumeName;
 use thermocline_types::Rng;
 
 use crate::data::{Arena, Content, Data, Stamp};
 use crate::disk::{CrashState, Disk, Image};
-use crate::faults::{Allowance, Injector, Rule};
+use crate::faults::{Injector, Rule};
 use crate::machine::{Event, Machine, PATIENCE, Trouble};
-use crate::model::{FoundVolume, Model, Outcome, PendingFlush, PendingRead, Verdict, Version};
+use crate::model::{Model, Outcome, PendingFlush, PendingRead, Version};
 use crate::numbers;
 use crate::settings::{Numbers, Settings};
 use crate::workload::Wish;
@@ -30,6 +31,10 @@ const CUT_SHORT_ONE_IN: u64 = 3;
 
 /// After so many completions, at most.
 const CUT_SHORT_TURNS: u64 = 24;
+
+/// One opening in so many is not followed by reading everything: the host goes on at once, and the map is loaded while
+/// it does.
+const HASTY_ONE_IN: u64 = 4;
 
 /// What a step of the world did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +54,7 @@ enum Pending {
     Create(Version),
     Flush(PendingFlush),
     Read { read: PendingRead, into: Data, sizes: u64 },
+    Scrub,
     Close,
 }
 
@@ -74,6 +80,12 @@ pub struct World {
     openings: u64,
     down: bool,
     closed: bool,
+    /// Whether the pool does not open any more.
+    lost: bool,
+    /// Requests that ended in an error.
+    errors: u64,
+    /// Places that the engine called damaged since the pool was opened.
+    damaged: u64,
     image: Image,
 }
 
@@ -99,6 +111,9 @@ impl World {
             openings: 0,
             down: false,
             closed: false,
+            lost: false,
+            errors: 0,
+            damaged: 0,
             image,
         };
         if let Err(trouble) = world.make_pool() {
@@ -128,6 +143,9 @@ impl World {
             openings: 1,
             down: false,
             closed: false,
+            lost: false,
+            errors: 0,
+            damaged: 0,
             image: Image::new(self.settings.media),
         };
         world.came_back(false);
@@ -163,12 +181,6 @@ impl World {
         self.issued
     }
 
-    /// What may be missing or fail by now.
-    #[must_use]
-    pub fn allowance(&self) -> Allowance {
-        self.machine.disk.injector().allowance()
-    }
-
     /// Carries out what is to be done at once, so that the next thing that happens is a choice.
     pub fn settle(&mut self) {
         let mut events = std::mem::take(&mut self.events);
@@ -177,17 +189,11 @@ impl World {
             match event {
                 Event::Complete(id, result) => self.completed(id, result),
                 Event::Notice(Notice::Failed) => self.went_down(),
+                Event::Notice(Notice::Damaged { at }) => self.called_damaged(at),
                 Event::Notice(_) => {}
             }
         }
         self.events = events;
-    }
-
-    fn went_down(&mut self) {
-        self.down = true;
-        if !self.allowance().failed {
-            self.wrong.push("the pool stopped taking writes, though nothing failed".into());
-        }
     }
 
     /// Lets one thing happen.
@@ -243,7 +249,7 @@ impl World {
 
     /// There is nothing more to be learned from this world.
     fn give_up(&mut self) {
-        self.down = true;
+        (self.down, self.lost) = (true, true);
         self.issued = self.settings.requests;
     }
 
@@ -257,6 +263,11 @@ impl World {
         if matches!(wish, Wish::Close) && !self.pending.is_empty() {
             return false;
         }
+        self.submit_wish(wish)
+    }
+
+    /// Submits what is wished for. Returns whether it was accepted.
+    pub fn submit_wish(&mut self, wish: Wish) -> bool {
         let id = self.machine.request_id();
         let (request, pending) = self.request(wish);
         match self.machine.engine.submit(self.machine.now, id, request) {
@@ -306,6 +317,7 @@ impl World {
                 let version = self.model.begin_size(volume, Some(blocks));
                 (HostRequest::ResizeVolume { volume, blocks }, self.change(version, true))
             }
+            Wish::Scrub => (HostRequest::Scrub, Pending::Scrub),
             Wish::Close => (HostRequest::Close, Pending::Close),
         }
     }
@@ -326,7 +338,7 @@ impl World {
             Pending::Change { version, .. } => self.model.cancel(version),
             Pending::Create(version) => self.model.cancel(version),
             Pending::Read { read, .. } => self.model.drop_read(read),
-            Pending::Flush(_) | Pending::Close => {}
+            Pending::Flush(_) | Pending::Scrub | Pending::Close => {}
         }
         if why != Rejected::Busy {
             self.wrong.push(format!("a request was rejected: {why}"));
@@ -339,6 +351,7 @@ impl World {
             return;
         };
         if let Err(error) = result {
+            self.errors += 1;
             self.judge_error(&pending, error);
         }
         match (pending, result) {
@@ -371,40 +384,11 @@ impl World {
                 (self.down, self.closed) = (true, true);
             }
             (Pending::Close, Err(_)) => self.down = true,
-            (Pending::Flush(_), Err(_)) => {}
-        }
-    }
-
-    /// Whether a request may fail like this.
-    fn judge_error(&mut self, pending: &Pending, error: HostError) {
-        let may = self.allowance();
-        let allowed = match error {
-            HostError::Unreadable(_) => may.unreadable,
-            HostError::Failed => may.failed,
-            HostError::NoVolume(_) | HostError::OutOfRange => match pending {
-                Pending::Change { sizes, .. } | Pending::Read { sizes, .. } => {
-                    *sizes != self.model.size_changes()
-                }
-                _ => false,
-            },
-            HostError::NoSpace => {
-                let config = &self.settings.config;
-                let capacity = config.capacity_of(self.model.volume_blocks());
-                let missing = may.units * config.blocks_per_unit();
-                self.model.mapped_blocks() > capacity.saturating_sub(missing)
+            (Pending::Scrub, Ok(Reply::Scrubbed { damaged, .. })) => self.scrubbed(damaged),
+            (Pending::Scrub, Ok(other)) => {
+                self.wrong.push(format!("a scrub was answered with {other:?}"));
             }
-            _ => false,
-        };
-        if !allowed {
-            self.wrong.push(format!("{pending:?} failed, and must not: {error}"));
-        }
-    }
-
-    fn object(&mut self, verdict: &Verdict) {
-        // Where flushes lie, what one power cut undid may be there again after the next.
-        let older = verdict.is_rollback() || verdict.is_return();
-        if !(self.allowance().rolled_back && older) {
-            self.wrong.push(verdict.to_string());
+            (Pending::Flush(_) | Pending::Scrub, Err(_)) => {}
         }
     }
 
@@ -412,6 +396,7 @@ impl World {
     /// says. The model goes on from what is found.
     pub fn crash(&mut self, state: &CrashState) {
         let mut image = std::mem::replace(&mut self.image, Image::new(self.settings.media));
+        self.machine.disk.lose(state);
         self.machine.disk.cache().crash(state, &mut image);
         let clean = self.closed;
         let seed = self.begin_anew();
@@ -443,48 +428,35 @@ impl World {
         self.openings += 1;
         self.pending.clear();
         self.events.clear();
-        (self.down, self.closed) = (false, false);
+        (self.down, self.closed, self.damaged) = (false, false, 0);
         self.seed.wrapping_add(self.openings)
     }
 
     /// Opens the pool, and judges what is found. One that was closed in order has nothing to replay.
     fn came_back(&mut self, clean: bool) {
         match self.machine.wait_until_open() {
-            Ok(opened) if clean && opened.chunks > 0 && !self.allowance().unopened => {
-                self.wrong.push(format!("{} chunks were replayed after closing", opened.chunks));
-            }
-            Ok(_) => {}
+            Ok(opened) => self.judge_opened(opened, clean),
             Err(trouble) => return self.did_not_open(&trouble),
         }
+        let hasty = self.rng.below(HASTY_ONE_IN) == 0;
+        self.look_around(hasty);
+    }
+
+    /// Reads everything, if the host is not in haste.
+    fn look_around(&mut self, hasty: bool) {
+        if hasty {
+            let found = self.machine.unseen();
+            return self.judge_found(&found);
+        }
         match self.machine.survey() {
-            Ok(found) => self.judge_found(&found),
+            Ok((found, unreadable)) => {
+                for (extent, error) in unreadable {
+                    self.judge_unreadable(extent, error);
+                }
+                self.judge_found(&found);
+            }
             Err(trouble) => self.wrong.push(format!("after a crash: {trouble:?}")),
         }
-    }
-
-    fn did_not_open(&mut self, trouble: &Trouble) {
-        let may = self.allowance();
-        let excused = match trouble {
-            Trouble::Refused(OpenError::Device) => may.failed,
-            Trouble::Refused(_) => may.unopened,
-            Trouble::Stuck(_) | Trouble::Stopped | Trouble::Miscounted(..) => false,
-        };
-        if !excused {
-            self.wrong.push(format!("the pool does not open: {trouble:?}"));
-        }
-        self.give_up();
-    }
-
-    fn judge_found(&mut self, found: &[FoundVolume]) {
-        for verdict in self.model.judge_found(found) {
-            self.object(&verdict);
-        }
-        let damaged =
-            found.iter().flat_map(|volume| &volume.blocks).filter(|b| b.is_none()).count();
-        if damaged > 0 && !self.allowance().unreadable {
-            self.wrong.push(format!("{damaged} blocks cannot be read, though nothing is damaged"));
-        }
-        self.model.rebase(found);
     }
 
     /// What a block of the volumes shows now, for tests.
@@ -496,9 +468,15 @@ impl World {
         Ok(data.map(|data| data.blocks().map(|block| self.arena.content(block)).collect()))
     }
 
-    /// Runs to the end of the requests. One step in `crash_one_in` is a power cut or, half as often, a kill of the
-    /// process; 0 means none is.
+    /// Runs to the end of the requests, and then sees that the pool lives on. One step in `crash_one_in` is a power cut
+    /// or, half as often, a kill of the process; 0 means none is.
     pub fn run(&mut self, crash_one_in: u64) {
+        self.run_requests(crash_one_in);
+        self.live_on();
+    }
+
+    /// Runs to the end of the requests, and no further.
+    pub fn run_requests(&mut self, crash_one_in: u64) {
         let (mut asked, mut in_vain) = (self.issued, 0);
         while self.wrong.is_empty() && in_vain < IN_VAIN {
             self.settle();

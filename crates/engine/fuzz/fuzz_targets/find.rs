@@ -46,7 +46,9 @@ fn chunks(bytes: &[u8], unit: u32, geometry: &Geometry) {
         for (header, data) in &found.chunks {
             assert!(header.origin.location.block >= end && header.origin.pool == POOL);
             assert!(data.start <= data.end && data.end <= bytes.len());
-            end = header.origin.location.block + header.blocks;
+            // A search finds chunks of all lives of a unit, which may lie across each other.
+            let length = if search { 1 } else { header.blocks };
+            end = header.origin.location.block + length;
         }
         assert!(found.next >= end && found.next <= geometry.blocks_per_unit());
     }

@@ -8,6 +8,7 @@ use thermocline_types::UnitId;
 use super::{DEBT, ROUNDS, Round};
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
+use crate::marks::mark;
 use crate::payload::Payload;
 
 impl<P: Payload> Engine<P> {
@@ -38,7 +39,10 @@ impl<P: Payload> Engine<P> {
                 let policy = if last { Victim::Greedy } else { self.config.gc.victim };
                 self.best_victim(policy).or_else(|| self.best_victim(Victim::Greedy))
             }
-            some => some,
+            some => {
+                mark!(CondemnedChosen);
+                some
+            }
         };
         let Some(victim) = chosen else {
             return !enough && (self.retry_stuck() || self.nothing_to_collect());
@@ -52,6 +56,7 @@ impl<P: Payload> Engine<P> {
         let retried = std::mem::replace(&mut self.gc.round.retried, true);
         let any = !self.gc.stuck.is_empty() && !retried;
         if any {
+            mark!(StuckRetried);
             self.gc.stuck.clear();
         }
         any
@@ -63,7 +68,9 @@ impl<P: Payload> Engine<P> {
         if !self.pages.are_damaged() {
             return false;
         }
+        mark!(Blind);
         if !self.retry_damaged() {
+            mark!(BlindFailed);
             self.fail();
         }
         true
@@ -92,13 +99,15 @@ impl<P: Payload> Engine<P> {
             .filter(|&unit| u64::from(self.space.units.valid_count(unit)) < self.dense)
     }
 
-    /// A unit that the device will not write again, and that holds something.
+    /// A unit that the device will not write again, and that holds something; of a write that failed, not before it is
+    /// done elsewhere.
     fn condemned_unit(&self) -> Option<UnitId> {
         let (units, metadata) = (&self.space.units, self.config.metadata_class());
         self.space.condemned.iter().map(|&unit| UnitId(unit)).find(|&unit| {
             units.state(unit) == UnitState::Closed
                 && units.valid_count(unit) > 0
                 && units.class(unit) != metadata
+                && self.space.tails[unit.index()].last <= self.log.completed()
                 && !self.gc.stuck.contains(&unit.0)
         })
     }
@@ -123,10 +132,12 @@ impl<P: Payload> Engine<P> {
             return true;
         }
         if self.gc.starved_at.is_none_or(|at| self.stats.checkpoints < at) {
+            mark!(Starved);
             self.gc.starved_at = Some(self.stats.checkpoints + 1);
             self.want_checkpoint();
             return true;
         }
+        mark!(StarvedForGood);
         self.fail_staged()
     }
 }

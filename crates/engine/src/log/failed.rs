@@ -10,6 +10,7 @@ use crate::bugs::bug;
 use crate::device::{Body, Chunk, DeviceError};
 use crate::engine::{Engine, Phase};
 use crate::map::{Mapping, Value};
+use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, HostError, Notice, OpenError};
 
@@ -27,8 +28,12 @@ impl<P: Payload> Engine<P> {
         error: DeviceError,
     ) {
         let unit = chunk.header.origin.location.unit;
+        let block = chunk.header.origin.location.block;
+        let tail = self.space.tail(unit);
+        tail.broken = Some(tail.broken.map_or(block, |broken| broken.min(block)));
         self.log.failures += 1;
         if self.log.failures > FAILURES || error == DeviceError::Gone {
+            mark!(DeviceGivenUp);
             self.fail();
             return;
         }
@@ -36,11 +41,9 @@ impl<P: Payload> Engine<P> {
             self.close_frontier(class);
         }
         if matches!(error, DeviceError::ReadOnly | DeviceError::Offline) {
+            mark!(CondemnedByWrite);
             self.condemn(unit);
         }
-        let block = chunk.header.origin.location.block;
-        let tail = self.space.tail(unit);
-        tail.broken = Some(tail.broken.map_or(block, |broken| broken.min(block)));
         self.replace_chunk(sequence, chunk, class);
         let mut lost = vec![sequence];
         let behind: Vec<(Sequence, Arc<Chunk<P>>)> = self
@@ -58,6 +61,7 @@ impl<P: Payload> Engine<P> {
             if bug!(self.config, BehindFailedWriteKept) {
                 break;
             }
+            mark!(BehindFailed);
             self.replace_chunk(sequence, &chunk, class);
             lost.push(sequence);
         }
@@ -79,6 +83,7 @@ impl<P: Payload> Engine<P> {
                     count += 1;
                 }
             }
+            mark!(UnitAwaited if count > 0);
             self.log.flight(sequence).pending += count;
         }
     }
@@ -102,6 +107,7 @@ impl<P: Payload> Engine<P> {
             control.owners.push(owner);
             count += 1;
         }
+        mark!(SuccessorsAwaited if count > 0);
         self.log.flight(sequence).pending += count;
     }
 
@@ -170,16 +176,21 @@ impl<P: Payload> Engine<P> {
                         from = lba + 1;
                     }
                 }
+                mark!(TrimSaidAgain);
                 runs
             }
-            Entry::VolumeCreate { volume, .. } => index(volume)
-                .map(|map| Entry::VolumeCreate { volume, blocks: map.blocks })
-                .into_iter()
-                .collect(),
-            Entry::VolumeResize { volume, .. } => index(volume)
-                .map(|map| Entry::VolumeResize { volume, blocks: map.blocks })
-                .into_iter()
-                .collect(),
+            Entry::VolumeCreate { volume, .. } => {
+                mark!(CreateSaidAgain);
+                let now = index(volume);
+                let now = now.map(|map| Entry::VolumeCreate { volume, blocks: map.blocks });
+                now.into_iter().collect()
+            }
+            Entry::VolumeResize { volume, .. } => {
+                mark!(ResizeSaidAgain);
+                let now = index(volume);
+                let now = now.map(|map| Entry::VolumeResize { volume, blocks: map.blocks });
+                now.into_iter().collect()
+            }
             _ => vec![entry],
         }
     }
@@ -204,6 +215,7 @@ impl<P: Payload> Engine<P> {
         let failed = Value::new(self.config.geometry.address(at), crc);
         match self.volumes.map(volume).get(lba) {
             Mapping::At(value) if value == failed => {
+                mark!(Restaged);
                 let staged = Staged {
                     volume,
                     id,
@@ -227,6 +239,7 @@ impl<P: Payload> Engine<P> {
             }
             // Written again while it was on its way: what replaces it may wait for the host's turn, this must not.
             Mapping::Staged(slot) if self.stage.slots[slot as usize].old == Some(failed) => {
+                mark!(RestagedBelow);
                 let staged = Staged {
                     volume,
                     id,
@@ -246,7 +259,10 @@ impl<P: Payload> Engine<P> {
                 self.stage.push_first(staged);
                 1
             }
-            _ => 0,
+            _ => {
+                mark!(RestageNeedless);
+                0
+            }
         }
     }
 
@@ -259,6 +275,7 @@ impl<P: Payload> Engine<P> {
             staged.alive && staged.acknowledged
         };
         if staged.any(complete) {
+            mark!(CompleteButNoRoom);
             self.fail();
             return true;
         }
@@ -283,6 +300,7 @@ impl<P: Payload> Engine<P> {
                 }
             }
         }
+        mark!(NoRoom if !queued.is_empty());
         !queued.is_empty()
     }
 

@@ -13,6 +13,7 @@ use crate::bugs::bug;
 use crate::device::{UnitCondition, UnitReport};
 use crate::engine::Engine;
 use crate::map::{Mapping, PAGE, Value, Wanted};
+use crate::marks::mark;
 use crate::pages::{PAGES, UNITS, WORDS};
 use crate::payload::Payload;
 use crate::volumes::{PageCursor, Walk};
@@ -29,6 +30,7 @@ impl<P: Payload> Engine<P> {
             let written = report.written.unwrap_or(life.end);
             let untouched = life.class.is_none() && life.listed.next.block == 0;
             if report.condition != UnitCondition::Good {
+                mark!(CondemnedFound);
                 let class = life.class.unwrap_or_else(|| self.class_of(unit));
                 self.space.units.adopt(unit, UnitState::Closed, class, life.end, 0);
                 self.space.tail(unit).generation = life.listed.generation;
@@ -39,6 +41,7 @@ impl<P: Payload> Engine<P> {
                     .push_back(OpenUnit { next: Location { unit, block: 0 }, ..life.listed });
             } else {
                 // What was written may be no chunk, or be reset already: then the unit will turn out to be dead.
+                mark!(TornHeaderOnly if life.class.is_none());
                 self.adopt_life(life, written, geometry.logical_block());
             }
         }
@@ -56,12 +59,14 @@ impl<P: Payload> Engine<P> {
         let tail = self.space.tail(unit);
         tail.generation = life.listed.generation;
         if goes_on {
+            mark!(LifeGoesOn);
             self.space.units.adopt(unit, UnitState::Open, class, 0, 0);
             let back = bug!(self.config, TailOverwritten) && written > life.listed.next.block;
             let written = if back { life.listed.next.block } else { written };
             let at = Location { unit, block: written };
             self.space.frontiers[class.index()].open = Some(at);
         } else {
+            mark!(LifeEnds);
             self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
         }
     }
@@ -79,8 +84,10 @@ impl<P: Payload> Engine<P> {
         for (index, (entry, at)) in header.placed(&geometry).enumerate() {
             match *entry {
                 Entry::Data { volume, lba, crc } => {
+                    mark!(VolumeGone if volume.is_user() && self.volumes.index(volume).is_none());
                     let Some(volume) = self.volumes.index(volume) else { continue };
                     let beyond = lba.0 >= self.volumes.map(volume).blocks;
+                    mark!(BeyondEnd if beyond);
                     if beyond || torn.contains(&(number, index)) {
                         continue;
                     }
@@ -95,7 +102,9 @@ impl<P: Payload> Engine<P> {
                     self.replay_unmap(volume, lba.0, end);
                 }
                 Entry::VolumeCreate { volume, blocks } => {
+                    mark!(CreateKnown if self.volumes.index(volume).is_some() || volume < next);
                     if self.volumes.index(volume).is_none() && volume >= next {
+                        mark!(CreateReplayed);
                         let name = VolumeName::new("").expect("an empty name is a name");
                         self.volumes.add(volume, name, blocks, self.packing);
                     }
@@ -103,6 +112,7 @@ impl<P: Payload> Engine<P> {
                 Entry::VolumeDelete { volume } => {
                     // Its blocks are counted, and are unmapped when the pool is open.
                     let Some(volume) = self.volumes.index(volume) else { continue };
+                    mark!(DeleteReplayed);
                     self.volumes.hide(volume);
                 }
                 Entry::VolumeResize { volume, blocks } => {
@@ -195,6 +205,7 @@ impl<P: Payload> Engine<P> {
             self.replay_unmap(volume, blocks.max(found * PAGE), end);
             map = self.volumes.map(volume);
         }
+        mark!(ShrinkReplayed);
         self.drop_pages_beyond(volume, blocks);
     }
 
@@ -224,11 +235,13 @@ impl<P: Payload> Engine<P> {
         if good && untouched && self.space.units.valid_count(unit) == 0 {
             return self.space.free.push_back(unit);
         }
+        mark!(UnlistedClosed);
         let entry = self.unit_table.entry(unit);
         let class = self.config.class_named(entry.class).filter(|_| entry.generation.0 > 0);
         let class = class.unwrap_or_else(|| self.class_of(unit));
         self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
         if !good {
+            mark!(UnlistedCondemned);
             self.condemn(unit);
         }
         self.space.bury(unit);

@@ -10,6 +10,7 @@ use super::{Doubtful, Life};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, Done, FoundChunks, ReadChunks};
 use crate::engine::Engine;
+use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
 
@@ -101,6 +102,8 @@ impl<P: Payload> Engine<P> {
             let epoch = header.origin.epoch == record.tail_epoch;
             let sequence = header.origin.sequence;
             let within = record.tail_end.is_none_or(|end| sequence < end);
+            mark!(OtherEpoch if !epoch);
+            mark!(BehindTailEnd if epoch && !within);
             (epoch && within || bug!(config, EpochIgnored)) && sequence >= record.checkpoint
         };
         for chunk in &found.chunks {
@@ -109,6 +112,7 @@ impl<P: Payload> Engine<P> {
             if header.origin.location.block < life.listed.next.block {
                 continue;
             }
+            mark!(HoleSkipped if header.origin.location.block > life.end);
             life.end = life.end.max(header.origin.location.block + header.blocks);
             if taken(header) {
                 life.chunks.push(Arc::clone(header));
@@ -142,6 +146,8 @@ impl<P: Payload> Engine<P> {
                 _ => None,
             })
             .collect();
+        mark!(AbandonedFound if abandoned.iter().any(|sequence| chunks.contains_key(sequence)));
+        mark!(AbandonedGone if abandoned.iter().any(|sequence| !chunks.contains_key(sequence)));
         let (released, durable) = deficits(&chunks, &opening.lives, &abandoned);
         opening.durable = durable;
         let known = chunks.keys().chain(&abandoned).copied().collect();
@@ -150,14 +156,17 @@ impl<P: Payload> Engine<P> {
         let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
         if !self.config.open_despite_loss {
             if superblock_lost {
+                mark!(SuperblockLost);
                 let (named, found) = (opening.named.0.0, record.revision.0);
                 return Err(OpenError::SuperblockLost { named, found });
             }
             if lost {
+                mark!(ChunksLost);
                 let missing = missing.chunks.saturating_sub(released.chunks).max(1);
                 return Err(OpenError::ChunksLost { missing, first: first.0 });
             }
         }
+        mark!(LossOverlooked if self.config.open_despite_loss && (lost || superblock_lost));
         opening.tail = chunks
             .into_iter()
             .filter(|(sequence, _)| !abandoned.contains(sequence))
@@ -203,12 +212,16 @@ impl<P: Payload> Engine<P> {
         let doubtful = opening.doubtful[index];
         match done {
             Some(Done::Data(data)) if data.crc(0) != doubtful.crc => {
+                mark!(BlockTorn);
                 opening.torn.insert((doubtful.chunk, doubtful.entry));
             }
             Some(_) => {}
-            None if doubtful.tries > 0 => self.ask_doubtful(index),
+            None if doubtful.tries > 0 => {
+                mark!(DoubtReadAgain);
+                self.ask_doubtful(index);
+            }
             // What cannot be read may be whole, and promised: then the older version must not come back.
-            None => {}
+            None => mark!(DoubtUnreadable),
         }
     }
 }
@@ -265,7 +278,10 @@ fn deficits(
         let mut found = Deficit::default();
         // Abandoned ones, which may be there all the same, are not counted in Released.
         met.difference(abandoned).for_each(|&sequence| found.add(sequence));
+        mark!(LifeStillThere if counted.chunks <= found.chunks);
         if counted.chunks > found.chunks {
+            mark!(LifeReleasedWhole if found.chunks == 0);
+            mark!(LifeReleasedInPart if found.chunks > 0);
             total.chunks += counted.chunks - found.chunks;
             total.sum = total.sum.wrapping_add(counted.sum.wrapping_sub(found.sum));
             durable = durable.max(sequence);

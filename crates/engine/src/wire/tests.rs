@@ -333,3 +333,22 @@ fn a_pool_is_found_by_a_prefix_that_stands_where_it_says() {
     assert_eq!(probe(&unit[..1024 + 127], start), None, "cut off");
     assert_eq!(probe(&unit[..1024 + 128], start), Some(found));
 }
+
+#[test]
+fn a_search_finds_a_chunk_that_begins_within_one_of_an_earlier_life() {
+    let geometry = geometry(LogicalBlock::B512);
+    let long = Plan { blocks: 2, trims: 0, padding: 0, damage: None };
+    let (mut unit, earlier) = image(&[long], &geometry);
+    let origin = ChunkOrigin {
+        generation: Generation(earlier[0].origin.generation.0 + 1),
+        location: Location { block: 5, ..earlier[0].origin.location },
+        ..earlier[0].origin
+    };
+    let later = ChunkHeader { origin, ..earlier[0].clone() };
+    let mut bytes = Vec::new();
+    later.encode(&geometry, &mut bytes);
+    unit[5 * 512..5 * 512 + bytes.len()].copy_from_slice(&bytes);
+    let request = ReadChunks { generation: None, ..request(0, true) };
+    let found = find_chunks(&unit, &request, &geometry);
+    assert_eq!(headers(found), [earlier[0].clone(), later]);
+}

@@ -68,7 +68,9 @@ pub(super) fn read(
             }
         }
     }
-    let counted = before.keys().filter(|&&(volume, lba)| concerned(volume, lba)).count() as u64;
+    // What nothing vouches for counts as torn: if it was a copy, what it was copied from is read.
+    let due = |volume, lba| hit.iter().any(|hit| hit.vouched && hit.concerns(volume, lba));
+    let counted = before.keys().filter(|&&(volume, lba)| due(volume, lba)).count() as u64;
     let all = matches!(hit[0].structure, Structure::Block | Structure::Page);
     if all && !older && missing < counted {
         return Err(format!("{missing} blocks are errors, {counted} must be"));

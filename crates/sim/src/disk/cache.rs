@@ -154,8 +154,21 @@ impl Cache {
         }
     }
 
-    /// Carries out a flush that was submitted at `tick`.
-    pub fn flush(&mut self, tick: u64) {
+    /// The number of the next change.
+    #[must_use]
+    pub const fn next_change(&self) -> u64 {
+        self.next
+    }
+
+    /// Changes that a flush covers which was submitted at `tick`.
+    pub fn covered(&self, tick: u64) -> impl Iterator<Item = u64> {
+        let covered = move |change: &&Change| change.complete.is_some_and(|at| at < tick);
+        self.changes.iter().filter(covered).map(|change| change.number)
+    }
+
+    /// Carries out a flush that was submitted at `tick`. Returns what is durable from now on.
+    pub fn flush(&mut self, tick: u64) -> Vec<Change> {
+        let mut durable = Vec::new();
         let covered = |change: &Change| change.complete.is_some_and(|at| at < tick);
         let zoned = self.media().is_zoned();
         let mut index = 0;
@@ -169,10 +182,12 @@ impl Cache {
             if covered(change) || with_later {
                 let change = self.changes.remove(index);
                 self.stable.apply(&change, Fate::Kept);
+                durable.push(change);
             } else {
                 index += 1;
             }
         }
+        durable
     }
 
     /// A flush that was submitted at `tick` fails: of what it covers, some is lost, in whole or in part, and no later

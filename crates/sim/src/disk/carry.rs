@@ -6,12 +6,38 @@ use thermocline_engine::{
 use thermocline_format::{Location, Superblock};
 use thermocline_types::UnitId;
 
+use super::Place;
 use super::image::{Effect, Fate, Rest, Tear};
 use super::{Disk, Work};
 use crate::data::{BlockId, Data, SECTOR_BYTES, SECTORS_PER_BLOCK, Sector};
 use crate::faults::{CommandKind, Fault};
 
 impl Disk {
+    /// The sectors that a command is about, if it reads.
+    pub(super) fn places(&self, cmd: &DeviceCmd<Data>) -> Vec<Place> {
+        let geometry = &self.cache.media().geometry;
+        let whole = |unit| Location { unit, block: 0 };
+        let per_block = geometry.logical_block().per_block();
+        let all = geometry.blocks_per_unit();
+        let runs = match cmd {
+            DeviceCmd::Read { at, blocks, .. } => vec![(*at, blocks * per_block)],
+            DeviceCmd::ReadPage { at } => vec![(*at, per_block)],
+            DeviceCmd::ReadChunks(read) => vec![(read.at, read.window)],
+            DeviceCmd::ReadSuperblocks => {
+                geometry.superblock_units().map(|unit| (whole(unit), all)).to_vec()
+            }
+            _ => Vec::new(),
+        };
+        runs.into_iter().map(|(at, blocks)| self.place(at, blocks)).collect()
+    }
+
+    /// The sectors of `blocks` logical blocks from `at` on.
+    #[must_use]
+    pub fn place(&self, at: Location, blocks: u32) -> Place {
+        let sectors = self.cache.media().sectors_per_logical();
+        Place { unit: at.unit, sectors: at.block * sectors..(at.block + blocks) * sectors }
+    }
+
     /// Does at once what a command does when it is submitted, and says what remains.
     pub(super) fn begin(
         &mut self,
@@ -22,16 +48,21 @@ impl Disk {
         match cmd {
             DeviceCmd::WriteChunk(chunk) => {
                 let sectors = self.chunk_sectors(&chunk);
-                self.begin_write(chunk.header.origin.location, sectors, kind, fault)
+                let header = chunk.header.header_bytes(&self.cache.media().geometry);
+                let header = (header / SECTOR_BYTES) as u32;
+                if matches!(fault, Some(Fault::Lose | Fault::Misdirect | Fault::Flip(_))) {
+                    self.atlas.spoil_entries(&chunk.header.entries);
+                }
+                self.begin_write(chunk.header.origin.location, sectors, header, kind, fault)
             }
             DeviceCmd::WriteSuperblock(record) => {
                 let sectors = self.record_sectors(&record);
-                self.begin_write(record.location, sectors, kind, fault)
+                self.begin_write(record.location, sectors, 0, kind, fault)
             }
             DeviceCmd::Reset(unit) => self.begin_whole(unit, Effect::Reset, kind, fault),
             DeviceCmd::Zero(unit) => {
                 let zeros = vec![Sector::ZEROS; self.cache.media().sectors_per_unit() as usize];
-                self.begin_write(Location { unit, block: 0 }, zeros, kind, fault)
+                self.begin_write(Location { unit, block: 0 }, zeros, 0, kind, fault)
             }
             DeviceCmd::Finish(unit) => self.begin_whole(unit, Effect::Finish, kind, fault),
             DeviceCmd::Flush => match fault {
@@ -45,6 +76,7 @@ impl Disk {
                 }
                 Some(Fault::Lie) => {
                     self.injector.record(kind, Fault::Lie, None, None);
+                    self.atlas.promise(self.cache.covered(self.tick));
                     Work::Nothing
                 }
                 _ => Work::Flush { submitted: self.tick },
@@ -59,32 +91,26 @@ impl Disk {
         }
     }
 
+    /// Begins to write sectors, the first `header` of which are the header of a chunk.
     fn begin_write(
         &mut self,
         at: Location,
         mut sectors: Vec<Sector>,
+        header: u32,
         kind: CommandKind,
         fault: Option<Fault>,
     ) -> Work {
         let media = *self.cache.media();
         let per_block = media.sectors_per_logical();
-        let mut start = at.block * per_block;
+        let start_at = at.block * per_block;
+        let mut start = start_at;
         let length = sectors.len() as u32;
         assert!(media.geometry.contains(at, length / per_block), "a write at {at} leaves its unit");
         self.degrade(at.unit, kind, fault);
-        if let Err(error) = self.writable(at.unit) {
+        if let Err(error) = self.takes_write(at) {
             return Work::Fail(error);
         }
-        if media.is_zoned() && self.cache.current().pointer(at.unit) != start {
-            let pointer = self.cache.current().pointer(at.unit) / per_block;
-            assert!(
-                self.broken[at.unit.index()],
-                "a write at {at}, the write pointer is at {pointer}"
-            );
-            return Work::Fail(DeviceError::Io);
-        }
-        let mut instead = None;
-        let mut unit = at.unit;
+        let (mut instead, mut unit, mut hit) = (None, at.unit, 0);
         let (fate, error) = match fault {
             Some(Fault::Fail(error)) => (Fate::Lost, Some(error)),
             Some(Fault::FailTorn(error)) => {
@@ -104,7 +130,7 @@ impl Disk {
                 (Fate::Kept, None)
             }
             Some(Fault::Flip(bits)) => {
-                self.flip(&mut sectors, bits);
+                hit = self.flip(&mut sectors, bits);
                 (Fate::Kept, None)
             }
             _ => (Fate::Kept, None),
@@ -115,12 +141,46 @@ impl Disk {
             self.injector.record(kind, fault, Some(at), instead);
         }
         self.broken[at.unit.index()] |= error.is_some();
+        let place = |unit, start, length| Place { unit, sectors: start..start + length };
+        let (landed, meant) = (place(unit, start, length), place(at.unit, start_at, length));
+        match fault {
+            Some(Fault::Lose) => self.spoiled(&[meant], true),
+            Some(Fault::Misdirect) if instead.is_some() => {
+                self.atlas.stray();
+                self.spoiled(&[meant, landed], true);
+            }
+            Some(Fault::Flip(_)) => {
+                self.spoiled(&[place(unit, start + hit, 1)], hit < header);
+            }
+            _ => {}
+        }
         let effect = Effect::Write { start, sectors: sectors.into() };
         let number = match instead {
             Some(_) => self.cache.submit_astray(unit, effect),
             None => self.cache.submit(unit, effect, fate),
         };
         error.map_or(Work::Change(number), |error| Work::FailChange(number, error))
+    }
+
+    /// Whether the device takes a write at `at`: a zone does at its write pointer.
+    fn takes_write(&self, at: Location) -> Result<(), DeviceError> {
+        self.writable(at.unit)?;
+        let media = self.cache.media();
+        let pointer = self.cache.current().pointer(at.unit) / media.sectors_per_logical();
+        if !media.is_zoned() || pointer == at.block {
+            return Ok(());
+        }
+        let broken = self.broken[at.unit.index()];
+        assert!(broken, "a write at {at}, the write pointer is at {pointer}");
+        Err(DeviceError::Io)
+    }
+
+    /// The next change leaves something else in these places than what was written there; `header` if that of a chunk
+    /// may be missing.
+    fn spoiled(&mut self, places: &[Place], header: bool) {
+        let change = self.cache.next_change();
+        self.atlas.spoil(change);
+        places.iter().for_each(|place| self.atlas.hit(place, header, change));
     }
 
     /// A reset or finish.
@@ -152,6 +212,7 @@ impl Disk {
     fn degrade(&mut self, unit: UnitId, kind: CommandKind, fault: Option<Fault>) {
         if let Some(fault @ Fault::Degrade(condition)) = fault {
             self.conditions[unit.index()] = condition;
+            self.atlas.degrade(unit, condition);
             self.injector.record(kind, fault, Some(Location { unit, block: 0 }), None);
         }
     }
@@ -180,8 +241,8 @@ impl Disk {
         }
     }
 
-    /// Flips `bits` bits of one sector.
-    fn flip(&mut self, sectors: &mut [Sector], bits: u32) {
+    /// Flips `bits` bits of one sector. Returns which.
+    fn flip(&mut self, sectors: &mut [Sector], bits: u32) -> u32 {
         let rng = self.injector.rng();
         let hit = rng.below(sectors.len() as u64) as usize;
         let mut bytes = Vec::with_capacity(SECTOR_BYTES);
@@ -193,6 +254,7 @@ impl Disk {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         sectors[hit] = self.arena.bytes(&bytes).sector(0);
+        hit as u32
     }
 
     fn chunk_sectors(&self, chunk: &Chunk<Data>) -> Vec<Sector> {

@@ -7,6 +7,7 @@
 //! * A zone is written at its write pointer only: the engine panics the simulation if it tries anything else, unless a
 //!   write to that zone has failed before.
 
+mod atlas;
 mod cache;
 mod carry;
 mod image;
@@ -22,6 +23,7 @@ use thermocline_types::{Rng, Time, UnitId};
 use crate::data::{Arena, Data, Sector};
 use crate::faults::{CommandKind, Fault, Injector};
 
+pub use atlas::{Atlas, Place};
 pub use cache::{Cache, CrashState};
 pub use image::{Change, Effect, Fate, Image, Media, MediaKind, Rest, Tear};
 
@@ -113,6 +115,7 @@ pub struct Disk {
     /// Counts submissions and completions.
     tick: u64,
     trace: u64,
+    atlas: Atlas,
     host_believes_its_cache: bool,
 }
 
@@ -132,6 +135,7 @@ impl Disk {
             due: BinaryHeap::new(),
             tick: 0,
             trace: 0,
+            atlas: Atlas::default(),
             host_believes_its_cache: false,
         }
     }
@@ -139,6 +143,7 @@ impl Disk {
     /// The device has lost power and comes back with `image`: nothing is on its way, and commands are counted on.
     pub fn restart(&mut self, image: &Image) {
         self.cache.restart(image);
+        self.atlas.host_starts();
         self.due.clear();
         self.broken.fill(false);
     }
@@ -147,6 +152,7 @@ impl Disk {
     /// cache is as volatile as before.
     pub fn outlive_host(&mut self) {
         self.tick += 1;
+        self.atlas.host_starts();
         self.due.clear();
         self.broken.fill(false);
         let shown = self.cache.current().clone();
@@ -184,8 +190,30 @@ impl Disk {
         &self.cache
     }
 
-    /// Replaces sectors on media, flushed or not, as damage does.
+    /// What faults have hit.
+    #[must_use]
+    pub const fn atlas(&self) -> &Atlas {
+        &self.atlas
+    }
+
+    /// As [`Disk::atlas`], to tell it more.
+    pub fn atlas_mut(&mut self) -> &mut Atlas {
+        &mut self.atlas
+    }
+
+    /// Notes what the power cut `state` takes, before the device comes back without it.
+    pub fn lose(&mut self, state: &CrashState) {
+        for (change, fate) in self.cache.pending().iter().zip(&state.0) {
+            if *fate != Fate::Kept {
+                self.atlas.lose(change.number);
+            }
+        }
+    }
+
+    /// Replaces sectors of a user's block on media, flushed or not, as damage does.
     pub fn damage(&mut self, unit: UnitId, start: u32, sectors: &[Sector]) {
+        let place = Place { unit, sectors: start..start + sectors.len() as u32 };
+        self.atlas.hit(&place, false, self.cache.next_change());
         self.cache.damage(unit, start, sectors);
     }
 
@@ -229,7 +257,15 @@ impl Disk {
         self.note(kind as u64, at.as_nanos());
         self.tick += 1;
         let tick = self.tick;
+        let places = self.places(&cmd);
         let work = self.begin(cmd, kind, fault);
+        match work {
+            Work::Fail(_) if kind == CommandKind::Read => {
+                places.into_iter().for_each(|place| self.atlas.unread(place));
+            }
+            Work::Fail(_) | Work::FailChange(..) | Work::Forget(..) => self.atlas.failed(kind),
+            _ => {}
+        }
         self.due.push(Reverse(Due { at, tick, op, work }));
     }
 
@@ -250,7 +286,14 @@ impl Disk {
                 Ok(Done::Ok)
             }
             Work::Flush { submitted } => {
-                self.cache.flush(submitted);
+                let media = *self.cache.media();
+                let durable = self.cache.flush(submitted).into_iter();
+                // What is finished holds what it held.
+                for change in durable.filter(|change| !matches!(change.effect, Effect::Finish)) {
+                    let (start, end) = change.range(&media);
+                    let place = Place { unit: change.unit, sectors: start..end };
+                    self.atlas.durable(change.number, &place);
+                }
                 Ok(Done::Ok)
             }
             Work::Forget(submitted, error) => {

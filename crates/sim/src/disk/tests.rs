@@ -299,7 +299,9 @@ fn a_torn_header_is_no_header_and_a_lying_flush_keeps_nothing() {
         let mut after = Disk::new(&arena, image.clone(), Latency::NONE, 1);
         assert_eq!(find(&mut after, 2), found, "torn at sector {from}");
     }
-    assert!(disk.injector().allowance().rolled_back);
+    assert!(!disk.atlas().broken_promise(), "nothing was lost yet");
+    disk.lose(&CrashState(vec![Fate::Lost]));
+    assert!(disk.atlas().broken_promise());
 }
 
 #[test]

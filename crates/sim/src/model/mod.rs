@@ -38,6 +38,14 @@ pub struct PendingRead {
     floors: Vec<Version>,
 }
 
+impl PendingRead {
+    /// What is read.
+    #[must_use]
+    pub const fn extent(&self) -> Extent {
+        self.extent
+    }
+}
+
 /// A flush on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct PendingFlush {

@@ -90,7 +90,7 @@ fn heal(world: &mut World, older: bool) -> Result<usize, OpenError> {
         Err(Trouble::Refused(error)) => return Err(error),
         Err(trouble) => panic!("{trouble:?}"),
     }
-    let found = world.machine.survey().expect("reads complete");
+    let (found, _) = world.machine.survey().expect("reads complete");
     let wrong = world.model.judge_found(&found).into_iter();
     let wrong: Vec<String> =
         wrong.filter(|wrong| !(older && wrong.is_rollback())).map(|w| w.to_string()).collect();
@@ -260,7 +260,7 @@ impl Formatted {
     fn cut(&mut self, machine: &mut Machine, config: &Config, before: &Image, turns: u64) {
         machine.restart(config.clone(), before, 1);
         let whole = match machine.wait_until_open().and_then(|_| machine.survey()) {
-            Ok(whole) => whole,
+            Ok((whole, _)) => whole,
             Err(trouble) => panic!("a sound pool: {trouble:?}"),
         };
         machine.restart(config.clone(), before, 1);
@@ -274,7 +274,7 @@ impl Formatted {
         match machine.wait_until_open() {
             Ok(_) if machine.engine.volumes().is_empty() => self.new += 1,
             Ok(_) => {
-                let found = machine.survey().expect("reads complete");
+                let (found, _) = machine.survey().expect("reads complete");
                 let blocks = |found: Vec<FoundVolume>| -> Vec<_> {
                     found.into_iter().map(|volume| volume.blocks).collect()
                 };

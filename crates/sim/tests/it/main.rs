@@ -6,8 +6,11 @@ mod enumeration;
 mod full_pool;
 #[cfg(feature = "bugs")]
 mod hunt;
+mod marks;
 mod mixes;
 mod scrub;
 mod torn_twice;
+mod unloaded;
 mod worlds;
+
 mod write_cache;

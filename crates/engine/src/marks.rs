@@ -1,0 +1,237 @@
+//! Coverage marks: branches that matter when something fails, and how often each was reached.
+//!
+//! A mark stands where the engine does something that hardly ever happens. The simulation counts marks, and its tests
+//! fail when one was not reached: then what is behind it is not tested, or not needed. They exist only with the feature
+//! `marks`; without it nothing is left of them. The crate `cov-mark` checks one mark around one test; here all of them
+//! are known by name, and counted over whole campaigns.
+
+/// Notes that this place was reached, or with `if`, that it was under a condition.
+#[cfg(feature = "marks")]
+macro_rules! mark {
+    ($mark:ident) => {
+        $crate::marks::reach($crate::marks::Mark::$mark)
+    };
+    ($mark:ident if $condition:expr) => {
+        if $condition {
+            $crate::marks::reach($crate::marks::Mark::$mark)
+        }
+    };
+}
+#[cfg(not(feature = "marks"))]
+macro_rules! mark {
+    ($mark:ident) => {
+        ()
+    };
+    ($mark:ident if $condition:expr) => {
+        if false {
+            let _: bool = $condition;
+        }
+    };
+}
+pub(crate) use mark;
+
+#[cfg(feature = "marks")]
+pub(crate) use counted::reach;
+#[cfg(feature = "marks")]
+pub use counted::{Mark, Marks, take};
+
+#[cfg(feature = "marks")]
+mod counted {
+    use std::cell::RefCell;
+
+    thread_local! {
+        static REACHED: RefCell<Marks> = const { RefCell::new(Marks([0; Mark::ALL.len()])) };
+    }
+
+    /// How often each mark was reached.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Marks([u64; Mark::ALL.len()]);
+
+    impl Default for Marks {
+        fn default() -> Marks {
+            Marks([0; Mark::ALL.len()])
+        }
+    }
+
+    impl Marks {
+        /// How often `mark` was reached.
+        #[must_use]
+        pub const fn count(&self, mark: Mark) -> u64 {
+            self.0[mark as usize]
+        }
+
+        /// Adds what another counted.
+        pub fn merge(&mut self, other: &Marks) {
+            self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
+        }
+
+        /// Marks that were never reached.
+        pub fn missed(&self) -> impl Iterator<Item = Mark> {
+            Mark::ALL.iter().map(|(mark, _)| *mark).filter(|mark| self.count(*mark) == 0)
+        }
+    }
+
+    pub(crate) fn reach(mark: Mark) {
+        REACHED.with_borrow_mut(|marks| marks.0[mark as usize] += 1);
+    }
+
+    /// What this thread reached since it last asked.
+    #[must_use]
+    pub fn take() -> Marks {
+        REACHED.take()
+    }
+
+    /// Declares the marks once, with what is done where each stands.
+    macro_rules! marks {
+        ($($name:ident: $what:literal,)*) => {
+            /// A place in the engine.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            pub enum Mark {
+                $(#[doc = $what] $name,)*
+            }
+
+            impl Mark {
+                /// Every mark, with what is done there.
+                pub const ALL: &[(Mark, &'static str)] = &[$((Mark::$name, $what),)*];
+            }
+        };
+    }
+
+    // By the file in which they stand.
+    marks! {
+        // opening.rs
+        NoPool: "no superblock record is found",
+        TwoPools: "the superblock units hold records of two pools",
+        OtherGeometry: "the record is of another geometry",
+        NoMemory: "the maps of the volumes exceed the memory",
+        RecordInOneUnit: "the newest record is in one of the two superblock units only",
+        RootDamaged: "a root page cannot be read, or is damaged",
+        UnitPageDamaged: "a page of the unit table cannot be read, or is damaged",
+        TailPageDamaged: "a page that the tail changes cannot be read",
+        OpeningFailed: "the device fails a command of an opening",
+        // opening/tail.rs
+        HoleSkipped: "a chunk is found behind a hole in its unit",
+        OtherEpoch: "a chunk is left out that an earlier opening did not find",
+        BehindTailEnd: "a chunk is left out that is behind the end of a recorded tail",
+        AbandonedFound: "a chunk is found that was called abandoned",
+        AbandonedGone: "a chunk that was called abandoned is not found",
+        SuperblockLost: "a chunk names a newer record than the newest found",
+        ChunksLost: "flushed chunks are missing",
+        LossOverlooked: "a pool is opened though something is lost, as was asked for",
+        BlockTorn: "a block of the tail is torn, and does not count",
+        DoubtReadAgain: "a block that may be torn cannot be read, and is read again",
+        DoubtUnreadable: "a block that may be torn cannot be read at all, and counts",
+        LifeReleasedWhole: "of a released life of a unit nothing is found",
+        LifeReleasedInPart: "of a released life of a unit a part is found",
+        LifeStillThere: "a released life of a unit is found whole",
+        // opening/replay.rs
+        CondemnedFound: "a listed unit takes no writes any more",
+        LifeGoesOn: "a unit is written on behind what was found in it",
+        LifeEnds: "a unit is closed behind what was found in it",
+        TornHeaderOnly: "something was written to a unit, and no chunk is found in it",
+        VolumeGone: "an entry of the tail is of a volume that was deleted",
+        BeyondEnd: "a block of the tail is beyond the end of its volume",
+        CreateReplayed: "the creation of a volume is replayed",
+        CreateKnown: "the creation of a volume that the record knows, or that was deleted, is met again",
+        DeleteReplayed: "the deletion of a volume is replayed",
+        ShrinkReplayed: "a smaller volume loses pages that are on media",
+        UnlistedClosed: "a unit that is not listed holds something",
+        UnlistedCondemned: "a unit that is not listed takes no writes any more",
+        // checkpoint.rs
+        SparseMoved: "pages are moved out of metadata units that are nearly empty",
+        EmptyPageDropped: "a page in which nothing is mapped any more goes",
+        PageLost: "the write of a page fails, and it is written again",
+        RootLost: "the write of a root page fails, and it is written again",
+        PagesWrittenAgain: "a checkpoint goes back to its pages, for one was lost",
+        PagesDropped: "a checkpoint goes back to its pages, for some were dropped",
+        TableFull: "no more units can be listed before a checkpoint",
+        UnitsListed: "a record is written for more units",
+        CheckpointListsUnits: "units are listed while a checkpoint is in progress",
+        SuperblockUnitReset: "a superblock unit is full, and is reset",
+        CopyFlushedFirst: "the copy of a record is flushed before the other superblock unit is reset",
+        RecordFailed: "the write of a record fails",
+        Unsettled: "a recovery is recorded that is not itself safe from a crash",
+        ClosedClean: "a pool is closed in order",
+        // log/failed.rs
+        DeviceGivenUp: "too many writes failed in a row",
+        CondemnedByWrite: "a write fails since its unit takes none any more",
+        BehindFailed: "a chunk behind a failed one is written elsewhere",
+        UnitAwaited: "a failed write waits for what stands before its replacement",
+        SuccessorsAwaited: "a failed write waits for what was sealed behind it",
+        TrimSaidAgain: "a trim of a failed chunk is logged again",
+        CreateSaidAgain: "a creation of a failed chunk is logged again",
+        ResizeSaidAgain: "a change of size of a failed chunk is logged again",
+        Restaged: "a block of a failed chunk is still the newest",
+        RestagedBelow: "a block of a failed chunk was overwritten in memory meanwhile",
+        RestageNeedless: "a block of a failed chunk does not count any more",
+        CompleteButNoRoom: "what the host was told is complete finds no room",
+        NoRoom: "staged writes fail for want of room",
+        // log.rs
+        ClassesShareUnit: "a block goes to the unit of another class",
+        CopyOutdated: "a copy is not written, for its block was overwritten meanwhile",
+        CopiedTwice: "a block is copied by collection and for a failed write at once",
+        ReplacementOutlived: "a block of a failed write was replaced before it was written again",
+        QueuesJoined: "a small chunk is filled up with blocks of other classes",
+        StagedBlockMoved: "the old place of a staged block is copied",
+        NoUnitForHost: "no unit may be opened for blocks of users",
+        BehindBroken: "a chunk is written behind one that failed meanwhile",
+        // release.rs
+        PinnedByControl: "dead units hold control entries that only a checkpoint makes needless",
+        ReleaseLogged: "the chunks of a unit are called released",
+        NoUnitForRelease: "there is no unit to say in that others are released",
+        DeadFlushed: "dead units wait for a flush before they are released",
+        CondemnedReleased: "a condemned unit is empty",
+        ResetFailed: "the reset of a unit fails, and it is retired",
+        // gc.rs
+        HeaderMissing: "a header of a victim is damaged",
+        VictimUnreadable: "headers of a victim cannot be read",
+        FoundByMap: "the blocks of a victim are looked for in the maps",
+        NotFoundByHeader: "the map knows of a block that no header told of",
+        VictimReadAgain: "a block of a victim cannot be read, and is read again",
+        SurvivorGone: "the volume of a survivor was deleted meanwhile",
+        SurvivorDamaged: "a survivor is damaged, and stays where it is",
+        NothingCopied: "nothing of a victim could be copied",
+        // gc/victim.rs
+        CondemnedChosen: "a condemned unit is evacuated",
+        StuckRetried: "units with blocks that could not be copied get another chance",
+        Blind: "units are missing, and a page of a map cannot be read",
+        BlindFailed: "and that page could not be read for the second time",
+        Starved: "nothing can be collected, and a checkpoint is to free metadata units",
+        StarvedForGood: "nor is anything free after it",
+        // pages.rs
+        PageDamaged: "a page of a map cannot be read, or is damaged",
+        RequestWaits: "a request waits for a page",
+        DamagedPagesRetried: "damaged pages are read again",
+        WaitingFailed: "a write that waits for a page fails with the pool",
+        // unmap.rs
+        UnmapWaits: "a trim waits for a page",
+        TrimDamaged: "a trim meets a damaged page",
+        StagedTrimmed: "a block is trimmed while it is staged",
+        DeleteSaidAgain: "a volume is deleted while writes to it wait",
+        TrimFailed: "a trim fails with the pool",
+        // durability.rs
+        FlushFailed: "a flush of the device fails",
+        FlushAwaitsRecovery: "a flush of the host waits until the recovery is safe",
+        // engine.rs
+        WaitingGivenUp: "nothing can be done for what waits",
+        NothingToFail: "and it is no write: the pool gives up",
+        StageFailed: "what waits in memory fails with the pool",
+        ControlFailed: "control entries fail with the pool",
+        ClosingFailed: "the pool fails while it is closed",
+        // scrub.rs
+        ScrubFailedPool: "a scrub goes on in a pool that failed",
+        ScrubMapDamaged: "a scrub reports a damaged page",
+        ScrubWaits: "a scrub waits for what is on its way to a unit",
+        ScrubGoesFurther: "a unit was written on while it was scrubbed",
+        ScrubReadsAgain: "a chunk ends beyond what was read",
+        ScrubUnreadable: "a part of a unit cannot be read as a whole",
+        ScrubBlockDamaged: "a scrub finds a damaged block in its chunk",
+        ScrubSearches: "blocks of a unit are missing, and the maps are searched",
+        ScrubHeaderDamaged: "a header should tell of a block, and does not",
+        ScrubReadsBlock: "a block that no header tells of is read",
+        ScrubBehindFailed: "a block behind a failed write is not looked for",
+        // wire.rs
+        HeaderCutOff: "a header goes on beyond what was read",
+        HeaderStale: "a sound prefix is of another life of the unit, or its entries are damaged",
+    }
+}

@@ -1,0 +1,63 @@
+//! Which marks of the engine crash states alone must reach.
+//!
+//! All others are behind faults, damage or requests that enumeration does not have: `tests/it/marks.rs` reaches every
+//! mark. What a long run does not reach any more, no crash state shows to be right.
+
+use thermocline_engine::{Mark, Marks};
+
+/// Marks that a hundred thousand crash states reach many times over.
+const BY_POWER_CUTS: [Mark; 47] = [
+    Mark::RecordInOneUnit,
+    Mark::HoleSkipped,
+    Mark::OtherEpoch,
+    Mark::BlockTorn,
+    Mark::LifeReleasedWhole,
+    Mark::LifeReleasedInPart,
+    Mark::LifeStillThere,
+    Mark::LifeGoesOn,
+    Mark::LifeEnds,
+    Mark::TornHeaderOnly,
+    Mark::VolumeGone,
+    Mark::BeyondEnd,
+    Mark::CreateReplayed,
+    Mark::CreateKnown,
+    Mark::DeleteReplayed,
+    Mark::ShrinkReplayed,
+    Mark::UnlistedClosed,
+    Mark::SparseMoved,
+    Mark::EmptyPageDropped,
+    Mark::PagesDropped,
+    Mark::UnitsListed,
+    Mark::CheckpointListsUnits,
+    Mark::SuperblockUnitReset,
+    Mark::CopyFlushedFirst,
+    Mark::Unsettled,
+    Mark::ClosedClean,
+    Mark::ClassesShareUnit,
+    Mark::CopyOutdated,
+    Mark::QueuesJoined,
+    Mark::StagedBlockMoved,
+    Mark::NoUnitForHost,
+    Mark::PinnedByControl,
+    Mark::ReleaseLogged,
+    Mark::NoUnitForRelease,
+    Mark::DeadFlushed,
+    Mark::HeaderMissing,
+    Mark::FoundByMap,
+    Mark::NotFoundByHeader,
+    Mark::RequestWaits,
+    Mark::UnmapWaits,
+    Mark::StagedTrimmed,
+    Mark::FlushAwaitsRecovery,
+    Mark::ScrubWaits,
+    Mark::ScrubGoesFurther,
+    Mark::ScrubSearches,
+    Mark::HeaderCutOff,
+    Mark::HeaderStale,
+];
+
+/// Those of them that were not reached.
+#[must_use]
+pub fn missed(marks: &Marks) -> Vec<Mark> {
+    BY_POWER_CUTS.into_iter().filter(|mark| marks.count(*mark) == 0).collect()
+}

@@ -1,0 +1,291 @@
+//! The atlas of faults: what exactly they hit, so that an error is excused by what can explain it and by nothing else.
+//!
+//! As TigerBeetle's `ClusterFaultAtlas` does for its cluster, but looking back: it records what happened to this
+//! device, down to the sector.
+//!
+//! Invariants:
+//! * A sector is hit from the fault on that spoiled it until something written there later is durable.
+//! * What the device answered with an error is known to the host, and excuses it until it starts anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use thermocline_engine::UnitCondition;
+use thermocline_format::{Entry, VolumeId};
+use thermocline_types::UnitId;
+
+use crate::faults::CommandKind;
+
+/// Sectors of a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The unit.
+    pub unit: UnitId,
+    /// Which of its sectors.
+    pub sectors: Range<u32>,
+}
+
+impl Place {
+    fn overlaps(&self, other: &Place) -> bool {
+        let Range { start, end } = other.sectors;
+        self.unit == other.unit && self.sectors.start < end && start < self.sectors.end
+    }
+}
+
+/// How a sector was spoiled.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    /// Changes before this number do not make it sound: they were asked for before it was hit.
+    since: u64,
+    /// Whether a header may have been there.
+    header: bool,
+}
+
+/// What was hit, and what was answered with an error.
+#[derive(Clone, Debug, Default)]
+pub struct Atlas {
+    hits: BTreeMap<(u32, u32), Hit>,
+    /// Changes that are spoiled themselves: they make nothing sound.
+    spoiled: BTreeSet<u64>,
+    /// Blocks that spoiled chunks tell of, each with how many: recovery may miss that.
+    untold: Vec<(VolumeId, u64, u64)>,
+    /// Whether a write went astray: what it landed on may tell of anything.
+    astray: bool,
+    /// Changes that a flush covered which was not carried out.
+    promised: BTreeSet<u64>,
+    broken_promise: bool,
+    bad_units: BTreeMap<u32, UnitCondition>,
+    /// Since the host started: places where reading failed, and whether commands failed that change something.
+    unread: Vec<Place>,
+    failed: bool,
+    /// Units that were left at failed writes and resets.
+    left: u64,
+}
+
+impl Atlas {
+    /// These sectors hold something else than what was written there last; the change that spoiled them, or the next
+    /// one after damage, has this number.
+    pub fn hit(&mut self, place: &Place, header: bool, since: u64) {
+        for sector in place.sectors.clone() {
+            self.hits.insert((place.unit.0, sector), Hit { since, header });
+        }
+    }
+
+    /// A change is spoiled: that it becomes durable makes nothing sound.
+    pub fn spoil(&mut self, change: u64) {
+        self.spoiled.insert(change);
+    }
+
+    /// A chunk with these entries is spoiled.
+    pub fn spoil_entries(&mut self, entries: &[Entry]) {
+        self.untold.extend(entries.iter().filter_map(|entry| match *entry {
+            Entry::Data { volume, lba, .. } if volume.is_user() => Some((volume, lba.0, 1)),
+            Entry::Trim { volume, lba, blocks } => Some((volume, lba.0, blocks)),
+            Entry::VolumeResize { volume, .. } | Entry::VolumeDelete { volume } => {
+                Some((volume, 0, u64::MAX))
+            }
+            _ => None,
+        }));
+    }
+
+    /// A write went astray.
+    pub fn stray(&mut self) {
+        self.astray = true;
+    }
+
+    /// Whether this block may be older than what was flushed: a chunk that told of it was spoiled, and nothing later
+    /// needs to vouch for that chunk.
+    #[must_use]
+    pub fn explains_older(&self, volume: VolumeId, lba: u64) -> bool {
+        let told = |&(id, first, blocks): &(VolumeId, u64, u64)| {
+            id == volume && (first..first.saturating_add(blocks)).contains(&lba)
+        };
+        self.broken_promise || self.astray || self.untold.iter().any(told)
+    }
+
+    /// Whether anything may be older than what was flushed.
+    #[must_use]
+    pub fn explains_anything_older(&self) -> bool {
+        self.broken_promise || self.astray || !self.untold.is_empty()
+    }
+
+    /// A change became durable.
+    pub fn durable(&mut self, change: u64, place: &Place) {
+        self.promised.remove(&change);
+        if self.spoiled.remove(&change) {
+            return;
+        }
+        let (first, end) = (place.sectors.start, place.sectors.end);
+        let range = (place.unit.0, first)..(place.unit.0, end);
+        let sound = self.hits.range(range).filter(|(_, hit)| hit.since <= change);
+        let sound: Vec<(u32, u32)> = sound.map(|(&at, _)| at).collect();
+        for at in sound {
+            self.hits.remove(&at);
+        }
+    }
+
+    /// A flush was acknowledged that should have made these changes durable.
+    pub fn promise(&mut self, changes: impl Iterator<Item = u64>) {
+        self.promised.extend(changes);
+    }
+
+    /// A power cut took a change, or a part of it.
+    pub fn lose(&mut self, change: u64) {
+        self.broken_promise |= self.promised.contains(&change);
+    }
+
+    /// A unit has another condition.
+    pub fn degrade(&mut self, unit: UnitId, condition: UnitCondition) {
+        self.bad_units.insert(unit.0, condition);
+    }
+
+    /// Reading failed here.
+    pub fn unread(&mut self, place: Place) {
+        self.unread.push(place);
+    }
+
+    /// A command that changes something was answered with an error.
+    pub fn failed(&mut self, kind: CommandKind) {
+        self.failed = true;
+        self.left += match kind {
+            // Its own, and one that is opened for what is written again or said about it.
+            CommandKind::WriteChunk => 2,
+            CommandKind::Reset => 1,
+            _ => 0,
+        };
+    }
+
+    /// The device is well from now on, and the pool was opened anew: what was left at failed writes can be freed.
+    pub fn heal(&mut self) {
+        self.left = 0;
+    }
+
+    /// The host starts anew: what it was told before is forgotten, and what is on media is not.
+    pub fn host_starts(&mut self) {
+        self.unread.clear();
+        self.failed = false;
+    }
+
+    /// Whether this may be unreadable: it was hit, reading it failed, or its unit is offline.
+    #[must_use]
+    pub fn explains(&self, place: &Place) -> bool {
+        let (first, end) = (place.sectors.start, place.sectors.end);
+        let range = (place.unit.0, first)..(place.unit.0, end);
+        self.hits.range(range).next().is_some()
+            || self.unread.iter().any(|unread| unread.overlaps(place))
+            || self.bad_units.get(&place.unit.0) == Some(&UnitCondition::Offline)
+            || self.broken_promise
+    }
+
+    /// Whether a header of the unit of `place`, at it or before it, may be missing.
+    #[must_use]
+    pub fn explains_header(&self, place: &Place) -> bool {
+        let range = (place.unit.0, 0)..(place.unit.0, place.sectors.end);
+        self.explains(place)
+            || self.hits.range(range).any(|(_, hit)| hit.header)
+            || self.unread.iter().any(|unread| unread.unit == place.unit)
+    }
+
+    /// Whether a chunk may be missing.
+    #[must_use]
+    pub fn explains_lost_chunks(&self) -> bool {
+        let offline = |condition: &UnitCondition| *condition == UnitCondition::Offline;
+        self.hits.values().any(|hit| hit.header)
+            || self.bad_units.values().any(offline)
+            || self.broken_promise
+    }
+
+    /// Whether a record in one of these units may be missing.
+    #[must_use]
+    pub fn explains_lost_records(&self, units: [UnitId; 2]) -> bool {
+        let there = |unit: UnitId| self.hits.range((unit.0, 0)..(unit.0 + 1, 0)).next().is_some();
+        units.into_iter().any(there) || self.broken_promise
+    }
+
+    /// Whether what was flushed may be older: a flush was not carried out, and a power cut took what it covered.
+    #[must_use]
+    pub const fn broken_promise(&self) -> bool {
+        self.broken_promise
+    }
+
+    /// Whether the device answered anything with an error since the host started.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failed || !self.unread.is_empty()
+    }
+
+    /// Whether anything on media is not as it was written, or will not be written again.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        !self.hits.is_empty() || !self.bad_units.is_empty() || self.broken_promise
+    }
+
+    /// Units that may hold less than others, or nothing: those that take no writes, those with something that cannot be
+    /// copied, and those that were left at a failed write or reset.
+    #[must_use]
+    pub fn units_missing(&self) -> u64 {
+        let places = self.hits.keys().map(|&(unit, _)| unit);
+        let unread = self.unread.iter().map(|place| place.unit.0);
+        let units: BTreeSet<u32> =
+            places.chain(unread).chain(self.bad_units.keys().copied()).collect();
+        units.len() as u64 + self.left
+    }
+
+    /// Reads that failed since the host started.
+    #[must_use]
+    pub fn reads_failed(&self) -> u64 {
+        self.unread.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn place(unit: u32, start: u32, end: u32) -> Place {
+        Place { unit: UnitId(unit), sectors: start..end }
+    }
+
+    #[test]
+    fn only_what_was_hit_is_explained_and_only_until_it_is_written_again() {
+        let mut atlas = Atlas::default();
+        atlas.hit(&place(3, 8, 16), false, 5);
+        atlas.spoil(5);
+        assert!(atlas.explains(&place(3, 15, 20)) && atlas.is_damaged());
+        assert!(!atlas.explains(&place(3, 16, 24)) && !atlas.explains(&place(2, 8, 16)));
+        assert!(!atlas.explains_lost_chunks() && !atlas.has_failed());
+        atlas.durable(4, &place(3, 0, 64));
+        atlas.durable(5, &place(3, 8, 16));
+        assert!(atlas.explains(&place(3, 8, 16)), "by what was asked for before, and by itself");
+        atlas.durable(6, &place(3, 8, 12));
+        assert!(!atlas.explains(&place(3, 8, 12)) && atlas.explains(&place(3, 12, 16)));
+    }
+
+    #[test]
+    fn errors_are_forgotten_when_the_host_starts_anew_and_damage_is_not() {
+        let mut atlas = Atlas::default();
+        atlas.unread(place(1, 0, 8));
+        atlas.failed(CommandKind::WriteChunk);
+        atlas.hit(&place(2, 0, 1), true, 0);
+        assert!(atlas.has_failed() && atlas.explains(&place(1, 7, 9)));
+        assert_eq!(atlas.units_missing(), 4);
+        atlas.host_starts();
+        assert!(!atlas.has_failed() && !atlas.explains(&place(1, 7, 9)));
+        assert!(atlas.explains_lost_chunks() && atlas.explains_header(&place(2, 50, 58)));
+        assert_eq!(atlas.units_missing(), 3, "until the device is well");
+        atlas.heal();
+        assert_eq!(atlas.units_missing(), 1);
+    }
+
+    #[test]
+    fn a_flush_that_lies_excuses_nothing_until_a_power_cut_takes_what_it_covered() {
+        let mut atlas = Atlas::default();
+        atlas.promise([7, 8].into_iter());
+        atlas.lose(9);
+        atlas.durable(7, &place(0, 0, 8));
+        atlas.lose(7);
+        assert!(!atlas.broken_promise());
+        atlas.lose(8);
+        assert!(atlas.broken_promise() && atlas.explains(&place(5, 0, 1)));
+    }
+}

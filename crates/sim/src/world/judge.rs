@@ -1,0 +1,159 @@
+//! Whether what the engine says may be so, by the model and by what faults have hit.
+
+use thermocline_engine::{Extent, HostError, OpenError};
+use thermocline_format::{Location, PAGE_ENTRIES};
+
+use super::{Pending, World};
+use crate::disk::Atlas;
+use crate::faults::CommandKind;
+use crate::machine::{Opened, Trouble};
+use crate::model::{FoundVolume, Verdict};
+
+/// Units that the engine keeps for a checkpoint of small maps, beside one for each frontier.
+const HELD: u32 = 2;
+
+impl World {
+    fn atlas(&self) -> &Atlas {
+        self.machine.disk.atlas()
+    }
+
+    /// Whether a block or page at `at` may be unreadable.
+    fn may_be_unreadable(&self, at: Location) -> bool {
+        let per_block = self.settings.media.geometry.logical_block().per_block();
+        self.atlas().explains(&self.machine.disk.place(at, per_block))
+    }
+
+    pub(super) fn went_down(&mut self) {
+        self.down = true;
+        if !self.may_fail() {
+            self.wrong.push("the pool stopped taking writes, though nothing failed".into());
+        }
+    }
+
+    /// Whether the pool may stop taking writes: the device failed it since it was opened, or what is damaged keeps it
+    /// from freeing units, or it has none to begin with.
+    fn may_fail(&self) -> bool {
+        self.atlas().has_failed() || self.atlas().is_damaged() || self.is_used_up()
+    }
+
+    /// Whether failed writes, with power cuts between, have left the pool without a unit to write to. Then nothing can
+    /// be freed either: for that something must be written.
+    pub(super) fn is_used_up(&self) -> bool {
+        let log = self.machine.disk.injector().log();
+        let failed = log.iter().any(|injected| injected.kind == CommandKind::WriteChunk);
+        failed && self.machine.engine.free_units() <= self.settings.config.frontiers() + HELD
+    }
+
+    /// The engine calls this place damaged. A scrub reports a header that is missing at the first block that it should
+    /// tell of.
+    pub(super) fn called_damaged(&mut self, at: Location) {
+        self.damaged += 1;
+        let per_block = self.settings.media.geometry.logical_block().per_block();
+        let place = self.machine.disk.place(at, per_block);
+        if !self.atlas().explains_header(&place) && !self.atlas().explains_anything_older() {
+            self.wrong.push(format!("{at} is called damaged, and nothing has hit it"));
+        }
+    }
+
+    pub(super) fn scrubbed(&mut self, damaged: u64) {
+        if damaged > 0 && self.damaged == 0 {
+            self.wrong.push(format!("a scrub finds damage in {damaged} places, and names none"));
+        }
+    }
+
+    pub(super) fn judge_unreadable(&mut self, extent: Extent, error: HostError) {
+        if !self.may_fail_to_read(extent, error) {
+            self.wrong.push(format!("reading failed after opening, and must not: {error}"));
+        }
+    }
+
+    /// Whether reading these blocks may fail like this. Where a chunk is missing that told of one of them, the map
+    /// leads to what that chunk replaced, which may be gone.
+    fn may_fail_to_read(&self, extent: Extent, error: HostError) -> bool {
+        let HostError::Unreadable(at) = error else { return false };
+        let Extent { volume, lba, blocks } = extent;
+        let older = |lba| self.atlas().explains_older(volume, lba);
+        self.may_be_unreadable(at) || (lba..lba + blocks).any(older)
+    }
+
+    /// Whether a request may fail like this.
+    pub(super) fn judge_error(&mut self, pending: &Pending, error: HostError) {
+        let allowed = match error {
+            HostError::Unreadable(at) => match pending {
+                Pending::Read { read, .. } => self.may_fail_to_read(read.extent(), error),
+                _ => self.may_be_unreadable(at),
+            },
+            HostError::Failed => self.may_fail(),
+            HostError::NoVolume(_) | HostError::OutOfRange => match pending {
+                Pending::Change { sizes, .. } | Pending::Read { sizes, .. } => {
+                    *sizes != self.model.size_changes()
+                }
+                _ => false,
+            },
+            HostError::NoSpace => self.may_be_full(),
+            _ => false,
+        };
+        if !allowed {
+            self.wrong.push(format!("{pending:?} failed, and must not: {error}"));
+        }
+    }
+
+    /// Whether there may be no room for a write. Pages of maps that could not be read count as full.
+    pub(super) fn may_be_full(&self) -> bool {
+        let config = &self.settings.config;
+        let capacity = config.capacity_of(self.model.volume_blocks());
+        let missing = self.atlas().units_missing() * config.blocks_per_unit();
+        let unknown = self.atlas().reads_failed() * PAGE_ENTRIES as u64;
+        self.model.mapped_blocks() + unknown > capacity.saturating_sub(missing)
+    }
+
+    pub(super) fn object(&mut self, verdict: &Verdict) {
+        // Where flushes lie, what one power cut undid may be there again after the next.
+        let older = verdict.is_rollback() || verdict.is_return();
+        let explained = match *verdict {
+            Verdict::Block { volume, lba, .. } => self.atlas().explains_older(volume, lba),
+            Verdict::VolumeWrong { volume, .. } | Verdict::VolumeLost(volume) => {
+                self.atlas().explains_older(volume, 0)
+            }
+        };
+        if !(older && explained) {
+            self.wrong.push(verdict.to_string());
+        }
+    }
+
+    /// A pool that was closed in order has nothing to replay, unless the record that says so is gone.
+    pub(super) fn judge_opened(&mut self, opened: Opened, clean: bool) {
+        let units = self.settings.media.geometry.superblock_units();
+        if clean && opened.chunks > 0 && !self.atlas().explains_lost_records(units) {
+            self.wrong.push(format!("{} chunks were replayed after closing", opened.chunks));
+        }
+    }
+
+    pub(super) fn did_not_open(&mut self, trouble: &Trouble) {
+        let units = self.settings.media.geometry.superblock_units();
+        let atlas = self.atlas();
+        let excused = match trouble {
+            Trouble::Refused(OpenError::Device) => atlas.has_failed() || atlas.is_damaged(),
+            Trouble::Refused(OpenError::MapDamaged(at)) => self.may_be_unreadable(*at),
+            Trouble::Refused(OpenError::ChunksLost { .. }) => atlas.explains_lost_chunks(),
+            Trouble::Refused(
+                OpenError::NoPool | OpenError::TwoPools | OpenError::SuperblockLost { .. },
+            ) => atlas.explains_lost_records(units),
+            Trouble::Refused(_)
+            | Trouble::Stuck(_)
+            | Trouble::Stopped
+            | Trouble::Miscounted(..) => false,
+        };
+        if !excused {
+            self.wrong.push(format!("the pool does not open: {trouble:?}"));
+        }
+        self.give_up();
+    }
+
+    pub(super) fn judge_found(&mut self, found: &[FoundVolume]) {
+        for verdict in self.model.judge_found(found) {
+            self.object(&verdict);
+        }
+        self.model.rebase(found);
+    }
+}

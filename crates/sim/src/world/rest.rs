@@ -1,0 +1,134 @@
+//! The end of a world: faults are over, and the pool must come to rest and serve.
+//!
+//! As the liveness mode of TigerBeetle's simulator. What a fault left behind may cost blocks that nobody can read, and
+//! units; it must not leave requests that nobody answers, units that nobody frees, or a pool that cannot be closed.
+
+use thermocline_engine::{Extent, MAX_IO_BLOCKS};
+use thermocline_format::VolumeId;
+
+use super::World;
+use crate::workload::Wish;
+
+/// Completions within which all that is asked for at once must be answered. Hundreds are the rule, some ten thousand
+/// where a full pool of many units is collected; chosen, not measured.
+const SOON: u64 = 1 << 16;
+
+/// Blocks of a volume that is made to be written to, where there is none.
+const BLOCKS: u64 = 16;
+
+impl World {
+    /// Lets the device do what it is told, and sees that the pool comes to rest: everything is answered, writes are
+    /// written over until units had to be freed for them, what was flushed is read, and the pool is closed in order and
+    /// opened clean.
+    pub fn live_on(&mut self) {
+        if !self.wrong.is_empty() || self.lost {
+            return;
+        }
+        self.machine.disk.injector_mut().heal();
+        self.answer_all();
+        if self.is_well() {
+            self.start_again();
+            self.machine.disk.atlas_mut().heal();
+        }
+        if self.is_used_up() {
+            return;
+        }
+        if self.is_well() && self.serve().is_some() {
+            self.ask(Wish::Flush);
+            self.close_and_open();
+        }
+    }
+
+    /// Whether there is anything to go on with.
+    fn is_well(&self) -> bool {
+        self.wrong.is_empty() && !self.lost
+    }
+
+    /// Opens the pool anew, and reads all of it.
+    fn start_again(&mut self) {
+        let clean = self.closed;
+        let seed = self.begin_anew();
+        self.machine.kill(self.settings.config.clone(), seed);
+        match self.machine.wait_until_open() {
+            Ok(opened) => {
+                self.judge_opened(opened, clean);
+                self.look_around(false);
+            }
+            Err(trouble) => self.did_not_open(&trouble),
+        }
+    }
+
+    /// Goes on until every request is answered.
+    fn answer_all(&mut self) {
+        let begin = self.machine.turns;
+        self.settle();
+        while !self.pending.is_empty() {
+            if self.machine.turns - begin > SOON || !self.machine.turn() {
+                let waiting: Vec<_> = self.pending.values().collect();
+                self.wrong.push(format!("the device is well, and these wait: {waiting:?}"));
+                self.pending.clear();
+                return;
+            }
+            self.settle();
+        }
+    }
+
+    /// Has something carried out. Returns whether it was done.
+    fn ask(&mut self, wish: Wish) -> bool {
+        let (before, begin) = (self.errors, self.machine.turns);
+        // What waits in memory may leave no room at first.
+        while !self.submit_wish(wish) {
+            if self.machine.turns - begin > SOON || !self.machine.turn() || !self.is_well() {
+                let what = "is not accepted, though nothing else is asked for";
+                self.wrong.push(format!("{wish:?} {what}"));
+                return false;
+            }
+            self.settle();
+        }
+        self.answer_all();
+        self.errors == before && self.is_well()
+    }
+
+    /// Writes the same blocks over and over, as many as all free units hold and more, and reads them. `None` if the
+    /// pool is full, or takes no writes for what is damaged.
+    fn serve(&mut self) -> Option<()> {
+        let (volume, blocks) = self.volume()?;
+        let blocks = blocks.min(MAX_IO_BLOCKS);
+        let extent = Extent { volume, lba: 0, blocks };
+        let per_unit = self.settings.config.blocks_per_unit();
+        let most = (u64::from(self.machine.engine.free_units()) + 2) * per_unit;
+        for _ in 0..=most / blocks {
+            if !self.ask(Wish::Write { extent, fua: false, handle: 0 }) {
+                return None;
+            }
+        }
+        self.ask(Wish::Flush);
+        self.ask(Wish::Read(extent)).then_some(())
+    }
+
+    /// A volume to write to.
+    fn volume(&mut self) -> Option<(VolumeId, u64)> {
+        let written = |world: &World| world.model.volumes().find(|(_, blocks)| *blocks > 0);
+        if let Some(found) = written(self) {
+            return Some(found);
+        }
+        self.ask(Wish::Create(BLOCKS));
+        written(self)
+    }
+
+    fn close_and_open(&mut self) {
+        if !self.is_well() || self.down {
+            return;
+        }
+        self.ask(Wish::Close);
+        if self.is_well() && self.closed {
+            self.start_again();
+        } else if self.is_well() && !self.atlas_is_damaged() {
+            self.wrong.push("the pool cannot be closed".into());
+        }
+    }
+
+    fn atlas_is_damaged(&self) -> bool {
+        self.machine.disk.atlas().is_damaged()
+    }
+}

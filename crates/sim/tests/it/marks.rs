@@ -1,0 +1,143 @@
+//! Marks of the engine: what no test reaches is not tested.
+
+use thermocline_engine::{
+    Config, DeviceError, Engine, Mark, Marks, OpenError, UnitCondition, take_marks,
+};
+use thermocline_format::{Geometry, PoolId};
+use thermocline_sim::damage::{Ending, Report, Structure, damage_at_rest, targets};
+use thermocline_sim::data::Sector;
+use thermocline_sim::disk::{Disk, Image, Latency};
+use thermocline_sim::enumerate::{Budget, enumerate};
+use thermocline_sim::faults::{CommandKind, Fault, Rule};
+use thermocline_sim::machine::{Machine, Opened, Trouble};
+use thermocline_sim::settings::{Scale, Settings};
+use thermocline_sim::situations::Situation;
+use thermocline_sim::torn_twice::torn_twice;
+use thermocline_sim::world::World;
+
+use crate::unloaded;
+
+/// One step in so many is a power cut or a kill, in worlds that have them.
+const CRASH_ONE_IN: u64 = 40;
+
+/// Runs of every kind, as few as reach every mark. They judge as ever, but whether anything is wrong the tests of each
+/// kind tell, with more seeds.
+#[test]
+fn every_mark_is_reached() {
+    let mut marks = Marks::default();
+    for seed in 1..=20 {
+        let budget = Budget { states: 300, failures: 1, per_point: Some(1), only: None };
+        marks.merge(&enumerate(seed, &budget).marks);
+    }
+    for situation in Situation::ALL {
+        for seed in 0..4 {
+            marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
+        }
+    }
+    failing_commands();
+    damage();
+    refusals();
+    let _ = torn_twice(1, None);
+    unloaded::a_trim_that_waits_for_a_page_fails_with_the_pool();
+    unloaded::a_volume_is_deleted_while_a_damaged_page_of_it_is_being_read();
+    marks.merge(&take_marks());
+    let missed: Vec<Mark> = marks.missed().collect();
+    assert!(missed.is_empty(), "not reached: {missed:?}");
+}
+
+fn failing_commands() {
+    use CommandKind::{Flush, Read, Reset, WriteChunk, WriteSuperblock};
+    let failing = [
+        (WriteChunk, Fault::Fail(DeviceError::Io), 5),
+        (WriteChunk, Fault::FailTorn(DeviceError::Io), 5),
+        (WriteChunk, Fault::FailTorn(DeviceError::Io), 40),
+        (WriteChunk, Fault::Degrade(UnitCondition::ReadOnly), 40),
+        (WriteChunk, Fault::Degrade(UnitCondition::Offline), 40),
+        (WriteChunk, Fault::Lose, 40),
+        (WriteChunk, Fault::Flip(3), 3),
+        (WriteSuperblock, Fault::Fail(DeviceError::Io), 10),
+        (Read, Fault::Fail(DeviceError::Io), 20),
+        (Read, Fault::Fail(DeviceError::Io), 2),
+        (Reset, Fault::Fail(DeviceError::Io), 2),
+        (Flush, Fault::Fail(DeviceError::Io), 20),
+        (Flush, Fault::Lie, 3),
+    ];
+    for (kind, fault, one_in) in failing {
+        let rule = Rule { one_in, ..Rule::from_then_on(20, kind, fault) };
+        for seed in 0..60 {
+            let mut world = World::new(seed, Settings::draw(seed, Scale::Small), vec![rule]);
+            world.run(if seed % 2 == 0 { CRASH_ONE_IN } else { 0 });
+        }
+    }
+}
+
+fn damage() {
+    let mut report = Report::default();
+    for seed in 0..6 {
+        for ending in [Ending::Closed, Ending::Flushed] {
+            damage_at_rest(seed, &Settings::draw(seed, Scale::Small), ending, 120, &mut report);
+        }
+    }
+}
+
+/// Openings that are refused, or would be: another geometry, too little memory, a new pool half made, and a pool of
+/// which the tail is gone.
+fn refusals() {
+    let settings = Settings::draw(1, Scale::Small);
+    let mut world = World::new(1, settings.clone(), Vec::new());
+    world.run(0);
+    let image = world.machine.disk.cache().current().clone();
+    let geometry = settings.config.geometry;
+    let (block, units) = (geometry.logical_block(), geometry.superblock_units());
+    let fewer = Geometry::new(block, geometry.blocks_per_unit(), geometry.units() - 1, units);
+    let mut config = settings.config.clone();
+    config.geometry = fewer.expect("a unit less is a geometry too");
+    assert_eq!(open(&world, config, &image), Err(Trouble::Refused(OpenError::OtherGeometry)));
+    let mut config = settings.config.clone();
+    config.map_memory_bytes = 0;
+    let refused = open(&world, config, &image);
+    assert!(matches!(refused, Err(Trouble::Refused(OpenError::NoMemory { .. }))), "{refused:?}");
+    let refused = open(&world, settings.config.clone(), &half_made(&world, &image));
+    assert_eq!(refused, Err(Trouble::Refused(OpenError::TwoPools)));
+    assert!((0..20).any(lost_and_overlooked), "no pool has lost a chunk of its tail");
+}
+
+fn open(world: &World, config: Config, image: &Image) -> Result<Opened, Trouble> {
+    let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, 1);
+    Machine::open(config, &world.arena, disk, 1).wait_until_open()
+}
+
+/// `image` with a record of a new pool in one superblock unit, and those of its own in the other.
+fn half_made(world: &World, image: &Image) -> Image {
+    let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, 1);
+    let mut machine = Machine::open(world.settings.config.clone(), &world.arena, disk, 1);
+    let other = PoolId([1; 16]);
+    machine.engine = Engine::format(world.settings.config.clone(), other, 1).expect("it can be");
+    machine.wait_until_open().expect("a pool is made");
+    let new = machine.disk.cache().current();
+    let [unit, _] = image.media().geometry.superblock_units();
+    let mut both = image.clone();
+    both.put(unit, 0, new.unit(unit));
+    both
+}
+
+/// A flushed chunk of the tail is damaged, and the pool is opened all the same. Returns whether there was one.
+fn lost_and_overlooked(seed: u64) -> bool {
+    let settings = Settings::draw(seed, Scale::Small);
+    let mut world = World::new(seed, settings.clone(), Vec::new());
+    world.run(0);
+    let mut image = world.machine.disk.cache().current().clone();
+    let tail = targets(&world.arena, &image).into_iter();
+    let Some(header) =
+        tail.filter(|target| target.vouched).find(|one| one.structure == Structure::TailHeader)
+    else {
+        return false;
+    };
+    let start = header.at.block * image.media().sectors_per_logical();
+    image.put(header.at.unit, start, &[Sector::ZEROS]);
+    let mut config = settings.config;
+    let refused = open(&world, config.clone(), &image);
+    config.open_despite_loss = true;
+    matches!(refused, Err(Trouble::Refused(OpenError::ChunksLost { .. })))
+        && open(&world, config, &image).is_ok()
+}
