@@ -419,7 +419,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Has the checkpoint in progress look once more for pages to write, unless its record is on its way.
-    fn write_pages_again(&mut self) {
+    pub(crate) fn write_pages_again(&mut self) {
         if let Some(checkpoint) = &mut self.checkpoint
             && checkpoint.stage != Stage::Writing
         {
@@ -684,24 +684,6 @@ impl<P: Payload> Engine<P> {
             self.phase = Phase::Closed;
             self.request_progress(request, 1, None);
         }
-    }
-
-    /// The pages of a volume's map that are all beyond block `end`, and the roots above them, are needed no more, once
-    /// no record refers to them. A checkpoint in progress may have written what leads to them: it begins anew.
-    pub(crate) fn drop_pages_beyond(&mut self, volume: u16, end: u64) {
-        let map = self.volumes.map_mut(volume);
-        let (mut from, mut budget) = (end.div_ceil(PAGE), u32::MAX);
-        while let Some(page) = map.next_page(&mut from, Wanted::Held, &mut budget) {
-            let old = map.drop_page(page);
-            self.pages.forget(volume, page);
-            self.superblocks.drop_later(old);
-        }
-        for root in map.roots.iter_mut().skip(Volume::roots_for(end)) {
-            let old = std::mem::replace(&mut root.at, MapEntry::UNMAPPED);
-            self.superblocks.drop_later(old);
-        }
-        mark!(PagesDropped if self.checkpoint.is_some());
-        self.write_pages_again();
     }
 
     /// The durable record, for recovery to set.

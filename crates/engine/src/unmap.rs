@@ -3,13 +3,13 @@
 //! Done page by page, a bounded number at a time, so that a trim of a terabyte stops nobody. A trim counts in pieces:
 //! each piece is logged when its blocks are unmapped.
 
-use thermocline_format::Entry;
+use thermocline_format::{Entry, MapEntry, Volume};
 use thermocline_types::{Lba, UnitId};
 
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
 use crate::log::{Control, Owner};
-use crate::map::{Mapping, PAGE, Value};
+use crate::map::{Mapping, PAGE, Value, Wanted};
 use crate::marks::mark;
 use crate::pages::{Loaded, PAGES};
 use crate::payload::Payload;
@@ -190,6 +190,24 @@ impl<P: Payload> Engine<P> {
         if let Some(request) = work.request {
             self.request_progress(request, 1, None);
         }
+    }
+
+    /// The pages of a volume's map that are all beyond block `end`, and the roots above them, are needed no more, once
+    /// no record refers to them. A checkpoint in progress may have written what leads to them: it begins anew.
+    pub(crate) fn drop_pages_beyond(&mut self, volume: u16, end: u64) {
+        let map = self.volumes.map_mut(volume);
+        let (mut from, mut budget) = (end.div_ceil(PAGE), u32::MAX);
+        while let Some(page) = map.next_page(&mut from, Wanted::Held, &mut budget) {
+            let old = map.drop_page(page);
+            self.pages.forget(volume, page);
+            self.superblocks.drop_later(old);
+        }
+        for root in map.roots.iter_mut().skip(Volume::roots_for(end)) {
+            let old = std::mem::replace(&mut root.at, MapEntry::UNMAPPED);
+            self.superblocks.drop_later(old);
+        }
+        mark!(PagesDropped if self.checkpoint.is_some());
+        self.write_pages_again();
     }
 
     pub(crate) fn unmapping_failed(&mut self, work: &Unmapping) {
