@@ -110,10 +110,14 @@ impl History {
         Past { fast, slow, ..past }
     }
 
+    fn age(&self, word: Word) -> u32 {
+        self.now.wrapping_sub(word.bits() >> 16) & (TIME_MODULUS - 1)
+    }
+
     fn unpacked(&self, word: Word) -> Past {
         let bits = word.bits();
         Past {
-            age: self.now.wrapping_sub(bits >> 16) & (TIME_MODULUS - 1),
+            age: self.age(word),
             gap: bits >> 11 & 31,
             fast: unpack(bits >> 6 & 31, FAST_BITS),
             slow: unpack(bits & 63, SLOW_BITS),
@@ -164,9 +168,10 @@ impl History {
             return;
         };
         self.cursor = at + 1;
-        let past = self.unpacked(word);
-        if word.is_known() && past.age > OLDEST {
-            let lost = (past.age - OLDEST) as f32;
+        let age = self.age(word);
+        if word.is_known() && age > OLDEST {
+            let past = self.unpacked(word);
+            let lost = (age - OLDEST) as f32;
             let time = self.now.wrapping_sub(OLDEST);
             let random = self.noise as u32 >> 8;
             let fast = pack(past.fast * halves(lost / FAST), FAST_BITS, random);
