@@ -447,7 +447,9 @@ impl<P: Payload> Engine<P> {
             self.write_checkpoint_record();
             return true;
         }
-        let short = self.space.reserved.len() < self.listed_ahead() / 2;
+        // Where fewer are free than would be listed, all soon are; but a record is not written for each that comes.
+        let half_of_free = self.space.free_units().div_ceil(2) as usize;
+        let short = self.space.reserved.len() < half_of_free.min(self.listed_ahead() / 2);
         let full = self.space.listed.len() >= self.table_limit();
         mark!(TableFull if short && full);
         if !short || full || self.space.free.is_empty() {

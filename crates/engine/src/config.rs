@@ -100,9 +100,10 @@ impl Config {
                 read_plan: ReadPlan::COST,
                 read_bytes: 128 << 10,
                 segment_bytes: 256 << 10,
-                // Few enough not to cost spare, enough to flush and reset some before the next are needed.
-                ahead_units: (geometry.units() / 128)
-                    .max(6.min(geometry.units() / 16))
+                // Few enough not to cost spare, enough to flush and reset some before the next are needed. With half
+                // as many again, write latencies on a simulated zoned drive were no better, and WAF 4 % higher.
+                ahead_units: (geometry.units() / 256)
+                    .max(4.min(geometry.units() / 16))
                     .clamp(1, 32),
             },
             max_requests: 1024,

@@ -58,13 +58,16 @@ pub(crate) struct Log<P> {
     first: u64,
     /// Writes that failed in a row.
     failures: u32,
+    /// Scratch: the slots of a chunk, and queues of the host.
     picked: Vec<u32>,
+    order: Vec<usize>,
 }
 
 impl<P> Log<P> {
     /// The first chunk gets sequence `first`.
     pub(crate) fn new(first: Sequence) -> Log<P> {
-        Log { flights: VecDeque::new(), first: first.0, failures: 0, picked: Vec::new() }
+        let (picked, order) = (Vec::new(), Vec::new());
+        Log { flights: VecDeque::new(), first: first.0, failures: 0, picked, order }
     }
 
     /// The sequence that the next chunk gets.
@@ -500,15 +503,19 @@ impl<P: Payload> Engine<P> {
         }
         let mut worked = self.log.sealed() > before;
         let hosts = self.hosts_may_be_ripe() && self.host_may_seal();
-        for queue in 0..self.stage.queues.len() {
-            let copies = queue % 2 == 1;
-            if copies && self.stage.copies == 0 || !copies && !hosts {
-                continue;
+        if hosts {
+            // Those that wait longest go first: the host may have to stop for its debt after any chunk.
+            let mut order = std::mem::take(&mut self.log.order);
+            self.stage.oldest_first(&mut order);
+            for &queue in &order {
+                while self.is_to_be_sealed(queue) && self.host_may_seal() && self.seal(queue) {
+                    worked = true;
+                }
             }
-            while self.is_to_be_sealed(queue)
-                && (copies || self.host_may_seal())
-                && self.seal(queue)
-            {
+            self.log.order = order;
+        }
+        for queue in (1..self.stage.queues.len()).step_by(2) {
+            while self.stage.copies > 0 && self.is_to_be_sealed(queue) && self.seal(queue) {
                 worked = true;
             }
         }

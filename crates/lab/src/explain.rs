@@ -139,6 +139,7 @@ fn plan(path: &Path, profile: &Profile, jobs: usize, seed: u64) -> Plan {
         traces: vec![path.to_owned()],
         discards: false,
         reserve: None,
+        through: None,
         seed,
         jobs,
     }

@@ -1,6 +1,7 @@
 //! `lab bench-placement`.
 
 mod page;
+mod through;
 
 use std::io::Write as _;
 use std::num::{NonZeroU8, NonZeroU32};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use thermocline_ftl::victim::Victim;
@@ -33,7 +34,8 @@ Examples:
   thermocline lab bench-placement --jobs 2
   thermocline lab bench-placement --only-workload zipf-1.0 --garbage 0.0687,0.15,0.2
   thermocline lab bench-placement --traces my-traces --only-workload traces --report placement.html
-  thermocline lab bench-placement --only-policy sepbit,dac:12 --only-victim greedy --blocks 200000")]
+  thermocline lab bench-placement --only-policy sepbit,dac:12 --only-victim greedy --blocks 200000
+  thermocline lab bench-placement --only-policy auto --only-workload zipf-1.0 --through engine")]
 pub struct BenchArgs {
     /// Only these policies, such as sepbit or dac:12 (`lab list placements`), oracle-rates or oracle-future
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -65,6 +67,13 @@ pub struct BenchArgs {
     /// Honour the discards of traces instead of ignoring them
     #[arg(long)]
     discards: bool,
+    /// Also put each policy, with its best victim rule, through the log engine on equal media, and say what the
+    /// difference is made of
+    #[arg(long, value_name = "WHAT", conflicts_with = "discards")]
+    through: Option<What>,
+    /// Override a setting of the log, as log.KEY=VALUE (`lab list settings`)
+    #[arg(long, value_name = "KEY=VALUE", requires = "through")]
+    set: Vec<String>,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
@@ -80,6 +89,13 @@ pub struct BenchArgs {
     /// Write an HTML report: one file, no network needed to read it
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
+}
+
+/// What else a workload can be put through.
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// The log engine, as it serves pools
+    Engine,
 }
 
 /// Victim rules compared unless others are asked for: those that are best somewhere, and the policies' own.
@@ -119,7 +135,7 @@ pub fn bench_placement(args: &BenchArgs) -> anyhow::Result<()> {
     };
     bench(&plan, &progress, |table| {
         if !args.json && failed.is_none() {
-            failed = writeln!(out, "{}", show(&table)).err();
+            failed = writeln!(out, "{}{}", show(&table), through::show(&table)).err();
         }
         tables.push(table);
         Ok(())
@@ -193,6 +209,7 @@ impl BenchArgs {
             traces,
             discards: self.discards,
             reserve: self.reserve,
+            through: self.through.map(|What::Engine| self.set.clone()),
             seed: self.seed,
             jobs: self.jobs,
         })

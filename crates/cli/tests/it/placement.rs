@@ -114,3 +114,21 @@ fn a_tag_stack_takes_what_the_application_tells_of_a_trace() {
     let listed = lab("list placements").ok();
     assert!(listed.contains("volume") && listed.contains("hint"), "{listed}");
 }
+
+#[test]
+fn the_engine_stands_beside_the_yardstick_and_says_what_it_costs() {
+    let run = "bench-placement --only-workload uniform --blocks 100000 --turnovers 2 --garbage 0.2 --only-policy sepgc \
+               --only-victim greedy --through engine";
+    let text = lab(run).ok();
+    for cause in ["headers", "maps", "superblocks", "empty units", "open units", "unexplained"] {
+        assert!(text.contains(cause), "{cause}: {text}");
+    }
+    let through = &lab(&format!("{run} --json")).json()["tables"][0]["through"][0];
+    let waf = |value: &serde_json::Value| value.as_f64().expect("a WAF");
+    assert!(waf(&through["yardstick"]) < waf(&through["engine"]), "{through}");
+    assert_eq!(through["causes"][0]["cause"], "headers");
+    let error = lab(&format!("{run} --discards")).refused(2);
+    assert!(error.contains("--discards"), "{error}");
+    lab(&format!("{run} --set log.victims=none")).refused(2);
+    lab("bench-placement --set log.victim=greedy").refused(2);
+}

@@ -13,7 +13,7 @@ use crate::payload::Payload;
 
 impl<P: Payload> Engine<P> {
     pub(super) fn choose_victim(&mut self) -> bool {
-        let enough = self.space.free_units() > self.gc_start();
+        let enough = self.coming_units() > self.gc_start();
         let evacuate = !self.space.condemned.is_empty();
         // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
         let patient = self.space.resetting > 0 && self.space.free_units() <= self.host_reserve();

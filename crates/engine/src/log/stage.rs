@@ -206,6 +206,14 @@ impl<P> Stage<P> {
         first.is_some_and(|&slot| self.slots[slot as usize].ticket <= self.hurried[queue / 2])
     }
 
+    /// The queues of the host in which anything waits, in the order in which their first blocks came.
+    pub(super) fn oldest_first(&self, order: &mut Vec<usize>) {
+        order.clear();
+        let hosts = (0..self.queues.len()).step_by(2);
+        order.extend(hosts.filter(|&queue| !self.queues[queue].is_empty()));
+        order.sort_unstable_by_key(|&queue| self.slots[self.queues[queue][0] as usize].ticket);
+    }
+
     /// Whether no queue of its kind is longer.
     pub(crate) fn is_longest(&self, queue: usize) -> bool {
         let longest = self.queues.iter().skip(queue % 2).step_by(2).map(VecDeque::len).max();
@@ -236,5 +244,44 @@ impl<P> Stage<P> {
     fn oldest(&self) -> Option<u64> {
         let first = self.queues.iter().step_by(2).filter_map(VecDeque::front);
         first.map(|&slot| self.slots[slot as usize].ticket).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn staged(class: u8) -> Staged<()> {
+        Staged {
+            volume: 0,
+            id: VolumeId(0),
+            copy: false,
+            replaces: false,
+            alive: true,
+            acknowledged: true,
+            crc: 0,
+            lba: 0,
+            class: Class(class),
+            ticket: 0,
+            old: None,
+            owner: Owner::Nobody,
+            also: Vec::new(),
+            payload: (),
+        }
+    }
+
+    #[test]
+    fn queues_come_in_the_order_in_which_their_first_blocks_came() {
+        let mut stage = Stage::new(4, 253);
+        for class in [2, 0, 2, 3] {
+            stage.push(staged(class), Time::ZERO);
+        }
+        stage.push_copy(staged(1));
+        let mut order = vec![7];
+        stage.oldest_first(&mut order);
+        assert_eq!(order, [4, 0, 6], "classes 2, 0 and 3; copies are apart");
+        stage.pop(4);
+        stage.oldest_first(&mut order);
+        assert_eq!(order, [0, 4, 6]);
     }
 }

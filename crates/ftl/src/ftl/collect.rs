@@ -133,7 +133,10 @@ impl<P: Placement> Ftl<P> {
         self.placement.collected(&self.units, victim, self.host_writes);
         self.units.begin_relocation(victim);
         for some in blocks.chunks(PREFETCHED) {
-            some.iter().for_each(|&(_, lba)| self.prefetch(lba));
+            for &(_, lba) in some {
+                std::hint::black_box(self.map.get(lba));
+                self.placement.prefetch_survivor(lba);
+            }
             for &(offset, lba) in some {
                 media.read(shape.pba(victim, offset));
                 let survivor = Survivor { lba, from, utilisation };

@@ -119,9 +119,15 @@ pub trait Placement {
     /// The class that a valid block is copied to.
     fn place_survivor(&mut self, survivor: Survivor, now: u64) -> Class;
 
-    /// Brings what is remembered of `lba` into the cache ahead of its use. Changes nothing.
+    /// Brings what is remembered of `lba` into the cache ahead of a write of the host. Changes nothing.
     #[inline]
     fn prefetch(&self, _lba: Lba) {}
+
+    /// The same ahead of a copy.
+    #[inline]
+    fn prefetch_survivor(&self, lba: Lba) {
+        self.prefetch(lba);
+    }
 
     /// `unit` is open now for blocks of its class; the unit that was open for them before is closed.
     fn opened(&mut self, _units: &Units, _unit: UnitId, _now: u64) {}

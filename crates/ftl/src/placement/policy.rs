@@ -130,6 +130,13 @@ impl Placement for Policy {
         }
     }
 
+    #[inline]
+    fn prefetch_survivor(&self, lba: Lba) {
+        if let Policy::Auto(policy) = self {
+            policy.prefetch_survivor(lba);
+        }
+    }
+
     fn opened(&mut self, units: &Units, unit: UnitId, now: u64) {
         each!(self, policy => policy.opened(units, unit, now));
     }

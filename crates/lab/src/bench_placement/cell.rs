@@ -8,6 +8,7 @@ use thermocline_ftl::{Ftl, NoMedia, Shape, ShapeError};
 use thermocline_types::{Cause, Lba};
 
 use super::Candidate;
+use super::census::{Census, Holds, LOOKS};
 use super::tape::{Event, Tape};
 use crate::cost::thread_cpu_seconds;
 
@@ -20,6 +21,7 @@ pub(super) struct Measured {
     pub waf: f64,
     pub nanoseconds_per_write: f64,
     pub state_bytes_per_block: f64,
+    pub units: Census,
 }
 
 /// What a policy is measured on.
@@ -61,7 +63,13 @@ fn run<P: Placement>(tape: &Tape, placement: P, drive: Drive) -> Result<Measured
     replay(&mut ftl, tape, 0..tape.measured);
     let (copied, written) = (ftl.programmed(Cause::Relocation), ftl.host_writes());
     let begun = thread_cpu_seconds();
-    replay(&mut ftl, tape, tape.measured..tape.len());
+    let (mut units, part) =
+        (Census::default(), (tape.len() - tape.measured).div_ceil(LOOKS).max(1));
+    for first in (tape.measured..tape.len()).step_by(part) {
+        replay(&mut ftl, tape, first..(first + part).min(tape.len()));
+        let seen = ftl.units();
+        units.look(seen, |unit| Holds::Blocks { written: seen.written(unit) });
+    }
     let took = thread_cpu_seconds() - begun;
     let written = (ftl.host_writes() - written).max(1) as f64;
     let copied = (ftl.programmed(Cause::Relocation) - copied) as f64;
@@ -69,6 +77,7 @@ fn run<P: Placement>(tape: &Tape, placement: P, drive: Drive) -> Result<Measured
         waf: 1.0 + copied / written,
         nanoseconds_per_write: took * 1e9 / written,
         state_bytes_per_block: ftl.placement().memory_bytes() as f64 / shape.exported() as f64,
+        units: units.mean(),
     })
 }
 

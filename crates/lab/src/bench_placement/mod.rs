@@ -9,8 +9,10 @@
 
 mod candidate;
 mod cell;
+mod census;
 mod generate;
 mod tape;
+mod through;
 
 use std::num::{NonZeroU8, NonZeroU32};
 use std::ops::ControlFlow;
@@ -25,7 +27,9 @@ use thermocline_ftl::victim::Victim;
 pub use candidate::{Candidate, UnknownCandidate};
 pub use generate::{LAWS, Law};
 pub use tape::{Event, Tape};
+pub use through::{Cost, Through};
 
+use self::through::Course;
 use crate::Error;
 use crate::theory::Overprovisioning;
 
@@ -52,6 +56,9 @@ pub struct Plan {
     pub discards: bool,
     /// Units kept in reserve; `None` for 2 and one for every two classes of a policy.
     pub reserve: Option<NonZeroU8>,
+    /// Whether each policy goes through the log engine as well, with its best victim rule, and with these settings of
+    /// the log (`log.KEY=VALUE`).
+    pub through: Option<Vec<String>>,
     /// Seed of all randomness.
     pub seed: u64,
     /// Threads.
@@ -77,6 +84,9 @@ pub struct Table {
     pub limit: Option<f64>,
     /// One line per policy.
     pub lines: Vec<Line>,
+    /// The policies that went through the log engine and fit there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub through: Vec<Through>,
 }
 
 /// What one policy reached.
@@ -175,6 +185,7 @@ impl Study<'_> {
                     state_bytes_per_block: best.map(|cell| cell.state_bytes_per_block),
                 }
             });
+        let lines: Vec<Line> = lines.collect();
         Ok(Table {
             workload: self.tape.name.clone(),
             is_trace: false,
@@ -183,14 +194,38 @@ impl Study<'_> {
             blocks_measured: self.tape.writes_measured(),
             blocks_per_unit: per_unit,
             limit: None,
-            lines: lines.collect(),
+            through: self.through(shape, &lines)?,
+            lines,
         })
     }
 
-    /// Every policy with every victim rule, policy by policy; threads take one after the other.
+    /// Every policy with every victim rule, policy by policy.
     fn cells(&self, shape: Shape) -> Vec<Option<cell::Measured>> {
         let victims = &self.plan.victims;
-        let count = self.plan.candidates.len() * victims.len();
+        let cells = self.spread(self.plan.candidates.len() * victims.len(), |index| {
+            let candidate = &self.plan.candidates[index / victims.len()];
+            self.cell(shape, candidate, victims[index % victims.len()])
+        });
+        cells.into_iter().map(Option::flatten).collect()
+    }
+
+    /// Every policy of `lines` through the engine, if that is wanted and it fits.
+    fn through(&self, shape: Shape, lines: &[Line]) -> Result<Vec<Through>, Error> {
+        let Some(settings) = &self.plan.through else { return Ok(Vec::new()) };
+        let one = |index: usize| {
+            let policy = self.plan.candidates[index].policy()?;
+            let (_, victim) = lines[index].best()?;
+            let victim: Victim = victim.parse().expect("it is the name of a victim rule");
+            let drive = self.drive(shape, victim);
+            Some(Course { tape: self.tape, policy, victim, drive, settings }.run())
+        };
+        let all = self.spread(lines.len(), one);
+        let fits = |one: &Result<Through, Error>| !matches!(one, Err(Error::DoesNotFit(_)));
+        all.into_iter().flatten().flatten().filter(fits).collect()
+    }
+
+    /// Does all of `count`; threads take one after the other. What was not done when progress ended it is `None`.
+    fn spread<T: Send>(&self, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<Option<T>> {
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = || {
             let mut mine = Vec::new();
@@ -199,23 +234,22 @@ impl Study<'_> {
                 if index >= count {
                     return mine;
                 }
-                let candidate = &self.plan.candidates[index / victims.len()];
-                mine.push((index, self.cell(shape, candidate, victims[index % victims.len()])));
+                mine.push((index, work(index)));
                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                 if (self.progress)(&self.tape.name, done as f64 / count as f64).is_break() {
                     next.store(count, Ordering::Relaxed);
                 }
             }
         };
-        let mut cells = vec![None; count];
+        let mut all: Vec<Option<T>> = (0..count).map(|_| None).collect();
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..self.plan.jobs.max(1)).map(|_| scope.spawn(work)).collect();
             for thread in threads {
                 let mine = thread.join().expect("a simulation does not panic");
-                mine.into_iter().for_each(|(index, cell)| cells[index] = cell);
+                mine.into_iter().for_each(|(index, one)| all[index] = Some(one));
             }
         });
-        cells
+        all
     }
 
     fn cell(&self, shape: Shape, candidate: &Candidate, victim: Victim) -> Option<cell::Measured> {
@@ -223,8 +257,11 @@ impl Study<'_> {
         if victim == Victim::Own && !has_own {
             return None;
         }
-        let drive = cell::Drive { shape, victim, reserve: self.plan.reserve, seed: self.plan.seed };
-        cell::measure(self.tape, candidate, drive).ok()
+        cell::measure(self.tape, candidate, self.drive(shape, victim)).ok()
+    }
+
+    fn drive(&self, shape: Shape, victim: Victim) -> cell::Drive {
+        cell::Drive { shape, victim, reserve: self.plan.reserve, seed: self.plan.seed }
     }
 }
 

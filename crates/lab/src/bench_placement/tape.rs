@@ -59,6 +59,12 @@ impl Tape {
         }
     }
 
+    /// Single blocks as they were written; those from `measured` on count.
+    pub(super) fn of_blocks(name: &str, blocks: u32, written: Vec<u32>, measured: usize) -> Tape {
+        let (name, entries, parts) = (name.to_owned(), written, Vec::new());
+        Tape { name, blocks, fill: measured, measured, rates: None, entries, parts }
+    }
+
     /// A trace: its addresses packed, all that it ever writes filled first in the order it is first written, and all of
     /// the trace measured.
     ///

@@ -15,6 +15,7 @@ fn plan(laws: &[&str]) -> Plan {
         traces: Vec::new(),
         discards: false,
         reserve: None,
+        through: None,
         seed: 1,
         jobs: 2,
     }
@@ -63,4 +64,37 @@ fn what_does_not_fit_is_left_out() {
     let lines = &tables(&tiny)[0].lines;
     assert!(lines[0].best().is_some(), "one open unit fits into eight to spare");
     assert!(lines[3].best().is_none(), "sixteen do not");
+}
+
+#[test]
+fn the_causes_sum_to_all_that_the_engine_writes_more_than_the_yardstick() {
+    let mut plan = plan(&["uniform", "zipf-1.0"]);
+    plan.candidates.truncate(2);
+    plan.victims.truncate(1);
+    plan.garbage = vec![0.25];
+    plan.blocks_per_unit = NonZeroU32::new(256).unwrap();
+    plan.blocks = 256 * 300;
+    plan.turnovers = 3.0;
+    let through = |plan: &Plan, ahead: u32| {
+        let through = Some(vec![format!("log.gc.ahead_units={ahead}")]);
+        let tables = tables(&Plan { through, ..plan.clone() });
+        tables.into_iter().flat_map(|table| table.through).collect::<Vec<_>>()
+    };
+    let (few, many) = (through(&plan, 8), through(&plan, 24));
+    assert_eq!(few.len(), 4, "two policies on two workloads");
+    for one in &few {
+        let sum: f64 = one.causes.iter().map(Cost::total).sum();
+        let difference = one.engine - one.yardstick;
+        assert!((sum - difference).abs() < 1e-9, "{sum} of {difference}: {one:?}");
+        assert!(difference > 0.0 && (0.0..1.0).contains(&one.absorbed), "{one:?}");
+    }
+    let unexplained = few[0].causes.last().expect("there is one").total();
+    assert!(unexplained.abs() < 0.1 * (few[0].engine - few[0].yardstick), "{:?}", few[0]);
+    for (few, many) in few.iter().zip(&many) {
+        let held = |one: &Through| {
+            one.causes.iter().find(|cost| cost.cause == "empty units").expect("it is one").units
+        };
+        assert!(held(few) + 8.0 < held(many), "{few:?} {many:?}");
+        assert!(few.engine < many.engine, "{few:?} {many:?}");
+    }
 }

@@ -48,6 +48,12 @@ impl Contents {
         }
     }
 
+    /// Where the chunks of `unit` end.
+    pub fn end(&self, unit: UnitId) -> u32 {
+        let last = self.chunks[unit.index()].last();
+        last.map_or(0, |chunk| block_of(chunk) + chunk.header.blocks)
+    }
+
     /// The map page at `at`, if one was written there.
     pub fn page(&self, at: Location) -> Option<PageBytes> {
         let chunks = &self.chunks[at.unit.index()];

@@ -1,7 +1,7 @@
 //! A simulated drive as the engine's device: commands become the drive's own, with their real sizes and times.
 
-use thermocline_engine::{DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
-use thermocline_format::{ChunkCause, Geometry, Location, MAX_SUPERBLOCK_BYTES};
+use thermocline_engine::{Chunk, DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
+use thermocline_format::{ChunkCause, Entry, Geometry, Location, MAX_SUPERBLOCK_BYTES, METADATA};
 use thermocline_nand::{Drive, DriveError, Sliced, UnitStatus, ZoneError};
 use thermocline_types::{Bytes, Class, Time, UnitId};
 
@@ -22,6 +22,36 @@ pub struct Device {
     relocated: Time,
     /// When garbage collection began to read each of its victims.
     victims: Vec<Time>,
+    journal: Option<Journal>,
+}
+
+/// What chunks were written, in the order of the device.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    /// Blocks that the host wrote, copies apart.
+    pub host: Vec<u32>,
+    /// Bytes of the headers of chunks with blocks of the host or copies of these.
+    pub headers: u64,
+    /// Bytes of chunks of metadata, headers included.
+    pub metadata: u64,
+}
+
+impl Journal {
+    fn note(&mut self, chunk: &Chunk<()>, geometry: &Geometry) {
+        let (header, origin) = (&chunk.header, chunk.header.origin);
+        if origin.class == METADATA {
+            self.metadata += u64::from(header.blocks) * geometry.logical_block().bytes() as u64;
+            return;
+        }
+        self.headers += header.header_bytes(geometry) as u64;
+        if origin.cause == ChunkCause::Host {
+            let block = |entry: &Entry| match entry {
+                Entry::Data { lba, .. } => Some(lba.0 as u32),
+                _ => None,
+            };
+            self.host.extend(header.entries.iter().filter_map(block));
+        }
+    }
 }
 
 impl Device {
@@ -34,7 +64,28 @@ impl Device {
             written: 0,
             relocated: Time::ZERO,
             victims: Vec::new(),
+            journal: None,
         }
+    }
+
+    /// From now on, keeps a journal: 4 bytes for each block that the host writes.
+    pub fn keep_journal(&mut self) {
+        self.journal = Some(Journal::default());
+    }
+
+    /// The journal, if one is kept.
+    pub fn journal(&self) -> Option<&Journal> {
+        self.journal.as_ref()
+    }
+
+    /// How it is divided.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Logical blocks of `unit` that chunks were written to.
+    pub fn written_in(&self, unit: UnitId) -> u32 {
+        self.contents.end(unit)
     }
 
     /// The drive.
@@ -76,6 +127,9 @@ impl Device {
                 self.write(now, origin.location, bytes, origin.class).map(|at| {
                     if origin.cause == ChunkCause::Relocation {
                         self.relocated = self.relocated.max(at);
+                    }
+                    if let Some(journal) = &mut self.journal {
+                        journal.note(&chunk, &self.geometry);
                     }
                     self.contents.put(chunk);
                     (at, Ok(Done::Ok))

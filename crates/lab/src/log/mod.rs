@@ -8,7 +8,7 @@
 
 pub mod bench;
 mod contents;
-mod device;
+pub mod device;
 mod host;
 pub mod machine;
 mod options;

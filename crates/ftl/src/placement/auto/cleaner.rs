@@ -15,7 +15,8 @@ use crate::{UnitState, Units};
 const LISTED: usize = 16;
 const LEFT: usize = 8;
 
-/// Chooses victims: looks at all units now and then, and otherwise at the best of those.
+/// Chooses victims: the emptiest if the rule says so; else looks at all units now and then, and otherwise at the best
+/// of those.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cleaner {
     rates: DeathRates,
@@ -62,6 +63,10 @@ impl Cleaner {
         if let Some(empty) = empty.filter(may) {
             return Some(empty);
         }
+        if rule.is_greedy() {
+            let emptiest = |valid: u32, _| -f64::from(valid);
+            return units.best_closed(range.clone(), |unit| may(&unit), emptiest);
+        }
         self.listed.retain(may);
         if self.listed.len() <= LEFT || self.rule != rule {
             self.rule = rule;
@@ -77,6 +82,7 @@ impl Cleaner {
     fn draw_up(&mut self, units: &Units, candidates: impl Iterator<Item = UnitId>, now: u64) {
         let (rule, rates) = (self.rule, &self.rates);
         self.scored.clear();
+        self.scored.reserve_exact(units.count() as usize);
         self.scored.extend(candidates.map(|unit| (score(rule, rates, units, unit, now), unit)));
         let better =
             |a: &(f32, UnitId), b: &(f32, UnitId)| b.0.total_cmp(&a.0).then(a.1.0.cmp(&b.1.0));

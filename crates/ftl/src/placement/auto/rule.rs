@@ -45,7 +45,7 @@ impl Rule {
     pub(super) fn host(self, past: Past, since: u32) -> u8 {
         match self {
             Rule::Recency if past.gap == NO_GAP => HOST_OCTAVES - 1,
-            Rule::Recency => octave_below_capacity((past.gap / 4) as i32, HOST_OCTAVES),
+            Rule::Recency => octave_below_capacity((past.gap / 2) as i32, HOST_OCTAVES),
             Rule::SlowRate => by_rate(SLOW_ABOVE, SLOW_CLASSES, past.slow, SLOW, since),
             Rule::FastRate => by_rate(FAST_ABOVE, FAST_CLASSES, past.fast, FAST, since),
             Rule::Single | Rule::Apart => 0,
@@ -75,6 +75,11 @@ impl Rule {
         }
     }
 
+    /// Whether blocks are all the same to it: the emptiest unit is cleaned first, and no history is asked for.
+    pub(super) fn is_greedy(self) -> bool {
+        matches!(self, Rule::Single | Rule::Apart)
+    }
+
     /// The unit with the highest score is cleaned first: `u` is its valid share, `age` host blocks written since it was
     /// closed. [`Rule::Recency`] also goes by its *patience*, which falls with the death rate of its blocks.
     pub(super) fn score(self, u: f32, age: f32) -> f32 {
@@ -95,7 +100,7 @@ fn rest(past: Past) -> f32 {
     (if age < gap { gap - age } else { age }).max(1.0)
 }
 
-/// Of `classes` octaves, the last of which begins at a capacity, 2^8 ticks, the one with exponent `log2`.
+/// Of `classes` octaves, the last of which begins at a capacity, 2^7 ticks, the one with exponent `log2`.
 fn octave_below_capacity(log2: i32, classes: u8) -> u8 {
     (log2 - TICKS.ilog2() as i32 + i32::from(classes) - 1).clamp(0, i32::from(classes) - 1) as u8
 }
@@ -123,28 +128,28 @@ mod tests {
 
     #[test]
     fn recency_places_host_writes_by_interval() {
-        // Intervals of 4, 8, .. 256 ticks; a capacity is 256.
-        let gaps = [8, 12, 16, 20, 24, 28, 32, NO_GAP];
+        // Intervals of 2, 4, .. 128 ticks; a capacity is 128.
+        let gaps = [2, 4, 6, 8, 10, 12, 14, NO_GAP];
         let classes = gaps.map(|gap| Rule::Recency.host(past(0, gap, 0.0), 0));
         assert_eq!(classes, [0, 0, 1, 2, 3, 4, 5, 5]);
     }
 
     #[test]
     fn recency_expects_a_block_at_its_interval_and_doubts_it_after() {
-        // An interval of 144 ticks: 80 to go after 64, 44 after 100; overdue at 200, and as long again is expected.
-        let ages = [64, 100, 200, 600];
-        let classes = ages.map(|age| Rule::Recency.survivor(|| past(age, 28, 0.0), 0));
+        // An interval of 80 ticks: 40 to go after 40, 32 after 48; overdue at 100, and as long again is expected.
+        let ages = [40, 48, 100, 180];
+        let classes = ages.map(|age| Rule::Recency.survivor(|| past(age, 12, 0.0), 0));
         assert_eq!(classes, [6, 6, 7, 8]);
     }
 
     #[test]
     fn rules_agree_on_how_long_a_block_lives() {
-        // Rewritten so many times per capacity, steadily and for long: every 256 / n ticks.
+        // Rewritten so many times per capacity, steadily and for long: every 128 / n ticks.
         for (per_capacity, octave) in [(1.5, -1), (3.0, -2), (6.0, -3), (12.0, -4)] {
-            let gap = (256.0_f32 / per_capacity).log2();
+            let gap = (TICKS as f32 / per_capacity).log2();
             let slow = per_capacity * SLOW * LOG2_E / TICKS as f32;
             let fast = per_capacity * FAST * LOG2_E / TICKS as f32;
-            let past = Past { age: 0, gap: (4.0 * gap) as u32, fast, slow };
+            let past = Past { age: 0, gap: (2.0 * gap) as u32, fast, slow };
             let octaves = [Rule::Recency, Rule::SlowRate, Rule::FastRate]
                 .map(|rule| rule.octave(rule.host(past, 40_000_000)));
             assert_eq!(octaves[..2], [octave; 2], "{per_capacity} per capacity");

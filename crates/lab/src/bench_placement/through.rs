@@ -1,0 +1,295 @@
+//! The yardstick beside the log engine on equal media, and where the difference goes.
+//!
+//! The engine runs as it is served, on units of the yardstick's number and size, with nothing but its own units for
+//! superblocks, maps and reserve. Its writes complete in memory, so that chunks are full; what is overwritten there
+//! never reaches media, and a chunk has no block twice, so a host cannot prevent that. Hence the yardstick is given
+//! what the engine wrote: the same blocks, in the order in which they reached media. In these figures nothing is
+//! absorbed, and both wrote the same.
+//!
+//! Each cause costs twice: what is written for it, which is counted; and the room that it takes from garbage, whose
+//! price is measured by running the yardstick again on a drive smaller by that much.
+//!
+//! Invariants:
+//! * What all causes cost together is the difference.
+
+use serde::Serialize;
+use thermocline_ftl::Shape;
+use thermocline_ftl::placement::{Placement as _, Policy};
+use thermocline_ftl::victim::Victim;
+use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+
+use super::Candidate;
+use super::cell::{self, Drive, Measured};
+use super::census::{Census, Holds, LOOKS};
+use super::tape::{Event, Tape};
+use crate::log::device::Journal;
+use crate::log::machine::Machine;
+use crate::log::plan::Plan;
+use crate::{Error, Room, Settings, Stack};
+
+/// Requests that the engine gets at once. It changes nothing but what a run costs, as they complete in memory.
+const TOGETHER: usize = 32;
+/// Blocks by which units may be shorter so that a drive has just the room it is to have: 3 % of 512. Their number alone
+/// would leave it wrong by half a unit.
+const SHORTER: u32 = 16;
+
+/// One policy on the yardstick and through the engine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Through {
+    /// The policy.
+    pub policy: String,
+    /// Its victim rule.
+    pub victim: String,
+    /// Share of the host's writes that were overwritten in memory and never reached media.
+    pub absorbed: f64,
+    /// WAF of the yardstick, for the blocks that reached media.
+    pub yardstick: f64,
+    /// WAF of the engine, for the same blocks.
+    pub engine: f64,
+    /// What makes the difference: all of it.
+    pub causes: Vec<Cost>,
+}
+
+/// What something costs, in writes for each block of the host that reached media.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// What for.
+    pub cause: &'static str,
+    /// Units that hold no data for its sake, on average.
+    pub units: f64,
+    /// What is written for it.
+    pub written: f64,
+    /// What is copied more because garbage has less room.
+    pub copied: f64,
+}
+
+impl Cost {
+    /// All that it costs.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.written + self.copied
+    }
+}
+
+/// What to put through the engine.
+pub(super) struct Course<'a> {
+    pub tape: &'a Tape,
+    pub policy: &'a Policy,
+    pub victim: Victim,
+    pub drive: Drive,
+    /// Settings of the log, `log.KEY=VALUE`.
+    pub settings: &'a [String],
+}
+
+/// What the engine did while it was measured.
+struct Served {
+    counts: Counts,
+    /// Blocks that reached media since the beginning, and at which of them measurement began.
+    host: Vec<u32>,
+    measured: usize,
+    units: Census,
+}
+
+/// Counters: of blocks, and of bytes.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    relocated: u64,
+    absorbed: u64,
+    written: u64,
+    headers: u64,
+    metadata: u64,
+    superblocks: u64,
+}
+
+impl Counts {
+    fn of(machine: &Machine) -> Counts {
+        let (stats, journal) = (machine.engine().stats(), journal(machine));
+        Counts {
+            relocated: stats.relocated_blocks,
+            absorbed: stats.absorbed_blocks,
+            written: machine.device().written(),
+            headers: journal.headers,
+            metadata: journal.metadata,
+            superblocks: stats.superblock_bytes,
+        }
+    }
+
+    fn since(self, before: Counts) -> Counts {
+        Counts {
+            relocated: self.relocated - before.relocated,
+            absorbed: self.absorbed - before.absorbed,
+            written: self.written - before.written,
+            headers: self.headers - before.headers,
+            metadata: self.metadata - before.metadata,
+            superblocks: self.superblocks - before.superblocks,
+        }
+    }
+}
+
+impl Course<'_> {
+    /// Runs engine and yardstick.
+    ///
+    /// # Errors
+    /// [`Error`] when the engine fails; [`Error::DoesNotFit`] when it cannot hold the blocks beside what it sets aside.
+    pub(super) fn run(&self) -> Result<Through, Error> {
+        let Served { counts, host, measured, units } = self.serve()?;
+        let written = (host.len() - measured).max(1) as f64;
+        let per_write = |bytes: u64| bytes as f64 / Bytes::BLOCK.0 as f64 / written;
+        let copies = counts.relocated as f64 / written;
+        let headers = per_write(counts.headers);
+        let tape = Tape::of_blocks(&self.tape.name, self.tape.blocks, host, measured);
+        let yardstick = self.yardstick(&tape, 0.0)?;
+        let users =
+            f64::from(self.drive.shape.units()) - units.superblocks - units.metadata - units.empty;
+        let causes = [
+            ("headers", users * headers / (1.0 + copies + headers), headers),
+            ("maps", units.metadata, per_write(counts.metadata)),
+            ("superblocks", units.superblocks, per_write(counts.superblocks)),
+            ("empty units", units.empty - yardstick.units.empty, 0.0),
+            ("open units", units.unwritten - yardstick.units.unwritten, 0.0),
+        ];
+        let (mut taken, mut before) = (0.0, yardstick.waf);
+        let mut costs = Vec::new();
+        for (cause, units, written) in causes {
+            taken += units;
+            let waf = self.yardstick(&tape, taken)?.waf;
+            costs.push(Cost { cause, units, written, copied: waf - before });
+            before = waf;
+        }
+        let copied = copies - (before - 1.0);
+        costs.push(Cost { cause: "unexplained", units: 0.0, written: 0.0, copied });
+        Ok(Through {
+            policy: self.policy.to_string(),
+            victim: self.victim.to_string(),
+            absorbed: counts.absorbed as f64 / self.tape.writes_measured() as f64,
+            yardstick: yardstick.waf,
+            engine: per_write(counts.written),
+            causes: costs,
+        })
+    }
+
+    /// The yardstick on a drive smaller by `taken` units.
+    fn yardstick(&self, tape: &Tape, taken: f64) -> Result<Measured, Error> {
+        let whole = self.drive.shape;
+        let room = whole.physical() as f64 - taken * f64::from(whole.blocks_per_unit());
+        let candidate = Candidate::Policy(Box::new(self.policy.clone()));
+        with_room(whole, room)
+            .and_then(|shape| cell::measure(tape, &candidate, Drive { shape, ..self.drive }))
+            .map_err(|error| Error::DoesNotFit(format!("{}: {error}", tape.name)))
+    }
+
+    /// Writes all of the tape through the engine.
+    fn serve(&self) -> Result<Served, Error> {
+        let mut machine = self.machine()?;
+        machine.device_mut().keep_journal();
+        self.write(&mut machine, 0..self.tape.measured)?;
+        let (before, measured) = (Counts::of(&machine), journal(&machine).host.len());
+        let (mut units, all) = (Census::default(), self.tape.measured..self.tape.len());
+        for part in all.clone().step_by(all.len().div_ceil(LOOKS).max(1)) {
+            let end = (part + all.len().div_ceil(LOOKS)).min(all.end);
+            self.write(&mut machine, part..end)?;
+            look(&mut units, &machine, self.policy.classes());
+        }
+        Ok(Served {
+            counts: Counts::of(&machine).since(before),
+            host: journal(&machine).host.clone(),
+            measured,
+            units: units.mean(),
+        })
+    }
+
+    fn machine(&self) -> Result<Machine, Error> {
+        let (shape, blocks) =
+            (self.drive.shape, Bytes(u64::from(self.tape.blocks) * Bytes::BLOCK.0));
+        let spare = shape.physical() as f64 / shape.exported() as f64 - 1.0;
+        let unit = Bytes(u64::from(shape.blocks_per_unit()) * Bytes::BLOCK.0);
+        let mut settings = self.settings.to_vec();
+        settings.extend([format!("device.unit={}", unit.0), format!("device.op={spare}")]);
+        let mut stack = Stack::parse("log:ideal", &settings)?;
+        stack.place(&self.policy.to_string())?;
+        let asked = Settings {
+            capacity: Some(blocks),
+            victim: Some(self.victim),
+            seed: self.drive.seed,
+            ..Settings::default()
+        };
+        let plan = Plan::new(&stack, &asked, Room::all_of(blocks))?;
+        assert_eq!(plan.config.geometry.units(), shape.units(), "media are equal");
+        plan.build()
+    }
+
+    /// Writes a part of the tape, block by block.
+    fn write(&self, machine: &mut Machine, part: std::ops::Range<usize>) -> Result<(), Error> {
+        let request = |index| match self.tape.event(index) {
+            Event::Write(lba, _) => Request {
+                at: Time::ZERO,
+                offset: Bytes(u64::from(lba) * Bytes::BLOCK.0),
+                length: Bytes::BLOCK,
+                tenant: TenantId(0),
+                op: Op::Write,
+            },
+            Event::Discard(_) => unreachable!("discards are refused"),
+        };
+        for first in part.clone().step_by(TOGETHER) {
+            let some: Vec<Request> =
+                (first..(first + TOGETHER).min(part.end)).map(request).collect();
+            machine.prefetch(&some);
+            some.iter().for_each(|one| machine.submit(Time::ZERO, &[*one], 0));
+            while machine.in_work() > 0 {
+                machine.step()?;
+            }
+            machine.take_finished(|_| {});
+            if let Some(error) = machine.failed() {
+                return Err(Error::Engine(error.to_string()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks at all units of the engine, whose classes from `users` on are metadata's.
+fn look(census: &mut Census, machine: &Machine, users: u8) {
+    let (units, device) = (machine.engine().units(), machine.device());
+    census.look(units, |unit| {
+        if device.geometry().is_superblock_unit(unit) {
+            Holds::Superblocks
+        } else if units.class(unit).0 >= users {
+            Holds::Metadata
+        } else {
+            Holds::Blocks { written: device.written_in(unit) }
+        }
+    });
+}
+
+fn journal(machine: &Machine) -> &Journal {
+    machine.device().journal().expect("one is kept")
+}
+
+/// A drive like `whole` that has `room` blocks, with units a little shorter if their number alone does not give it.
+fn with_room(whole: Shape, room: f64) -> Result<Shape, thermocline_ftl::ShapeError> {
+    let longest = whole.blocks_per_unit();
+    let off = |per_unit: u32| {
+        let units = (room / f64::from(per_unit)).round().max(1.0);
+        (units as u32, (units * f64::from(per_unit) - room).abs())
+    };
+    let lengths = (longest.saturating_sub(SHORTER).max(1)..=longest).rev();
+    let best = lengths.min_by(|a, b| off(*a).1.total_cmp(&off(*b).1)).unwrap_or(longest);
+    Shape::new(whole.exported(), off(best).0, best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_has_just_the_room_it_is_to_have() {
+        let whole = Shape::new(195_000, 450, 512).unwrap();
+        for taken in [0.0, 3.4, 17.77] {
+            let room = 512.0 * (450.0 - taken);
+            let shape = with_room(whole, room).unwrap();
+            let off = shape.physical() as f64 - room;
+            assert!(off.abs() < 40.0, "{off} blocks, a unit has {}", shape.blocks_per_unit());
+        }
+        assert_eq!(with_room(whole, 512.0 * 450.0), Ok(whole));
+    }
+}
