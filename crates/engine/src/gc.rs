@@ -2,8 +2,8 @@
 //!
 //! A victim is worked through in segments. Its chunks are found by reading their headers; a block is valid if the map
 //! points at it. When all valid blocks of a segment are in memory they are placed, knowing how full the segment was.
-//! The unit is dead when the last of its blocks has been sealed elsewhere; until then the next victims are worked on, so
-//! that the copies of several fill chunks together.
+//! The unit is dead when the last of its blocks has been sealed elsewhere; until then the next victims are worked on,
+//! so that the copies of several fill chunks together.
 //!
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.

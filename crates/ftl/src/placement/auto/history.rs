@@ -25,8 +25,8 @@ const SLOW_BITS: u32 = 2;
 ///
 /// * time: the last write, in ticks, modulo 256.
 /// * gap: the last rewrite interval, in half octaves of ticks; 31 is none.
-/// * fast, slow: rewrites counted with half-lives of 1/4 and 16 capacities, as floats of 4 bits exponent and 1 or 2 bits
-///   mantissa, rounded at random so that the expectation is kept, and decayed when they are looked at.
+/// * fast, slow: rewrites counted with half-lives of 1/4 and 16 capacities, as floats of 4 bits exponent and 1 or 2
+///   bits mantissa, rounded at random so that the expectation is kept, and decayed when they are looked at.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct History {
     words: PerBlock<Word>,
