@@ -2,8 +2,7 @@
 //!
 //! A victim is worked through in segments. Its chunks are found by reading their headers; a block is valid if the map
 //! points at it. When all valid blocks of a segment are in memory they are placed, knowing how full the segment was.
-//! The unit is dead when the last of its blocks has been sealed elsewhere; until then the next victims are worked on,
-//! so that the copies of several fill chunks together.
+//! The unit is dead when the last of its blocks has been sealed elsewhere.
 //!
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
@@ -36,9 +35,6 @@ const DEBT: f64 = 64.0;
 /// the units held ahead are used up. Free units thus settle in the middle of these. At 3/4 they settled higher, which
 /// made WAF 2 % higher, and no latency better.
 const BEGINNING: f64 = 0.5;
-/// Victims that wait at once for their copies to fill chunks, the one that is being read among them. Chosen, not
-/// measured.
-const LEAVING: usize = 4;
 /// Blocks in memory and not placed above which no further segment is read: what the host can wait for at once, twice.
 /// Chosen, not measured.
 const READY: usize = 256;
@@ -122,8 +118,6 @@ struct Round {
 #[derive(Debug)]
 pub(crate) struct Gc<P> {
     job: Option<Job<P>>,
-    /// Victims whose blocks are all staged, and not all sealed, with the valid blocks that each had when it was chosen.
-    leaving: Vec<(UnitId, u32)>,
     /// Copies that the host's writes paid for.
     credit: f64,
     /// Copies per logical block written that keep the free units as they are.
@@ -139,7 +133,6 @@ impl<P> Default for Gc<P> {
     fn default() -> Self {
         Gc {
             job: None,
-            leaving: Vec::new(),
             credit: 0.0,
             ratio: 1.0,
             stuck: FxHashSet::default(),
@@ -151,14 +144,12 @@ impl<P> Default for Gc<P> {
 
 impl<P> Gc<P> {
     pub(crate) fn is_idle(&self) -> bool {
-        self.job.is_none() && self.leaving.is_empty()
+        self.job.is_none()
     }
 
-    /// Whether copies are to be sealed although they do not fill chunks: no others will come, or too many victims wait
-    /// for theirs.
+    /// Whether all that is to be copied now has been staged.
     fn has_staged_all(&self) -> bool {
-        let last = self.leaving.len() + 1 >= LEAVING;
-        self.job.as_ref().is_none_or(|job| last && job.stage == Stage::Done && job.ready.is_empty())
+        self.job.as_ref().is_none_or(|job| job.stage == Stage::Done && job.ready.is_empty())
     }
 }
 
@@ -212,8 +203,7 @@ impl<P: Payload> Engine<P> {
 
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
     pub(crate) fn gc_step(&mut self) -> bool {
-        let gone = self.let_go();
-        let Some(job) = &self.gc.job else { return self.choose_victim() || gone };
+        let Some(job) = &self.gc.job else { return self.choose_victim() };
         let (stage, ready) = (job.stage, job.ready.len());
         let placed = ready > 0 && self.place();
         let moved = match stage {
@@ -224,7 +214,7 @@ impl<P: Payload> Engine<P> {
             Stage::Walking | Stage::Reading(_) => false,
             Stage::Done => ready == 0 && self.finish_job(),
         };
-        placed || moved || gone
+        placed || moved
     }
 
     /// A unit is empty: whatever of it could not be copied is gone.
@@ -605,41 +595,23 @@ impl<P: Payload> Engine<P> {
         self.stage.push_copy(staged);
     }
 
-    /// Goes on to the next victim. This one is done with when none of its blocks waits to be sealed; those of several
-    /// fill chunks together.
+    /// The victim is done with when none of its blocks waits to be sealed.
     fn finish_job(&mut self) -> bool {
-        if self.gc.leaving.len() + 1 >= LEAVING && self.stage.copies > 0 {
+        if self.stage.copies > 0 {
             return false;
         }
         let job = self.gc.job.take().expect("a job is at this stage");
-        self.gc.leaving.push((job.victim, job.at_first));
-        self.let_go();
-        self.choose_victim();
-        true
-    }
-
-    /// Lets go of victims whose blocks are all sealed elsewhere. Returns whether it did.
-    fn let_go(&mut self) -> bool {
-        let (mut gone, sealed) = (false, self.stage.copies == 0);
-        for index in (0..self.gc.leaving.len()).rev() {
-            let (victim, at_first) = self.gc.leaving[index];
-            let left = self.space.units.valid_count(victim);
-            if left > 0 && !sealed {
-                continue;
-            }
-            gone = true;
-            self.gc.leaving.swap_remove(index);
-            self.space.units.end_relocation(victim);
-            self.stats.gc_units += 1;
-            if left == 0 {
-                self.space.bury(victim);
-            } else if left >= at_first {
-                mark!(NothingCopied);
-                // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
-                self.gc.stuck.insert(victim.0);
-            }
+        self.space.units.end_relocation(job.victim);
+        self.stats.gc_units += 1;
+        let left = self.space.units.valid_count(job.victim);
+        if left == 0 {
+            self.space.bury(job.victim);
+        } else if left >= job.at_first {
+            mark!(NothingCopied);
+            // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
+            self.gc.stuck.insert(job.victim.0);
         }
-        gone
+        true
     }
 }
 

@@ -177,7 +177,7 @@ fn collection_is_spread_so_evenly_that_the_slowest_writes_are_near_the_median() 
 fn no_class_waits_for_others_while_copies_are_owed() {
     let (ratio, slowest) = slowest_by_median(128);
     assert!(
-        ratio < 5.0 && slowest < 20.0,
+        ratio < 8.0 && slowest < 20.0,
         "p99.9 is {ratio:.1} times the median, the slowest {slowest:.1}"
     );
 }
