@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
@@ -16,7 +17,10 @@ pub struct Trace(PathBuf);
 impl Trace {
     /// Of `lines` of `op,block,blocks,volume`, `gap_us` apart.
     pub fn of(name: &str, gap_us: u64, lines: &[(char, u64, u64, &str)]) -> Trace {
-        let file = format!("thermocline-{name}-{}.csv", std::process::id());
+        // Tests of one process run side by side.
+        static TRACES: AtomicU32 = AtomicU32::new(0);
+        let number = TRACES.fetch_add(1, Ordering::Relaxed);
+        let file = format!("thermocline-{name}-{}-{number}.csv", std::process::id());
         let path = std::env::temp_dir().join(file);
         let mut out = std::fs::File::create(&path).expect("a file");
         writeln!(out, "timestamp_us,op,offset_bytes,length_bytes,volume").expect("written");
