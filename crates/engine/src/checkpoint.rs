@@ -501,19 +501,14 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Whether units may be opened for users' blocks: what is left of the table is for the checkpoint that shortens it.
-    /// That checkpoint may wait for the blocks of a failed write: these get all that it does not need itself.
     pub(crate) fn table_has_room(&self) -> bool {
-        let metadata = self.metadata_hold() as usize;
-        if self.stage.replacements > 0 {
-            return self.space.opened() + metadata < self.table_limit();
-        }
-        let held = (self.most_listed() / 4).max(metadata);
+        let held = (self.most_listed() / 4).max(self.metadata_hold() as usize);
         self.space.opened() + held < self.most_listed()
     }
 
     /// Whether a unit may be opened for what must not wait for a checkpoint.
     pub(crate) fn table_has_last_room(&self) -> bool {
-        self.space.opened() + (self.metadata_hold() as usize) < self.most_listed()
+        self.space.opened() + (self.metadata_hold() as usize) < self.table_limit()
     }
 
     fn write_checkpoint_record(&mut self) {

@@ -207,7 +207,6 @@ mod counted {
         UnmapWaits: "a trim waits for a page",
         TrimDamaged: "a trim meets a damaged page",
         StagedTrimmed: "a block is trimmed while it is staged",
-        DeleteSaidAgain: "a volume is deleted while writes to it wait",
         TrimFailed: "a trim fails with the pool",
         // durability.rs
         FlushFailed: "a flush of the device fails",

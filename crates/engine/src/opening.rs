@@ -468,7 +468,7 @@ impl<P: Payload> Engine<P> {
                 Entry::VolumeResize { volume, blocks } => (volume, blocks, u64::MAX),
                 _ => continue,
             };
-            let Some(index) = self.volumes.index(volume) else { continue };
+            let Some(index) = self.volumes.slot(volume) else { continue };
             // Blocks beyond the end may be in the last page all the same: the volume may grow in the tail.
             let map = self.volumes.map(index);
             let (mut from, end) = (from / PAGE, end.div_ceil(PAGE).min(map.pages()));

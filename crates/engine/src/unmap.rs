@@ -61,6 +61,7 @@ impl<P: Payload> Engine<P> {
         let mut from = work.next;
         let mut heirs = Vec::new();
         let mut stuck = false;
+        let mapped = self.volumes.mapped;
         while from < end {
             let until = end.min((from / PAGE + 1) * PAGE);
             match self.loaded(work.volume, from, until) {
@@ -85,7 +86,10 @@ impl<P: Payload> Engine<P> {
         }
         self.volumes.note_pages(work.volume);
         let worked = from > work.next;
-        self.log_trim(&work, work.next, from, heirs);
+        // Nobody asks for a word about the parts of a deleted volume that nothing was in.
+        if work.request.is_some() || self.volumes.mapped < mapped {
+            self.log_trim(&work, work.next, from, heirs);
+        }
         work.next = from;
         if work.next == work.end && !self.is_loading(work.volume) {
             self.unmapped(&work);
@@ -141,7 +145,10 @@ impl<P: Payload> Engine<P> {
             Phase::Opening => return, // Counted when the replay is over.
             _ if self.superblocks.settled || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}
             _ => {
-                self.unit_table.keep(self.unit_of(value));
+                let unit = self.unit_of(value);
+                if self.space.units.class(unit) != self.config.metadata_class() {
+                    self.unit_table.keep(unit);
+                }
                 return self.superblocks.unsettled.push(value);
             }
         }
@@ -149,24 +156,19 @@ impl<P: Payload> Engine<P> {
         self.space.drop_valid(unit);
     }
 
+    /// Logs that the blocks `from` to `until` are unmapped; `owners` wait for that. Of a volume that goes as well: what
+    /// its blocks stood in may be reset when it is durable that nothing leads there.
     fn log_trim(&mut self, work: &Unmapping, from: u64, until: u64, mut owners: Vec<Owner>) {
-        let Some(request) = work.request else {
-            // What was written to a volume that goes is superseded by that: said again, for them to wait for.
-            if !owners.is_empty() {
-                let volume = self.volumes.map(work.volume).id;
-                mark!(DeleteSaidAgain);
-                let entries = vec![Entry::VolumeDelete { volume }];
-                self.stage.control.push_back(Control { entries, owners });
-            }
+        if until == from || bug!(self.config, TrimNotLogged) {
             return;
-        };
-        if until > from && !bug!(self.config, TrimNotLogged) {
-            let volume = self.volumes.map(work.volume).id;
-            let entry = Entry::Trim { volume, lba: Lba(from), blocks: until - from };
+        }
+        if let Some(request) = work.request {
             self.request_needs(request, 1);
             owners.push(Owner::Request(request));
-            self.stage.control.push_back(Control { entries: vec![entry], owners });
         }
+        let volume = self.volumes.map(work.volume).id;
+        let entries = vec![Entry::Trim { volume, lba: Lba(from), blocks: until - from }];
+        self.stage.control.push_back(Control { entries, owners });
     }
 
     fn unmapped(&mut self, work: &Unmapping) {

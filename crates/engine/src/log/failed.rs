@@ -161,7 +161,8 @@ impl<P: Payload> Engine<P> {
         let index = |volume| self.volumes.index(volume).map(|index| self.volumes.map(index));
         match entry {
             Entry::Trim { volume, lba, blocks } => {
-                let Some(map) = index(volume) else { return Vec::new() };
+                // Of a deleted volume all of it is.
+                let Some(map) = index(volume) else { return vec![entry] };
                 let end = (lba.0 + blocks).min(map.blocks);
                 let written = |lba: u64| {
                     map.is_loaded(lba / crate::map::PAGE) && matches!(map.get(lba), Mapping::At(_))

@@ -84,8 +84,8 @@ impl<P: Payload> Engine<P> {
         for (index, (entry, at)) in header.placed(&geometry).enumerate() {
             match *entry {
                 Entry::Data { volume, lba, crc } => {
-                    mark!(VolumeGone if volume.is_user() && self.volumes.index(volume).is_none());
-                    let Some(volume) = self.volumes.index(volume) else { continue };
+                    mark!(VolumeGone if volume.is_user() && self.volumes.slot(volume).is_none());
+                    let Some(volume) = self.volumes.slot(volume) else { continue };
                     let beyond = lba.0 >= self.volumes.map(volume).blocks;
                     mark!(BeyondEnd if beyond);
                     if beyond || torn.contains(&(number, index)) {
@@ -97,7 +97,7 @@ impl<P: Payload> Engine<P> {
                 }
                 Entry::Trim { .. } if bug!(self.config, TrimNotReplayed) => {}
                 Entry::Trim { volume, lba, blocks } => {
-                    let Some(volume) = self.volumes.index(volume) else { continue };
+                    let Some(volume) = self.volumes.slot(volume) else { continue };
                     let end = (lba.0 + blocks).min(self.volumes.map(volume).blocks);
                     self.replay_unmap(volume, lba.0, end);
                 }
@@ -116,7 +116,7 @@ impl<P: Payload> Engine<P> {
                     self.volumes.hide(volume);
                 }
                 Entry::VolumeResize { volume, blocks } => {
-                    let Some(volume) = self.volumes.index(volume) else { continue };
+                    let Some(volume) = self.volumes.slot(volume) else { continue };
                     let end = self.volumes.map(volume).blocks;
                     self.replay_shrink(volume, blocks.min(end));
                     if bug!(self.config, ResizeNotReplayed) {
