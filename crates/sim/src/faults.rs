@@ -157,6 +157,11 @@ impl Injector {
         &self.log
     }
 
+    /// Follows another rule, before all others.
+    pub fn add(&mut self, rule: Rule) {
+        self.rules.insert(0, rule);
+    }
+
     /// Does nothing from now on; the record stays.
     pub fn heal(&mut self) {
         self.rules.clear();

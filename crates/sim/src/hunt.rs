@@ -41,10 +41,13 @@ const CRASH_ONE_IN: u64 = 40;
 const FLIP_ONE_IN: u64 = 6;
 
 /// One seed in so many has a pool of large units damaged.
-const LARGE_UNITS_ONE_IN: u64 = 4;
+const LARGE_UNITS_ONE_IN: u64 = 2;
 
 /// Structures of one pool that are damaged, one after the other.
 const ROUNDS: u64 = 40;
+
+/// And of one with large units: there are many more of them.
+const ROUNDS_OF_LARGE_UNITS: u64 = 200;
 
 /// One seed in so many has a large world too, where more chunks and more garbage collection come together.
 const LARGE_ONE_IN: u64 = 8;
@@ -78,7 +81,7 @@ pub enum Method {
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 14] = [
+    pub const ALL: [Method; 15] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -93,6 +96,7 @@ impl Method {
         Method::Situation(Situation::Crowded),
         Method::Situation(Situation::LongHoles),
         Method::Situation(Situation::Sparse),
+        Method::Situation(Situation::SlowReads),
     ];
 
     /// Whether it is worth its time with this seed: many seeds find more than many states of one.
@@ -101,9 +105,9 @@ impl Method {
             Method::Enumeration => seed % ENUMERATE_ONE_IN == 1,
             Method::FailingEnumeration => seed % ENUMERATE_ONE_IN == 3,
             Method::TornTwice => seed % 8 == 1,
-            Method::Situation(Situation::LongHoles) => seed % 3 == 1,
             Method::Situation(Situation::Trims) => seed % 3 == 2,
-            Method::Situation(Situation::Sparse) => seed % 4 == 2,
+            Method::Situation(Situation::Sparse) => seed % 8 == 2,
+            Method::Situation(Situation::SlowReads) => seed % 2 == 1,
             Method::Situation(Situation::Crowded) => seed.is_multiple_of(3),
             _ => true,
         }
@@ -301,26 +305,29 @@ fn flipped_bits(seed: u64, bug: Option<Bug>) -> Finding {
     first(world.wrong)
 }
 
-/// Runs half of a world, flips a bit in every second block of users' data on media, and goes on: what was damaged is
+/// Runs half of a world, flips a bit in every second block of users' data on media, reads everything, and goes on: what was damaged is
 /// unreadable from now on, and nothing else.
 fn damage_at_rest(seed: u64, bug: Option<Bug>) -> Finding {
     let mut world = World::new(seed, small(seed, bug), Vec::new());
     let half = world.settings.requests / 2;
     while world.wrong.is_empty() && world.issued() < half && world.step() == Step::Went {}
     damage_users_data(&mut world);
+    world.answer_all();
+    world.read_all();
     world.run(0);
     first(world.wrong)
 }
 
 fn damaged_structures(seed: u64, bug: Option<Bug>) -> Finding {
-    let mut settings = small(seed, bug);
+    let (mut settings, mut rounds) = (small(seed, bug), ROUNDS);
     if seed.is_multiple_of(LARGE_UNITS_ONE_IN) {
         // Units that are read piece by piece.
         settings = Situation::LongHoles.settings(seed);
         settings.config.bug = bug;
+        rounds = ROUNDS_OF_LARGE_UNITS;
     }
     let mut report = damage::Report::default();
-    damage::damage_at_rest(seed, &settings, Ending::Flushed, ROUNDS, &mut report);
+    damage::damage_at_rest(seed, &settings, Ending::Flushed, rounds, &mut report);
     first(report.wrong)
 }
 

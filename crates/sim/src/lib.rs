@@ -12,6 +12,7 @@ pub mod disk;
 pub mod enumerate;
 pub mod fail;
 pub mod faults;
+pub mod fuzz;
 #[cfg(feature = "bugs")]
 pub mod hunt;
 pub mod machine;

@@ -31,6 +31,9 @@ pub enum Event {
 /// How a request ended, and where damage was found meanwhile.
 pub type Answer = (Result<Reply, HostError>, Vec<Location>);
 
+/// What reading everything showed: the volumes, and every error of a read, of many blocks or of one.
+pub type Survey = (Vec<FoundVolume>, Vec<(Extent, HostError)>);
+
 /// Why a pool cannot be looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -243,12 +246,11 @@ impl Machine {
         self.engine.volumes().into_iter().map(unseen).collect()
     }
 
-    /// Reads every block of every volume, and sees whether units are counted right. Returns what was found, and the
-    /// errors of blocks that cannot be read.
+    /// Reads every block of every volume, and sees whether units are counted right.
     ///
     /// # Errors
     /// [`Trouble::Stuck`] and [`Trouble::Miscounted`].
-    pub fn survey(&mut self) -> Result<(Vec<FoundVolume>, Vec<(Extent, HostError)>), Trouble> {
+    pub fn survey(&mut self) -> Result<Survey, Trouble> {
         let (mut found, mut errors) = (Vec::new(), Vec::new());
         for info in self.engine.volumes() {
             let mut blocks = Vec::with_capacity(info.blocks as usize);
@@ -281,7 +283,8 @@ impl Machine {
                 errors.push((extent, error));
             }
             // One of them is damaged: see which.
-            Err(_) => {
+            Err(error) => {
+                errors.push((extent, error));
                 for lba in extent.lba..extent.lba + extent.blocks {
                     self.survey_run(Extent { lba, blocks: 1, ..extent }, blocks, errors)?;
                 }

@@ -7,9 +7,9 @@ use thermocline_engine::{DeviceError, MAX_IO_BLOCKS};
 use thermocline_format::{Geometry, LogicalBlock, PAGE_ENTRIES};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
-use thermocline_types::{Rng, UnitId};
+use thermocline_types::{Rng, Time, UnitId};
 
-use crate::disk::{Media, MediaKind};
+use crate::disk::{Latency, Media, MediaKind};
 use crate::enumerate::{Budget, Report, enumerate_faulty};
 use crate::faults::{CommandKind, Fault, Rule};
 use crate::settings::{Scale, Settings};
@@ -31,12 +31,20 @@ pub enum Situation {
     /// Volumes that promise much more than the pool holds, closed and opened again and again, on a device that fails
     /// to read now and then: requests meet pages of maps that are not loaded, or cannot be.
     Sparse,
+    /// Reads that take much longer than all else, of blocks that are written over and over: their units die, are reset
+    /// and written again meanwhile.
+    SlowReads,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 4] =
-        [Situation::Crowded, Situation::LongHoles, Situation::Trims, Situation::Sparse];
+    pub const ALL: [Situation; 5] = [
+        Situation::Crowded,
+        Situation::LongHoles,
+        Situation::Trims,
+        Situation::Sparse,
+        Situation::SlowReads,
+    ];
 
     /// As reports call it.
     #[must_use]
@@ -46,6 +54,7 @@ impl Situation {
             Situation::LongHoles => "long holes",
             Situation::Trims => "mostly trims",
             Situation::Sparse => "sparse volumes",
+            Situation::SlowReads => "slow reads",
         }
     }
 
@@ -58,6 +67,7 @@ impl Situation {
             Situation::LongHoles => long_holes(seed, &mut rng),
             Situation::Trims => trims(seed, &mut rng),
             Situation::Sparse => sparse(seed),
+            Situation::SlowReads => slow_reads(seed, &mut rng),
         }
     }
 
@@ -75,7 +85,7 @@ impl Situation {
                 let fault = Fault::Fail(DeviceError::Io);
                 vec![Rule { one_in: 12, ..Rule::from_then_on(20, kind, fault) }]
             }
-            Situation::Crowded | Situation::Trims => Vec::new(),
+            Situation::Crowded | Situation::Trims | Situation::SlowReads => Vec::new(),
         }
     }
 
@@ -151,5 +161,24 @@ fn sparse(seed: u64) -> Settings {
     settings.mix.hot_blocks = u64::MAX;
     settings.depth = 16;
     settings.requests = 300;
+    settings
+}
+
+fn slow_reads(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw(seed, Scale::Small);
+    // On a device that keeps old bytes a block can be read long after its unit was reset.
+    settings.media.kind = [MediaKind::Discarding, MediaKind::Zoned][rng.below(2) as usize];
+    let (write, flush) = (Time::micros(1 + rng.below(10)), Time::micros(1 + rng.below(10)));
+    let read = Time::micros(1000 << rng.below(6));
+    settings.latency = Latency { write, read, flush, spike_one_in: 0 };
+    settings.config.write_cache = false;
+    settings.config.placement = "none".parse::<Policy>().expect("it is listed");
+    settings.mix.weights = [100, 2, 60, 20, 0, 0, 0, 0, 0];
+    settings.mix.most_volumes = 1;
+    settings.mix.most_blocks = 8;
+    settings.mix.total_blocks = 32 << rng.below(3);
+    settings.mix.hot_blocks = u64::MAX;
+    settings.depth = 16;
+    settings.requests = 1500;
     settings
 }

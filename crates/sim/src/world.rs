@@ -266,6 +266,32 @@ impl World {
         self.submit_wish(wish)
     }
 
+    /// Whether there is anything to go on with: nothing is wrong, and the pool opens.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.wrong.is_empty() && !self.lost
+    }
+
+    /// Whether requests may be submitted: the pool is open, and is not being closed.
+    #[must_use]
+    pub fn takes_requests(&self) -> bool {
+        let closing = self.pending.values().any(|pending| matches!(pending, Pending::Close));
+        !self.down && !closing
+    }
+
+    /// Whether no request is on its way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Opens the pool again, if it was closed in order or takes no writes any more, and all requests are answered.
+    pub fn reopen_if_down(&mut self) {
+        if self.down && self.is_idle() && self.goes_on() {
+            self.reopen();
+        }
+    }
+
     /// Submits what is wished for. Returns whether it was accepted.
     pub fn submit_wish(&mut self, wish: Wish) -> bool {
         let id = self.machine.request_id();
@@ -440,6 +466,21 @@ impl World {
         }
         let hasty = self.rng.below(HASTY_ONE_IN) == 0;
         self.look_around(hasty);
+    }
+
+    /// Reads everything, for the errors of it; nothing may be on its way.
+    pub fn read_all(&mut self) {
+        if !self.takes_requests() {
+            return;
+        }
+        match self.machine.survey() {
+            Ok((_, unreadable)) => {
+                for (extent, error) in unreadable {
+                    self.judge_unreadable(extent, error);
+                }
+            }
+            Err(trouble) => self.wrong.push(format!("{trouble:?}")),
+        }
     }
 
     /// Reads everything, if the host is not in haste.

@@ -63,7 +63,7 @@ impl World {
 
     pub(super) fn judge_unreadable(&mut self, extent: Extent, error: HostError) {
         if !self.may_fail_to_read(extent, error) {
-            self.wrong.push(format!("reading failed after opening, and must not: {error}"));
+            self.wrong.push(format!("reading failed, and must not: {error}"));
         }
     }
 

@@ -21,27 +21,22 @@ impl World {
     /// written over until units had to be freed for them, what was flushed is read, and the pool is closed in order and
     /// opened clean.
     pub fn live_on(&mut self) {
-        if !self.wrong.is_empty() || self.lost {
+        if !self.goes_on() {
             return;
         }
         self.machine.disk.injector_mut().heal();
         self.answer_all();
-        if self.is_well() {
+        if self.goes_on() {
             self.start_again();
             self.machine.disk.atlas_mut().heal();
         }
         if self.is_used_up() {
             return;
         }
-        if self.is_well() && self.serve().is_some() {
+        if self.goes_on() && self.serve().is_some() {
             self.ask(Wish::Flush);
             self.close_and_open();
         }
-    }
-
-    /// Whether there is anything to go on with.
-    fn is_well(&self) -> bool {
-        self.wrong.is_empty() && !self.lost
     }
 
     /// Opens the pool anew, and reads all of it.
@@ -59,7 +54,7 @@ impl World {
     }
 
     /// Goes on until every request is answered.
-    fn answer_all(&mut self) {
+    pub(crate) fn answer_all(&mut self) {
         let begin = self.machine.turns;
         self.settle();
         while !self.pending.is_empty() {
@@ -78,7 +73,7 @@ impl World {
         let (before, begin) = (self.errors, self.machine.turns);
         // What waits in memory may leave no room at first.
         while !self.submit_wish(wish) {
-            if self.machine.turns - begin > SOON || !self.machine.turn() || !self.is_well() {
+            if self.machine.turns - begin > SOON || !self.machine.turn() || !self.goes_on() {
                 let what = "is not accepted, though nothing else is asked for";
                 self.wrong.push(format!("{wish:?} {what}"));
                 return false;
@@ -86,7 +81,7 @@ impl World {
             self.settle();
         }
         self.answer_all();
-        self.errors == before && self.is_well()
+        self.errors == before && self.goes_on()
     }
 
     /// Writes the same blocks over and over, as many as all free units hold and more, and reads them. `None` if the
@@ -117,13 +112,13 @@ impl World {
     }
 
     fn close_and_open(&mut self) {
-        if !self.is_well() || self.down {
+        if !self.goes_on() || self.down {
             return;
         }
         self.ask(Wish::Close);
-        if self.is_well() && self.closed {
+        if self.goes_on() && self.closed {
             self.start_again();
-        } else if self.is_well() && !self.atlas_is_damaged() {
+        } else if self.goes_on() && !self.atlas_is_damaged() {
             self.wrong.push("the pool cannot be closed".into());
         }
     }

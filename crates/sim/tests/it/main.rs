@@ -4,6 +4,7 @@ mod asking;
 mod damage;
 mod enumeration;
 mod full_pool;
+mod fuzz;
 #[cfg(feature = "bugs")]
 mod hunt;
 mod marks;

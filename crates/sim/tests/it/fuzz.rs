@@ -1,0 +1,23 @@
+//! Requests with faults, and images of pools, from arbitrary bytes: a bounded number; `crates/sim/fuzz` goes on.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use thermocline_sim::fuzz::{images, operations};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_operations_with_any_faults_lose_nothing_and_end(bytes in vec(any::<u8>(), 2..1200)) {
+        prop_assert_eq!(operations(&bytes), Vec::<String>::new());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_image_is_refused_or_serves_nothing_that_was_not_written(bytes in vec(any::<u8>(), 2..80)) {
+        prop_assert_eq!(images(&bytes), Ok(()));
+    }
+}
