@@ -305,8 +305,8 @@ fn flipped_bits(seed: u64, bug: Option<Bug>) -> Finding {
     first(world.wrong)
 }
 
-/// Runs half of a world, flips a bit in every second block of users' data on media, reads everything, and goes on: what was damaged is
-/// unreadable from now on, and nothing else.
+/// Runs half of a world, flips a bit in every second block of users' data on media, reads everything, and goes on: what
+/// was damaged is unreadable from now on, and nothing else.
 fn damage_at_rest(seed: u64, bug: Option<Bug>) -> Finding {
     let mut world = World::new(seed, small(seed, bug), Vec::new());
     let half = world.settings.requests / 2;
