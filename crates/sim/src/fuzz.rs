@@ -80,8 +80,6 @@ fn operate(world: &mut World, bytes: &mut Bytes<'_>) {
                 Fault::Fail(io),
                 Fault::FailTorn(io),
                 Fault::FailForgotten(io),
-                Fault::Lose,
-                Fault::Flip(1),
                 Fault::Degrade(UnitCondition::ReadOnly),
             ];
             injector.add(Rule::once(number, faults[bytes.next() as usize % faults.len()]));

@@ -81,9 +81,9 @@ impl Atlas {
         self.untold.extend(entries.iter().filter_map(|entry| match *entry {
             Entry::Data { volume, lba, .. } if volume.is_user() => Some((volume, lba.0, 1)),
             Entry::Trim { volume, lba, blocks } => Some((volume, lba.0, blocks)),
-            Entry::VolumeResize { volume, .. } | Entry::VolumeDelete { volume } => {
-                Some((volume, 0, u64::MAX))
-            }
+            Entry::VolumeCreate { volume, .. }
+            | Entry::VolumeResize { volume, .. }
+            | Entry::VolumeDelete { volume } => Some((volume, 0, u64::MAX)),
             _ => None,
         }));
     }

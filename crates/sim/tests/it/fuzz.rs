@@ -1,11 +1,19 @@
-//! Requests with faults, and images of pools, from arbitrary bytes: a bounded number; `crates/sim/fuzz` goes on.
+//! Requests with faults, and images of pools, from arbitrary bytes: a bounded number, the same each time.
+//! `crates/sim/fuzz` goes on.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use thermocline_sim::fuzz::{images, operations};
 
+/// So many cases, the same each time.
+fn cases(cases: u32) -> ProptestConfig {
+    let rng_seed = RngSeed::Fixed(1);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn any_operations_with_any_faults_lose_nothing_and_end(bytes in vec(any::<u8>(), 2..1200)) {
@@ -14,7 +22,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(2000))]
 
     #[test]
     fn any_image_is_refused_or_serves_nothing_that_was_not_written(bytes in vec(any::<u8>(), 2..80)) {

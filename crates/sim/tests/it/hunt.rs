@@ -18,7 +18,8 @@ fn bugs_of_all_kinds_are_caught() {
         Bug::TagNotChecked,
         Bug::PageNotDirtyAfterCopy,
         Bug::MetadataResetTooEarly,
-        Bug::BehindFailedWriteKept,
+        Bug::UnreadableMisnamed,
+        Bug::ResetUnderReaders,
     ];
     let budget = HuntBudget { seed: 1, states: 100_000, time: Duration::from_secs(60) };
     for bug in bugs {
