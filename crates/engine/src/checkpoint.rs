@@ -451,7 +451,6 @@ impl<P: Payload> Engine<P> {
         let half_of_free = self.space.free_units().div_ceil(2) as usize;
         let short = self.space.reserved.len() < half_of_free.min(self.listed_ahead() / 2);
         let full = self.space.listed.len() >= self.table_limit();
-        mark!(TableFull if short && full);
         if !short || full || self.space.free.is_empty() {
             return false;
         }

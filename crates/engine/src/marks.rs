@@ -144,7 +144,6 @@ mod counted {
         RootLost: "the write of a root page fails, and it is written again",
         PagesWrittenAgain: "a checkpoint goes back to its pages, for one was lost",
         PagesDropped: "a checkpoint goes back to its pages, for some were dropped",
-        TableFull: "no more units can be listed before a checkpoint",
         UnitsListed: "a record is written for more units",
         CheckpointListsUnits: "units are listed while a checkpoint is in progress",
         SuperblockUnitReset: "a superblock unit is full, and is reset",

@@ -35,9 +35,9 @@ impl Bytes<'_> {
 }
 
 /// Runs a small pool whose settings the first bytes pick, with operations of the host, power cuts, kills and failing
-/// commands as the others say; then sees that it lives on. Returns what was wrong.
+/// commands, if `failing`, as the others say; then sees that it lives on. Returns what was wrong.
 #[must_use]
-pub fn operations(bytes: &[u8]) -> Vec<String> {
+pub fn operations(bytes: &[u8], failing: bool) -> Vec<String> {
     let mut bytes = Bytes(bytes);
     let seed = bytes.below(1 << 16);
     let mut world = World::new(seed, Settings::draw(seed, Scale::Small), Vec::new());
@@ -45,7 +45,7 @@ pub fn operations(bytes: &[u8]) -> Vec<String> {
         if bytes.0.is_empty() || !world.goes_on() {
             break;
         }
-        operate(&mut world, &mut bytes);
+        operate(&mut world, &mut bytes, failing);
         world.settle();
         world.reopen_if_down();
     }
@@ -53,7 +53,7 @@ pub fn operations(bytes: &[u8]) -> Vec<String> {
     world.wrong
 }
 
-fn operate(world: &mut World, bytes: &mut Bytes<'_>) {
+fn operate(world: &mut World, bytes: &mut Bytes<'_>, failing: bool) {
     match bytes.next() % 16 {
         0..=9 => {
             if let Some(wish) = wish(world, bytes).filter(|_| world.takes_requests()) {
@@ -72,6 +72,7 @@ fn operate(world: &mut World, bytes: &mut Bytes<'_>) {
             world.crash(&state);
         }
         14 => world.reopen(),
+        _ if !failing => {}
         _ => {
             let injector = world.machine.disk.injector_mut();
             let number = injector.commands() + bytes.next() % 16;
@@ -99,8 +100,7 @@ fn wish(world: &World, bytes: &mut Bytes<'_>) -> Option<Wish> {
         8 => return Some(Wish::Flush),
         9 => return Some(Wish::Scrub),
         10 if world.is_idle() => return Some(Wish::Close),
-        11 => return Some(Wish::Resize(volume, bytes.below(700))),
-        13 if volumes.len() > 1 => return Some(Wish::Delete(volume)),
+        11 => return Some(Wish::Resize(volume, blocks + bytes.below(100))),
         _ if blocks == 0 => return None,
         _ => {}
     }

@@ -4,6 +4,6 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let wrong = thermocline_sim::fuzz::operations(bytes);
+    let wrong = thermocline_sim::fuzz::operations(bytes, true);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 });

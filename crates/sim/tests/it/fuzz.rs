@@ -1,5 +1,5 @@
-//! Requests with faults, and images of pools, from arbitrary bytes: a bounded number, the same each time.
-//! `crates/sim/fuzz` goes on.
+//! Requests with power cuts, and images of pools, from arbitrary bytes: a bounded number, the same each time.
+//! `crates/sim/fuzz` goes on, with failing commands too.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,8 +16,8 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn any_operations_with_any_faults_lose_nothing_and_end(bytes in vec(any::<u8>(), 2..1200)) {
-        prop_assert_eq!(operations(&bytes), Vec::<String>::new());
+    fn any_operations_with_power_cuts_and_kills_lose_nothing_and_end(bytes in vec(any::<u8>(), 2..1200)) {
+        prop_assert_eq!(operations(&bytes, false), Vec::<String>::new());
     }
 }
 

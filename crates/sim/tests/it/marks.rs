@@ -34,6 +34,12 @@ fn every_mark_is_reached() {
             marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
         }
     }
+    for seed in 0..60 {
+        let (kind, one_in) = [(CommandKind::Flush, 20), (CommandKind::Read, 2)][seed as usize % 2];
+        let fault = Fault::Fail(DeviceError::Io);
+        let rules = vec![Rule { one_in, ..Rule::from_then_on(100, kind, fault) }];
+        World::new(seed, Situation::Crowded.settings(seed), rules).run(CRASH_ONE_IN);
+    }
     failing_commands();
     damage();
     refusals();
