@@ -287,6 +287,7 @@ impl<P: Payload> Engine<P> {
             self.space.tail(at.unit).control = self.log.next();
             self.launch(class, at, ChunkCause::Host, entries, Body::User(Vec::new()), owners, 0);
         }
+        self.space.control_sealed += 1;
         true
     }
 

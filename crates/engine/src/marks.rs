@@ -194,7 +194,6 @@ mod counted {
         CondemnedChosen: "a condemned unit is evacuated",
         StuckRetried: "units with blocks that could not be copied get another chance",
         Blind: "units are missing, and a page of a map cannot be read",
-        BlindFailed: "and that page could not be read for the second time",
         Starved: "nothing can be collected, and a checkpoint is to free metadata units",
         StarvedForGood: "nor is anything free after it",
         // pages.rs

@@ -199,7 +199,7 @@ impl<P: Payload> Engine<P> {
             }
             (Stage::Roots, done) => self.root_read(&opening, index, done),
             (Stage::UnitTable, done) => {
-                self.unit_page_read(&mut opening, index, done);
+                self.unit_page_read(&mut opening, index, &done);
                 Ok(())
             }
             (Stage::Report, Ok(Done::Units(reports))) => {
@@ -398,11 +398,11 @@ impl<P: Payload> Engine<P> {
         &mut self,
         opening: &mut Opening<P>,
         index: usize,
-        done: Result<Done<P>, DeviceError>,
+        done: &Result<Done<P>, DeviceError>,
     ) {
         let geometry = self.config.geometry;
         let parent = opening.record.as_ref().expect("a superblock was chosen").unit_pages[index];
-        let page = match &done {
+        let page = match done {
             Ok(Done::Page(bytes)) => {
                 UnitPage::decode(bytes.as_slice(), index as u32, parent, &geometry).ok()
             }

@@ -28,11 +28,14 @@ impl<P: Payload> Engine<P> {
         if self.space.dead.is_empty() || !needed {
             return false;
         }
-        let any = self.superblocks.settled && self.checkpoint.is_none();
+        // Without a unit for control entries, only those can be released that need no entry and died of none that waits.
+        let sealed = self.seal_control();
+        let any = self.superblocks.settled && self.checkpoint.is_none() && sealed;
         let (mut ready, mut held_back) = (Vec::new(), false);
         for _ in 0..self.space.dead.len() {
             let unit = self.space.dead.pop_front().expect("that many are there");
-            if ready.len() < RELEASED && self.may_release(unit, any) {
+            let known = sealed || self.space.tails[unit.index()].died < self.space.control_sealed;
+            if ready.len() < RELEASED && known && self.may_release(unit, any) {
                 ready.push(unit);
             } else {
                 held_back |= self.is_pinned(unit);
@@ -43,6 +46,9 @@ impl<P: Payload> Engine<P> {
             mark!(PinnedByControl);
             // Control entries fill units that only a checkpoint frees, and it needs units itself: not when none is
             // left.
+            self.want_checkpoint();
+        }
+        if !sealed {
             self.want_checkpoint();
         }
         if ready.is_empty() {
@@ -60,7 +66,7 @@ impl<P: Payload> Engine<P> {
                 said += 1;
             }
         }
-        if !self.seal_control() {
+        if said > 0 && !self.seal_control() {
             mark!(NoUnitForRelease);
             // No unit for the entries: nobody waits for these. Those of a failed write before them must stay.
             let left = self.stage.control.len();

@@ -33,6 +33,8 @@ pub(crate) struct Tail {
     pub(crate) condemned: bool,
     /// The newest chunk with control entries.
     pub(crate) control: Sequence,
+    /// How often no control entry had waited when it died.
+    pub(crate) died: u64,
     /// Whether pages of the map were found in it when the pool was opened.
     pub(crate) metadata: bool,
     /// Generation of the unit's life.
@@ -73,6 +75,8 @@ pub(crate) struct Space {
     pub(crate) releasing: u32,
     /// Whether a flush is on its way after which dead units can be released.
     pub(crate) flushing_dead: bool,
+    /// How often no control entry was waiting. One that waits may be why a unit is dead.
+    pub(crate) control_sealed: u64,
     /// Condemned units that still hold something.
     pub(crate) condemned: BTreeSet<u32>,
     /// Units out of service.
@@ -99,6 +103,7 @@ impl Space {
             resets: 0,
             releasing: 0,
             flushing_dead: false,
+            control_sealed: 0,
             condemned: BTreeSet::new(),
             retired: 0,
             next_generation: Generation(0),
@@ -157,6 +162,7 @@ impl Space {
     pub(crate) fn bury(&mut self, unit: UnitId) {
         let closed = self.units.state(unit) == UnitState::Closed;
         if closed && self.units.valid_count(unit) == 0 {
+            self.tails[unit.index()].died = self.control_sealed;
             self.dead.push_back(unit);
         }
     }

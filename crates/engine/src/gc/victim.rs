@@ -70,7 +70,6 @@ impl<P: Payload> Engine<P> {
         }
         mark!(Blind);
         if !self.retry_damaged() {
-            mark!(BlindFailed);
             self.fail();
         }
         true
