@@ -28,7 +28,7 @@ impl<P: Payload> Engine<P> {
         if self.space.dead.is_empty() || !needed {
             return false;
         }
-        // Without a unit for control entries, only those can be released that need no entry and died of none that waits.
+        // Without a unit for control entries, those can be released that need none and died of none that waits.
         let sealed = self.seal_control();
         let any = self.superblocks.settled && self.checkpoint.is_none() && sealed;
         let (mut ready, mut held_back) = (Vec::new(), false);
