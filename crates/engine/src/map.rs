@@ -543,6 +543,23 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_that_shrinks_forgets_the_pages_that_were_in_use() {
+        let packing = Packing::new(&geometry(1 << 18, 1 << 13), 1 << 16);
+        let name = VolumeName::new("shrinks").unwrap();
+        let mut map = VolumeMap::new(VolumeId(1), name, 3 * BLOCKS_PER_ROOT, 0, packing);
+        let at = Mapping::At(Value::new(77 << 18, 1));
+        for lba in [0, BLOCKS_PER_ROOT, BLOCKS_PER_ROOT + PAGE, 2 * BLOCKS_PER_ROOT] {
+            map.set(lba, at);
+        }
+        // One that is emptied, and whose memory is given back, is in use no more.
+        map.set(2 * BLOCKS_PER_ROOT, Mapping::Unmapped);
+        map.release(2 * BLOCKS_PER_ROOT / PAGE);
+        assert_eq!((map.pages_in_use(), map.frames), (3, 3));
+        map.resize(BLOCKS_PER_ROOT);
+        assert_eq!((map.pages_in_use(), map.frames, map.roots.len()), (1, 1, 1));
+    }
+
+    #[test]
     fn a_walk_stops_when_its_budget_is_spent_and_goes_on_where_it_stopped() {
         let geometry = geometry(1 << 18, 1 << 13);
         let packing = Packing::new(&geometry, 1 << 16);

@@ -20,12 +20,15 @@ pub struct MemoryDevice {
     records: Vec<Arc<Superblock>>,
     /// Reads of headers of this unit fail.
     pub headerless: Option<u32>,
+    /// Units that were finished before they were full.
+    pub finished: u64,
 }
 
 impl MemoryDevice {
     /// An empty device.
     pub fn new(geometry: Geometry) -> MemoryDevice {
-        MemoryDevice { geometry, units: BTreeMap::new(), records: Vec::new(), headerless: None }
+        let (units, records) = (BTreeMap::new(), Vec::new());
+        MemoryDevice { geometry, units, records, headerless: None, finished: 0 }
     }
 
     /// Units that hold chunks.
@@ -44,7 +47,8 @@ impl MemoryDevice {
                 self.units.remove(&unit.0);
                 self.records.retain(|record| record.location.unit != unit);
             }
-            DeviceCmd::Finish(_) | DeviceCmd::Flush => {}
+            DeviceCmd::Finish(_) => self.finished += 1,
+            DeviceCmd::Flush => {}
             DeviceCmd::Read { .. } => return Ok(Done::Data(())),
             DeviceCmd::ReadPage { at } => {
                 return self.page(at).map(Done::Page).ok_or(DeviceError::Io);
