@@ -153,6 +153,7 @@ impl<P: Payload> Engine<P> {
     fn begin_checkpoint(&mut self) -> bool {
         let due = self.since_checkpoint >= self.config.checkpoint_bytes
             || self.space.opened() >= self.most_listed() / 2
+            || !self.table_has_room()
             || self.superblocks.wanted
             || self.phase == Phase::Closing && self.is_quiet();
         // Counts in Released entries are those of the checkpoint before.

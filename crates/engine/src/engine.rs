@@ -454,6 +454,9 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         mark!(WaitingGivenUp);
+        if self.gc_borrow() {
+            return true;
+        }
         if !self.fail_staged() {
             mark!(NothingToFail);
             self.fail();

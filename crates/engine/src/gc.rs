@@ -127,6 +127,8 @@ pub(crate) struct Gc<P> {
     /// The checkpoint after which it is certain that nothing can be collected.
     starved_at: Option<u64>,
     round: Round,
+    /// Whether copies may take units that are held for metadata: nothing else would ever free one.
+    borrows: bool,
 }
 
 impl<P> Default for Gc<P> {
@@ -138,11 +140,17 @@ impl<P> Default for Gc<P> {
             stuck: FxHashSet::default(),
             starved_at: None,
             round: Round::default(),
+            borrows: false,
         }
     }
 }
 
 impl<P> Gc<P> {
+    /// Whether copies may take units that are held for metadata.
+    pub(crate) fn borrows(&self) -> bool {
+        self.borrows
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.job.is_none()
     }
@@ -203,6 +211,7 @@ impl<P: Payload> Engine<P> {
 
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
     pub(crate) fn gc_step(&mut self) -> bool {
+        self.gc.borrows &= self.space.free_units() <= self.host_reserve();
         let Some(job) = &self.gc.job else { return self.choose_victim() };
         let (stage, ready) = (job.stage, job.ready.len());
         let placed = ready > 0 && self.place();
@@ -220,6 +229,13 @@ impl<P: Payload> Engine<P> {
     /// A unit is empty: whatever of it could not be copied is gone.
     pub(crate) fn gc_unstick(&mut self, unit: UnitId) {
         self.gc.stuck.remove(&unit.0);
+    }
+
+    /// Lets copies that wait for a unit take one that is held for metadata: a crash may have come when only those were
+    /// left, and closed the unit that copies went to. Returns whether that helps.
+    pub(crate) fn gc_borrow(&mut self) -> bool {
+        let helps = self.stage.copies > 0 && self.space.free_units() > 1;
+        helps && !std::mem::replace(&mut self.gc.borrows, true)
     }
 
     fn begin_job(&mut self, victim: UnitId) {

@@ -345,7 +345,8 @@ impl<P: Payload> Engine<P> {
     /// may wait for them, and for that the checkpoint that shortens it.
     fn may_open(&self) -> bool {
         let replacing = self.stage.replacements > 0 && self.table_has_last_room();
-        self.space.free_units() > self.metadata_hold() && (self.table_has_room() || replacing)
+        let held = if self.gc.borrows() { 1 } else { self.metadata_hold() };
+        self.space.free_units() > held && (self.table_has_room() || replacing)
     }
 
     /// Units that a checkpoint of all maps may need.
