@@ -14,7 +14,7 @@ const FILLED: [f64; 3] = [0.9, 0.95, 1.0];
 /// Replays of each trace.
 const LOOPS: u32 = 12;
 
-/// Units of erasure tried. Their drive's superblock is some 300 MB, several SSTables; our traces are too small for that.
+/// Units of erasure tried. Superblocks of their drive have some 300 MB, several SSTables; our traces are too small.
 const UNITS: [Bytes; 2] = [Bytes::mib(4), Bytes::mib(16)];
 /// Units a drive with zero overprovisioning has beyond its capacity: open for host and relocation, reserve, one to
 /// spare.

@@ -1,6 +1,5 @@
 //! Runs on the log over a zoned drive that go by collections instead of bytes.
 
-use thermocline_ftl::UnitState;
 use thermocline_types::{Bytes, Time};
 use thermocline_workload::synthetic::{self, Generator, Limit, Spec};
 use thermocline_workload::{BATCH, Source as _};
@@ -116,14 +115,5 @@ impl Running {
         let counted = &self.bench.machine.collections()[from..];
         let sum: u64 = counted.iter().map(|gc| gc.ended.since(gc.began).as_nanos()).sum();
         Time(sum).as_secs_f64() / counted.len().max(1) as f64
-    }
-
-    /// Valid share of each closed zone of user data.
-    #[must_use]
-    pub fn utilisations(&self) -> Vec<f64> {
-        let units = self.bench.machine.engine().units();
-        let closed = units.ids().filter(|&unit| units.state(unit) == UnitState::Closed);
-        let whole = f64::from(units.blocks_per_unit());
-        closed.map(|unit| f64::from(units.valid_count(unit)) / whole).collect()
     }
 }
