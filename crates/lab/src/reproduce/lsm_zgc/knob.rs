@@ -29,22 +29,19 @@ const THEIR_SMALL_READS: f64 = 11.0;
 /// Their job alone, beside LSM_ZGC and beside the basic collection.
 const THEIR_JOB: [f64; 3] = [40.0, 45.0, 53.0];
 
-/// Ways to collect, by commands in flight.
+/// LSM_ZGC with so many commands in flight.
 fn lsm(in_flight: u32) -> Way {
     Way { reads_all: true, write: LARGE, in_flight }
 }
 
+/// The basic scheme, each block that was read written by a command of its own.
 fn basic(in_flight: u32) -> Way {
     Way { reads_all: false, write: Bytes::BLOCK, in_flight }
 }
 
-fn gathering(in_flight: u32) -> Way {
-    Way { write: LARGE, ..basic(in_flight) }
-}
-
 /// What the basic scheme may do with what it read: the document does not say.
-const BASICS: [(&str, fn(u32) -> Way); 2] =
-    [("blocks written one by one", basic), ("written in 128 KiB", gathering)];
+const BASICS: [(&str, Bytes); 2] =
+    [("blocks written one by one", Bytes::BLOCK), ("written in 128 KiB", LARGE)];
 
 /// Zones at the start of a run.
 fn start(utilisation: f64, seed: u64) -> Start {
@@ -113,12 +110,13 @@ pub fn knob(seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Err
         progress((2 + index) as f64 / (2 + IN_FLIGHT.len()) as f64);
         let times = Times::new(&rig, in_flight, &victims);
         times.growth(&mut figures);
-        for (basic, way) in BASICS {
-            let name = format!("{in_flight} in flight, {basic}");
+        for (how, write) in BASICS {
+            let way = Way { write, ..basic(in_flight) };
+            let name = format!("{in_flight} in flight, {how}");
             let mut meets = Meets::default();
             times.small_reads(&name, &mut meets, &mut figures);
-            times.ratios(&name, way(in_flight), &mut meets, &mut figures);
-            times.beside_job(&name, way(in_flight), &mut meets, &mut figures);
+            times.ratios(&name, way, &mut meets, &mut figures);
+            times.beside_job(&name, way, &mut meets, &mut figures);
             figures.push(ours(format!("{name}: off by a factor of, at worst"), meets.worst()));
         }
     }
