@@ -183,8 +183,8 @@ pub const EXPERIMENTS: [Experiment; 10] = [
             "ours replays block traces of Cassandra and RocksDB on ext4, 12 times over, on a Micron 2300 whose \
              overprovisioning is cut to five units, open and in reserve. What is not addressed is overprovisioning: a drive \
              that is 90 % full has 11 % of it",
-            "theirs lie between ours without trims, by how full the drive is; where trims are obeyed there is next to nothing \
-             to relocate. These figures give a range, and no reproduction",
+            "without trims ours depend on how full the drive is, from far below theirs to above; where trims are obeyed there \
+             is next to nothing to relocate. These figures give a range, and no reproduction",
             "the zoned half of their table is `micron-zones`",
         ],
     },
@@ -229,7 +229,8 @@ pub const EXPERIMENTS: [Experiment; 10] = [
             "5 and 18 times as long: between which utilisations they measured is not in what we hold. Ours: 0.25 and 0.9 used \
              against 0.05, which is 5 and 18 times as much valid data; not in the worst factor",
             "one quarter of the zone is timed. Blocks are read in the order of their addresses, so that neighbours lie on one \
-             die of the 32 and wait for each other unless hundreds are in flight; the model has no read-ahead",
+             die of the 32 and wait for each other unless hundreds are in flight; the model has no read-ahead. What that is \
+             worth: 4 KiB scattered over dies",
             "the job: 10,000 requests of 128 KiB, 70 % reads, four at once, chosen, beside collections of zones used 0.6; \
              theirs is 53 - 40 against 45 - 40. Time is added for each zone that is collected",
             "off by a factor of, at worst: of the six published ratios above it, up or down",

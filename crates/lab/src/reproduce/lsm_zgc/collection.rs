@@ -96,9 +96,9 @@ impl Rig {
     }
 
     /// How long it takes to read a part of a zone in pieces of `piece`.
-    pub fn reads(&self, piece: Bytes, in_flight: u32) -> Time {
+    pub fn reads(&self, piece: Bytes, order: Order, in_flight: u32) -> Time {
         let mut rig = self.clone();
-        rig.serve(&mut [&mut Reading { piece, in_flight, at: 0 }]).since(self.ready)
+        rig.serve(&mut [&mut Reading { piece, order, in_flight, next: 0 }]).since(self.ready)
     }
 
     /// How long `job` takes alone.
@@ -286,11 +286,24 @@ impl Commands for Collection {
     }
 }
 
-/// A part of a zone read from its first byte to its last.
+/// The order in which a part of a zone is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// That of addresses, so that neighbours are in flight together.
+    Addresses,
+    /// Far from each other: those in flight together lie on different dies.
+    Scattered,
+}
+
+/// Pieces from one read to the next where they are scattered: odd, and no divisor of a zone's pieces.
+const STRIDE: u64 = 1225;
+
+/// A part of a zone, read once.
 struct Reading {
     piece: Bytes,
+    order: Order,
     in_flight: u32,
-    at: u64,
+    next: u64,
 }
 
 impl Commands for Reading {
@@ -299,9 +312,14 @@ impl Commands for Reading {
     }
 
     fn next(&mut self) -> Option<Command> {
-        let at = self.at;
-        self.at += self.piece.0;
-        (at < PART.0).then(|| Command::read(Bytes(VICTIM * ZONE.0 + at), self.piece, 0))
+        let pieces = PART.0 / self.piece.0;
+        let piece = match self.order {
+            Order::Addresses => self.next,
+            Order::Scattered => self.next * STRIDE % pieces,
+        };
+        let left = self.next < pieces;
+        self.next += 1;
+        left.then(|| Command::read(Bytes(VICTIM * ZONE.0 + piece * self.piece.0), self.piece, 0))
     }
 
     fn was_read(&mut self, _found: u64) {}
@@ -391,6 +409,14 @@ mod tests {
                 last = ended;
             }
         }
+    }
+
+    #[test]
+    fn neighbours_on_one_die_wait_for_each_other_unless_they_are_scattered() {
+        let rig = Rig::new().unwrap();
+        let time = |order| rig.reads(Bytes::BLOCK, order, 8).as_secs_f64();
+        let ratio = time(Order::Addresses) / time(Order::Scattered);
+        assert!(ratio > 2.0, "{ratio}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use thermocline_types::{Bytes, Time};
 
-use super::collection::{Job, LARGE, Rig, Way};
+use super::collection::{Job, LARGE, Order, Rig, Way};
 use super::population::{Hot, Population, Scheme, Start, Updates, ZONE_BLOCKS, ZONES};
 use super::{Figure, UTILISATIONS, ours, part};
 use crate::Error;
@@ -110,6 +110,8 @@ pub fn knob(seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Err
         progress((2 + index) as f64 / (2 + IN_FLIGHT.len()) as f64);
         let times = Times::new(&rig, in_flight, &victims);
         times.growth(&mut figures);
+        let what = format!("{in_flight} in flight: 4 KiB scattered over dies, against 128 KiB");
+        figures.push(ours(what, times.small_to_large(Order::Scattered)));
         for (how, write) in BASICS {
             let way = Way { write, ..basic(in_flight) };
             let name = format!("{in_flight} in flight, {how}");
@@ -159,11 +161,13 @@ impl Times<'_> {
 
     /// A zone read in blocks of 4 KiB and in pieces of 128 KiB: observation 2.
     fn small_reads(&self, name: &str, meets: &mut Meets, figures: &mut Vec<Figure>) {
-        let small = self.rig.reads(Bytes::BLOCK, self.in_flight);
-        let large = self.rig.reads(LARGE, self.in_flight);
         let what = format!("{name}: reads of 4 KiB take so many times as long as of 128 KiB");
-        let ratio = small.as_secs_f64() / large.as_secs_f64();
-        meets.take(figures, what, THEIR_SMALL_READS, ratio);
+        meets.take(figures, what, THEIR_SMALL_READS, self.small_to_large(Order::Addresses));
+    }
+
+    fn small_to_large(&self, order: Order) -> f64 {
+        let small = self.rig.reads(Bytes::BLOCK, order, self.in_flight);
+        small.as_secs_f64() / self.rig.reads(LARGE, Order::Addresses, self.in_flight).as_secs_f64()
     }
 
     /// How many times as long as LSM_ZGC the basic collection takes, mean and most over the initial utilisations.
