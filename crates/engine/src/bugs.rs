@@ -17,7 +17,10 @@ macro_rules! bug {
         #[cfg(feature = "bugs")]
         let made = $config.bug == Some($crate::bugs::Bug::$bug);
         #[cfg(not(feature = "bugs"))]
-        let made = false;
+        let made = {
+            let _ = &$config;
+            false
+        };
         made
     }};
 }
@@ -74,6 +77,8 @@ mod with_bugs {
         ResetWithoutFlush: "a unit is reset before what replaced its blocks is durable",
         ResetUnderReaders: "a unit is reset while it is being read",
         MetadataResetTooEarly: "a metadata unit is reset while its control entries are needed",
+        FlushForgetsUnit: "a flush does not wait for copies that stand before the host's blocks in a unit",
+        FlushForgetsControl: "a flush does not wait for control entries",
         FailedWriteForgotten: "the blocks of a failed write are not written again",
         WrongChunkAbandoned: "the chunk before the failed one is called abandoned",
         BehindFailedWriteKept: "chunks behind a failed write are left where recovery may not find them",

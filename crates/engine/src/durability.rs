@@ -1,4 +1,12 @@
 //! What is durable, who waits for what to be, and the flushes that make it so.
+//!
+//! A host's flush waits for what hosts wrote and for control entries, not for copies and pages of maps that are on
+//! their way elsewhere: recovery reads the older place of a block whose copy is missing, and the older page. Units are
+//! freed, and records are written, only when every chunk before is durable.
+//!
+//! Invariants:
+//! * At most one flush is on its way.
+//! * What is durable only grows, and is never more than what was on media when a flush was sent that is done.
 
 use thermocline_format::Sequence;
 use thermocline_types::UnitId;
@@ -26,34 +34,113 @@ pub(crate) enum Then {
     Superblock,
 }
 
+impl Then {
+    fn is_host(&self) -> bool {
+        matches!(self, Then::Host { .. })
+    }
+}
+
 #[derive(Debug)]
 struct Waiter {
-    /// Every chunk up to this one must be durable.
+    /// Every chunk up to this one must be durable; for a host, every one that hosts wait for.
     target: Sequence,
-    /// And this many flushes must have been submitted and completed.
+    /// And this many flushes must have been sent and be done.
     flushes: u64,
     then: Then,
+}
+
+/// How far the log is on media, perhaps in a volatile cache there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OnMedia {
+    /// Every chunk up to this one.
+    pub(crate) all: Sequence,
+    /// Every chunk up to this one that hosts wait for.
+    pub(crate) for_hosts: Sequence,
+    /// Blocks of hosts in these, since the pool was opened.
+    pub(crate) host_blocks: u64,
+}
+
+impl OnMedia {
+    fn reaches(&self, waiter: &Waiter) -> bool {
+        waiter.target <= if waiter.then.is_host() { self.for_hosts } else { self.all }
+    }
 }
 
 /// Flushes and those who wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct Durability {
-    /// Every chunk up to this one was flushed.
-    pub(crate) durable: Sequence,
-    submitted: u64,
+    durable: OnMedia,
+    /// What the flush on its way makes durable.
+    flushing: Option<OnMedia>,
+    /// Flushes sent and done.
+    sent: u64,
     done: u64,
     waiters: Vec<Waiter>,
-    /// Blocks of the host in chunks that are on media, perhaps in a volatile cache there.
-    pub(crate) host_on_media: u64,
-    /// Those of them that the flush under way covers.
-    host_flushing: u64,
-    /// Those of them that are durable.
-    host_durable: u64,
 }
 
 impl Durability {
+    /// Every chunk up to this one is durable.
+    pub(crate) fn durable(&self) -> Sequence {
+        self.durable.all
+    }
+
+    /// Blocks that hosts wrote since the pool was opened and that are durable.
+    pub(crate) fn host_blocks(&self) -> u64 {
+        self.durable.host_blocks
+    }
+
+    /// A recovery ends: all that it found, up to `sequence`, is durable.
+    pub(crate) fn recovered(&mut self, sequence: Sequence) {
+        self.durable = OnMedia { all: sequence, for_hosts: sequence, host_blocks: 0 };
+    }
+
+    /// `then` is due when every chunk up to `target` is durable.
+    fn wait(&mut self, target: Sequence, then: Then) {
+        self.waiters.push(Waiter { target, flushes: 0, then });
+    }
+
+    /// `then` is due when a flush is done that is sent from now on.
+    fn wait_for_next(&mut self, then: Then) {
+        self.waiters.push(Waiter { target: Sequence(0), flushes: self.sent + 1, then });
+    }
+
     fn satisfies(&self, waiter: &Waiter) -> bool {
-        waiter.target <= self.durable && waiter.flushes <= self.done
+        self.durable.reaches(waiter) && waiter.flushes <= self.done
+    }
+
+    /// Whether a flush could help anybody.
+    fn may_flush(&self) -> bool {
+        self.flushing.is_none() && self.waiters.iter().any(|waiter| !self.satisfies(waiter))
+    }
+
+    /// Whether a flush is to be sent now that this is on media: somebody waits for what it makes durable.
+    fn begin_flush(&mut self, on_media: OnMedia) -> bool {
+        let helps = |waiter: &Waiter| !self.satisfies(waiter) && on_media.reaches(waiter);
+        if self.flushing.is_some() || !self.waiters.iter().any(helps) {
+            return false;
+        }
+        self.flushing = Some(on_media);
+        self.sent += 1;
+        true
+    }
+
+    /// The flush is done; what it covered is durable if it did not fail.
+    fn end_flush(&mut self, sound: bool) {
+        self.done = self.sent;
+        if let Some(flushed) = self.flushing.take().filter(|_| sound) {
+            self.durable = flushed;
+        }
+    }
+
+    /// Who waits no more, in the order in which they came. Hosts go on waiting unless they are `let_on`.
+    fn due(&mut self, let_on: bool, at_once: bool) -> Vec<Then> {
+        let waiters = std::mem::take(&mut self.waiters);
+        let (due, left) = waiters.into_iter().partition(|waiter| {
+            let host = waiter.then.is_host();
+            host && at_once || self.satisfies(waiter) && (let_on || !host)
+        });
+        self.waiters = left;
+        due.into_iter().map(|waiter| waiter.then).collect()
     }
 
     /// Nobody waits any more; returns who did.
@@ -69,7 +156,7 @@ impl<P: Payload> Engine<P> {
     #[must_use]
     pub fn at_risk_blocks(&self) -> u64 {
         let waiting = u64::from(self.stage.waiting());
-        waiting + self.stats.host_blocks_written - self.durability.host_durable
+        waiting + self.stats.host_blocks_written - self.durability.host_blocks()
     }
 
     /// Answers a flush of the host when all that was complete before it is durable.
@@ -90,45 +177,42 @@ impl<P: Payload> Engine<P> {
 
     /// Does `then` when every chunk up to `target` is durable.
     pub(crate) fn await_flush(&mut self, target: Sequence, then: Then) {
-        self.durability.waiters.push(Waiter { target, flushes: 0, then });
+        self.durability.wait(target, then);
         self.resolve();
     }
 
-    /// Does `then` when a flush is done that is submitted from now on.
+    /// Does `then` when a flush is done that is sent from now on.
     pub(crate) fn await_next_flush(&mut self, then: Then) {
-        let flushes = self.durability.submitted + 1;
-        self.durability.waiters.push(Waiter { target: Sequence(0), flushes, then });
+        self.durability.wait_for_next(then);
     }
 
     /// Flushes if somebody waits for what a flush would make durable. Returns whether it did.
     pub(crate) fn flush_step(&mut self) -> bool {
-        let state = &self.durability;
-        let mut completed = self.log.completed();
-        if bug!(self.config, FlushTooEarly) {
-            completed = self.log.sealed();
-        }
-        let helps = |waiter: &Waiter| waiter.target <= completed && !state.satisfies(waiter);
-        if state.submitted > state.done || !state.waiters.iter().any(helps) {
+        if !self.durability.may_flush() {
             return false;
         }
-        self.durability.submitted += 1;
-        self.durability.host_flushing = self.durability.host_on_media;
+        let mut on_media = self.log.on_media(&self.config);
+        if bug!(self.config, FlushTooEarly) {
+            (on_media.all, on_media.for_hosts) = (self.log.sealed(), self.log.sealed());
+        }
+        if bug!(self.config, DurableOffByOne) {
+            on_media.all.0 += 1;
+            on_media.for_hosts.0 += 1;
+        }
+        if !self.durability.begin_flush(on_media) {
+            return false;
+        }
+        mark!(FlushPassesCopies if on_media.for_hosts > on_media.all);
         self.stats.flushes += 1;
-        let op = self.ops.insert(Op::Flush { watermark: completed });
+        let op = self.ops.insert(Op::Flush);
         self.device(op, DeviceCmd::Flush);
         true
     }
 
-    pub(crate) fn flushed(&mut self, watermark: Sequence, result: Result<(), DeviceError>) {
-        self.durability.done = self.durability.submitted;
+    pub(crate) fn flushed(&mut self, result: Result<(), DeviceError>) {
+        self.durability.end_flush(result.is_ok());
         match result {
-            Ok(()) => {
-                let ahead = u64::from(bug!(self.config, DurableOffByOne));
-                let watermark = Sequence(watermark.0 + ahead);
-                self.durability.durable = self.durability.durable.max(watermark);
-                self.durability.host_durable = self.durability.host_flushing;
-                self.resolve();
-            }
+            Ok(()) => self.resolve(),
             Err(_) => {
                 mark!(FlushFailed);
                 self.fail();
@@ -140,20 +224,10 @@ impl<P: Payload> Engine<P> {
     /// itself is, in a checkpoint.
     pub(crate) fn resolve(&mut self) {
         let settled = self.superblocks.settled || bug!(self.config, FlushBeforeRecoveryIsSafe);
-        let mut over = Vec::new();
-        let mut index = 0;
-        while index < self.durability.waiters.len() {
-            let waiter = &self.durability.waiters[index];
-            let host = matches!(waiter.then, Then::Host { .. });
-            let lies = host && bug!(self.config, FlushNotSent);
-            mark!(FlushAwaitsRecovery if self.durability.satisfies(waiter) && host && !settled);
-            if lies || self.durability.satisfies(waiter) && (settled || !host) {
-                over.push(self.durability.waiters.remove(index).then);
-            } else {
-                index += 1;
-            }
-        }
-        for then in over {
+        let state = &self.durability;
+        let held = |waiter: &Waiter| state.satisfies(waiter) && waiter.then.is_host();
+        mark!(FlushAwaitsRecovery if !settled && state.waiters.iter().any(held));
+        for then in self.durability.due(settled, bug!(self.config, FlushNotSent)) {
             match then {
                 Then::Host { request } => self.request_progress(request, 1, None),
                 Then::Release { units } => self.reset_released(&units),
@@ -163,5 +237,87 @@ impl<P: Payload> Engine<P> {
                 Then::Superblock => self.superblock_durable(),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on_media(all: u64, for_hosts: u64) -> OnMedia {
+        OnMedia { all: Sequence(all), for_hosts: Sequence(for_hosts), host_blocks: for_hosts * 10 }
+    }
+
+    fn host(request: u32) -> Then {
+        Then::Host { request }
+    }
+
+    #[test]
+    fn a_flush_is_sent_only_when_it_helps_somebody_and_one_at_a_time() {
+        let mut durability = Durability::default();
+        durability.recovered(Sequence(5));
+        assert!(!durability.may_flush());
+        durability.wait(Sequence(7), host(1));
+        assert!(durability.may_flush());
+        assert!(!durability.begin_flush(on_media(6, 6)), "chunk 7 is not on media");
+        assert!(durability.begin_flush(on_media(7, 7)));
+        durability.wait(Sequence(8), host(2));
+        assert!(
+            !durability.may_flush() && !durability.begin_flush(on_media(8, 8)),
+            "one at a time"
+        );
+        durability.end_flush(true);
+        assert_eq!(durability.due(true, false), [host(1)]);
+        assert_eq!((durability.durable(), durability.host_blocks()), (Sequence(7), 70));
+        assert!(durability.begin_flush(on_media(8, 8)));
+    }
+
+    #[test]
+    fn hosts_do_not_wait_for_copies_and_units_do() {
+        let mut durability = Durability::default();
+        durability.wait(Sequence(9), Then::Dead);
+        durability.wait(Sequence(9), host(1));
+        assert!(durability.begin_flush(on_media(4, 9)), "for the host");
+        durability.end_flush(true);
+        assert_eq!(durability.due(true, false), [host(1)]);
+        assert_eq!(durability.durable(), Sequence(4));
+        assert!(!durability.begin_flush(on_media(8, 9)), "it would help nobody");
+        assert!(durability.begin_flush(on_media(9, 9)));
+        durability.end_flush(true);
+        assert_eq!(durability.due(true, false), [Then::Dead]);
+    }
+
+    #[test]
+    fn a_flush_that_fails_makes_nothing_durable() {
+        let mut durability = Durability::default();
+        durability.wait(Sequence(1), host(1));
+        assert!(durability.begin_flush(on_media(1, 1)));
+        durability.end_flush(false);
+        assert_eq!((durability.durable(), durability.host_blocks()), (Sequence(0), 0));
+        assert!(durability.due(true, false).is_empty());
+        assert_eq!(durability.abandon(), [host(1)]);
+    }
+
+    #[test]
+    fn who_waits_for_the_next_flush_is_not_content_with_one_that_was_sent_before() {
+        let mut durability = Durability::default();
+        durability.wait(Sequence(1), Then::Dead);
+        assert!(durability.begin_flush(on_media(1, 1)));
+        durability.wait_for_next(Then::Scrub);
+        durability.end_flush(true);
+        assert_eq!(durability.due(true, false), [Then::Dead]);
+        assert!(durability.begin_flush(on_media(1, 1)));
+        durability.end_flush(true);
+        assert_eq!(durability.due(true, false), [Then::Scrub]);
+    }
+
+    #[test]
+    fn hosts_are_held_until_the_recovery_is_safe() {
+        let mut durability = Durability::default();
+        durability.recovered(Sequence(3));
+        durability.wait(Sequence(3), host(1));
+        durability.wait(Sequence(3), Then::Superblock);
+        assert_eq!(durability.due(false, false), [Then::Superblock]);
+        assert_eq!(durability.due(true, false), [host(1)]);
     }
 }

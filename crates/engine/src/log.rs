@@ -24,8 +24,9 @@ use thermocline_ftl::placement::Placement as _;
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;
-use crate::config::MAX_IO_BLOCKS;
+use crate::config::{Config, MAX_IO_BLOCKS};
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
+use crate::durability::OnMedia;
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, PAGE, Value};
 use crate::marks::mark;
@@ -56,6 +57,8 @@ pub(crate) struct Log<P> {
     /// From sequence `first` on; those behind it may be done already.
     flights: VecDeque<Flight<P>>,
     first: u64,
+    /// Blocks of the host in those before it.
+    host_blocks: u64,
     /// Writes that failed in a row.
     failures: u32,
     /// Scratch: the slots of a chunk, and queues of the host.
@@ -67,7 +70,8 @@ impl<P> Log<P> {
     /// The first chunk gets sequence `first`.
     pub(crate) fn new(first: Sequence) -> Log<P> {
         let (picked, order) = (Vec::new(), Vec::new());
-        Log { flights: VecDeque::new(), first: first.0, failures: 0, picked, order }
+        let flights = VecDeque::new();
+        Log { flights, first: first.0, host_blocks: 0, failures: 0, picked, order }
     }
 
     /// The sequence that the next chunk gets.
@@ -83,6 +87,31 @@ impl<P> Log<P> {
     /// Every chunk up to this sequence is on media.
     pub(crate) fn completed(&self) -> Sequence {
         Sequence(self.first - 1)
+    }
+
+    /// How far the log is on media. Hosts wait for their blocks, for control entries, and for all that stands before one
+    /// of these in its unit: a hole there may hide it, or have it written again elsewhere.
+    pub(crate) fn on_media(&self, config: &Config) -> OnMedia {
+        let (all, sealed) = (self.completed(), self.sealed());
+        let mut reached = OnMedia { all, for_hosts: sealed, host_blocks: self.host_blocks };
+        // Units to which copies or pages are on their way.
+        let mut passed: Vec<UnitId> = Vec::new();
+        for flight in &self.flights {
+            let origin = &flight.chunk.header.origin;
+            let awaited = origin.cause == ChunkCause::Host
+                && (flight.written > 0 || !bug!(config, FlushForgetsControl));
+            let behind = passed.contains(&origin.location.unit) && !bug!(config, FlushForgetsUnit);
+            mark!(FlushAwaitsUnit if awaited && flight.pending == 0 && behind);
+            if awaited && (flight.pending > 0 || behind) {
+                reached.for_hosts = Sequence(origin.sequence.0 - 1);
+                break;
+            }
+            if flight.pending > 0 {
+                passed.push(origin.location.unit);
+            }
+            reached.host_blocks += u64::from(flight.written);
+        }
+        reached
     }
 
     fn flight(&mut self, sequence: Sequence) -> &mut Flight<P> {
@@ -379,7 +408,7 @@ impl<P: Payload> Engine<P> {
             generation: tail.generation,
             epoch: self.epoch,
             sequence,
-            durable: self.durability.durable,
+            durable: self.durability.durable(),
             revision: self.superblocks.durable_revision(),
             cause,
             class: self.config.named(class),
@@ -481,7 +510,7 @@ impl<P: Payload> Engine<P> {
         }
         self.settle_owners(&owners);
         while let Some(flight) = self.log.flights.pop_front_if(|flight| flight.pending == 0) {
-            self.durability.host_on_media += u64::from(flight.written);
+            self.log.host_blocks += u64::from(flight.written);
             self.log.first += 1;
         }
     }

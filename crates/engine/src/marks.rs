@@ -208,6 +208,8 @@ mod counted {
         TrimFailed: "a trim fails with the pool",
         // durability.rs
         FlushFailed: "a flush of the device fails",
+        FlushPassesCopies: "a flush of the host is done while copies or pages are on their way",
+        FlushAwaitsUnit: "a flush of the host waits for what stands before the host's blocks in a unit",
         FlushAwaitsRecovery: "a flush of the host waits until the recovery is safe",
         // engine.rs
         WaitingGivenUp: "nothing can be done for what waits",

@@ -507,7 +507,7 @@ impl<P: Payload> Engine<P> {
         let newest = opening.tail.last().map_or(0, |header| header.origin.sequence.0);
         let next = newest.max(opening.durable.0).max(record.checkpoint.0 - 1) + 1;
         self.log = crate::log::Log::new(Sequence(next));
-        self.durability.durable = Sequence(next - 1);
+        self.durability.recovered(Sequence(next - 1));
         self.newest_done = Sequence(next - 1);
         let step = u32::from(!bug!(self.config, EpochNotAdvanced));
         self.epoch = Epoch(record.epoch.0.max(opening.named.1.0) + step);

@@ -96,7 +96,7 @@ impl<P: Payload> Engine<P> {
         let tail = &self.space.tails[unit.index()];
         let pinned = self.is_pinned(unit) && !bug!(self.config, MetadataResetTooEarly);
         // A chunk that a crash may still lose must not be counted as released.
-        let flushed = tail.last <= self.durability.durable;
+        let flushed = tail.last <= self.durability.durable();
         // A unit that is not listed has nothing that would be replayed.
         let counts = any || !self.space.listed.contains_key(&unit.0);
         let read = tail.readers > 0 && !bug!(self.config, ResetUnderReaders);
@@ -107,7 +107,7 @@ impl<P: Payload> Engine<P> {
     fn flush_dead(&mut self) -> bool {
         let last = self.space.dead.iter().map(|unit| self.space.tails[unit.index()].last).max();
         let last = last.unwrap_or_default();
-        if last <= self.durability.durable || self.space.flushing_dead {
+        if last <= self.durability.durable() || self.space.flushing_dead {
             return false;
         }
         mark!(DeadFlushed);

@@ -268,7 +268,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A client may go without a word between requests, and while it only haggles.
+    /// A client may go without a word between requests, and while it only negotiates.
     fn hung_up(&self) -> End {
         let idle = self.requests == 0 && self.payload.is_none() && self.input.bytes().is_empty();
         if idle { End::Over } else { End::Fault }

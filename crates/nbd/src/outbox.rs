@@ -40,37 +40,37 @@ pub(crate) struct Outbox {
     /// Whether the server waits, or is about to, and nobody has woken it.
     asleep: AtomicBool,
     /// Whether somebody woke for another reason than an outcome since the server last looked.
-    called: AtomicBool,
-    bell: UnixStream,
-    ear: UnixStream,
+    woken: AtomicBool,
+    wake_tx: UnixStream,
+    wake_rx: UnixStream,
 }
 
 impl Outbox {
     pub(crate) fn new() -> std::io::Result<Arc<Outbox>> {
-        let (bell, ear) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        ear.set_nonblocking(true)?;
-        let (asleep, called) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Arc::new(Outbox { outcomes: Mutex::default(), asleep, called, bell, ear }))
+        let (wake_tx, wake_rx) = UnixStream::pair()?;
+        wake_tx.set_nonblocking(true)?;
+        wake_rx.set_nonblocking(true)?;
+        let (asleep, woken) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Arc::new(Outbox { outcomes: Mutex::default(), asleep, woken, wake_tx, wake_rx }))
     }
 
     pub(crate) fn push(&self, outcome: Outcome) {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
-        self.ring();
+        self.notify();
     }
 
     /// Ends the waiting, or keeps it from beginning.
     pub(crate) fn wake(&self) {
-        self.called.store(true, Ordering::SeqCst);
-        self.ring();
+        self.woken.store(true, Ordering::SeqCst);
+        self.notify();
     }
 
-    fn ring(&self) {
-        // Sequentially consistent, here and in `lie_down`: either this sees that somebody sleeps, or that one sees what
-        // was pushed before.
+    fn notify(&self) {
+        // Sequentially consistent, here and in `prepare_wait`: either this sees that somebody sleeps, or that one sees
+        // what was pushed before.
         if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
-            // Full: it is ringing already.
-            let _ringing = (&self.bell).write(&[1]);
+            // Full: it is readable already.
+            let _pending = (&self.wake_tx).write(&[1]);
         }
     }
 
@@ -80,24 +80,24 @@ impl Outbox {
     }
 
     /// From now on whoever pushes must wake. Returns whether there is anything already; then do not wait.
-    pub(crate) fn lie_down(&self) -> bool {
+    pub(crate) fn prepare_wait(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
-        let called = self.called.swap(false, Ordering::SeqCst);
-        called || !self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        let woken = self.woken.swap(false, Ordering::SeqCst);
+        woken || !self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Ends [`Outbox::lie_down`]. `rang` says whether [`Outbox::ear`] is readable.
-    pub(crate) fn get_up(&self, rang: bool) {
+    /// Ends [`Outbox::prepare_wait`]. `readable` says whether [`Outbox::descriptor`] is readable.
+    pub(crate) fn end_wait(&self, readable: bool) {
         self.asleep.store(false, Ordering::SeqCst);
-        if rang {
-            // Empty: it was another bell.
-            let _silent = (&self.ear).read(&mut [0; 64]);
+        if readable {
+            // Empty: something else was readable.
+            let _silent = (&self.wake_rx).read(&mut [0; 64]);
         }
     }
 
     /// What is readable when somebody woke.
-    pub(crate) fn ear(&self) -> BorrowedFd<'_> {
-        self.ear.as_fd()
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.wake_rx.as_fd()
     }
 }
 
@@ -106,13 +106,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wakes_before_the_server_lies_down_is_heard() {
+    fn who_wakes_before_the_server_waits_is_heard() {
         let outbox = Outbox::new().expect("sockets");
-        assert!(!outbox.lie_down());
-        outbox.get_up(false);
+        assert!(!outbox.prepare_wait());
+        outbox.end_wait(false);
         outbox.wake();
-        assert!(outbox.lie_down(), "it must not wait");
-        outbox.get_up(false);
-        assert!(!outbox.lie_down(), "once");
+        assert!(outbox.prepare_wait(), "it must not wait");
+        outbox.end_wait(false);
+        assert!(!outbox.prepare_wait(), "once");
     }
 }

@@ -31,7 +31,7 @@ pub enum ProtocolError {
     )]
     Refused,
     /// More options than any client needs.
-    #[error("the client haggles without end")]
+    #[error("the client negotiates options without end")]
     TooManyOptions,
     /// The client goes, and said so.
     #[error("the client ends the conversation")]

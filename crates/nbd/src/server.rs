@@ -329,17 +329,17 @@ impl Server {
     /// Waits for sockets and works on those that are ready.
     fn wait(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
         let waits = wait != Some(Duration::ZERO);
-        let ready_already = waits && self.context.outbox.lie_down();
+        let ready_already = waits && self.context.outbox.prepare_wait();
         let wait = if ready_already { Some(Duration::ZERO) } else { wait };
         let outbox = Arc::clone(&self.context.outbox);
         let mut ready = Vec::new();
-        let (mut rang, mut knocked) = (false, false);
+        let (mut woken, mut incoming) = (false, false);
         {
-            let mut fds = vec![PollFd::from_borrowed_fd(outbox.ear(), PollFlags::IN)];
+            let mut fds = vec![PollFd::from_borrowed_fd(outbox.descriptor(), PollFlags::IN)];
             fds.extend(others.iter().map(|&fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             if self.accept_from <= self.context.now {
-                let knocks = self.listeners.iter();
-                fds.extend(knocks.map(|one| PollFd::from_borrowed_fd(one.fd(), PollFlags::IN)));
+                let listeners = self.listeners.iter();
+                fds.extend(listeners.map(|one| PollFd::from_borrowed_fd(one.fd(), PollFlags::IN)));
             }
             let first = fds.len();
             let indices = self.watch(&mut fds);
@@ -350,16 +350,16 @@ impl Server {
             // An error is a signal, or a shortage of memory: nothing is ready then.
             if poll(&mut fds, timeout.as_ref()).unwrap_or(0) > 0 {
                 let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-                rang = is_ready(&fds[0]);
-                knocked = fds[1 + others.len()..first].iter().any(is_ready);
+                woken = is_ready(&fds[0]);
+                incoming = fds[1 + others.len()..first].iter().any(is_ready);
                 let of_connections = indices.iter().zip(&fds[first..]);
                 let are_ready = of_connections.filter(|(_, fd)| is_ready(fd));
                 ready.extend(are_ready.map(|(&index, fd)| (index, fd.revents())));
             }
         }
-        outbox.get_up(rang);
+        outbox.end_wait(woken);
         self.context.now = Instant::now();
-        if knocked {
+        if incoming {
             self.accept();
         }
         self.work_on(&ready);
@@ -407,7 +407,7 @@ impl Server {
         for number in 0..self.listeners.len() {
             for _ in 0..ACCEPTED {
                 match self.listeners[number].accept() {
-                    Ok(socket) => self.welcome(socket, number),
+                    Ok(socket) => self.admit(socket, number),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(_) => {
@@ -419,13 +419,13 @@ impl Server {
         }
     }
 
-    fn welcome(&mut self, socket: Socket, listener: usize) {
+    fn admit(&mut self, socket: Socket, listener: usize) {
         if self.connections.len() >= self.context.limits.connections {
             self.context.traffic.crowded_out += 1;
-            let haggling = self.connections.iter();
-            let haggling =
-                haggling.filter_map(|(index, one)| Some((one.shaking_hands_since()?, index)));
-            let Some((_, oldest)) = haggling.min() else { return };
+            let shaking_hands = self.connections.iter();
+            let shaking_hands =
+                shaking_hands.filter_map(|(index, one)| Some((one.shaking_hands_since()?, index)));
+            let Some((_, oldest)) = shaking_hands.min() else { return };
             self.connections[oldest].close();
             self.connections.remove(oldest);
         }

@@ -22,7 +22,7 @@ pub use device::Device;
 pub use driver::{Driver, DriverError, Ended};
 pub use media::{AnyStorage, Contents, Media, MediaError, new_pool_id, unit_bytes};
 pub use pool::{
-    Event, Guest, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Pool, Traffic, View,
+    Event, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool, Traffic, View,
     Volume,
 };
 pub use settings::{

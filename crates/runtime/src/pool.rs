@@ -59,12 +59,12 @@ pub struct View<'a> {
 enum Job {
     Request { what: HostRequest<Buffer>, answer: Answer },
     Look(Look),
-    Host { guest: Box<dyn Guest>, refused: mpsc::Sender<Box<dyn Guest>> },
+    Register { poller: Box<dyn Poller>, refused: mpsc::Sender<Box<dyn Poller>> },
 }
 
 /// Somebody who works on the thread of a pool, between its steps, and does the waiting for both: so requests get from
 /// one to the other without waking a thread.
-pub trait Guest: Send {
+pub trait Poller: Send {
     /// Does what there is to do. If there is nothing, waits for what it waits for itself, for its waker, and for `pool`
     /// to be readable if it is on the thread of the pool, at most for `wait`.
     fn turn(&mut self, wait: Option<Duration>, pool: Option<BorrowedFd<'_>>);
@@ -85,8 +85,8 @@ struct Shared {
     /// There is room in the queue again.
     room: Condvar,
     wake: Waker,
-    /// What wakes the guest, once there is one.
-    wake_guest: OnceLock<Waker>,
+    /// What wakes the poller, once there is one.
+    wake_poller: OnceLock<Waker>,
     volumes: Mutex<BTreeMap<u32, Arc<Known>>>,
     /// What was asked of volumes that were deleted.
     of_deleted: Mutex<Traffic>,
@@ -149,7 +149,7 @@ impl Pool {
             queue: Mutex::default(),
             room: Condvar::new(),
             wake: driver.waker(),
-            wake_guest: OnceLock::new(),
+            wake_poller: OnceLock::new(),
             volumes: Mutex::new(volumes.collect()),
             of_deleted: Mutex::default(),
         });
@@ -159,7 +159,7 @@ impl Pool {
             backlog: VecDeque::new(),
             answers: Slab::new(),
             listener,
-            guest: None,
+            poller: None,
             overdue: Overdue::new(after),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
@@ -249,14 +249,14 @@ impl Pool {
         receiver.recv().ok()
     }
 
-    /// Takes a guest, the only one that this pool will have, on its thread.
+    /// Registers a poller on the thread of this pool, the only one that it will have.
     ///
     /// # Errors
-    /// The guest, if the storage has no [`Storage::descriptor`] to wait for, or the pool is closed or has a guest. It
+    /// The poller, if the storage has no [`Storage::descriptor`] to wait for, or the pool is closed or has a poller. It
     /// has to live on a thread of its own then.
-    pub fn host(&self, guest: Box<dyn Guest>) -> Result<(), Box<dyn Guest>> {
+    pub fn register(&self, poller: Box<dyn Poller>) -> Result<(), Box<dyn Poller>> {
         let (refused, answer) = mpsc::channel();
-        self.shared.push(Job::Host { guest, refused });
+        self.shared.push(Job::Register { poller, refused });
         answer.recv().map_or(Ok(()), Err)
     }
 
@@ -321,7 +321,7 @@ impl Shared {
     }
 
     fn wake(&self) {
-        self.wake_guest.get().unwrap_or(&self.wake)();
+        self.wake_poller.get().unwrap_or(&self.wake)();
     }
 
     fn close(&self) {
@@ -359,7 +359,7 @@ struct Service<S> {
     answers: Slab<Answer>,
     listener: Listener,
     /// Who works here as well, and what both wait for.
-    guest: Option<(Box<dyn Guest>, OwnedFd)>,
+    poller: Option<(Box<dyn Poller>, OwnedFd)>,
     overdue: Overdue,
 }
 
@@ -371,7 +371,7 @@ impl<S: Storage> Service<S> {
             let closed = self.take_jobs();
             self.flush_what_is_overdue();
             let held_up = self.begin();
-            let hurry = closed || self.guest.is_some() || self.has_news() && !held_up;
+            let hurry = closed || self.poller.is_some() || self.has_news() && !held_up;
             let wait = self.overdue.wait(Instant::now());
             self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
             let any_ended = !ended.is_empty();
@@ -390,19 +390,19 @@ impl<S: Storage> Service<S> {
             }
             self.give_turn(held_up && !any_ended);
         }
-        // The guest may have volumes, and those must find the pool closed.
+        // The poller may have volumes, and those must find the pool closed.
         self.shared.close();
     }
 
-    /// The guest's turn, if there is one. While the engine is `held_up`, what waits for it is no reason to hurry.
+    /// The poller's turn, if there is one. While the engine is `held_up`, what waits for it is no reason to hurry.
     fn give_turn(&mut self, held_up: bool) {
         let waiting = self.has_news() || !self.backlog.is_empty();
         let news = waiting && !held_up || self.shared.queue().closed;
-        let Some((guest, descriptor)) = &mut self.guest else { return };
+        let Some((poller, descriptor)) = &mut self.poller else { return };
         let hurry = news || !self.driver.is_settled();
         let wait = [self.driver.timeout(), self.overdue.wait(Instant::now())];
         let wait = wait.into_iter().flatten().min();
-        guest.turn(if hurry { Some(Duration::ZERO) } else { wait }, Some(descriptor.as_fd()));
+        poller.turn(if hurry { Some(Duration::ZERO) } else { wait }, Some(descriptor.as_fd()));
     }
 
     /// Flushes if hosts wrote something long ago and nobody has flushed it since.
@@ -415,16 +415,16 @@ impl<S: Storage> Service<S> {
         }
     }
 
-    fn host(&mut self, guest: Box<dyn Guest>, refused: &mpsc::Sender<Box<dyn Guest>>) {
-        let descriptor = self.driver.descriptor().filter(|_| self.guest.is_none());
+    fn register(&mut self, poller: Box<dyn Poller>, refused: &mpsc::Sender<Box<dyn Poller>>) {
+        let descriptor = self.driver.descriptor().filter(|_| self.poller.is_none());
         let Some(descriptor) = descriptor else {
             // Whoever asked waits.
-            let _ = refused.send(guest);
+            let _ = refused.send(poller);
             return;
         };
-        // Whoever wakes from now on wakes the guest; the descriptor tells of those who were about to.
-        let _first = self.shared.wake_guest.set(guest.waker());
-        self.guest = Some((guest, descriptor));
+        // Whoever wakes from now on wakes the poller; the descriptor tells of those who were about to.
+        let _first = self.shared.wake_poller.set(poller.waker());
+        self.poller = Some((poller, descriptor));
     }
 
     /// Whether somebody, perhaps this thread in an answer, left a job in the queue.
@@ -454,7 +454,7 @@ impl<S: Storage> Service<S> {
                     let drive = self.driver.device().storage().drive_counters();
                     look(&View { engine: self.driver.engine(), drive });
                 }
-                Job::Host { guest, refused } => self.host(guest, &refused),
+                Job::Register { poller, refused } => self.register(poller, &refused),
                 Job::Request { what, answer } => {
                     let id = RequestId(self.answers.insert(answer) as u64);
                     // The handles in it are cheap to clone; the engine keeps what it takes.

@@ -6,7 +6,7 @@
 use thermocline_engine::{Mark, Marks};
 
 /// Marks that a hundred thousand crash states reach many times over.
-const BY_POWER_CUTS: [Mark; 47] = [
+const BY_POWER_CUTS: [Mark; 49] = [
     Mark::RecordInOneUnit,
     Mark::HoleSkipped,
     Mark::OtherEpoch,
@@ -48,6 +48,8 @@ const BY_POWER_CUTS: [Mark; 47] = [
     Mark::RequestWaits,
     Mark::UnmapWaits,
     Mark::StagedTrimmed,
+    Mark::FlushPassesCopies,
+    Mark::FlushAwaitsUnit,
     Mark::FlushAwaitsRecovery,
     Mark::ScrubWaits,
     Mark::ScrubGoesFurther,

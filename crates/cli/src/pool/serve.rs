@@ -25,7 +25,7 @@ use clap::builder::RangedU64ValueParser;
 use thermocline_engine::Notice;
 use thermocline_nbd::{Export, Exports, Limits, Server};
 use thermocline_runtime::storage::Waker;
-use thermocline_runtime::{Event, Guest, Pool, ServeSettings, Settings, Trouble};
+use thermocline_runtime::{Event, Poller, Pool, ServeSettings, Settings, Trouble};
 use thermocline_target::Sectors;
 
 use super::open::to_write;
@@ -271,10 +271,10 @@ fn export(volume: thermocline_runtime::Volume, read_only: bool) -> Export {
     Export { name, target: Arc::new(target), read_only }
 }
 
-/// A server as a guest of the pool.
-struct Resident(Server);
+/// A server that is polled on the pool's thread.
+struct PolledServer(Server);
 
-impl Guest for Resident {
+impl Poller for PolledServer {
     fn turn(&mut self, wait: Option<Duration>, pool: Option<BorrowedFd<'_>>) {
         self.0.turn(wait, pool.as_slice());
     }
@@ -288,7 +288,7 @@ impl Guest for Resident {
 /// Sees to it that the server has a thread: that of the pool, or its own where the storage cannot be waited for.
 fn house(pool: &Pool, server: Server) -> anyhow::Result<()> {
     let stopper = server.stopper();
-    let Err(mut server) = pool.host(Box::new(Resident(server))) else { return Ok(()) };
+    let Err(mut server) = pool.register(Box::new(PolledServer(server))) else { return Ok(()) };
     let run = move || {
         while !stopper.is_over() {
             server.turn(None, None);

@@ -112,7 +112,7 @@ fn greedy(served: &Served) -> Vec<UnixStream> {
 }
 
 /// One of a crowd.
-enum Guest {
+enum Peer {
     /// Connected, and has said nothing since.
     Silent(UnixStream),
     /// Has shaken hands.
@@ -121,29 +121,29 @@ enum Guest {
     Refused(Duration),
 }
 
-impl Guest {
-    fn come(served: &Served, silent: bool) -> Guest {
+impl Peer {
+    fn come(served: &Served, silent: bool) -> Peer {
         let stream = served.stream();
         if silent {
-            return Guest::Silent(stream);
+            return Peer::Silent(stream);
         }
         let began = Instant::now();
         Client::connect(stream, "main", Framing::Simple)
-            .map_or_else(|_| Guest::Refused(began.elapsed()), Guest::In)
+            .map_or_else(|_| Peer::Refused(began.elapsed()), Peer::In)
     }
 
     /// Whether the server has not closed it.
     fn is_open(&mut self) -> bool {
         match self {
-            Guest::Silent(stream) => {
+            Peer::Silent(stream) => {
                 stream.set_nonblocking(true).expect("a socket");
                 let mut greeting = [0; 64];
                 let mut read = || stream.read(&mut greeting).map_err(|error| error.kind());
                 let _greeting = read();
                 read() == Err(io::ErrorKind::WouldBlock)
             }
-            Guest::In(client) => client.call(Command::Read, 0, 0, 512, &[]).is_ok(),
-            Guest::Refused(_) => false,
+            Peer::In(client) => client.call(Command::Read, 0, 0, 512, &[]).is_ok(),
+            Peer::Refused(_) => false,
         }
     }
 }
@@ -161,21 +161,21 @@ fn crowd_size() -> usize {
 }
 
 /// Opens so many connections, every other one silent, while `good` does what it does. Returns all of them.
-fn crowd(served: &Served, count: usize, mut good: impl FnMut()) -> Vec<Guest> {
-    /// Guests that come at once.
+fn crowd(served: &Served, count: usize, mut good: impl FnMut()) -> Vec<Peer> {
+    /// Peers that come at once.
     const THREADS: usize = 32;
     thread::scope(|scope| {
         let come = |first| {
             move || {
                 let numbers = (first..count).step_by(THREADS).enumerate();
-                numbers.map(|(number, _)| Guest::come(served, number % 2 == 0)).collect::<Vec<_>>()
+                numbers.map(|(number, _)| Peer::come(served, number % 2 == 0)).collect::<Vec<_>>()
             }
         };
         let threads: Vec<_> = (0..THREADS).map(|first| scope.spawn(come(first))).collect();
         while threads.iter().any(|thread| !thread.is_finished()) {
             good();
         }
-        threads.into_iter().flat_map(|thread| thread.join().expect("no guest panics")).collect()
+        threads.into_iter().flat_map(|thread| thread.join().expect("no peer panics")).collect()
     })
 }
 
@@ -223,31 +223,31 @@ fn ten_thousand_connections_are_turned_away() {
     let mut good = busy(&served);
     good();
     let before = memory(served.child.id(), "VmRSS");
-    let mut guests = crowd(&served, count, &mut good);
+    let mut peers = crowd(&served, count, &mut good);
     good();
-    let slowest = guests.iter().filter_map(|guest| match guest {
-        Guest::Refused(time) => Some(*time),
+    let slowest = peers.iter().filter_map(|peer| match peer {
+        Peer::Refused(time) => Some(*time),
         _ => None,
     });
     let slowest = slowest.max().expect("there are more than may be in");
     assert!(slowest < Duration::from_secs(5), "told after {slowest:?} that there is no room");
-    guests.retain_mut(Guest::is_open);
-    assert!(guests.len() < limit, "{} open, and the good one", guests.len());
+    peers.retain_mut(Peer::is_open);
+    assert!(peers.len() < limit, "{} open, and the good one", peers.len());
     // Whoever shakes hands takes the place of one that does not, until all places are taken.
-    guests.retain(|guest| matches!(guest, Guest::In(_)));
-    while let Guest::In(client) = Guest::come(&served, false) {
-        guests.push(Guest::In(client));
+    peers.retain(|peer| matches!(peer, Peer::In(_)));
+    while let Peer::In(client) = Peer::come(&served, false) {
+        peers.push(Peer::In(client));
     }
-    assert_eq!(guests.len() + 1, limit);
+    assert_eq!(peers.len() + 1, limit);
     await_open(&served, limit);
     let crowded_out = served.status()["clients"]["crowded_out"].as_u64().expect("a number");
     assert!(crowded_out as usize >= count - limit, "{crowded_out}");
     println!("no room: told after {slowest:?} at most");
     // However many come: only those that are in take memory.
     check_memory(&served, before, limit);
-    drop(guests);
+    drop(peers);
     await_open(&served, 1);
-    assert!((0..limit - 1).all(|_| Guest::come(&served, false).is_open()));
+    assert!((0..limit - 1).all(|_| Peer::come(&served, false).is_open()));
     good();
     drop(good);
     assert_eq!(served.stop(), 0);
@@ -267,18 +267,18 @@ fn ten_thousand_connections_are_served() {
     let mut good = busy(&served);
     good();
     let (began, before) = (Instant::now(), memory(served.child.id(), "VmRSS"));
-    let mut guests = crowd(&served, count, &mut good);
+    let mut peers = crowd(&served, count, &mut good);
     // Those that are silent for too long are closed; a slow machine may have come so far.
     if began.elapsed() < Limits::default().handshake / 2 {
         await_open(&served, count + 1);
     }
-    assert!(!guests.iter().any(|guest| matches!(guest, Guest::Refused(_))));
-    guests.retain(|guest| matches!(guest, Guest::In(_)));
-    assert!(guests.iter_mut().step_by(100).all(Guest::is_open));
+    assert!(!peers.iter().any(|peer| matches!(peer, Peer::Refused(_))));
+    peers.retain(|peer| matches!(peer, Peer::In(_)));
+    assert!(peers.iter_mut().step_by(100).all(Peer::is_open));
     check_memory(&served, before, count);
-    drop(guests);
+    drop(peers);
     await_open(&served, 1);
-    assert!(Guest::come(&served, false).is_open());
+    assert!(Peer::come(&served, false).is_open());
     good();
     drop(good);
     assert_eq!(served.stop(), 0);
@@ -343,7 +343,7 @@ fn a_server_without_files_for_its_connections_goes_on_with_those_it_has() {
     }
     drop(crowd);
     good();
-    assert!(Guest::come(&served, false).is_open());
+    assert!(Peer::come(&served, false).is_open());
     drop(good);
     assert_eq!(served.stop(), 0);
 }

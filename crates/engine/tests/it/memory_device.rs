@@ -111,6 +111,8 @@ pub struct Machine {
     pub device: MemoryDevice,
     /// Most entries and units that one call looked through.
     pub most_looked_at: u64,
+    /// Commands that stay on their way.
+    pub held: fn(&DeviceCmd<()>) -> bool,
     queue: VecDeque<(OpId, DeviceCmd<()>)>,
     looked_at: u64,
     answers: BTreeMap<u64, Result<Reply, HostError>>,
@@ -124,6 +126,7 @@ impl Machine {
             engine,
             device,
             most_looked_at: 0,
+            held: |_| false,
             queue: VecDeque::new(),
             looked_at: 0,
             answers: BTreeMap::new(),
@@ -155,7 +158,10 @@ impl Machine {
                 if self.engine.poll_timeout() == Some(Time::ZERO) {
                     return true;
                 }
-                let Some((op, cmd)) = self.queue.pop_front() else { return false };
+                let next = self.queue.iter().position(|(_, cmd)| !(self.held)(cmd));
+                let Some((op, cmd)) = next.and_then(|next| self.queue.remove(next)) else {
+                    return false;
+                };
                 let done = self.device.carry_out(cmd);
                 self.engine.handle_completion(Time::ZERO, op, done);
                 self.note_work();
@@ -187,6 +193,11 @@ impl Machine {
         }
         self.note_work();
         self.next
+    }
+
+    /// Commands that are on their way.
+    pub fn on_their_way(&self) -> usize {
+        self.queue.len()
     }
 
     /// How a request ended, if it did.

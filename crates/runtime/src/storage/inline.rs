@@ -18,14 +18,14 @@ use super::{Completion, Fault, Token, Waker};
 pub(super) struct Inline {
     file: Arc<File>,
     ready: Vec<Completion>,
-    bell: Arc<Bell>,
+    wake: Arc<WakeEvent>,
 }
 
 /// What wakes.
-struct Bell {
+struct WakeEvent {
     event: OwnedFd,
     /// Whether `event` is readable and nobody has read it.
-    rung: AtomicBool,
+    signalled: AtomicBool,
 }
 
 /// Whether the file is in memory: on tmpfs or ramfs (`linux/magic.h`).
@@ -39,8 +39,8 @@ impl Inline {
     /// Transfers of `file`, each done when it is submitted.
     pub(super) fn new(file: Arc<File>) -> io::Result<Inline> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let bell = Arc::new(Bell { event, rung: AtomicBool::new(false) });
-        Ok(Inline { file, ready: Vec::new(), bell })
+        let wake = Arc::new(WakeEvent { event, signalled: AtomicBool::new(false) });
+        Ok(Inline { file, ready: Vec::new(), wake })
     }
 
     pub(super) fn submit(&mut self, token: Token, action: Action) {
@@ -54,27 +54,27 @@ impl Inline {
                 tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
                 tv_nsec: wait.subsec_nanos().into(),
             });
-            let mut fds = [PollFd::from_borrowed_fd(self.bell.event.as_fd(), PollFlags::IN)];
+            let mut fds = [PollFd::from_borrowed_fd(self.wake.event.as_fd(), PollFlags::IN)];
             // An error is a signal: this may return sooner.
             let _ready = poll(&mut fds, timeout.as_ref());
         }
-        if self.bell.rung.swap(false, Ordering::AcqRel) {
-            let _count = rustix::io::read(&self.bell.event, &mut [0; 8]);
+        if self.wake.signalled.swap(false, Ordering::AcqRel) {
+            let _count = rustix::io::read(&self.wake.event, &mut [0; 8]);
         }
         done.append(&mut self.ready);
     }
 
     pub(super) fn waker(&self) -> Waker {
-        let bell = Arc::clone(&self.bell);
+        let wake = Arc::clone(&self.wake);
         Arc::new(move || {
             // It fails only when 2^64 - 2 wakes are pending; then nobody has to be woken.
-            let _pending = rustix::io::write(&bell.event, &1_u64.to_le_bytes());
-            bell.rung.store(true, Ordering::Release);
+            let _pending = rustix::io::write(&wake.event, &1_u64.to_le_bytes());
+            wake.signalled.store(true, Ordering::Release);
         })
     }
 
     /// As [`super::Storage::descriptor`]: it tells of the waker, since completions never make anybody wait.
     pub(super) fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.bell.event.try_clone().ok()
+        self.wake.event.try_clone().ok()
     }
 }

@@ -143,44 +143,44 @@ impl Door {
 
 /// Lets clients in, and those go that are in the way.
 async fn attend(door: Door, desk: Desk) {
-    let mut guests = Guests::default();
+    let mut connections = Connections::default();
     loop {
         let Ok(wire) = door.accept().await else {
             // Mostly for want of descriptors, of which some have one that they do nothing with.
-            guests.make_room();
+            connections.make_room();
             sleep(PAUSE).await;
             continue;
         };
-        if guests.is_full() && !guests.make_room() {
+        if connections.is_full() && !connections.make_room() {
             continue;
         }
         let busy = Arc::new(AtomicBool::new(false));
         let task = spawn(converse(wire, desk.clone(), Arc::clone(&busy)));
-        guests.0.push_back(Guest { task: task.abort_handle(), busy });
+        connections.0.push_back(Connection { task: task.abort_handle(), busy });
     }
 }
 
 /// Connections, the oldest first.
 #[derive(Default)]
-struct Guests(VecDeque<Guest>);
+struct Connections(VecDeque<Connection>);
 
-struct Guest {
+struct Connection {
     task: AbortHandle,
     /// Whether what it asked for is being done.
     busy: Arc<AtomicBool>,
 }
 
-impl Guests {
+impl Connections {
     fn is_full(&mut self) -> bool {
-        self.0.retain(|guest| !guest.task.is_finished());
+        self.0.retain(|connection| !connection.task.is_finished());
         self.0.len() >= CONNECTIONS
     }
 
     /// Closes the oldest that is not being answered; `false` if all are.
     fn make_room(&mut self) -> bool {
-        let idle = self.0.iter().position(|guest| !guest.busy.load(Ordering::Relaxed));
+        let idle = self.0.iter().position(|connection| !connection.busy.load(Ordering::Relaxed));
         let oldest = idle.and_then(|index| self.0.remove(index));
-        oldest.inspect(|guest| guest.task.abort()).is_some()
+        oldest.inspect(|connection| connection.task.abort()).is_some()
     }
 }
 

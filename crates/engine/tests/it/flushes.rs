@@ -1,0 +1,81 @@
+//! What a flush of a host waits for, and what not.
+
+use thermocline_engine::{Config, DeviceCmd, Engine, Extent, HostRequest};
+use thermocline_format::{ChunkCause, Geometry, LogicalBlock, PoolId, VolumeId};
+use thermocline_types::{Rng, UnitId};
+
+use crate::memory_device::{Machine, MemoryDevice};
+
+fn is_of(cmd: &DeviceCmd<()>, cause: ChunkCause) -> bool {
+    matches!(cmd, DeviceCmd::WriteChunk(chunk) if chunk.header.origin.cause == cause)
+}
+
+/// A pool that is nearly full and collects, with chunks of copies that stay on their way.
+fn collecting(write_cache: bool) -> (Machine, VolumeId) {
+    let geometry = Geometry::new(LogicalBlock::B4096, 256, 64, [0, 1].map(UnitId));
+    let mut config = Config::new(geometry.expect("sound units"));
+    config.placement = "sepgc".parse().expect("it is listed");
+    config.write_cache = write_cache;
+    let blocks = config.capacity_blocks(0) * 9 / 10;
+    let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
+    let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
+    machine.open();
+    let volume = machine.create("collected", blocks);
+    let mut rng = Rng::new(5);
+    let write = |machine: &mut Machine, lba| {
+        let extent = Extent { volume, lba, blocks: 1 };
+        machine.ask(HostRequest::Write { extent, data: (), fua: false, handle: 0 })
+    };
+    for lba in 0..blocks {
+        write(&mut machine, lba).expect("there is room");
+    }
+    while machine.engine.stats().relocated_blocks == 0 {
+        write(&mut machine, rng.below(blocks)).expect("there is room");
+    }
+    machine.settle();
+    machine.held = |cmd| is_of(cmd, ChunkCause::Relocation);
+    let before = machine.engine.stats().relocated_blocks;
+    while machine.engine.stats().relocated_blocks == before {
+        let extent = Extent { volume, lba: rng.below(blocks), blocks: 1 };
+        machine.submit(HostRequest::Write { extent, data: (), fua: false, handle: 0 });
+        while machine.engine.stats().relocated_blocks == before && machine.step() {}
+    }
+    (machine, volume)
+}
+
+#[test]
+fn a_flush_does_not_wait_for_copies() {
+    for write_cache in [false, true] {
+        let (mut machine, _) = collecting(write_cache);
+        machine.ask(HostRequest::Flush).expect("it is flushed");
+        assert!(machine.on_their_way() > 0, "copies are still on their way");
+        assert_eq!(machine.engine.at_risk_blocks(), 0, "all that the host wrote is flushed");
+        machine.held = |_| false;
+        machine.settle();
+        machine.ask(HostRequest::Close).expect("it can be closed");
+    }
+}
+
+#[test]
+fn a_write_through_all_caches_does_not_wait_for_copies() {
+    let (mut machine, volume) = collecting(true);
+    let extent = Extent { volume, lba: 0, blocks: 1 };
+    machine.ask(HostRequest::Write { extent, data: (), fua: true, handle: 0 }).expect("it is done");
+    assert!(machine.on_their_way() > 0, "copies are still on their way");
+}
+
+#[test]
+fn a_flush_waits_for_every_chunk_of_a_host() {
+    let (mut machine, volume) = collecting(true);
+    machine.held = |cmd| is_of(cmd, ChunkCause::Host);
+    let extent = Extent { volume, lba: 0, blocks: 1 };
+    machine
+        .ask(HostRequest::Write { extent, data: (), fua: false, handle: 0 })
+        .expect("it is done");
+    let flush = machine.submit(HostRequest::Flush);
+    machine.settle();
+    assert_eq!(machine.answer(flush), None, "the block is on its way");
+    machine.held = |_| false;
+    machine.settle();
+    assert_eq!(machine.answer(flush), Some(Ok(thermocline_engine::Reply::Done)));
+}
