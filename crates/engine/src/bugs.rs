@@ -77,7 +77,6 @@ mod with_bugs {
         ResetWithoutFlush: "a unit is reset before what replaced its blocks is durable",
         ResetUnderReaders: "a unit is reset while it is being read",
         MetadataResetTooEarly: "a metadata unit is reset while its control entries are needed",
-        FlushForgetsUnit: "a flush does not wait for copies that stand before the host's blocks in a unit",
         FlushForgetsControl: "a flush does not wait for control entries",
         FailedWriteForgotten: "the blocks of a failed write are not written again",
         WrongChunkAbandoned: "the chunk before the failed one is called abandoned",

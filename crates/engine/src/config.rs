@@ -1,7 +1,7 @@
 //! How an engine is set up, and what follows from that for its space and memory.
 
 use thermocline_format::{Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, Superblock};
-use thermocline_ftl::placement::{Auto, Placement as _, Policy};
+use thermocline_ftl::placement::{Auto, Classifier as _, Policy};
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Time};
 
@@ -162,15 +162,15 @@ impl Config {
     /// Units that can be open for users' blocks. Classes share them if the policy lets them and there would be more
     /// than one for every 24 units. Chosen, not measured.
     pub(crate) fn most_open(&self) -> u32 {
-        let classes = u32::from(self.placement.classes());
-        let shares =
-            usize::from(self.placement.reserve()) < self.placement.relocation_classes(0).len();
+        let topology = self.placement.topology();
+        let classes = u32::from(topology.classes());
+        let shares = usize::from(topology.reserve()) < topology.relocation_classes(0).len();
         let most = (self.geometry.units() / 24).min(self.max_open_units.saturating_sub(1)).max(2);
         if shares { classes.min(most) } else { classes }
     }
 
     pub(crate) fn placement_classes(&self) -> u8 {
-        self.placement.classes()
+        self.placement.topology().classes()
     }
 
     /// Slots of the stage: blocks of the host, those of failed writes among them, and copies.
@@ -198,7 +198,7 @@ impl Config {
 
     /// The class of maps and control entries, behind those of the placement.
     pub(crate) fn metadata_class(&self) -> Class {
-        Class(self.placement.classes())
+        Class(self.placement_classes())
     }
 
     /// How a chunk header names `class`.
@@ -210,14 +210,15 @@ impl Config {
     pub(crate) fn class_named(&self, class: Class) -> Option<Class> {
         match class {
             METADATA => Some(self.metadata_class()),
-            class => Some(class).filter(|class| class.0 < self.placement.classes()),
+            class => Some(class).filter(|class| class.0 < self.placement_classes()),
         }
     }
 
     /// Free units that the host may not use, those for metadata apart: what relocation needs at least.
     pub(crate) fn relocation_reserve(&self) -> u32 {
-        let classes = self.placement.relocation_classes(0).len() as u32;
-        classes.min(self.placement.reserve().into()) + 1
+        let topology = self.placement.topology();
+        let classes = topology.relocation_classes(0).len() as u32;
+        classes.min(topology.reserve().into()) + 1
     }
 
     /// Units that hold no blocks of users at the worst moment, those for maps apart: superblocks, open units, the

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 use thermocline_format::{Epoch, PoolId, Sequence};
-use thermocline_ftl::placement::Placement as _;
+use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, Lba, Rng, Time, UnitId};
 
 use crate::bugs::bug;

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, VolumeId, home_mark};
-use thermocline_ftl::placement::{Placement as _, Survivor};
+use thermocline_ftl::placement::{Classifier as _, Survivor};
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;

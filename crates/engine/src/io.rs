@@ -1,7 +1,7 @@
 //! Reads and writes of the host.
 
 use thermocline_format::{Location, home_mark};
-use thermocline_ftl::placement::{Part, Placement as _, Write};
+use thermocline_ftl::placement::{Classifier as _, Part, Write};
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;

@@ -9,7 +9,7 @@ use std::fmt;
 use thermocline_types::{Cause, Class, Lba, Pba, Rng, UnitId};
 
 use self::pool::Pool;
-use crate::placement::{Part, Placement, Write};
+use crate::placement::{Part, Placement, Topology, Write};
 use crate::victim::Victim;
 use crate::{Contents, Map, Shape, ShapeError, UnitState, Units};
 
@@ -108,6 +108,7 @@ pub struct Ftl<P> {
     pools: Vec<Pool>,
     frontiers: Vec<Frontier>,
     placement: P,
+    topology: Topology,
     victim: Victim,
     rng: Rng,
     host_writes: u64,
@@ -129,7 +130,7 @@ impl<P: Placement> Ftl<P> {
     /// [`ShapeError::TooFewUnits`] when the open and reserve units of `placement` do not fit beside the exported
     /// blocks.
     pub fn new(shape: Shape, placement: P, victim: Victim, seed: u64) -> Result<Self, ShapeError> {
-        let reserve = placement.reserve();
+        let reserve = placement.topology().reserve();
         Ftl::with_reserve(shape, placement, victim, seed, reserve)
     }
 
@@ -150,11 +151,11 @@ impl<P: Placement> Ftl<P> {
         reserve: u8,
     ) -> Result<Self, ShapeError> {
         assert!(reserve > 0, "a victim's blocks need a unit to go to");
-        let mut pools: Vec<Pool> = (0..placement.pools())
-            .map(|pool| Pool::new(shape, &placement, pool, reserve))
-            .collect();
+        let topology = placement.topology();
+        let mut pools: Vec<Pool> =
+            (0..topology.pools()).map(|pool| Pool::new(shape, topology, pool, reserve)).collect();
         if let [pool] = &mut pools[..]
-            && usize::from(placement.reserve()) < placement.relocation_classes(0).len()
+            && usize::from(topology.reserve()) < topology.relocation_classes(0).len()
         {
             pool.share_frontiers(shape, shape.exported());
         }
@@ -179,8 +180,9 @@ impl<P: Placement> Ftl<P> {
             contents: Contents::new(shape),
             units,
             pools,
-            frontiers: vec![idle; usize::from(placement.classes())],
+            frontiers: vec![idle; usize::from(topology.classes())],
             placement,
+            topology,
             victim,
             rng: Rng::new(seed),
             host_writes: 0,
@@ -241,16 +243,16 @@ impl<P: Placement> Ftl<P> {
         let write = Write { lba, handle, now: self.host_writes, part, old };
         let mut class = self.placement.place(write);
         if self.placement.renamed() {
-            (0..self.placement.classes()).for_each(|class| _ = self.finish(Class(class)));
+            (0..self.topology.classes()).for_each(|class| _ = self.finish(Class(class)));
         }
         if self.pools.len() > 1 {
             class = self.within_share(class, lba);
         }
-        let pool = self.placement.pool(class);
+        let pool = self.topology.pool(class);
         if self.pools[usize::from(pool)].is_short() {
             class = self.make_room(class, pool, media)?;
         }
-        class = self.with_room(class, self.placement.pool(class));
+        class = self.with_room(class, self.topology.pool(class));
         let pba = self.append(class, lba, Cause::Host, media);
         if self.units.tracks_updates() {
             self.units.note_update(self.contents.shape().unit(pba), updated);
@@ -260,7 +262,7 @@ impl<P: Placement> Ftl<P> {
             self.invalidate(old);
         }
         if self.pools.len() > 1 {
-            self.pools[usize::from(self.placement.pool(class))].valid += 1;
+            self.pools[usize::from(self.topology.pool(class))].valid += 1;
             self.forget_in_pool(old);
         }
         self.host_writes += 1;
@@ -270,7 +272,7 @@ impl<P: Placement> Ftl<P> {
     /// Programs one block of fill after the last block of `class` if its open unit is begun, collecting garbage first
     /// if units are short. Returns whether it did: a pool full of valid data has no room for fill.
     pub fn pad(&mut self, class: Class, media: &mut impl Media) -> bool {
-        let pool = self.placement.pool(class);
+        let pool = self.topology.pool(class);
         let room = !self.pools[usize::from(pool)].is_short() || self.collect(pool, media).is_ok();
         let pads = room && self.frontiers[class.index()].open;
         if pads {
@@ -432,7 +434,7 @@ impl<P: Placement> Ftl<P> {
         let frontier = &mut self.frontiers[class.index()];
         frontier.open = false;
         self.units.close(frontier.unit, frontier.next, self.host_writes);
-        self.pools[usize::from(self.placement.pool(class))].open -= 1;
+        self.pools[usize::from(self.topology.pool(class))].open -= 1;
     }
 
     /// Records that the block at `pba` is no longer valid.
@@ -443,7 +445,7 @@ impl<P: Placement> Ftl<P> {
     }
 
     fn open_unit(&mut self, class: Class) {
-        let pool = usize::from(self.placement.pool(class));
+        let pool = usize::from(self.topology.pool(class));
         let Reverse((_, unit)) =
             self.pools[pool].free.pop().expect("the reserve covers every open frontier");
         self.pools[pool].open += 1;
@@ -455,7 +457,7 @@ impl<P: Placement> Ftl<P> {
     /// The class to write `lba` to: `class`, or its counterpart in another pool if its own holds its share of valid
     /// data.
     fn within_share(&mut self, class: Class, lba: Lba) -> Class {
-        let pool = self.placement.pool(class);
+        let pool = self.topology.pool(class);
         let has_room = |pool: &Pool| pool.valid < pool.share;
         if has_room(&self.pools[usize::from(pool)]) {
             return class;
@@ -466,14 +468,14 @@ impl<P: Placement> Ftl<P> {
         }
         let other = self.pools.iter().position(has_room).map(|index| index as u8).or(lies_in);
         self.redirected += 1;
-        self.placement.redirect(
+        self.topology.redirect(
             class,
             other.expect("shares sum to all blocks, so one is unmapped or has room"),
         )
     }
 
     fn pool_of(&self, pba: Pba) -> u8 {
-        self.placement.pool(self.units.class(self.contents.shape().unit(pba)))
+        self.topology.pool(self.units.class(self.contents.shape().unit(pba)))
     }
 
     /// Counts the valid block at `old` out of its pool.

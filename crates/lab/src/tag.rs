@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use thermocline_ftl::placement::{Part, Placement, Policy, UnknownPolicy, Write};
+use thermocline_ftl::placement::{Classifier as _, Part, Policy, UnknownPolicy, Write};
 use thermocline_nand::profile::Cut;
 use thermocline_nand::{Kind, Profile};
 use thermocline_types::{Bytes, Lba, Op, Request};

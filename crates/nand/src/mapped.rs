@@ -1,6 +1,6 @@
 //! Page-mapped drives: conventional, multi-stream and FDP.
 
-use thermocline_ftl::placement::{Handles, Isolation, Placement};
+use thermocline_ftl::placement::{Classifier as _, Handles, Isolation};
 use thermocline_ftl::{Ftl, Units};
 use thermocline_types::{Bytes, Cause, Class, Lba, Op, Request, Time};
 
@@ -267,7 +267,7 @@ impl Mapped {
             return Ok(self.media.acknowledged());
         }
         self.drain()?;
-        for class in 0..self.ftl.placement().classes() {
+        for class in 0..self.ftl.placement().topology().classes() {
             let class = Class(class);
             for _ in 0..self.ftl.slack(class) % self.cut.blocks_per_page {
                 self.ftl.pad(class, &mut self.media);

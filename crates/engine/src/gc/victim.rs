@@ -1,7 +1,7 @@
 //! Which unit is collected next, and what is done when there is none.
 
 use thermocline_ftl::UnitState;
-use thermocline_ftl::placement::Placement as _;
+use thermocline_ftl::placement::VictimRule as _;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::UnitId;
 

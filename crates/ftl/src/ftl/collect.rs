@@ -32,10 +32,10 @@ impl<P: Placement> Ftl<P> {
         if self.collect(pool, media).is_ok() {
             return Ok(class);
         }
-        for other in 0..self.placement.pools() {
+        for other in 0..self.topology.pools() {
             if other != pool && self.collect(other, media).is_ok() {
                 self.redirected += 1;
-                return Ok(self.placement.redirect(class, other));
+                return Ok(self.topology.redirect(class, other));
             }
         }
         Err(OutOfUnits)
@@ -88,9 +88,9 @@ impl<P: Placement> Ftl<P> {
     /// Whether the valid blocks of `victim` fit into free units and the rest of all open ones. Always so until units
     /// retire.
     fn can_copy(&self, pool: u8, victim: UnitId) -> bool {
-        let classes = (0..self.placement.classes()).map(Class);
+        let classes = (0..self.topology.classes()).map(Class);
         let slack: u32 = classes
-            .filter(|&class| self.placement.pool(class) == pool)
+            .filter(|&class| self.topology.pool(class) == pool)
             .map(|class| self.slack(class))
             .sum();
         let free = self.pools[usize::from(pool)].free.len() as u64;
@@ -106,9 +106,9 @@ impl<P: Placement> Ftl<P> {
             return class;
         }
         let is_open = |other: &Class| {
-            self.placement.pool(*other) == pool && self.frontiers[other.index()].open
+            self.topology.pool(*other) == pool && self.frontiers[other.index()].open
         };
-        let open = (0..self.placement.classes()).map(Class).filter(is_open);
+        let open = (0..self.topology.classes()).map(Class).filter(is_open);
         open.min_by_key(|other| other.0.abs_diff(class.0))
             .expect("a victim is copied only if its blocks fit")
     }
@@ -124,7 +124,7 @@ impl<P: Placement> Ftl<P> {
     fn relocate(&mut self, victim: UnitId, cause: Cause, media: &mut impl Media) {
         let shape = self.contents.shape();
         let from = self.units.class(victim);
-        let pool = self.placement.pool(from);
+        let pool = self.topology.pool(from);
         let mut blocks = std::mem::take(&mut self.scratch);
         blocks.clear();
         self.contents.valid_blocks(victim, &mut blocks);

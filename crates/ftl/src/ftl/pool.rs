@@ -7,7 +7,7 @@ use std::ops::Range;
 use thermocline_types::Class;
 
 use crate::Shape;
-use crate::placement::Placement;
+use crate::placement::Topology;
 
 /// A set of units whose data never leaves it: a reclaim group, or the whole device.
 #[derive(Clone, Debug)]
@@ -30,17 +30,17 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(shape: Shape, placement: &impl Placement, pool: u8, reserve: u8) -> Self {
+    pub(super) fn new(shape: Shape, topology: Topology, pool: u8, reserve: u8) -> Self {
         let share = |pool: u8| {
-            (u64::from(shape.units()) * u64::from(pool) / u64::from(placement.pools())) as u32
+            (u64::from(shape.units()) * u64::from(pool) / u64::from(topology.pools())) as u32
         };
         let units = share(pool)..share(pool + 1);
-        let frontiers = (0..placement.classes())
-            .filter(|&class| placement.pool(Class(class)) == pool)
+        let frontiers = (0..topology.classes())
+            .filter(|&class| topology.pool(Class(class)) == pool)
             .count() as u32;
         Pool {
             free: units.clone().map(|unit| Reverse((0, unit))).collect(),
-            reserve: placement.relocation_classes(pool).len().min(usize::from(reserve)),
+            reserve: topology.relocation_classes(pool).len().min(usize::from(reserve)),
             frontiers,
             open: 0,
             in_service: units.end - units.start,

@@ -4,7 +4,7 @@ use thermocline_types::Rng;
 use super::collect::LEVELLING_PERIOD;
 use super::*;
 use crate::placement::{
-    Handles, Isolation, Nothing, Placement, Policy, SeparateRelocation, Survivor,
+    Classifier, Handles, Isolation, Nothing, Policy, SeparateRelocation, Survivor, VictimRule,
 };
 
 fn uniform_waf(shape: Shape, victim: Victim, fills: u64) -> f64 {
@@ -118,12 +118,11 @@ fn wear_levelling_keeps_its_pace_when_garbage_is_scarce() {
 /// Notes the utilisation given with each survivor.
 struct Noting(Vec<f32>);
 
-impl Placement for Noting {
-    fn classes(&self) -> u8 {
-        1
-    }
-    fn relocation_classes(&self, _pool: u8) -> std::ops::Range<u8> {
-        0..1
+impl VictimRule for Noting {}
+
+impl Classifier for Noting {
+    fn topology(&self) -> Topology {
+        Topology::new(1, 0..1)
     }
     fn place(&mut self, _write: Write) -> Class {
         Class(0)
@@ -254,10 +253,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Runs `steps` on a device cut as tightly as [`Ftl::new`] allows, checking it against a set of written blocks.
 fn survives<P: Placement>(placement: P, victim: Victim, blocks: u32, data: u32, steps: &[Step]) {
-    let set_aside = (0..placement.pools())
-        .map(|pool| 1 + placement.relocation_classes(pool).len() as u32)
+    let set_aside = (0..placement.topology().pools())
+        .map(|pool| 1 + placement.topology().relocation_classes(pool).len() as u32)
         .sum::<u32>()
-        + u32::from(placement.classes());
+        + u32::from(placement.topology().classes());
     let exported = u64::from(data) * u64::from(blocks);
     let shape = Shape::new(exported, data + set_aside, blocks).unwrap();
     let Ok(ftl) = Ftl::new(shape, placement, victim, 9) else {
@@ -276,13 +275,13 @@ fn survives<P: Placement>(placement: P, victim: Victim, blocks: u32, data: u32, 
                 assert_eq!(ftl.trim(Lba(lba % exported)), held);
             }
             Step::Pad(class) => {
-                let class = Class(class % ftl.placement().classes());
+                let class = Class(class % ftl.placement().topology().classes());
                 let before = ftl.programmed(Cause::Padding);
                 let padded = ftl.pad(class, &mut NoMedia);
                 assert_eq!(ftl.programmed(Cause::Padding) - before, u64::from(padded));
             }
             Step::Finish(class) => {
-                ftl.finish(Class(class % ftl.placement().classes()));
+                ftl.finish(Class(class % ftl.placement().topology().classes()));
             }
             _ => {}
         }
@@ -355,7 +354,7 @@ proptest! {
     ) {
         let placement = Handles::new(groups, handles, isolation);
         let exported = u64::from(data) * u64::from(blocks);
-        let units = data + spare + 4 * u32::from(placement.classes());
+        let units = data + spare + 4 * u32::from(placement.topology().classes());
         let shape = Shape::new(exported, units, blocks).unwrap();
         let mut ftl = Ftl::new(shape, placement, victim, 9).unwrap().with_wear_levelling(3);
         let mut media = Mortal(endurance);
@@ -371,10 +370,10 @@ proptest! {
                     written[(lba % exported) as usize] = false;
                 }
                 Step::Pad(class) => {
-                    ftl.pad(Class(class % ftl.placement().classes()), &mut media);
+                    ftl.pad(Class(class % ftl.placement().topology().classes()), &mut media);
                 }
                 Step::Finish(class) => {
-                    ftl.finish(Class(class % ftl.placement().classes()));
+                    ftl.finish(Class(class % ftl.placement().topology().classes()));
                 }
                 _ => {}
             }

@@ -14,7 +14,7 @@ use self::cleaner::Cleaner;
 use self::history::History;
 use self::miniature::{Miniature, Places, group_of};
 use self::rule::{CLASSES, Rule};
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 use crate::Units;
 
 /// Miniatures take so many blocks if a sixteenth of the drive has them, and no less than a 128th of it, where all of
@@ -124,21 +124,13 @@ impl Tournament {
     }
 }
 
-impl Placement for Auto {
-    fn classes(&self) -> u8 {
-        CLASSES
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        0..CLASSES
+impl Classifier for Auto {
+    fn topology(&self) -> Topology {
+        Topology::new(CLASSES, 0..CLASSES).with_reserve(RESERVE)
     }
 
     fn begin(&mut self, blocks: u64, units: u32, blocks_per_unit: u32) {
         self.0 = Some(Box::new(Tournament::new(blocks, units, blocks_per_unit)));
-    }
-
-    fn reserve(&self) -> u8 {
-        RESERVE
     }
 
     #[inline]
@@ -189,7 +181,16 @@ impl Placement for Auto {
         self.0.as_mut().is_some_and(|tournament| std::mem::take(&mut tournament.changed))
     }
 
-    fn has_victim_rule(&self) -> bool {
+    fn memory_bytes(&self) -> usize {
+        let Some(tournament) = &self.0 else { return 0 };
+        let miniatures: usize = tournament.miniatures.iter().map(Miniature::memory_bytes).sum();
+        let blocks = tournament.history.memory_bytes() + tournament.places.memory_bytes();
+        blocks + tournament.cleaner.memory_bytes() + miniatures
+    }
+}
+
+impl VictimRule for Auto {
+    fn has_rule(&self) -> bool {
         true
     }
 
@@ -202,12 +203,5 @@ impl Placement for Auto {
     ) -> Option<UnitId> {
         let tournament = self.0.as_mut()?;
         tournament.cleaner.choose(tournament.rule, units, range, now, allowed)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let Some(tournament) = &self.0 else { return 0 };
-        let miniatures: usize = tournament.miniatures.iter().map(Miniature::memory_bytes).sum();
-        let blocks = tournament.history.memory_bytes() + tournament.places.memory_bytes();
-        blocks + tournament.cleaner.memory_bytes() + miniatures
     }
 }

@@ -1,11 +1,9 @@
 //! AutoStream: streams for chunks of addresses, by multiple queues or by sequentiality, frequency and recency.
 
-use std::ops::Range;
-
 use thermocline_types::{Class, Lba};
 
 use super::per_block::PerBlock;
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// Blocks of a chunk under [`MultiQueue`]: 1 MiB.
 const QUEUE_CHUNK: u64 = 256;
@@ -146,13 +144,10 @@ impl Default for MultiQueue {
     }
 }
 
-impl Placement for MultiQueue {
-    fn classes(&self) -> u8 {
-        self.queues.len() as u8 + 1
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        self.classes() - 1..self.classes()
+impl Classifier for MultiQueue {
+    fn topology(&self) -> Topology {
+        let queues = self.queues.len() as u8;
+        Topology::new(queues + 1, queues..queues + 1)
     }
 
     fn place(&mut self, write: Write) -> Class {
@@ -164,13 +159,15 @@ impl Placement for MultiQueue {
     }
 
     fn place_survivor(&mut self, _survivor: Survivor, _now: u64) -> Class {
-        Class(self.classes() - 1)
+        Class(self.queues.len() as u8)
     }
 
     fn memory_bytes(&self) -> usize {
         self.chunks.memory_bytes()
     }
 }
+
+impl VictimRule for MultiQueue {}
 
 /// AutoStream's sequentiality, frequency and recency (Yang et al., SYSTOR 2017, with the parameters of SepBIT's
 /// evaluation, FAST 2022).
@@ -220,13 +217,9 @@ impl Default for Sfr {
     }
 }
 
-impl Placement for Sfr {
-    fn classes(&self) -> u8 {
-        self.classes
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        self.classes - 1..self.classes
+impl Classifier for Sfr {
+    fn topology(&self) -> Topology {
+        Topology::new(self.classes, self.classes - 1..self.classes)
     }
 
     fn place(&mut self, write: Write) -> Class {
@@ -252,6 +245,8 @@ impl Placement for Sfr {
         self.chunks.memory_bytes()
     }
 }
+
+impl VictimRule for Sfr {}
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,9 @@
 //! DAC: dynamic data clustering by levels.
 
-use std::ops::Range;
-
 use thermocline_types::Class;
 
 use super::per_block::PerBlock;
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// Levels that go up when the host writes a block and down when it is relocated (Chiang, Lee and Chang, "Using data
 /// clustering to improve cleaning performance for flash memory", Software: Practice and Experience 1999, in the form
@@ -37,13 +35,9 @@ impl Default for Dac {
     }
 }
 
-impl Placement for Dac {
-    fn classes(&self) -> u8 {
-        self.classes
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        0..self.classes
+impl Classifier for Dac {
+    fn topology(&self) -> Topology {
+        Topology::new(self.classes, 0..self.classes)
     }
 
     #[inline]
@@ -64,6 +58,8 @@ impl Placement for Dac {
         self.level.memory_bytes()
     }
 }
+
+impl VictimRule for Dac {}
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use thermocline_types::Class;
 
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// Extents kept at most.
 const EXTENTS: usize = 1024;
@@ -87,13 +87,9 @@ impl Eti {
     }
 }
 
-impl Placement for Eti {
-    fn classes(&self) -> u8 {
-        3
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        2..3
+impl Classifier for Eti {
+    fn topology(&self) -> Topology {
+        Topology::new(3, 2..3)
     }
 
     fn place(&mut self, write: Write) -> Class {
@@ -112,6 +108,8 @@ impl Placement for Eti {
         self.extents.len() * (size_of::<u64>() + size_of::<u8>()) * 3 / 2
     }
 }
+
+impl VictimRule for Eti {}
 
 #[cfg(test)]
 mod tests {

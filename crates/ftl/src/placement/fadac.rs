@@ -1,11 +1,9 @@
 //! FADaC: counters against a fading average.
 
-use std::ops::Range;
-
 use thermocline_types::Class;
 
 use super::per_block::PerBlock;
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// Set in the counter of a block that was written; the rest counts, up to 2^15 − 1.
 const KNOWN: u16 = 1 << 15;
@@ -56,13 +54,9 @@ impl Default for Fadac {
     }
 }
 
-impl Placement for Fadac {
-    fn classes(&self) -> u8 {
-        self.classes
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        0..self.classes
+impl Classifier for Fadac {
+    fn topology(&self) -> Topology {
+        Topology::new(self.classes, 0..self.classes)
     }
 
     #[inline]
@@ -89,6 +83,8 @@ impl Placement for Fadac {
         self.count.memory_bytes()
     }
 }
+
+impl VictimRule for Fadac {}
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,8 @@
 //! Placement by the handle that came with the write: multi-stream drives and Flexible Data Placement.
 
-use std::ops::Range;
-
 use thermocline_types::Class;
 
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// Where garbage collection may put the data of a handle (NVM Express TP4146).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,15 +73,11 @@ impl Handles {
     }
 }
 
-impl Placement for Handles {
-    fn classes(&self) -> u8 {
-        self.groups * self.classes_per_group()
-    }
-
-    fn relocation_classes(&self, pool: u8) -> Range<u8> {
-        let first = pool * self.classes_per_group();
+impl Classifier for Handles {
+    fn topology(&self) -> Topology {
         let own = if self.isolation == Isolation::Shared { 0 } else { self.handles };
-        first + own..first + self.classes_per_group()
+        let classes = self.classes_per_group();
+        Topology::new(classes, own..classes).in_pools(self.groups)
     }
 
     #[inline]
@@ -93,8 +87,8 @@ impl Placement for Handles {
 
     #[inline]
     fn place_survivor(&mut self, survivor: Survivor, _now: u64) -> Class {
-        let from = survivor.from;
-        let first = self.pool(from) * self.classes_per_group();
+        let (topology, from) = (self.topology(), survivor.from);
+        let first = from.0 - topology.within_pool(from);
         match self.isolation {
             Isolation::Initially => Class(first + self.handles),
             Isolation::Persistently => {
@@ -103,21 +97,9 @@ impl Placement for Handles {
             Isolation::Shared => from,
         }
     }
-
-    fn pools(&self) -> u8 {
-        self.groups
-    }
-
-    /// Most drives have one group; for them this is no division.
-    #[inline]
-    fn pool(&self, class: Class) -> u8 {
-        if self.groups == 1 { 0 } else { class.0 / self.classes_per_group() }
-    }
-
-    fn redirect(&self, class: Class, pool: u8) -> Class {
-        Class(pool * self.classes_per_group() + class.0 % self.classes_per_group())
-    }
 }
+
+impl VictimRule for Handles {}
 
 #[cfg(test)]
 mod tests {
@@ -136,8 +118,8 @@ mod tests {
     #[test]
     fn initially_isolated_handles_share_one_relocation_class_per_group() {
         let mut fdp = Handles::new(2, 3, Isolation::Initially);
-        assert_eq!(fdp.classes(), 8);
-        assert_eq!(fdp.relocation_classes(1), 7..8);
+        assert_eq!(fdp.topology().classes(), 8);
+        assert_eq!(fdp.topology().relocation_classes(1), 7..8);
         assert_eq!(fdp.place(with_handle(4)), Class(5));
         assert_eq!(
             fdp.place(with_handle(6)),
@@ -146,14 +128,14 @@ mod tests {
         );
         for from in [4, 5, 6, 7] {
             assert_eq!(fdp.place_survivor(survivor(Class(from)), 0), Class(7));
-            assert_eq!(fdp.pool(Class(from)), 1);
+            assert_eq!(fdp.topology().pool(Class(from)), 1);
         }
     }
 
     #[test]
     fn persistently_isolated_handles_keep_their_data_apart() {
         let mut fdp = Handles::new(1, 3, Isolation::Persistently);
-        assert_eq!(fdp.classes(), 6);
+        assert_eq!(fdp.topology().classes(), 6);
         for handle in 0..3_u8 {
             let host = fdp.place(with_handle(u16::from(handle)));
             let moved = fdp.place_survivor(survivor(host), 0);

@@ -1,10 +1,8 @@
 //! LSM-style garbage collection for zoned drives.
 
-use std::ops::Range;
-
 use thermocline_types::Class;
 
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// LSM_ZGC: blocks descend through levels like the runs of a log-structured merge tree, and one level is split in hot
 /// and cold (Choi et al., "A New LSM-style Garbage Collection Scheme for ZNS SSDs", HotStorage 2020).
@@ -48,13 +46,9 @@ impl Default for LsmZgc {
     }
 }
 
-impl Placement for LsmZgc {
-    fn classes(&self) -> u8 {
-        4
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        C1H.0..C2.0 + 1
+impl Classifier for LsmZgc {
+    fn topology(&self) -> Topology {
+        Topology::new(4, C1H.0..C2.0 + 1)
     }
 
     #[inline]
@@ -71,6 +65,8 @@ impl Placement for LsmZgc {
         }
     }
 }
+
+impl VictimRule for LsmZgc {}
 
 #[cfg(test)]
 mod tests {
@@ -114,7 +110,7 @@ mod tests {
             .collect();
         reached.sort_unstable();
         reached.dedup();
-        assert_eq!(reached, policy.relocation_classes(0).collect::<Vec<u8>>());
-        assert_eq!(policy.classes(), 4);
+        assert_eq!(reached, policy.topology().relocation_classes(0).collect::<Vec<u8>>());
+        assert_eq!(policy.topology().classes(), 4);
     }
 }

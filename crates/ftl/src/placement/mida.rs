@@ -1,10 +1,8 @@
 //! MiDA: by how often a block was relocated.
 
-use std::ops::Range;
-
 use thermocline_types::Class;
 
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// Host writes in class 0, what was relocated `n` times in class `n`, at most the last (the start-up mode of MiDAS: Oh
 /// et al., FAST 2024). Default: 5 classes. State: none, as the class of a unit is its blocks' count.
@@ -31,13 +29,9 @@ impl Default for Mida {
     }
 }
 
-impl Placement for Mida {
-    fn classes(&self) -> u8 {
-        self.classes
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        1..self.classes
+impl Classifier for Mida {
+    fn topology(&self) -> Topology {
+        Topology::new(self.classes, 1..self.classes)
     }
 
     #[inline]
@@ -50,6 +44,8 @@ impl Placement for Mida {
         Class((survivor.from.0 + 1).min(self.classes - 1))
     }
 }
+
+impl VictimRule for Mida {}
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use thermocline_types::{Class, Lba, UnitId};
 
 use self::model::Intervals;
 use super::per_block::{LastWrite, PerBlock};
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 use crate::victim::CostBenefit;
 use crate::{UnitState, Units};
 
@@ -187,13 +187,9 @@ impl Midas {
     }
 }
 
-impl Placement for Midas {
-    fn classes(&self) -> u8 {
-        CLASSES
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        FIRST..CLASSES
+impl Classifier for Midas {
+    fn topology(&self) -> Topology {
+        Topology::new(CLASSES, FIRST..CLASSES)
     }
 
     fn place(&mut self, write: Write) -> Class {
@@ -239,7 +235,16 @@ impl Placement for Midas {
         self.reconsider(units, now);
     }
 
-    fn has_victim_rule(&self) -> bool {
+    fn memory_bytes(&self) -> usize {
+        self.filter.memory_bytes()
+            + self.sampled.memory_bytes()
+            + self.intervals.memory_bytes()
+            + self.opened.capacity() * size_of::<(u64, Class)>()
+    }
+}
+
+impl VictimRule for Midas {
+    fn has_rule(&self) -> bool {
         true
     }
 
@@ -266,13 +271,6 @@ impl Placement for Midas {
         };
         let may = |unit: UnitId| allowed(unit) && !sized.contains(&units.class(unit).0);
         units.best_closed(range, may, score)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.filter.memory_bytes()
-            + self.sampled.memory_bytes()
-            + self.intervals.memory_bytes()
-            + self.opened.capacity() * size_of::<(u64, Class)>()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Placement: which class, and so which open unit, a block is written to.
 //!
-//! A policy is one file with a type that implements [`Placement`]. One that can be chosen by name at run time is also a
-//! variant of [`Policy`].
+//! A policy is one file with a type that implements [`Classifier`] and [`VictimRule`]. One that can be chosen by name at
+//! run time is also a row of the table in `policy.rs`.
 
 mod auto;
 mod auto_stream;
@@ -19,6 +19,7 @@ mod policy;
 mod separate;
 mod sepbit;
 mod sfs;
+mod topology;
 mod warcip;
 
 use std::ops::Range;
@@ -42,6 +43,7 @@ pub use policy::{Policy, UnknownPolicy};
 pub use separate::{Nothing, SeparateRelocation};
 pub use sepbit::SepBit;
 pub use sfs::Sfs;
+pub use topology::Topology;
 pub use warcip::Warcip;
 
 /// Where in its request a block is.
@@ -97,21 +99,12 @@ pub struct Survivor {
 /// Chooses the class of every block written.
 ///
 /// Deterministic: equal calls in equal order give equal classes. `now` counts host blocks written.
-pub trait Placement {
-    /// How many classes there are; each has one open unit.
-    fn classes(&self) -> u8;
-
-    /// The classes that relocated blocks can go to, in pool `pool`.
-    fn relocation_classes(&self, pool: u8) -> Range<u8>;
+pub trait Classifier {
+    /// The classes that there are.
+    fn topology(&self) -> Topology;
 
     /// The layer exports `blocks` and has `units` of `blocks_per_unit`; called once before all else.
     fn begin(&mut self, _blocks: u64, _units: u32, _blocks_per_unit: u32) {}
-
-    /// Free units that garbage collection keeps in each pool. With fewer than there are classes for survivors, these
-    /// sometimes share an open unit.
-    fn reserve(&self) -> u8 {
-        self.relocation_classes(0).len() as u8
-    }
 
     /// The class of a block the host writes.
     fn place(&mut self, write: Write) -> Class;
@@ -151,13 +144,23 @@ pub trait Placement {
         false
     }
 
-    /// Whether the policy has a rule of its own for what is cleaned next.
-    fn has_victim_rule(&self) -> bool {
+    /// Bytes of memory held by what the policy remembers.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Chooses what is cleaned next, for policies that were published with a rule of their own. The others have
+/// [`Victim`](crate::victim::Victim).
+pub trait VictimRule {
+    /// Whether the policy has such a rule.
+    fn has_rule(&self) -> bool {
         false
     }
 
-    /// The closed unit of `range` that the policy's own rule cleans next, of those that are `allowed`; `None` if it
-    /// has no such rule or finds none. Asked only where [`Victim::Own`](crate::victim::Victim::Own) is chosen.
+    /// The closed unit of `range` that is cleaned next, of those that are `allowed`; `None` without a rule, or if it
+    /// finds none. Asked only where [`Victim::Own`](crate::victim::Victim::Own) is chosen. `now` counts host blocks
+    /// written.
     fn victim(
         &mut self,
         _units: &Units,
@@ -167,24 +170,9 @@ pub trait Placement {
     ) -> Option<UnitId> {
         None
     }
-
-    /// Bytes of memory held by what the policy remembers.
-    fn memory_bytes(&self) -> usize {
-        0
-    }
-
-    /// How many pools (reclaim groups) units are divided into; data never leaves its pool.
-    fn pools(&self) -> u8 {
-        1
-    }
-
-    /// The pool that `class` belongs to.
-    fn pool(&self, _class: Class) -> u8 {
-        0
-    }
-
-    /// The class of pool `pool` that takes a write meant for `class` of a pool that is full.
-    fn redirect(&self, class: Class, _pool: u8) -> Class {
-        class
-    }
 }
+
+/// A placement policy: how blocks are classified, and what is cleaned next.
+pub trait Placement: Classifier + VictimRule {}
+
+impl<P: Classifier + VictimRule> Placement for P {}

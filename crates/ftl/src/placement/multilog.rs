@@ -5,7 +5,7 @@ use std::ops::Range;
 use thermocline_types::{Class, UnitId};
 
 use super::per_block::{LastWrite, PerBlock};
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 use crate::{UnitState, Units};
 
 /// Logs in a row, each of blocks updated less often than those of the one before (Stoica and Ailamaki, "Improving Flash
@@ -69,13 +69,10 @@ impl Default for MultiLog {
     }
 }
 
-impl Placement for MultiLog {
-    fn classes(&self) -> u8 {
-        self.logs.len() as u8
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        0..self.classes()
+impl Classifier for MultiLog {
+    fn topology(&self) -> Topology {
+        let classes = self.logs.len() as u8;
+        Topology::new(classes, 0..classes)
     }
 
     fn place(&mut self, write: Write) -> Class {
@@ -119,7 +116,13 @@ impl Placement for MultiLog {
         log.collected_valid += u64::from(units.valid_count(unit));
     }
 
-    fn has_victim_rule(&self) -> bool {
+    fn memory_bytes(&self) -> usize {
+        self.level.memory_bytes() + self.last.memory_bytes()
+    }
+}
+
+impl VictimRule for MultiLog {
+    fn has_rule(&self) -> bool {
         true
     }
 
@@ -152,10 +155,6 @@ impl Placement for MultiLog {
         let some = (0..self.logs.len()).filter(|&index| space[index].0 > space[index].1);
         let cheapest = some.min_by(|&a, &b| cost(a).total_cmp(&cost(b)))?;
         oldest[cheapest]
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.level.memory_bytes() + self.last.memory_bytes()
     }
 }
 

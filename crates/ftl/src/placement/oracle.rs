@@ -1,10 +1,8 @@
 //! Policies that know more than any drive can: bounds for what placement could reach.
 
-use std::ops::Range;
-
 use thermocline_types::Class;
 
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// Knows how often every block is written in the whole workload, and nothing else: classes one octave of rate apart.
 ///
@@ -31,13 +29,9 @@ impl TrueRates {
     }
 }
 
-impl Placement for TrueRates {
-    fn classes(&self) -> u8 {
-        self.classes
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        0..self.classes
+impl Classifier for TrueRates {
+    fn topology(&self) -> Topology {
+        Topology::new(self.classes, 0..self.classes)
     }
 
     fn place(&mut self, write: Write) -> Class {
@@ -52,6 +46,8 @@ impl Placement for TrueRates {
         self.class.capacity()
     }
 }
+
+impl VictimRule for TrueRates {}
 
 /// Knows when every block will be overwritten: classes of geometrically growing remaining lifetime.
 ///
@@ -98,13 +94,10 @@ impl Clairvoyant {
     }
 }
 
-impl Placement for Clairvoyant {
-    fn classes(&self) -> u8 {
-        self.bounds.len() as u8 + 1
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        0..self.bounds.len() as u8 + 1
+impl Classifier for Clairvoyant {
+    fn topology(&self) -> Topology {
+        let classes = self.bounds.len() as u8 + 1;
+        Topology::new(classes, 0..classes)
     }
 
     fn place(&mut self, write: Write) -> Class {
@@ -121,3 +114,5 @@ impl Placement for Clairvoyant {
         (self.death_of_write.capacity() + self.dies_at.capacity()) * size_of::<u32>()
     }
 }
+
+impl VictimRule for Clairvoyant {}

@@ -9,108 +9,142 @@ use thermocline_types::{Class, Lba, UnitId};
 use crate::Units;
 
 use super::{
-    Auto, Dac, Eti, Fadac, LsmZgc, Mida, Midas, MultiLog, MultiQueue, Nothing, Placement, SepBit,
-    SeparateRelocation, Sfr, Sfs, Survivor, Warcip, Write,
+    Auto, Classifier, Dac, Eti, Fadac, LsmZgc, Mida, Midas, MultiLog, MultiQueue, Nothing, SepBit,
+    SeparateRelocation, Sfr, Sfs, Survivor, Topology, VictimRule, Warcip, Write,
 };
 
-/// A placement policy chosen at run time.
-///
-/// A further policy needs a variant here, an arm in `each`, a name in `Display` and `named`, and a line in
-/// [`Policy::list`], from which tests and messages take it. What it remembers is part of it: a clone of a policy that
-/// placed nothing yet begins anew.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Policy {
-    /// The rule that copies least, found out while serving.
-    Auto(Auto),
-    /// No separation.
-    Nothing(Nothing),
-    /// Host writes apart from relocated blocks.
-    SeparateRelocation(SeparateRelocation),
-    /// Levels by survival, with hot apart from cold.
-    LsmZgc(LsmZgc),
-    /// DAC: levels that writes raise and relocations lower.
-    Dac(Dac),
-    /// SFS: hotness against clustered hotness of units.
-    Sfs(Sfs),
-    /// MultiLog: logs by update frequency.
-    MultiLog(MultiLog),
-    /// ETI: temperature of extents.
-    Eti(Eti),
-    /// AutoStream: queues of chunks by writes and expiry.
-    MultiQueue(MultiQueue),
-    /// AutoStream: sequentiality, frequency and recency of chunks.
-    Sfr(Sfr),
-    /// FADaC: counters against a fading average.
-    Fadac(Fadac),
-    /// WARCIP: clusters of rewrite intervals.
-    Warcip(Warcip),
-    /// SepBIT: inferred lifespan of writes, age of survivors.
-    SepBit(SepBit),
-    /// MiDA: number of relocations.
-    Mida(Mida),
-    /// MiDAS: number of relocations, groups sized by a model.
-    Midas(Midas),
+/// Classes of the policies that let one choose, unless one does.
+const CLASSES: u8 = 6;
+/// As many as can be asked for: each has an open unit.
+const MOST_CLASSES: u8 = 32;
+
+/// What may stand behind the name of a policy, as in `dac:6`, and how the policy is made from it.
+enum Parameter<T> {
+    /// Nothing.
+    None(fn() -> T),
+    /// The number of classes, at least `least`.
+    Classes { least: u8, default: u8, make: fn(u8) -> T },
+    /// A share, 0 to 1; `of` tells that of a policy.
+    Share { default: f32, make: fn(f32) -> T, of: fn(&T) -> f32 },
 }
 
-/// Evaluates `$call` with `$policy` bound to whichever policy `$self` is.
-macro_rules! each {
-    ($self:expr, $policy:ident => $call:expr) => {
-        match $self {
-            Policy::Auto($policy) => $call,
-            Policy::Nothing($policy) => $call,
-            Policy::SeparateRelocation($policy) => $call,
-            Policy::LsmZgc($policy) => $call,
-            Policy::Dac($policy) => $call,
-            Policy::Sfs($policy) => $call,
-            Policy::MultiLog($policy) => $call,
-            Policy::Eti($policy) => $call,
-            Policy::MultiQueue($policy) => $call,
-            Policy::Sfr($policy) => $call,
-            Policy::Fadac($policy) => $call,
-            Policy::Warcip($policy) => $call,
-            Policy::SepBit($policy) => $call,
-            Policy::Mida($policy) => $call,
-            Policy::Midas($policy) => $call,
+impl<T: Classifier> Parameter<T> {
+    /// The policy with this parameter; `None` if it cannot have it.
+    fn make(&self, text: Option<&str>) -> Option<T> {
+        match (self, text) {
+            (Parameter::None(make), None) => Some(make()),
+            (Parameter::None(_), Some(_)) => None,
+            (Parameter::Classes { default, make, .. }, None) => Some(make(*default)),
+            (Parameter::Classes { least, make, .. }, Some(text)) => text
+                .parse()
+                .ok()
+                .filter(|classes| (*least..=MOST_CLASSES).contains(classes))
+                .map(make),
+            (Parameter::Share { default, make, .. }, None) => Some(make(*default)),
+            (Parameter::Share { make, .. }, Some(text)) => {
+                text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).map(make)
+            }
+        }
+    }
+
+    /// The name of `policy` with its parameter.
+    fn write(&self, f: &mut fmt::Formatter<'_>, name: &str, policy: &T) -> fmt::Result {
+        match self {
+            Parameter::None(_) => f.write_str(name),
+            Parameter::Classes { .. } => write!(f, "{name}:{}", policy.topology().classes()),
+            Parameter::Share { of, .. } => write!(f, "{name}:{}", of(policy)),
+        }
+    }
+}
+
+/// Makes [`Policy`] of a table with a row for each: its type, name, parameter, and a line about it. The dollar sign before
+/// the table is for the macro that it makes.
+macro_rules! policies {
+    ($dollar:tt $($policy:ident = $name:literal, $parameter:expr, $about:literal;)*) => {
+        /// A placement policy chosen at run time.
+        ///
+        /// What it remembers is part of it: a clone of a policy that placed nothing yet begins anew.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Policy {
+            $(#[doc = concat!("`", $name, "`: ", $about, ".")] $policy($policy),)*
+        }
+
+        /// Evaluates `$call` with `$one` bound to whichever policy `$value` is.
+        macro_rules! each {
+            ($dollar value:expr, $dollar one:ident => $dollar call:expr) => {
+                match $dollar value { $(Policy::$policy($dollar one) => $dollar call,)* }
+            };
+        }
+
+        impl Policy {
+            /// Every named policy with a line about it, for listings.
+            #[must_use]
+            pub fn list() -> Vec<(Policy, &'static str)> {
+                vec![$((named($name, None).expect("a default for each"), $about),)*]
+            }
+        }
+
+        fn named(name: &str, text: Option<&str>) -> Option<Policy> {
+            match name {
+                $($name => {
+                    let parameter: Parameter<$policy> = $parameter;
+                    parameter.make(text).map(Policy::$policy)
+                })*
+                _ => None,
+            }
+        }
+
+        impl fmt::Display for Policy {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Policy::$policy(policy) => {
+                        let parameter: Parameter<$policy> = $parameter;
+                        parameter.write(f, $name, policy)
+                    })*
+                }
+            }
         }
     };
 }
 
-impl Policy {
-    /// Every named policy with a line about it, for listings.
-    #[must_use]
-    pub fn list() -> Vec<(Policy, &'static str)> {
-        let about = [
-            ("auto", "the rule of five that copies least in miniature; its own victim rule"),
-            ("none", "no separation: host writes and survivors share a unit"),
-            ("sepgc", "host writes apart from survivors"),
-            (
-                "lsm-zgc",
-                "levels by survival, cold if the unit was fuller than a share: lsm-zgc:0.8",
-            ),
-            ("sepbit", "SepBIT (FAST 2022): inferred lifespan of writes, age of survivors"),
-            ("dac", "DAC (1999): levels that writes raise and relocations lower; dac:6 has 6"),
-            ("fadac", "FADaC (SYSTOR 2019): a counter per block against a fading average"),
-            ("sfs", "SFS (FAST 2012): hotness against the clustered hotness of units"),
-            ("warcip", "WARCIP (SYSTOR 2019): clusters of rewrite intervals"),
-            ("mida", "MiDA (FAST 2024): number of relocations"),
-            ("midas", "MiDAS (FAST 2024): number of relocations, groups sized by a model"),
-            ("multilog", "MultiLog (VLDB 2013): logs by update frequency"),
-            ("mq", "AutoStream (SYSTOR 2017): queues of chunks by writes and expiry"),
-            ("sfr", "AutoStream (SYSTOR 2017): sequentiality, frequency and recency of chunks"),
-            ("eti", "ETI (HotStorage 2016): temperature of extents"),
-        ];
-        about.map(|(name, about)| (name.parse().expect("a policy"), about)).to_vec()
-    }
+policies! {$
+    Auto = "auto", Parameter::None(Auto::default),
+        "the rule of five that copies least in miniature; its own victim rule";
+    Nothing = "none", Parameter::None(|| Nothing),
+        "no separation: host writes and survivors share a unit";
+    SeparateRelocation = "sepgc", Parameter::None(|| SeparateRelocation),
+        "host writes apart from survivors";
+    LsmZgc = "lsm-zgc", Parameter::Share { default: 0.8, make: LsmZgc::new, of: LsmZgc::threshold },
+        "levels by survival, cold if the unit was fuller than a share: lsm-zgc:0.8";
+    SepBit = "sepbit", Parameter::None(SepBit::default),
+        "SepBIT (FAST 2022): inferred lifespan of writes, age of survivors";
+    Dac = "dac", Parameter::Classes { least: 1, default: CLASSES, make: Dac::new },
+        "DAC (1999): levels that writes raise and relocations lower; dac:6 has 6";
+    Fadac = "fadac", Parameter::Classes { least: 1, default: CLASSES, make: Fadac::new },
+        "FADaC (SYSTOR 2019): a counter per block against a fading average";
+    Sfs = "sfs", Parameter::Classes { least: 1, default: CLASSES, make: Sfs::new },
+        "SFS (FAST 2012): hotness against the clustered hotness of units";
+    Warcip = "warcip", Parameter::Classes { least: 2, default: CLASSES, make: Warcip::new },
+        "WARCIP (SYSTOR 2019): clusters of rewrite intervals";
+    Mida = "mida", Parameter::Classes { least: 2, default: 5, make: Mida::new },
+        "MiDA (FAST 2024): number of relocations";
+    Midas = "midas", Parameter::None(Midas::default),
+        "MiDAS (FAST 2024): number of relocations, groups sized by a model";
+    MultiLog = "multilog", Parameter::Classes { least: 1, default: CLASSES, make: MultiLog::new },
+        "MultiLog (VLDB 2013): logs by update frequency";
+    MultiQueue = "mq", Parameter::Classes { least: 2, default: CLASSES, make: MultiQueue::new },
+        "AutoStream (SYSTOR 2017): queues of chunks by writes and expiry";
+    Sfr = "sfr", Parameter::Classes { least: 2, default: CLASSES, make: Sfr::new },
+        "AutoStream (SYSTOR 2017): sequentiality, frequency and recency of chunks";
+    Eti = "eti", Parameter::None(Eti::default),
+        "ETI (HotStorage 2016): temperature of extents";
 }
 
-impl Placement for Policy {
-    fn classes(&self) -> u8 {
-        each!(self, policy => policy.classes())
-    }
-
-    fn relocation_classes(&self, pool: u8) -> Range<u8> {
-        each!(self, policy => policy.relocation_classes(pool))
+impl Classifier for Policy {
+    #[inline]
+    fn topology(&self) -> Topology {
+        each!(self, policy => policy.topology())
     }
 
     #[inline]
@@ -150,16 +184,8 @@ impl Placement for Policy {
         each!(self, policy => policy.collected(units, unit, now));
     }
 
-    fn has_victim_rule(&self) -> bool {
-        each!(self, policy => policy.has_victim_rule())
-    }
-
     fn begin(&mut self, blocks: u64, units: u32, blocks_per_unit: u32) {
         each!(self, policy => policy.begin(blocks, units, blocks_per_unit));
-    }
-
-    fn reserve(&self) -> u8 {
-        each!(self, policy => policy.reserve())
     }
 
     #[inline]
@@ -172,6 +198,16 @@ impl Placement for Policy {
         each!(self, policy => policy.renamed())
     }
 
+    fn memory_bytes(&self) -> usize {
+        each!(self, policy => policy.memory_bytes())
+    }
+}
+
+impl VictimRule for Policy {
+    fn has_rule(&self) -> bool {
+        each!(self, policy => policy.has_rule())
+    }
+
     fn victim(
         &mut self,
         units: &Units,
@@ -180,46 +216,6 @@ impl Placement for Policy {
         allowed: impl Fn(UnitId) -> bool,
     ) -> Option<UnitId> {
         each!(self, policy => policy.victim(units, range, now, allowed))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        each!(self, policy => policy.memory_bytes())
-    }
-
-    fn pools(&self) -> u8 {
-        each!(self, policy => policy.pools())
-    }
-
-    #[inline]
-    fn pool(&self, class: Class) -> u8 {
-        each!(self, policy => policy.pool(class))
-    }
-
-    fn redirect(&self, class: Class, pool: u8) -> Class {
-        each!(self, policy => policy.redirect(class, pool))
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Policy::Auto(_) => return write!(f, "auto"),
-            Policy::Nothing(_) => return write!(f, "none"),
-            Policy::SeparateRelocation(_) => return write!(f, "sepgc"),
-            Policy::LsmZgc(policy) => return write!(f, "lsm-zgc:{}", policy.threshold()),
-            Policy::Eti(_) => return write!(f, "eti"),
-            Policy::SepBit(_) => return write!(f, "sepbit"),
-            Policy::Midas(_) => return write!(f, "midas"),
-            Policy::Dac(_) => "dac",
-            Policy::Sfs(_) => "sfs",
-            Policy::MultiLog(_) => "multilog",
-            Policy::MultiQueue(_) => "mq",
-            Policy::Sfr(_) => "sfr",
-            Policy::Fadac(_) => "fadac",
-            Policy::Warcip(_) => "warcip",
-            Policy::Mida(_) => "mida",
-        };
-        write!(f, "{name}:{}", self.classes())
     }
 }
 
@@ -247,41 +243,6 @@ impl FromStr for Policy {
     }
 }
 
-/// Classes of the policies that let one choose, unless one does.
-const CLASSES: u8 = 6;
-/// As many as can be asked for: each has an open unit.
-const MOST_CLASSES: u8 = 32;
-
-fn named(name: &str, parameter: Option<&str>) -> Option<Policy> {
-    let classes = |least: u8, default: u8| match parameter {
-        None => Some(default),
-        Some(text) => text.parse().ok().filter(|n| (least..=MOST_CLASSES).contains(n)),
-    };
-    let share = |default: f32| match parameter {
-        None => Some(default),
-        Some(text) => text.parse().ok().filter(|share| (0.0..=1.0).contains(share)),
-    };
-    let plain = |policy: Policy| parameter.is_none().then_some(policy);
-    match name {
-        "auto" => plain(Policy::Auto(Auto::default())),
-        "none" => plain(Policy::Nothing(Nothing)),
-        "sepgc" => plain(Policy::SeparateRelocation(SeparateRelocation)),
-        "eti" => plain(Policy::Eti(Eti::default())),
-        "midas" => plain(Policy::Midas(Midas::default())),
-        "sepbit" => plain(Policy::SepBit(SepBit::default())),
-        "lsm-zgc" => Some(Policy::LsmZgc(LsmZgc::new(share(LsmZgc::default().threshold())?))),
-        "dac" => Some(Policy::Dac(Dac::new(classes(1, CLASSES)?))),
-        "sfs" => Some(Policy::Sfs(Sfs::new(classes(1, CLASSES)?))),
-        "multilog" => Some(Policy::MultiLog(MultiLog::new(classes(1, CLASSES)?))),
-        "mq" => Some(Policy::MultiQueue(MultiQueue::new(classes(2, CLASSES)?))),
-        "sfr" => Some(Policy::Sfr(Sfr::new(classes(2, CLASSES)?))),
-        "fadac" => Some(Policy::Fadac(Fadac::new(classes(1, CLASSES)?))),
-        "warcip" => Some(Policy::Warcip(Warcip::new(classes(2, CLASSES)?))),
-        "mida" => Some(Policy::Mida(Mida::new(classes(2, 5)?))),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,7 +257,7 @@ mod tests {
         let error = "sepgcc".parse::<Policy>().unwrap_err().to_string();
         assert!(error.contains("`sepgcc`") && error.contains("none, sepgc, "), "{error}");
         assert_eq!("dac".parse(), "dac:6".parse::<Policy>());
-        assert_eq!("dac:12".parse::<Policy>().map(|dac| dac.classes()), Ok(12));
+        assert_eq!("dac:12".parse::<Policy>().map(|dac| dac.topology().classes()), Ok(12));
         for text in ["dac:0", "dac:33", "dac:x", "warcip:1", "sepbit:6", "mida:"] {
             assert!(text.parse::<Policy>().is_err(), "{text}");
         }
@@ -317,8 +278,8 @@ mod tests {
             ("lsm-zgc:0.95", 4, 1..4, 1),
         ] {
             let mut policy: Policy = name.parse().unwrap();
-            assert_eq!(policy.classes(), classes, "{name}");
-            assert_eq!(policy.relocation_classes(0), relocated, "{name}");
+            assert_eq!(policy.topology().classes(), classes, "{name}");
+            assert_eq!(policy.topology().relocation_classes(0), relocated, "{name}");
             assert_eq!(policy.place(write), Class(0), "{name}");
             assert_eq!(policy.place_survivor(survivor, 0), Class(to), "{name}");
         }

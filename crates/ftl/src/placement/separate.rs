@@ -1,22 +1,16 @@
 //! The two simplest policies.
 
-use std::ops::Range;
-
 use thermocline_types::Class;
 
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// No separation: host writes and relocated blocks share one open unit. State: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nothing;
 
-impl Placement for Nothing {
-    fn classes(&self) -> u8 {
-        1
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        0..1
+impl Classifier for Nothing {
+    fn topology(&self) -> Topology {
+        Topology::new(1, 0..1)
     }
 
     #[inline]
@@ -30,18 +24,16 @@ impl Placement for Nothing {
     }
 }
 
+impl VictimRule for Nothing {}
+
 /// SepGC: host writes in one open unit, relocated blocks in another (Van Houdt, Performance Evaluation 2014).
 /// State: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeparateRelocation;
 
-impl Placement for SeparateRelocation {
-    fn classes(&self) -> u8 {
-        2
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        1..2
+impl Classifier for SeparateRelocation {
+    fn topology(&self) -> Topology {
+        Topology::new(2, 1..2)
     }
 
     #[inline]
@@ -54,3 +46,5 @@ impl Placement for SeparateRelocation {
         Class(1)
     }
 }
+
+impl VictimRule for SeparateRelocation {}

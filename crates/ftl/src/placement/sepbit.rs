@@ -1,11 +1,9 @@
 //! SepBIT: by inferred block invalidation time.
 
-use std::ops::Range;
-
 use thermocline_types::{Class, UnitId};
 
 use super::per_block::LastWrite;
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 use crate::Units;
 
 /// Collected units of class 0 over which their mean lifespan is taken.
@@ -45,13 +43,9 @@ impl Default for SepBit {
     }
 }
 
-impl Placement for SepBit {
-    fn classes(&self) -> u8 {
-        6
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        2..6
+impl Classifier for SepBit {
+    fn topology(&self) -> Topology {
+        Topology::new(6, 2..6)
     }
 
     #[inline]
@@ -102,6 +96,8 @@ impl Placement for SepBit {
         self.last.memory_bytes() + self.opened.capacity() * size_of::<u64>()
     }
 }
+
+impl VictimRule for SepBit {}
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use thermocline_types::{Class, Lba, UnitId};
 
 use super::per_block::{LastWrite, PerBlock};
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 use crate::{UnitState, Units};
 
 /// Rounds of clustering at each collection.
@@ -113,13 +113,10 @@ impl Default for Sfs {
     }
 }
 
-impl Placement for Sfs {
-    fn classes(&self) -> u8 {
-        self.centres.len() as u8
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        0..self.classes()
+impl Classifier for Sfs {
+    fn topology(&self) -> Topology {
+        let classes = self.centres.len() as u8;
+        Topology::new(classes, 0..classes)
     }
 
     fn place(&mut self, write: Write) -> Class {
@@ -149,7 +146,16 @@ impl Placement for Sfs {
         *self.unit(unit) = Sums::default();
     }
 
-    fn has_victim_rule(&self) -> bool {
+    fn memory_bytes(&self) -> usize {
+        self.writes.memory_bytes()
+            + self.last.memory_bytes()
+            + self.units.capacity() * size_of::<Sums>()
+            + self.scratch.capacity() * size_of::<f64>()
+    }
+}
+
+impl VictimRule for Sfs {
+    fn has_rule(&self) -> bool {
         true
     }
 
@@ -171,13 +177,6 @@ impl Placement for Sfs {
         let gains = |unit: UnitId| units.valid_count(unit) < units.most_valid();
         let some = closed.filter(|&unit| gains(unit) && allowed(unit));
         some.map(|unit| (score(unit), unit)).max_by(|a, b| a.0.total_cmp(&b.0)).map(|best| best.1)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.writes.memory_bytes()
-            + self.last.memory_bytes()
-            + self.units.capacity() * size_of::<Sums>()
-            + self.scratch.capacity() * size_of::<f64>()
     }
 }
 

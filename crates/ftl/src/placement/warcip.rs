@@ -1,11 +1,9 @@
 //! WARCIP: clusters of rewrite intervals.
 
-use std::ops::Range;
-
 use thermocline_types::{Class, UnitId};
 
 use super::per_block::{LastWrite, PerBlock};
-use super::{Placement, Survivor, Write};
+use super::{Classifier, Survivor, Topology, VictimRule, Write};
 use crate::Units;
 
 /// Sealed units of host writes between two looks for clusters to split or merge.
@@ -111,13 +109,9 @@ impl Default for Warcip {
     }
 }
 
-impl Placement for Warcip {
-    fn classes(&self) -> u8 {
-        self.classes
-    }
-
-    fn relocation_classes(&self, _pool: u8) -> Range<u8> {
-        0..1
+impl Classifier for Warcip {
+    fn topology(&self) -> Topology {
+        Topology::new(self.classes, 0..1)
     }
 
     #[inline]
@@ -161,6 +155,8 @@ impl Placement for Warcip {
         self.last.memory_bytes() + self.penalty.memory_bytes()
     }
 }
+
+impl VictimRule for Warcip {}
 
 #[cfg(test)]
 mod tests {

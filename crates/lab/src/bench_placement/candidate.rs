@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use thermocline_ftl::placement::{
-    Clairvoyant, Placement, Policy, Survivor, TrueRates, UnknownPolicy, Write,
+    Clairvoyant, Classifier, Policy, Survivor, Topology, TrueRates, UnknownPolicy, VictimRule,
+    Write,
 };
 use thermocline_types::Class;
 
@@ -76,18 +77,13 @@ pub(super) enum Oracle {
     Future(Clairvoyant),
 }
 
-impl Placement for Oracle {
-    fn classes(&self) -> u8 {
-        match self {
-            Oracle::Rates(rates) => rates.classes(),
-            Oracle::Future(future) => future.classes(),
-        }
-    }
+impl VictimRule for Oracle {}
 
-    fn relocation_classes(&self, pool: u8) -> std::ops::Range<u8> {
+impl Classifier for Oracle {
+    fn topology(&self) -> Topology {
         match self {
-            Oracle::Rates(rates) => rates.relocation_classes(pool),
-            Oracle::Future(future) => future.relocation_classes(pool),
+            Oracle::Rates(rates) => rates.topology(),
+            Oracle::Future(future) => future.topology(),
         }
     }
 

@@ -57,7 +57,8 @@ pub(super) fn measure(
 
 fn run<P: Placement>(tape: &Tape, placement: P, drive: Drive) -> Result<Measured, ShapeError> {
     let Drive { shape, victim, seed, .. } = drive;
-    let usual = reserve(placement.classes()).min(placement.reserve());
+    let topology = placement.topology();
+    let usual = reserve(topology.classes()).min(topology.reserve());
     let reserve = drive.reserve.map_or(usual, NonZeroU8::get);
     let mut ftl = Ftl::with_reserve(shape, placement, victim, seed, reserve)?;
     replay(&mut ftl, tape, 0..tape.measured);

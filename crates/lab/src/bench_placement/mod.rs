@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 use thermocline_ftl::Shape;
-use thermocline_ftl::placement::Placement as _;
+use thermocline_ftl::placement::VictimRule as _;
 use thermocline_ftl::victim::Victim;
 
 pub use candidate::{Candidate, UnknownCandidate};
@@ -253,7 +253,7 @@ impl Study<'_> {
     }
 
     fn cell(&self, shape: Shape, candidate: &Candidate, victim: Victim) -> Option<cell::Measured> {
-        let has_own = candidate.policy().is_some_and(|policy| policy.has_victim_rule());
+        let has_own = candidate.policy().is_some_and(|policy| policy.has_rule());
         if victim == Victim::Own && !has_own {
             return None;
         }

@@ -14,7 +14,7 @@
 
 use serde::Serialize;
 use thermocline_ftl::Shape;
-use thermocline_ftl::placement::{Placement as _, Policy};
+use thermocline_ftl::placement::{Classifier as _, Policy};
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
@@ -188,7 +188,7 @@ impl Course<'_> {
         for part in all.clone().step_by(all.len().div_ceil(LOOKS).max(1)) {
             let end = (part + all.len().div_ceil(LOOKS)).min(all.end);
             self.write(&mut machine, part..end)?;
-            look(&mut units, &machine, self.policy.classes());
+            look(&mut units, &machine, self.policy.topology().classes());
         }
         Ok(Served {
             counts: Counts::of(&machine).since(before),
