@@ -89,8 +89,8 @@ impl<P> Log<P> {
         Sequence(self.first - 1)
     }
 
-    /// How far the log is on media. Hosts wait for their blocks, for control entries, and for all that stands before one
-    /// of these in its unit: a hole there may hide it, or have it written again elsewhere.
+    /// How far the log is on media. Hosts wait for their blocks, for control entries, and for all that stands before
+    /// one of these in its unit: a hole there may hide it, or have it written again elsewhere.
     pub(crate) fn on_media(&self, config: &Config) -> OnMedia {
         let (all, sealed) = (self.completed(), self.sealed());
         let mut reached = OnMedia { all, for_hosts: sealed, host_blocks: self.host_blocks };

@@ -1,7 +1,7 @@
 //! Placement: which class, and so which open unit, a block is written to.
 //!
-//! A policy is one file with a type that implements [`Classifier`] and [`VictimRule`]. One that can be chosen by name at
-//! run time is also a row of the table in `policy.rs`.
+//! A policy is one file with a type that implements [`Classifier`] and [`VictimRule`]. One that can be chosen by name
+//! at run time is also a row of the table in `policy.rs`.
 
 mod auto;
 mod auto_stream;

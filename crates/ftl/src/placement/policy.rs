@@ -57,8 +57,8 @@ impl<T: Classifier> Parameter<T> {
     }
 }
 
-/// Makes [`Policy`] of a table with a row for each: its type, name, parameter, and a line about it. The dollar sign before
-/// the table is for the macro that it makes.
+/// Makes [`Policy`] of a table with a row for each: its type, name, parameter, and a line about it. The dollar sign
+/// before the table is for the macro that it makes.
 macro_rules! policies {
     ($dollar:tt $($policy:ident = $name:literal, $parameter:expr, $about:literal;)*) => {
         /// A placement policy chosen at run time.
