@@ -141,6 +141,7 @@ fn no_call_looks_through_more_than_a_bounded_number_of_pages_or_units() {
     // A unit whose headers cannot be read: what counts in it is found by the map. Payloads here have no bytes, so that
     // pages of the map are never what their checksum says.
     let pages = scrub(&mut machine);
+    assert_eq!(machine.engine.stats().damaged_blocks, pages, "each is counted once");
     let units = machine.engine.units();
     let of_users = |unit: &UnitId| units.class(*unit).0 < 2 && units.valid_count(*unit) > 10;
     machine.device.headerless = Some(units.ids().find(of_users).expect("some are used").0);
@@ -151,7 +152,10 @@ fn no_call_looks_through_more_than_a_bounded_number_of_pages_or_units() {
 
     machine.ask(HostRequest::DeleteVolume { volume: thin }).expect("it can be deleted");
     machine.settle();
+    let before = machine.engine.stats().looked_at;
     machine.ask(HostRequest::Close).expect("it can be closed");
+    let closing = machine.engine.stats().looked_at - before;
+    assert!(closing >= 200_000, "a checkpoint goes through all units twice: {closing}");
     let all = machine.most_looked_at;
     println!("most looked at in a call: {writing} writing, {opening} opening, {all} of all");
     assert!(writing.max(all) <= BOUND, "{writing} writing, {opening} opening, {all} of all");

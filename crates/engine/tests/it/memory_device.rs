@@ -7,10 +7,42 @@ use thermocline_engine::{
     Action, Body, Chunk, DeviceCmd, DeviceError, Done, Engine, FoundChunk, FoundChunks, HostError,
     HostRequest, Notice, OpId, PageBytes, ReadChunks, Reply, RequestId, UnitCondition, UnitReport,
 };
-use thermocline_format::{Geometry, Location, Superblock, VolumeId, VolumeName};
+use thermocline_format::{ChunkCause, Geometry, Location, Superblock, VolumeId, VolumeName};
 use thermocline_types::Time;
 
 type Chunks = Vec<Arc<Chunk<()>>>;
+
+/// What the device was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub chunks: u64,
+    /// Bytes of chunks and superblock records.
+    pub bytes: u64,
+    pub host_blocks: u64,
+    pub relocated_blocks: u64,
+    pub pages: u64,
+    pub superblocks: u64,
+    pub flushes: u64,
+    pub resets: u64,
+}
+
+impl std::ops::Sub for Asked {
+    type Output = Asked;
+
+    /// What came after `before`.
+    fn sub(self, before: Asked) -> Asked {
+        Asked {
+            chunks: self.chunks - before.chunks,
+            bytes: self.bytes - before.bytes,
+            host_blocks: self.host_blocks - before.host_blocks,
+            relocated_blocks: self.relocated_blocks - before.relocated_blocks,
+            pages: self.pages - before.pages,
+            superblocks: self.superblocks - before.superblocks,
+            flushes: self.flushes - before.flushes,
+            resets: self.resets - before.resets,
+        }
+    }
+}
 
 /// The device.
 pub struct MemoryDevice {
@@ -22,13 +54,15 @@ pub struct MemoryDevice {
     pub headerless: Option<u32>,
     /// Units that were finished before they were full.
     pub finished: u64,
+    pub asked: Asked,
 }
 
 impl MemoryDevice {
     /// An empty device.
     pub fn new(geometry: Geometry) -> MemoryDevice {
         let (units, records) = (BTreeMap::new(), Vec::new());
-        MemoryDevice { geometry, units, records, headerless: None, finished: 0 }
+        let asked = Asked::default();
+        MemoryDevice { geometry, units, records, headerless: None, finished: 0, asked }
     }
 
     /// Units that hold chunks.
@@ -36,7 +70,31 @@ impl MemoryDevice {
         self.units.values().filter(|chunks| !chunks.is_empty()).count()
     }
 
+    fn note(&mut self, cmd: &DeviceCmd<()>) {
+        let (asked, block) = (&mut self.asked, self.geometry.logical_block().bytes() as u64);
+        match cmd {
+            DeviceCmd::WriteChunk(chunk) => {
+                let blocks = chunk.header.entries.iter().filter(|entry| entry.has_block()).count();
+                asked.chunks += 1;
+                asked.bytes += u64::from(chunk.header.blocks) * block;
+                *match chunk.header.origin.cause {
+                    ChunkCause::Host => &mut asked.host_blocks,
+                    ChunkCause::Checkpoint => &mut asked.pages,
+                    _ => &mut asked.relocated_blocks,
+                } += blocks as u64;
+            }
+            DeviceCmd::WriteSuperblock(record) => {
+                asked.superblocks += 1;
+                asked.bytes += record.record_bytes() as u64;
+            }
+            DeviceCmd::Flush => asked.flushes += 1,
+            DeviceCmd::Reset(_) => asked.resets += 1,
+            _ => {}
+        }
+    }
+
     fn carry_out(&mut self, cmd: DeviceCmd<()>) -> Result<Done<()>, DeviceError> {
+        self.note(&cmd);
         match cmd {
             DeviceCmd::WriteChunk(chunk) => {
                 let unit = chunk.header.origin.location.unit;
