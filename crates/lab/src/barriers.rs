@@ -17,7 +17,7 @@ use thermocline_types::{Op, Request, TenantId};
 /// What flushes hold back.
 #[derive(Debug, Default)]
 pub struct Barriers {
-    /// Without flushes there is nothing to keep books of.
+    /// Without flushes there is nothing to keep account of.
     flushes: bool,
     issuers: Vec<Issuer>,
     held: usize,

@@ -52,7 +52,7 @@ pub enum Error {
     Engine(String),
     /// Bytes do not add up: a defect of Thermocline.
     #[error(
-        "the books of this run do not balance ({0}); please report this with the command you ran"
+        "the bytes of this run do not add up ({0}); please report this with the command you ran"
     )]
     Accounting(String),
 }

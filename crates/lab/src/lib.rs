@@ -9,7 +9,7 @@
 
 mod barriers;
 pub mod bench_placement;
-mod books;
+mod byte_counts;
 mod cost;
 mod error;
 pub mod explain;

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use thermocline_record::{LatencyNs, SeriesPoint};
 use thermocline_types::{Bytes, Op, Time};
 
-use crate::books::Books;
+use crate::byte_counts::ByteCounts;
 use crate::steady::Rounds;
 
 /// Points of a series are merged in pairs when there would be more than this many.
@@ -20,17 +20,17 @@ struct Latency {
 
 /// Collects what a run measures.
 pub struct Meter {
-    start: Books,
-    last: Books,
+    start: ByteCounts,
+    last: ByteCounts,
     interval: u64,
     points: Vec<Point>,
     round: u64,
-    rounds: Vec<Books>,
+    rounds: Vec<ByteCounts>,
     latencies: Option<[Latency; 4]>,
 }
 
 struct Point {
-    books: Books,
+    counts: ByteCounts,
     seconds: f64,
     write: Option<[Option<u64>; 3]>,
     read: Option<[Option<u64>; 3]>,
@@ -41,7 +41,7 @@ impl Meter {
     /// Starts measuring at `start` on a drive of `capacity`, with rounds of that length; latencies are
     /// collected if `timed`.
     #[must_use]
-    pub fn new(start: Books, capacity: Bytes, rounds: Rounds, timed: bool) -> Self {
+    pub fn new(start: ByteCounts, capacity: Bytes, rounds: Rounds, timed: bool) -> Self {
         let histogram =
             || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds and digits are valid");
         let latency = || Latency { total: histogram(), recent: histogram() };
@@ -75,33 +75,33 @@ impl Meter {
             || since_start >= (self.rounds.len() as u64 + 1) * self.round
     }
 
-    /// Notes where the run is: `books`, `seconds` into the run.
-    pub fn observe(&mut self, books: Books, seconds: f64, free_units: u64) {
-        let written = books.since(&self.start).host_written;
+    /// Notes where the run is: `counts`, `seconds` into the run.
+    pub fn observe(&mut self, counts: ByteCounts, seconds: f64, free_units: u64) {
+        let written = counts.since(&self.start).host_written;
         while written >= (self.rounds.len() as u64 + 1) * self.round {
-            self.rounds.push(books);
+            self.rounds.push(counts);
         }
-        if books.host_written - self.last.host_written >= self.interval {
-            self.point(books, seconds, free_units);
+        if counts.host_written - self.last.host_written >= self.interval {
+            self.point(counts, seconds, free_units);
         }
     }
 
     /// Notes the end of the run, with which a round may have ended.
-    pub fn finish(&mut self, books: Books, seconds: f64, free_units: u64) {
-        self.observe(books, seconds, free_units);
-        if books.host_written > self.last.host_written || self.points.is_empty() {
-            self.point(books, seconds, free_units);
+    pub fn finish(&mut self, counts: ByteCounts, seconds: f64, free_units: u64) {
+        self.observe(counts, seconds, free_units);
+        if counts.host_written > self.last.host_written || self.points.is_empty() {
+            self.point(counts, seconds, free_units);
         }
     }
 
-    fn point(&mut self, books: Books, seconds: f64, free_units: u64) {
+    fn point(&mut self, counts: ByteCounts, seconds: f64, free_units: u64) {
         let (mut write, mut read) = (None, None);
         if let Some(latencies) = &mut self.latencies {
             write = drain(&mut latencies[kind(Op::Write)].recent);
             read = drain(&mut latencies[kind(Op::Read)].recent);
         }
-        self.points.push(Point { books, seconds, write, read, free_units });
-        self.last = books;
+        self.points.push(Point { counts, seconds, write, read, free_units });
+        self.last = counts;
         if self.points.len() > POINTS {
             let mut index = 0;
             self.points.retain(|_| {
@@ -112,18 +112,18 @@ impl Meter {
         }
     }
 
-    /// Books at the start of the run and at the end of each round.
+    /// Counts at the start of the run and at the end of each round.
     #[must_use]
-    pub fn rounds(&self) -> (&Books, &[Books]) {
+    pub fn rounds(&self) -> (&ByteCounts, &[ByteCounts]) {
         (&self.start, &self.rounds)
     }
 
-    /// Books at the latest point at which at most half of what was written up to `end` had been written.
+    /// Counts at the latest point at which at most half of what was written up to `end` had been written.
     #[must_use]
-    pub fn half(&self, end: &Books) -> Books {
+    pub fn half(&self, end: &ByteCounts) -> ByteCounts {
         let half = self.start.host_written + end.since(&self.start).host_written / 2;
-        let before = self.points.iter().take_while(|point| point.books.host_written <= half);
-        before.last().map_or(self.start, |point| point.books)
+        let before = self.points.iter().take_while(|point| point.counts.host_written <= half);
+        before.last().map_or(self.start, |point| point.counts)
     }
 
     /// The time series. Percentiles of merged points are those of the later half of what they cover.
@@ -133,10 +133,10 @@ impl Meter {
         self.points
             .iter()
             .map(|point| {
-                let step = point.books.since(&previous);
-                previous = point.books;
+                let step = point.counts.since(&previous);
+                previous = point.counts;
                 SeriesPoint {
-                    host_bytes: point.books.since(&self.start).host_written,
+                    host_bytes: point.counts.since(&self.start).host_written,
                     seconds: point.seconds,
                     host_bytes_written: step.host_written,
                     media_bytes_written: step.drive.media_total,
@@ -209,7 +209,7 @@ mod tests {
 
     fn meter() -> Meter {
         let capacity = Bytes::gib(1);
-        Meter::new(Books::default(), capacity, Rounds::new(capacity, None), true)
+        Meter::new(ByteCounts::default(), capacity, Rounds::new(capacity, None), true)
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         (0..90).for_each(|_| meter.record(Op::Write, Time::ZERO));
         (0..10).for_each(|_| meter.record(Op::Write, Time::micros(50)));
         meter.record(Op::Flush, Time::ZERO);
-        meter.finish(Books::default(), 1.0, 0);
+        meter.finish(ByteCounts::default(), 1.0, 0);
         let latencies = meter.latencies().expect("time is modelled");
         let of =
             |kind| latencies.iter().find(|(name, _)| *name == kind).expect("it occurred").1.clone();

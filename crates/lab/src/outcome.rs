@@ -10,7 +10,7 @@ use thermocline_record::{
 };
 use thermocline_types::{Bytes, Cause, Time};
 
-use crate::books::{Books, LogBytes};
+use crate::byte_counts::{ByteCounts, LogBytes};
 use crate::input::Prepared;
 use crate::life::{Load, Measured, life};
 use crate::log::machine::Machine;
@@ -38,7 +38,7 @@ pub struct Outcome<'a> {
     /// How the run was divided to find its steady state.
     pub rounds: Rounds,
     /// Bytes at the end.
-    pub end: Books,
+    pub end: ByteCounts,
     /// Simulated time the measured run took.
     pub simulated: Time,
     /// Whether the drive wore out before the workload ended.
@@ -67,9 +67,9 @@ const CELLS: usize = 4096;
 pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
     let (start, _) = outcome.meter.rounds();
     let run = outcome.end.since(start);
-    for books in [&outcome.end, &run] {
+    for counts in [&outcome.end, &run] {
         // A run that was cut short leaves requests in work.
-        let checked = if outcome.worn_out { books.drive.check() } else { books.check() };
+        let checked = if outcome.worn_out { counts.drive.check() } else { counts.check() };
         checked.map_err(Error::Accounting)?;
     }
     let (steady_state, steady) = steady_window(outcome);
@@ -120,7 +120,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
 }
 
 /// How long the product lasts at the write amplification of the `steady` window.
-fn lifetime(outcome: &Outcome, steady: &Books, state: &SteadyState) -> Option<Life> {
+fn lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Option<Life> {
     let measured = Measured {
         waf: steady.amplification()[0]?,
         without_relocation: steady.without_relocation()?,
@@ -137,7 +137,7 @@ fn lifetime(outcome: &Outcome, steady: &Books, state: &SteadyState) -> Option<Li
 
 /// The steady window and its counters: from the first steady round to the end. Before steady state it is the later half
 /// of the passes over a trace (of one pass, all of it), or the second half of what a generator wrote.
-fn steady_window(outcome: &Outcome) -> (SteadyState, Books) {
+fn steady_window(outcome: &Outcome) -> (SteadyState, ByteCounts) {
     let (start, rounds) = outcome.meter.rounds();
     let wafs = round_wafs(start, rounds);
     let capacity = outcome.drive.cut().capacity().as_f64();
@@ -164,7 +164,7 @@ fn steady_window(outcome: &Outcome) -> (SteadyState, Books) {
     (state, outcome.end.since(&from))
 }
 
-fn round_wafs(start: &Books, rounds: &[Books]) -> Vec<f64> {
+fn round_wafs(start: &ByteCounts, rounds: &[ByteCounts]) -> Vec<f64> {
     let before = std::iter::once(start).chain(rounds);
     rounds
         .iter()
@@ -290,7 +290,7 @@ fn log_config(log: &Config, volume_blocks: u64) -> Vec<(String, serde_json::Valu
 /// The tier that a log writes to, where there is only one.
 const TIER: &str = "capacity";
 
-fn engine_bytes(run: &Books) -> BTreeMap<String, BTreeMap<String, u64>> {
+fn engine_bytes(run: &ByteCounts) -> BTreeMap<String, BTreeMap<String, u64>> {
     let causes = |log: LogBytes| {
         let causes = log.causes();
         (TIER.to_owned(), causes.map(|(name, bytes)| (name.to_owned(), bytes)).into())
@@ -341,7 +341,7 @@ fn fdp(run: &Counters) -> FdpStats {
     }
 }
 
-fn bandwidth(outcome: &Outcome, run: &Books) -> Bandwidth {
+fn bandwidth(outcome: &Outcome, run: &ByteCounts) -> Bandwidth {
     let seconds = outcome.simulated.as_secs_f64();
     Bandwidth {
         seconds,
@@ -436,7 +436,7 @@ fn without_effect(outcome: &Outcome) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
-fn notes(outcome: &Outcome, run: &Books) -> Vec<String> {
+fn notes(outcome: &Outcome, run: &ByteCounts) -> Vec<String> {
     let mut notes = outcome.workload.notes();
     let (product, cut) = (outcome.stack.profile.capacity, outcome.drive.cut());
     if cut.capacity() != product && outcome.stack.profile.geometry.is_some() {
@@ -483,7 +483,7 @@ fn notes(outcome: &Outcome, run: &Books) -> Vec<String> {
 }
 
 /// What flushes, or that there are none, mean for what memory absorbs.
-fn flush_note(outcome: &Outcome, run: &Books) -> Option<String> {
+fn flush_note(outcome: &Outcome, run: &ByteCounts) -> Option<String> {
     let buffer = outcome.stack.profile.buffer.as_ref().filter(|buffer| buffer.merge);
     let absorbed = run.drive.absorbed + run.log.map_or(0, |log| log.absorbed);
     if outcome.workload.flushes() > 0 {

@@ -9,7 +9,7 @@ use thermocline_record::RunRecord;
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
 use crate::barriers::Barriers;
-use crate::books::Books;
+use crate::byte_counts::ByteCounts;
 use crate::input::Prepared;
 use crate::log::bench::LogBench;
 use crate::log::plan::Plan;
@@ -60,7 +60,7 @@ pub fn run(
         pacing: bench.pacing,
         meter: &bench.meter,
         rounds: bench.rounds,
-        end: Books::direct(bench.drive.counters()),
+        end: ByteCounts::direct(bench.drive.counters()),
         simulated: bench.done.since(bench.start),
         worn_out: bench.worn_out,
         requests: bench.requests,
@@ -94,7 +94,7 @@ fn run_log(
         pacing: bench.pacing,
         meter: &bench.meter,
         rounds: bench.rounds,
-        end: bench.machine.books(),
+        end: bench.machine.byte_counts(),
         simulated: bench.done.since(bench.start),
         worn_out: bench.worn_out,
         requests: bench.requests,
@@ -226,7 +226,12 @@ impl Bench {
         let capacity = drive.cut().capacity();
         let rounds = Rounds::new(capacity, workload.pass());
         Bench {
-            meter: Meter::new(Books::direct(drive.counters()), capacity, rounds, drive.is_timed()),
+            meter: Meter::new(
+                ByteCounts::direct(drive.counters()),
+                capacity,
+                rounds,
+                drive.is_timed(),
+            ),
             rounds,
             tags,
             pacing: pacing(workload, settings),
@@ -258,7 +263,7 @@ impl Bench {
         let counters = self.drive.counters();
         let capacity = self.drive.cut().capacity();
         self.meter =
-            Meter::new(Books::direct(counters), capacity, self.rounds, self.drive.is_timed());
+            Meter::new(ByteCounts::direct(counters), capacity, self.rounds, self.drive.is_timed());
         Ok(counters.host_written)
     }
 
@@ -283,8 +288,8 @@ impl Bench {
             done?;
         }
         let seconds = self.seconds(last);
-        let books = Books::direct(self.drive.counters());
-        self.meter.finish(books, seconds, self.drive.free_units());
+        let counts = ByteCounts::direct(self.drive.counters());
+        self.meter.finish(counts, seconds, self.drive.free_units());
         progress(1.0);
         Ok(())
     }
@@ -364,7 +369,7 @@ impl Bench {
         let counters = self.drive.counters();
         if self.meter.is_due(counters.host_written) {
             let seconds = self.seconds(last);
-            self.meter.observe(Books::direct(counters), seconds, self.drive.free_units());
+            self.meter.observe(ByteCounts::direct(counters), seconds, self.drive.free_units());
         }
     }
 

@@ -45,7 +45,7 @@ impl LogBench {
         let timed = machine.device().drive().is_timed();
         let capacity = machine.device().drive().cut().capacity();
         LogBench {
-            meter: Meter::new(machine.books(), capacity, rounds, timed),
+            meter: Meter::new(machine.byte_counts(), capacity, rounds, timed),
             machine,
             rounds,
             pacing,
@@ -75,10 +75,10 @@ impl LogBench {
         self.start = self.machine.now().max(drained);
         while self.machine.step_until(self.start)? {}
         self.done = self.start;
-        let books = self.machine.books();
+        let counts = self.machine.byte_counts();
         let capacity = self.machine.device().drive().cut().capacity();
-        self.meter = Meter::new(books, capacity, self.rounds, self.timed);
-        Ok(books.host_written)
+        self.meter = Meter::new(counts, capacity, self.rounds, self.timed);
+        Ok(counts.host_written)
     }
 
     /// Replays the workload and waits until all of it is done.
@@ -109,7 +109,7 @@ impl LogBench {
         }
         let seconds = self.seconds(last);
         let free = u64::from(self.machine.engine().free_units());
-        self.meter.finish(self.machine.books(), seconds, free);
+        self.meter.finish(self.machine.byte_counts(), seconds, free);
         progress(1.0);
         Ok(())
     }
@@ -201,10 +201,10 @@ impl LogBench {
     }
 
     fn observe(&mut self, last: Time) {
-        let books = self.machine.books();
-        if self.meter.is_due(books.host_written) {
+        let counts = self.machine.byte_counts();
+        if self.meter.is_due(counts.host_written) {
             let free = u64::from(self.machine.engine().free_units());
-            self.meter.observe(books, self.seconds(last), free);
+            self.meter.observe(counts, self.seconds(last), free);
         }
     }
 

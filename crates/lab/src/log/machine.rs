@@ -18,7 +18,7 @@ use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 use super::device::{Device, Ended};
 use super::host::{Ask, Pending, Run, Whole, parts};
 use crate::Error;
-use crate::books::{Books, LogBytes};
+use crate::byte_counts::{ByteCounts, LogBytes};
 
 /// A request of the workload that is done.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ pub struct Machine {
     opened: Option<Notice>,
     failed: Option<HostError>,
     collections: Vec<Collection>,
-    host: Books,
+    host: ByteCounts,
     bytes: LogBytes,
 }
 
@@ -116,7 +116,7 @@ impl Machine {
             opened: None,
             failed: None,
             collections: Vec::new(),
-            host: Books::default(),
+            host: ByteCounts::default(),
             bytes: LogBytes::default(),
         }
     }
@@ -214,7 +214,7 @@ impl Machine {
     }
 
     /// Bytes so far.
-    pub fn books(&self) -> Books {
+    pub fn byte_counts(&self) -> ByteCounts {
         let stats: &Stats = self.engine.stats();
         let block = Bytes::BLOCK.0;
         let metadata =
@@ -228,7 +228,7 @@ impl Machine {
             unused: stats.unused_bytes,
             ..self.bytes
         };
-        Books { log: Some(log), drive: self.device.drive().counters(), ..self.host }
+        ByteCounts { log: Some(log), drive: self.device.drive().counters(), ..self.host }
     }
 
     /// Brings what `requests` will look at first into the cache. Changes nothing.

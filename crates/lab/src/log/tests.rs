@@ -28,7 +28,7 @@ fn cause(record: &RunRecord, cause: &str) -> u64 {
 }
 
 #[test]
-fn every_kind_of_drive_takes_a_log_and_the_books_balance() {
+fn every_kind_of_drive_takes_a_log_and_the_bytes_add_up() {
     for (stack, utilisation) in [
         ("log:ideal,unit=512KiB,garbage=0.3", 1.0),
         ("log:zn540", 0.7),

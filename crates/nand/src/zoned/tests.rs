@@ -170,7 +170,7 @@ fn block_requests_reset_zones_they_start_over() {
 }
 
 proptest! {
-    /// Any sequence of commands keeps the limits and the books.
+    /// Any sequence of commands keeps the limits and the counters.
     #[test]
     fn limits_and_counters_hold_under_any_commands(seed in any::<u64>()) {
         let mut drive = drive();

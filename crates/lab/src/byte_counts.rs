@@ -5,9 +5,9 @@ use thermocline_types::Cause;
 
 use crate::meter::ratio;
 
-/// Bytes through a stack since it was made, or between two instants (see [`Books::since`]).
+/// Bytes through a stack since it was made, or between two instants (see [`ByteCounts::since`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Books {
+pub struct ByteCounts {
     /// Bytes the host wrote.
     pub host_written: u64,
     /// Bytes the host read.
@@ -98,11 +98,11 @@ impl LogBytes {
     }
 }
 
-impl Books {
-    /// The books of a drive that the host writes to directly.
+impl ByteCounts {
+    /// The bytes of a drive that the host writes to directly.
     #[must_use]
-    pub fn direct(drive: Counters) -> Books {
-        Books {
+    pub fn direct(drive: Counters) -> ByteCounts {
+        ByteCounts {
             host_written: drive.host_written,
             host_read: drive.host_read,
             host_trimmed: drive.host_trimmed,
@@ -113,8 +113,8 @@ impl Books {
 
     /// The same counted from `start`.
     #[must_use]
-    pub fn since(&self, start: &Books) -> Books {
-        Books {
+    pub fn since(&self, start: &ByteCounts) -> ByteCounts {
+        ByteCounts {
             host_written: self.host_written - start.host_written,
             host_read: self.host_read - start.host_read,
             host_trimmed: self.host_trimmed - start.host_trimmed,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn books_that_do_not_balance_are_told() {
+    fn bytes_that_do_not_add_up_are_told() {
         assert_eq!(LOG.check(5 * 4096), Ok(()));
         assert!(LOG.check(4 * 4096).unwrap_err().contains("the drive received 16384"));
         let lost = LogBytes { absorbed: 0, ..LOG };
