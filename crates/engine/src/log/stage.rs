@@ -284,4 +284,14 @@ mod tests {
         stage.oldest_first(&mut order);
         assert_eq!(order, [0, 4, 6]);
     }
+
+    #[test]
+    fn memory_is_that_of_slots_and_of_every_payload_that_is_held() {
+        let mut stage = Stage::new(1, 253);
+        let slots = |stage: &Stage<()>| (stage.slots.capacity() * size_of::<Staged<()>>()) as u64;
+        (0..3).for_each(|_| _ = stage.push(staged(0), Time::ZERO));
+        assert_eq!(stage.memory_bytes(), slots(&stage) + 3 * 4096);
+        stage.flying = 2;
+        assert_eq!(stage.memory_bytes(), slots(&stage) + 5 * 4096);
+    }
 }

@@ -1,5 +1,6 @@
 //! The engine through its public interface.
 
+mod allocation;
 mod counters;
 mod flushes;
 mod many_units;

@@ -150,6 +150,13 @@ fn no_call_looks_through_more_than_a_bounded_number_of_pages_or_units() {
     let searched = machine.engine.stats().looked_at - before;
     assert!(searched > blocks, "the whole map was searched: {searched}");
 
+    // The same with one that holds pages of maps.
+    let units = machine.engine.units();
+    let of_maps = |unit: &UnitId| units.class(*unit).0 == 2 && units.valid_count(*unit) > 10;
+    machine.device.headerless = Some(units.ids().find(of_maps).expect("some are used").0);
+    assert_eq!(scrub(&mut machine), pages + 1, "every page is found without its header");
+    machine.device.headerless = None;
+
     machine.ask(HostRequest::DeleteVolume { volume: thin }).expect("it can be deleted");
     machine.settle();
     let before = machine.engine.stats().looked_at;
