@@ -8,6 +8,12 @@ use super::history::{History, Past};
 use super::rule::{CLASSES, Rule};
 use crate::Units;
 
+/// Miniatures have units as the real drive has, up to twice so many; where it has more, theirs are longer in
+/// proportion. What a choice of victims costs grows with both, their number and how short they are.
+const UNITS: u32 = 1024;
+/// Blocks of the shortest units, chosen, not measured; miniatures have fewer units where they would be shorter. Of a
+/// few blocks, some units are empty by chance, whatever the rule.
+const SHORTEST: u64 = 8;
 /// Units kept free. Two always suffice, as a block whose class can open no unit goes to the nearest that is open.
 const RESERVE: usize = 2;
 const NOTHING: u32 = u32::MAX;
@@ -78,7 +84,8 @@ impl PartialEq for Miniature {
 }
 
 impl Miniature {
-    /// Of a drive with `units` units of `blocks_per_unit` blocks that exports `capacity` blocks.
+    /// Of a drive with `units` units of `blocks_per_unit` blocks that exports `capacity` blocks. Spare room decides what
+    /// is copied, so the room is that of the sample to half a unit, whatever the length of units rounds to.
     pub(super) fn new(
         rule: Rule,
         shift: u32,
@@ -86,7 +93,11 @@ impl Miniature {
         units: u32,
         blocks_per_unit: u32,
     ) -> Miniature {
-        let blocks = (blocks_per_unit >> shift).max(1);
+        let room = (u64::from(units) * u64::from(blocks_per_unit)) >> shift;
+        let fold = u64::from((units / UNITS).max(1));
+        let blocks = ((u64::from(blocks_per_unit) * fold) >> shift).max(SHORTEST);
+        let units = ((room + blocks / 2) / blocks) as u32;
+        let blocks = blocks as u32;
         Miniature {
             rule,
             shift,
@@ -94,7 +105,7 @@ impl Miniature {
             free: (0..units).rev().map(UnitId).collect(),
             open: [None; CLASSES as usize],
             groups: vec![NOTHING; units as usize * blocks as usize],
-            cleaner: Cleaner::new(units, capacity, blocks_per_unit),
+            cleaner: Cleaner::new(units, capacity, blocks << shift),
             copies: 0.0,
         }
     }
@@ -209,6 +220,28 @@ mod tests {
                 assert_eq!(hits.count(), 1);
                 assert_eq!(group_of(sampled(group, shift), shift), Some(group));
             }
+        }
+    }
+
+    #[test]
+    fn a_miniature_has_the_room_of_its_sample_whatever_the_length_of_units() {
+        for (shift, units, blocks_per_unit) in [
+            (6, 1711, 224),
+            (6, 374, 1024),
+            (7, 2298, 512),
+            (5, 450, 500),
+            (4, 2000, 16),
+            (7, 99, 1000),
+        ] {
+            let capacity = u64::from(units * blocks_per_unit) * 4 / 5;
+            let drive = Miniature::new(Rule::Apart, shift, capacity, units, blocks_per_unit);
+            let room = f64::from(drive.units.count() * drive.blocks_per_unit());
+            let real = f64::from(units * blocks_per_unit) / f64::from(1 << shift);
+            assert!(
+                (room / real - 1.0).abs() < 0.006,
+                "{room} of {real}, units of {blocks_per_unit}"
+            );
+            assert!(drive.units.count() < 2 * UNITS && drive.blocks_per_unit() >= 8);
         }
     }
 
