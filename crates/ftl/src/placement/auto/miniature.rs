@@ -84,8 +84,8 @@ impl PartialEq for Miniature {
 }
 
 impl Miniature {
-    /// Of a drive with `units` units of `blocks_per_unit` blocks that exports `capacity` blocks. Spare room decides what
-    /// is copied, so the room is that of the sample to half a unit, whatever the length of units rounds to.
+    /// Of a drive with `units` units of `blocks_per_unit` blocks that exports `capacity` blocks. Copies depend on spare
+    /// room: there is as much as the share of the sample, to half a unit, whatever the length of units rounds to.
     pub(super) fn new(
         rule: Rule,
         shift: u32,
