@@ -11,7 +11,7 @@ use thermocline_types::{Cause, Class, Lba, Pba, Rng, UnitId};
 use self::pool::Pool;
 use crate::placement::{Part, Placement, Topology, Write};
 use crate::victim::Victim;
-use crate::{Contents, Map, Shape, ShapeError, UnitState, Units};
+use crate::{Map, ReverseMap, Shape, ShapeError, UnitState, Units};
 
 /// What the translation layer does to the media, as it does it.
 pub trait Media {
@@ -103,7 +103,7 @@ struct Frontier {
 #[derive(Clone, Debug)]
 pub struct Ftl<P> {
     map: Map,
-    contents: Contents,
+    reverse_map: ReverseMap,
     units: Units,
     pools: Vec<Pool>,
     frontiers: Vec<Frontier>,
@@ -177,7 +177,7 @@ impl<P: Placement> Ftl<P> {
         let idle = Frontier { unit: UnitId(0), next: 0, open: false };
         Ok(Ftl {
             map: Map::new(shape.exported(), shape.pba_limit()),
-            contents: Contents::new(shape),
+            reverse_map: ReverseMap::new(shape),
             units,
             pools,
             frontiers: vec![idle; usize::from(topology.classes())],
@@ -238,7 +238,7 @@ impl<P: Placement> Ftl<P> {
         part: Part,
         media: &mut impl Media,
     ) -> Result<(), OutOfUnits> {
-        let old = self.map.get(lba).map(|pba| self.contents.shape().unit(pba));
+        let old = self.map.get(lba).map(|pba| self.reverse_map.shape().unit(pba));
         let updated = self.updated(old);
         let write = Write { lba, handle, now: self.host_writes, part, old };
         let mut class = self.placement.place(write);
@@ -255,7 +255,7 @@ impl<P: Placement> Ftl<P> {
         class = self.with_room(class, self.topology.pool(class));
         let pba = self.append(class, lba, Cause::Host, media);
         if self.units.tracks_updates() {
-            self.units.note_update(self.contents.shape().unit(pba), updated);
+            self.units.note_update(self.reverse_map.shape().unit(pba), updated);
         }
         let old = self.map.replace(lba, pba);
         if let Some(old) = old {
@@ -378,13 +378,13 @@ impl<P: Placement> Ftl<P> {
     #[must_use]
     pub fn slack(&self, class: Class) -> u32 {
         let frontier = self.frontiers[class.index()];
-        if frontier.open { self.contents.shape().blocks_per_unit() - frontier.next } else { 0 }
+        if frontier.open { self.reverse_map.shape().blocks_per_unit() - frontier.next } else { 0 }
     }
 
     /// Bytes of memory held by map and units.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.map.memory_bytes() + self.contents.memory_bytes() + self.units.memory_bytes()
+        self.map.memory_bytes() + self.reverse_map.memory_bytes() + self.units.memory_bytes()
     }
 
     /// When a block that lay in `old` will have been updated the last time but one, now that it is written: halfway
@@ -406,8 +406,8 @@ impl<P: Placement> Ftl<P> {
             self.open_unit(class);
         }
         let frontier = self.frontiers[class.index()];
-        let pba = self.contents.shape().pba(frontier.unit, frontier.next);
-        self.contents.program(pba, lba);
+        let pba = self.reverse_map.shape().pba(frontier.unit, frontier.next);
+        self.reverse_map.program(pba, lba);
         self.units.add_valid(frontier.unit);
         self.placement.stored(lba, frontier.unit, self.host_writes);
         self.programmed[cause.index()] += 1;
@@ -419,7 +419,7 @@ impl<P: Placement> Ftl<P> {
     /// address passed.
     #[inline]
     fn advance(&mut self, class: Class) -> Pba {
-        let shape = self.contents.shape();
+        let shape = self.reverse_map.shape();
         let frontier = &mut self.frontiers[class.index()];
         let pba = shape.pba(frontier.unit, frontier.next);
         frontier.next += 1;
@@ -440,8 +440,8 @@ impl<P: Placement> Ftl<P> {
     /// Records that the block at `pba` is no longer valid.
     #[inline]
     fn invalidate(&mut self, pba: Pba) {
-        self.contents.invalidate(pba);
-        self.units.drop_valid(self.contents.shape().unit(pba));
+        self.reverse_map.invalidate(pba);
+        self.units.drop_valid(self.reverse_map.shape().unit(pba));
     }
 
     fn open_unit(&mut self, class: Class) {
@@ -475,7 +475,7 @@ impl<P: Placement> Ftl<P> {
     }
 
     fn pool_of(&self, pba: Pba) -> u8 {
-        self.topology.pool(self.units.class(self.contents.shape().unit(pba)))
+        self.topology.pool(self.units.class(self.reverse_map.shape().unit(pba)))
     }
 
     /// Counts the valid block at `old` out of its pool.
@@ -493,12 +493,12 @@ impl<P: Placement> Ftl<P> {
     /// # Panics
     /// When an invariant does not hold.
     pub fn verify(&mut self) {
-        let shape = self.contents.shape();
+        let shape = self.reverse_map.shape();
         let mut total = 0;
         let mut blocks = Vec::new();
         for unit in self.units().ids() {
             blocks.clear();
-            self.contents.valid_blocks(unit, &mut blocks);
+            self.reverse_map.valid_blocks(unit, &mut blocks);
             let (valid, written) = (self.units.valid_count(unit), self.units.written(unit));
             assert_eq!(blocks.len() as u32, valid, "valid count of {unit:?}");
             assert!(blocks.iter().all(|&(offset, _)| offset < written), "{unit:?}");
@@ -507,8 +507,8 @@ impl<P: Placement> Ftl<P> {
         assert_eq!(total, self.map.mapped(), "one valid copy per mapped block");
         for lba in (0..shape.exported()).map(Lba) {
             if let Some(pba) = self.map.get(lba) {
-                assert!(self.contents.is_valid(pba), "{lba:?} points at an invalid block");
-                assert_eq!(self.contents.lba_at(pba), Some(lba), "reverse map of {pba:?}");
+                assert!(self.reverse_map.is_valid(pba), "{lba:?} points at an invalid block");
+                assert_eq!(self.reverse_map.lba_at(pba), Some(lba), "reverse map of {pba:?}");
             }
         }
         for pool in &self.pools {

@@ -10,18 +10,18 @@
 //! * At most one valid copy of a block exists, and the map points at it.
 //! * No sequence of writes and trims below the exported capacity runs out of units; see [`Ftl`] for the argument.
 
-mod contents;
 mod ftl;
 mod map;
 mod packed;
 pub mod placement;
+mod reverse_map;
 mod shape;
 mod units;
 pub mod victim;
 
-pub use contents::Contents;
 pub use ftl::{Erased, Ftl, Media, NoMedia, OutOfUnits};
 pub use map::Map;
 pub use packed::Packed;
+pub use reverse_map::ReverseMap;
 pub use shape::{Shape, ShapeError};
 pub use units::{UnitState, Units};

@@ -1,6 +1,6 @@
 //! Units of erasure: what each is doing, how many of its blocks are valid, and what victim selection needs to know.
 //!
-//! Which block lies where is not kept here but in [`Contents`](crate::Contents), or on the media by a layer that reads
+//! Which block lies where is not kept here but in [`ReverseMap`](crate::ReverseMap), or on the media by a layer that reads
 //! a unit's own headers when it cleans it.
 //!
 //! Invariants:

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use thermocline_target::{BlockTarget, Completion, Extent, Pool, Request, TargetError};
+use thermocline_target::{BlockTarget, BufferPool, Completion, Extent, Request, TargetError};
 use thermocline_types::Bytes;
 
 use crate::gate::{Access, Gate};
@@ -32,7 +32,7 @@ pub(crate) enum Clear {
 pub(crate) struct Disk {
     target: Arc<dyn BlockTarget>,
     gate: Gate,
-    pool: Pool,
+    pool: BufferPool,
     /// Bytes in a logical block.
     block: u64,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn new(target: Arc<dyn BlockTarget>) -> Arc<Disk> {
         let block = target.info().logical_block.0;
-        Arc::new(Disk { target, gate: Gate::default(), pool: Pool::new(POOL_BYTES), block })
+        Arc::new(Disk { target, gate: Gate::default(), pool: BufferPool::new(POOL_BYTES), block })
     }
 
     /// Bytes.

@@ -5,14 +5,14 @@ use thermocline_types::{Bytes, Cause, Op, Pba, Request, Time, UnitId};
 
 use crate::counters::Counters;
 use crate::error::DriveError;
-use crate::media::Media;
+use crate::media::NandArray;
 use crate::profile::{Cut, Profile};
 
 /// A drive that writes every block where it belongs.
 #[derive(Clone, Debug)]
 pub struct Direct {
     cut: Cut,
-    media: Media,
+    media: NandArray,
     counters: Counters,
 }
 
@@ -20,7 +20,7 @@ impl Direct {
     /// A fresh drive.
     #[must_use]
     pub fn new(profile: &Profile, cut: Cut, seed: u64) -> Self {
-        Direct { media: Media::new(profile, &cut, seed), cut, counters: Counters::default() }
+        Direct { media: NandArray::new(profile, &cut, seed), cut, counters: Counters::default() }
     }
 
     /// How the drive is cut.
@@ -31,7 +31,7 @@ impl Direct {
 
     /// The media.
     #[must_use]
-    pub fn media(&self) -> &Media {
+    pub fn media(&self) -> &NandArray {
         &self.media
     }
 

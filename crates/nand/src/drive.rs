@@ -7,7 +7,7 @@ use crate::counters::Counters;
 use crate::direct::Direct;
 use crate::error::DriveError;
 use crate::mapped::Mapped;
-use crate::media::Media;
+use crate::media::NandArray;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
 use crate::zoned::{ZoneState, Zoned};
 
@@ -125,7 +125,7 @@ impl Drive {
 
     /// Media: endurance and spares.
     #[must_use]
-    pub fn media(&self) -> &Media {
+    pub fn media(&self) -> &NandArray {
         match self {
             Drive::Mapped(drive) => drive.media(),
             Drive::Zoned(drive) => drive.media(),

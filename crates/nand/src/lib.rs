@@ -27,7 +27,7 @@ pub use direct::Direct;
 pub use drive::{Drive, UnitView};
 pub use error::{DriveError, ZoneError};
 pub use mapped::Mapped;
-pub use media::Media;
+pub use media::NandArray;
 pub use profile::{Cut, Kind, Profile, ProfileError};
 pub use sliced::{Sliced, UnitStatus};
 pub use wear::Endurance;

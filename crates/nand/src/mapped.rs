@@ -7,7 +7,7 @@ use thermocline_types::{Bytes, Cause, Class, Lba, Op, Request, Time};
 use crate::buffer::{Sectors, Waiting, WriteBuffer};
 use crate::counters::Counters;
 use crate::error::DriveError;
-use crate::media::Media;
+use crate::media::NandArray;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
 
 /// A drive that maps logical blocks to flash itself.
@@ -18,7 +18,7 @@ use crate::profile::{Cut, Kind, Profile, ProfileError};
 pub struct Mapped {
     cut: Cut,
     ftl: Ftl<Handles>,
-    media: Media,
+    media: NandArray,
     buffer: Option<WriteBuffer>,
     power_loss_protection: bool,
     handles: u16,
@@ -47,7 +47,7 @@ impl Mapped {
         Ok(Mapped {
             cut,
             ftl,
-            media: Media::new(profile, &cut, seed),
+            media: NandArray::new(profile, &cut, seed),
             buffer: merging.map(|b| WriteBuffer::new((b.size.0 / cut.mapping_unit.0) as usize)),
             power_loss_protection: profile.buffer.as_ref().is_none_or(|b| b.power_loss_protection),
             handles: handles(profile),
@@ -115,7 +115,7 @@ impl Mapped {
 
     /// The media.
     #[must_use]
-    pub fn media(&self) -> &Media {
+    pub fn media(&self) -> &NandArray {
         &self.media
     }
 

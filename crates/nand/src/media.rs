@@ -9,7 +9,7 @@ use crate::wear::Endurance;
 
 /// The media of a drive.
 #[derive(Clone, Debug)]
-pub struct Media {
+pub struct NandArray {
     shape: Shape,
     block: Bytes,
     blocks_per_page: u32,
@@ -26,7 +26,7 @@ pub struct Media {
 /// size of a host block; makers do not publish it.
 const CODEWORD: Bytes = Bytes::kib(4);
 
-impl Media {
+impl NandArray {
     /// Fresh media for `profile` cut to `cut`.
     #[must_use]
     pub fn new(profile: &Profile, cut: &Cut, seed: u64) -> Self {
@@ -35,7 +35,7 @@ impl Media {
         let waiting = profile.buffer.as_ref().filter(|buffer| !buffer.merge);
         let buffer = waiting.map_or(Bytes::ZERO, |buffer| buffer.size);
         let timeline = profile.geometry.as_ref().zip(profile.timing.as_ref());
-        Media {
+        NandArray {
             shape: cut.shape,
             block: cut.mapping_unit,
             blocks_per_page: cut.blocks_per_page,
@@ -156,7 +156,7 @@ impl Media {
     }
 }
 
-impl thermocline_ftl::Media for Media {
+impl thermocline_ftl::Media for NandArray {
     #[inline]
     fn read(&mut self, pba: Pba) {
         let page = self.page(pba);

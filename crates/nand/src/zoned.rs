@@ -5,7 +5,7 @@ use thermocline_types::{Bytes, Cause, Op, Request, Time, UnitId};
 
 use crate::counters::Counters;
 use crate::error::{DriveError, ZoneError};
-use crate::media::Media;
+use crate::media::NandArray;
 use crate::profile::{Cut, Profile};
 
 /// State of a zone.
@@ -69,7 +69,7 @@ pub struct Zoned {
     zones: Vec<Cell>,
     /// Implicitly open zones, longest open first: the drive closes the first when it needs the place.
     implicit: Vec<u32>,
-    media: Media,
+    media: NandArray,
     counters: Counters,
     padded: u64,
 }
@@ -89,7 +89,7 @@ impl Zoned {
             max_active: if zns.max_active == 0 { u32::MAX } else { zns.max_active },
             zones: vec![empty; cut.shape.units() as usize],
             implicit: Vec::new(),
-            media: Media::new(profile, &cut, seed),
+            media: NandArray::new(profile, &cut, seed),
             counters: Counters::default(),
             padded: 0,
             cut,
@@ -104,7 +104,7 @@ impl Zoned {
 
     /// The media.
     #[must_use]
-    pub fn media(&self) -> &Media {
+    pub fn media(&self) -> &NandArray {
         &self.media
     }
 

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thermocline_target::{Buffer, Pool};
+use thermocline_target::{Buffer, BufferPool};
 
 use crate::outbox::{ConnectionId, Outbox, Outcome};
 use crate::output::{Body, Output};
@@ -35,7 +35,7 @@ pub(crate) struct Context {
     pub(crate) limits: Limits,
     pub(crate) outbox: Arc<Outbox>,
     /// Memory of payloads and of what is read.
-    pub(crate) memory: Pool,
+    pub(crate) memory: BufferPool,
     /// How much of it connections may have.
     pub(crate) budget: Budget,
     pub(crate) traffic: Traffic,
@@ -483,7 +483,7 @@ fn share_of(request: &Header, objection: Option<Code>) -> u64 {
     }
 }
 
-/// The same of a request that is carried out. Memory comes in powers of two of blocks, as [`Pool::take`] has it.
+/// The same of a request that is carried out. Memory comes in powers of two of blocks, as [`BufferPool::take`] has it.
 pub(crate) fn share(command: Command, length: u64) -> u64 {
     let memory = |length: u64| length.div_ceil(4096).next_power_of_two() * 4096;
     match command {

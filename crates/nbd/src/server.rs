@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
-use thermocline_target::Pool;
+use thermocline_target::BufferPool;
 
 use crate::budget::Budget;
 use crate::connection::{Connection, Context, End};
@@ -143,7 +143,7 @@ impl Server {
             over: Arc::default(),
             traffic: Arc::default(),
         };
-        let (now, traffic, memory) = (Instant::now(), Traffic::default(), Pool::new(MEMORY));
+        let (now, traffic, memory) = (Instant::now(), Traffic::default(), BufferPool::new(MEMORY));
         let budget = Budget::new(&limits);
         Ok(Server {
             listeners,

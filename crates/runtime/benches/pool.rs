@@ -17,7 +17,7 @@ use thermocline_engine::{Config, Extent, HostRequest, Rejected, Reply, RequestId
 use thermocline_format::{Geometry, LogicalBlock, PoolId, VolumeId, VolumeName};
 use thermocline_runtime::storage::{File, IoEngine, Layout, Memory, Options, Storage};
 use thermocline_runtime::{Buffer, Driver, Ended};
-use thermocline_target::Pool as Shelf;
+use thermocline_target::BufferPool as Shelf;
 use thermocline_types::{Rng, UnitId};
 
 const BLOCK: usize = 4096;

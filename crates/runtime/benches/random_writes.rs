@@ -12,7 +12,7 @@ use thermocline_runtime::Buffer;
 use thermocline_runtime::storage::{
     Command, File, IoEngine, Layout, Memory, Options, Storage, Token,
 };
-use thermocline_target::Pool;
+use thermocline_target::BufferPool;
 use thermocline_types::{Bytes, Class, Rng};
 
 const DEPTH: u64 = 128;
@@ -60,7 +60,7 @@ fn measure(name: &str, storage: &mut dyn Storage) {
 
 /// Writes `count` blocks, the places of which `place` tells.
 fn writes(storage: &mut dyn Storage, count: u64, mut place: impl FnMut(u64) -> u64) {
-    let pool = Pool::new(1 << 20);
+    let pool = BufferPool::new(1 << 20);
     let (mut begun, mut complete) = (0, 0);
     let mut done = Vec::new();
     while complete < count {

@@ -11,7 +11,7 @@ use thermocline_engine::{
     UnitReport,
 };
 use thermocline_format::{BLOCK_BYTES, Geometry, Location, Superblock};
-use thermocline_target::Pool;
+use thermocline_target::BufferPool;
 use thermocline_types::{Class, UnitId};
 
 use crate::Buffer;
@@ -29,7 +29,7 @@ pub type Answer = (OpId, Result<Done<Buffer>, DeviceError>);
 pub struct Device<S> {
     storage: S,
     geometry: Geometry,
-    pool: Pool,
+    pool: BufferPool,
     /// Each with what the storage was asked for.
     jobs: Slab<(Job, Asked)>,
     /// What failed since somebody asked.
@@ -79,7 +79,7 @@ impl<S: Storage> Device<S> {
         Device {
             storage,
             geometry,
-            pool: Pool::new(POOL_BYTES),
+            pool: BufferPool::new(POOL_BYTES),
             jobs: Slab::new(),
             troubles: Vec::new(),
             ready: Vec::new(),

@@ -62,7 +62,7 @@ pub enum MediaError {
 }
 
 /// A storage, and how a pool divides it.
-pub struct Media {
+pub struct UnitStorage {
     /// The storage.
     pub storage: AnyStorage,
     /// The division.
@@ -74,7 +74,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`MediaError`].
-    pub fn new_media(&self) -> Result<Media, MediaError> {
+    pub fn new_media(&self) -> Result<UnitStorage, MediaError> {
         let storage = match self.kind() {
             DeviceKind::File | DeviceKind::Block => {
                 self.open_plain(true, self.new_layout()?, Access::ReadWrite)?
@@ -86,18 +86,18 @@ impl Settings {
             }
         };
         let geometry = self.geometry_of(storage.layout())?;
-        Ok(Media { storage, geometry })
+        Ok(UnitStorage { storage, geometry })
     }
 
     /// The storage of the pool that is there.
     ///
     /// # Errors
     /// [`MediaError`].
-    pub fn media(&self, access: Access) -> Result<Media, MediaError> {
+    pub fn media(&self, access: Access) -> Result<UnitStorage, MediaError> {
         if self.kind() == DeviceKind::Zoned {
             let storage = self.open_zoned(access)?;
             let geometry = self.geometry_of(storage.layout())?;
-            return Ok(Media { storage, geometry });
+            return Ok(UnitStorage { storage, geometry });
         }
         let no_pool = || MediaError::NoPool { path: self.device.path.clone() };
         forget(&self.device.path);
@@ -112,7 +112,7 @@ impl Settings {
             let layout = Layout::contiguous(block, geometry.blocks_per_unit(), geometry.units());
             self.open_plain(false, layout, access)?
         };
-        Ok(Media { storage, geometry })
+        Ok(UnitStorage { storage, geometry })
     }
 
     /// How the pool that is there divides its device, or else how a new one would. Nothing is written or made.

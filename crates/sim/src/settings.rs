@@ -12,7 +12,7 @@ use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Rng, Time, UnitId};
 
-use crate::disk::{Latency, Media, MediaKind};
+use crate::disk::{DiskKind, DiskShape, Latency};
 use crate::workload::Mix;
 
 /// How much a seed is to do.
@@ -28,7 +28,7 @@ pub enum Scale {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The device.
-    pub media: Media,
+    pub media: DiskShape,
     /// How long its commands take.
     pub latency: Latency,
     /// The engine.
@@ -144,7 +144,7 @@ fn draw_placement(rng: &mut Rng) -> Policy {
 }
 
 /// A device and an engine that can work together: as many units as the classes of the placement need.
-fn draw_pool(rng: &mut Rng, scale: Scale, placement: &Policy) -> (Media, Config) {
+fn draw_pool(rng: &mut Rng, scale: Scale, placement: &Policy) -> (DiskShape, Config) {
     let mut media = draw_media(rng, scale);
     loop {
         let config = draw_config(rng, media.geometry, placement);
@@ -162,8 +162,8 @@ fn draw_pool(rng: &mut Rng, scale: Scale, placement: &Policy) -> (Media, Config)
     }
 }
 
-fn draw_media(rng: &mut Rng, scale: Scale) -> Media {
-    let kind = [MediaKind::Keeping, MediaKind::Discarding, MediaKind::Zoned][rng.below(3) as usize];
+fn draw_media(rng: &mut Rng, scale: Scale) -> DiskShape {
+    let kind = [DiskKind::Keeping, DiskKind::Discarding, DiskKind::Zoned][rng.below(3) as usize];
     let logical = [LogicalBlock::B512, LogicalBlock::B4096][rng.below(2) as usize];
     let (kib, units) = match scale {
         Scale::Small => ([64, 64, 96, 128][rng.below(4) as usize], 18 + rng.below(14)),
@@ -173,7 +173,7 @@ fn draw_media(rng: &mut Rng, scale: Scale) -> Media {
     let superblocks = if rng.below(2) == 0 { [0, 1] } else { [3, 1] };
     let geometry = Geometry::new(logical, per_unit, units as u32, superblocks.map(UnitId))
         .expect("units of 64 KiB and more, and enough of them");
-    Media { geometry, kind }
+    DiskShape { geometry, kind }
 }
 
 fn draw_config(rng: &mut Rng, geometry: Geometry, placement: &Policy) -> Config {

@@ -9,7 +9,7 @@ use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Rng, Time, UnitId};
 
-use crate::disk::{Latency, Media, MediaKind};
+use crate::disk::{DiskKind, DiskShape, Latency};
 use crate::enumerate::{Budget, Report, enumerate_faulty};
 use crate::faults::{CommandKind, Fault, Rule};
 use crate::settings::{Scale, Settings};
@@ -100,7 +100,7 @@ impl Situation {
 fn crowded(seed: u64, rng: &mut Rng) -> Settings {
     let mut settings = Settings::draw(seed, Scale::Small);
     // On a device that keeps old bytes a block can be read long after its unit was reset.
-    settings.media.kind = [MediaKind::Discarding, MediaKind::Zoned][rng.below(2) as usize];
+    settings.media.kind = [DiskKind::Discarding, DiskKind::Zoned][rng.below(2) as usize];
     settings.config.checkpoint_bytes = 16 << 10 << rng.below(3);
     settings.config.gc.victim = [Victim::Fifo, Victim::Choices { d: 1 }][rng.below(2) as usize];
     settings.config.max_staged_blocks = 4 * MAX_IO_BLOCKS as u32;
@@ -119,8 +119,8 @@ fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
     let geometry = Geometry::new(LogicalBlock::B4096, per_unit, 24, [0, 1].map(UnitId))
         .expect("units of 4 MiB, and enough of them");
     // In a zone nothing can be written behind a failed write.
-    let kind = [MediaKind::Keeping, MediaKind::Discarding][rng.below(2) as usize];
-    settings.media = Media { geometry, kind };
+    let kind = [DiskKind::Keeping, DiskKind::Discarding][rng.below(2) as usize];
+    settings.media = DiskShape { geometry, kind };
     settings.config.geometry = geometry;
     settings.config.write_depth = 4;
     // Chunks are on their way at once, and all to one unit.
@@ -167,7 +167,7 @@ fn sparse(seed: u64) -> Settings {
 fn slow_reads(seed: u64, rng: &mut Rng) -> Settings {
     let mut settings = Settings::draw(seed, Scale::Small);
     // On a device that keeps old bytes a block can be read long after its unit was reset.
-    settings.media.kind = [MediaKind::Discarding, MediaKind::Zoned][rng.below(2) as usize];
+    settings.media.kind = [DiskKind::Discarding, DiskKind::Zoned][rng.below(2) as usize];
     let (write, flush) = (Time::micros(1 + rng.below(10)), Time::micros(1 + rng.below(10)));
     let read = Time::micros(1000 << rng.below(6));
     settings.latency = Latency { write, read, flush, spike_one_in: 0 };

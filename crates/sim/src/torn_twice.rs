@@ -12,7 +12,9 @@ use thermocline_format::{Geometry, LogicalBlock, VolumeId, VolumeName};
 use thermocline_types::{Lba, Rng, Time, UnitId};
 
 use crate::data::{Arena, Content, Data, SECTORS_PER_BLOCK, Stamp};
-use crate::disk::{CrashState, Disk, Effect, Fate, Image, Latency, Media, MediaKind, Rest, Tear};
+use crate::disk::{
+    CrashState, Disk, DiskKind, DiskShape, Effect, Fate, Image, Latency, Rest, Tear,
+};
 use crate::machine::Machine;
 
 const BLOCKS: u64 = 32;
@@ -73,7 +75,7 @@ impl Pool {
         config.placement = "none".parse().expect("it is listed");
         config.bug = bug;
         let arena = Arena::new();
-        let media = Media { geometry, kind: MediaKind::Keeping };
+        let media = DiskShape { geometry, kind: DiskKind::Keeping };
         let (write, read) = (Time::micros(1000), Time::micros(1));
         let latency = Latency { write, read, flush: Time::micros(10_000), spike_one_in: 0 };
         let disk = Disk::new(&arena, Image::new(media), latency, seed);

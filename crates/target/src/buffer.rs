@@ -72,7 +72,7 @@ impl Drop for Buffer {
 /// Clones are handles of the same pool. It keeps at most a stated number of bytes; what is beyond goes back to the
 /// allocator.
 #[derive(Clone)]
-pub struct Pool(Arc<Shelves>);
+pub struct BufferPool(Arc<Shelves>);
 
 /// Powers of two blocks, from 1 to 2^14 (64 MiB); larger buffers are not kept.
 const SHELVES: usize = 15;
@@ -87,12 +87,12 @@ struct Kept {
     shelves: [Vec<Vec<Block>>; SHELVES],
 }
 
-impl Pool {
+impl BufferPool {
     /// A pool that keeps at most `bytes_max` bytes for later.
     #[must_use]
-    pub fn new(bytes_max: usize) -> Pool {
+    pub fn new(bytes_max: usize) -> BufferPool {
         let kept = Kept { blocks: 0, shelves: Default::default() };
-        Pool(Arc::new(Shelves { blocks_max: bytes_max / ALIGNMENT, kept: Mutex::new(kept) }))
+        BufferPool(Arc::new(Shelves { blocks_max: bytes_max / ALIGNMENT, kept: Mutex::new(kept) }))
     }
 
     /// A buffer of `len` bytes with whatever an earlier user of this pool left in it.
@@ -104,9 +104,9 @@ impl Pool {
     }
 }
 
-impl std::fmt::Debug for Pool {
+impl std::fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Pool(at most {} blocks of {ALIGNMENT} bytes)", self.0.blocks_max)
+        write!(f, "BufferPool(at most {} blocks of {ALIGNMENT} bytes)", self.0.blocks_max)
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn memory_is_aligned_and_as_long_as_asked() {
-        let pool = Pool::new(1 << 20);
+        let pool = BufferPool::new(1 << 20);
         for len in [1, 512, 4095, 4096, 4097, 12_288, 100_000] {
             for buffer in [Buffer::zeroed(len), pool.take(len)] {
                 assert_eq!(buffer.len(), len);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_is_dropped_comes_back() {
-        let pool = Pool::new(1 << 20);
+        let pool = BufferPool::new(1 << 20);
         let mut first = pool.take(5000);
         first[0] = 7;
         let address = first.as_ptr().addr();
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_pool_keeps_no_more_than_it_may() {
-        let pool = Pool::new(8192);
+        let pool = BufferPool::new(8192);
         drop([pool.take(4096), pool.take(4096), pool.take(4096)]);
         assert_eq!(pool.0.kept().blocks, 2);
         drop(pool.take(128 << 20));

@@ -13,7 +13,7 @@ mod memory;
 mod request;
 mod sectors;
 
-pub use buffer::{Buffer, Pool};
+pub use buffer::{Buffer, BufferPool};
 pub use error::TargetError;
 pub use memory::Memory;
 pub use request::{Completion, Request};

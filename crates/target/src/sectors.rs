@@ -9,7 +9,7 @@ use join::Join;
 use ranges::{Access, Ranges};
 use thermocline_types::Bytes;
 
-use crate::{BlockTarget, Buffer, Completion, Extent, Info, Pool, Request};
+use crate::{BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Request};
 
 /// Serves requests in whole sectors of 512 bytes over a target whose logical blocks are larger.
 ///
@@ -27,7 +27,7 @@ struct Shared<T> {
     /// Bytes in a block of `inner`.
     block: u64,
     changes: Ranges,
-    pool: Pool,
+    pool: BufferPool,
 }
 
 /// What reads and read-modify-writes keep of their memory for later. Chosen, not measured.
@@ -40,7 +40,7 @@ impl<T: BlockTarget + 'static> Sectors<T> {
         let of_inner = inner.info();
         let block = of_inner.logical_block.0;
         let info = Info { logical_block: Bytes::SECTOR, ..of_inner };
-        let (changes, pool) = (Ranges::default(), Pool::new(POOL_BYTES));
+        let (changes, pool) = (Ranges::default(), BufferPool::new(POOL_BYTES));
         Sectors(Arc::new(Shared { inner, info, block, changes, pool }))
     }
 }

@@ -42,7 +42,7 @@ pub struct Done {
 pub struct Loader<'a, S> {
     driver: &'a mut Driver<S>,
     volume: VolumeId,
-    memory: thermocline_target::Pool,
+    memory: thermocline_target::BufferPool,
     /// Without one, versions are not kept, and nothing can be verified.
     ledger: Option<Ledger>,
     depth: usize,
@@ -71,7 +71,7 @@ impl<'a, S: Storage> Loader<'a, S> {
         Loader {
             driver,
             volume,
-            memory: thermocline_target::Pool::new(64 << 20),
+            memory: thermocline_target::BufferPool::new(64 << 20),
             ledger,
             depth,
             flush_every,

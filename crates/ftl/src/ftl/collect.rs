@@ -52,7 +52,7 @@ impl<P: Placement> Ftl<P> {
                 self.choose(range)
             };
             let victim = self.copyable(pool, chosen.ok_or(OutOfUnits)?)?;
-            if self.units.valid_count(victim) == self.contents.shape().blocks_per_unit() {
+            if self.units.valid_count(victim) == self.reverse_map.shape().blocks_per_unit() {
                 if fruitless > self.pools[index].in_service || !self.has_garbage(index) {
                     return Err(OutOfUnits);
                 }
@@ -94,7 +94,7 @@ impl<P: Placement> Ftl<P> {
             .map(|class| self.slack(class))
             .sum();
         let free = self.pools[usize::from(pool)].free.len() as u64;
-        let room = free * u64::from(self.contents.shape().blocks_per_unit()) + u64::from(slack);
+        let room = free * u64::from(self.reverse_map.shape().blocks_per_unit()) + u64::from(slack);
         u64::from(self.units.valid_count(victim)) <= room
     }
 
@@ -116,18 +116,18 @@ impl<P: Placement> Ftl<P> {
     fn has_garbage(&self, pool: usize) -> bool {
         let emptiest = self.units.emptiest_closed(self.pools[pool].units.clone());
         emptiest.is_some_and(|unit| {
-            self.units.valid_count(unit) < self.contents.shape().blocks_per_unit()
+            self.units.valid_count(unit) < self.reverse_map.shape().blocks_per_unit()
         })
     }
 
     /// Copies the valid blocks of the closed `victim` and erases it.
     fn relocate(&mut self, victim: UnitId, cause: Cause, media: &mut impl Media) {
-        let shape = self.contents.shape();
+        let shape = self.reverse_map.shape();
         let from = self.units.class(victim);
         let pool = self.topology.pool(from);
         let mut blocks = std::mem::take(&mut self.scratch);
         blocks.clear();
-        self.contents.valid_blocks(victim, &mut blocks);
+        self.reverse_map.valid_blocks(victim, &mut blocks);
         let utilisation = blocks.len() as f32 / shape.blocks_per_unit() as f32;
         let updated = self.units.mean_update(victim);
         self.placement.collected(&self.units, victim, self.host_writes);
@@ -151,7 +151,7 @@ impl<P: Placement> Ftl<P> {
         }
         self.copied_from += u64::from(!blocks.is_empty());
         self.scratch = blocks;
-        self.contents.erase(victim);
+        self.reverse_map.erase(victim);
         let erases = self.units.erase(victim);
         self.erased += 1;
         self.most_erases = self.most_erases.max(erases);

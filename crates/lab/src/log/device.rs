@@ -5,7 +5,7 @@ use thermocline_format::{ChunkCause, Entry, Geometry, Location, MAX_SUPERBLOCK_B
 use thermocline_nand::{Drive, DriveError, Sliced, UnitStatus, ZoneError};
 use thermocline_types::{Bytes, Class, Time, UnitId};
 
-use super::contents::Contents;
+use super::stored_chunks::StoredChunks;
 
 /// How a command of the engine ends.
 pub type Ended = Result<Done<()>, DeviceError>;
@@ -15,7 +15,7 @@ pub type Ended = Result<Done<()>, DeviceError>;
 pub struct Device {
     drive: Sliced,
     geometry: Geometry,
-    contents: Contents,
+    stored: StoredChunks,
     /// Bytes of chunks and records that the drive was given.
     written: u64,
     /// When the chunks of relocated blocks submitted so far are written.
@@ -60,7 +60,7 @@ impl Device {
         Device {
             drive,
             geometry,
-            contents: Contents::new(geometry),
+            stored: StoredChunks::new(geometry),
             written: 0,
             relocated: Time::ZERO,
             victims: Vec::new(),
@@ -85,7 +85,7 @@ impl Device {
 
     /// Logical blocks of `unit` that chunks were written to.
     pub fn written_in(&self, unit: UnitId) -> u32 {
-        self.contents.end(unit)
+        self.stored.end(unit)
     }
 
     /// The drive.
@@ -131,7 +131,7 @@ impl Device {
                     if let Some(journal) = &mut self.journal {
                         journal.note(&chunk, &self.geometry);
                     }
-                    self.contents.put(chunk);
+                    self.stored.put(chunk);
                     (at, Ok(Done::Ok))
                 })
             }
@@ -139,7 +139,7 @@ impl Device {
                 let block = self.geometry.logical_block();
                 let bytes = self.bytes(block.to_hold(record.record_bytes()));
                 self.write(now, record.location, bytes, Class(0)).map(|at| {
-                    self.contents.put_superblock(record);
+                    self.stored.put_superblock(record);
                     (at, Ok(Done::Ok))
                 })
             }
@@ -148,14 +148,14 @@ impl Device {
                 self.read(now, at, bytes).map(|done| (done, Ok(Done::Data(()))))
             }
             DeviceCmd::ReadPage { at } => self.read(now, at, Bytes::BLOCK).map(|done| {
-                let page = self.contents.page(at);
+                let page = self.stored.page(at);
                 (done, page.map(Done::Page).ok_or(DeviceError::Io))
             }),
             DeviceCmd::ReadChunks(request) => {
                 if request.at.block == 0 {
                     self.victims.push(now);
                 }
-                let found = self.contents.find(&request);
+                let found = self.stored.find(&request);
                 self.read(now, request.at, self.bytes(request.window))
                     .map(|done| (done, Ok(Done::Chunks(found))))
             }
@@ -202,12 +202,12 @@ impl Device {
         for unit in self.geometry.superblock_units() {
             done = done.max(self.read(now, Location { unit, block: 0 }, length)?);
         }
-        Ok((done, Ok(Done::Superblocks(self.contents.superblocks()))))
+        Ok((done, Ok(Done::Superblocks(self.stored.superblocks()))))
     }
 
     fn reset(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
         let done = self.drive.reset(now, unit)?;
-        self.contents.clear(unit);
+        self.stored.clear(unit);
         Ok(done)
     }
 

@@ -8,18 +8,18 @@ use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 #[derive(Clone, Copy, Debug)]
 pub enum Ask {
     /// Read blocks.
-    Read(Run),
+    Read(BlockRange),
     /// Write blocks, with a placement handle.
-    Write(Run, u16),
+    Write(BlockRange, u16),
     /// Forget blocks.
-    Trim(Run),
+    Trim(BlockRange),
     /// Make durable what is written.
     Flush,
 }
 
 /// Blocks of 4 KiB that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct BlockRange {
     /// The first.
     pub lba: u64,
     /// How many.
@@ -29,7 +29,7 @@ pub struct Run {
 impl Ask {
     /// The request to the engine.
     pub fn request(self, volume: VolumeId) -> HostRequest<()> {
-        let extent = |run: Run| Extent { volume, lba: run.lba, blocks: run.blocks };
+        let extent = |run: BlockRange| Extent { volume, lba: run.lba, blocks: run.blocks };
         match self {
             Ask::Read(run) => HostRequest::Read { extent: extent(run), into: () },
             Ask::Write(run, handle) => {
@@ -53,14 +53,14 @@ pub struct Pending {
     /// Requests of the engine that it waits for.
     pub left: u32,
     /// What is to be written when the rest of its first and last blocks has been read.
-    pub then: Vec<(Run, u16)>,
+    pub then: Vec<(BlockRange, u16)>,
 }
 
 /// What a piece of a request comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whole {
     /// The blocks.
-    pub run: Run,
+    pub run: BlockRange,
     /// The first and last block, as far as only a part of them is covered.
     pub partial: [Option<u64>; 2],
 }
@@ -74,25 +74,25 @@ impl Whole {
         let one = head && end == first + 1;
         let tail = !one && !request.end().0.is_multiple_of(block);
         Whole {
-            run: Run { lba: first, blocks: end - first },
+            run: BlockRange { lba: first, blocks: end - first },
             partial: [head.then_some(first), tail.then(|| end - 1)],
         }
     }
 
     /// The blocks that `request` covers whole.
-    pub fn inside(request: &Request) -> Run {
+    pub fn inside(request: &Request) -> BlockRange {
         let block = Bytes::BLOCK.0;
         let (first, end) = (request.offset.0.div_ceil(block), request.end().0 / block);
-        Run { lba: first, blocks: end.saturating_sub(first) }
+        BlockRange { lba: first, blocks: end.saturating_sub(first) }
     }
 }
 
 /// A run in parts that the engine takes at once.
-pub fn parts(run: Run) -> impl Iterator<Item = Run> {
+pub fn parts(run: BlockRange) -> impl Iterator<Item = BlockRange> {
     let end = run.lba + run.blocks;
     (run.lba..end)
         .step_by(MAX_IO_BLOCKS as usize)
-        .map(move |lba| Run { lba, blocks: MAX_IO_BLOCKS.min(end - lba) })
+        .map(move |lba| BlockRange { lba, blocks: MAX_IO_BLOCKS.min(end - lba) })
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn long_runs_are_cut() {
         let lengths: Vec<u64> =
-            parts(Run { lba: 5, blocks: 600 }).map(|part| part.blocks).collect();
+            parts(BlockRange { lba: 5, blocks: 600 }).map(|part| part.blocks).collect();
         assert_eq!(lengths, [253, 253, 94]);
     }
 }

@@ -16,7 +16,7 @@ use thermocline_format::{PoolId, VolumeId, VolumeName};
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
 use super::device::{Device, Ended};
-use super::host::{Ask, Pending, Run, Whole, parts};
+use super::host::{Ask, BlockRange, Pending, Whole, parts};
 use crate::Error;
 use crate::byte_counts::{ByteCounts, LogBytes};
 
@@ -283,7 +283,7 @@ impl Machine {
         self.pending[key].then.push((whole.run, handle));
         for lba in whole.partial.into_iter().flatten() {
             self.bytes.filled_read += Bytes::BLOCK.0;
-            self.ask(key, Ask::Read(Run { lba, blocks: 1 }));
+            self.ask(key, Ask::Read(BlockRange { lba, blocks: 1 }));
         }
     }
 

@@ -7,12 +7,12 @@
 //! pool closed and opened.
 
 pub mod bench;
-mod contents;
 pub mod device;
 mod host;
 pub mod machine;
 mod options;
 pub mod plan;
+mod stored_chunks;
 
 pub use options::{LogOptions, read_plan_name};
 

@@ -15,7 +15,7 @@ use thermocline_types::{Rng, UnitId};
 
 use crate::data::Sector;
 
-use super::image::{Change, Effect, Fate, Image, LeftOver, Media, Rest, Tear};
+use super::image::{Change, DiskShape, Effect, Fate, Image, LeftOver, Rest, Tear};
 
 /// What a power cut left of every change that was not flushed, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ impl Cache {
 
     /// Kind and size of the medium.
     #[must_use]
-    pub const fn media(&self) -> &Media {
+    pub const fn media(&self) -> &DiskShape {
         self.stable.media()
     }
 

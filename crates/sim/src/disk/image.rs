@@ -9,7 +9,7 @@ use crate::data::{BlockId, SECTOR_BYTES, SECTORS_PER_BLOCK, Sector};
 
 /// What kind of medium it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MediaKind {
+pub enum DiskKind {
     /// Written anywhere; a reset unit keeps its old bytes.
     Keeping,
     /// Written anywhere; a reset unit reads as zeros.
@@ -20,14 +20,14 @@ pub enum MediaKind {
 
 /// Kind and size of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Media {
+pub struct DiskShape {
     /// Its units.
     pub geometry: Geometry,
     /// What its units can do.
-    pub kind: MediaKind,
+    pub kind: DiskKind,
 }
 
-impl Media {
+impl DiskShape {
     /// Sectors of a logical block.
     #[must_use]
     pub const fn sectors_per_logical(&self) -> u32 {
@@ -43,13 +43,13 @@ impl Media {
     /// Whether units are zones.
     #[must_use]
     pub fn is_zoned(&self) -> bool {
-        self.kind == MediaKind::Zoned
+        self.kind == DiskKind::Zoned
     }
 
     /// Whether a reset changes what is read from a unit.
     #[must_use]
     pub fn reset_clears(&self) -> bool {
-        self.kind != MediaKind::Keeping
+        self.kind != DiskKind::Keeping
     }
 }
 
@@ -87,7 +87,7 @@ pub enum Effect {
 impl Change {
     /// Sectors of the unit that it touches: first and one past the last.
     #[must_use]
-    pub fn range(&self, media: &Media) -> (u32, u32) {
+    pub fn range(&self, media: &DiskShape) -> (u32, u32) {
         match &self.effect {
             Effect::Write { start, sectors } => (*start, start + sectors.len() as u32),
             Effect::Reset | Effect::Finish => (0, media.sectors_per_unit()),
@@ -154,7 +154,7 @@ pub enum Rest {
 /// The sectors of a medium and the write pointers of its zones.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Image {
-    media: Media,
+    media: DiskShape,
     sectors: Vec<Sector>,
     /// Of each unit, the sectors before its write pointer; of a conventional one without meaning.
     pointers: Vec<u32>,
@@ -176,7 +176,7 @@ impl Clone for Image {
 impl Image {
     /// A medium of zeros.
     #[must_use]
-    pub fn new(media: Media) -> Image {
+    pub fn new(media: DiskShape) -> Image {
         let units = media.geometry.units() as usize;
         let sectors = vec![Sector::ZEROS; units * media.sectors_per_unit() as usize];
         Image { media, sectors, pointers: vec![0; units] }
@@ -184,7 +184,7 @@ impl Image {
 
     /// Kind and size.
     #[must_use]
-    pub const fn media(&self) -> &Media {
+    pub const fn media(&self) -> &DiskShape {
         &self.media
     }
 

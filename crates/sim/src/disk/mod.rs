@@ -25,7 +25,7 @@ use crate::faults::{CommandKind, Fault, Injector};
 
 pub use atlas::{Atlas, Place};
 pub use cache::{Cache, CrashState};
-pub use image::{Change, Effect, Fate, Image, Media, MediaKind, Rest, Tear};
+pub use image::{Change, DiskKind, DiskShape, Effect, Fate, Image, Rest, Tear};
 
 /// How long commands take: a constant and something random up to as much again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,19 +11,19 @@ use super::*;
 use crate::data::{BlockId, Content, SECTOR_BYTES, Stamp};
 use crate::faults::Rule;
 
-const KINDS: [MediaKind; 3] = [MediaKind::Keeping, MediaKind::Discarding, MediaKind::Zoned];
+const KINDS: [DiskKind; 3] = [DiskKind::Keeping, DiskKind::Discarding, DiskKind::Zoned];
 
-fn media(kind: MediaKind, logical_block: LogicalBlock) -> Media {
+fn media(kind: DiskKind, logical_block: LogicalBlock) -> DiskShape {
     let per_unit = (64 << 10) / logical_block.bytes() as u32;
     let superblocks = [UnitId(0), UnitId(1)];
     let geometry =
         Geometry::new(logical_block, per_unit, 5, superblocks).expect("a sound geometry");
-    Media { geometry, kind }
+    DiskShape { geometry, kind }
 }
 
 /// The same medium, kept as bytes and computed anew from the log of all changes.
 struct Slow {
-    media: Media,
+    media: DiskShape,
     /// Every change with whether it was flushed.
     log: Vec<(Change, bool)>,
 }
@@ -110,7 +110,7 @@ fn random_change(arena: &Arena, cache: &Cache, rng: &mut Rng) -> Option<(UnitId,
     let grain = media.sectors_per_logical();
     let blocks = media.geometry.blocks_per_unit();
     let first = match media.kind {
-        MediaKind::Zoned => cache.current().pointer(unit) / grain,
+        DiskKind::Zoned => cache.current().pointer(unit) / grain,
         _ => rng.below(u64::from(blocks)) as u32,
     };
     if first == blocks {
@@ -166,7 +166,7 @@ fn a_crash_state_is_what_the_log_of_all_changes_makes_of_it() {
 fn a_zone_keeps_no_more_than_its_write_pointer_says() {
     let arena = Arena::new();
     let mut rng = Rng::new(3);
-    let media = media(MediaKind::Zoned, LogicalBlock::B512);
+    let media = media(DiskKind::Zoned, LogicalBlock::B512);
     let mut cache = Cache::new(Image::new(media));
     let mut image = Image::new(media);
     for tick in 1..3000 {
@@ -188,7 +188,7 @@ fn a_zone_keeps_no_more_than_its_write_pointer_says() {
 const POOL: PoolId = PoolId([7; 16]);
 
 #[expect(clippy::arc_with_non_send_sync, reason = "the engine hands chunks over in an Arc")]
-fn chunk(arena: &Rc<Arena>, media: &Media, at: Location, versions: &[u64]) -> Arc<Chunk<Data>> {
+fn chunk(arena: &Rc<Arena>, media: &DiskShape, at: Location, versions: &[u64]) -> Arc<Chunk<Data>> {
     let stamp = |version| Stamp { volume: VolumeId(1), lba: Lba(version), version };
     let blocks: Vec<BlockId> = versions.iter().map(|&v| arena.user(stamp(v))).collect();
     let entry = |(&version, &block): (&u64, &BlockId)| Entry::Data {
@@ -264,7 +264,7 @@ fn chunks_come_back_as_they_were_written() {
 #[test]
 fn a_flush_makes_durable_what_was_complete_when_it_was_submitted() {
     let arena = Arena::new();
-    let media = media(MediaKind::Keeping, LogicalBlock::B512);
+    let media = media(DiskKind::Keeping, LogicalBlock::B512);
     let mut disk = Disk::new(&arena, Image::new(media), Latency::NONE, 1);
     run(&mut disk, DeviceCmd::WriteChunk(chunk(&arena, &media, Location::new(2, 0), &[1])))
         .expect("written");
@@ -286,7 +286,7 @@ fn a_flush_makes_durable_what_was_complete_when_it_was_submitted() {
 #[test]
 fn a_torn_header_is_no_header_and_a_lying_flush_keeps_nothing() {
     let arena = Arena::new();
-    let media = media(MediaKind::Keeping, LogicalBlock::B512);
+    let media = media(DiskKind::Keeping, LogicalBlock::B512);
     let mut disk = Disk::new(&arena, Image::new(media), Latency::NONE, 1);
     disk.inject(Injector::new(vec![Rule::once(1, Fault::Lie)], 1));
     let written = chunk(&arena, &media, Location::new(2, 0), &[1, 2]);
@@ -307,7 +307,7 @@ fn a_torn_header_is_no_header_and_a_lying_flush_keeps_nothing() {
 #[test]
 fn faults_of_writes_do_what_they_say() {
     let arena = Arena::new();
-    let media = media(MediaKind::Discarding, LogicalBlock::B4096);
+    let media = media(DiskKind::Discarding, LogicalBlock::B4096);
     let io = DeviceError::Io;
     let cases = [
         (Fault::Fail(io), Err(io), 0),
@@ -335,7 +335,7 @@ const fn stamp(version: u64) -> Stamp {
 #[test]
 fn a_write_may_go_astray_onto_one_in_flight_and_another_may_follow() {
     let arena = Arena::new();
-    let media = media(MediaKind::Keeping, LogicalBlock::B4096);
+    let media = media(DiskKind::Keeping, LogicalBlock::B4096);
     let mut cache = Cache::new(Image::new(media));
     let effect = |version| Effect::Write {
         start: 0,
@@ -355,7 +355,7 @@ fn a_write_may_go_astray_onto_one_in_flight_and_another_may_follow() {
 #[should_panic(expected = "the write pointer is at 0")]
 fn a_zone_is_not_written_off_its_pointer() {
     let arena = Arena::new();
-    let media = media(MediaKind::Zoned, LogicalBlock::B4096);
+    let media = media(DiskKind::Zoned, LogicalBlock::B4096);
     let mut disk = Disk::new(&arena, Image::new(media), Latency::NONE, 1);
     let stray = chunk(&arena, &media, Location::new(2, 1), &[1]);
     disk.submit(Time::ZERO, OpId(0), DeviceCmd::WriteChunk(stray));
@@ -365,7 +365,7 @@ fn a_zone_is_not_written_off_its_pointer() {
 fn equal_seeds_give_equal_times_and_commands_overtake_each_other() {
     let run = |seed| {
         let arena = Arena::new();
-        let media = media(MediaKind::Keeping, LogicalBlock::B512);
+        let media = media(DiskKind::Keeping, LogicalBlock::B512);
         let latency = Latency {
             write: Time::micros(20),
             read: Time::micros(80),
@@ -405,7 +405,7 @@ fn write_one(cache: &mut Cache, start: u32, sector: Sector) {
 fn what_a_failed_flush_forgets_is_shown_until_the_host_starts_anew() {
     let arena = Arena::new();
     let old = sector_of(&arena, 1);
-    let mut image = Image::new(media(MediaKind::Discarding, LogicalBlock::B512));
+    let mut image = Image::new(media(DiskKind::Discarding, LogicalBlock::B512));
     image.put(UnitId(2), 0, &[old; 64]);
     let mut cache = Cache::new(image);
     let mut rng = Rng::new(3);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use thermocline_engine::{Config, Extent, HostRequest, LINGER, Reply, RequestId};
 use thermocline_format::{Geometry, LogicalBlock, VolumeId, VolumeName};
 use thermocline_sim::data::{Arena, Data};
-use thermocline_sim::disk::{Disk, Image, Latency, Media, MediaKind};
+use thermocline_sim::disk::{Disk, DiskKind, DiskShape, Image, Latency};
 use thermocline_sim::machine::{Event, Machine};
 use thermocline_types::{Time, UnitId};
 
@@ -25,7 +25,7 @@ impl Pool {
         let mut config = Config::new(geometry);
         config.write_cache = write_cache;
         let arena = Arena::new();
-        let media = Media { geometry, kind: MediaKind::Discarding };
+        let media = DiskShape { geometry, kind: DiskKind::Discarding };
         let all = Time::micros(100);
         let latency = Latency { write: all, read: all, flush: all, spike_one_in: 0 };
         let disk = Disk::new(&arena, Image::new(media), latency, 1);

@@ -11,17 +11,17 @@ use thermocline_types::UnitId;
 
 /// The structures of all units.
 #[derive(Debug)]
-pub struct Contents {
+pub struct StoredChunks {
     geometry: Geometry,
     chunks: Vec<Vec<Arc<Chunk<()>>>>,
     records: Vec<Arc<Superblock>>,
 }
 
-impl Contents {
+impl StoredChunks {
     /// Units with nothing in them.
-    pub fn new(geometry: Geometry) -> Contents {
+    pub fn new(geometry: Geometry) -> StoredChunks {
         let chunks = (0..geometry.units()).map(|_| Vec::new()).collect();
-        Contents { geometry, chunks, records: Vec::new() }
+        StoredChunks { geometry, chunks, records: Vec::new() }
     }
 
     /// A chunk was written.

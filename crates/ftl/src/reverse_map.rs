@@ -8,17 +8,17 @@ use crate::{Packed, Shape};
 ///
 /// Used beside [`Units`](crate::Units), which counts the valid blocks of each unit.
 #[derive(Clone, Debug)]
-pub struct Contents {
+pub struct ReverseMap {
     shape: Shape,
     p2l: Packed,
     valid: Vec<u64>,
 }
 
-impl Contents {
+impl ReverseMap {
     /// All units erased.
     #[must_use]
     pub fn new(shape: Shape) -> Self {
-        Contents {
+        ReverseMap {
             shape,
             p2l: Packed::new(shape.physical(), shape.exported()),
             valid: vec![0; shape.pba_limit().div_ceil(64) as usize],
