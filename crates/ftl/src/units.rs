@@ -1,7 +1,7 @@
 //! Units of erasure: what each is doing, how many of its blocks are valid, and what victim selection needs to know.
 //!
-//! Which block lies where is not kept here but in [`ReverseMap`](crate::ReverseMap), or on the media by a layer that reads
-//! a unit's own headers when it cleans it.
+//! Which block lies where is not kept here but in [`ReverseMap`](crate::ReverseMap), or on the media by a layer that
+//! reads a unit's own headers when it cleans it.
 //!
 //! Invariants:
 //! * A unit's valid count has the not-closed mark exactly while its state is not [`UnitState::Closed`].

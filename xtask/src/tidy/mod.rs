@@ -3,6 +3,7 @@
 mod documents;
 mod length;
 mod manifests;
+mod names;
 mod text;
 
 use anyhow::Result;
@@ -20,6 +21,7 @@ pub fn check(repo: &Repo, files: &[File]) -> Result<Vec<Violation>> {
     violations.extend(manifests.iter().flat_map(manifests::check));
     let crates: Vec<String> =
         manifests.iter().map(|manifest| manifest.short_name().to_owned()).collect();
+    violations.extend(names::check(files));
     violations.extend(documents::check(files, &crates));
     Ok(violations)
 }

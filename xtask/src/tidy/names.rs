@@ -1,0 +1,156 @@
+//! One public type name, one meaning.
+
+use std::collections::BTreeMap;
+
+use crate::repo::{File, Violation};
+use crate::rust_source::{code_only, line_of, without_tests};
+
+/// Names that several crates or modules use for their own, each plain where it stands: commands, options and errors of
+/// this or that. Names leave this list, and none comes.
+const SHARED: [&str; 51] = [
+    "Answer",
+    "Buffer",
+    "Change",
+    "Command",
+    "Completion",
+    "Device",
+    "Done",
+    "Ended",
+    "Endurance",
+    "Error",
+    "ErrorKind",
+    "Event",
+    "Extent",
+    "Failure",
+    "Fault",
+    "Geometry",
+    "Latency",
+    "Line",
+    "ListArgs",
+    "Listed",
+    "Listener",
+    "Machine",
+    "Memory",
+    "OpenError",
+    "Opened",
+    "Options",
+    "Outcome",
+    "Part",
+    "Place",
+    "Plan",
+    "Population",
+    "Profile",
+    "Progress",
+    "Reply",
+    "Report",
+    "Request",
+    "Row",
+    "Sectors",
+    "Settings",
+    "Stamp",
+    "Status",
+    "Step",
+    "Structure",
+    "Table",
+    "Trace",
+    "Traffic",
+    "Trouble",
+    "Units",
+    "Volume",
+    "Wear",
+    "Zoned",
+];
+
+/// Types that have the name of another one and are not listed, and listed names that only one type has.
+pub fn check(files: &[File]) -> Vec<Violation> {
+    let mut types: BTreeMap<String, Vec<(&str, usize)>> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.path.starts_with("crates/") && is_source(file)) {
+        for (name, line) in public_types(file.text.as_deref().unwrap_or_default()) {
+            types.entry(name).or_default().push((&file.path, line));
+        }
+    }
+    let mut found = Vec::new();
+    for (name, places) in &types {
+        let [(first, _), others @ ..] = &places[..] else { continue };
+        for (path, line) in others.iter().filter(|_| !SHARED.contains(&name.as_str())) {
+            let message = format!("`{name}` is the name of a public type in {first}, too");
+            found.push(Violation::new(path, *line, message));
+        }
+    }
+    let shared = |name: &str| types.get(name).is_some_and(|places| places.len() > 1);
+    for name in SHARED.iter().filter(|name| !shared(name)) {
+        let message = format!("`{name}` is no longer shared: it leaves the list");
+        found.push(Violation::new("xtask/src/tidy/names.rs", 0, message));
+    }
+    found
+}
+
+fn is_source(file: &File) -> bool {
+    file.is_rust() && file.path.contains("/src/")
+}
+
+/// Public types at the outermost level, each with its line.
+fn public_types(text: &str) -> Vec<(String, usize)> {
+    let code = without_tests(&code_only(text));
+    let mut found = Vec::new();
+    for (at, line) in line_starts(&code) {
+        let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        if words.next() == Some("pub")
+            && matches!(words.next(), Some("struct" | "enum" | "trait" | "type"))
+            && let Some(name) = words.next()
+        {
+            found.push((name.to_owned(), line_of(&code, at)));
+        }
+    }
+    found
+}
+
+fn line_starts(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split_inclusive('\n').scan(0, |next, line| {
+        let at = *next;
+        *next += line.len();
+        Some((at, line))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> File {
+        File { path: path.into(), size: 0, text: Some(text.into()) }
+    }
+
+    /// Violations but for those about the list.
+    fn found(files: &[File]) -> Vec<(String, usize)> {
+        let all = check(files).into_iter().filter(|violation| violation.line > 0);
+        all.map(|violation| (violation.path, violation.line)).collect()
+    }
+
+    #[test]
+    fn a_second_public_type_of_a_name_is_found() {
+        let files = [
+            file("crates/a/src/lib.rs", "pub struct Zone;\n"),
+            file("crates/b/src/lib.rs", "//! Zones.\n\npub enum Zone<T> { One(T) }\n"),
+            file("crates/b/src/other.rs", "pub(crate) struct Zone;\nstruct Zone2;\n"),
+        ];
+        assert_eq!(found(&files), [("crates/b/src/lib.rs".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn listed_names_may_be_shared_and_tests_have_their_own() {
+        let files = [
+            file("crates/a/src/lib.rs", "pub struct Error;\npub trait Zone {}\n"),
+            file("crates/b/src/lib.rs", "pub struct Error;\n"),
+            file("crates/b/tests/it/main.rs", "pub struct Zone;\n"),
+            file("crates/c/src/lib.rs", "#[cfg(test)]\nmod tests {\npub struct Zone;\n}\n"),
+        ];
+        assert_eq!(found(&files), []);
+    }
+
+    #[test]
+    fn a_listed_name_that_nobody_shares_leaves_the_list() {
+        let told = check(&[file("crates/a/src/lib.rs", "pub struct Error;\n")]);
+        assert!(told.iter().any(|violation| violation.message.contains("`Error` is no longer")));
+    }
+}
