@@ -337,3 +337,20 @@ pub enum ConfigError {
         active: u32,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use thermocline_format::LogicalBlock;
+    use thermocline_types::UnitId;
+
+    use super::*;
+
+    #[test]
+    fn there_are_slots_for_all_that_is_staged_and_for_a_segment_of_copies() {
+        let geometry = Geometry::new(LogicalBlock::B4096, 1024, 64, [0, 1].map(UnitId));
+        let mut config = Config::new(geometry.expect("sound units"));
+        config.max_staged_blocks = 1000;
+        config.gc.segment_bytes = 259 * 4096;
+        assert_eq!(config.stage_slots(), 2 * 1000 + 4 * MAX_ENTRIES as u32 + 259);
+    }
+}

@@ -7,6 +7,7 @@
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
+mod pace;
 mod victim;
 
 use std::collections::VecDeque;
@@ -29,12 +30,8 @@ use crate::payload::Payload;
 use crate::request::{Action, Notice};
 use crate::volumes::{PageCursor, Walk};
 
-/// Copies that may be owed before the host has to wait for them. Chosen, not measured.
-const DEBT: f64 = 64.0;
-/// Of what keeps the free units as they are, what collection does as it begins; all of it and half as much again when
-/// the units held ahead are used up. Free units thus settle in the middle of these. At 3/4 they settled higher, which
-/// made WAF 2 % higher, and no latency better.
-const BEGINNING: f64 = 0.5;
+use pace::Pace;
+
 /// Blocks in memory and not placed above which no further segment is read: what the host can wait for at once, twice.
 /// Chosen, not measured.
 const READY: usize = 256;
@@ -118,10 +115,7 @@ struct Round {
 #[derive(Debug)]
 pub(crate) struct Gc<P> {
     job: Option<Job<P>>,
-    /// Copies that the host's writes paid for.
-    credit: f64,
-    /// Copies per logical block written that keep the free units as they are.
-    ratio: f64,
+    pace: Pace,
     /// Units with blocks that cannot be copied.
     stuck: FxHashSet<u32>,
     /// The checkpoint after which it is certain that nothing can be collected.
@@ -135,8 +129,7 @@ impl<P> Default for Gc<P> {
     fn default() -> Self {
         Gc {
             job: None,
-            credit: 0.0,
-            ratio: 1.0,
+            pace: Pace::default(),
             stuck: FxHashSet::default(),
             starved_at: None,
             round: Round::default(),
@@ -183,18 +176,18 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn gc_earn(&mut self, blocks: u32) {
         let (free, start) = (self.coming_units(), self.gc_start());
         if free > start {
-            self.gc.credit = 0.0;
+            self.gc.pace.forgive();
             return;
         }
         let urgency = f64::from(start - free) / f64::from(self.config.gc.ahead_units.max(1));
-        self.gc.credit += f64::from(blocks) * self.gc.ratio * (BEGINNING + urgency);
+        self.gc.pace.earn(blocks, urgency);
     }
 
     /// Whether blocks of the host may take up units now.
     pub(crate) fn host_may_seal(&self) -> bool {
         let free = self.space.free_units();
         free > self.host_reserve()
-            && (self.coming_units() > self.gc_start() || self.gc.credit < DEBT)
+            && (self.coming_units() > self.gc_start() || !self.gc.pace.is_behind())
     }
 
     /// Whether as many copies wait as there is room for.
@@ -242,11 +235,7 @@ impl<P: Payload> Engine<P> {
         self.gc.starved_at = None;
         self.gc.round.victims += 1;
         let valid = self.space.units.valid_count(victim);
-        // A unit is freed, less what its valid blocks take elsewhere, headers included.
-        let unit = f64::from(self.config.geometry.blocks_per_unit());
-        let dense = self.dense as f64;
-        let gain = (unit - f64::from(valid) * unit / dense).max(1.0);
-        self.gc.ratio = f64::from(valid) / gain;
+        self.gc.pace.set_ratio(valid, self.config.geometry.blocks_per_unit(), self.dense);
         let end = self.space.units.written(victim);
         self.config.placement.collected(&self.space.units, victim, self.host_writes);
         self.space.units.begin_relocation(victim);
@@ -551,8 +540,7 @@ impl<P: Payload> Engine<P> {
         let urgent = self.space.free_units() <= self.host_reserve();
         let idle = self.requests.is_empty() && self.stage.waiting() == 0;
         let idle = idle || self.phase == Phase::Closing;
-        let paid =
-            if urgent || idle { STEP } else { self.gc.credit.clamp(0.0, STEP as f64) as usize };
+        let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
         if self.copies_are_many() {
             return false;
         }
@@ -565,7 +553,7 @@ impl<P: Payload> Engine<P> {
             self.place_block(&valid, payload, utilisation);
             placed += 1;
         }
-        self.gc.credit = (self.gc.credit - placed as f64).max(0.0);
+        self.gc.pace.spend(placed);
         placed > 0
     }
 

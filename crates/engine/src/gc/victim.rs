@@ -5,7 +5,7 @@ use thermocline_ftl::placement::VictimRule as _;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::UnitId;
 
-use super::{DEBT, ROUNDS, Round};
+use super::{ROUNDS, Round};
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
 use crate::marks::mark;
@@ -115,7 +115,7 @@ impl<P: Payload> Engine<P> {
     /// wait for, what is staged cannot be written.
     fn nothing_to_collect(&mut self) -> bool {
         // Nothing can be copied, so nothing is owed.
-        let owed = std::mem::take(&mut self.gc.credit) >= DEBT;
+        let owed = self.gc.pace.forgive();
         if self.host_may_seal() {
             return owed;
         }

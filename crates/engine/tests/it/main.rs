@@ -3,6 +3,7 @@
 mod allocation;
 mod counters;
 mod flushes;
+mod holes;
 mod many_units;
 mod memory_device;
 mod opening_ten_terabytes;

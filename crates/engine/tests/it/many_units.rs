@@ -80,6 +80,8 @@ fn a_tail_of_many_thousand_units_is_written_and_replayed() {
     let mut machine = crash(machine, &config);
     let Some(Notice::Open { chunks, .. }) = machine.opened else { panic!("it is open") };
     assert!(chunks > 100, "{chunks} chunks of the tail");
+    let at_once = machine.most_page_reads;
+    assert!((64..=256).contains(&at_once), "{at_once} pages were asked for at once");
     machine.settle();
     assert_eq!(machine.engine.mapped_blocks(), blocks);
     assert_eq!(machine.engine.miscounted(), None);

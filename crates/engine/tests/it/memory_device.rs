@@ -70,6 +70,20 @@ impl MemoryDevice {
         self.units.values().filter(|chunks| !chunks.is_empty()).count()
     }
 
+    /// Loses the `number`-th last chunk of a host. Returns its logical blocks.
+    pub fn lose(&mut self, number: usize) -> u32 {
+        let is_host = |chunk: &&Arc<Chunk<()>>| chunk.header.origin.cause == ChunkCause::Host;
+        let all = self.units.values().flatten().filter(is_host);
+        let mut sequences: Vec<_> = all.map(|chunk| chunk.header.origin.sequence).collect();
+        sequences.sort_unstable();
+        let lost = sequences[sequences.len() - number];
+        let is_lost = |chunk: &Arc<Chunk<()>>| chunk.header.origin.sequence == lost;
+        let mut units = self.units.values_mut();
+        let chunks = units.find(|chunks| chunks.iter().any(is_lost)).expect("it is somewhere");
+        let index = chunks.iter().position(is_lost).expect("it is there");
+        chunks.remove(index).header.blocks
+    }
+
     fn note(&mut self, cmd: &DeviceCmd<()>) {
         let (asked, block) = (&mut self.asked, self.geometry.logical_block().bytes() as u64);
         match cmd {
@@ -169,6 +183,8 @@ pub struct Machine {
     pub device: MemoryDevice,
     /// Most entries and units that one call looked through.
     pub most_looked_at: u64,
+    /// Most pages that were on their way at once.
+    pub most_page_reads: usize,
     /// Commands that stay on their way.
     pub held: fn(&DeviceCmd<()>) -> bool,
     queue: VecDeque<(OpId, DeviceCmd<()>)>,
@@ -184,6 +200,7 @@ impl Machine {
             engine,
             device,
             most_looked_at: 0,
+            most_page_reads: 0,
             held: |_| false,
             queue: VecDeque::new(),
             looked_at: 0,
@@ -204,7 +221,12 @@ impl Machine {
         let action = self.engine.poll_action();
         self.note_work();
         match action {
-            Some(Action::Device { op, cmd }) => self.queue.push_back((op, cmd)),
+            Some(Action::Device { op, cmd }) => {
+                self.queue.push_back((op, cmd));
+                let is_page = |cmd: &DeviceCmd<()>| matches!(cmd, DeviceCmd::ReadPage { .. });
+                let pages = self.queue.iter().filter(|(_, cmd)| is_page(cmd)).count();
+                self.most_page_reads = self.most_page_reads.max(pages);
+            }
             Some(Action::Complete { request, result }) => {
                 self.answers.insert(request.0, result);
             }
