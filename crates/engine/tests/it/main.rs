@@ -7,3 +7,4 @@ mod holes;
 mod many_units;
 mod memory_device;
 mod opening_ten_terabytes;
+mod retired;

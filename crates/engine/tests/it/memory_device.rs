@@ -52,6 +52,8 @@ pub struct MemoryDevice {
     records: Vec<Arc<Superblock>>,
     /// Reads of headers of this unit fail.
     pub headerless: Option<u32>,
+    /// So many resets fail, from now on.
+    pub failing_resets: u32,
     /// Units that were finished before they were full.
     pub finished: u64,
     pub asked: Asked,
@@ -62,7 +64,8 @@ impl MemoryDevice {
     pub fn new(geometry: Geometry) -> MemoryDevice {
         let (units, records) = (BTreeMap::new(), Vec::new());
         let asked = Asked::default();
-        MemoryDevice { geometry, units, records, headerless: None, finished: 0, asked }
+        let (headerless, failing_resets) = (None, 0);
+        MemoryDevice { geometry, units, records, headerless, failing_resets, finished: 0, asked }
     }
 
     /// Units that hold chunks.
@@ -115,6 +118,10 @@ impl MemoryDevice {
                 self.units.entry(unit.0).or_default().push(chunk);
             }
             DeviceCmd::WriteSuperblock(record) => self.records.push(record),
+            DeviceCmd::Reset(_) if self.failing_resets > 0 => {
+                self.failing_resets -= 1;
+                return Err(DeviceError::Io);
+            }
             DeviceCmd::Reset(unit) | DeviceCmd::Zero(unit) => {
                 self.units.remove(&unit.0);
                 self.records.retain(|record| record.location.unit != unit);
