@@ -70,6 +70,9 @@ enum Command {
         /// About how many.
         #[arg(long, default_value_t = 100)]
         count: u64,
+        /// Without the tests that take long; try again with all what these let pass.
+        #[arg(long)]
+        fast: bool,
     },
     /// What CI runs: the same as `test`.
     Ci,
@@ -103,7 +106,7 @@ fn run(command: Command) -> Result<()> {
             bench::run(&repo, package.as_deref(), &criterion)
         }
         Command::Sim { arguments } => sim::run(&repo, &arguments),
-        Command::Mutants { seed, count } => mutants::run(&repo, seed, count),
+        Command::Mutants { seed, count, fast } => mutants::run(&repo, seed, count, fast),
         Command::Ci => test(&repo, false),
     }
 }

@@ -6,11 +6,13 @@ use anyhow::{Context, Result, ensure};
 use crate::repo::Repo;
 use crate::step::{cargo, cargo_command};
 
-/// What is changed. Deliberate bugs are no part of the program, and texts for people are not tested word for word.
-const MUTATED: [&str; 6] = [
+/// What is changed. Deliberate bugs and coverage marks are no part of the program, and texts for people are not tested
+/// word for word.
+const MUTATED: [&str; 7] = [
     "--package=thermocline-engine",
     "--package=thermocline-format",
     "--exclude=crates/engine/src/bugs.rs",
+    "--exclude=crates/engine/src/marks.rs",
     "--exclude=crates/engine/fuzz/**",
     "--exclude-re=impl fmt::Display",
     "--exclude-re=impl Debug",
@@ -31,12 +33,28 @@ const TRIED: [&str; 8] = [
 /// Tests of time and memory, which a change of behaviour is not meant to show in.
 const TESTS: [&str; 6] = ["--", "--lib", "--test", "it", "--", "--skip=ten_terabytes"];
 
+/// Tests that take more than some seconds each: with them a mutant takes minutes.
+const SLOW: [&str; 11] = [
+    "--skip=hunt::",
+    "--skip=rare_situations",
+    "--skip=larger_pools",
+    "--skip=damage_is_found",
+    "--skip=the_device_spoils",
+    "--skip=damage_in_one_page",
+    "--skip=many_failing",
+    "--skip=failed_chunks",
+    "--skip=formatting_over",
+    "--skip=log_of_all_changes",
+    "--skip=thousand",
+];
+
 /// Tries about `count` mutants: each so manieth of all, the first of them chosen by `seed`, in random order, so that a
-/// run that is cut short has tried a sample as well. Results are in `target/mutants.out`.
+/// run that is cut short has tried a sample as well; with `fast`, without slow tests. Results are in
+/// `target/mutants.out`.
 ///
 /// # Errors
 /// When a mutant was missed, or `cargo-mutants` is not installed.
-pub fn run(repo: &Repo, seed: u64, count: u64) -> Result<()> {
+pub fn run(repo: &Repo, seed: u64, count: u64, fast: bool) -> Result<()> {
     let listed = cargo_command(repo).args(["mutants", "--list"]).args(MUTATED).output();
     let listed = listed.context("cargo cannot be started")?;
     ensure!(listed.status.success(), "`cargo mutants` does not work: cargo install cargo-mutants");
@@ -46,5 +64,6 @@ pub fn run(repo: &Repo, seed: u64, count: u64) -> Result<()> {
     println!("{all} mutants, of which one in {shards} is tried");
     let words = ["mutants"].into_iter().chain(MUTATED).chain(TRIED);
     let words = words.chain([shard.as_str(), "--sharding=round-robin"]).chain(TESTS);
+    let words = words.chain(SLOW.into_iter().filter(|_| fast));
     cargo(repo, "mutants", &words.collect::<Vec<_>>())
 }

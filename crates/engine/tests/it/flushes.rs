@@ -33,7 +33,7 @@ fn collecting(write_cache: bool) -> (Machine, VolumeId) {
         write(&mut machine, rng.below(blocks)).expect("there is room");
     }
     machine.settle();
-    machine.held = |cmd| is_of(cmd, ChunkCause::Relocation);
+    machine.held = Box::new(|cmd| is_of(cmd, ChunkCause::Relocation));
     let before = machine.engine.stats().relocated_blocks;
     while machine.engine.stats().relocated_blocks == before {
         let extent = Extent { volume, lba: rng.below(blocks), blocks: 1 };
@@ -50,7 +50,7 @@ fn a_flush_does_not_wait_for_copies() {
         machine.ask(HostRequest::Flush).expect("it is flushed");
         assert!(machine.on_their_way() > 0, "copies are still on their way");
         assert_eq!(machine.engine.at_risk_blocks(), 0, "all that the host wrote is flushed");
-        machine.held = |_| false;
+        machine.held = Box::new(|_| false);
         machine.settle();
         machine.ask(HostRequest::Close).expect("it can be closed");
     }
@@ -67,7 +67,7 @@ fn a_write_through_all_caches_does_not_wait_for_copies() {
 #[test]
 fn a_flush_waits_for_every_chunk_of_a_host() {
     let (mut machine, volume) = collecting(true);
-    machine.held = |cmd| is_of(cmd, ChunkCause::Host);
+    machine.held = Box::new(|cmd| is_of(cmd, ChunkCause::Host));
     let extent = Extent { volume, lba: 0, blocks: 1 };
     machine
         .ask(HostRequest::Write { extent, data: (), fua: false, handle: 0 })
@@ -75,7 +75,7 @@ fn a_flush_waits_for_every_chunk_of_a_host() {
     let flush = machine.submit(HostRequest::Flush);
     machine.settle();
     assert_eq!(machine.answer(flush), None, "the block is on its way");
-    machine.held = |_| false;
+    machine.held = Box::new(|_| false);
     machine.settle();
     assert_eq!(machine.answer(flush), Some(Ok(thermocline_engine::Reply::Done)));
 }

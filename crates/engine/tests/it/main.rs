@@ -2,6 +2,7 @@
 
 mod allocation;
 mod counters;
+mod failed_trims;
 mod flushes;
 mod holes;
 mod many_units;

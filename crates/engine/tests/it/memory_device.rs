@@ -7,10 +7,15 @@ use thermocline_engine::{
     Action, Body, Chunk, DeviceCmd, DeviceError, Done, Engine, FoundChunk, FoundChunks, HostError,
     HostRequest, Notice, OpId, PageBytes, ReadChunks, Reply, RequestId, UnitCondition, UnitReport,
 };
-use thermocline_format::{ChunkCause, Geometry, Location, Superblock, VolumeId, VolumeName};
+use thermocline_format::{
+    ChunkCause, Entry, Geometry, Location, PageId, Superblock, VolumeId, VolumeName,
+};
 use thermocline_types::Time;
 
 type Chunks = Vec<Arc<Chunk<()>>>;
+
+/// Which commands stay on their way.
+pub type Held = Box<dyn Fn(&DeviceCmd<()>) -> bool>;
 
 /// What the device was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +57,9 @@ pub struct MemoryDevice {
     records: Vec<Arc<Superblock>>,
     /// Reads of headers of this unit fail.
     pub headerless: Option<u32>,
-    /// So many resets fail, from now on.
+    /// So many resets, and writes of control entries, fail from now on.
     pub failing_resets: u32,
+    pub failing_control: u32,
     /// Units that were finished before they were full.
     pub finished: u64,
     pub asked: Asked,
@@ -64,8 +70,16 @@ impl MemoryDevice {
     pub fn new(geometry: Geometry) -> MemoryDevice {
         let (units, records) = (BTreeMap::new(), Vec::new());
         let asked = Asked::default();
-        let (headerless, failing_resets) = (None, 0);
-        MemoryDevice { geometry, units, records, headerless, failing_resets, finished: 0, asked }
+        MemoryDevice {
+            geometry,
+            units,
+            records,
+            headerless: None,
+            failing_resets: 0,
+            failing_control: 0,
+            finished: 0,
+            asked,
+        }
     }
 
     /// Units that hold chunks.
@@ -113,6 +127,10 @@ impl MemoryDevice {
     fn carry_out(&mut self, cmd: DeviceCmd<()>) -> Result<Done<()>, DeviceError> {
         self.note(&cmd);
         match cmd {
+            DeviceCmd::WriteChunk(chunk) if self.failing_control > 0 && is_control(&chunk) => {
+                self.failing_control -= 1;
+                return Err(DeviceError::Io);
+            }
             DeviceCmd::WriteChunk(chunk) => {
                 let unit = chunk.header.origin.location.unit;
                 self.units.entry(unit.0).or_default().push(chunk);
@@ -148,6 +166,23 @@ impl MemoryDevice {
         Ok(Done::Ok)
     }
 
+    /// Where the newest version of page `index` of a volume's map stands.
+    pub fn place_of_page(&self, volume: VolumeId, index: u32) -> Option<Location> {
+        let lba = PageId { volume, index }.lba();
+        let chunks = self.units.values().flatten();
+        let places = chunks.flat_map(|chunk| {
+            let sequence = chunk.header.origin.sequence;
+            let placed = chunk.header.placed(&self.geometry);
+            placed.filter_map(move |(entry, at)| match *entry {
+                Entry::Data { volume: VolumeId::MAP, lba: of, .. } if of == lba => {
+                    Some((sequence, at?))
+                }
+                _ => None,
+            })
+        });
+        places.max_by_key(|(sequence, _)| *sequence).map(|(_, at)| at)
+    }
+
     fn page(&self, at: Location) -> Option<PageBytes> {
         let chunks = self.units.get(&at.unit.0)?;
         let behind = chunks.partition_point(|chunk| block_of(chunk) <= at.block);
@@ -180,6 +215,11 @@ impl MemoryDevice {
     }
 }
 
+/// Whether a chunk holds control entries alone.
+pub fn is_control(chunk: &Chunk<()>) -> bool {
+    chunk.header.entries.iter().all(|entry| !entry.has_block())
+}
+
 fn block_of(chunk: &Chunk<()>) -> u32 {
     chunk.header.origin.location.block
 }
@@ -193,7 +233,7 @@ pub struct Machine {
     /// Most pages that were on their way at once.
     pub most_page_reads: usize,
     /// Commands that stay on their way.
-    pub held: fn(&DeviceCmd<()>) -> bool,
+    pub held: Held,
     queue: VecDeque<(OpId, DeviceCmd<()>)>,
     looked_at: u64,
     answers: BTreeMap<u64, Result<Reply, HostError>>,
@@ -208,7 +248,7 @@ impl Machine {
             device,
             most_looked_at: 0,
             most_page_reads: 0,
-            held: |_| false,
+            held: Box::new(|_| false),
             queue: VecDeque::new(),
             looked_at: 0,
             answers: BTreeMap::new(),
