@@ -49,6 +49,13 @@ struct Waiter {
     then: Then,
 }
 
+impl Waiter {
+    /// Whether `durable` is as much as it waits for, and so many flushes are `done`.
+    fn is_satisfied(&self, durable: &OnMedia, done: u64) -> bool {
+        durable.reaches(self) && self.flushes <= done
+    }
+}
+
 /// How far the log is on media, perhaps in a volatile cache there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OnMedia {
@@ -105,7 +112,7 @@ impl Durability {
     }
 
     fn satisfies(&self, waiter: &Waiter) -> bool {
-        self.durable.reaches(waiter) && waiter.flushes <= self.done
+        waiter.is_satisfied(&self.durable, self.done)
     }
 
     /// Whether a flush could help anybody.
@@ -134,13 +141,12 @@ impl Durability {
 
     /// Who waits no more, in the order in which they came. Hosts go on waiting unless they are `let_on`.
     fn due(&mut self, let_on: bool, at_once: bool) -> Vec<Then> {
-        let waiters = std::mem::take(&mut self.waiters);
-        let (due, left) = waiters.into_iter().partition(|waiter| {
+        let (durable, done) = (self.durable, self.done);
+        let due = |waiter: &mut Waiter| {
             let host = waiter.then.is_host();
-            host && at_once || self.satisfies(waiter) && (let_on || !host)
-        });
-        self.waiters = left;
-        due.into_iter().map(|waiter| waiter.then).collect()
+            host && at_once || waiter.is_satisfied(&durable, done) && (let_on || !host)
+        };
+        self.waiters.extract_if(.., due).map(|waiter| waiter.then).collect()
     }
 
     /// Nobody waits any more; returns who did.
