@@ -1,10 +1,10 @@
 //! What is told about which blocks of a volume are mapped.
 
-use thermocline_engine::{Config, Engine, Extent, HostError, HostRequest, Run};
-use thermocline_format::{Geometry, LogicalBlock, PoolId};
+use thermocline_engine::{Config, Extent, HostError, HostRequest, Run};
+use thermocline_format::{Geometry, LogicalBlock};
 use thermocline_types::UnitId;
 
-use crate::memory_device::{Machine, MemoryDevice};
+use crate::memory_device::Machine;
 
 /// Blocks that are looked at for one question.
 const LOOKED_AT: u64 = 64 * 512;
@@ -13,9 +13,7 @@ const LOOKED_AT: u64 = 64 * 512;
 fn runs_of_mapped_blocks_are_told_as_far_as_one_question_goes() {
     let geometry = Geometry::new(LogicalBlock::B4096, 256, 64, [0, 1].map(UnitId));
     let config = Config::new(geometry.expect("sound units"));
-    let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
-    let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
-    machine.open();
+    let mut machine = Machine::format(&config);
     let volume = machine.create("thin", 1 << 20);
     for lba in [0, 8, 9] {
         let extent = Extent { volume, lba, blocks: 1 };

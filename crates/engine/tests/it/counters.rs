@@ -1,10 +1,10 @@
 //! The engine's counters against what the device was asked for.
 
-use thermocline_engine::{Config, Engine, Extent, HostRequest, Stats};
-use thermocline_format::{Geometry, LogicalBlock, PoolId};
+use thermocline_engine::{Config, Extent, HostRequest, Stats};
+use thermocline_format::{Geometry, LogicalBlock};
 use thermocline_types::{Rng, UnitId};
 
-use crate::memory_device::{Asked, Machine, MemoryDevice};
+use crate::memory_device::{Asked, Machine};
 
 #[test]
 fn what_is_counted_is_what_the_device_was_asked_for() {
@@ -14,9 +14,7 @@ fn what_is_counted_is_what_the_device_was_asked_for() {
         let mut config = Config::new(geometry.expect("sound units"));
         config.placement = "sepgc".parse().expect("it is listed");
         let blocks = config.capacity_blocks(0) * 8 / 10;
-        let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
-        let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
-        machine.open();
+        let mut machine = Machine::format(&config);
         let opening = (machine.device.asked, counted(machine.engine.stats()));
         let volume = machine.create("counted", blocks);
         let mut rng = Rng::new(7);

@@ -1,18 +1,16 @@
 //! What is said again of a trim whose write failed.
 
 use thermocline_engine::{Config, DeviceCmd, Engine, Extent, HostRequest, Reply};
-use thermocline_format::{Geometry, LogicalBlock, PoolId};
+use thermocline_format::{Geometry, LogicalBlock};
 use thermocline_types::UnitId;
 
-use crate::memory_device::{Machine, MemoryDevice, is_control};
+use crate::memory_device::{Machine, is_control};
 
 #[test]
 fn a_block_that_was_written_after_its_trim_failed_is_not_trimmed_again() {
     let geometry = Geometry::new(LogicalBlock::B4096, 256, 64, [0, 1].map(UnitId));
     let config = Config::new(geometry.expect("sound units"));
-    let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
-    let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
-    machine.open();
+    let mut machine = Machine::format(&config);
     let volume = machine.create("trimmed", 1024);
     let write = |lba| {
         let extent = Extent { volume, lba, blocks: 1 };

@@ -1,10 +1,10 @@
 //! What a flush of a host waits for, and what not.
 
-use thermocline_engine::{Config, DeviceCmd, Engine, Extent, HostRequest};
-use thermocline_format::{ChunkCause, Geometry, LogicalBlock, PoolId, VolumeId};
+use thermocline_engine::{Config, DeviceCmd, Extent, HostRequest};
+use thermocline_format::{ChunkCause, Geometry, LogicalBlock, VolumeId};
 use thermocline_types::{Rng, UnitId};
 
-use crate::memory_device::{Machine, MemoryDevice};
+use crate::memory_device::Machine;
 
 fn is_of(cmd: &DeviceCmd<()>, cause: ChunkCause) -> bool {
     matches!(cmd, DeviceCmd::WriteChunk(chunk) if chunk.header.origin.cause == cause)
@@ -17,9 +17,7 @@ fn collecting(write_cache: bool) -> (Machine, VolumeId) {
     config.placement = "sepgc".parse().expect("it is listed");
     config.write_cache = write_cache;
     let blocks = config.capacity_blocks(0) * 9 / 10;
-    let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
-    let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
-    machine.open();
+    let mut machine = Machine::format(&config);
     let volume = machine.create("collected", blocks);
     let mut rng = Rng::new(5);
     let write = |machine: &mut Machine, lba| {

@@ -1,10 +1,10 @@
 //! Recovery over chunks that are missing.
 
 use thermocline_engine::{Config, Engine, Extent, HostRequest, Notice};
-use thermocline_format::{Geometry, LogicalBlock, PoolId};
+use thermocline_format::{Geometry, LogicalBlock};
 use thermocline_types::UnitId;
 
-use crate::memory_device::{Machine, MemoryDevice};
+use crate::memory_device::Machine;
 
 /// Chunks that are replayed after the `lost`-th last of a host went missing, and how long that one was.
 fn replayed_without(lost: Option<usize>) -> (u64, u32) {
@@ -12,9 +12,7 @@ fn replayed_without(lost: Option<usize>) -> (u64, u32) {
     let mut config = Config::new(geometry.expect("sound units"));
     config.placement = "none".parse().expect("it is listed");
     config.open_despite_loss = true;
-    let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
-    let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
-    machine.open();
+    let mut machine = Machine::format(&config);
     let volume = machine.create("holed", 1 << 14);
     for lba in (0..2048).step_by(64) {
         let extent = Extent { volume, lba, blocks: 64 };

@@ -3,10 +3,10 @@
 use thermocline_engine::{
     Config, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice, Reply,
 };
-use thermocline_format::{Geometry, LogicalBlock, PoolId, VolumeId};
+use thermocline_format::{Geometry, LogicalBlock, VolumeId};
 use thermocline_types::{Rng, UnitId};
 
-use crate::memory_device::{Machine, MemoryDevice};
+use crate::memory_device::Machine;
 
 fn geometry(per_unit: u32, units: u32) -> Geometry {
     Geometry::new(LogicalBlock::B4096, per_unit, units, [0, 1].map(UnitId)).expect("sound units")
@@ -17,13 +17,6 @@ fn config(geometry: Geometry) -> Config {
     config.placement = "sepgc".parse().expect("it is listed");
     config.map_memory_bytes = 1 << 40;
     config
-}
-
-fn format(config: &Config) -> Machine {
-    let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
-    let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
-    machine.open();
-    machine
 }
 
 /// The engine is dropped, and another one opens what the device holds.
@@ -63,7 +56,7 @@ fn a_tail_of_many_thousand_units_is_written_and_replayed() {
     // Nothing but the table of the superblock bounds the tail.
     config.checkpoint_bytes = u64::MAX;
     let blocks = config.capacity_blocks(0) * 9 / 10;
-    let mut machine = format(&config);
+    let mut machine = Machine::format(&config);
     let volume = machine.create("large", blocks);
     fill(&mut machine, volume, blocks);
     let mut rng = Rng::new(3);
@@ -93,7 +86,7 @@ fn a_tail_of_many_thousand_units_is_written_and_replayed() {
 fn a_zone_that_is_closed_before_it_is_full_is_finished() {
     // Chunks of one block take two: what is left of a unit of 17 is too little for another.
     let config = config(geometry(17, 64));
-    let mut machine = format(&config);
+    let mut machine = Machine::format(&config);
     let volume = machine.create("small", 100);
     let mut finished = 0;
     for lba in 0..100 {
@@ -120,7 +113,7 @@ const BOUND: u64 = 64 * 512;
 fn no_call_looks_through_more_than_a_bounded_number_of_pages_or_units() {
     let config = config(geometry(64, 100_000));
     let blocks = config.capacity_blocks(0) * 8 / 10;
-    let mut machine = format(&config);
+    let mut machine = Machine::format(&config);
     let volume = machine.create("large", blocks);
     // A volume as large as drives are, with little in it.
     let thin = machine.create("thin", 10_000_000_000_000 / 4096);
@@ -173,7 +166,7 @@ fn no_call_looks_through_more_than_a_bounded_number_of_pages_or_units() {
 #[test]
 fn a_full_thin_pool_stays_within_its_capacity_after_a_restart() {
     let config = config(geometry(64, 400));
-    let mut machine = format(&config);
+    let mut machine = Machine::format(&config);
     let volume = machine.create("thin", 1 << 20);
     let mut full = 0;
     while write(&mut machine, volume, full, 64).is_ok() {
@@ -208,7 +201,7 @@ fn a_full_thin_pool_stays_within_its_capacity_after_a_restart() {
 #[test]
 fn the_map_of_a_volume_that_was_never_written_takes_next_to_no_memory() {
     let config = config(geometry(1 << 14, 2000));
-    let mut machine = format(&config);
+    let mut machine = Machine::format(&config);
     let before = machine.engine.memory().maps;
     machine.create("64 GiB", 64 << 30 >> 12);
     let after = machine.engine.memory().maps;

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use thermocline_engine::{
-    Action, Body, Chunk, DeviceCmd, DeviceError, Done, Engine, FoundChunk, FoundChunks, HostError,
-    HostRequest, Notice, OpId, PageBytes, ReadChunks, Reply, RequestId, UnitCondition, UnitReport,
+    Action, Body, Chunk, Config, DeviceCmd, DeviceError, Done, Engine, FoundChunk, FoundChunks,
+    HostError, HostRequest, Notice, OpId, PageBytes, ReadChunks, Reply, RequestId, UnitCondition,
+    UnitReport,
 };
 use thermocline_format::{
-    ChunkCause, Entry, Geometry, Location, PageId, Superblock, VolumeId, VolumeName,
+    ChunkCause, Entry, Geometry, Location, PageId, PoolId, Superblock, VolumeId, VolumeName,
 };
 use thermocline_types::Time;
 
@@ -255,6 +256,14 @@ impl Machine {
             opened: None,
             next: 0,
         }
+    }
+
+    /// A new pool on an empty device, open.
+    pub fn format(config: &Config) -> Machine {
+        let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
+        let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
+        machine.open();
+        machine
     }
 
     fn note_work(&mut self) {

@@ -1,10 +1,10 @@
 //! Pools of which units go out of service.
 
-use thermocline_engine::{Config, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS};
-use thermocline_format::{Geometry, LogicalBlock, PoolId};
+use thermocline_engine::{Config, Extent, HostError, HostRequest, MAX_IO_BLOCKS};
+use thermocline_format::{Geometry, LogicalBlock};
 use thermocline_types::{Rng, UnitId};
 
-use crate::memory_device::{Machine, MemoryDevice};
+use crate::memory_device::Machine;
 
 const PER_UNIT: u64 = 512;
 
@@ -13,9 +13,7 @@ fn room_after(failing: u32) -> u64 {
     let geometry = Geometry::new(LogicalBlock::B4096, PER_UNIT as u32, 96, [0, 1].map(UnitId));
     let mut config = Config::new(geometry.expect("sound units"));
     config.placement = "sepgc".parse().expect("it is listed");
-    let engine = Engine::format(config.clone(), PoolId([1; 16]), 1).expect("it can work");
-    let mut machine = Machine::new(engine, MemoryDevice::new(config.geometry));
-    machine.open();
+    let mut machine = Machine::format(&config);
     let volume = machine.create("thin", 1 << 20);
     let write = |machine: &mut Machine, lba, blocks| {
         let extent = Extent { volume, lba, blocks };
