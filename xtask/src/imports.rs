@@ -20,7 +20,11 @@ struct Rule {
 const RULES: [Rule; 16] = [
     Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro"]) },
     Rule { name: "ftl", ours: &["types"], theirs: Some(&[]) },
-    Rule { name: "format", ours: &["types"], theirs: Some(&["crc-fast", "thiserror", "zerocopy"]) },
+    Rule {
+        name: "format",
+        ours: &["types"],
+        theirs: Some(&["crc-fast", "lz4_flex", "thiserror", "zerocopy"]),
+    },
     Rule {
         name: "engine",
         ours: &["types", "ftl", "format"],

@@ -60,6 +60,8 @@ mod with_bugs {
         TagNotChecked: "a read does not compare a block with its tag",
         UnreadableMisnamed: "a read error names the first block of what was read, whichever is damaged",
         InFlightReadFromMedia: "a block whose chunk is on its way is read from the device",
+        PackedUnverified: "a block that lies packed in a header is believed whatever its checksum",
+        PackedShiftForgotten: "the blocks behind a packed one are looked for in memory one place too far",
         VictimOnItsWay: "a unit is collected while chunks are on their way to it",
         TrimNotLogged: "a trim is not logged",
         TrimNotReplayed: "a trim is not replayed",

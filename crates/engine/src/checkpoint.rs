@@ -489,10 +489,11 @@ impl<P: Payload> Engine<P> {
         self.config.max_listed_units as usize
     }
 
-    /// Units that the table may list now. A checkpoint in progress gets as many as a record can hold, so that failing
-    /// writes do not keep it from shortening the table.
+    /// Units that the table may list now: as many as a record can hold while a checkpoint is in progress, or blocks of
+    /// failed writes wait, so that failing writes do not keep it from shortening the table. Before it begins, releases
+    /// must be durable, and those wait for these blocks.
     fn table_limit(&self) -> usize {
-        let most = if self.checkpoint.is_some() {
+        let most = if self.checkpoint.is_some() || self.stage.replacements > 0 {
             self.config.most_listed_ever()
         } else {
             self.config.max_listed_units

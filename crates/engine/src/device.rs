@@ -5,8 +5,12 @@
 
 use std::sync::Arc;
 
-use thermocline_format::{BLOCK_BYTES, ChunkHeader, Generation, Location, PoolId, Superblock};
+use thermocline_format::{
+    BLOCK_BYTES, ChunkHeader, Generation, Location, Places, PoolId, Superblock,
+};
 use thermocline_types::UnitId;
+
+use crate::payload::Payload;
 
 /// Identifies a command between its submission and its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,8 +24,10 @@ pub type PageBytes = Box<[u8; BLOCK_BYTES]>;
 pub struct Chunk<P> {
     /// What is written before the blocks.
     pub header: ChunkHeader,
-    /// The blocks, one for each entry that has one, in their order.
+    /// The blocks, one for each entry that has one, in their order; the packed one among them, which is not written.
     pub body: Body<P>,
+    /// The bytes of the packed block, if the header has one.
+    pub packed: Option<P>,
 }
 
 /// Blocks of a chunk.
@@ -92,8 +98,20 @@ pub struct ReadChunks {
 pub struct FoundChunk<P> {
     /// Its header.
     pub header: Arc<ChunkHeader>,
-    /// Its blocks from the first on, as many as the window holds whole; with their number.
+    /// The blocks behind its header from the first on, as many as the window holds whole; with their number.
     pub data: Option<(P, u32)>,
+    /// The block that lies packed in its header, unpacked.
+    pub packed: Option<P>,
+}
+
+impl<P: Payload> FoundChunk<P> {
+    /// Block `number` of the chunk, if it was handed over; `places` are those of the header.
+    #[must_use]
+    pub fn block(&self, number: u32, places: &Places) -> Option<P> {
+        let Some(nth) = places.behind(number) else { return self.packed.clone() };
+        let (run, whole) = self.data.as_ref()?;
+        (nth < *whole).then(|| run.slice(nth, 1))
+    }
 }
 
 /// The chunks of part of a unit.

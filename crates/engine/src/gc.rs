@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{Entry, Location, VolumeId, home_mark};
+use thermocline_format::{Entry, Location, Places, VolumeId, home_mark};
 use thermocline_ftl::placement::{Classifier as _, Survivor};
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -312,34 +312,29 @@ impl<P: Payload> Engine<P> {
     /// Adds the blocks of a chunk of the victim that the map points at.
     fn find_valid(&self, job: &mut Job<P>, chunk: &FoundChunk<P>) {
         let header = &*chunk.header;
-        let block = self.config.geometry.logical_block();
         // Chunks are of few volumes, mostly one: each is looked up once for the entries that follow each other.
         let same = |one: &Entry, next: &Entry| volume_of(one) == volume_of(next);
-        let mut offset = block.chunk_header(header.entries.len());
+        let places = header.places(&self.config.geometry);
         let mut number = 0;
         for run in header.entries.chunk_by(same) {
-            let place =
-                Location { block: header.origin.location.block + offset, ..header.origin.location };
             let blocks = run.iter().filter(|entry| entry.has_block()).count() as u32;
             if let Some(id) = run.first().and_then(volume_of)
                 && let Some(volume) = self.volumes.index(id)
             {
-                self.find_valid_run(job, chunk, run, (volume, id), place, number);
+                self.find_valid_run(job, chunk, run, (volume, id), places, number);
             }
-            offset += blocks * block.per_block();
             number += blocks;
         }
     }
 
-    /// Adds what is valid of a run of blocks of one volume, the first of which is at `place` and is block `number` of
-    /// the chunk.
+    /// Adds what is valid of a run of blocks of one volume, the first of which is block `number` of the chunk.
     fn find_valid_run(
         &self,
         job: &mut Job<P>,
         chunk: &FoundChunk<P>,
         run: &[Entry],
         (volume, id): (u16, VolumeId),
-        place: Location,
+        places: Places,
         number: u32,
     ) {
         let map = self.volumes.map(volume);
@@ -350,18 +345,15 @@ impl<P: Payload> Engine<P> {
             })
         };
         blocks().for_each(|(lba, _)| map.prefetch(lba));
-        let per_block = self.config.geometry.logical_block().per_block();
-        let first = self.config.geometry.address(place);
-        let data = chunk.data.as_ref();
-        for (index, entry) in (0..).zip(run) {
+        for (number, entry) in (number..).zip(run) {
             let Entry::Data { lba, crc, .. } = *entry else { continue };
-            let value = Value::new(first + u64::from(index * per_block), crc);
+            let at = places.of(number);
+            let value = Value::new(self.config.geometry.address(at), crc);
             if lba.0 >= map.blocks || self.on_media(volume, lba.0) != Some(value) {
                 continue;
             }
-            let number = number + index;
-            let payload =
-                data.filter(|(_, whole)| number < *whole).map(|(run, _)| run.slice(number, 1));
+            let payload = chunk.block(number, &places);
+            mark!(PackedSurvivor if places.behind(number).is_none());
             job.found += 1;
             self.config.placement.prefetch(Lba(map.base + lba.0));
             job.valid.push(Valid {
@@ -371,7 +363,7 @@ impl<P: Payload> Engine<P> {
                 crc,
                 lba: lba.0,
                 value,
-                at: Location { block: place.block + index * per_block, ..place },
+                at,
                 payload,
                 chunk: job.chunks,
             });
@@ -564,10 +556,12 @@ impl<P: Payload> Engine<P> {
         }
         let home = home_mark(valid.id, Lba(valid.lba));
         let passes = payload.as_ref().is_some_and(|payload| {
-            let crc = payload.crc(0) ^ home;
-            bug!(self.config, CopyUnverified)
-                || crc == valid.crc
-                || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
+            self.arrived(payload, 0, valid.at, |crc| {
+                let crc = crc ^ home;
+                bug!(self.config, CopyUnverified)
+                    || crc == valid.crc
+                    || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
+            })
         });
         let Some(payload) = payload.filter(|_| passes) else {
             mark!(SurvivorDamaged);

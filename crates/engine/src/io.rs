@@ -1,6 +1,6 @@
 //! Reads and writes of the host.
 
-use thermocline_format::{Location, home_mark};
+use thermocline_format::{Expected, Location, home_mark};
 use thermocline_ftl::placement::{Classifier as _, Part, Write};
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -9,6 +9,7 @@ use crate::device::{DeviceCmd, DeviceError};
 use crate::engine::{Engine, Op};
 use crate::log::{Owner, Staged};
 use crate::map::{Mapping, PAGE, Value};
+use crate::marks::mark;
 use crate::pages::{Loaded, Parked};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
@@ -77,7 +78,6 @@ impl<P: Payload> Engine<P> {
 
     /// Serves block `index` of a read from memory, or tells where it is on media.
     fn read_block(&self, mapping: Mapping, index: u32, into: &P) -> Option<(Location, Value)> {
-        let geometry = &self.config.geometry;
         match mapping {
             Mapping::Unmapped => into.slice(index, 1).fill_zero(),
             Mapping::Staged(slot) => {
@@ -87,7 +87,7 @@ impl<P: Payload> Engine<P> {
                 let at = self.packing.location(value.address());
                 let writers = self.space.tails[at.unit.index()].writers;
                 let held = (writers > 0 && !bug!(self.config, InFlightReadFromMedia))
-                    .then(|| self.log.in_flight(at, geometry.logical_block()));
+                    .then(|| self.log.in_flight(at, &self.config));
                 match held.flatten() {
                     Some(block) => into.slice(index, 1).copy_block(block),
                     None => return Some((at, value)),
@@ -122,7 +122,10 @@ impl<P: Payload> Engine<P> {
             Ok(()) => {
                 let mut indexed = expected.iter().zip(0..);
                 indexed
-                    .find(|(value, index)| !self.passes(**value, into.crc(*index)))
+                    .find(|(value, index)| {
+                        let at = self.packing.location(value.address());
+                        !self.arrived(into, *index, at, |crc| self.passes(**value, crc))
+                    })
                     .map(|(value, _)| value)
             }
         };
@@ -135,6 +138,32 @@ impl<P: Payload> Engine<P> {
             HostError::Unreadable(at)
         });
         self.request_progress(request, 1, error);
+    }
+
+    /// Whether block `index` of what was read from `at` on passes: as it is or, if it is the header of a chunk, as what
+    /// lies packed in it. Then that takes its place.
+    ///
+    /// A header of this pool at its own place is no block of a user, so what is packed in it comes first: else a
+    /// header could by chance have the checksum of the block in it. What a user makes look like one passes as what it
+    /// is, by its own checksum.
+    pub(crate) fn arrived(
+        &self,
+        data: &P,
+        index: u32,
+        at: Location,
+        passes: impl Fn(u32) -> bool,
+    ) -> bool {
+        let expected = Expected { pool: self.pool, location: at, generation: None };
+        if let Some(packed) = data.unpack(index, &expected, &self.config.geometry) {
+            let sound = passes(packed.crc(0)) || bug!(self.config, PackedUnverified);
+            mark!(PackedRead if sound);
+            mark!(PackedOther if !sound);
+            if sound {
+                data.slice(index, 1).copy_block(&packed);
+                return true;
+            }
+        }
+        passes(data.crc(index))
     }
 
     /// Whether a block with checksum `crc` is the one that `value` means.
@@ -277,3 +306,6 @@ impl Run {
         at.unit == self.at.unit && at.block == self.at.block + behind
     }
 }
+
+#[cfg(test)]
+mod tests;

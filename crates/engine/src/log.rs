@@ -11,14 +11,15 @@
 //!   that is never written.
 
 mod failed;
+mod packing;
 mod stage;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_ENTRIES, PageId,
-    Sequence, VolumeId,
+    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_ENTRIES, PackedBlock,
+    PageId, Sequence, VolumeId,
 };
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, Lba, UnitId};
@@ -119,17 +120,20 @@ impl<P> Log<P> {
     }
 
     /// The block at `at` if its chunk is still on its way.
-    pub(crate) fn in_flight(&self, at: Location, block: LogicalBlock) -> Option<&P> {
+    pub(crate) fn in_flight(&self, at: Location, config: &Config) -> Option<&P> {
+        let geometry = &config.geometry;
         let covers = |flight: &&Flight<P>| {
             let origin = &flight.chunk.header.origin.location;
             let end = origin.block + flight.chunk.header.blocks;
             flight.pending > 0 && origin.unit == at.unit && (origin.block..end).contains(&at.block)
         };
         let flight = self.flights.iter().find(covers)?;
-        let header = block.chunk_header(flight.chunk.header.entries.len());
-        let first = flight.chunk.header.origin.location.block + header;
+        let header = &flight.chunk.header;
+        mark!(PackedInFlight if header.packed.is_some());
+        let shift = header.packed.is_some() && bug!(config, PackedShiftForgotten);
+        let number = header.places(geometry).number(at)? + u32::from(shift);
         match &flight.chunk.body {
-            Body::User(blocks) => blocks.get(((at.block - first) / block.per_block()) as usize),
+            Body::User(blocks) => blocks.get(number as usize),
             Body::Pages(_) => None,
         }
     }
@@ -251,11 +255,16 @@ impl<P: Payload> Engine<P> {
     ) {
         let geometry = self.config.geometry;
         let block = geometry.logical_block();
-        let mut address = geometry.address(at) + u64::from(block.chunk_header(picked.len()));
+        let packed = self.pack_one(picked);
+        let header = geometry.address(at);
+        let mut next = header + u64::from(block.chunk_header(picked.len()));
         let mut entries = Vec::with_capacity(picked.len());
         let mut body = Vec::with_capacity(picked.len());
         let (mut copies, mut host_blocks) = (0, 0);
-        for &slot in picked {
+        for (number, &slot) in (0..).zip(picked) {
+            let in_header = packed.as_ref().is_some_and(|(_, packed)| packed.entry == number);
+            let address = if in_header { header } else { next };
+            next += if in_header { 0 } else { u64::from(block.per_block()) };
             let staged = self.stage.slots.remove(slot as usize);
             let volume = self.volumes.map_mut(staged.volume);
             let in_pool = Lba(volume.base + staged.lba);
@@ -285,14 +294,13 @@ impl<P: Payload> Engine<P> {
             copies += u32::from(staged.copy);
             host_blocks += u32::from(!staged.copy);
             body.push(staged.payload);
-            address += u64::from(block.per_block());
         }
         self.stage.flying += host_blocks;
         self.host_writes += u64::from(host_blocks);
         self.stats.host_blocks_written += u64::from(host_blocks);
         self.stats.relocated_blocks += u64::from(copies);
         let cause = if host_blocks == 0 { ChunkCause::Relocation } else { ChunkCause::Host };
-        self.launch(class, at, cause, entries, Body::User(body), owners, host_blocks);
+        self.launch(class, at, cause, entries, (Body::User(body), packed), owners, host_blocks);
     }
 
     /// Seals all control entries; `false` when there is no unit for them.
@@ -314,7 +322,8 @@ impl<P: Payload> Engine<P> {
             }
             assert!(!entries.is_empty(), "what stands in one chunk fits into the smallest");
             self.space.tail(at.unit).control = self.log.next();
-            self.launch(class, at, ChunkCause::Host, entries, Body::User(Vec::new()), owners, 0);
+            let body = (Body::User(Vec::new()), None);
+            self.launch(class, at, ChunkCause::Host, entries, body, owners, 0);
         }
         self.space.control_sealed += 1;
         true
@@ -337,7 +346,7 @@ impl<P: Payload> Engine<P> {
         self.stats.map_pages_written += body.len() as u64;
         let class = self.config.metadata_class();
         let cause = ChunkCause::Checkpoint;
-        self.launch(class, at, cause, entries, Body::Pages(body), Vec::new(), 0);
+        self.launch(class, at, cause, entries, (Body::Pages(body), None), Vec::new(), 0);
     }
 
     /// Where the next chunk of `class` begins and the logical blocks that it may have, header included: enough for a
@@ -391,7 +400,7 @@ impl<P: Payload> Engine<P> {
         at: Location,
         cause: ChunkCause,
         entries: Vec<Entry>,
-        body: Body<P>,
+        (body, packed): (Body<P>, Option<(P, PackedBlock)>),
         owners: Vec<(Owner, u32)>,
         host_blocks: u32,
     ) {
@@ -413,17 +422,21 @@ impl<P: Payload> Engine<P> {
             cause,
             class: self.config.named(class),
         };
-        let header = ChunkHeader::new(origin, entries, &geometry);
+        let (packed, in_header) = packed.unzip();
+        let header = ChunkHeader::with_packed(origin, entries, in_header, &geometry);
         let blocks = header.blocks;
         // Pages come many at once; that units run shorter by them is made good by urgency.
         if cause == ChunkCause::Host {
             self.gc_earn(blocks);
         }
         self.stats.chunks += 1;
-        self.stats.header_bytes += header.header_bytes(&geometry) as u64;
+        match header.packed {
+            None => self.stats.header_bytes += header.header_bytes(&geometry) as u64,
+            Some(_) => self.stats.packed_blocks += 1,
+        }
         self.since_checkpoint += u64::from(blocks) * geometry.logical_block().bytes() as u64;
         self.await_unit(&owners, at.unit);
-        let chunk = Arc::new(Chunk { header, body });
+        let chunk = Arc::new(Chunk { header, body, packed });
         self.log.flights.push_back(Flight {
             chunk: Arc::clone(&chunk),
             owners,
@@ -649,7 +662,7 @@ mod tests {
             let header = ChunkHeader::new(origin, entries.collect(), &geometry);
             let written = if cause == ChunkCause::Host { 2 } else { 0 };
             log.flights.push_back(Flight {
-                chunk: Arc::new(Chunk { header, body: Body::User(vec![(), ()]) }),
+                chunk: Arc::new(Chunk { header, body: Body::User(vec![(), ()]), packed: None }),
                 owners: Vec::new(),
                 host_blocks: 0,
                 written,

@@ -203,6 +203,7 @@ mod counted {
         WaitingFailed: "a write that waits for a page fails with the pool",
         // unmap.rs
         UnmapWaits: "a trim waits for a page",
+        DeletedPageLost: "a page of a deleted volume cannot be read: what it led to stays counted",
         TrimDamaged: "a trim meets a damaged page",
         StagedTrimmed: "a block is trimmed while it is staged",
         TrimFailed: "a trim fails with the pool",
@@ -229,6 +230,15 @@ mod counted {
         ScrubHeaderDamaged: "a header should tell of a block, and does not",
         ScrubReadsBlock: "a block that no header tells of is read",
         ScrubBehindFailed: "a block behind a failed write is not looked for",
+        BlockPacked: "a block is packed into the header of its chunk",
+        BlockNotPacked: "the first block of a chunk does not pack, and a later one does",
+        PackedRead: "what lies packed in a header is what was to be read",
+        PackedOther: "what lies packed in a header is not what was to be read",
+        PackedSurvivor: "a packed block is valid in a victim",
+        PackedInFlight: "a block is read whose chunk, on its way, has a packed one",
+        PackedTail: "a packed block is replayed",
+        PackedReplaced: "the write of a chunk with a packed block failed",
+        PackedScrubbed: "a scrub compares a packed block",
         // wire.rs
         HeaderCutOff: "a header goes on beyond what was read",
         HeaderStale: "a sound prefix is of another life of the unit, or its entries are damaged",

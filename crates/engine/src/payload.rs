@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+use thermocline_format::{Expected, Geometry};
+
 /// Handle of a run of blocks of 4096 bytes.
 ///
 /// Clones are handles of the same bytes. Real drivers put buffers behind it; the unit type stands for data that
@@ -19,6 +21,13 @@ pub trait Payload: Clone + Debug {
 
     /// Copies the first block of `from` over the first block of the run.
     fn copy_block(&self, from: &Self);
+
+    /// Packs the first block of the run: a handle of the packed bytes, and their number; `None` when they are more than
+    /// `room`.
+    fn pack(&self, room: usize) -> Option<(Self, u16)>;
+
+    /// The block that lies packed in block `index`, if that is the sound header of an expected chunk.
+    fn unpack(&self, index: u32, expected: &Expected, geometry: &Geometry) -> Option<Self>;
 }
 
 impl Payload for () {
@@ -35,4 +44,14 @@ impl Payload for () {
 
     #[inline]
     fn copy_block(&self, (): &()) {}
+
+    #[inline]
+    fn pack(&self, _room: usize) -> Option<((), u16)> {
+        None
+    }
+
+    #[inline]
+    fn unpack(&self, _index: u32, _expected: &Expected, _geometry: &Geometry) -> Option<()> {
+        None
+    }
 }

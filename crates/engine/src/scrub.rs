@@ -209,9 +209,10 @@ impl<P: Payload> Engine<P> {
             next = found.next;
             for chunk in &found.chunks {
                 let at = chunk.header.origin.location;
-                let blocks = chunk.header.entries.iter().filter(|entry| entry.has_block()).count();
+                let packed = u32::from(chunk.header.packed.is_some());
+                let behind = chunk.header.data_blocks() - packed;
                 let whole = chunk.data.as_ref().map_or(0, |(_, whole)| *whole);
-                if whole < blocks as u32 && at.block > from {
+                if whole < behind && at.block > from {
                     mark!(ScrubReadsAgain);
                     // It ends beyond what was read: it is read again from its beginning.
                     next = at.block;
@@ -234,17 +235,19 @@ impl<P: Payload> Engine<P> {
     fn scrub_chunk(&mut self, scrub: &mut Scrub, chunk: &FoundChunk<P>) {
         let geometry = self.config.geometry;
         let blocks = chunk.header.placed(&geometry).filter_map(|(entry, at)| Some((*entry, at?)));
-        // A crash may have cut the last chunk of a zone short.
-        let Some((run, whole)) = &chunk.data else { return };
-        for (number, (entry, at)) in (0..*whole).zip(blocks) {
+        let places = chunk.header.places(&geometry);
+        for (number, (entry, at)) in (0..).zip(blocks) {
             let Entry::Data { volume, lba, crc } = entry else { continue };
+            // A crash may have cut the last chunk of a zone short.
+            let Some(found) = chunk.block(number, &places) else { continue };
             let block = Counted { volume, lba, value: Value::new(geometry.address(at), crc) };
             if !self.counts(block) || self.is_behind_failed(at) {
                 continue;
             }
+            mark!(PackedScrubbed if places.behind(number).is_none());
             scrub.seen.push(block);
             scrub.blocks += 1;
-            if run.crc(number) ^ home_mark(volume, lba) != crc {
+            if found.crc(0) ^ home_mark(volume, lba) != crc {
                 mark!(ScrubBlockDamaged);
                 self.scrub_hit(scrub, at);
             }
@@ -400,8 +403,10 @@ impl<P: Payload> Engine<P> {
         };
         if self.counts(block) {
             scrub.blocks += 1;
-            if !data.is_some_and(|data| expected.matches(data.crc(0))) {
-                self.scrub_hit(&mut scrub, self.packing.location(block.value.address()));
+            let at = self.packing.location(block.value.address());
+            let sound = |data: &P| self.arrived(data, 0, at, |crc| expected.matches(crc));
+            if !data.is_some_and(sound) {
+                self.scrub_hit(&mut scrub, at);
             }
         }
         self.scrubs.push_front(scrub);

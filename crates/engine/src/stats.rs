@@ -24,8 +24,15 @@ pub struct Stats {
     pub gc_units: u64,
     /// Pages of maps and roots that were written.
     pub map_pages_written: u64,
-    /// Bytes of chunk headers, those of control entries included.
+    /// Bytes of chunk headers, those of control entries included; but of those with a packed block, which counts as a
+    /// block like any other.
     pub header_bytes: u64,
+    /// Blocks that were packed into a header.
+    pub packed_blocks: u64,
+    /// Blocks of which it was tried.
+    pub pack_tried_blocks: u64,
+    /// Pages of maps that could not be read when their volume was deleted: what they led to stays counted.
+    pub lost_pages: u64,
     /// Bytes that were left unwritten at the ends of units.
     pub unused_bytes: u64,
     /// Bytes of superblock records.

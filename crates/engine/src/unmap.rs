@@ -79,6 +79,8 @@ impl<P: Payload> Engine<P> {
                         self.request_progress(request, 1, Some(error));
                         return true;
                     }
+                    mark!(DeletedPageLost);
+                    self.stats.lost_pages += 1;
                 }
             }
             self.unmap(work.volume, from, until, &mut heirs);

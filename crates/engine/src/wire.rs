@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use thermocline_format::{
-    BLOCK_BYTES, ChunkHeader, ChunkPrefix, DecodeError, Entry, Epoch, ErrorKind, Expected,
+    BLOCK_BYTES, ChunkHeader, ChunkOrigin, ChunkPrefix, DecodeError, Epoch, ErrorKind, Expected,
     Geometry, Location, MAX_SUPERBLOCK_BYTES, PoolId, Revision, SUPERBLOCK_PREFIX_BYTES,
-    Superblock, SuperblockPrefix,
+    Superblock, SuperblockPrefix, packed_block,
 };
 use thermocline_types::UnitId;
 
@@ -19,18 +19,19 @@ use crate::marks::mark;
 /// Distance of the places at which [`probe`] looks, in bytes: the smallest logical block.
 const PROBE_STEP: usize = 512;
 
-/// Appends the header of `chunk` to `out`: whole logical blocks, behind which the blocks of the body belong, and behind
-/// them whatever fills [`ChunkHeader::blocks`].
+/// Appends the header of `chunk` to `out`: whole logical blocks, behind which the blocks of the body belong, all but
+/// the packed one, and behind them whatever fills [`ChunkHeader::blocks`]. `packed` are the bytes behind
+/// [`Chunk::packed`], none without.
 ///
 /// # Panics
 /// When the header cannot be, or the body has not one block for each entry that has one.
-pub fn chunk_header<P>(chunk: &Chunk<P>, geometry: &Geometry, out: &mut Vec<u8>) {
+pub fn chunk_header<P>(chunk: &Chunk<P>, packed: &[u8], geometry: &Geometry, out: &mut Vec<u8>) {
     let body = match &chunk.body {
         Body::User(blocks) => blocks.len(),
         Body::Pages(pages) => pages.len(),
     };
-    assert_eq!(body, data_blocks(&chunk.header), "one block for each entry that has one");
-    chunk.header.encode(geometry, out);
+    assert_eq!(body, chunk.header.data_blocks() as usize, "one block for each entry that has one");
+    chunk.header.encode(packed, geometry, out);
 }
 
 /// The chunks of part of a unit, in its bytes.
@@ -132,13 +133,30 @@ fn whole_blocks(
     geometry: &Geometry,
 ) -> Range<usize> {
     let start = offset + header.header_bytes(geometry);
-    let whole = data_blocks(header).min((length - start) / BLOCK_BYTES);
+    let behind = header.data_blocks() as usize - usize::from(header.packed.is_some());
+    let whole = behind.min((length - start) / BLOCK_BYTES);
     start..start + whole * BLOCK_BYTES
 }
 
-/// Blocks that belong to a chunk's entries.
-fn data_blocks(header: &ChunkHeader) -> usize {
-    header.entries.iter().filter(|entry: &&Entry| entry.has_block()).count()
+/// The blocks of a chunk's body that stand behind its header, in their order.
+pub fn behind_header<'a, B>(header: &ChunkHeader, body: &'a [B]) -> impl Iterator<Item = &'a B> {
+    let packed = header.packed_number();
+    (0..).zip(body).filter(move |(number, _)| Some(*number) != packed).map(|(_, block)| block)
+}
+
+/// The block that lies packed in `header`, which was found in the bytes of a window by [`find_chunks`].
+#[must_use]
+pub fn unpacked(
+    bytes: &[u8],
+    request: &ReadChunks,
+    header: &ChunkHeader,
+    geometry: &Geometry,
+) -> Option<Box<[u8; BLOCK_BYTES]>> {
+    header.packed?;
+    let ChunkOrigin { location, generation, .. } = header.origin;
+    let expected = Expected { pool: request.pool, location, generation: Some(generation) };
+    let offset = offset_within(bytes, request.at, location.block, geometry)?;
+    packed_block(&bytes[offset..], &expected, geometry)
 }
 
 /// Finds the superblock records of `pool`, or of any pool, in `unit`, whose bytes from block 0 on are `bytes`.

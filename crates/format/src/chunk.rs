@@ -12,6 +12,7 @@ use crate::layout::{
     CHUNK_MAGIC, CHUNK_PREFIX_BYTES, ChunkPrefixRaw, ENTRY_BYTES, EntryRaw, MAX_ENTRIES, VERSION,
     check_crc, is_zero, prefix_crc, read_prefix,
 };
+use crate::packed::{PackedBlock, Places};
 
 /// Why a chunk was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +86,7 @@ pub struct ChunkPrefix {
     pub header_bytes: u32,
     /// Logical blocks in the chunk, padding included: so far on begins the next one.
     pub blocks: u32,
+    packed: Option<PackedBlock>,
     rest_crc: u32,
 }
 
@@ -102,7 +104,8 @@ impl ChunkPrefix {
     }
 }
 
-/// The header of a chunk. Its blocks follow it in the order of the entries that have one.
+/// The header of a chunk. Its blocks follow it in the order of the entries that have one; one of them may lie packed in
+/// the header instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// Whose it is, where, when and why.
@@ -111,13 +114,27 @@ pub struct ChunkHeader {
     pub blocks: u32,
     /// What happened, in order.
     pub entries: Vec<Entry>,
+    /// The block that lies packed in the header, if one does.
+    pub packed: Option<PackedBlock>,
 }
 
 impl ChunkHeader {
     /// The header of a chunk without padding.
     #[must_use]
     pub fn new(origin: ChunkOrigin, entries: Vec<Entry>, geometry: &Geometry) -> ChunkHeader {
-        ChunkHeader { origin, blocks: least_blocks(&entries, geometry), entries }
+        ChunkHeader::with_packed(origin, entries, None, geometry)
+    }
+
+    /// The header of a chunk without padding, with the block of one of its entries packed in it.
+    #[must_use]
+    pub fn with_packed(
+        origin: ChunkOrigin,
+        entries: Vec<Entry>,
+        packed: Option<PackedBlock>,
+        geometry: &Geometry,
+    ) -> ChunkHeader {
+        let blocks = least_blocks(&entries, packed, geometry);
+        ChunkHeader { origin, blocks, entries, packed }
     }
 
     /// Bytes in the header.
@@ -129,14 +146,34 @@ impl ChunkHeader {
 
     /// Every entry with the place of its block, if it has one.
     pub fn placed(&self, geometry: &Geometry) -> impl Iterator<Item = (&Entry, Option<Location>)> {
-        let per_block = geometry.logical_block().per_block();
-        let mut at = self.origin.location;
-        at.block += geometry.logical_block().chunk_header(self.entries.len());
+        let places = self.places(geometry);
+        let mut number = 0;
         self.entries.iter().map(move |entry| {
-            let place = entry.has_block().then_some(at);
-            at.block += if entry.has_block() { per_block } else { 0 };
+            let place = entry.has_block().then(|| places.of(number));
+            number += u32::from(entry.has_block());
             (entry, place)
         })
+    }
+
+    /// Where its blocks are, by their number.
+    #[must_use]
+    pub fn places(&self, geometry: &Geometry) -> Places {
+        let block = geometry.logical_block();
+        let header = block.chunk_header(self.entries.len());
+        Places::new(self.origin.location, header, block.per_block(), self.packed_number())
+    }
+
+    /// Blocks that its entries have.
+    #[must_use]
+    pub fn data_blocks(&self) -> u32 {
+        self.entries.iter().filter(|entry| entry.has_block()).count() as u32
+    }
+
+    /// The number of the block that lies packed in the header, among all blocks that the entries have.
+    #[must_use]
+    pub fn packed_number(&self) -> Option<u32> {
+        let before = &self.entries[..usize::from(self.packed?.entry)];
+        Some(before.iter().filter(|entry| entry.has_block()).count() as u32)
     }
 
     /// Whether the chunk can stand in a pool of this geometry: within one unit, no longer than allowed, all fields in
@@ -148,17 +185,22 @@ impl ChunkHeader {
         let entries = self.entries.len();
         require(entries <= MAX_ENTRIES, "entries", entries as u64, "at most 253")?;
         check_shape(&self.origin, self.blocks, geometry)?;
-        let least = least_blocks(&self.entries, geometry);
+        self.packed.map_or(Ok(()), |packed| check_packed(packed, &self.entries, geometry))?;
+        let least = least_blocks(&self.entries, self.packed, geometry);
         let rule = "fewer than header and blocks have";
         require(self.blocks >= least, "blocks of a chunk", self.blocks.into(), rule)?;
         self.entries.iter().try_for_each(|entry| entry.check(geometry))
     }
 
-    /// Appends the header as it stands on media to `out`: [`ChunkHeader::header_bytes`] bytes.
+    /// Appends the header as it stands on media to `out`: [`ChunkHeader::header_bytes`] bytes. `packed` are the bytes
+    /// of the packed block, none if there is none.
     ///
     /// # Panics
-    /// When [`ChunkHeader::check`] finds something: no reader would take it.
-    pub fn encode(&self, geometry: &Geometry, out: &mut Vec<u8>) {
+    /// When [`ChunkHeader::check`] finds something: no reader would take it. And when `packed` has another length than
+    /// the header says.
+    pub fn encode(&self, packed: &[u8], geometry: &Geometry, out: &mut Vec<u8>) {
+        let said = self.packed.map_or(0, |packed| usize::from(packed.bytes));
+        assert_eq!(packed.len(), said, "the header says how long the packed block is");
         if let Err(kind) = self.check(geometry) {
             panic!("a chunk that cannot be is not written: {kind}");
         }
@@ -168,12 +210,16 @@ impl ChunkHeader {
         for entry in &self.entries {
             out.extend_from_slice(entry.to_raw().as_bytes());
         }
+        out.extend_from_slice(packed);
         out.resize(start + header_bytes, 0);
         let header = &mut out[start..];
         let mut raw = raw_prefix(&self.origin);
         raw.entries = (self.entries.len() as u32).into();
         raw.header_bytes = (header_bytes as u32).into();
         raw.blocks = self.blocks.into();
+        if let Some(packed) = self.packed {
+            (raw.packed_entry, raw.packed_bytes) = (packed.entry.into(), packed.bytes.into());
+        }
         raw.rest_crc = crc32c(&header[CHUNK_PREFIX_BYTES..]).into();
         raw.prefix_crc = prefix_crc(raw.as_bytes()).into();
         header[..CHUNK_PREFIX_BYTES].copy_from_slice(raw.as_bytes());
@@ -190,6 +236,12 @@ impl ChunkHeader {
         geometry: &Geometry,
     ) -> Result<ChunkHeader, DecodeError> {
         decode_header(bytes, expected, geometry).map_err(|kind| error(expected, kind))
+    }
+
+    /// The bytes of the packed block in those that the header was decoded from.
+    pub(crate) fn packed_bytes<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let start = CHUNK_PREFIX_BYTES + self.entries.len() * ENTRY_BYTES;
+        bytes.get(start..start + usize::from(self.packed?.bytes))
     }
 }
 
@@ -214,7 +266,8 @@ fn raw_prefix(origin: &ChunkOrigin) -> ChunkPrefixRaw {
         entries: 0.into(),
         header_bytes: 0.into(),
         blocks: 0.into(),
-        reserved: 0.into(),
+        packed_entry: 0.into(),
+        packed_bytes: 0.into(),
         rest_crc: 0.into(),
         prefix_crc: 0.into(),
     }
@@ -253,12 +306,35 @@ fn decode_prefix(
         entries: raw.entries.get(),
         header_bytes: raw.header_bytes.get(),
         blocks: raw.blocks.get(),
+        packed: packed_of(raw)?,
         rest_crc: raw.rest_crc.get(),
     };
-    let reserved = raw.reserved.get();
-    require(reserved == 0, "reserved field", reserved.into(), "it must be zero")?;
     check_lengths(&prefix, geometry)?;
     Ok(prefix)
+}
+
+fn packed_of(raw: &ChunkPrefixRaw) -> Result<Option<PackedBlock>, ErrorKind> {
+    let (entry, bytes) = (raw.packed_entry.get(), raw.packed_bytes.get());
+    if bytes == 0 {
+        require(entry == 0, "packed entry", entry.into(), "zero where no block is packed")?;
+        return Ok(None);
+    }
+    Ok(Some(PackedBlock { entry, bytes }))
+}
+
+/// What holds of a packed block besides what its bytes say.
+fn check_packed(
+    packed: PackedBlock,
+    entries: &[Entry],
+    geometry: &Geometry,
+) -> Result<(), ErrorKind> {
+    let PackedBlock { entry, bytes } = packed;
+    let room = PackedBlock::room(entries.len(), geometry);
+    let rule = "at least 1, and no more than one logical block has beside the entries";
+    require((1..=room).contains(&usize::from(bytes)), "packed bytes", bytes.into(), rule)?;
+    let of_user = |entry: &Entry| matches!(entry, Entry::Data { volume, .. } if volume.is_user());
+    let packs = entries.get(usize::from(entry)).is_some_and(of_user);
+    require(packs, "packed entry", entry.into(), "it must be about a block of a user")
 }
 
 /// An older generation is a remainder; a newer one cannot be where the reader knows the unit.
@@ -313,10 +389,11 @@ fn check_shape(origin: &ChunkOrigin, blocks: u32, geometry: &Geometry) -> Result
 }
 
 /// Logical blocks of header and blocks of data.
-fn least_blocks(entries: &[Entry], geometry: &Geometry) -> u32 {
+fn least_blocks(entries: &[Entry], packed: Option<PackedBlock>, geometry: &Geometry) -> u32 {
     let data = entries.iter().filter(|entry| entry.has_block()).count() as u32;
+    let behind = data.saturating_sub(u32::from(packed.is_some()));
     let block = geometry.logical_block();
-    block.chunk_header(entries.len()) + data * block.per_block()
+    block.chunk_header(entries.len()) + behind * block.per_block()
 }
 
 fn decode_header(
@@ -331,12 +408,19 @@ fn decode_header(
     };
     let rest = &header[CHUNK_PREFIX_BYTES..];
     check_crc("entries", prefix.rest_crc, crc32c(rest))?;
-    let (entries, padding) = rest.split_at(prefix.entries as usize * ENTRY_BYTES);
+    let (entries, behind) = rest.split_at(prefix.entries as usize * ENTRY_BYTES);
+    let packed_bytes = prefix.packed.map_or(0, |packed| usize::from(packed.bytes));
+    let Some((_, padding)) = behind.split_at_checked(packed_bytes) else {
+        let rule = "more than the header has room for";
+        let found = packed_bytes as u64;
+        return Err(ErrorKind::Impossible { field: "packed bytes", found, rule });
+    };
     require(is_zero(padding), "padding of the header", 1, "it must be zero")?;
     let raws = <[EntryRaw]>::ref_from_bytes(entries).expect("cut to whole entries");
     let entries = raws.iter().map(|raw| Entry::from_raw(raw, geometry));
     let entries = entries.collect::<Result<Vec<Entry>, ErrorKind>>()?;
-    let header = ChunkHeader { origin: prefix.origin, blocks: prefix.blocks, entries };
+    let ChunkPrefix { origin, blocks, packed, .. } = prefix;
+    let header = ChunkHeader { origin, blocks, entries, packed };
     header.check(geometry)?;
     Ok(header)
 }

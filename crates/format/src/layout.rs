@@ -16,7 +16,7 @@ use crate::error::ErrorKind;
 use crate::id::PoolId;
 
 /// Version of every structure that this program writes, and the only one that it reads.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Bytes in the prefix of a chunk's header.
 pub const CHUNK_PREFIX_BYTES: usize = size_of::<ChunkPrefixRaw>();
@@ -56,7 +56,8 @@ pub(crate) struct ChunkPrefixRaw {
     pub entries: U32,
     pub header_bytes: U32,
     pub blocks: U32,
-    pub reserved: U32,
+    pub packed_entry: U16,
+    pub packed_bytes: U16,
     pub rest_crc: U32,
     pub prefix_crc: U32,
 }

@@ -17,6 +17,7 @@ mod geometry;
 mod id;
 mod layout;
 mod map;
+mod packed;
 mod superblock;
 mod units;
 mod volume;
@@ -34,6 +35,7 @@ pub use layout::{
     SUPERBLOCK_PREFIX_BYTES, VERSION,
 };
 pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};
+pub use packed::{PackedBlock, Places, pack, packed_block, unpack};
 pub use superblock::{
     MAX_EPOCH, MAX_NUMBER, MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, OpenUnit,
     Superblock, SuperblockPrefix,

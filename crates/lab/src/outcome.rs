@@ -240,7 +240,7 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
     ]);
     config.extend(outcome.workload.settings());
     if let Some((log, volume_blocks)) = outcome.log {
-        config.extend(log_config(log, volume_blocks));
+        config.extend(log_config(log, volume_blocks, outcome.stack.log.packs()));
     }
     if outcome.stack.layer == Layer::Tag {
         let placement = outcome.stack.tag.as_ref().unwrap_or(&Tagging::Tenant).to_string();
@@ -260,7 +260,7 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
 }
 
 /// How the log was set up, by the keys of [`LogOptions::KEYS`].
-fn log_config(log: &Config, volume_blocks: u64) -> Vec<(String, serde_json::Value)> {
+fn log_config(log: &Config, volume_blocks: u64, packs: f64) -> Vec<(String, serde_json::Value)> {
     let geometry = log.geometry;
     let unit = u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
     let value = |key: &str| -> serde_json::Value {
@@ -268,6 +268,7 @@ fn log_config(log: &Config, volume_blocks: u64) -> Vec<(String, serde_json::Valu
             "log.unit" => unit.into(),
             "log.volume" => (volume_blocks * Bytes::BLOCK.0).into(),
             "log.logical_block" => geometry.logical_block().bytes().into(),
+            "log.packs" => packs.into(),
             "log.placement" => log.placement.to_string().into(),
             "log.victim" => log.gc.victim.to_string().into(),
             "log.gc.read_plan" => read_plan_name(log.gc.read_plan).into(),

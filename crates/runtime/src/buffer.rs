@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use thermocline_engine::Payload;
-use thermocline_format::{BLOCK_BYTES, crc32c};
+use thermocline_format::{BLOCK_BYTES, Expected, Geometry, crc32c, pack, packed_block};
 use thermocline_target as target;
 
 /// A lease of one writer; lower numbers count readers.
@@ -309,6 +309,18 @@ impl Payload for Buffer {
     fn copy_block(&self, from: &Self) {
         let (to, from) = (self.part(0, BLOCK_BYTES), from.part(0, BLOCK_BYTES));
         to.write().copy_from_slice(&from.read());
+    }
+
+    fn pack(&self, room: usize) -> Option<(Self, u16)> {
+        let packed = pack(&self.part(0, BLOCK_BYTES).read(), room)?;
+        let length = packed.len() as u16;
+        Some((Buffer::new(target::Buffer::from_bytes(&packed)), length))
+    }
+
+    fn unpack(&self, index: u32, expected: &Expected, geometry: &Geometry) -> Option<Self> {
+        let header = self.part(index as usize * BLOCK_BYTES, BLOCK_BYTES);
+        let block = packed_block(&header.read(), expected, geometry)?;
+        Some(Buffer::new(target::Buffer::from_bytes(&block[..])))
     }
 }
 

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slab::Slab;
-use thermocline_engine::wire::{chunk_header, find_chunks, find_superblocks, superblock_blocks};
+use thermocline_engine::wire::{
+    behind_header, chunk_header, find_chunks, find_superblocks, superblock_blocks, unpacked,
+};
 use thermocline_engine::{
     Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, OpId, ReadChunks,
     UnitReport,
 };
 use thermocline_format::{BLOCK_BYTES, Geometry, Location, Superblock};
-use thermocline_target::BufferPool;
+use thermocline_target::{Buffer as BufferOf, BufferPool};
 use thermocline_types::{Class, UnitId};
 
 use crate::Buffer;
@@ -222,13 +224,16 @@ impl<S: Storage> Device<S> {
     fn chunk_parts(&mut self, chunk: &Chunk<Buffer>) -> Vec<Buffer> {
         let mut header = std::mem::take(&mut self.header);
         header.clear();
-        chunk_header(chunk, &self.geometry, &mut header);
+        let packed = chunk.packed.as_ref().map(Buffer::read);
+        let packed = packed.as_deref().unwrap_or_default();
+        chunk_header(chunk, packed, &self.geometry, &mut header);
         let mut parts = Vec::new();
         match &chunk.body {
             Body::User(blocks) => {
                 parts.reserve(blocks.len() + 2);
                 parts.push(self.copied(&[&header]));
-                parts.extend(blocks.iter().map(|block| block.part(0, BLOCK_BYTES)));
+                let behind = behind_header(&chunk.header, blocks);
+                parts.extend(behind.map(|block| block.part(0, BLOCK_BYTES)));
             }
             Body::Pages(pages) => {
                 let all: Vec<&[u8]> = std::iter::once(&header[..])
@@ -362,11 +367,14 @@ fn page(from: &Buffer) -> Box<[u8; BLOCK_BYTES]> {
 }
 
 fn chunks(window: &Buffer, request: &ReadChunks, geometry: &Geometry) -> FoundChunks<Buffer> {
-    let found = find_chunks(&window.read(), request, geometry);
+    let bytes = window.read();
+    let found = find_chunks(&bytes, request, geometry);
     let chunk = |(header, data): (_, std::ops::Range<usize>)| {
         let blocks = (data.len() / BLOCK_BYTES) as u32;
         let data = request.data.then(|| (window.part(data.start, data.len()), blocks));
-        FoundChunk { header: Arc::new(header), data }
+        let packed = request.data.then(|| unpacked(&bytes, request, &header, geometry)).flatten();
+        let packed = packed.map(|block| Buffer::new(BufferOf::from_bytes(&block[..])));
+        FoundChunk { header: Arc::new(header), data, packed }
     };
     let chunks = found.chunks.into_iter().map(chunk).collect();
     FoundChunks { chunks, next: found.next, unsound: found.unsound, newest: found.newest }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use thermocline_engine::Payload;
-use thermocline_format::{BLOCK_BYTES, VolumeId, crc32c};
+use thermocline_format::{BLOCK_BYTES, Expected, Geometry, VolumeId, crc32c, pack, packed_block};
 use thermocline_types::{Lba, Rng};
 
 /// Bytes of the smallest piece that any device writes as a whole.
@@ -246,6 +246,28 @@ impl Arena {
         *block.crc.get_or_insert_with(|| crc32c(&block.bytes))
     }
 
+    /// A block of a user in at most `room` bytes, if it is one of those that pack: half of all versions.
+    fn packed(&self, block: BlockId, room: usize) -> Option<Vec<u8>> {
+        match self.content(block) {
+            Content::User(stamp) if stamp.version % 2 == 0 => pack(&self.read(block)[..], room),
+            _ => None,
+        }
+    }
+
+    /// The block that lies packed in another, if that is the sound header of an expected chunk.
+    fn unpacked(
+        &self,
+        header: BlockId,
+        expected: &Expected,
+        geometry: &Geometry,
+    ) -> Option<BlockId> {
+        let block = {
+            let blocks = self.blocks.borrow();
+            packed_block(&blocks[header.index()].bytes, expected, geometry)?
+        };
+        Some(self.bytes(&block[..]))
+    }
+
     /// What a block shows.
     #[must_use]
     pub fn content(&self, block: BlockId) -> Content {
@@ -335,6 +357,18 @@ impl Payload for Data {
 
     fn copy_block(&self, from: &Data) {
         self.cells()[0].set(from.cells()[0].get());
+    }
+
+    fn pack(&self, room: usize) -> Option<(Data, u16)> {
+        let packed = self.arena.packed(self.cells()[0].get(), room)?;
+        let block = self.arena.bytes(&packed);
+        Some((Data::new(&self.arena, [block].into_iter()), packed.len() as u16))
+    }
+
+    fn unpack(&self, index: u32, expected: &Expected, geometry: &Geometry) -> Option<Data> {
+        let block = self.cells()[index as usize].get();
+        let unpacked = self.arena.unpacked(block, expected, geometry)?;
+        Some(Data::new(&self.arena, [unpacked].into_iter()))
     }
 }
 

@@ -222,6 +222,7 @@ impl Prober {
 
     fn recover(&mut self, world: &World, seed: u64) -> Result<Vec<FoundVolume>, String> {
         self.machine.restart(world.settings.config.clone(), &self.image, seed);
+        self.machine.pages_lost_before = world.machine.pages_lost();
         let opened: Result<Opened, Trouble> = self.machine.wait_until_open();
         opened.map_err(|trouble| format!("the pool does not open: {trouble:?}"))?;
         let surveyed = self.machine.survey().map_err(|trouble| format!("{trouble:?}"));

@@ -148,6 +148,7 @@ impl World {
             damaged: 0,
             image: Image::new(self.settings.media),
         };
+        world.machine.pages_lost_before = self.machine.pages_lost();
         world.came_back(false);
         world
     }

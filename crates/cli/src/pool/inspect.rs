@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use thermocline_engine::{DeviceCmd, DeviceError, Done, ReadChunks};
 use thermocline_format::{
-    Entry, Geometry, Location, MapEntry, MapPage, PageId, Superblock, VolumeId,
+    Entry, Geometry, Location, MapEntry, MapPage, PackedBlock, PageId, Superblock, VolumeId,
 };
 use thermocline_runtime::storage::Access;
 use thermocline_runtime::{AnyStorage, Buffer, Device, Settings};
@@ -148,6 +148,13 @@ impl Reader {
         )?;
         for (entry, at) in header.placed(&self.geometry) {
             show_entry(&mut self.text, entry, at)?;
+        }
+        if let Some(packed) = header.packed {
+            let PackedBlock { entry, bytes } = packed;
+            writeln!(
+                self.text,
+                "  the block of entry {entry} lies packed in the header, in {bytes} bytes"
+            )?;
         }
         Ok(())
     }

@@ -137,6 +137,7 @@ impl<P: Payload> Engine<P> {
             self.stage.control.push_back(Control { entries: group.to_vec(), owners: vec![owner] });
             pending += 1;
         }
+        mark!(PackedReplaced if chunk.header.packed.is_some());
         let geometry = self.config.geometry;
         let placed: Vec<(Entry, Location)> = chunk
             .header

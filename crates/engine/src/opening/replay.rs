@@ -80,6 +80,7 @@ impl<P: Payload> Engine<P> {
         next: VolumeId,
     ) {
         let geometry = self.config.geometry;
+        mark!(PackedTail if header.packed.is_some());
         let mut names: BTreeMap<VolumeId, [u8; 64]> = BTreeMap::new();
         for (index, (entry, at)) in header.placed(&geometry).enumerate() {
             match *entry {

@@ -208,10 +208,13 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(super) fn doubt_read(&mut self, index: usize, done: Option<&Done<P>>) {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
+        let opening = self.opening.as_ref().expect("the pool is being opened");
         let doubtful = opening.doubtful[index];
+        let whole = |data: &P| self.arrived(data, 0, doubtful.at, |crc| crc == doubtful.crc);
+        let torn = matches!(done, Some(Done::Data(data)) if !whole(data));
+        let opening = self.opening.as_mut().expect("the pool is being opened");
         match done {
-            Some(Done::Data(data)) if data.crc(0) != doubtful.crc => {
+            Some(_) if torn => {
                 mark!(BlockTorn);
                 opening.torn.insert((doubtful.chunk, doubtful.entry));
             }

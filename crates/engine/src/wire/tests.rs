@@ -1,8 +1,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use thermocline_format::{
-    ChunkCause, ChunkOrigin, Generation, LogicalBlock, MAX_HEADER_BYTES, MapEntry, Sequence,
-    VolumeId, crc32c,
+    ChunkCause, Entry, Generation, LogicalBlock, MAX_HEADER_BYTES, MapEntry, Sequence, VolumeId,
+    crc32c,
 };
 use thermocline_types::{Class, Lba};
 
@@ -75,9 +75,10 @@ fn image(plans: &[Plan], geometry: &Geometry) -> (Vec<u8>, Vec<ChunkHeader>) {
         let entries = data.chain(std::iter::repeat_n(trim, plan.trims)).collect();
         let header = ChunkHeader::new(origin(block, sequence), entries, geometry);
         let header = ChunkHeader { blocks: header.blocks + plan.padding, ..header };
-        let chunk = Chunk { header, body: Body::User(vec![(); plan.blocks as usize]) };
+        let chunk =
+            Chunk { header, body: Body::User(vec![(); plan.blocks as usize]), packed: None };
         let mut bytes = Vec::new();
-        chunk_header(&chunk, geometry, &mut bytes);
+        chunk_header(&chunk, &[], geometry, &mut bytes);
         let header_bits = bytes.len() * 8;
         (0..plan.blocks).for_each(|nth| bytes.extend(content(sequence * 100 + nth)));
         match plan.damage.map(|index| index.index(header_bits)) {
@@ -223,7 +224,7 @@ fn the_first_chunk_decides_on_the_generation_if_none_is_known() {
     let second = &sound[1];
     let origin = ChunkOrigin { generation: Generation(1), ..second.origin };
     let mut bytes = Vec::new();
-    ChunkHeader { origin, ..second.clone() }.encode(&geometry, &mut bytes);
+    ChunkHeader { origin, ..second.clone() }.encode(&[], &geometry, &mut bytes);
     let start = second.origin.location.block as usize * 512;
     unit[start..start + bytes.len()].copy_from_slice(&bytes);
     let unknown = ReadChunks { generation: None, ..request(0, false) };
@@ -249,8 +250,8 @@ fn a_header_that_the_window_cuts_off_is_left_for_the_next() {
 #[should_panic(expected = "one block for each entry that has one")]
 fn a_chunk_without_its_blocks_is_not_written() {
     let (geometry, _, sound) = two_chunks();
-    let chunk = Chunk { header: sound[0].clone(), body: Body::<()>::User(vec![]) };
-    chunk_header(&chunk, &geometry, &mut Vec::new());
+    let chunk = Chunk { header: sound[0].clone(), body: Body::<()>::User(vec![]), packed: None };
+    chunk_header(&chunk, &[], &geometry, &mut Vec::new());
 }
 
 fn record(pool: PoolId, block: u32, revision: u64) -> Superblock {
@@ -346,7 +347,7 @@ fn a_search_finds_a_chunk_that_begins_within_one_of_an_earlier_life() {
     };
     let later = ChunkHeader { origin, ..earlier[0].clone() };
     let mut bytes = Vec::new();
-    later.encode(&geometry, &mut bytes);
+    later.encode(&[], &geometry, &mut bytes);
     unit[5 * 512..5 * 512 + bytes.len()].copy_from_slice(&bytes);
     let request = ReadChunks { generation: None, ..request(0, true) };
     let found = find_chunks(&unit, &request, &geometry);

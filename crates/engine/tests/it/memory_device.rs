@@ -206,6 +206,7 @@ impl MemoryDevice {
             .map(|chunk| FoundChunk {
                 header: Arc::new(chunk.header.clone()),
                 data: request.data.then_some(((), u32::MAX)),
+                packed: None,
             })
             .collect();
         let next = chunks

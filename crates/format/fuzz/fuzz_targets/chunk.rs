@@ -3,8 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use thermocline_format::{
-    CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, Expected, Geometry, Location, LogicalBlock,
-    PoolId, crc32c,
+    CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, ENTRY_BYTES, Expected, Geometry, Location,
+    LogicalBlock, PoolId, crc32c, packed_block,
 };
 use thermocline_types::UnitId;
 
@@ -35,10 +35,14 @@ fn decode(bytes: &[u8], geometry: &Geometry) {
     let Ok(header) = ChunkHeader::decode(bytes, &expected, geometry) else { return };
     assert!(prefix.is_ok_and(|prefix| prefix.origin == header.origin));
     let mut again = Vec::new();
-    header.encode(geometry, &mut again);
+    let start = CHUNK_PREFIX_BYTES + header.entries.len() * ENTRY_BYTES;
+    let packed = header.packed.map_or(0, |packed| usize::from(packed.bytes));
+    header.encode(&bytes[start..start + packed], geometry, &mut again);
     assert_eq!(again, bytes[..again.len()]);
     let placed = header.placed(geometry).filter_map(|(_, at)| at);
     placed.for_each(|at| assert!(geometry.can_hold_block(at)));
+    let unpacked = packed_block(bytes, &expected, geometry);
+    assert!(unpacked.is_none() || header.packed.is_some());
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -51,7 +51,8 @@ fn documented(name: &str, bytes: usize) -> Vec<Field> {
 #[test]
 fn layouts_are_as_documented() {
     let chunk = fields!(ChunkPrefixRaw: magic, version, cause, class, epoch, pool, unit, block, generation,
-        sequence, durable, revision, entries, header_bytes, blocks, reserved, rest_crc, prefix_crc);
+        sequence, durable, revision, entries, header_bytes, blocks, packed_entry, packed_bytes, rest_crc,
+        prefix_crc);
     assert_eq!(documented("ChunkPrefix", size_of::<ChunkPrefixRaw>()), chunk);
     let entry = fields!(EntryRaw: kind, part, reserved, volume, lba, argument, crc, count);
     assert_eq!(documented("Entry", size_of::<EntryRaw>()), entry);

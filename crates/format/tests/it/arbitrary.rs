@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
-    LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, OpenUnit, PageId, PoolId,
-    Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
+    LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, OpenUnit, PackedBlock,
+    PageId, PoolId, Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -94,6 +94,28 @@ fn origin(location: Location) -> impl Strategy<Value = ChunkOrigin> {
     })
 }
 
+/// A packed block, where one can be: mostly one of a user's blocks of the first entries.
+fn packed_in(
+    entries: &[Entry],
+    (pick, bytes): (u16, u16),
+    geometry: &Geometry,
+) -> Option<PackedBlock> {
+    let room = PackedBlock::room(entries.len(), geometry);
+    let entry = usize::from(pick) % entries.len().max(1);
+    match entries.get(entry) {
+        Some(Entry::Data { volume, .. }) if volume.is_user() && room > 0 => {
+            let bytes = 1 + usize::from(bytes) % room;
+            Some(PackedBlock { entry: entry as u16, bytes: bytes as u16 })
+        }
+        _ => None,
+    }
+}
+
+/// The bytes of a packed block, any of the right length.
+pub fn packed_bytes(chunk: &ChunkHeader) -> Vec<u8> {
+    chunk.packed.map_or(Vec::new(), |packed| vec![0xA5; packed.bytes.into()])
+}
+
 /// A chunk of at most `entries` entries.
 pub fn chunk_of(entries: usize) -> impl Strategy<Value = (Geometry, ChunkHeader)> {
     let parts = move |geometry: Geometry| {
@@ -103,10 +125,12 @@ pub fn chunk_of(entries: usize) -> impl Strategy<Value = (Geometry, ChunkHeader)
         let at =
             at.prop_map(move |(nth, block)| Location { unit: data_unit(&geometry, nth), block });
         let origin = at.prop_flat_map(origin);
-        (Just(geometry), origin, vec(entry(geometry), 0..=entries), any::<u32>())
+        let numbers = (any::<u32>(), any::<(u16, u16)>());
+        (Just(geometry), origin, vec(entry(geometry), 0..=entries), numbers)
     };
-    geometry().prop_flat_map(parts).prop_map(|(geometry, origin, entries, padding)| {
-        let chunk = ChunkHeader::new(origin, entries, &geometry);
+    geometry().prop_flat_map(parts).prop_map(|(geometry, origin, entries, (padding, packed))| {
+        let packed = packed_in(&entries, packed, &geometry);
+        let chunk = ChunkHeader::with_packed(origin, entries, packed, &geometry);
         let room = geometry.logical_block().max_chunk() - chunk.blocks;
         let blocks = chunk.blocks + padding % (room + 1);
         (geometry, ChunkHeader { blocks, ..chunk })

@@ -1,16 +1,19 @@
-//! Images of version 2, written by another program, decode to what they mean and encode to the same bytes.
+//! Images of version 3, written by another program, decode to what they mean and encode to the same bytes.
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
-    LogicalBlock, MapEntry, MapPage, OpenUnit, PageId, PoolId, Revision, Sequence, Superblock,
-    SuperblockPrefix, UnitEntry, UnitPage, Volume, VolumeId, VolumeName, crc32c, home_mark,
+    LogicalBlock, MapEntry, MapPage, OpenUnit, PackedBlock, PageId, PoolId, Revision, Sequence,
+    Superblock, SuperblockPrefix, UnitEntry, UnitPage, Volume, VolumeId, VolumeName, crc32c,
+    home_mark, packed_block,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
-pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v2.bin");
-pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v2.bin");
+pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v3.bin");
+/// A chunk with a block in its header.
+pub const PACKED: &[u8] = include_bytes!("../../testdata/chunk-packed-v3.bin");
+pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v3.bin");
 pub const MAP_PAGE: &[u8] = include_bytes!("../../testdata/map-page.bin");
-pub const UNIT_PAGE: &[u8] = include_bytes!("../../testdata/unit-page-v2.bin");
+pub const UNIT_PAGE: &[u8] = include_bytes!("../../testdata/unit-page.bin");
 
 pub const POOL: PoolId = PoolId([
     0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0xA5, 0xA6, 0xA7, 0xA8, 0xA9, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF,
@@ -111,11 +114,11 @@ fn superblock() -> Superblock {
 }
 
 #[test]
-fn chunk_of_version_2() {
+fn chunk_of_version_3() {
     let decoded = ChunkHeader::decode(CHUNK, &expected(), &geometry()).unwrap();
     assert_eq!(decoded, chunk());
     let mut bytes = Vec::new();
-    decoded.encode(&geometry(), &mut bytes);
+    decoded.encode(&[], &geometry(), &mut bytes);
     assert_eq!(bytes, CHUNK[..decoded.header_bytes(&geometry())]);
     assert_eq!(CHUNK.len(), decoded.blocks as usize * 512);
 }
@@ -136,7 +139,31 @@ fn blocks_of_a_chunk_are_where_its_entries_place_them() {
 }
 
 #[test]
-fn superblock_of_version_2() {
+fn a_block_lies_packed_in_the_header_of_its_chunk() {
+    let geometry = Geometry::new(LogicalBlock::B4096, 2000, 20, [UnitId(0), UnitId(1)]).unwrap();
+    let decoded = ChunkHeader::decode(PACKED, &expected(), &geometry).unwrap();
+    assert_eq!(decoded.packed, Some(PackedBlock { entry: 1, bytes: 26 }));
+    assert_eq!((decoded.blocks, decoded.entries.len()), (4, 3), "one block of padding");
+    let packed = &PACKED[96 + 3 * 32..][..26];
+    let mut bytes = Vec::new();
+    decoded.encode(packed, &geometry, &mut bytes);
+    assert_eq!(bytes, PACKED[..4096]);
+    let unpacked = packed_block(PACKED, &expected(), &geometry).unwrap();
+    assert_eq!(unpacked[..], [0x22; 4096]);
+    let mut blocks = [0, 0, 0];
+    for (nth, (entry, at)) in decoded.placed(&geometry).enumerate() {
+        let Entry::Data { volume, lba, crc } = *entry else { panic!() };
+        let nth_block = (at.unwrap().block - CHUNK_AT.block) as usize;
+        let raw = &PACKED[nth_block * 4096..][..4096];
+        let block = if nth == 1 { &unpacked[..] } else { raw };
+        assert_eq!(crc32c(block) ^ home_mark(volume, lba), crc);
+        blocks[nth] = nth_block;
+    }
+    assert_eq!(blocks, [1, 0, 2]);
+}
+
+#[test]
+fn superblock_of_version_3() {
     let decoded = Superblock::decode(SUPERBLOCK, SUPERBLOCK_AT, Some(POOL)).unwrap();
     assert_eq!(decoded, superblock());
     let mut bytes = Vec::new();
@@ -160,7 +187,7 @@ fn map_page_of_any_version() {
 }
 
 #[test]
-fn unit_page_of_version_2() {
+fn unit_page_of_any_version() {
     let parent = superblock().unit_pages[0];
     let decoded = UnitPage::decode(UNIT_PAGE, 0, parent, &geometry()).unwrap();
     for (unit, entry) in (0_u32..).zip(decoded.0.iter()) {

@@ -7,7 +7,7 @@ use thermocline_format::{
     MapEntry, MapPage, PageId, PoolId, Superblock, SuperblockPrefix, VolumeId, crc32c,
 };
 
-use crate::arbitrary::{chunk, chunk_of, map_page, superblock};
+use crate::arbitrary::{chunk, chunk_of, map_page, packed_bytes, superblock};
 use crate::golden;
 
 const PAGE: PageId = PageId { volume: VolumeId(1), index: 0 };
@@ -20,7 +20,7 @@ fn expected(chunk: &ChunkHeader) -> Expected {
 
 fn encode(chunk: &ChunkHeader, geometry: &Geometry) -> Vec<u8> {
     let mut bytes = Vec::new();
-    chunk.encode(geometry, &mut bytes);
+    chunk.encode(&packed_bytes(chunk), geometry, &mut bytes);
     bytes
 }
 

@@ -2,14 +2,14 @@
 //! stand for a defect of the writer.
 
 use thermocline_format::{
-    CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, DecodeError, ErrorKind, Expected, Geometry,
-    Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER, MapPage, PoolId, SUPERBLOCK_PREFIX_BYTES,
-    Superblock, SuperblockPrefix, crc32c,
+    CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, DecodeError, ENTRY_BYTES, ErrorKind, Expected,
+    Geometry, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER, MapPage, PackedBlock, PoolId,
+    SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix, crc32c, packed_block,
 };
 use thermocline_types::UnitId;
 
 use crate::golden::{
-    CHUNK, CHUNK_AT, MAP_PAGE, PAGE, POOL, SUPERBLOCK, SUPERBLOCK_AT, expected, geometry,
+    CHUNK, CHUNK_AT, MAP_PAGE, PACKED, PAGE, POOL, SUPERBLOCK, SUPERBLOCK_AT, expected, geometry,
     page_parent,
 };
 
@@ -115,12 +115,14 @@ fn every_truncation_is_refused_and_says_how_much_is_needed() {
 
 #[test]
 fn another_version_is_named_with_our_own() {
-    let newer = ErrorKind::NewerVersion { found: 258, supported: 2 };
+    let newer = ErrorKind::NewerVersion { found: 258, supported: 3 };
     assert_eq!(chunk_with(8, &[2, 1]), Some(newer.clone()));
     assert_eq!(superblock_with(8, &[2, 1]), Some(newer.clone()));
-    assert_eq!(newer.to_string(), "version 258; this program reads up to version 2");
-    let older = ErrorKind::OlderVersion { found: 1, supported: 2 };
-    assert_eq!(superblock_with(8, &[1, 0]), Some(older));
+    assert_eq!(newer.to_string(), "version 258; this program reads up to version 3");
+    for found in [1, 2] {
+        let older = ErrorKind::OlderVersion { found: found.into(), supported: 3 };
+        assert_eq!(superblock_with(8, &[found, 0]), Some(older));
+    }
     assert_eq!(field(chunk_with(8, &[0, 0])), "version");
 }
 
@@ -169,6 +171,45 @@ fn a_chunk_has_a_mebibyte_at_most_however_large_its_unit() {
 }
 
 #[test]
+fn impossible_packed_blocks() {
+    let geometry = Geometry::new(LogicalBlock::B4096, 2000, 20, [UnitId(0), UnitId(1)]).unwrap();
+    let decode = |at: usize, new: &[u8]| {
+        let mut bytes = PACKED.to_vec();
+        bytes[at..at + new.len()].copy_from_slice(new);
+        seal(&mut bytes, CHUNK_PREFIX_BYTES, 4096);
+        let decoded = ChunkHeader::decode(&bytes, &expected(), &geometry);
+        decoded.map(|chunk| chunk.packed).map_err(|error| error.kind)
+    };
+    let room = PackedBlock::room(3, &geometry) as u16;
+    let whole = PackedBlock { entry: 1, bytes: room };
+    assert_eq!(decode(86, &room.to_le_bytes()), Ok(Some(whole)), "zeros may be part of it");
+    assert_eq!(field(decode(86, &(room + 1).to_le_bytes()).err()), "packed bytes");
+    assert_eq!(field(decode(86, &u16::MAX.to_le_bytes()).err()), "packed bytes");
+    assert_eq!(field(decode(86, &[25, 0]).err()), "padding of the header");
+    assert_eq!(field(decode(84, &[3, 0]).err()), "packed entry", "there are three entries");
+    assert_eq!(field(decode(84, &[0xFF, 0xFF]).err()), "packed entry");
+    assert_eq!(field(decode(84, &[1, 0, 0, 0]).err()), "packed entry", "of nothing");
+    let page = [0xFE, 0xFF, 0xFF, 0xFF, 77, 0, 0, 0, 1, 0, 0, 0];
+    let of_map = decode(CHUNK_PREFIX_BYTES + ENTRY_BYTES + 4, &page);
+    assert_eq!(field(of_map.err()), "packed entry", "pages of maps are not packed");
+}
+
+#[test]
+fn what_lies_packed_in_a_damaged_header_or_at_another_place_is_not_taken() {
+    let geometry = Geometry::new(LogicalBlock::B4096, 2000, 20, [UnitId(0), UnitId(1)]).unwrap();
+    assert!(packed_block(PACKED, &expected(), &geometry).is_some());
+    for bit in (0..4096 * 8).step_by(61) {
+        let mut bytes = PACKED.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(packed_block(&bytes, &expected(), &geometry), None, "bit {bit}");
+    }
+    let elsewhere = Expected { location: Location::new(7, 25), ..expected() };
+    assert_eq!(packed_block(PACKED, &elsewhere, &geometry), None);
+    let other = Expected { pool: PoolId([7; 16]), ..expected() };
+    assert_eq!(packed_block(PACKED, &other, &geometry), None);
+}
+
+#[test]
 fn impossible_fields_of_a_chunk() {
     assert_eq!(field(chunk_with(10, &[0])), "cause");
     assert_eq!(field(chunk_with(10, &[5])), "cause");
@@ -181,7 +222,9 @@ fn impossible_fields_of_a_chunk() {
         assert_eq!(field(chunk_with(80, &blocks.to_le_bytes())), "blocks of a chunk", "{blocks}");
     }
     assert_eq!(chunk_with(80, &1976_u32.to_le_bytes()), None, "up to the end of the unit");
-    assert_eq!(field(chunk_with(84, &[1])), "reserved field");
+    assert_eq!(field(chunk_with(84, &[1])), "packed entry", "without a packed block");
+    assert_eq!(field(chunk_with(84, &[0, 0, 1])), "packed bytes", "logical blocks of 512 bytes");
+    assert_eq!(field(chunk_with(86, &[0xFF, 0xFF])), "packed bytes");
     assert_eq!(field(chunk_with(96, &[9])), "kind of entry");
     assert_eq!(field(chunk_with(96, &[0])), "kind of entry");
     assert_eq!(field(chunk_with(HEADER_BYTES - 1, &[1])), "padding of the header");

@@ -145,7 +145,7 @@ fn declining_cost(
     allowed: impl Fn(UnitId) -> bool,
 ) -> Option<UnitId> {
     let score = |unit: UnitId| {
-        let invalid = f64::from(units.most_valid() - units.valid_count(unit));
+        let invalid = f64::from(units.most_valid().saturating_sub(units.valid_count(unit)));
         invalid * invalid * (now.saturating_sub(units.mean_update(unit)) + 1) as f64
     };
     let closed = range.map(UnitId).filter(|&unit| units.state(unit) == UnitState::Closed);

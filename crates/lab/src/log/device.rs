@@ -5,10 +5,11 @@ use thermocline_format::{ChunkCause, Entry, Geometry, Location, MAX_SUPERBLOCK_B
 use thermocline_nand::{Drive, DriveError, Sliced, UnitStatus, ZoneError};
 use thermocline_types::{Bytes, Class, Time, UnitId};
 
+use super::payload::PackDraw;
 use super::stored_chunks::StoredChunks;
 
 /// How a command of the engine ends.
-pub type Ended = Result<Done<()>, DeviceError>;
+pub type Ended = Result<Done<PackDraw>, DeviceError>;
 
 /// A drive with what the engine wrote to it.
 #[derive(Debug)]
@@ -30,20 +31,22 @@ pub struct Device {
 pub struct Journal {
     /// Blocks that the host wrote, copies apart.
     pub host: Vec<u32>,
-    /// Bytes of the headers of chunks with blocks of the host or copies of these.
+    /// Bytes of the headers of chunks with blocks of the host or copies of these, of those without a packed block.
     pub headers: u64,
     /// Bytes of chunks of metadata, headers included.
     pub metadata: u64,
 }
 
 impl Journal {
-    fn note(&mut self, chunk: &Chunk<()>, geometry: &Geometry) {
+    fn note(&mut self, chunk: &Chunk<PackDraw>, geometry: &Geometry) {
         let (header, origin) = (&chunk.header, chunk.header.origin);
         if origin.class == METADATA {
             self.metadata += u64::from(header.blocks) * geometry.logical_block().bytes() as u64;
             return;
         }
-        self.headers += header.header_bytes(geometry) as u64;
+        if header.packed.is_none() {
+            self.headers += header.header_bytes(geometry) as u64;
+        }
         if origin.cause == ChunkCause::Host {
             let block = |entry: &Entry| match entry {
                 Entry::Data { lba, .. } => Some(lba.0 as u32),
@@ -119,7 +122,7 @@ impl Device {
     }
 
     /// Carries out a command that comes in at `now`; returns how it ends, and when.
-    pub fn carry_out(&mut self, now: Time, cmd: DeviceCmd<()>) -> (Time, Ended) {
+    pub fn carry_out(&mut self, now: Time, cmd: DeviceCmd<PackDraw>) -> (Time, Ended) {
         let outcome = match cmd {
             DeviceCmd::WriteChunk(chunk) => {
                 let origin = chunk.header.origin;
@@ -145,7 +148,7 @@ impl Device {
             }
             DeviceCmd::Read { at, blocks, .. } => {
                 let bytes = Bytes(u64::from(blocks) * Bytes::BLOCK.0);
-                self.read(now, at, bytes).map(|done| (done, Ok(Done::Data(()))))
+                self.read(now, at, bytes).map(|done| (done, Ok(Done::Data(PackDraw::default()))))
             }
             DeviceCmd::ReadPage { at } => self.read(now, at, Bytes::BLOCK).map(|done| {
                 let page = self.stored.page(at);

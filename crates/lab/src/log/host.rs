@@ -4,6 +4,8 @@ use thermocline_engine::{Extent, HostRequest, MAX_IO_BLOCKS};
 use thermocline_format::VolumeId;
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
+use super::payload::PackDraw;
+
 /// Something to be asked of the engine.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask {
@@ -27,13 +29,13 @@ pub struct BlockRange {
 }
 
 impl Ask {
-    /// The request to the engine.
-    pub fn request(self, volume: VolumeId) -> HostRequest<()> {
+    /// The request to the engine; `data` is what it writes, if it does.
+    pub fn request(self, volume: VolumeId, data: PackDraw) -> HostRequest<PackDraw> {
         let extent = |run: BlockRange| Extent { volume, lba: run.lba, blocks: run.blocks };
         match self {
-            Ask::Read(run) => HostRequest::Read { extent: extent(run), into: () },
+            Ask::Read(run) => HostRequest::Read { extent: extent(run), into: data },
             Ask::Write(run, handle) => {
-                HostRequest::Write { extent: extent(run), data: (), fua: false, handle }
+                HostRequest::Write { extent: extent(run), data, fua: false, handle }
             }
             Ask::Trim(run) => HostRequest::Trim { extent: extent(run), fua: false },
             Ask::Flush => HostRequest::Flush,

@@ -17,6 +17,7 @@ use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
 use super::device::{Device, Ended};
 use super::host::{Ask, BlockRange, Pending, Whole, parts};
+use super::payload::PackDraw;
 use crate::Error;
 use crate::byte_counts::{ByteCounts, LogBytes};
 
@@ -48,7 +49,7 @@ const CONTROL: RequestId = RequestId(u64::MAX);
 /// An engine over a device, with one volume.
 #[derive(Debug)]
 pub struct Machine {
-    engine: Engine<()>,
+    engine: Engine<PackDraw>,
     device: Device,
     volume: VolumeId,
     now: Time,
@@ -59,12 +60,15 @@ pub struct Machine {
     ends: Slab<(OpId, Ended)>,
     sent: u64,
     /// Where collections read one block after the other: those that wait for the one before.
-    one_by_one: Option<VecDeque<(OpId, DeviceCmd<()>)>>,
+    one_by_one: Option<VecDeque<(OpId, DeviceCmd<PackDraw>)>>,
     /// The read that they wait for.
     reading: Option<OpId>,
     pending: Slab<Pending>,
     waiting: VecDeque<(usize, Ask)>,
     finished: Vec<Finished>,
+    /// Writes asked of the engine, and the share of their blocks that packs.
+    writes: u64,
+    packs: f64,
     control: Option<Result<Reply, HostError>>,
     opened: Option<Notice>,
     failed: Option<HostError>,
@@ -97,7 +101,7 @@ impl Machine {
         Ok(machine)
     }
 
-    fn new(engine: Engine<()>, device: Device, now: Time) -> Machine {
+    fn new(engine: Engine<PackDraw>, device: Device, now: Time) -> Machine {
         Machine {
             engine,
             device,
@@ -112,6 +116,8 @@ impl Machine {
             pending: Slab::new(),
             waiting: VecDeque::new(),
             finished: Vec::new(),
+            writes: 0,
+            packs: 0.0,
             control: None,
             opened: None,
             failed: None,
@@ -139,6 +145,7 @@ impl Machine {
         let engine = Engine::open(config, seed).map_err(refused)?;
         let mut machine = Machine::new(engine, old.device, old.now);
         machine.volume = old.volume;
+        (machine.writes, machine.packs) = (old.writes, old.packs);
         let replayed = machine.wait_until_open()?;
         Ok((machine, replayed))
     }
@@ -157,7 +164,7 @@ impl Machine {
     }
 
     /// Has a request that is no part of the workload done.
-    fn control(&mut self, request: HostRequest<()>) -> Result<Reply, Error> {
+    fn control(&mut self, request: HostRequest<PackDraw>) -> Result<Reply, Error> {
         self.engine.submit(self.now, CONTROL, request).map_err(refused)?;
         self.fresh = true;
         loop {
@@ -166,6 +173,11 @@ impl Machine {
             }
             self.step()?;
         }
+    }
+
+    /// From now on, this share of the blocks that the workload writes packs into the slack of a header.
+    pub fn set_packs(&mut self, packs: f64) {
+        self.packs = packs;
     }
 
     /// The present.
@@ -189,7 +201,7 @@ impl Machine {
     }
 
     /// The engine.
-    pub fn engine(&self) -> &Engine<()> {
+    pub fn engine(&self) -> &Engine<PackDraw> {
         &self.engine
     }
 
@@ -298,9 +310,13 @@ impl Machine {
 
     /// Whether the engine took it.
     fn try_ask(&mut self, key: usize, ask: Ask) -> bool {
-        let request = ask.request(self.volume);
+        let data = PackDraw::new(self.writes, self.packs);
+        let request = ask.request(self.volume, data);
         match self.engine.submit(self.now, RequestId(key as u64), request) {
-            Ok(()) => true,
+            Ok(()) => {
+                self.writes += u64::from(matches!(ask, Ask::Write(..)));
+                true
+            }
             Err(Rejected::Busy) => false,
             Err(_) => {
                 self.failed = self.failed.or(Some(HostError::Failed));
@@ -360,7 +376,7 @@ impl Machine {
     }
 
     /// Sends a command to the device.
-    fn send(&mut self, op: OpId, cmd: DeviceCmd<()>) {
+    fn send(&mut self, op: OpId, cmd: DeviceCmd<PackDraw>) {
         if let (Some(queue), DeviceCmd::Read { into: None, .. }) = (&mut self.one_by_one, &cmd) {
             if self.reading.is_some() {
                 queue.push_back((op, cmd));

@@ -11,6 +11,7 @@ pub mod device;
 mod host;
 pub mod machine;
 mod options;
+mod payload;
 pub mod plan;
 mod stored_chunks;
 

@@ -4,6 +4,8 @@ use thermocline_engine::{ReadPlan, Tuning};
 use thermocline_format::LogicalBlock;
 use thermocline_types::Bytes;
 
+use super::payload::PACKS;
+
 /// Settings of the log; those not given are as a pool has them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogOptions {
@@ -13,16 +15,19 @@ pub struct LogOptions {
     pub volume: Option<Bytes>,
     /// Smallest piece that the log reads or writes.
     pub logical_block: Option<LogicalBlock>,
+    /// Share of the blocks of a workload that pack into the slack of a header.
+    pub packs: Option<f64>,
     /// Settings of the engine.
     pub engine: Tuning,
 }
 
 impl LogOptions {
     /// Every key with a line about it.
-    pub const KEYS: [(&'static str, &'static str); 16] = [
+    pub const KEYS: [(&'static str, &'static str); 17] = [
         ("log.unit", "size of the units that a drive without zones is cut into"),
         ("log.volume", "size of the volume, which is thin (default: what the workload addresses)"),
         ("log.logical_block", "smallest piece that is read or written: 512 or 4096 (default)"),
+        ("log.packs", "share of blocks that pack into the slack of a chunk's header, 0 to 1"),
         ("log.placement", "class of each block, as --placement"),
         ("log.victim", "unit that garbage collection takes, as --victim"),
         ("log.gc.read_plan", "how a victim is read: basic, segment, cost or cost:SIZE"),
@@ -41,6 +46,12 @@ impl LogOptions {
         ("log.memory", "memory for the map, 8 bytes for each 4 KiB of the volume"),
     ];
 
+    /// The share of blocks that pack.
+    #[must_use]
+    pub fn packs(&self) -> f64 {
+        self.packs.unwrap_or(PACKS)
+    }
+
     /// Sets `key`, without its `log.`, to `value`.
     ///
     /// # Errors
@@ -51,6 +62,7 @@ impl LogOptions {
             "unit" => self.unit = Some(size(value)?),
             "volume" => self.volume = Some(size(value)?),
             "logical_block" => self.logical_block = Some(logical_block(value)?),
+            "packs" => self.packs = Some(share(value)?),
             "placement" => engine.placement = Some(read(value)?),
             "victim" => engine.victim = Some(read(value)?),
             "gc.read_plan" => engine.read_plan = Some(read_plan(value)?),
@@ -123,6 +135,11 @@ fn on(text: &str) -> Result<bool, String> {
     }
 }
 
+fn share(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    found.ok_or_else(|| format!("`{text}` must be a share from 0 to 1"))
+}
+
 fn count(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` must be a number from 1 to 65536");
     text.parse().ok().filter(|count| (1..=65_536).contains(count)).ok_or_else(wrong)
@@ -140,6 +157,7 @@ mod tests {
             "log.gc.read_plan" => "cost:64KiB",
             "log.write_cache" => "on",
             "log.logical_block" => "512",
+            "log.packs" => "0.25",
             "log.gc.ahead_units" | "log.write_depth" | "log.reserved_units"
             | "log.max_requests" => "7",
             _ => "2MiB",
@@ -158,6 +176,7 @@ mod tests {
             ("victim", "oldest", "greedy"),
             ("write_depth", "0", "from 1"),
             ("write_cache", "yes", "on or off"),
+            ("packs", "1.5", "0 to 1"),
             ("unit", "512", "at least 4KiB"),
             ("logical_block", "520", "512 or 4096"),
         ] {

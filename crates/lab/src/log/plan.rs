@@ -21,6 +21,8 @@ pub struct Plan {
     pub unit: Bytes,
     /// Blocks of 4 KiB of the volume, which is thin.
     pub blocks: u64,
+    /// The share of blocks that pack.
+    pub packs: f64,
     /// Seed of all randomness.
     pub seed: u64,
 }
@@ -66,7 +68,8 @@ impl Plan {
         })?;
         check_capacity(&config, unit, room, stack)?;
         let blocks = room.span.div_ceil(Bytes::BLOCK);
-        Ok(Plan { config, drive, unit, blocks, seed: settings.seed })
+        let packs = stack.log.packs();
+        Ok(Plan { config, drive, unit, blocks, packs, seed: settings.seed })
     }
 
     /// Makes the pool.
@@ -75,7 +78,10 @@ impl Plan {
     /// [`Error::Engine`].
     pub fn build(self) -> Result<super::machine::Machine, Error> {
         let device = Device::new(Sliced::new(self.drive, self.unit), self.config.geometry);
-        super::machine::Machine::format(self.config, device, self.blocks, self.seed)
+        let mut machine =
+            super::machine::Machine::format(self.config, device, self.blocks, self.seed)?;
+        machine.set_packs(self.packs);
+        Ok(machine)
     }
 }
 

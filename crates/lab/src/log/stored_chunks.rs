@@ -9,11 +9,13 @@ use thermocline_engine::{Body, Chunk, FoundChunk, FoundChunks, PageBytes, ReadCh
 use thermocline_format::{BLOCK_BYTES, Geometry, Location, Superblock};
 use thermocline_types::UnitId;
 
+use super::payload::PackDraw;
+
 /// The structures of all units.
 #[derive(Debug)]
 pub struct StoredChunks {
     geometry: Geometry,
-    chunks: Vec<Vec<Arc<Chunk<()>>>>,
+    chunks: Vec<Vec<Arc<Chunk<PackDraw>>>>,
     records: Vec<Arc<Superblock>>,
 }
 
@@ -25,7 +27,7 @@ impl StoredChunks {
     }
 
     /// A chunk was written.
-    pub fn put(&mut self, chunk: Arc<Chunk<()>>) {
+    pub fn put(&mut self, chunk: Arc<Chunk<PackDraw>>) {
         let unit = chunk.header.origin.location.unit;
         self.chunks[unit.index()].push(chunk);
     }
@@ -65,7 +67,7 @@ impl StoredChunks {
     }
 
     /// The chunks that `request` asks for, as they would be found in the bytes of its window.
-    pub fn find(&self, request: &ReadChunks) -> FoundChunks<()> {
+    pub fn find(&self, request: &ReadChunks) -> FoundChunks<PackDraw> {
         let block_bytes = self.geometry.logical_block().bytes();
         let end = request.at.block + request.window;
         let chunks = &self.chunks[request.at.unit.index()];
@@ -95,11 +97,13 @@ impl StoredChunks {
             }
             generation = Some(origin.generation);
             found.next = start + chunk.header.blocks;
-            let blocks = chunk.header.entries.iter().filter(|entry| entry.has_block()).count();
-            let whole = blocks.min((window - header) / BLOCK_BYTES) as u32;
+            let packed = chunk.header.packed.map(|_| PackDraw::default());
+            let behind = chunk.header.data_blocks() - u32::from(packed.is_some());
+            let whole = behind.min(((window - header) / BLOCK_BYTES) as u32);
             found.chunks.push(FoundChunk {
                 header: Arc::new(chunk.header.clone()),
-                data: (request.data && whole > 0).then_some(((), whole)),
+                data: (request.data && whole > 0).then_some((PackDraw::default(), whole)),
+                packed: packed.filter(|_| request.data),
             });
         }
         if found.next < end {
@@ -110,6 +114,6 @@ impl StoredChunks {
     }
 }
 
-fn block_of(chunk: &Chunk<()>) -> u32 {
+fn block_of(chunk: &Chunk<PackDraw>) -> u32 {
     chunk.header.origin.location.block
 }

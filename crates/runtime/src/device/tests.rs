@@ -86,7 +86,7 @@ fn user_chunk(
     let entries = body.iter().enumerate().map(entry).collect();
     let mut header = ChunkHeader::new(origin(at, sequence, ChunkCause::Host), entries, geometry);
     header.blocks += padding;
-    Arc::new(Chunk { header, body: Body::User(body) })
+    Arc::new(Chunk { header, body: Body::User(body), packed: None })
 }
 
 fn page_chunk(at: Location, sequence: u64, geometry: &Geometry) -> Arc<Chunk<Buffer>> {
@@ -96,7 +96,7 @@ fn page_chunk(at: Location, sequence: u64, geometry: &Geometry) -> Arc<Chunk<Buf
     let entries = vec![Entry::Data { volume: VolumeId::MAP, lba, crc }];
     let origin = origin(at, sequence, ChunkCause::Checkpoint);
     let header = ChunkHeader::new(origin, entries, geometry);
-    Arc::new(Chunk { header, body: Body::Pages(vec![page]) })
+    Arc::new(Chunk { header, body: Body::Pages(vec![page]), packed: None })
 }
 
 fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {

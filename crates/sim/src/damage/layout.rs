@@ -1,7 +1,7 @@
 //! Where things stand on media: read from the bytes alone, as a program would that knows `docs/FORMAT.md` and nothing
 //! of the engine. So damage can be aimed, and the engine is not asked what is worth hitting.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use thermocline_engine::{ReadChunks, wire};
@@ -83,6 +83,8 @@ struct Walk<'a> {
     geometry: Geometry,
     targets: Vec<Target>,
     blocks: BTreeMap<(VolumeId, u64), Placed>,
+    /// Where headers with a packed block are: what hits that hits the header.
+    packed: BTreeSet<(u32, u32)>,
 }
 
 /// Everything on `image` that counts, found by its newest superblock record.
@@ -93,7 +95,7 @@ struct Walk<'a> {
 pub fn targets(arena: &Arena, image: &Image) -> Vec<Target> {
     let geometry = image.media().geometry;
     let (targets, blocks) = (Vec::new(), BTreeMap::new());
-    let mut walk = Walk { arena, image, geometry, targets, blocks };
+    let mut walk = Walk { arena, image, geometry, targets, blocks, packed: BTreeSet::new() };
     let record = walk.superblocks();
     walk.maps(&record);
     walk.unit_pages(&record);
@@ -101,6 +103,9 @@ pub fn targets(arena: &Arena, image: &Image) -> Vec<Target> {
     let per_block = geometry.logical_block().per_block();
     for (&(volume, lba), &(entry, vouched)) in &walk.blocks {
         let at = entry.location(&geometry).expect("it is mapped");
+        if walk.packed.contains(&(at.unit.0, at.block)) {
+            continue;
+        }
         walk.targets.push(Target {
             structure: Structure::Block,
             at,
@@ -212,6 +217,9 @@ impl Walk<'_> {
                 continue;
             }
             for header in self.unit_chunks(unit) {
+                if header.packed.is_some() {
+                    self.packed.insert((unit.0, header.origin.location.block));
+                }
                 if is_tail(record, unit, &header) { tail.push(header) } else { others.push(header) }
             }
         }
@@ -283,10 +291,11 @@ impl Walk<'_> {
             Entry::Trim { volume, lba, blocks } => Some((volume, lba.0, blocks)),
             _ => None,
         };
+        let packed = header.packed.map_or(0, |packed| usize::from(packed.bytes));
         self.targets.push(Target {
             structure,
             at: header.origin.location,
-            bytes: CHUNK_PREFIX_BYTES + header.entries.len() * ENTRY_BYTES,
+            bytes: CHUNK_PREFIX_BYTES + header.entries.len() * ENTRY_BYTES + packed,
             leads_to: header.entries.iter().filter_map(leads_to).collect(),
             vouched,
             end: header.origin.location.block + header.blocks,

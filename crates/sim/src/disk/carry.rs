@@ -262,13 +262,21 @@ impl Disk {
         let total = (chunk.header.blocks * self.cache.media().sectors_per_logical()) as usize;
         let mut sectors = Vec::with_capacity(total);
         let mut header = Vec::with_capacity(chunk.header.header_bytes(geometry));
-        wire::chunk_header(chunk, geometry, &mut header);
+        let mut packed = Vec::new();
+        if let (Some(said), Some(bytes)) = (chunk.header.packed, &chunk.packed) {
+            bytes.blocks().for_each(|block| packed.extend_from_slice(&self.arena.read(block)[..]));
+            packed.truncate(said.bytes.into());
+        }
+        wire::chunk_header(chunk, &packed, geometry, &mut header);
         self.arena.sectors(&header, &mut sectors);
         let mut whole = |block: BlockId| {
             sectors.extend((0..SECTORS_PER_BLOCK).map(|part| block.sector(part)));
         };
         match &chunk.body {
-            Body::User(blocks) => blocks.iter().flat_map(Data::blocks).for_each(&mut whole),
+            Body::User(blocks) => {
+                let behind = wire::behind_header(&chunk.header, blocks);
+                behind.flat_map(Data::blocks).for_each(&mut whole);
+            }
             Body::Pages(pages) => pages.iter().for_each(|page| whole(self.arena.bytes(&page[..]))),
         }
         assert!(sectors.len() <= total, "the blocks of a chunk fit into it");

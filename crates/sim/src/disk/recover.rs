@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thermocline_engine::{DeviceError, Done, FoundChunk, FoundChunks, ReadChunks, wire};
-use thermocline_format::Location;
+use thermocline_format::{ChunkHeader, Location};
 
 use super::Disk;
 use crate::data::{Data, SECTOR_BYTES, SECTORS_PER_BLOCK, Sector};
@@ -17,7 +17,12 @@ impl Disk {
         let mut bytes = Vec::with_capacity(sectors.len() * SECTOR_BYTES);
         self.arena.copy_out(sectors, &mut bytes);
         let found = wire::find_chunks(&bytes, read, geometry);
+        let unpacked = |header: &ChunkHeader| {
+            let block = wire::unpacked(&bytes, read, header, geometry).filter(|_| read.data)?;
+            Some(Data::new(&self.arena, [self.arena.bytes(&block[..])].into_iter()))
+        };
         let chunks = found.chunks.into_iter().map(|(header, range)| FoundChunk {
+            packed: unpacked(&header),
             header: Arc::new(header),
             data: read
                 .data

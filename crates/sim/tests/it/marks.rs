@@ -34,6 +34,9 @@ fn every_mark_is_reached() {
             marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
         }
     }
+    // One in fifty crowded pools gets to `NoUnitForRelease`.
+    let seed = 26;
+    marks.merge(&Situation::Crowded.look(seed, Situation::Crowded.settings(seed), 600).marks);
     for seed in 0..60 {
         let (kind, one_in) = [(CommandKind::Flush, 20), (CommandKind::Read, 2)][seed as usize % 2];
         let fault = Fault::Fail(DeviceError::Io);

@@ -21,6 +21,7 @@ pub fn text(status: &Status) -> String {
         ("host_read_bytes_total", "Read by hosts", engine.host_bytes_read),
         ("host_trimmed_bytes_total", "Trimmed by hosts while mapped", engine.host_bytes_trimmed),
         ("absorbed_bytes_total", "Overwritten or trimmed in memory", engine.absorbed_bytes),
+        ("packed_bytes_total", "Packed into headers, unpacked", engine.packed_bytes),
         ("flushes_total", "Flushes sent to the device", engine.flushes),
         ("checkpoints_total", "Checkpoints", engine.checkpoints),
         ("units_collected_total", "Units that garbage collection emptied", engine.units_collected),

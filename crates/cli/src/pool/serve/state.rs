@@ -81,6 +81,10 @@ pub struct EngineStatus {
     /// Device bytes over host bytes.
     pub alwa: Option<f64>,
     pub by_cause: Causes,
+    /// Of what hosts wrote, what was packed into the header of its chunk, unpacked; no header is counted there.
+    pub packed_bytes: u64,
+    /// Of what hosts wrote, what was tried to be packed.
+    pub pack_tried_bytes: u64,
     /// Written by hosts and not durable: a power cut may take them.
     pub at_risk_bytes: u64,
     pub mapped_bytes: u64,
@@ -241,6 +245,8 @@ fn engine_status(engine: &thermocline_engine::Engine<thermocline_runtime::Buffer
             headers: stats.header_bytes,
             superblocks: stats.superblock_bytes,
         },
+        packed_bytes: bytes(stats.packed_blocks),
+        pack_tried_bytes: bytes(stats.pack_tried_blocks),
         at_risk_bytes: bytes(engine.at_risk_blocks()),
         mapped_bytes: bytes(engine.mapped_blocks()),
         free_units: engine.free_units(),

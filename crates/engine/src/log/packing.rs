@@ -1,0 +1,31 @@
+//! Which block of a chunk is packed into its header.
+
+use thermocline_format::PackedBlock;
+
+use crate::engine::Engine;
+use crate::marks::mark;
+use crate::payload::Payload;
+
+/// Blocks up to which one of a chunk's is packed into its header: of a longer chunk that saves less than a 17th.
+/// Chosen, not measured.
+const LONGEST: usize = 16;
+
+/// Blocks of a chunk that are tried in turn until one packs. Chosen, not measured.
+const TRIED: usize = 4;
+
+impl<P: Payload> Engine<P> {
+    /// Packs one of the picked blocks, if that saves a good part of their chunk: the first few are tried.
+    pub(super) fn pack_one(&mut self, picked: &[u32]) -> Option<(P, PackedBlock)> {
+        let room = PackedBlock::room(picked.len(), &self.config.geometry);
+        if picked.len() > LONGEST || room == 0 {
+            return None;
+        }
+        (0..).zip(picked).take(TRIED).find_map(|(entry, &slot)| {
+            self.stats.pack_tried_blocks += 1;
+            let (bytes, length) = self.stage.slots[slot as usize].payload.pack(room)?;
+            mark!(BlockPacked);
+            mark!(BlockNotPacked if entry > 0);
+            Some((bytes, PackedBlock { entry, bytes: length }))
+        })
+    }
+}
