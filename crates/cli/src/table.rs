@@ -18,10 +18,11 @@ const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 29] = [
+const ROWS: [Row; 32] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
+    ("  log: destage", |r| log_cause(r, "destage")),
     ("  log: relocation", |r| log_cause(r, "relocation")),
     ("  log: metadata", |r| log_cause(r, "metadata")),
     ("  log: read-modify-write", |r| log_cause(r, "read_modify_write")),
@@ -31,6 +32,13 @@ const ROWS: [Row; 29] = [
     ("  wear levelling", |r| cause(r, "wear_levelling")),
     ("  absorbed in buffer", |r| absorbed(r)),
     ("host written", |r| Bytes(r.host_bytes_written).to_string()),
+    ("fast device written", |r| {
+        optional(r.fast.as_ref().map(|fast| {
+            let bytes = fast.device_bytes_written;
+            let share = bytes as f64 / r.host_bytes_written.max(1) as f64;
+            format!("{}, {share:.3} of host's", Bytes(bytes))
+        }))
+    }),
     ("media written", |r| Bytes(r.media_bytes_written.total).to_string()),
     ("drive fills", |r| format!("{:.2}", r.steady_state.drive_fills)),
     ("write p50 / p99 / p99.9", |r| latency(r, "write")),
@@ -47,6 +55,9 @@ const ROWS: [Row; 29] = [
     ("  from empty to full", |r| life_range(r)),
     ("erases min / mean / max", |r| wear(r)),
     ("capacity simulated, OP", |r| capacity(r)),
+    ("  fast device", |r| {
+        optional(r.fast.as_ref().map(|fast| Bytes(fast.device.capacity_bytes).to_string()))
+    }),
     ("  of it full", |r| optional(r.device.utilisation.map(percent))),
     ("mapping unit, unit", |r| {
         format!("{}, {}", Bytes(r.device.mapping_unit_bytes), Bytes(r.device.unit_bytes))

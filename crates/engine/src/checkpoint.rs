@@ -1,32 +1,28 @@
-//! Checkpoints and superblock records.
+//! Checkpoints.
 //!
 //! A checkpoint chooses *S*, writes every page of the maps that is dirty then, the pages of the unit table that differ,
-//! the roots, and a superblock record that refers to all of them. The host goes on writing meanwhile. Between
-//! checkpoints, records with a longer table of listed units are written when the listed ones run short.
+//! the roots, and a superblock record that refers to all of them. The host goes on writing meanwhile.
 //!
 //! Invariants:
-//! * At most one record is being written.
 //! * Pages that the newest flushed record may refer to stay valid until a newer one is flushed.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
-    BLOCK_BYTES, Epoch, Location, MapEntry, MapPage, OpenUnit, PageId, Revision, Sequence,
-    Superblock, Volume, VolumeId, crc32c,
+    BLOCK_BYTES, Location, MapEntry, MapPage, OpenUnit, PageId, Sequence, VolumeId, crc32c,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
 
 use crate::bugs::bug;
-use crate::device::{DeviceCmd, DeviceError, PageBytes};
+use crate::device::PageBytes;
 use crate::durability::Then;
-use crate::engine::{Engine, Op, Phase};
-use crate::map::{Mapping, PAGE, Value, Wanted};
+use crate::engine::{Engine, Phase};
+use crate::map::{Mapping, PAGE, Wanted};
 use crate::marks::mark;
 use crate::pages::{UNITS, WORDS};
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
 use crate::volumes::{PageCursor, Walk};
 
 /// Pages in one chunk, so that pages do not hold up the host. Chosen, not measured.
@@ -68,61 +64,40 @@ pub(crate) struct Checkpoint {
     last: bool,
 }
 
-/// What a record that is being written is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    Opening,
-    MoreUnits,
-    Checkpoint,
-}
-
-#[derive(Debug)]
-struct Writing {
-    record: Superblock,
-    purpose: Purpose,
-    /// Superblock units that a copy must still be written to.
-    copies: Vec<UnitId>,
-    /// Whether a copy of this record is on its way or there, but not flushed.
-    unflushed: bool,
-    /// Units listed for the first time.
-    fresh: Vec<OpenUnit>,
-    /// Pages that only older records refer to.
-    obsolete: Vec<Value>,
-}
-
-/// Superblock records: the newest flushed one and the one being written.
-#[derive(Debug, Default)]
-pub(crate) struct Superblocks {
-    durable: Option<Superblock>,
-    writing: Option<Writing>,
-    /// Where the next record goes in each of the superblock units; at first as if they were full.
-    next: [Option<u32>; 2],
-    /// Whether a crash would be recovered from to what the host was told: not yet while only the chunks of an earlier
-    /// opening would be replayed.
-    pub(crate) settled: bool,
-    pub(crate) wanted: bool,
-    /// Blocks that count as valid until then.
-    pub(crate) unsettled: Vec<Value>,
-    /// Pages that were replaced or dropped since the newest record that refers to them.
-    obsolete: Vec<Value>,
-    /// The request that waits for the pool to be closed.
-    pub(crate) closing: Option<u32>,
-}
-
-impl Superblocks {
-    pub(crate) fn durable_revision(&self) -> Revision {
-        self.durable.as_ref().map_or(Revision(0), |record| record.revision)
+impl Checkpoint {
+    /// One after which nothing is left to replay: nothing but pages came after *S*.
+    pub(crate) fn clean(sequence: Sequence, table: BTreeMap<u32, OpenUnit>) -> Checkpoint {
+        let (stage, sparse) = (Stage::Writing, FxHashSet::default());
+        Checkpoint { sequence, stage, table, sparse, pages: 0, last: true }
     }
 
-    /// *S* of the newest flushed record.
-    pub(crate) fn durable_checkpoint(&self) -> Sequence {
-        self.durable.as_ref().map_or(Sequence(0), |record| record.checkpoint)
-    }
-
-    pub(crate) fn drop_later(&mut self, entry: MapEntry) {
-        if !entry.is_unmapped() {
-            self.obsolete.push(Value(entry.pack()));
+    /// Begins to write its record if that is next; `false` if it is not.
+    pub(crate) fn begin_writing(&mut self) -> bool {
+        let ready = self.stage == Stage::Record;
+        if ready {
+            self.stage = Stage::Writing;
         }
+        ready
+    }
+
+    /// Whether it began when all was done that will ever be.
+    pub(crate) fn is_last(&self) -> bool {
+        self.last
+    }
+
+    /// *S*, and the units that its record lists.
+    pub(crate) fn begins_with(&self) -> (Sequence, BTreeMap<u32, OpenUnit>) {
+        (self.sequence, self.table.clone())
+    }
+
+    /// Its record lists these units as well.
+    pub(crate) fn list(&mut self, fresh: &[OpenUnit]) {
+        self.table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
+    }
+
+    /// Pages that it has written.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages
     }
 }
 
@@ -158,11 +133,7 @@ impl<P: Payload> Engine<P> {
             || self.phase == Phase::Closing && self.is_quiet();
         // Counts in Released entries are those of the checkpoint before.
         let releasing = self.space.releasing > 0;
-        if !due
-            || releasing
-            || self.superblocks.writing.is_some()
-            || self.superblocks.durable.is_none()
-        {
+        if !due || releasing || !self.superblocks.are_idle() {
             return false;
         }
         self.superblocks.wanted = false;
@@ -186,7 +157,7 @@ impl<P: Payload> Engine<P> {
             && self.unmapping.is_empty()
             && self.log.completed() == self.log.sealed()
             && self.gc.is_idle()
-            && self.space.resetting == 0
+            && self.space.resetting() == 0
             && self.pages_idle()
             && self.superblocks.closing.is_some_and(|request| self.only_request(request))
     }
@@ -436,256 +407,5 @@ impl<P: Payload> Engine<P> {
         if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.stage == waits) {
             self.set_stage(Stage::Record);
         }
-    }
-
-    /// Writes a record if one is due: of a checkpoint, or because listed units run short.
-    pub(crate) fn superblock_step(&mut self) -> bool {
-        if self.superblocks.writing.is_some() || self.superblocks.durable.is_none() {
-            return false;
-        }
-        if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.stage == Stage::Record) {
-            self.set_stage(Stage::Writing);
-            self.write_checkpoint_record();
-            return true;
-        }
-        // Where fewer are free than would be listed, all soon are; but a record is not written for each that comes.
-        let half_of_free = self.space.free_units().div_ceil(2) as usize;
-        let short = self.space.reserved.len() < half_of_free.min(self.listed_ahead() / 2);
-        let full = self.space.listed.len() >= self.table_limit();
-        if !short || full || self.space.free.is_empty() {
-            return false;
-        }
-        mark!(UnitsListed);
-        let fresh = self.list_more(self.space.listed.len());
-        let mut record = self.superblocks.durable.clone().expect("it was just looked at");
-        let mut table = self.space.listed.clone();
-        table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
-        if !bug!(self.config, NewUnitsNotListed) {
-            record.open_units = table.into_values().collect();
-        }
-        record.clean = false;
-        if bug!(self.config, UnitsOpenedBeforeListed) {
-            self.space.reserved.extend(&fresh);
-            self.write_record(record, Purpose::MoreUnits, Vec::new());
-            return true;
-        }
-        self.write_record(record, Purpose::MoreUnits, fresh);
-        true
-    }
-
-    /// Lists free units for a record that lists `others` as well.
-    fn list_more(&mut self, others: usize) -> Vec<OpenUnit> {
-        let wanted = self.listed_ahead().saturating_sub(self.space.reserved.len());
-        self.space.list_free(wanted.min(self.table_limit().saturating_sub(others)))
-    }
-
-    /// Units to be listed ahead: the more, the longer the table, so that what is written of it stays in proportion to
-    /// the units that are opened.
-    fn listed_ahead(&self) -> usize {
-        self.config.listed_ahead().max(self.space.listed.len() / 8)
-    }
-
-    fn most_listed(&self) -> usize {
-        self.config.max_listed_units as usize
-    }
-
-    /// Units that the table may list now: as many as a record can hold while a checkpoint is in progress, or blocks of
-    /// failed writes wait, so that failing writes do not keep it from shortening the table. Before it begins, releases
-    /// must be durable, and those wait for these blocks.
-    fn table_limit(&self) -> usize {
-        let most = if self.checkpoint.is_some() || self.stage.replacements > 0 {
-            self.config.most_listed_ever()
-        } else {
-            self.config.max_listed_units
-        };
-        most as usize
-    }
-
-    /// Whether units may be opened for users' blocks: what is left of the table is for the checkpoint that shortens it.
-    pub(crate) fn table_has_room(&self) -> bool {
-        let held = (self.most_listed() / 4).max(self.metadata_hold() as usize);
-        self.space.opened() + held < self.most_listed()
-    }
-
-    /// Whether a unit may be opened for what must not wait for a checkpoint.
-    pub(crate) fn table_has_last_room(&self) -> bool {
-        self.space.opened() + (self.metadata_hold() as usize) < self.table_limit()
-    }
-
-    fn write_checkpoint_record(&mut self) {
-        let clean = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.last)
-            || bug!(self.config, CleanTooEarly) && self.phase == Phase::Closing;
-        if clean {
-            // Nothing but pages came after S: nothing is left to replay.
-            let (sequence, table) = (self.log.next(), self.space.begin_tail());
-            self.tail_from = sequence;
-            let (stage, sparse) = (Stage::Writing, FxHashSet::default());
-            let last = true;
-            self.checkpoint = Some(Checkpoint { sequence, stage, table, sparse, pages: 0, last });
-        }
-        let checkpoint = self.checkpoint.as_ref().expect("only a checkpoint has such a record");
-        let (sequence, mut table) = (checkpoint.sequence, checkpoint.table.clone());
-        let fresh = self.list_more(table.len());
-        table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
-        let volumes = if bug!(self.config, DeletedVolumeLeftOut) {
-            self.volumes.alive()
-        } else {
-            self.volumes.all()
-        };
-        let volumes = volumes.into_iter().map(|map| Volume {
-            id: map.id,
-            name: map.name.clone(),
-            blocks: map.blocks,
-            deleted: map.deleted,
-            roots: map.roots.iter().map(|root| root.at).collect(),
-        });
-        let record = Superblock {
-            checkpoint: sequence,
-            tail_epoch: self.epoch,
-            tail_end: None,
-            clean,
-            next_volume: self.volumes.next,
-            volumes: volumes.collect(),
-            open_units: table.into_values().collect(),
-            unit_pages: self.unit_table.pages().to_vec(),
-            ..self.superblocks.durable.clone().expect("the pool is open")
-        };
-        self.write_record(record, Purpose::Checkpoint, fresh);
-    }
-
-    /// The first record of an opening: as the one found, of the next epoch. With `settled`, when nothing was replayed,
-    /// it is a checkpoint at once.
-    pub(crate) fn write_opening_record(&mut self, mut record: Superblock, settled: bool) {
-        record.epoch = self.epoch;
-        record.clean = false;
-        if settled {
-            record.tail_epoch = self.epoch;
-            record.checkpoint = self.log.next();
-        }
-        record.tail_end = (!settled).then(|| self.log.next());
-        if bug!(self.config, EpochNotAdvanced) {
-            record.tail_end = None;
-        }
-        if bug!(self.config, TailEndNotWritten) {
-            record.tail_end = None;
-        }
-        mark!(Unsettled if !settled);
-        self.superblocks.settled = settled;
-        self.write_record(record, Purpose::Opening, Vec::new());
-    }
-
-    fn write_record(&mut self, mut record: Superblock, purpose: Purpose, fresh: Vec<OpenUnit>) {
-        record.epoch = Epoch(self.epoch.0);
-        record.revision =
-            Revision(self.superblocks.durable_revision().0.max(record.revision.0) + 1);
-        record.next_generation = self.space.next_generation;
-        let obsolete = match purpose {
-            Purpose::Checkpoint => std::mem::take(&mut self.superblocks.obsolete),
-            Purpose::Opening | Purpose::MoreUnits => Vec::new(),
-        };
-        // The unit with the newest record goes last, in case both must be reset.
-        let newest = self.superblocks.durable.as_ref().map(|durable| durable.location.unit);
-        let mut copies = self.config.geometry.superblock_units().to_vec();
-        copies.sort_by_key(|unit| Some(*unit) != newest);
-        self.superblocks.writing =
-            Some(Writing { record, purpose, copies, unflushed: false, fresh, obsolete });
-        self.next_copy();
-    }
-
-    /// Writes the record to the next superblock unit. A unit that is full is reset first, and that only when the other
-    /// has this record, flushed, or still the one before it.
-    fn next_copy(&mut self) {
-        let geometry = self.config.geometry;
-        let writing = self.superblocks.writing.as_mut().expect("a record is being written");
-        let Some(&unit) = writing.copies.last() else {
-            return self.await_next_flush(Then::Superblock);
-        };
-        let index = usize::from(unit != geometry.superblock_units()[0]);
-        let blocks = (writing.record.record_bytes() / geometry.logical_block().bytes()) as u32;
-        let block = self.superblocks.next[index];
-        match block.filter(|block| block + blocks <= geometry.blocks_per_unit()) {
-            Some(block) => {
-                writing.copies.pop();
-                writing.record.location = Location { unit, block };
-                writing.unflushed = true;
-                let record = writing.record.clone();
-                self.superblocks.next[index] = Some(block + blocks);
-                self.stats.superblocks += 1;
-                self.stats.superblock_bytes += record.record_bytes() as u64;
-                let op = self.ops.insert(Op::Superblock);
-                self.device(op, DeviceCmd::WriteSuperblock(std::sync::Arc::new(record)));
-            }
-            None if writing.unflushed && !bug!(self.config, OnlyRecordReset) => {
-                mark!(CopyFlushedFirst);
-                self.await_next_flush(Then::Superblock);
-            }
-            None => {
-                mark!(SuperblockUnitReset);
-                self.superblocks.next[index] = Some(0);
-                let op = self.ops.insert(Op::Superblock);
-                self.device(op, DeviceCmd::Reset(unit));
-            }
-        }
-    }
-
-    pub(crate) fn superblock_written(&mut self, result: Result<(), DeviceError>) {
-        match result {
-            Ok(()) => self.next_copy(),
-            Err(_) => {
-                mark!(RecordFailed);
-                self.fail();
-            }
-        }
-    }
-
-    /// The copies written so far are durable; with the last, the record counts.
-    pub(crate) fn superblock_durable(&mut self) {
-        let writing = self.superblocks.writing.as_mut().expect("a record is being written");
-        writing.unflushed = false;
-        if !writing.copies.is_empty() {
-            return self.next_copy();
-        }
-        let writing = self.superblocks.writing.take().expect("it was just looked at");
-        let Writing { record, purpose, fresh, obsolete, .. } = writing;
-        self.space.listed =
-            record.open_units.iter().map(|listed| (listed.next.unit.0, *listed)).collect();
-        self.space.reserved.extend(&fresh);
-        if purpose == Purpose::MoreUnits
-            && let Some(checkpoint) = &mut self.checkpoint
-        {
-            mark!(CheckpointListsUnits);
-            checkpoint.table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
-        }
-        let clean = record.clean;
-        self.superblocks.durable = Some(record);
-        for value in obsolete {
-            self.drop_value(value);
-        }
-        match purpose {
-            Purpose::Opening => self.opened(),
-            Purpose::MoreUnits => {}
-            Purpose::Checkpoint => {
-                let pages = self.checkpoint.take().map_or(0, |checkpoint| checkpoint.pages);
-                self.superblocks.settled = true;
-                self.unit_table.begin();
-                self.unit_table.drop_kept();
-                for value in std::mem::take(&mut self.superblocks.unsettled) {
-                    self.drop_value(value);
-                }
-                self.stats.checkpoints += 1;
-                self.actions.push_back(Action::Notice(Notice::Checkpoint { pages }));
-                self.resolve();
-            }
-        }
-        if clean && let Some(request) = self.superblocks.closing.take() {
-            mark!(ClosedClean);
-            self.phase = Phase::Closed;
-            self.request_progress(request, 1, None);
-        }
-    }
-
-    /// The durable record, for recovery to set.
-    pub(crate) fn adopt_record(&mut self, record: Superblock) {
-        self.superblocks.durable = Some(record);
     }
 }

@@ -1,6 +1,8 @@
 //! How an engine is set up, and what follows from that for its space and memory.
 
-use thermocline_format::{Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, Superblock};
+use thermocline_format::{
+    ARRIVALS, Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, MediaClass, PoolDevice, Superblock,
+};
 use thermocline_ftl::placement::{Auto, Classifier as _, Policy};
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Time};
@@ -127,9 +129,13 @@ impl Config {
     /// # Errors
     /// [`ConfigError`].
     pub fn check(&self) -> Result<(), ConfigError> {
-        let needed = self.units_set_aside() + 2;
-        if self.geometry.units() < needed {
-            return Err(ConfigError::FewUnits { units: self.geometry.units(), needed });
+        let (units, needed) = (self.units_of(MediaClass::Capacity), self.units_set_aside() + 2);
+        if units < needed {
+            return Err(ConfigError::FewUnits { units, needed });
+        }
+        let (units, needed) = (self.units_of(MediaClass::Fast), self.fast_units_set_aside() + 4);
+        if self.geometry.is_tiered() && units < needed {
+            return Err(ConfigError::FewFastUnits { units, needed });
         }
         if u64::from(self.max_staged_blocks) < MAX_IO_BLOCKS || self.max_staged_blocks > 1 << 20 {
             return Err(ConfigError::Stage(self.max_staged_blocks));
@@ -140,7 +146,7 @@ impl Config {
         if !Packing::fits(&self.geometry, self.stage_slots()) {
             return Err(ConfigError::Addresses);
         }
-        let most = self.geometry.units() / 2;
+        let most = self.units_of(MediaClass::Capacity) / 2;
         if self.gc.ahead_units > most {
             return Err(ConfigError::Ahead { ahead: self.gc.ahead_units, most });
         }
@@ -153,10 +159,11 @@ impl Config {
         Ok(())
     }
 
-    /// Units that can be open at once: one for each class, as far as these do not have to share, and one for metadata.
+    /// Units that can be open at once: one for each class, as far as these do not have to share, one for metadata, and
+    /// one for arrivals.
     #[must_use]
     pub fn frontiers(&self) -> u32 {
-        self.most_open() + 1
+        self.most_open() + 1 + u32::from(self.geometry.is_tiered())
     }
 
     /// Units that can be open for users' blocks. Classes share them if the policy lets them and there would be more
@@ -165,12 +172,38 @@ impl Config {
         let topology = self.placement.topology();
         let classes = u32::from(topology.classes());
         let shares = usize::from(topology.reserve()) < topology.relocation_classes(0).len();
-        let most = (self.geometry.units() / 24).min(self.max_open_units.saturating_sub(1)).max(2);
+        let units = self.units_of(MediaClass::Capacity);
+        let most = (units / 24).min(self.max_open_units.saturating_sub(1)).max(2);
         if shares { classes.min(most) } else { classes }
     }
 
     pub(crate) fn placement_classes(&self) -> u8 {
         self.placement.topology().classes()
+    }
+
+    /// Classes of users' blocks: those of the placement, and that of arrivals if there is a fast device.
+    pub(crate) fn user_classes(&self) -> u8 {
+        self.placement_classes() + u8::from(self.geometry.is_tiered())
+    }
+
+    /// The class that hosts' blocks arrive in, where there is a fast device. Placement chooses a class when they leave.
+    pub(crate) fn arrivals(&self) -> Option<Class> {
+        self.geometry.is_tiered().then(|| Class(self.placement_classes()))
+    }
+
+    /// The media that units of `class` are on.
+    pub(crate) fn media_of(&self, class: Class) -> MediaClass {
+        if class.0 < self.placement_classes() { MediaClass::Capacity } else { self.host_media() }
+    }
+
+    /// The media that hosts' blocks and all metadata are written to.
+    pub(crate) fn host_media(&self) -> MediaClass {
+        if self.geometry.is_tiered() { MediaClass::Fast } else { MediaClass::Capacity }
+    }
+
+    /// Units of a class of media, those of superblocks included.
+    fn units_of(&self, media: MediaClass) -> u32 {
+        self.geometry.units_of(media).len() as u32
     }
 
     /// Slots of the stage: blocks of the host, those of failed writes among them, and copies.
@@ -179,7 +212,7 @@ impl Config {
         2 * self.max_staged_blocks + copies
     }
 
-    /// Units to be listed ahead.
+    /// Units to be listed ahead, of each class of media.
     pub(crate) fn listed_ahead(&self) -> usize {
         self.reserved_units.max(self.frontiers() + 1) as usize
     }
@@ -198,18 +231,23 @@ impl Config {
 
     /// The class of maps and control entries, behind those of the placement.
     pub(crate) fn metadata_class(&self) -> Class {
-        Class(self.placement_classes())
+        Class(self.user_classes())
     }
 
     /// How a chunk header names `class`.
     pub(crate) fn named(&self, class: Class) -> Class {
-        if class == self.metadata_class() { METADATA } else { class }
+        match class {
+            class if class == self.metadata_class() => METADATA,
+            class if Some(class) == self.arrivals() => ARRIVALS,
+            class => class,
+        }
     }
 
     /// The class that a chunk header names; `None` if it is of a placement with more classes.
     pub(crate) fn class_named(&self, class: Class) -> Option<Class> {
         match class {
             METADATA => Some(self.metadata_class()),
+            ARRIVALS => self.arrivals(),
             class => Some(class).filter(|class| class.0 < self.placement_classes()),
         }
     }
@@ -221,10 +259,20 @@ impl Config {
         classes.min(topology.reserve().into()) + 1
     }
 
-    /// Units that hold no blocks of users at the worst moment, those for maps apart: superblocks, open units, the
-    /// reserve, and one that garbage collection works on.
+    /// Units for capacity that hold no blocks of users at the worst moment, those for maps apart: superblocks, open
+    /// units, the reserve, and one that garbage collection works on.
     fn units_set_aside(&self) -> u32 {
-        2 + self.frontiers() + self.relocation_reserve() + 3
+        let capacity = |device: &&PoolDevice| device.media == MediaClass::Capacity;
+        let devices = self.geometry.devices().iter().filter(capacity).count() as u32;
+        2 * devices + self.frontiers() + self.relocation_reserve() + 3
+    }
+
+    /// Fast units beside those that hold maps: superblocks, the open ones of arrivals and metadata, two for blocks of
+    /// failed writes, two to destage from while hosts go on, and two that are being freed.
+    fn fast_units_set_aside(&self) -> u32 {
+        let devices = self.geometry.devices().len() as u32;
+        let fast = devices - self.geometry.home().0 as u32;
+        2 * fast + 2 + 2 + 2 + 2
     }
 
     /// Blocks of users that fit into one unit when it is written in chunks as large as possible.
@@ -249,7 +297,7 @@ impl Config {
     /// something. Chosen, not measured.
     #[must_use]
     pub fn capacity_blocks(&self, volume_blocks: u64) -> u64 {
-        let data = self.geometry.units().saturating_sub(self.units_set_aside());
+        let data = self.units_of(MediaClass::Capacity).saturating_sub(self.units_set_aside());
         let mapped = volume_blocks.min(u64::from(data) * self.blocks_per_unit() * 2);
         let pages = mapped.div_ceil(crate::map::PAGE);
         self.capacity_beside(pages, mapped.div_ceil(crate::map::PAGE * 512), 0)
@@ -270,11 +318,17 @@ impl Config {
     /// Blocks of users that the pool can hold beside so many pages and roots of maps, when `retired` units are missing.
     pub(crate) fn capacity_beside(&self, pages: u64, roots: u64, retired: u32) -> u64 {
         let per_unit = self.blocks_per_unit();
-        let data = self.geometry.units().saturating_sub(self.units_set_aside() + retired);
+        let data = self.units_of(MediaClass::Capacity);
+        let data = u64::from(data.saturating_sub(self.units_set_aside() + retired));
         // Old and new pages stand side by side during a checkpoint, and control entries beside them.
         let pages = pages + self.geometry.unit_pages() as u64;
         let metadata = (2 * pages + roots).div_ceil(per_unit) + 2;
-        let data = u64::from(data).saturating_sub(metadata);
+        let data = if self.geometry.is_tiered() {
+            let fast = self.units_of(MediaClass::Fast).saturating_sub(self.fast_units_set_aside());
+            if metadata > fast.into() { 0 } else { data }
+        } else {
+            data.saturating_sub(metadata)
+        };
         (data - data.div_ceil(32)) * per_unit
     }
 }
@@ -294,6 +348,14 @@ pub enum ConfigError {
     #[error("the pool has {units} units, the classes of its placement need {needed}")]
     FewUnits {
         /// Units of the geometry.
+        units: u32,
+        /// Least number.
+        needed: u32,
+    },
+    /// Too few fast units for what must be on them.
+    #[error("the fast devices have {units} units, {needed} are needed")]
+    FewFastUnits {
+        /// Units of fast devices.
         units: u32,
         /// Least number.
         needed: u32,

@@ -1,4 +1,4 @@
-//! What the engine asks of a device, and what the device answers.
+//! What the engine asks of its devices, and what they answer. A unit says which device is meant.
 //!
 //! A driver carries out each command on real or simulated media and reports its completion, in any order. Structures
 //! are handed over decoded: `wire` has the bytes that they become. So the lab can keep them as they are.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use thermocline_format::{
     BLOCK_BYTES, ChunkHeader, Generation, Location, Places, PoolId, Superblock,
 };
-use thermocline_types::UnitId;
+use thermocline_types::{DeviceId, UnitId};
 
 use crate::payload::Payload;
 
@@ -60,11 +60,11 @@ pub enum DeviceCmd<P> {
     },
     /// Read part of a unit and find the chunks in it; answered by [`Done::Chunks`].
     ReadChunks(ReadChunks),
-    /// Read the superblock units and find the records in them; answered by [`Done::Superblocks`].
+    /// Read the superblock units of all devices and find the records in them; answered by [`Done::Superblocks`].
     ReadSuperblocks,
     /// Write a superblock record at its location.
     WriteSuperblock(Arc<Superblock>),
-    /// Report every unit; answered by [`Done::Units`].
+    /// Report every unit of every device; answered by [`Done::Units`].
     ReportUnits,
     /// Make a unit empty. What it held may be read again, unless it is a zone.
     Reset(UnitId),
@@ -72,8 +72,8 @@ pub enum DeviceCmd<P> {
     Zero(UnitId),
     /// Write no more to a unit until it is reset, so that the device can let go of it.
     Finish(UnitId),
-    /// Make durable all writes, resets and zeros that were complete when this was submitted.
-    Flush,
+    /// Make durable all writes, resets and zeros of a device that were complete when this was submitted.
+    Flush(DeviceId),
 }
 
 /// Which chunks to read: those that begin in `window` logical blocks from `at` on.
@@ -160,7 +160,7 @@ pub enum Done<P> {
     Page(PageBytes),
     /// The answer to [`DeviceCmd::ReadChunks`].
     Chunks(FoundChunks<P>),
-    /// Every sound record of both superblock units, each with the logical block behind it.
+    /// Every sound record of all superblock units, each with the logical block behind it.
     Superblocks(Vec<Superblock>),
     /// One report for each unit of the pool's geometry, in order.
     Units(Vec<UnitReport>),

@@ -1,15 +1,16 @@
-//! What is durable, who waits for what to be, and the flushes that make it so.
+//! What is durable, who waits for what to be, and the flushes that make it so, of each device for itself.
 //!
 //! A host's flush waits for what hosts wrote and for control entries, not for copies and pages of maps that are on
-//! their way elsewhere: recovery reads the older place of a block whose copy is missing, and the older page. Units are
-//! freed, and records are written, only when every chunk before is durable.
+//! their way elsewhere: recovery reads the older place of a block whose copy is missing, and the older page. It has a
+//! device flushed only if something that it waits for was written there. Units are freed, and records are written, only
+//! when every chunk before is durable.
 //!
 //! Invariants:
-//! * At most one flush is on its way.
+//! * At most one flush of a device is on its way.
 //! * What is durable only grows, and is never more than what was on media when a flush was sent that is done.
 
-use thermocline_format::Sequence;
-use thermocline_types::UnitId;
+use thermocline_format::{MAX_DEVICES, Sequence};
+use thermocline_types::{DeviceId, UnitId};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
@@ -40,23 +41,25 @@ impl Then {
     }
 }
 
+/// Something of each device.
+type PerDevice<T> = [T; MAX_DEVICES];
+
+/// What of a device somebody waits for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needed {
+    /// Every chunk on it up to this one must be durable; for a host, every one that hosts wait for.
+    target: Sequence,
+    /// And this many flushes of it must have been sent and be done.
+    flushes: u64,
+}
+
 #[derive(Debug)]
 struct Waiter {
-    /// Every chunk up to this one must be durable; for a host, every one that hosts wait for.
-    target: Sequence,
-    /// And this many flushes must have been sent and be done.
-    flushes: u64,
+    needed: PerDevice<Needed>,
     then: Then,
 }
 
-impl Waiter {
-    /// Whether `durable` is as much as it waits for, and so many flushes are `done`.
-    fn is_satisfied(&self, durable: &OnMedia, done: u64) -> bool {
-        durable.reaches(self) && self.flushes <= done
-    }
-}
-
-/// How far the log is on media, perhaps in a volatile cache there.
+/// How far the log is on media of a device, perhaps in a volatile cache there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OnMedia {
     /// Every chunk up to this one.
@@ -67,84 +70,197 @@ pub(crate) struct OnMedia {
     pub(crate) host_blocks: u64,
 }
 
-impl OnMedia {
-    fn reaches(&self, waiter: &Waiter) -> bool {
-        waiter.target <= if waiter.then.is_host() { self.for_hosts } else { self.all }
-    }
-}
-
-/// Flushes and those who wait for them.
-#[derive(Debug, Default)]
-pub(crate) struct Durability {
+/// One device: the chunks that went to it, and its flushes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    /// The newest chunk, and the newest that hosts wait for.
+    newest: Sequence,
+    newest_for_hosts: Sequence,
     durable: OnMedia,
     /// What the flush on its way makes durable.
     flushing: Option<OnMedia>,
     /// Flushes sent and done.
     sent: u64,
     done: u64,
+    /// Flushes that must be done before anything else counts as durable: what replaces the blocks of a failed write may
+    /// be here, wherever that write went.
+    least: u64,
+}
+
+impl Written {
+    fn has(&self, needed: Needed, host: bool) -> bool {
+        self.done >= needed.flushes && self.durable.reaches(needed, host)
+    }
+
+    /// What a waiter for `target` needs.
+    fn needed(&self, target: Sequence, host: bool) -> Needed {
+        let newest = if host { self.newest_for_hosts } else { self.newest };
+        Needed { target: target.min(newest), flushes: self.least }
+    }
+}
+
+impl OnMedia {
+    fn reaches(&self, needed: Needed, host: bool) -> bool {
+        needed.target <= if host { self.for_hosts } else { self.all }
+    }
+}
+
+/// Flushes and those who wait for them.
+#[derive(Debug)]
+pub(crate) struct Durability {
+    devices: Vec<Written>,
+    /// Every chunk up to this one is durable.
+    durable: Sequence,
     waiters: Vec<Waiter>,
 }
 
 impl Durability {
+    /// For so many devices.
+    pub(crate) fn new(devices: usize) -> Durability {
+        let devices = vec![Written::default(); devices];
+        Durability { devices, durable: Sequence(0), waiters: Vec::new() }
+    }
+
     /// Every chunk up to this one is durable.
     pub(crate) fn durable(&self) -> Sequence {
-        self.durable.all
+        self.durable
     }
 
     /// Blocks that hosts wrote since the pool was opened and that are durable.
     pub(crate) fn host_blocks(&self) -> u64 {
-        self.durable.host_blocks
+        self.devices.iter().map(|device| device.durable.host_blocks).sum()
     }
 
     /// A recovery ends: all that it found, up to `sequence`, is durable.
     pub(crate) fn recovered(&mut self, sequence: Sequence) {
-        self.durable = OnMedia { all: sequence, for_hosts: sequence, host_blocks: 0 };
+        self.durable = sequence;
+        for device in &mut self.devices {
+            (device.newest, device.newest_for_hosts) = (sequence, sequence);
+            device.durable = OnMedia { all: sequence, for_hosts: sequence, host_blocks: 0 };
+        }
+    }
+
+    /// Chunk `sequence` goes to `device`; `awaited` if hosts wait for it.
+    pub(crate) fn sealed(&mut self, device: DeviceId, sequence: Sequence, awaited: bool) {
+        let written = &mut self.devices[device.index()];
+        // As far as nothing came to this device, all is durable here.
+        let before = Sequence(sequence.0 - 1);
+        if written.newest <= written.durable.all {
+            written.durable.all = before;
+        }
+        written.newest = sequence;
+        if awaited {
+            if written.newest_for_hosts <= written.durable.for_hosts {
+                written.durable.for_hosts = before;
+            }
+            written.newest_for_hosts = sequence;
+        }
+    }
+
+    /// What replaces a failed write to `failed` is on media, on whatever device: nothing counts as durable before the
+    /// others are flushed, too.
+    pub(crate) fn replaced(&mut self, failed: DeviceId) {
+        let others = self.devices.iter_mut().enumerate();
+        for (index, device) in others.filter(|(index, _)| *index != failed.index()) {
+            device.least = device.sent + 1;
+            for waiter in &mut self.waiters {
+                waiter.needed[index].flushes = device.least;
+            }
+        }
     }
 
     /// `then` is due when every chunk up to `target` is durable.
     fn wait(&mut self, target: Sequence, then: Then) {
-        self.waiters.push(Waiter { target, flushes: 0, then });
+        let mut needed = [Needed::default(); MAX_DEVICES];
+        for (needed, device) in needed.iter_mut().zip(&self.devices) {
+            *needed = device.needed(target, then.is_host());
+        }
+        self.waiters.push(Waiter { needed, then });
     }
 
-    /// `then` is due when a flush is done that is sent from now on.
-    fn wait_for_next(&mut self, then: Then) {
-        self.waiters.push(Waiter { target: Sequence(0), flushes: self.sent + 1, then });
+    /// The newest who waits does not wait for devices but `home`: a mistake, for tests of the tests.
+    fn forget_others(&mut self, home: DeviceId) {
+        if let Some(waiter) = self.waiters.last_mut() {
+            let kept = waiter.needed[home.index()];
+            waiter.needed = [Needed::default(); MAX_DEVICES];
+            waiter.needed[home.index()] = kept;
+        }
+    }
+
+    /// `then` is due when flushes of all these devices are done that are sent from now on.
+    fn wait_for_next(&mut self, devices: impl Iterator<Item = DeviceId>, then: Then) {
+        let mut needed = [Needed::default(); MAX_DEVICES];
+        for device in devices {
+            needed[device.index()].flushes = self.devices[device.index()].sent + 1;
+        }
+        self.waiters.push(Waiter { needed, then });
     }
 
     fn satisfies(&self, waiter: &Waiter) -> bool {
-        waiter.is_satisfied(&self.durable, self.done)
+        let host = waiter.then.is_host();
+        let mut devices = self.devices.iter().zip(waiter.needed);
+        devices.all(|(device, needed)| device.has(needed, host))
     }
 
-    /// Whether a flush could help anybody.
-    fn may_flush(&self) -> bool {
-        self.flushing.is_none() && self.waiters.iter().any(|waiter| !self.satisfies(waiter))
+    /// Devices whose flush could help somebody.
+    fn may_flush(&self) -> impl Iterator<Item = DeviceId> {
+        let lacks = |waiter: &Waiter, index: usize, device: &Written| {
+            !device.has(waiter.needed[index], waiter.then.is_host())
+        };
+        self.devices.iter().enumerate().filter_map(move |(index, device)| {
+            let wanted = device.flushing.is_none()
+                && self.waiters.iter().any(|waiter| lacks(waiter, index, device));
+            wanted.then_some(DeviceId(index as u8))
+        })
     }
 
-    /// Whether a flush is to be sent now that this is on media: somebody waits for what it makes durable.
-    fn begin_flush(&mut self, on_media: OnMedia) -> bool {
-        let helps = |waiter: &Waiter| !self.satisfies(waiter) && on_media.reaches(waiter);
-        if self.flushing.is_some() || !self.waiters.iter().any(helps) {
+    /// Whether a flush of `device` is to be sent now that this is on media: somebody waits for what it makes durable.
+    fn begin_flush(&mut self, device: DeviceId, on_media: OnMedia) -> bool {
+        let written = &mut self.devices[device.index()];
+        let helps = |waiter: &Waiter| {
+            let (needed, host) = (waiter.needed[device.index()], waiter.then.is_host());
+            !written.has(needed, host) && on_media.reaches(needed, host)
+        };
+        if written.flushing.is_some() || !self.waiters.iter().any(helps) {
             return false;
         }
-        self.flushing = Some(on_media);
-        self.sent += 1;
+        written.flushing = Some(on_media);
+        written.sent += 1;
         true
     }
 
-    /// The flush is done; what it covered is durable if it did not fail.
-    fn end_flush(&mut self, sound: bool) {
-        self.done = self.sent;
-        if let Some(flushed) = self.flushing.take().filter(|_| sound) {
-            self.durable = flushed;
+    /// The flush of `device` is done; what it covered is durable if it did not fail.
+    fn end_flush(&mut self, device: DeviceId, sound: bool) {
+        let written = &mut self.devices[device.index()];
+        written.done = written.sent;
+        if let Some(flushed) = written.flushing.take().filter(|_| sound) {
+            // What came to it meanwhile may have shown that it had more than what was flushed.
+            let durable = &mut written.durable;
+            durable.all = durable.all.max(flushed.all);
+            durable.for_hosts = durable.for_hosts.max(flushed.for_hosts);
+            durable.host_blocks = flushed.host_blocks;
         }
+        if self.devices.iter().all(|device| device.done >= device.least) {
+            self.durable = self.durable.max(self.durable_everywhere());
+        }
+    }
+
+    /// Up to where every chunk is durable on its device.
+    fn durable_everywhere(&self) -> Sequence {
+        let behind = self.devices.iter().filter(|device| device.newest > device.durable.all);
+        let least = behind.map(|device| device.durable.all).min();
+        let newest = self.devices.iter().map(|device| device.newest).max();
+        least.or(newest).unwrap_or_default()
     }
 
     /// Who waits no more, in the order in which they came. Hosts go on waiting unless they are `let_on`.
     fn due(&mut self, let_on: bool, at_once: bool) -> Vec<Then> {
-        let (durable, done) = (self.durable, self.done);
+        let devices = &self.devices;
         let due = |waiter: &mut Waiter| {
             let host = waiter.then.is_host();
-            host && at_once || waiter.is_satisfied(&durable, done) && (let_on || !host)
+            let mut each = devices.iter().zip(waiter.needed);
+            let satisfied = each.all(|(device, needed)| device.has(needed, host));
+            host && at_once || satisfied && (let_on || !host)
         };
         self.waiters.extract_if(.., due).map(|waiter| waiter.then).collect()
     }
@@ -183,21 +299,37 @@ impl<P: Payload> Engine<P> {
 
     /// Does `then` when every chunk up to `target` is durable.
     pub(crate) fn await_flush(&mut self, target: Sequence, then: Then) {
+        let host = then.is_host();
+        let release = matches!(then, Then::Release { .. });
         self.durability.wait(target, then);
+        let of_host = bug!(self.config, OtherDevicesNotFlushed);
+        let of_release = bug!(self.config, ReleaseAwaitsHomeAlone);
+        if host && of_host || release && of_release {
+            self.durability.forget_others(self.config.geometry.home());
+        }
         self.resolve();
     }
 
-    /// Does `then` when a flush is done that is sent from now on.
+    /// Does `then` when flushes of all devices are done that are sent from now on.
     pub(crate) fn await_next_flush(&mut self, then: Then) {
-        self.durability.wait_for_next(then);
+        let all = self.config.geometry.device_units().map(|(device, _)| device);
+        self.durability.wait_for_next(all, then);
     }
 
-    /// Flushes if somebody waits for what a flush would make durable. Returns whether it did.
+    /// Does `then` when a flush of `device` is done that is sent from now on.
+    pub(crate) fn await_next_flush_of(&mut self, device: DeviceId, then: Then) {
+        self.durability.wait_for_next(std::iter::once(device), then);
+    }
+
+    /// Flushes devices if somebody waits for what a flush would make durable. Returns whether it did.
     pub(crate) fn flush_step(&mut self) -> bool {
-        if !self.durability.may_flush() {
-            return false;
-        }
-        let mut on_media = self.log.on_media(&self.config);
+        let wanted: Vec<DeviceId> = self.durability.may_flush().collect();
+        let sent = wanted.into_iter().filter(|&device| self.flush_device(device)).count();
+        sent > 0
+    }
+
+    fn flush_device(&mut self, device: DeviceId) -> bool {
+        let mut on_media = self.log.on_media(device, &self.config);
         if bug!(self.config, FlushTooEarly) {
             (on_media.all, on_media.for_hosts) = (self.log.sealed(), self.log.sealed());
         }
@@ -205,18 +337,18 @@ impl<P: Payload> Engine<P> {
             on_media.all.0 += 1;
             on_media.for_hosts.0 += 1;
         }
-        if !self.durability.begin_flush(on_media) {
+        if !self.durability.begin_flush(device, on_media) {
             return false;
         }
         mark!(FlushPassesCopies if on_media.for_hosts > on_media.all);
         self.stats.flushes += 1;
-        let op = self.ops.insert(Op::Flush);
-        self.device(op, DeviceCmd::Flush);
+        let op = self.ops.insert(Op::Flush { device });
+        self.device(op, DeviceCmd::Flush(device));
         true
     }
 
-    pub(crate) fn flushed(&mut self, result: Result<(), DeviceError>) {
-        self.durability.end_flush(result.is_ok());
+    pub(crate) fn flushed(&mut self, device: DeviceId, result: Result<(), DeviceError>) {
+        self.durability.end_flush(device, result.is_ok());
         match result {
             Ok(()) => self.resolve(),
             Err(_) => {
@@ -247,83 +379,4 @@ impl<P: Payload> Engine<P> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn on_media(all: u64, for_hosts: u64) -> OnMedia {
-        OnMedia { all: Sequence(all), for_hosts: Sequence(for_hosts), host_blocks: for_hosts * 10 }
-    }
-
-    fn host(request: u32) -> Then {
-        Then::Host { request }
-    }
-
-    #[test]
-    fn a_flush_is_sent_only_when_it_helps_somebody_and_one_at_a_time() {
-        let mut durability = Durability::default();
-        durability.recovered(Sequence(5));
-        assert!(!durability.may_flush());
-        durability.wait(Sequence(7), host(1));
-        assert!(durability.may_flush());
-        assert!(!durability.begin_flush(on_media(6, 6)), "chunk 7 is not on media");
-        assert!(durability.begin_flush(on_media(7, 7)));
-        durability.wait(Sequence(8), host(2));
-        assert!(
-            !durability.may_flush() && !durability.begin_flush(on_media(8, 8)),
-            "one at a time"
-        );
-        durability.end_flush(true);
-        assert_eq!(durability.due(true, false), [host(1)]);
-        assert_eq!((durability.durable(), durability.host_blocks()), (Sequence(7), 70));
-        assert!(durability.begin_flush(on_media(8, 8)));
-    }
-
-    #[test]
-    fn hosts_do_not_wait_for_copies_and_units_do() {
-        let mut durability = Durability::default();
-        durability.wait(Sequence(9), Then::Dead);
-        durability.wait(Sequence(9), host(1));
-        assert!(durability.begin_flush(on_media(4, 9)), "for the host");
-        durability.end_flush(true);
-        assert_eq!(durability.due(true, false), [host(1)]);
-        assert_eq!(durability.durable(), Sequence(4));
-        assert!(!durability.begin_flush(on_media(8, 9)), "it would help nobody");
-        assert!(durability.begin_flush(on_media(9, 9)));
-        durability.end_flush(true);
-        assert_eq!(durability.due(true, false), [Then::Dead]);
-    }
-
-    #[test]
-    fn a_flush_that_fails_makes_nothing_durable() {
-        let mut durability = Durability::default();
-        durability.wait(Sequence(1), host(1));
-        assert!(durability.begin_flush(on_media(1, 1)));
-        durability.end_flush(false);
-        assert_eq!((durability.durable(), durability.host_blocks()), (Sequence(0), 0));
-        assert!(durability.due(true, false).is_empty());
-        assert_eq!(durability.abandon(), [host(1)]);
-    }
-
-    #[test]
-    fn who_waits_for_the_next_flush_is_not_content_with_one_that_was_sent_before() {
-        let mut durability = Durability::default();
-        durability.wait(Sequence(1), Then::Dead);
-        assert!(durability.begin_flush(on_media(1, 1)));
-        durability.wait_for_next(Then::Scrub);
-        durability.end_flush(true);
-        assert_eq!(durability.due(true, false), [Then::Dead]);
-        assert!(durability.begin_flush(on_media(1, 1)));
-        durability.end_flush(true);
-        assert_eq!(durability.due(true, false), [Then::Scrub]);
-    }
-
-    #[test]
-    fn hosts_are_held_until_the_recovery_is_safe() {
-        let mut durability = Durability::default();
-        durability.recovered(Sequence(3));
-        durability.wait(Sequence(3), host(1));
-        durability.wait(Sequence(3), Then::Superblock);
-        assert_eq!(durability.due(false, false), [Then::Superblock]);
-        assert_eq!(durability.due(true, false), [host(1)]);
-    }
-}
+mod tests;

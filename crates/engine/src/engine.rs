@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use slab::Slab;
-use thermocline_format::{Epoch, PoolId, Sequence};
+use thermocline_format::{Epoch, MediaClass, PoolId, Sequence};
 use thermocline_ftl::placement::Classifier as _;
-use thermocline_types::{Class, Lba, Rng, Time, UnitId};
+use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId};
 
 use crate::bugs::bug;
-use crate::checkpoint::{Checkpoint, Superblocks};
+use crate::checkpoint::Checkpoint;
 use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
 use crate::device::{DeviceCmd, DeviceError, Done, OpId};
 use crate::durability::{Durability, Then};
@@ -23,6 +23,7 @@ use crate::request::{Action, HostError, HostRequest, Rejected, Reply, RequestId}
 use crate::scrub::Scrub;
 use crate::space::Space;
 use crate::stats::{Memory, Stats};
+use crate::superblocks::Superblocks;
 use crate::unit_table::UnitTable;
 use crate::unmap::Unmapping;
 use crate::volumes::Volumes;
@@ -37,7 +38,7 @@ pub(crate) enum Op<P> {
     GcRead { first: usize },
     Reset { unit: UnitId },
     Finish { unit: UnitId },
-    Flush,
+    Flush { device: DeviceId },
     Superblock,
     ScrubChunks,
     ScrubRead { block: crate::scrub::Counted },
@@ -79,7 +80,7 @@ pub(crate) struct Request {
     resizes: Option<(thermocline_format::VolumeId, u64)>,
 }
 
-/// A log-structured pool of volumes over the units of one device.
+/// A log-structured pool of volumes over the units of its devices.
 ///
 /// Call [`Engine::submit`] and [`Engine::handle_completion`] as things happen, and carry out everything that
 /// [`Engine::poll_action`] gives, until it gives nothing, after every such call.
@@ -157,7 +158,8 @@ impl<P: Payload> Engine<P> {
         let units = thermocline_ftl::Units::new(geometry.units(), geometry.blocks_per_unit())
             .with_most_valid(dense);
         let capacity = config.capacity_blocks(0);
-        config.placement.begin(capacity, geometry.units(), dense);
+        let placed = geometry.units_of(MediaClass::Capacity).len() as u32;
+        config.placement.begin(capacity, placed, dense);
         let mut engine = Engine {
             dense: dense.into(),
             packing: Packing::new(&geometry, config.stage_slots()),
@@ -169,11 +171,11 @@ impl<P: Payload> Engine<P> {
             requests: Slab::new(),
             volumes: Volumes::default(),
             pages: Pages::default(),
-            space: Space::new(units, u32::from(config.placement_classes()) + 1, config.most_open()),
+            space: Space::new(units, &config),
             unit_table: UnitTable::new(&geometry),
-            stage: Stage::new(usize::from(config.placement_classes()), full),
+            stage: Stage::new(usize::from(config.user_classes()), full),
             log: Log::new(Sequence(1)),
-            durability: Durability::default(),
+            durability: Durability::new(geometry.devices().len()),
             gc: Gc::default(),
             unmapping: VecDeque::new(),
             scrubs: VecDeque::new(),
@@ -373,7 +375,7 @@ impl<P: Payload> Engine<P> {
             (Op::GcRead { first }, Err(_)) => self.gc_data_read(first, None),
             (Op::Reset { unit }, _) => self.unit_reset(unit, status),
             (Op::Finish { unit }, _) => self.space.tail(unit).writers -= 1,
-            (Op::Flush, _) => self.flushed(status),
+            (Op::Flush { device }, _) => self.flushed(device, status),
             (Op::Superblock, _) => self.superblock_written(status),
             (Op::ScrubChunks, Ok(Done::Chunks(found))) => self.scrub_found(Ok(found)),
             (Op::ScrubChunks, Err(error)) => self.scrub_found(Err(error)),
@@ -568,6 +570,12 @@ impl<P: Payload> Engine<P> {
     /// Units that can be written now or after the next superblock record.
     #[must_use]
     pub fn free_units(&self) -> u32 {
-        self.space.free_units()
+        self.space.free_units(MediaClass::Capacity) + self.space.free_units(MediaClass::Fast)
+    }
+
+    /// As [`Engine::free_units`], on a class of media.
+    #[must_use]
+    pub fn free_units_of(&self, media: MediaClass) -> u32 {
+        self.space.free_units(media)
     }
 }

@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{Entry, Location, Places, VolumeId, home_mark};
-use thermocline_ftl::placement::{Classifier as _, Survivor};
+use thermocline_format::{Entry, Location, MediaClass, Places, VolumeId, home_mark};
+use thermocline_ftl::placement::{Classifier as _, Survivor, Write};
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;
@@ -37,6 +37,8 @@ use pace::Pace;
 const READY: usize = 256;
 /// Blocks placed in one step. Chosen, not measured.
 const STEP: usize = 64;
+/// Fast units that blocks of failed writes may take beyond what hosts may. Chosen, not measured.
+const REPLACED: u32 = 2;
 /// Pages of maps searched in one step. Chosen so that a step takes well under a millisecond.
 const SEARCHED: u32 = 16;
 
@@ -155,26 +157,54 @@ impl<P> Gc<P> {
 }
 
 impl<P: Payload> Engine<P> {
+    /// Free units on `media` that neither the host nor what is destaged may use.
+    pub(crate) fn reserve_of(&self, media: MediaClass) -> u32 {
+        match (self.config.geometry.is_tiered(), media) {
+            (false, _) => self.config.relocation_reserve() + self.metadata_hold(),
+            (true, MediaClass::Capacity) => self.config.relocation_reserve() + 1,
+            (true, MediaClass::Fast) => self.metadata_hold() + REPLACED,
+        }
+    }
+
     /// Free units that the host may not use.
     pub(crate) fn host_reserve(&self) -> u32 {
-        self.config.relocation_reserve() + self.metadata_hold()
+        self.reserve_of(self.config.host_media())
     }
 
-    /// Free units at which collection begins.
-    pub(crate) fn gc_start(&self) -> u32 {
-        self.host_reserve() + self.config.gc.ahead_units
+    /// Free units for capacity that copies may not use: what is destaged leaves those of relocation.
+    pub(crate) fn held_from_destage(&self) -> u32 {
+        let destages = |job: &Job<P>| self.space.media_of(job.victim) == MediaClass::Fast;
+        if self.gc.job.as_ref().is_some_and(destages) {
+            self.config.relocation_reserve()
+        } else {
+            0
+        }
     }
 
-    /// Units that are free, or will be without further copies; dead ones are not freed while a checkpoint is taken.
-    pub(crate) fn coming_units(&self) -> u32 {
-        let dead = if self.checkpoint.is_none() { self.space.dead.len() as u32 } else { 0 };
-        self.space.free_units() + self.space.resetting + dead
+    /// Free units on `media` at which collection begins. What is destaged finds room for two units at least.
+    fn gc_start(&self, media: MediaClass) -> u32 {
+        let least = if self.config.geometry.is_tiered() { 2 } else { 0 };
+        self.reserve_of(media) + self.config.gc.ahead_units.max(least)
+    }
+
+    /// Units of `media` that are free, or will be without further copies; dead ones are not freed while a checkpoint is
+    /// taken.
+    fn coming_units(&self, media: MediaClass) -> u32 {
+        let supply = self.space.supply(media);
+        let dead = if self.checkpoint.is_none() { supply.dead.len() as u32 } else { 0 };
+        self.space.free_units(media) + supply.resetting + dead
+    }
+
+    /// Whether units of `media` are to be freed.
+    fn is_short(&self, media: MediaClass) -> bool {
+        self.coming_units(media) <= self.gc_start(media)
     }
 
     /// A chunk of `blocks` logical blocks was sealed that is no copy: as many are to be freed.
     #[inline]
     pub(crate) fn gc_earn(&mut self, blocks: u32) {
-        let (free, start) = (self.coming_units(), self.gc_start());
+        let media = self.config.host_media();
+        let (free, start) = (self.coming_units(media), self.gc_start(media));
         if free > start {
             self.gc.pace.forgive();
             return;
@@ -185,9 +215,9 @@ impl<P: Payload> Engine<P> {
 
     /// Whether blocks of the host may take up units now.
     pub(crate) fn host_may_seal(&self) -> bool {
-        let free = self.space.free_units();
-        free > self.host_reserve()
-            && (self.coming_units() > self.gc_start() || !self.gc.pace.is_behind())
+        let media = self.config.host_media();
+        self.space.free_units(media) > self.host_reserve()
+            && (!self.is_short(media) || !self.gc.pace.is_behind())
     }
 
     /// Whether as many copies wait as there is room for.
@@ -197,14 +227,17 @@ impl<P: Payload> Engine<P> {
 
     /// Whether copies should be sealed though they do not fill a chunk.
     pub(crate) fn copies_are_urgent(&self) -> bool {
-        self.gc.has_staged_all()
-            || self.stage.replacements > 0
-            || self.space.free_units() <= self.host_reserve()
+        self.gc.has_staged_all() || self.stage.replacements > 0 || self.host_has_no_unit()
+    }
+
+    /// Whether no unit is left but those that the host may not use.
+    fn host_has_no_unit(&self) -> bool {
+        self.space.free_units(self.config.host_media()) <= self.host_reserve()
     }
 
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
     pub(crate) fn gc_step(&mut self) -> bool {
-        self.gc.borrows &= self.space.free_units() <= self.host_reserve();
+        self.gc.borrows &= self.host_has_no_unit();
         let Some(job) = &self.gc.job else { return self.choose_victim() };
         let (stage, ready) = (job.stage, job.ready.len());
         let placed = ready > 0 && self.place();
@@ -227,7 +260,10 @@ impl<P: Payload> Engine<P> {
     /// Lets copies that wait for a unit take one that is held for metadata: a crash may have come when only those were
     /// left, and closed the unit that copies went to. Returns whether that helps.
     pub(crate) fn gc_borrow(&mut self) -> bool {
-        let helps = self.stage.copies > 0 && self.space.free_units() > 1;
+        let media = self.config.host_media();
+        let same = media == MediaClass::Capacity;
+        let waits = same && self.host_has_no_unit() && self.stage.copies > 0;
+        let helps = waits && self.space.free_units(media) > 1;
         helps && !std::mem::replace(&mut self.gc.borrows, true)
     }
 
@@ -235,9 +271,16 @@ impl<P: Payload> Engine<P> {
         self.gc.starved_at = None;
         self.gc.round.victims += 1;
         let valid = self.space.units.valid_count(victim);
-        self.gc.pace.set_ratio(valid, self.config.geometry.blocks_per_unit(), self.dense);
         let end = self.space.units.written(victim);
-        self.config.placement.collected(&self.space.units, victim, self.host_writes);
+        // What is destaged takes no room where it was.
+        let fast = self.space.media_of(victim) == MediaClass::Fast;
+        let dense = if fast { u64::MAX } else { self.dense };
+        if fast == self.config.geometry.is_tiered() {
+            self.gc.pace.set_ratio(valid, self.config.geometry.blocks_per_unit(), dense);
+        }
+        if !fast {
+            self.config.placement.collected(&self.space.units, victim, self.host_writes);
+        }
         self.space.units.begin_relocation(victim);
         self.gc.job = Some(Job {
             victim,
@@ -529,7 +572,13 @@ impl<P: Payload> Engine<P> {
 
     /// Stages blocks that were read, a bounded number, if they are paid for. Returns whether it did.
     fn place(&mut self) -> bool {
-        let urgent = self.space.free_units() <= self.host_reserve();
+        // The host pays for what frees its own units; the others are needed for that.
+        let own = self
+            .gc
+            .job
+            .as_ref()
+            .is_some_and(|job| self.space.media_of(job.victim) == self.config.host_media());
+        let urgent = self.host_has_no_unit() || !own;
         let idle = self.requests.is_empty() && self.stage.waiting() == 0;
         let idle = idle || self.phase == Phase::Closing;
         let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
@@ -545,7 +594,9 @@ impl<P: Payload> Engine<P> {
             self.place_block(&valid, payload, utilisation);
             placed += 1;
         }
-        self.gc.pace.spend(placed);
+        if own {
+            self.gc.pace.spend(placed);
+        }
         placed > 0
     }
 
@@ -572,8 +623,13 @@ impl<P: Payload> Engine<P> {
         };
         let crc = payload.crc(0) ^ home;
         let lba = Lba(self.volumes.map(valid.volume).base + valid.lba);
-        let survivor = Survivor { lba, from: valid.from, utilisation };
-        let class = self.config.placement.place_survivor(survivor, self.host_writes);
+        let class = if Some(valid.from) == self.config.arrivals() {
+            mark!(Destaged);
+            self.classify(Write::plain(lba, self.host_writes))
+        } else {
+            let survivor = Survivor { lba, from: valid.from, utilisation };
+            self.config.placement.place_survivor(survivor, self.host_writes)
+        };
         let staged = Staged {
             volume: valid.volume,
             id: valid.id,

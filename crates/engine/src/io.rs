@@ -221,6 +221,17 @@ impl<P: Payload> Engine<P> {
         true
     }
 
+    /// The class that placement chooses for a block.
+    #[inline]
+    pub(crate) fn classify(&mut self, write: Write) -> Class {
+        let class = self.config.placement.place(write);
+        if self.config.placement.renamed() {
+            (0..self.config.placement_classes())
+                .for_each(|class| self.close_frontier(Class(class)));
+        }
+        class
+    }
+
     #[inline]
     fn stage_block(
         &mut self,
@@ -238,14 +249,11 @@ impl<P: Payload> Engine<P> {
             Mapping::At(value) => Some(value),
             Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
         };
-        let old_unit = old.map(|value| self.packing.location(value.address()).unit);
-        let (lba_in_pool, now) = (Lba(base + lba), self.host_writes);
-        let write = Write { lba: lba_in_pool, handle, now, part, old: old_unit };
-        let class = self.config.placement.place(write);
-        if self.config.placement.renamed() {
-            (0..self.config.placement_classes())
-                .for_each(|class| self.close_frontier(Class(class)));
-        }
+        let class = self.config.arrivals().unwrap_or_else(|| {
+            let old = old.map(|value| self.packing.location(value.address()).unit);
+            let (lba, now) = (Lba(base + lba), self.host_writes);
+            self.classify(Write { lba, handle, now, part, old })
+        });
         let crc = payload.crc(0) ^ home_mark(id, Lba(lba));
         if let Mapping::Staged(slot) = mapping {
             let superseded = &mut self.stage.slots[slot as usize];

@@ -33,6 +33,7 @@ mod request;
 mod scrub;
 mod space;
 mod stats;
+mod superblocks;
 mod tuning;
 mod unit_table;
 mod unmap;

@@ -18,11 +18,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_ENTRIES, PackedBlock,
-    PageId, Sequence, VolumeId,
+    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_DEVICES, MAX_ENTRIES,
+    MediaClass, PackedBlock, PageId, Sequence, VolumeId,
 };
 use thermocline_ftl::placement::Classifier as _;
-use thermocline_types::{Class, Lba, UnitId};
+use thermocline_types::{Class, DeviceId, Lba, UnitId};
 
 use crate::bugs::bug;
 use crate::config::{Config, MAX_IO_BLOCKS};
@@ -58,8 +58,8 @@ pub(crate) struct Log<P> {
     /// From sequence `first` on; those behind it may be done already.
     flights: VecDeque<Flight<P>>,
     first: u64,
-    /// Blocks of the host in those before it.
-    host_blocks: u64,
+    /// Of each device, blocks of the host in those before it.
+    host_blocks: [u64; MAX_DEVICES],
     /// Writes that failed in a row.
     failures: u32,
     /// Scratch: the slots of a chunk, and queues of the host.
@@ -72,7 +72,8 @@ impl<P> Log<P> {
     pub(crate) fn new(first: Sequence) -> Log<P> {
         let (picked, order) = (Vec::new(), Vec::new());
         let flights = VecDeque::new();
-        Log { flights, first: first.0, host_blocks: 0, failures: 0, picked, order }
+        let host_blocks = [0; MAX_DEVICES];
+        Log { flights, first: first.0, host_blocks, failures: 0, picked, order }
     }
 
     /// The sequence that the next chunk gets.
@@ -90,24 +91,30 @@ impl<P> Log<P> {
         Sequence(self.first - 1)
     }
 
-    /// How far the log is on media. Hosts wait for their blocks, for control entries, and for all that stands before
-    /// one of these in its unit: a hole there may hide it, or have it written again elsewhere.
-    pub(crate) fn on_media(&self, config: &Config) -> OnMedia {
-        let (all, sealed) = (self.completed(), self.sealed());
-        let mut reached = OnMedia { all, for_hosts: sealed, host_blocks: self.host_blocks };
+    /// How far the log is on media of `device`. Hosts wait for their blocks, for control entries, and for all that
+    /// stands before one of these in its unit: a hole there may hide it, or have it written again elsewhere.
+    pub(crate) fn on_media(&self, device: DeviceId, config: &Config) -> OnMedia {
+        let sealed = self.sealed();
+        let host_blocks = self.host_blocks[device.index()];
+        let mut reached = OnMedia { all: sealed, for_hosts: sealed, host_blocks };
         // Units to which copies or pages are on their way.
         let mut passed: Vec<UnitId> = Vec::new();
         for flight in &self.flights {
             let origin = &flight.chunk.header.origin;
+            if config.geometry.device_of(origin.location.unit) != device {
+                continue;
+            }
             let awaited = origin.cause == ChunkCause::Host
                 && (flight.written > 0 || !bug!(config, FlushForgetsControl));
             let behind = passed.contains(&origin.location.unit);
             mark!(FlushAwaitsUnit if awaited && flight.pending == 0 && behind);
             if awaited && (flight.pending > 0 || behind) {
                 reached.for_hosts = Sequence(origin.sequence.0 - 1);
+                reached.all = reached.all.min(reached.for_hosts);
                 break;
             }
             if flight.pending > 0 {
+                reached.all = reached.all.min(Sequence(origin.sequence.0 - 1));
                 passed.push(origin.location.unit);
             }
             reached.host_blocks += u64::from(flight.written);
@@ -171,8 +178,8 @@ impl<P: Payload> Engine<P> {
         if !self.seal_control() {
             return false;
         }
-        let may_open = self.may_open();
-        let class = self.space.shared_class(Class((queue / 2) as u8), may_open);
+        let class = Class((queue / 2) as u8);
+        let class = self.space.shared_class(class, self.may_open(class));
         mark!(ClassesShareUnit if class.index() != queue / 2);
         let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
         else {
@@ -238,8 +245,10 @@ impl<P: Payload> Engine<P> {
         if picked >= JOINED {
             return None;
         }
-        let queues = &mut self.stage.queues;
-        let some = (queue % 2..queues.len()).step_by(2).filter(|&other| !queues[other].is_empty());
+        let queues = &self.stage.queues;
+        let media = |queue: usize| self.config.media_of(Class((queue / 2) as u8));
+        let alike = |other: &usize| !queues[*other].is_empty() && media(*other) == media(queue);
+        let some = (queue % 2..queues.len()).step_by(2).filter(alike);
         let nearest = some.min_by_key(|other| other.abs_diff(queue))?;
         mark!(QueuesJoined);
         self.stage.pop(nearest)
@@ -260,15 +269,18 @@ impl<P: Payload> Engine<P> {
         let mut next = header + u64::from(block.chunk_header(picked.len()));
         let mut entries = Vec::with_capacity(picked.len());
         let mut body = Vec::with_capacity(picked.len());
-        let (mut copies, mut host_blocks) = (0, 0);
+        let (mut copies, mut destaged, mut host_blocks) = (0, 0, 0);
+        let capacity = self.config.media_of(class) == MediaClass::Capacity;
         for (number, &slot) in (0..).zip(picked) {
             let in_header = packed.as_ref().is_some_and(|(_, packed)| packed.entry == number);
             let address = if in_header { header } else { next };
             next += if in_header { 0 } else { u64::from(block.per_block()) };
             let staged = self.stage.slots.remove(slot as usize);
             let volume = self.volumes.map_mut(staged.volume);
-            let in_pool = Lba(volume.base + staged.lba);
-            self.config.placement.stored(in_pool, at.unit, self.host_writes);
+            if capacity {
+                let in_pool = Lba(volume.base + staged.lba);
+                self.config.placement.stored(in_pool, at.unit, self.host_writes);
+            }
             entries.push(Entry::Data { volume: volume.id, lba: Lba(staged.lba), crc: staged.crc });
             volume.traffic.relocated_blocks += u64::from(staged.copy);
             volume.traffic.host_blocks_written += u64::from(!staged.copy);
@@ -291,15 +303,25 @@ impl<P: Payload> Engine<P> {
                 self.drop_value(old);
             }
             self.space.add_valid(at.unit);
+            let left_fast = |old: Value| {
+                self.space.media_of(self.packing.location(old.address()).unit) == MediaClass::Fast
+            };
+            destaged += u32::from(capacity && staged.copy && staged.old.is_some_and(left_fast));
             copies += u32::from(staged.copy);
             host_blocks += u32::from(!staged.copy);
             body.push(staged.payload);
         }
         self.stage.flying += host_blocks;
-        self.host_writes += u64::from(host_blocks);
+        self.host_writes +=
+            u64::from(if self.config.geometry.is_tiered() { destaged } else { host_blocks });
         self.stats.host_blocks_written += u64::from(host_blocks);
-        self.stats.relocated_blocks += u64::from(copies);
-        let cause = if host_blocks == 0 { ChunkCause::Relocation } else { ChunkCause::Host };
+        self.stats.destaged_blocks += u64::from(destaged);
+        self.stats.relocated_blocks += u64::from(copies - destaged);
+        let cause = match (host_blocks, destaged) {
+            (0, 0) => ChunkCause::Relocation,
+            (0, _) => ChunkCause::Destage,
+            _ => ChunkCause::Host,
+        };
         self.launch(class, at, cause, entries, (Body::User(body), packed), owners, host_blocks);
     }
 
@@ -370,21 +392,29 @@ impl<P: Payload> Engine<P> {
     /// Opens a unit for `class`. The last ones are for metadata alone: without room for a checkpoint no unit could ever
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
-        let may_open = class == self.config.metadata_class() || self.may_open();
+        let may_open = class == self.config.metadata_class() || self.may_open(class);
         mark!(NoUnitForHost if !may_open);
-        let at = may_open.then(|| self.space.open(class))??;
-        if class != self.config.metadata_class() {
+        let media = self.config.media_of(class);
+        let at = may_open.then(|| self.space.open(class, media))??;
+        if class.0 < self.config.placement_classes() {
             self.config.placement.opened(&self.space.units, at.unit, self.host_writes);
         }
         Some(at)
     }
 
-    /// Whether units may be opened for users' blocks. Blocks of failed writes take what the table still has: a release
-    /// may wait for them, and for that the checkpoint that shortens it.
-    fn may_open(&self) -> bool {
+    /// Whether units may be opened for users' blocks of `class`. Blocks of failed writes take what the table still has:
+    /// a release may wait for them, and for that the checkpoint that shortens it.
+    fn may_open(&self, class: Class) -> bool {
         let replacing = self.stage.replacements > 0 && self.table_has_last_room();
-        let held = if self.gc.borrows() { 1 } else { self.metadata_hold() };
-        self.space.free_units() > held && (self.table_has_room() || replacing)
+        let media = self.config.media_of(class);
+        let held = if media != self.config.host_media() {
+            self.held_from_destage()
+        } else if self.gc.borrows() {
+            1
+        } else {
+            self.metadata_hold()
+        };
+        self.space.free_units(media) > held && (self.table_has_room() || replacing)
     }
 
     /// Units that a checkpoint of all maps may need.
@@ -436,6 +466,8 @@ impl<P: Payload> Engine<P> {
         }
         self.since_checkpoint += u64::from(blocks) * geometry.logical_block().bytes() as u64;
         self.await_unit(&owners, at.unit);
+        let device = geometry.device_of(at.unit);
+        self.durability.sealed(device, sequence, cause == ChunkCause::Host);
         let chunk = Arc::new(Chunk { header, body, packed });
         self.log.flights.push_back(Flight {
             chunk: Arc::clone(&chunk),
@@ -513,6 +545,11 @@ impl<P: Payload> Engine<P> {
         if flight.pending > 0 {
             return;
         }
+        if flight.abandoned {
+            let unit = flight.chunk.header.origin.location.unit;
+            self.durability.replaced(self.config.geometry.device_of(unit));
+        }
+        let flight = self.log.flight(sequence);
         // A flight may be done twice: it was, and then a write before it in its unit failed.
         let host_blocks = std::mem::take(&mut flight.host_blocks);
         self.stage.host_blocks -= host_blocks;
@@ -523,7 +560,8 @@ impl<P: Payload> Engine<P> {
         }
         self.settle_owners(&owners);
         while let Some(flight) = self.log.flights.pop_front_if(|flight| flight.pending == 0) {
-            self.log.host_blocks += u64::from(flight.written);
+            let device = self.config.geometry.device_of(flight.chunk.header.origin.location.unit);
+            self.log.host_blocks[device.index()] += u64::from(flight.written);
             self.log.first += 1;
         }
     }
@@ -636,65 +674,4 @@ fn owe(owners: &mut Vec<(Owner, u32)>, owner: Owner) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A log whose chunks are of these causes, in these units, on their way or not, with two blocks of a host each.
-    fn log(chunks: &[(ChunkCause, u32, bool)]) -> Log<()> {
-        let block = LogicalBlock::B4096;
-        let geometry = thermocline_format::Geometry::new(block, 256, 16, [0, 1].map(UnitId));
-        let geometry = geometry.expect("sound units");
-        let mut log = Log::new(Sequence(11));
-        for (index, &(cause, unit, on_its_way)) in (0..).zip(chunks) {
-            let origin = ChunkOrigin {
-                pool: thermocline_format::PoolId([1; 16]),
-                location: Location::new(unit, index * 8),
-                generation: thermocline_format::Generation(1),
-                epoch: thermocline_format::Epoch(1),
-                sequence: log.next(),
-                durable: Sequence(10),
-                revision: thermocline_format::Revision(1),
-                cause,
-                class: Class(0),
-            };
-            let volume = VolumeId(1);
-            let entries = (0..2).map(|lba| Entry::Data { volume, lba: Lba(lba), crc: 0 });
-            let header = ChunkHeader::new(origin, entries.collect(), &geometry);
-            let written = if cause == ChunkCause::Host { 2 } else { 0 };
-            log.flights.push_back(Flight {
-                chunk: Arc::new(Chunk { header, body: Body::User(vec![(), ()]), packed: None }),
-                owners: Vec::new(),
-                host_blocks: 0,
-                written,
-                abandoned: false,
-                pending: u32::from(on_its_way),
-            });
-        }
-        log
-    }
-
-    /// How far hosts' chunks are on media, and how many of their blocks.
-    fn for_hosts(chunks: &[(ChunkCause, u32, bool)]) -> (u64, u64) {
-        let config = Config::new(
-            thermocline_format::Geometry::new(LogicalBlock::B4096, 256, 16, [0, 1].map(UnitId))
-                .expect("sound units"),
-        );
-        let on_media = log(chunks).on_media(&config);
-        assert_eq!(on_media.all, Sequence(10), "none has left the front of the log");
-        (on_media.for_hosts.0, on_media.host_blocks)
-    }
-
-    #[test]
-    fn hosts_wait_for_their_chunks_and_for_what_is_before_these_in_a_unit() {
-        use ChunkCause::{Checkpoint, Host, Relocation};
-        assert_eq!(for_hosts(&[]), (10, 0));
-        assert_eq!(for_hosts(&[(Host, 3, true), (Host, 4, false)]), (10, 0));
-        assert_eq!(for_hosts(&[(Host, 3, false), (Host, 4, true)]), (11, 2));
-        let elsewhere = [(Relocation, 5, true), (Checkpoint, 6, true), (Host, 3, false)];
-        assert_eq!(for_hosts(&elsewhere), (13, 2));
-        let before = [(Host, 3, false), (Relocation, 3, true), (Host, 4, false), (Host, 3, false)];
-        assert_eq!(for_hosts(&before), (13, 4), "the last stands behind a copy");
-        let behind = [(Host, 3, false), (Relocation, 3, true)];
-        assert_eq!(for_hosts(&behind), (12, 2));
-    }
-}
+mod tests;

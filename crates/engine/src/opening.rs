@@ -262,7 +262,8 @@ impl<P: Payload> Engine<P> {
             Stage::Emptying => self.empty_superblocks(),
             Stage::EmptyingRest => self.empty_rest(),
             Stage::FlushEmpty | Stage::Flush => {
-                self.ask(0, DeviceCmd::Flush);
+                let devices: Vec<_> = self.config.geometry.device_units().collect();
+                devices.into_iter().for_each(|(device, _)| self.ask(0, DeviceCmd::Flush(device)));
                 Ok(())
             }
             Stage::FirstRecord => self.write_first_record(),
@@ -294,22 +295,12 @@ impl<P: Payload> Engine<P> {
         opening: &mut Opening<P>,
         records: Vec<Superblock>,
     ) -> Result<(), OpenError> {
-        let Some(first) = records.first() else {
-            mark!(NoPool);
-            return Err(OpenError::NoPool);
-        };
-        let pool = opening.format.unwrap_or(first.pool);
-        if records.iter().any(|record| record.pool != pool) {
-            mark!(TwoPools);
-            return Err(OpenError::TwoPools);
-        }
-        mark!(RecordInOneUnit if is_newest_alone(&records));
-        let newest = records.into_iter().max_by_key(|record| record.revision).expect("not empty");
+        let newest = self.newest_record(records, opening.format)?;
         if newest.geometry != self.config.geometry {
             mark!(OtherGeometry);
             return Err(OpenError::OtherGeometry);
         }
-        self.pool = pool;
+        self.pool = newest.pool;
         self.epoch = Epoch(newest.epoch.0 + 1);
         self.volumes.next = newest.next_volume;
         let total: u64 = newest
@@ -334,6 +325,58 @@ impl<P: Payload> Engine<P> {
         }
         opening.record = Some(newest);
         Ok(())
+    }
+
+    /// The newest record of the home. Every other device must have one of the same opening, or of one that was broken
+    /// off.
+    fn newest_record(
+        &mut self,
+        records: Vec<Superblock>,
+        format: Option<PoolId>,
+    ) -> Result<Superblock, OpenError> {
+        if records.is_empty() {
+            mark!(NoPool);
+            return Err(OpenError::NoPool);
+        }
+        let geometry = self.config.geometry;
+        let mut by_device = vec![Vec::new(); geometry.devices().len()];
+        for record in records {
+            by_device[geometry.device_of(record.location.unit).index()].push(record);
+        }
+        let home = geometry.home();
+        let records = std::mem::take(&mut by_device[home.index()]);
+        mark!(RecordInOneUnit if is_newest_alone(&records));
+        let newest = records.iter().max_by_key(|record| record.revision);
+        let newest = newest.ok_or(OpenError::DeviceMissing(home))?;
+        let pool = format.unwrap_or(newest.pool);
+        if records.iter().any(|record| record.pool != pool) {
+            mark!(TwoPools);
+            return Err(OpenError::TwoPools);
+        }
+        let devices = geometry.device_units().map(|(device, _)| device).zip(by_device);
+        for (device, records) in devices.filter(|(device, _)| *device != home) {
+            let own = records.iter().filter(|record| record.pool == pool);
+            let label = own.max_by_key(|record| (record.epoch, record.revision));
+            let Some(label) = label else {
+                mark!(LabelMissing);
+                return Err(OpenError::DeviceMissing(device));
+            };
+            mark!(LabelAhead if label.epoch > newest.epoch);
+            let older = if label.epoch < newest.epoch {
+                Some(device)
+            } else {
+                (label.epoch.0 > newest.epoch.0 + 1).then_some(home)
+            };
+            if let Some(device) = older.filter(|_| !self.config.open_despite_loss) {
+                mark!(LabelOlder);
+                return Err(OpenError::DeviceOlder(device));
+            }
+            // The unit with its newest goes last, in case both must be reset.
+            let mut units = geometry.devices()[device.index()].superblock_units;
+            units.sort_by_key(|unit| *unit != label.location.unit);
+            self.superblocks.labels.extend(units);
+        }
+        Ok(newest.clone())
     }
 
     fn read_roots(&mut self) -> Result<(), OpenError> {

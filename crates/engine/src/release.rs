@@ -1,6 +1,6 @@
 //! From dead to free: units without a valid block are reset once nothing that a crash could bring back needs them.
 
-use thermocline_format::{Entry, Sequence};
+use thermocline_format::{Entry, MediaClass, Sequence};
 use thermocline_types::UnitId;
 
 use crate::bugs::bug;
@@ -22,24 +22,29 @@ impl<P: Payload> Engine<P> {
     /// Starts to free dead units. Those with chunks to be replayed not between the choice of a checkpoint and its
     /// superblock: the counts of chunks in Released entries would be those of the one or the other.
     pub(crate) fn release_step(&mut self) -> bool {
-        let scarce =
-            self.space.free_units() <= self.host_reserve() + self.config.gc.ahead_units / 2;
-        let needed = scarce || self.space.dead.len() >= BATCH;
-        if self.space.dead.is_empty() || !needed {
+        let scarce = |media| {
+            let ahead = self.config.gc.ahead_units / 2;
+            self.space.free_units(media) <= self.reserve_of(media) + ahead
+                && !self.space.supply(media).dead.is_empty()
+        };
+        let scarce = scarce(MediaClass::Capacity) || scarce(MediaClass::Fast);
+        let dead: Vec<UnitId> = self.space.dead().collect();
+        if dead.is_empty() || !scarce && dead.len() < BATCH {
             return false;
         }
         // Without a unit for control entries, those can be released that need none and died of none that waits.
         let sealed = self.seal_control();
         let any = self.superblocks.settled && self.checkpoint.is_none() && sealed;
         let (mut ready, mut held_back) = (Vec::new(), false);
-        for _ in 0..self.space.dead.len() {
-            let unit = self.space.dead.pop_front().expect("that many are there");
+        for unit in dead {
+            let dead = &mut self.space.supply_of(unit).dead;
+            dead.pop_front().expect("it was just looked at");
             let known = sealed || self.space.tails[unit.index()].died < self.space.control_sealed;
             if ready.len() < RELEASED && known && self.may_release(unit, any) {
                 ready.push(unit);
             } else {
                 held_back |= self.is_pinned(unit);
-                self.space.dead.push_back(unit);
+                self.space.supply_of(unit).dead.push_back(unit);
             }
         }
         if held_back && scarce && any {
@@ -71,11 +76,11 @@ impl<P: Payload> Engine<P> {
             // No unit for the entries: nobody waits for these. Those of a failed write before them must stay.
             let left = self.stage.control.len();
             self.stage.control.truncate(left - left.min(said));
-            self.space.dead.extend(ready);
+            ready.into_iter().for_each(|unit| self.space.supply_of(unit).dead.push_back(unit));
             self.want_checkpoint();
             return false;
         }
-        self.space.resetting += ready.len() as u32;
+        ready.iter().for_each(|unit| self.space.supply_of(*unit).resetting += 1);
         self.space.releasing += ready.len() as u32;
         if bug!(self.config, ResetWithoutFlush) {
             self.reset_released(&ready);
@@ -105,7 +110,7 @@ impl<P: Payload> Engine<P> {
 
     /// Has the chunks of dead units flushed, so that they can be released. Returns whether there are any to flush.
     fn flush_dead(&mut self) -> bool {
-        let last = self.space.dead.iter().map(|unit| self.space.tails[unit.index()].last).max();
+        let last = self.space.dead().map(|unit| self.space.tails[unit.index()].last).max();
         let last = last.unwrap_or_default();
         if last <= self.durability.durable() || self.space.flushing_dead {
             return false;
@@ -124,7 +129,7 @@ impl<P: Payload> Engine<P> {
             tail.control = Sequence(0);
             if tail.condemned {
                 mark!(CondemnedReleased);
-                self.space.resetting -= 1;
+                self.space.supply_of(unit).resetting -= 1;
                 self.retire(unit);
                 continue;
             }
@@ -137,7 +142,7 @@ impl<P: Payload> Engine<P> {
     /// to meet several at once. When units are missing, as many as there are.
     fn reset_next(&mut self) {
         while !self.space.to_reset.is_empty()
-            && (self.space.resets == 0 || self.space.free_units() <= self.host_reserve())
+            && (self.space.resets == 0 || self.units_are_missing())
         {
             let unit = self.space.to_reset.pop_front().expect("it is not empty");
             self.space.resets += 1;
@@ -147,14 +152,21 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    /// Whether no unit is left but those that are set aside, on some media that is in use.
+    fn units_are_missing(&self) -> bool {
+        let missing = |media| self.space.free_units(media) <= self.reserve_of(media);
+        missing(MediaClass::Capacity)
+            || self.config.geometry.is_tiered() && missing(MediaClass::Fast)
+    }
+
     pub(crate) fn unit_reset(&mut self, unit: UnitId, result: Result<(), DeviceError>) {
-        self.space.resetting -= 1;
+        self.space.supply_of(unit).resetting -= 1;
         self.space.resets -= 1;
         match result {
             Ok(()) => {
                 self.space.units.erase(unit);
                 self.gc_unstick(unit);
-                self.space.free.push_back(unit);
+                self.space.supply_of(unit).free.push_back(unit);
             }
             Err(DeviceError::Gone) => self.fail(),
             Err(_) => {

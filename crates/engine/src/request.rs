@@ -1,6 +1,7 @@
 //! What a host asks of the engine, and what it gets back.
 
 use thermocline_format::{Location, VolumeId, VolumeName};
+use thermocline_types::DeviceId;
 
 use crate::device::{DeviceCmd, OpId};
 
@@ -202,9 +203,15 @@ pub enum OpenError {
     /// The superblock units name more than one pool.
     #[error("the superblocks are of two pools: formatting was interrupted, format again")]
     TwoPools,
-    /// The pool was made for a device of another geometry.
-    #[error("the pool was made for a device of another geometry")]
+    /// The pool was made for devices of another geometry.
+    #[error("the pool was made for devices of another geometry")]
     OtherGeometry,
+    /// A device of the pool is missing: in its place is one without any record of the pool.
+    #[error("device {} of the pool is missing, or is not the one that is in its place", .0.0)]
+    DeviceMissing(DeviceId),
+    /// A device was not there when the pool was last opened, or is an older copy of what was.
+    #[error("device {} is an older copy: it was not there when the pool was last opened", .0.0)]
+    DeviceOlder(DeviceId),
     /// A part of the map cannot be read.
     #[error("the map page at {0} cannot be read")]
     MapDamaged(Location),

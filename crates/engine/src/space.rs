@@ -10,9 +10,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use thermocline_format::{Generation, Location, OpenUnit, Sequence};
+use thermocline_format::{Generation, Location, MediaClass, OpenUnit, Sequence};
 use thermocline_ftl::{UnitState, Units};
 use thermocline_types::{Class, UnitId};
+
+use crate::config::Config;
 
 /// What of a unit recovery would replay.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,24 +52,34 @@ pub(crate) struct Frontier {
     pub(crate) in_flight: u32,
 }
 
+/// Units of a class of media that can be written next.
+#[derive(Debug, Default)]
+pub(crate) struct Supply {
+    /// Empty units that no superblock lists.
+    pub(crate) free: VecDeque<UnitId>,
+    /// Listed units that were not opened yet.
+    pub(crate) reserved: VecDeque<OpenUnit>,
+    /// Units on their way from dead to free: waiting for a flush or a reset.
+    pub(crate) resetting: u32,
+    /// Closed units without a valid block.
+    pub(crate) dead: VecDeque<UnitId>,
+}
+
 /// The units of a pool.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) units: Units,
     pub(crate) tails: Vec<Tail>,
     pub(crate) frontiers: Vec<Frontier>,
-    /// Units that can be open for users' blocks at once.
+    /// Classes of the placement, which may share open units.
+    shared: usize,
+    /// Units that can be open for these at once.
     most_open: u32,
-    /// Empty units that no superblock lists.
-    pub(crate) free: VecDeque<UnitId>,
-    /// Listed units that were not opened yet.
-    pub(crate) reserved: VecDeque<OpenUnit>,
+    /// Units from here on are on fast devices.
+    fast_from: u32,
+    supplies: [Supply; 2],
     /// Every unit that the newest flushed superblock lists.
     pub(crate) listed: BTreeMap<u32, OpenUnit>,
-    /// Closed units without a valid block.
-    pub(crate) dead: VecDeque<UnitId>,
-    /// Units on their way from dead to free: waiting for a flush or a reset.
-    pub(crate) resetting: u32,
     /// Units whose release is durable, and resets that are on their way.
     pub(crate) to_reset: VecDeque<UnitId>,
     pub(crate) resets: u32,
@@ -86,19 +98,18 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// `most_open` units can be open at once beside the one of the last of `frontiers`, metadata's.
-    pub(crate) fn new(units: Units, frontiers: u32, most_open: u32) -> Space {
+    /// `most_open` units can be open at once beside those of metadata, the last of the classes, and of arrivals.
+    pub(crate) fn new(units: Units, config: &Config) -> Space {
         let count = units.count() as usize;
         Space {
             units,
             tails: vec![Tail::default(); count],
-            frontiers: vec![Frontier::default(); frontiers as usize],
-            most_open,
-            free: VecDeque::new(),
-            reserved: VecDeque::new(),
+            frontiers: vec![Frontier::default(); usize::from(config.user_classes()) + 1],
+            shared: usize::from(config.placement_classes()),
+            most_open: config.most_open(),
+            fast_from: config.geometry.units_of(MediaClass::Fast).start,
+            supplies: Default::default(),
             listed: BTreeMap::new(),
-            dead: VecDeque::new(),
-            resetting: 0,
             to_reset: VecDeque::new(),
             resets: 0,
             releasing: 0,
@@ -110,14 +121,48 @@ impl Space {
         }
     }
 
-    /// Units that can be opened now or after the next superblock.
-    pub(crate) fn free_units(&self) -> u32 {
-        (self.free.len() + self.reserved.len()) as u32
+    /// The class of the media that `unit` is on.
+    pub(crate) fn media_of(&self, unit: UnitId) -> MediaClass {
+        if unit.0 < self.fast_from { MediaClass::Capacity } else { MediaClass::Fast }
+    }
+
+    pub(crate) fn supply(&self, media: MediaClass) -> &Supply {
+        &self.supplies[media as usize]
+    }
+
+    pub(crate) fn supply_mut(&mut self, media: MediaClass) -> &mut Supply {
+        &mut self.supplies[media as usize]
+    }
+
+    /// The supply that `unit` belongs to.
+    pub(crate) fn supply_of(&mut self, unit: UnitId) -> &mut Supply {
+        self.supply_mut(self.media_of(unit))
+    }
+
+    /// Units of a class of media that can be opened now or after the next superblock.
+    pub(crate) fn free_units(&self, media: MediaClass) -> u32 {
+        let supply = self.supply(media);
+        (supply.free.len() + supply.reserved.len()) as u32
+    }
+
+    /// Units listed and not opened yet.
+    pub(crate) fn reserved(&self) -> usize {
+        self.supplies.iter().map(|supply| supply.reserved.len()).sum()
+    }
+
+    /// Units on their way from dead to free.
+    pub(crate) fn resetting(&self) -> u32 {
+        self.supplies.iter().map(|supply| supply.resetting).sum()
+    }
+
+    /// Closed units without a valid block.
+    pub(crate) fn dead(&self) -> impl Iterator<Item = UnitId> {
+        self.supplies.iter().flat_map(|supply| supply.dead.iter().copied())
     }
 
     /// Listed units that were opened. A checkpoint shortens the table by those that are not open any more.
     pub(crate) fn opened(&self) -> usize {
-        self.listed.len().saturating_sub(self.reserved.len())
+        self.listed.len().saturating_sub(self.reserved())
     }
 
     pub(crate) fn tail(&mut self, unit: UnitId) -> &mut Tail {
@@ -127,12 +172,11 @@ impl Space {
     /// The class whose unit blocks of `class` go to: its own, unless it has none and may open none; then the nearest
     /// that has one.
     pub(crate) fn shared_class(&self, class: Class, may_open: bool) -> Class {
-        let users = self.frontiers.len() - 1;
         let is_open = |index: &usize| self.frontiers[*index].open.is_some();
-        if class.index() >= users || is_open(&class.index()) {
+        if class.index() >= self.shared || is_open(&class.index()) {
             return class;
         }
-        let open = (0..users).filter(is_open);
+        let open = (0..self.shared).filter(is_open);
         if may_open && (open.clone().count() as u32) < self.most_open {
             return class;
         }
@@ -140,9 +184,9 @@ impl Space {
             .map_or(class, |index| Class(index as u8))
     }
 
-    /// Opens a reserved unit for `class`; `None` when there is none.
-    pub(crate) fn open(&mut self, class: Class) -> Option<Location> {
-        let listed = self.reserved.pop_front()?;
+    /// Opens a reserved unit on `media` for `class`; `None` when there is none.
+    pub(crate) fn open(&mut self, class: Class, media: MediaClass) -> Option<Location> {
+        let listed = self.supply_mut(media).reserved.pop_front()?;
         let unit = listed.next.unit;
         self.units.open(unit, class);
         *self.tail(unit) = Tail { generation: listed.generation, ..Tail::default() };
@@ -163,19 +207,22 @@ impl Space {
         let closed = self.units.state(unit) == UnitState::Closed;
         if closed && self.units.valid_count(unit) == 0 {
             self.tails[unit.index()].died = self.control_sealed;
-            self.dead.push_back(unit);
+            self.supply_of(unit).dead.push_back(unit);
         }
     }
 
     /// One more valid block in `unit`.
     #[inline]
     pub(crate) fn add_valid(&mut self, unit: UnitId) {
-        self.units.add_valid(unit);
+        // The unit table may be wrong, if a device lied to whoever wrote it.
+        if self.units.valid_count(unit) < self.units.blocks_per_unit() {
+            self.units.add_valid(unit);
+        }
     }
 
     /// One more valid block in `unit`: a page of the map, which is where no blocks of users are.
     pub(crate) fn add_page(&mut self, unit: UnitId) {
-        self.units.add_valid(unit);
+        self.add_valid(unit);
         self.tails[unit.index()].metadata = true;
     }
 
@@ -194,10 +241,10 @@ impl Space {
         }
     }
 
-    /// Lists up to `count` free units with new generations for the next superblock.
-    pub(crate) fn list_free(&mut self, count: usize) -> Vec<OpenUnit> {
-        let count = count.min(self.free.len());
-        let units: Vec<UnitId> = self.free.drain(..count).collect();
+    /// Lists up to `count` free units on `media` with new generations for the next superblock.
+    pub(crate) fn list_free(&mut self, media: MediaClass, count: usize) -> Vec<OpenUnit> {
+        let free = &mut self.supply_mut(media).free;
+        let units: Vec<UnitId> = free.drain(..count.min(free.len())).collect();
         let list = |unit| {
             let generation = self.next_generation;
             self.next_generation.0 += 1;
@@ -218,9 +265,8 @@ impl Space {
             .iter()
             .filter_map(|frontier| frontier.open)
             .map(|next| OpenUnit { next, generation: self.tails[next.unit.index()].generation });
-        open.chain(self.reserved.iter().copied())
-            .map(|listed| (listed.next.unit.0, listed))
-            .collect()
+        let reserved = self.supplies.iter().flat_map(|supply| supply.reserved.iter().copied());
+        open.chain(reserved).map(|listed| (listed.next.unit.0, listed)).collect()
     }
 
     /// Bytes of memory held.

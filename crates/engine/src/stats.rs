@@ -2,7 +2,7 @@
 
 /// Counters of an engine. Blocks are of 4096 bytes.
 ///
-/// Bytes written to the device are the sum of host, relocated and page blocks, chunk headers and superblocks.
+/// Bytes written to the device are the sum of host, relocated, destaged and page blocks, chunk headers and superblocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -14,8 +14,10 @@ pub struct Stats {
     pub host_blocks_read: u64,
     /// Blocks that the host trimmed and that were mapped.
     pub trimmed_blocks: u64,
-    /// Blocks that garbage collection copied.
+    /// Blocks that garbage collection copied, those apart that left a fast device by that.
     pub relocated_blocks: u64,
+    /// Blocks that left a fast device for one with capacity.
+    pub destaged_blocks: u64,
     /// Bytes that garbage collection read.
     pub gc_bytes_read: u64,
     /// Commands by which it read them.
@@ -84,8 +86,10 @@ pub struct VolumeTraffic {
     pub host_blocks_written: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.
     pub absorbed_blocks: u64,
-    /// Blocks that garbage collection copied.
+    /// Blocks that garbage collection copied, those apart that left a fast device by that.
     pub relocated_blocks: u64,
+    /// Blocks that left a fast device for one with capacity.
+    pub destaged_blocks: u64,
 }
 
 impl Stats {

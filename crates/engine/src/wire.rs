@@ -206,7 +206,7 @@ fn end_of(record: &Superblock, geometry: &Geometry) -> u32 {
 /// Finds a pool on a device or in a file of which nothing is known: the first sound prefix of a superblock record in
 /// `bytes`, which were read at byte `offset`, that stands where it says.
 ///
-/// Units are taken to follow each other from the device's first byte on, as they do where there are no zones.
+/// The device's units are taken to follow each other from its first byte on, as they do where there are no zones.
 #[must_use]
 pub fn probe(bytes: &[u8], offset: u64) -> Option<SuperblockPrefix> {
     let step = PROBE_STEP as u64;
@@ -215,7 +215,8 @@ pub fn probe(bytes: &[u8], offset: u64) -> Option<SuperblockPrefix> {
     (first..=last).step_by(PROBE_STEP).find_map(|start| {
         let prefix = SuperblockPrefix::probe(&bytes[start..]).ok()?;
         let geometry = prefix.geometry;
-        let place = geometry.address(prefix.location) * geometry.logical_block().bytes() as u64;
+        let at = geometry.on_device(prefix.location);
+        let place = geometry.address(at) * geometry.logical_block().bytes() as u64;
         (place == offset + start as u64).then_some(prefix)
     })
 }

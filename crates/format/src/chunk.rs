@@ -38,6 +38,9 @@ impl ChunkCause {
     }
 }
 
+/// The class of chunks of hosts' blocks that arrived on a fast device, whatever classes the writer's placement has.
+pub const ARRIVALS: Class = Class(u8::MAX - 1);
+
 /// The class of chunks with control entries or pages of maps, whatever classes the writer's placement has.
 pub const METADATA: Class = Class(u8::MAX);
 

@@ -1,10 +1,12 @@
 //! How the device is divided, checked before anything computes with it.
 
-use thermocline_types::UnitId;
+use std::ops::Range;
+
+use thermocline_types::{DeviceId, UnitId};
 use thiserror::Error;
 
 use crate::id::Location;
-use crate::layout::{CHUNK_PREFIX_BYTES, ENTRY_BYTES, MAX_CHUNK_BYTES, MAX_ENTRIES};
+use crate::layout::{CHUNK_PREFIX_BYTES, ENTRY_BYTES, MAX_CHUNK_BYTES, MAX_DEVICES, MAX_ENTRIES};
 use crate::units::{MAX_UNITS, PAGE_UNITS};
 
 /// Bytes in a block of a volume, and in a page of a map.
@@ -71,6 +73,26 @@ impl LogicalBlock {
     }
 }
 
+/// What devices of a pool are good at. Blocks of users are written to one class of media or the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MediaClass {
+    /// Large, and worn out by being written: where blocks stay.
+    Capacity,
+    /// Small, quick and enduring: where blocks arrive.
+    Fast,
+}
+
+/// A device as its pool uses it: a run of the pool's units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolDevice {
+    /// What it is good at.
+    pub media: MediaClass,
+    /// Its units, those of superblocks included; they follow those of the devices before it.
+    pub units: u32,
+    /// The two units of it that hold superblocks and nothing else, counted through the pool.
+    pub superblock_units: [UnitId; 2],
+}
+
 /// What is wrong with a geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -78,31 +100,41 @@ pub enum GeometryError {
     /// Less than [`MIN_UNIT_BYTES`].
     #[error("units of {0} bytes; at least {MIN_UNIT_BYTES} are needed")]
     SmallUnit(u64),
-    /// Two units hold superblocks and at least one data.
+    /// None, or more than [`MAX_DEVICES`].
+    #[error("{0} devices; 1 to {MAX_DEVICES} are possible")]
+    Devices(usize),
+    /// Two units of a device hold superblocks and at least one data.
     #[error("{0} units; at least 3 are needed")]
     FewUnits(u32),
     /// More than [`MAX_UNITS`].
     #[error("{0} units; at most {MAX_UNITS} can be listed: make them larger")]
-    ManyUnits(u32),
-    /// The superblock units are one, or not of the pool.
-    #[error("superblock units {0} and {1}; two units of the pool are needed")]
+    ManyUnits(u64),
+    /// A fast device stands before one for capacity.
+    #[error("fast devices come behind those for capacity, and one for capacity is needed")]
+    Order,
+    /// The superblock units are one, or not of their device.
+    #[error("superblock units {0} and {1}; two units of the device are needed")]
     SuperblockUnits(u32, u32),
     /// More logical blocks than a map entry addresses.
     #[error("{0} logical blocks; fewer than 2^36 can be addressed")]
     TooLarge(u64),
 }
 
-/// The device as the pool uses it: `units` units of `blocks_per_unit` logical blocks each. Always valid.
+/// The devices as the pool uses them: units of `blocks_per_unit` logical blocks each, counted through all devices.
+/// Always valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     logical_block: LogicalBlock,
     blocks_per_unit: u32,
     units: u32,
-    superblock_units: [UnitId; 2],
+    count: u8,
+    /// Behind the first `count` copies of the first, which mean nothing.
+    devices: [PoolDevice; MAX_DEVICES],
 }
 
 impl Geometry {
-    /// A geometry of `units` units of `blocks_per_unit` logical blocks that can be written. Two units hold superblocks.
+    /// A geometry of one device of `units` units of `blocks_per_unit` logical blocks that can be written. Two units
+    /// hold superblocks.
     ///
     /// # Errors
     /// [`GeometryError`] when the format cannot describe it.
@@ -112,29 +144,59 @@ impl Geometry {
         units: u32,
         superblock_units: [UnitId; 2],
     ) -> Result<Geometry, GeometryError> {
+        let device = PoolDevice { media: MediaClass::Capacity, units, superblock_units };
+        Geometry::of_devices(logical_block, blocks_per_unit, &[device])
+    }
+
+    /// A geometry of several devices, all of which have the same logical block and size of unit. Those for capacity
+    /// come first. The first fast one, or the first of all if none is fast, is the pool's *home*: the superblock
+    /// records that count are there.
+    ///
+    /// # Errors
+    /// [`GeometryError`] when the format cannot describe it.
+    pub fn of_devices(
+        logical_block: LogicalBlock,
+        blocks_per_unit: u32,
+        devices: &[PoolDevice],
+    ) -> Result<Geometry, GeometryError> {
         let unit_bytes = u64::from(blocks_per_unit) * logical_block.bytes() as u64;
-        let blocks = u64::from(blocks_per_unit) * u64::from(units);
-        let [first, second] = superblock_units;
         if unit_bytes < MIN_UNIT_BYTES {
             return Err(GeometryError::SmallUnit(unit_bytes));
         }
-        if units < 3 {
-            return Err(GeometryError::FewUnits(units));
+        let Some(&home) = devices.first().filter(|_| devices.len() <= MAX_DEVICES) else {
+            return Err(GeometryError::Devices(devices.len()));
+        };
+        let media = devices.iter().map(|device| device.media);
+        if home.media == MediaClass::Fast || !media.is_sorted() {
+            return Err(GeometryError::Order);
         }
-        if units > MAX_UNITS {
-            return Err(GeometryError::ManyUnits(units));
+        let mut first = 0;
+        for device in devices {
+            if device.units < 3 {
+                return Err(GeometryError::FewUnits(device.units));
+            }
+            let own = first..first + u64::from(device.units);
+            let [one, two] = device.superblock_units.map(|unit| unit.0);
+            if one == two || !own.contains(&one.into()) || !own.contains(&two.into()) {
+                return Err(GeometryError::SuperblockUnits(one, two));
+            }
+            first = own.end;
         }
-        if first == second || first.0 >= units || second.0 >= units {
-            return Err(GeometryError::SuperblockUnits(first.0, second.0));
+        if first > MAX_UNITS.into() {
+            return Err(GeometryError::ManyUnits(first));
         }
+        let blocks = u64::from(blocks_per_unit) * first;
         // The last address is left out: with a tag of all ones it would read as unmapped.
         if blocks >= 1 << ADDRESS_BITS {
             return Err(GeometryError::TooLarge(blocks));
         }
-        Ok(Geometry { logical_block, blocks_per_unit, units, superblock_units })
+        let mut all = [home; MAX_DEVICES];
+        all[..devices.len()].copy_from_slice(devices);
+        let (units, count) = (first as u32, devices.len() as u8);
+        Ok(Geometry { logical_block, blocks_per_unit, units, count, devices: all })
     }
 
-    /// The device's logical block.
+    /// The devices' logical block.
     #[must_use]
     pub const fn logical_block(&self) -> LogicalBlock {
         self.logical_block
@@ -158,10 +220,85 @@ impl Geometry {
         (self.units as usize).div_ceil(PAGE_UNITS)
     }
 
-    /// The two units that hold superblocks and nothing else.
+    /// The devices; the first is the pool's home.
     #[must_use]
-    pub const fn superblock_units(&self) -> [UnitId; 2] {
-        self.superblock_units
+    pub fn devices(&self) -> &[PoolDevice] {
+        &self.devices[..usize::from(self.count)]
+    }
+
+    /// The devices by number, each with its units.
+    pub fn device_units(&self) -> impl Iterator<Item = (DeviceId, Range<u32>)> {
+        let mut first = 0;
+        (0..).zip(self.devices()).map(move |(device, part)| {
+            let units = first..first + part.units;
+            first = units.end;
+            (DeviceId(device), units)
+        })
+    }
+
+    /// The device that has `unit`.
+    ///
+    /// # Panics
+    /// When `unit` is outside the pool.
+    #[must_use]
+    pub fn device_of(&self, unit: UnitId) -> DeviceId {
+        if self.count == 1 {
+            return DeviceId(0);
+        }
+        let found = self.device_units().find(|(_, units)| units.contains(&unit.0));
+        found.map(|(device, _)| device).expect("a unit of the pool")
+    }
+
+    /// A place of the pool, with its unit counted through its device alone.
+    ///
+    /// # Panics
+    /// When `at` is outside the pool.
+    #[must_use]
+    pub fn on_device(&self, at: Location) -> Location {
+        let found = self.device_units().find(|(_, units)| units.contains(&at.unit.0));
+        let (_, units) = found.expect("a unit of the pool");
+        Location { unit: UnitId(at.unit.0 - units.start), ..at }
+    }
+
+    /// The units of devices of a class of media: they follow each other.
+    #[must_use]
+    pub fn units_of(&self, media: MediaClass) -> Range<u32> {
+        let capacity = |device: &&PoolDevice| device.media == MediaClass::Capacity;
+        let fast_from = self.devices().iter().filter(capacity).map(|device| device.units).sum();
+        match media {
+            MediaClass::Capacity => 0..fast_from,
+            MediaClass::Fast => fast_from..self.units,
+        }
+    }
+
+    /// The class of the media that `unit` is on.
+    #[must_use]
+    pub fn media_of(&self, unit: UnitId) -> MediaClass {
+        self.devices[self.device_of(unit).index()].media
+    }
+
+    /// Whether there is a fast device.
+    #[must_use]
+    pub fn is_tiered(&self) -> bool {
+        self.devices[usize::from(self.count) - 1].media == MediaClass::Fast
+    }
+
+    /// The pool's home, where the superblock records that count are: the first fast device, or the first of all.
+    #[must_use]
+    pub fn home(&self) -> DeviceId {
+        let fast = self.devices().iter().position(|device| device.media == MediaClass::Fast);
+        DeviceId(fast.unwrap_or(0) as u8)
+    }
+
+    /// The two units of the pool's home that hold superblocks and nothing else.
+    #[must_use]
+    pub fn superblock_units(&self) -> [UnitId; 2] {
+        self.devices[self.home().index()].superblock_units
+    }
+
+    /// The units of all devices that hold superblocks and nothing else, by device.
+    pub fn all_superblock_units(&self) -> impl Iterator<Item = UnitId> {
+        self.devices().iter().flat_map(|device| device.superblock_units)
     }
 
     /// Bytes of a unit.
@@ -173,7 +310,7 @@ impl Geometry {
     /// Whether `unit` holds superblocks.
     #[must_use]
     pub fn is_superblock_unit(&self, unit: UnitId) -> bool {
-        self.superblock_units.contains(&unit)
+        self.devices().iter().any(|device| device.superblock_units.contains(&unit))
     }
 
     /// Whether `blocks` logical blocks from `at` lie within one unit of the pool.
@@ -232,12 +369,62 @@ mod tests {
         assert_eq!(geometry(16, 2), Err(GeometryError::FewUnits(2)));
         assert!(geometry(1 << 20, (1 << 16) - 1).is_ok());
         assert_eq!(geometry(1 << 20, 1 << 16), Err(GeometryError::TooLarge(1 << 36)));
-        assert_eq!(geometry(u32::MAX, u32::MAX), Err(GeometryError::ManyUnits(u32::MAX)));
-        assert_eq!(geometry(16, MAX_UNITS + 1), Err(GeometryError::ManyUnits(MAX_UNITS + 1)));
+        let many = |units: u32| Err(GeometryError::ManyUnits(units.into()));
+        assert_eq!(geometry(u32::MAX, u32::MAX), many(u32::MAX));
+        assert_eq!(geometry(16, MAX_UNITS + 1), many(MAX_UNITS + 1));
         for pair in [[2, 2], [0, 5], [9, 0]] {
             let new = Geometry::new(LogicalBlock::B4096, 16, 5, pair.map(UnitId));
             assert_eq!(new, Err(GeometryError::SuperblockUnits(pair[0], pair[1])));
         }
+    }
+
+    fn device(media: MediaClass, units: u32, superblock_units: [u32; 2]) -> PoolDevice {
+        PoolDevice { media, units, superblock_units: superblock_units.map(UnitId) }
+    }
+
+    #[test]
+    fn units_count_through_the_devices() {
+        let devices = [
+            device(MediaClass::Capacity, 4, [0, 1]),
+            device(MediaClass::Capacity, 10, [6, 4]),
+            device(MediaClass::Fast, 3, [14, 15]),
+        ];
+        let geometry = Geometry::of_devices(LogicalBlock::B4096, 16, &devices).unwrap();
+        assert_eq!((geometry.units(), geometry.devices()), (17, &devices[..]));
+        let of = |unit| geometry.device_of(UnitId(unit)).0;
+        assert_eq!([0, 3, 4, 13, 14, 16].map(of), [0, 0, 1, 1, 2, 2]);
+        let superblocks: Vec<u32> = geometry.all_superblock_units().map(|unit| unit.0).collect();
+        assert_eq!(superblocks, [0, 1, 6, 4, 14, 15]);
+        assert_eq!(
+            (geometry.home(), geometry.superblock_units()),
+            (DeviceId(2), [14, 15].map(UnitId))
+        );
+        assert_eq!(geometry.units_of(MediaClass::Capacity), 0..14);
+        assert_eq!(geometry.units_of(MediaClass::Fast), 14..17);
+        assert_eq!(geometry.media_of(UnitId(13)), MediaClass::Capacity);
+        assert!(!geometry.can_hold_block(Location::new(6, 0)));
+        assert!(geometry.can_hold_block(Location::new(5, 0)));
+    }
+
+    #[test]
+    fn devices_that_cannot_be_are_refused() {
+        let of = |devices: &[PoolDevice]| Geometry::of_devices(LogicalBlock::B4096, 16, devices);
+        let capacity = |units, pair| device(MediaClass::Capacity, units, pair);
+        assert_eq!(of(&[]), Err(GeometryError::Devices(0)));
+        let fast = device(MediaClass::Fast, 3, [0, 1]);
+        assert_eq!(of(&[fast]), Err(GeometryError::Order));
+        let behind =
+            PoolDevice { media: MediaClass::Capacity, ..device(MediaClass::Fast, 3, [3, 4]) };
+        assert_eq!(of(&[fast, behind]), Err(GeometryError::Order));
+        assert_eq!(of(&[capacity(3, [0, 1]); 9]), Err(GeometryError::Devices(9)));
+        assert_eq!(
+            of(&[capacity(3, [0, 1]), capacity(2, [3, 4])]),
+            Err(GeometryError::FewUnits(2))
+        );
+        let elsewhere = of(&[capacity(3, [0, 1]), capacity(3, [3, 2])]);
+        assert_eq!(elsewhere, Err(GeometryError::SuperblockUnits(3, 2)), "unit 2 is the first's");
+        let many = of(&[capacity(u32::MAX, [0, 1]), capacity(u32::MAX, [u32::MAX, u32::MAX - 1])]);
+        assert_eq!(many, Err(GeometryError::SuperblockUnits(u32::MAX, u32::MAX - 1)));
     }
 
     #[test]

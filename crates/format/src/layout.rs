@@ -27,6 +27,9 @@ pub const SUPERBLOCK_PREFIX_BYTES: usize = size_of::<SuperblockPrefixRaw>();
 
 /// Most bytes in a chunk, header and padding included. Chosen, not measured: what drives commonly take in one command.
 pub const MAX_CHUNK_BYTES: usize = 1 << 20;
+/// Most devices in a pool. Chosen, not measured.
+pub const MAX_DEVICES: usize = 8;
+
 /// Most entries in a chunk: with one block of data each they just fit [`MAX_CHUNK_BYTES`], for either logical block.
 pub const MAX_ENTRIES: usize = 253;
 /// Most bytes in a chunk's header.
@@ -78,7 +81,7 @@ pub(crate) struct EntryRaw {
     pub count: U32,
 }
 
-/// The first 128 bytes of a superblock record.
+/// The first 256 bytes of a superblock record.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct SuperblockPrefixRaw {
@@ -96,16 +99,28 @@ pub(crate) struct SuperblockPrefixRaw {
     pub record_bytes: U32,
     pub logical_block: U32,
     pub blocks_per_unit: U32,
-    pub units: U32,
-    pub superblock_units: [U32; 2],
     pub next_volume: U32,
     pub volumes: U32,
     pub open_units: U32,
     pub roots: U32,
     pub tail_end: U64,
-    pub reserved: [u8; 4],
+    pub device_count: U32,
+    pub reserved: [u8; 12],
+    pub devices: [DeviceRaw; MAX_DEVICES],
     pub rest_crc: U32,
     pub prefix_crc: U32,
+}
+
+/// A device in a superblock record.
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub(crate) struct DeviceRaw {
+    pub units: U32,
+    pub superblock_units: [U32; 2],
+    pub media: u8,
+    pub reserved: [u8; 3],
 }
 
 /// A volume in a superblock record.
@@ -141,7 +156,8 @@ pub(crate) struct UnitRaw {
 
 const _: () = assert!(CHUNK_PREFIX_BYTES == 96);
 const _: () = assert!(ENTRY_BYTES == 32);
-const _: () = assert!(SUPERBLOCK_PREFIX_BYTES == 128);
+const _: () = assert!(SUPERBLOCK_PREFIX_BYTES == 256);
+const _: () = assert!(size_of::<DeviceRaw>() == 16);
 const _: () = assert!(size_of::<VolumeRaw>() == 80);
 const _: () = assert!(size_of::<OpenUnitRaw>() == 16);
 const _: () = assert!(size_of::<UnitRaw>() == 16);

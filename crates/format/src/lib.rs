@@ -23,15 +23,16 @@ mod units;
 mod volume;
 
 pub use checksum::{crc32c, home_mark};
-pub use chunk::{ChunkCause, ChunkHeader, ChunkOrigin, ChunkPrefix, Expected, METADATA};
+pub use chunk::{ARRIVALS, ChunkCause, ChunkHeader, ChunkOrigin, ChunkPrefix, Expected, METADATA};
 pub use entry::{Entry, NAME_PARTS};
 pub use error::{DecodeError, ErrorKind, Structure};
 pub use geometry::{
-    ADDRESS_BITS, BLOCK_BYTES, Geometry, GeometryError, LogicalBlock, MIN_UNIT_BYTES,
+    ADDRESS_BITS, BLOCK_BYTES, Geometry, GeometryError, LogicalBlock, MIN_UNIT_BYTES, MediaClass,
+    PoolDevice,
 };
 pub use id::{Epoch, Generation, Location, PageId, PoolId, Revision, Sequence, VolumeId};
 pub use layout::{
-    CHUNK_PREFIX_BYTES, ENTRY_BYTES, MAX_CHUNK_BYTES, MAX_ENTRIES, MAX_HEADER_BYTES,
+    CHUNK_PREFIX_BYTES, ENTRY_BYTES, MAX_CHUNK_BYTES, MAX_DEVICES, MAX_ENTRIES, MAX_HEADER_BYTES,
     SUPERBLOCK_PREFIX_BYTES, VERSION,
 };
 pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};

@@ -5,11 +5,11 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::checksum::crc32c;
 use crate::error::{DecodeError, ErrorKind, Structure, require};
-use crate::geometry::{Geometry, GeometryError, LogicalBlock};
+use crate::geometry::{Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice};
 use crate::id::{Epoch, Generation, Location, PoolId, Revision, Sequence, VolumeId};
 use crate::layout::{
-    OpenUnitRaw, SUPERBLOCK_MAGIC, SUPERBLOCK_PREFIX_BYTES, SuperblockPrefixRaw, VERSION,
-    VolumeRaw, check_crc, is_zero, prefix_crc, read_prefix,
+    DeviceRaw, MAX_DEVICES, OpenUnitRaw, SUPERBLOCK_MAGIC, SUPERBLOCK_PREFIX_BYTES,
+    SuperblockPrefixRaw, VERSION, VolumeRaw, check_crc, is_zero, prefix_crc, read_prefix,
 };
 use crate::map::{MapEntry, unpack_all};
 use crate::units::MAX_UNIT_PAGES;
@@ -76,7 +76,7 @@ pub struct Superblock {
     pub tail_end: Option<Sequence>,
     /// Whether there are none: the pool was closed in order.
     pub clean: bool,
-    /// The device as the pool uses it.
+    /// The devices as the pool uses them.
     pub geometry: Geometry,
     /// No unit has had this generation or a later one, nor is one listed with it.
     pub next_generation: Generation,
@@ -91,7 +91,7 @@ pub struct Superblock {
     pub unit_pages: Vec<MapEntry>,
 }
 
-/// The first part of a superblock record: says how long it is, and how the device is divided.
+/// The first part of a superblock record: says how long it is, and how the devices are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuperblockPrefix {
     /// The pool.
@@ -100,7 +100,7 @@ pub struct SuperblockPrefix {
     pub location: Location,
     /// Its number.
     pub revision: Revision,
-    /// The device as the pool uses it.
+    /// The devices as the pool uses them.
     pub geometry: Geometry,
     /// Bytes in the record, [`MAX_SUPERBLOCK_BYTES`] at most: read so many to decode it.
     pub record_bytes: usize,
@@ -220,7 +220,10 @@ impl Superblock {
 
     fn to_raw_prefix(&self) -> SuperblockPrefixRaw {
         let roots: usize = self.volumes.iter().map(|volume| volume.roots.len()).sum();
-        let [first, second] = self.geometry.superblock_units();
+        let mut devices = [DeviceRaw::default(); MAX_DEVICES];
+        for (raw, device) in devices.iter_mut().zip(self.geometry.devices()) {
+            *raw = device_to_raw(device);
+        }
         SuperblockPrefixRaw {
             magic: SUPERBLOCK_MAGIC,
             version: VERSION.into(),
@@ -236,14 +239,14 @@ impl Superblock {
             record_bytes: (self.record_bytes() as u32).into(),
             logical_block: (self.geometry.logical_block().bytes() as u32).into(),
             blocks_per_unit: self.geometry.blocks_per_unit().into(),
-            units: self.geometry.units().into(),
-            superblock_units: [first.0.into(), second.0.into()],
             next_volume: self.next_volume.0.into(),
             volumes: (self.volumes.len() as u32).into(),
             open_units: (self.open_units.len() as u32).into(),
             roots: (roots as u32).into(),
             tail_end: self.tail_end.map_or(0, |end| end.0).into(),
-            reserved: [0; 4],
+            device_count: (self.geometry.devices().len() as u32).into(),
+            reserved: [0; 12],
+            devices,
             rest_crc: 0.into(),
             prefix_crc: 0.into(),
         }
@@ -340,17 +343,50 @@ fn parse_geometry(raw: &SuperblockPrefixRaw) -> Result<Geometry, ErrorKind> {
         let (field, rule) = ("logical block", "512 or 4096");
         return Err(ErrorKind::Impossible { field, found: bytes.into(), rule });
     };
-    let units = raw.superblock_units.map(|unit| UnitId(unit.get()));
-    let geometry = Geometry::new(logical_block, raw.blocks_per_unit.get(), raw.units.get(), units);
+    let count = raw.device_count.get() as usize;
+    require((1..=MAX_DEVICES).contains(&count), "devices", count as u64, "1 to 8")?;
+    let (used, unused) = raw.devices.split_at(count);
+    let none = unused.iter().all(|device| *device == DeviceRaw::default());
+    require(none, "devices", count as u64, "there are more behind them")?;
+    let devices =
+        used.iter().map(device_from_raw).collect::<Result<Vec<PoolDevice>, ErrorKind>>()?;
+    let geometry = Geometry::of_devices(logical_block, raw.blocks_per_unit.get(), &devices);
     geometry.map_err(|error| match error {
-        GeometryError::SmallUnit(found) | GeometryError::TooLarge(found) => {
-            impossible_geometry(found)
-        }
-        GeometryError::FewUnits(found) | GeometryError::ManyUnits(found) => {
+        GeometryError::SmallUnit(found)
+        | GeometryError::TooLarge(found)
+        | GeometryError::ManyUnits(found) => impossible_geometry(found),
+        GeometryError::FewUnits(found) | GeometryError::SuperblockUnits(found, _) => {
             impossible_geometry(found.into())
         }
-        GeometryError::SuperblockUnits(first, _) => impossible_geometry(first.into()),
+        GeometryError::Devices(found) => impossible_geometry(found as u64),
+        GeometryError::Order => impossible_geometry(count as u64),
     })
+}
+
+fn device_to_raw(device: &PoolDevice) -> DeviceRaw {
+    DeviceRaw {
+        units: device.units.into(),
+        superblock_units: device.superblock_units.map(|unit| unit.0.into()),
+        media: match device.media {
+            MediaClass::Capacity => 1,
+            MediaClass::Fast => 2,
+        },
+        reserved: [0; 3],
+    }
+}
+
+fn device_from_raw(raw: &DeviceRaw) -> Result<PoolDevice, ErrorKind> {
+    require(raw.reserved == [0; 3], "reserved field", 1, "it must be zero")?;
+    let media = match raw.media {
+        1 => MediaClass::Capacity,
+        2 => MediaClass::Fast,
+        found => {
+            let (field, rule) = ("media class", "1 or 2");
+            return Err(ErrorKind::Impossible { field, found: found.into(), rule });
+        }
+    };
+    let superblock_units = raw.superblock_units.map(|unit| UnitId(unit.get()));
+    Ok(PoolDevice { media, units: raw.units.get(), superblock_units })
 }
 
 fn impossible_geometry(found: u64) -> ErrorKind {

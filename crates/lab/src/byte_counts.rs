@@ -16,8 +16,10 @@ pub struct ByteCounts {
     pub host_trimmed: u64,
     /// The log's part; `None` where the host's requests go straight to the drive.
     pub log: Option<LogBytes>,
-    /// The drive's part.
+    /// The drive's part; of two drives, that of the one for capacity.
     pub drive: Counters,
+    /// The fast drive's part, if there are two.
+    pub fast: Option<Counters>,
 }
 
 /// Bytes through a log, which works in blocks of 4 KiB.
@@ -33,8 +35,10 @@ pub struct LogBytes {
     pub blocks: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never written.
     pub absorbed: u64,
-    /// Blocks that garbage collection copied.
+    /// Blocks that garbage collection copied, those that were destaged apart.
     pub relocated: u64,
+    /// Blocks that left the fast drive for the other.
+    pub destaged: u64,
     /// Headers of chunks, pages of maps, superblocks.
     pub metadata: u64,
     /// Bytes that garbage collection read.
@@ -47,13 +51,14 @@ impl LogBytes {
     /// Bytes written, by cause; the names are those of records. Blocks that the host covered in part count for
     /// `read_modify_write` by the share of all that was asked which they had to fill up.
     #[must_use]
-    pub fn causes(&self) -> [(&'static str, u64); 4] {
+    pub fn causes(&self) -> [(&'static str, u64); 5] {
         let filled =
             u128::from(self.blocks) * u128::from(self.filled) / u128::from(self.asked.max(1));
         let filled = filled as u64;
         [
             ("host", self.blocks - filled),
             ("read_modify_write", filled),
+            ("destage", self.destaged),
             ("relocation", self.relocated),
             ("metadata", self.metadata),
         ]
@@ -62,7 +67,7 @@ impl LogBytes {
     /// Bytes written.
     #[must_use]
     pub fn written(&self) -> u64 {
-        self.blocks + self.relocated + self.metadata
+        self.blocks + self.destaged + self.relocated + self.metadata
     }
 
     fn since(&self, start: &LogBytes) -> LogBytes {
@@ -73,6 +78,7 @@ impl LogBytes {
             blocks: self.blocks - start.blocks,
             absorbed: self.absorbed - start.absorbed,
             relocated: self.relocated - start.relocated,
+            destaged: self.destaged - start.destaged,
             metadata: self.metadata - start.metadata,
             relocation_read: self.relocation_read - start.relocation_read,
             unused: self.unused - start.unused,
@@ -108,6 +114,7 @@ impl ByteCounts {
             host_trimmed: drive.host_trimmed,
             log: None,
             drive,
+            fast: None,
         }
     }
 
@@ -120,10 +127,12 @@ impl ByteCounts {
             host_trimmed: self.host_trimmed - start.host_trimmed,
             log: self.log.map(|log| log.since(&start.log.unwrap_or_default())),
             drive: self.drive.since(&start.drive),
+            fast: self.fast.map(|fast| fast.since(&start.fast.unwrap_or_default())),
         }
     }
 
-    /// Bytes over bytes: media / host, device / host and media / device; nothing where nothing was written.
+    /// Bytes over bytes: media / host, device / host and media / device; nothing where nothing was written. Of two
+    /// drives, those of the one for capacity, which is what wears out.
     #[must_use]
     pub fn amplification(&self) -> [Option<f64>; 3] {
         let (host, device) = (self.host_written, self.drive.host_written);
@@ -148,7 +157,9 @@ impl ByteCounts {
     /// A sentence with the numbers that do not add up.
     pub fn check(&self) -> Result<(), String> {
         self.drive.check()?;
-        self.log.map_or(Ok(()), |log| log.check(self.drive.host_written))
+        let fast = self.fast.map_or(0, |fast| fast.host_written);
+        self.fast.map_or(Ok(()), |fast| fast.check())?;
+        self.log.map_or(Ok(()), |log| log.check(self.drive.host_written + fast))
     }
 }
 
@@ -163,6 +174,7 @@ mod tests {
         blocks: 2 * 4096,
         absorbed: 4096,
         relocated: 4096,
+        destaged: 0,
         metadata: 8192,
         relocation_read: 0,
         unused: 0,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
-use thermocline_nand::{Counters, Drive, Kind, UnitView};
+use thermocline_nand::{Counters, Drive, Kind, Profile, UnitView};
 use thermocline_record::{
-    Bandwidth, DeviceInfo, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
+    Bandwidth, DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState,
+    Units, Wear,
 };
 use thermocline_types::{Bytes, Cause, Time};
 
@@ -51,8 +52,10 @@ pub struct Outcome<'a> {
     pub cpu_seconds: f64,
     /// The drive's units at the end.
     pub units: Vec<UnitView>,
-    /// The drive.
+    /// The drive, or that for capacity.
     pub drive: &'a Drive,
+    /// The fast drive, if there is one.
+    pub fast: Option<&'a Drive>,
     /// How the log is set up, if there is one, and the blocks of its volume.
     pub log: Option<(&'a Config, u64)>,
 }
@@ -80,7 +83,8 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
         stack: outcome.stack.text.clone(),
-        device: device(outcome),
+        device: device(outcome, &outcome.stack.profile, outcome.drive),
+        fast: fast(outcome, &run),
         workload: outcome.workload.info.clone(),
         config: config(outcome),
         seed: outcome.settings.seed,
@@ -201,9 +205,18 @@ fn load(outcome: &Outcome) -> Load {
     }
 }
 
-fn device(outcome: &Outcome) -> DeviceInfo {
-    let profile = &outcome.stack.profile;
-    let cut = outcome.drive.cut();
+/// What the fast drive is and what was written to it, if there is one.
+fn fast(outcome: &Outcome, run: &ByteCounts) -> Option<FastDevice> {
+    let (profile, counters) = (outcome.stack.fast.as_ref()?, run.fast?);
+    Some(FastDevice {
+        device: device(outcome, profile, outcome.fast?),
+        device_bytes_written: counters.host_written,
+        media_bytes_written: media(&counters),
+    })
+}
+
+fn device(outcome: &Outcome, profile: &Profile, drive: &Drive) -> DeviceInfo {
+    let cut = drive.cut();
     DeviceInfo {
         profile: profile.name.clone(),
         title: profile.title.clone(),
@@ -218,7 +231,7 @@ fn device(outcome: &Outcome) -> DeviceInfo {
         mapping_unit_bytes: cut.mapping_unit.0,
         unit_bytes: cut.unit().0,
         units: u64::from(cut.shape.units()),
-        timed: outcome.drive.is_timed(),
+        timed: drive.is_timed(),
     }
 }
 
@@ -291,12 +304,28 @@ fn log_config(log: &Config, volume_blocks: u64, packs: f64) -> Vec<(String, serd
 /// The tier that a log writes to, where there is only one.
 const TIER: &str = "capacity";
 
+/// Bytes that the log wrote, by tier and cause. Hosts' blocks arrive on the fast tier, if there is one, and copies are
+/// on the other; what either holds beside these is metadata.
 fn engine_bytes(run: &ByteCounts) -> BTreeMap<String, BTreeMap<String, u64>> {
-    let causes = |log: LogBytes| {
-        let causes = log.causes();
-        (TIER.to_owned(), causes.map(|(name, bytes)| (name.to_owned(), bytes)).into())
+    let Some(log) = run.log else { return BTreeMap::new() };
+    let of = |received: u64, mine: &[&str]| {
+        let causes = log.causes().into_iter().filter(|(name, _)| mine.contains(name));
+        let mut causes: BTreeMap<String, u64> =
+            causes.map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+        let known: u64 = causes.values().sum();
+        causes.insert("metadata".to_owned(), received - known);
+        causes
     };
-    run.log.map(causes).into_iter().collect()
+    let Some(fast) = run.fast else {
+        return [(
+            TIER.to_owned(),
+            of(log.written(), &["host", "read_modify_write", "relocation"]),
+        )]
+        .into();
+    };
+    let capacity = of(run.drive.host_written, &["destage", "relocation"]);
+    let fast = of(fast.host_written, &["host", "read_modify_write"]);
+    [(TIER.to_owned(), capacity), ("fast".to_owned(), fast)].into()
 }
 
 /// The units under a log: what is written as the drive has it, what is valid as the log does. Without zones, only the

@@ -43,7 +43,7 @@ pub fn run(
             "--speed needs a clock, and this workload has none: give a generator a --rate, or set --queue-depth".into(),
         ));
     }
-    if stack.layer == Layer::Log {
+    if matches!(stack.layer, Layer::Log | Layer::Tier) {
         return run_log(workload, stack, settings, progress);
     }
     let drive = build(workload, stack, settings)?;
@@ -68,6 +68,7 @@ pub fn run(
         cpu_seconds,
         units: bench.drive.units(),
         drive: &bench.drive,
+        fast: None,
         log: None,
     })
 }
@@ -102,6 +103,7 @@ fn run_log(
         cpu_seconds,
         units,
         drive: bench.machine.device().drive(),
+        fast: bench.machine.device().fast(),
         log: Some((&config, blocks)),
     })
 }

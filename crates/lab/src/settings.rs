@@ -20,6 +20,9 @@ pub enum Pacing {
 pub struct Settings {
     /// Capacity the drive exports; without it, what the workload addresses divided by `utilisation`.
     pub capacity: Option<Bytes>,
+    /// Capacity of the fast drive, where there is one; without it, as much as the product has for each byte of the
+    /// other.
+    pub fast_capacity: Option<Bytes>,
     /// Share of the capacity that the workload addresses, in (0, 1]. 1 is full: under a log, as full as the log can
     /// fill it beside what it sets aside.
     pub utilisation: f64,
@@ -37,6 +40,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             capacity: None,
+            fast_capacity: None,
             utilisation: 1.0,
             victim: None,
             pacing: None,

@@ -20,11 +20,13 @@ pub enum Layer {
     Tag,
     /// The log engine: writes go to units front to back, and it collects garbage.
     Log,
+    /// The log engine over two drives: writes go to the fast one, and what stays goes on to the other.
+    Tier,
 }
 
 impl Layer {
     /// Every layer with a line about it, for listings.
-    pub const ALL: [(Layer, &'static str); 3] = [
+    pub const ALL: [(Layer, &'static str); 4] = [
         (Layer::Raw, "host writes go straight to the drive"),
         (
             Layer::Tag,
@@ -34,6 +36,11 @@ impl Layer {
         (
             Layer::Log,
             "the log engine: zones or units written front to back, garbage collected by the host (any drive)",
+        ),
+        (
+            Layer::Tier,
+            "the log engine over two drives, as tier:FAST+CAPACITY: writes go to the fast one; what is still valid when \
+             its units are needed goes on to the other",
         ),
     ];
 
@@ -53,6 +60,7 @@ impl fmt::Display for Layer {
             Layer::Raw => "raw",
             Layer::Tag => "tag",
             Layer::Log => "log",
+            Layer::Tier => "tier",
         })
     }
 }
@@ -64,8 +72,10 @@ pub struct Stack {
     pub text: String,
     /// What stands above the device.
     pub layer: Layer,
-    /// The device, overrides applied.
+    /// The device, overrides applied; of two, the one for capacity.
     pub profile: Profile,
+    /// The fast device, if there are two.
+    pub fast: Option<Profile>,
     /// What chooses the handle of a write under `tag`, of no effect under other layers; `None` is its tenant.
     pub tag: Option<Tagging>,
     /// Settings of the log; of no effect under other layers.
@@ -75,9 +85,10 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Reads `LAYER:DEVICE[,KEY=VALUE...]`, where the device is a built-in profile or the path of a profile file, and
-    /// applies `overrides` of the form `device.KEY=VALUE`, `log.KEY=VALUE` and `tag.placement=NAME`, then those of the
-    /// stack itself, whose keys are the device's unless they begin with `log.` or `tag.`.
+    /// Reads `LAYER:DEVICE[,KEY=VALUE...]`, where the device is a built-in profile or the path of a profile file, under
+    /// `tier` two of them, `FAST+CAPACITY`. Applies `overrides` of the form `device.KEY=VALUE`, `fast.KEY=VALUE`,
+    /// `log.KEY=VALUE` and `tag.placement=NAME`, then those of the stack itself, whose keys are the device's unless
+    /// they begin with `fast.`, `log.` or `tag.`. The device under `tier` is that for capacity.
     ///
     /// # Errors
     /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for what is wrong inside a profile.
@@ -90,7 +101,7 @@ impl Stack {
         let mut parts = rest.split(',');
         let device = parts.next().unwrap_or_default();
         let own = parts.map(|part| {
-            if ["log.", "tag."].iter().any(|whose| part.trim_start().starts_with(whose)) {
+            if ["fast.", "log.", "tag."].iter().any(|whose| part.trim_start().starts_with(whose)) {
                 part.to_owned()
             } else {
                 format!("device.{part}")
@@ -98,17 +109,33 @@ impl Stack {
         });
         let given: Vec<String> = overrides.iter().cloned().chain(own).collect();
         let (mut log, mut overrides, mut tag) = (LogOptions::default(), Vec::new(), None);
+        let mut of_fast = Vec::new();
         for text in &given {
             match split_override(text)? {
                 Override::Device(key, value) => overrides.push((key, value)),
+                Override::Fast(key, value) => of_fast.push((key, value)),
                 Override::Log(key, value) => log
                     .set(&key, &value)
                     .map_err(|reason| Error::Settings(format!("{text}: {reason}")))?,
                 Override::Tag(name) => tag = Some((text, named::<Tagging>(text, &name)?)),
             }
         }
-        let content = load(device).map_err(refuse)?;
-        let profile = Profile::with_overrides(device, &content, &overrides)?;
+        let (fast, device) = match (layer, device.split_once('+')) {
+            (Layer::Tier, Some((fast, device))) => (Some(fast), device),
+            (Layer::Tier, None) => {
+                return Err(refuse("tier is over two drives, such as tier:p5800x+p5316".into()));
+            }
+            (_, _) => (None, device),
+        };
+        if fast.is_none() && !of_fast.is_empty() {
+            return Err(refuse("there is no fast device for fast.KEY=VALUE; tier has one".into()));
+        }
+        let profile = |device: &str, overrides: &[(String, String)]| {
+            let content = load(device).map_err(refuse)?;
+            Ok::<Profile, Error>(Profile::with_overrides(device, &content, overrides)?)
+        };
+        let fast = fast.map(|fast| profile(fast, &of_fast)).transpose()?;
+        let profile = profile(device, &overrides)?;
         if layer == Layer::Tag && !matches!(profile.kind, Kind::MultiStream | Kind::Fdp) {
             return Err(refuse(format!(
                 "a {} drive takes no placement handles; tag needs a multi-stream or FDP drive",
@@ -121,7 +148,7 @@ impl Stack {
                 .map_err(|reason| Error::Settings(format!("{given}: {reason}")))?;
         }
         let tag = tag.map(|(_, tagging)| tagging);
-        Ok(Stack { text: text.to_owned(), layer, profile, tag, log, overrides: given })
+        Ok(Stack { text: text.to_owned(), layer, profile, fast, tag, log, overrides: given })
     }
 
     /// Gives the layer the placement policy `name`, unless the stack's own text or an override chose one. Under `tag`,
@@ -144,7 +171,7 @@ impl Stack {
                 self.tag.get_or_insert(tagging);
                 Ok(())
             }
-            Layer::Log => {
+            Layer::Log | Layer::Tier => {
                 self.log.engine.placement.get_or_insert(named(&given, name)?);
                 Ok(())
             }
@@ -155,6 +182,9 @@ impl Stack {
     #[must_use]
     pub fn untimed(mut self) -> Stack {
         self.profile.timing = None;
+        if let Some(fast) = &mut self.fast {
+            fast.timing = None;
+        }
         self
     }
 }
@@ -184,6 +214,7 @@ fn named<T: FromStr<Err = UnknownPolicy>>(given: &str, name: &str) -> Result<T, 
 /// What a setting is for, with its key and its value.
 enum Override {
     Device(String, String),
+    Fast(String, String),
     Log(String, String),
     /// The placement.
     Tag(String),
@@ -192,7 +223,7 @@ enum Override {
 fn split_override(text: &str) -> Result<Override, Error> {
     let form = || {
         Error::Settings(format!(
-            "--set {text}: write device.KEY=VALUE, such as device.op=0.07, log.KEY=VALUE or \
+            "--set {text}: write device.KEY=VALUE, such as device.op=0.07, fast.KEY=VALUE, log.KEY=VALUE or \
              tag.placement=NAME"
         ))
     };
@@ -200,7 +231,8 @@ fn split_override(text: &str) -> Result<Override, Error> {
     let (whose, key) = key.trim().split_once('.').ok_or_else(form)?;
     let (key, value) = (key.to_owned(), value.trim().to_owned());
     match whose {
-        "device" => Ok(Override::Device(key, value)),
+        "device" | "capacity" => Ok(Override::Device(key, value)),
+        "fast" => Ok(Override::Fast(key, value)),
         "log" => Ok(Override::Log(key, value)),
         "tag" if key == "placement" => Ok(Override::Tag(value)),
         _ => Err(form()),
@@ -215,7 +247,10 @@ mod tests {
     fn errors_say_what_is_there() {
         let cases = [
             ("p5316", "LAYER:DEVICE"),
-            ("fast:p5316", "raw, tag, log"),
+            ("fast:p5316", "raw, tag, log, tier"),
+            ("tier:p5316", "two drives"),
+            ("log:p5800x+p5316", "no built-in device"),
+            ("log:p5316,fast.op=0.1", "no fast device"),
             ("raw:p5317", "p5316, pm9d3"),
             ("raw:none/such.toml", "cannot read"),
             ("tag:p5316", "takes no placement handles"),

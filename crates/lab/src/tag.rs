@@ -92,7 +92,7 @@ impl Tags {
                 let policy = (**policy).clone();
                 Tags::Placed(Box::new(Placed::new(policy, handles(&stack.profile), cut)))
             }
-            (Layer::Tag | Layer::Log, _) => Tags::Tenant,
+            (Layer::Tag | Layer::Log | Layer::Tier, _) => Tags::Tenant,
         })
     }
 

@@ -26,8 +26,11 @@ pub struct RunRecord {
     /// The command that made this record, where there was one; run in the same folder it makes the same figures.
     #[serde(default)]
     pub command: Option<String>,
-    /// The device as simulated.
+    /// The device as simulated; of two, the one for capacity, of which all that follows is said.
     pub device: DeviceInfo,
+    /// The fast device and what was written to it, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast: Option<FastDevice>,
     /// The workload as replayed.
     pub workload: WorkloadInfo,
     /// Every setting that shaped the run, by key.
@@ -120,6 +123,17 @@ pub struct DeviceInfo {
     pub units: u64,
     /// Whether time was modelled.
     pub timed: bool,
+}
+
+/// A fast device before the one for capacity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FastDevice {
+    /// The device as simulated.
+    pub device: DeviceInfo,
+    /// Bytes that it was given to write.
+    pub device_bytes_written: u64,
+    /// Bytes programmed on its media.
+    pub media_bytes_written: MediaBytes,
 }
 
 /// The workload as replayed.

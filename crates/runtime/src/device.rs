@@ -56,10 +56,10 @@ enum Job {
 /// A search for superblock records: one unit after the other.
 #[derive(Debug)]
 struct Search {
-    units: [UnitId; 2],
+    units: Vec<UnitId>,
     /// Logical blocks of each that can be read.
-    readable: [u32; 2],
-    /// Which of the two is being read.
+    readable: Vec<u32>,
+    /// Which of them is being read.
     current: usize,
     found: Vec<Superblock>,
     /// How many units could not be read.
@@ -184,7 +184,7 @@ impl<S: Storage> Device<S> {
             DeviceCmd::Reset(unit) => self.start(plain, Command::Reset(unit)),
             DeviceCmd::Zero(unit) => self.start(plain, Command::Zero(unit)),
             DeviceCmd::Finish(unit) => self.start(plain, Command::Finish(unit)),
-            DeviceCmd::Flush => self.start(plain, Command::Flush),
+            DeviceCmd::Flush(device) => self.start(plain, Command::Flush(device)),
         }
     }
 
@@ -254,13 +254,14 @@ impl<S: Storage> Device<S> {
     }
 
     fn search_superblocks(&mut self, op: OpId) {
-        let units = self.geometry.superblock_units();
+        let units: Vec<UnitId> = self.geometry.all_superblock_units().collect();
         let reports = match self.report() {
             Ok(reports) => reports,
             Err(error) => return self.ready.push((op, Err(error))),
         };
         let whole = self.geometry.blocks_per_unit();
-        let readable = units.map(|unit| reports[unit.index()].written.unwrap_or(whole));
+        let readable = |unit: &UnitId| reports[unit.index()].written.unwrap_or(whole);
+        let readable = units.iter().map(readable).collect();
         let search = Search { units, readable, current: 0, found: Vec::new(), failed: 0 };
         self.search_unit(op, Box::new(search), 0);
     }
@@ -280,7 +281,7 @@ impl<S: Storage> Device<S> {
             search.current += 1;
             had = 0;
         }
-        // With one unit unreadable, the other one's records count: whether the newest is missing, recovery notices.
+        // With one unit unreadable, the other ones' records count: whether the newest is missing, recovery notices.
         let all_failed = search.failed == search.units.len();
         let answer =
             if all_failed { Err(DeviceError::Io) } else { Ok(Done::Superblocks(search.found)) };

@@ -31,7 +31,7 @@ use std::time::Duration;
 use thermocline_engine::UnitReport;
 use thermocline_format::{Location, LogicalBlock};
 use thermocline_nand::Counters;
-use thermocline_types::{Bytes, Class, UnitId};
+use thermocline_types::{Bytes, Class, DeviceId, UnitId};
 
 use crate::Buffer;
 
@@ -120,8 +120,8 @@ pub enum Command {
         /// Where to.
         into: Buffer,
     },
-    /// Make durable all that was completed before.
-    Flush,
+    /// Make durable all that was completed before on a device, of those that the units are on.
+    Flush(DeviceId),
     /// Make a unit empty, or at least give back its space. It may read as zeroes or as before.
     Reset(UnitId),
     /// Make a unit read as zeros. Of a zone, make it empty.

@@ -58,7 +58,7 @@ impl Asked {
                 Asked::Write(range(*at, parts.iter().map(Buffer::len).sum()))
             }
             Command::Read { at, into } => Asked::Read(range(*at, into.len())),
-            Command::Flush => Asked::Flush,
+            Command::Flush(_) => Asked::Flush,
             Command::Reset(unit) => Asked::Reset(*unit),
             Command::Zero(unit) => Asked::Zero(*unit),
             Command::Finish(unit) => Asked::Finish(*unit),

@@ -45,7 +45,7 @@ impl CommandKind {
             DeviceCmd::Reset(_) => CommandKind::Reset,
             DeviceCmd::Zero(_) => CommandKind::Zero,
             DeviceCmd::Finish(_) => CommandKind::Finish,
-            DeviceCmd::Flush => CommandKind::Flush,
+            DeviceCmd::Flush(_) => CommandKind::Flush,
             DeviceCmd::ReportUnits => CommandKind::Report,
         }
     }

@@ -22,13 +22,13 @@ const LEFT: u32 = 1 << 16;
 #[must_use]
 pub fn near_their_limits(arena: &Arena, image: &Image) -> Image {
     let geometry = image.media().geometry;
-    let units = geometry.superblock_units();
-    let records = units.into_iter().flat_map(|unit| records(arena, image, unit));
+    let home = geometry.superblock_units();
+    let records = home.into_iter().flat_map(|unit| records(arena, image, unit));
     let newest = records.max_by_key(|record| record.revision).expect("a pool was closed here");
     let epoch = MAX_EPOCH - LEFT;
     let number = MAX_NUMBER - u64::from(LEFT);
     let mut aged = image.clone();
-    for unit in units {
+    for unit in geometry.all_superblock_units() {
         let record = Superblock {
             location: Location { unit, block: 0 },
             revision: Revision(number),

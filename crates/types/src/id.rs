@@ -12,6 +12,10 @@ pub struct Pba(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitId(pub u32);
 
+/// A device of a pool, or of a host. Dense from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u8);
+
 /// A lifetime class: all blocks written to one open unit share it. Dense from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class(pub u8);
@@ -37,6 +41,14 @@ impl Pba {
 }
 
 impl UnitId {
+    /// The identifier as a vector index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl DeviceId {
     /// The identifier as a vector index.
     #[must_use]
     pub const fn index(self) -> usize {

@@ -210,6 +210,9 @@ pub struct DeviceArgs {
     /// Capacity the device exports [default: what the workload addresses]
     #[arg(long, value_name = "SIZE", help_heading = "Device")]
     pub capacity: Option<Bytes>,
+    /// Capacity of the fast device under tier [default: beside the other as large as the products are]
+    #[arg(long, value_name = "SIZE", help_heading = "Device")]
+    fast_capacity: Option<Bytes>,
     /// Or: share of the capacity that the workload fills, above 0 to 1; 1 is full, under log: full beside what the log
     /// sets aside
     #[arg(
@@ -277,6 +280,7 @@ impl DeviceArgs {
         }
         Ok(Settings {
             capacity: self.capacity,
+            fast_capacity: self.fast_capacity,
             utilisation: self.utilisation,
             victim: self.victim,
             pacing,

@@ -141,7 +141,7 @@ fn run_all(
         let bar = progress.bar(&stack.text);
         let capacity = settings.capacity;
         let mut prepared = match stack.layer {
-            Layer::Log => source.prepare_thin(replay, granule, capacity)?,
+            Layer::Log | Layer::Tier => source.prepare_thin(replay, granule, capacity)?,
             Layer::Raw | Layer::Tag => source.prepare(replay, granule, capacity)?,
         };
         prepared.stop_on(interrupt.flag());

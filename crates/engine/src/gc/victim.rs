@@ -1,5 +1,6 @@
 //! Which unit is collected next, and what is done when there is none.
 
+use thermocline_format::MediaClass;
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::VictimRule as _;
 use thermocline_ftl::victim::Victim;
@@ -13,10 +14,13 @@ use crate::payload::Payload;
 
 impl<P: Payload> Engine<P> {
     pub(super) fn choose_victim(&mut self) -> bool {
-        let enough = self.coming_units() > self.gc_start();
+        let media = self.media_to_collect();
+        let enough = media.is_none();
+        let media = media.unwrap_or(self.config.host_media());
         let evacuate = !self.space.condemned.is_empty();
         // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
-        let patient = self.space.resetting > 0 && self.space.free_units() <= self.host_reserve();
+        let none_left = self.space.free_units(media) <= self.reserve_of(media);
+        let patient = self.space.supply(media).resetting > 0 && none_left;
         let may = self.pages.complete()
             && self.superblocks.settled
             && (self.phase != Phase::Closing || self.stage.waiting() > 0)
@@ -25,7 +29,7 @@ impl<P: Payload> Engine<P> {
             let full = !self.host_may_seal() || !self.stage.control.is_empty();
             return full && !self.pages.complete() && self.pages_idle() && self.blind();
         }
-        let done = self.host_writes + self.stats.trimmed_blocks;
+        let done = self.stats.host_blocks_written + self.stats.trimmed_blocks;
         if self.gc.round.done != done {
             self.gc.round = Round { done, ..Round::default() };
         }
@@ -35,9 +39,11 @@ impl<P: Payload> Engine<P> {
             None => {
                 // At the last units the least work that frees one counts: a crash may come before it is done, again and
                 // again.
-                let last = self.space.free_units() <= self.host_reserve();
-                let policy = if last { Victim::Greedy } else { self.config.gc.victim };
-                self.best_victim(policy).or_else(|| self.best_victim(Victim::Greedy))
+                let greedy = none_left || media == MediaClass::Fast;
+                let policy = if greedy { Victim::Greedy } else { self.config.gc.victim };
+                self.best_victim(policy, media)
+                    .or_else(|| self.best_victim(Victim::Greedy, media))
+                    .or_else(|| self.destaged_next(media))
             }
             some => {
                 mark!(CondemnedChosen);
@@ -49,6 +55,31 @@ impl<P: Payload> Engine<P> {
         };
         self.begin_job(victim);
         true
+    }
+
+    /// The fast unit to be destaged although units of `media`, those for capacity, run short and none can be gained.
+    fn destaged_next(&mut self, media: MediaClass) -> Option<UnitId> {
+        let may = media == MediaClass::Capacity
+            && self.config.geometry.is_tiered()
+            && self.is_short(MediaClass::Fast)
+            && self.can_destage();
+        may.then(|| self.best_victim(Victim::Greedy, MediaClass::Fast))?
+    }
+
+    /// Whether what a fast unit holds finds room, and the reserve of relocation is left.
+    fn can_destage(&self) -> bool {
+        self.space.free_units(MediaClass::Capacity) >= self.config.relocation_reserve() + 2
+    }
+
+    /// The media of which units are to be freed next: those for capacity first, since what is destaged needs them.
+    fn media_to_collect(&self) -> Option<MediaClass> {
+        if self.is_short(MediaClass::Capacity) {
+            let tiered = self.config.geometry.is_tiered();
+            mark!(CapacityFirst if tiered && self.is_short(MediaClass::Fast));
+            return Some(MediaClass::Capacity);
+        }
+        let fast = self.config.geometry.is_tiered() && self.is_short(MediaClass::Fast);
+        (fast && self.can_destage()).then_some(MediaClass::Fast)
     }
 
     /// Before there is nothing to collect: what could not be read may be readable by now. Returns whether anything is.
@@ -76,7 +107,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// What `policy` chooses, if copying it gains anything.
-    fn best_victim(&mut self, policy: Victim) -> Option<UnitId> {
+    fn best_victim(&mut self, policy: Victim, media: MediaClass) -> Option<UnitId> {
         let (units, stuck, now) = (&self.space.units, &self.gc.stuck, self.host_writes);
         let metadata = self.config.metadata_class();
         let (tails, blind) = (&self.space.tails, bug!(self.config, VictimOnItsWay));
@@ -88,14 +119,17 @@ impl<P: Payload> Engine<P> {
                 && units.class(unit) != metadata
                 && (stuck.is_empty() || !stuck.contains(&unit.0))
         };
-        let all = 0..units.count();
+        let all = self.config.geometry.units_of(media);
         let own = match policy {
             Victim::Own => self.config.placement.victim(units, all.clone(), now, allowed),
             _ => None,
         };
         own.or_else(|| policy.choose_where(units, all, now, &mut self.rng, allowed))
-            // Copying it must take less than the unit that it frees.
-            .filter(|&unit| u64::from(self.space.units.valid_count(unit)) < self.dense)
+            // Copying it must take less than the unit that it frees, where it takes room on the same media.
+            .filter(|&unit| {
+                media == MediaClass::Fast
+                    || u64::from(self.space.units.valid_count(unit)) < self.dense
+            })
     }
 
     /// A unit that the device will not write again, and that holds something; of a write that failed, not before it is
@@ -103,7 +137,10 @@ impl<P: Payload> Engine<P> {
     fn condemned_unit(&self) -> Option<UnitId> {
         let (units, metadata) = (&self.space.units, self.config.metadata_class());
         self.space.condemned.iter().map(|&unit| UnitId(unit)).find(|&unit| {
-            units.state(unit) == UnitState::Closed
+            let finds_room =
+                self.space.media_of(unit) == MediaClass::Capacity || self.can_destage();
+            finds_room
+                && units.state(unit) == UnitState::Closed
                 && units.valid_count(unit) > 0
                 && units.class(unit) != metadata
                 && self.space.tails[unit.index()].last <= self.log.completed()
@@ -121,13 +158,13 @@ impl<P: Payload> Engine<P> {
         }
         let waiting = self.checkpoint.is_some()
             || self.superblocks.wanted
-            || self.space.resetting > 0
+            || self.space.resetting() > 0
             || self.stage.copies > 0
             || self.log.completed() < self.log.sealed();
         if waiting {
             return false;
         }
-        if !self.space.dead.is_empty() && self.release_step() {
+        if self.space.dead().next().is_some() && self.release_step() {
             return true;
         }
         if self.gc.starved_at.is_none_or(|at| self.stats.checkpoints < at) {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use thermocline_format::{
-    Epoch, Generation, Location, MapEntry, OpenUnit, Revision, Sequence, Superblock, VolumeId,
+    Epoch, Generation, Location, MapEntry, MediaClass, OpenUnit, Revision, Sequence, Superblock,
+    VolumeId,
 };
 use thermocline_types::UnitId;
 
@@ -16,7 +17,8 @@ impl<P: Payload> Engine<P> {
     /// Makes what the superblock units hold unreadable. A reset does that in a zone only: elsewhere the records of an
     /// earlier pool would be found beside those of this one.
     pub(super) fn empty_superblocks(&mut self) -> Result<(), OpenError> {
-        for unit in self.config.geometry.superblock_units() {
+        let units: Vec<UnitId> = self.config.geometry.all_superblock_units().collect();
+        for unit in units {
             let opening = self.opening.as_ref().expect("the pool is being made");
             let zone = opening.reports[unit.index()].written.is_some();
             let empty = if zone { DeviceCmd::Reset(unit) } else { DeviceCmd::Zero(unit) };
@@ -54,9 +56,12 @@ impl<P: Payload> Engine<P> {
             !geometry.is_superblock_unit(*unit)
                 && opening.reports[unit.index()].condition == UnitCondition::Good
         };
-        let units = (0..geometry.units()).map(UnitId).filter(good);
+        let listed = |media| {
+            let units = geometry.units_of(media).map(UnitId).filter(good);
+            units.take(self.config.listed_ahead())
+        };
+        let units = listed(MediaClass::Capacity).chain(listed(MediaClass::Fast));
         let open_units: Vec<OpenUnit> = units
-            .take(self.config.listed_ahead())
             .zip(first.0..)
             .map(|(unit, generation)| OpenUnit {
                 next: Location { unit, block: 0 },
@@ -64,6 +69,7 @@ impl<P: Payload> Engine<P> {
             })
             .collect();
         let [unit, _] = geometry.superblock_units();
+        let units = geometry.devices().iter().map(|device| device.superblock_units[0]);
         let record = Superblock {
             pool: self.pool,
             location: Location { unit, block: 0 },
@@ -80,9 +86,12 @@ impl<P: Payload> Engine<P> {
             open_units,
             unit_pages: vec![MapEntry::UNMAPPED; geometry.unit_pages()],
         };
-        self.stats.superblocks += 1;
-        self.stats.superblock_bytes += record.record_bytes() as u64;
-        self.ask(0, DeviceCmd::WriteSuperblock(Arc::new(record)));
+        for unit in units {
+            let record = Superblock { location: Location { unit, block: 0 }, ..record.clone() };
+            self.stats.superblocks += 1;
+            self.stats.superblock_bytes += record.record_bytes() as u64;
+            self.ask(0, DeviceCmd::WriteSuperblock(Arc::new(record)));
+        }
         Ok(())
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thermocline_format::{
-    ChunkHeader, Entry, Location, LogicalBlock, OpenUnit, Superblock, VolumeId, VolumeName,
+    ChunkHeader, Entry, Location, LogicalBlock, MediaClass, OpenUnit, Superblock, VolumeId,
+    VolumeName,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
@@ -37,6 +38,7 @@ impl<P: Payload> Engine<P> {
                 self.condemn(unit);
             } else if untouched && report.written.is_none_or(|written| written == 0) {
                 self.space
+                    .supply_of(unit)
                     .reserved
                     .push_back(OpenUnit { next: Location { unit, block: 0 }, ..life.listed });
             } else {
@@ -234,7 +236,7 @@ impl<P: Payload> Engine<P> {
         let good = report.condition == UnitCondition::Good;
         let untouched = report.written.is_none_or(|written| written == 0);
         if good && untouched && self.space.units.valid_count(unit) == 0 {
-            return self.space.free.push_back(unit);
+            return self.space.supply_of(unit).free.push_back(unit);
         }
         mark!(UnlistedClosed);
         let entry = self.unit_table.entry(unit);
@@ -248,9 +250,13 @@ impl<P: Payload> Engine<P> {
         self.space.bury(unit);
     }
 
-    /// Metadata units are told from others by the pages in them.
+    /// Metadata units are told from others by the pages in them, and those of arrivals by where they are.
     fn class_of(&self, unit: UnitId) -> Class {
         let metadata = self.space.tails[unit.index()].metadata;
-        if metadata { self.config.metadata_class() } else { Class(0) }
+        match (metadata, self.space.media_of(unit)) {
+            (true, _) => self.config.metadata_class(),
+            (false, MediaClass::Fast) => self.config.arrivals().expect("there is a fast device"),
+            (false, MediaClass::Capacity) => Class(0),
+        }
     }
 }

@@ -331,8 +331,8 @@ fn a_pool_is_found_by_a_prefix_that_stands_where_it_says() {
     assert_eq!(found.geometry, records[0].geometry);
     assert_eq!(probe(&unit[500..], start + 500), Some(found), "from any byte on");
     assert_eq!(probe(&unit, start + 512), None, "copied elsewhere");
-    assert_eq!(probe(&unit[..1024 + 127], start), None, "cut off");
-    assert_eq!(probe(&unit[..1024 + 128], start), Some(found));
+    assert_eq!(probe(&unit[..1024 + 255], start), None, "cut off");
+    assert_eq!(probe(&unit[..1024 + 256], start), Some(found));
 }
 
 #[test]

@@ -119,7 +119,7 @@ impl MemoryDevice {
                 asked.superblocks += 1;
                 asked.bytes += record.record_bytes() as u64;
             }
-            DeviceCmd::Flush => asked.flushes += 1,
+            DeviceCmd::Flush(_) => asked.flushes += 1,
             DeviceCmd::Reset(_) => asked.resets += 1,
             _ => {}
         }
@@ -146,7 +146,7 @@ impl MemoryDevice {
                 self.records.retain(|record| record.location.unit != unit);
             }
             DeviceCmd::Finish(_) => self.finished += 1,
-            DeviceCmd::Flush => {}
+            DeviceCmd::Flush(_) => {}
             DeviceCmd::Read { .. } => return Ok(Done::Data(())),
             DeviceCmd::ReadPage { at } => {
                 return self.page(at).map(Done::Page).ok_or(DeviceError::Io);

@@ -10,11 +10,11 @@ fn seal(bytes: &mut [u8]) {
     let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
     if let Some(rest) = bytes.get(SUPERBLOCK_PREFIX_BYTES..length) {
         let crc = crc32c(rest).to_le_bytes();
-        bytes[120..124].copy_from_slice(&crc);
+        bytes[248..252].copy_from_slice(&crc);
     }
     if bytes.len() >= SUPERBLOCK_PREFIX_BYTES {
-        let crc = crc32c(&bytes[..124]).to_le_bytes();
-        bytes[124..128].copy_from_slice(&crc);
+        let crc = crc32c(&bytes[..252]).to_le_bytes();
+        bytes[252..256].copy_from_slice(&crc);
     }
 }
 

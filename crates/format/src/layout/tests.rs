@@ -57,9 +57,11 @@ fn layouts_are_as_documented() {
     let entry = fields!(EntryRaw: kind, part, reserved, volume, lba, argument, crc, count);
     assert_eq!(documented("Entry", size_of::<EntryRaw>()), entry);
     let superblock = fields!(SuperblockPrefixRaw: magic, version, flags, epoch, pool, unit, block, revision,
-        checkpoint, next_generation, tail_epoch, record_bytes, logical_block, blocks_per_unit, units,
-        superblock_units, next_volume, volumes, open_units, roots, tail_end, reserved, rest_crc, prefix_crc);
+        checkpoint, next_generation, tail_epoch, record_bytes, logical_block, blocks_per_unit,
+        next_volume, volumes, open_units, roots, tail_end, device_count, reserved, devices, rest_crc, prefix_crc);
     assert_eq!(documented("SuperblockPrefix", size_of::<SuperblockPrefixRaw>()), superblock);
+    let device = fields!(DeviceRaw: units, superblock_units, media, reserved);
+    assert_eq!(documented("Device", size_of::<DeviceRaw>()), device);
     let volume = fields!(VolumeRaw: volume, name_bytes, flags, reserved, blocks, name);
     assert_eq!(documented("Volume", size_of::<VolumeRaw>()), volume);
     let open = fields!(OpenUnitRaw: unit, block, generation);
@@ -73,6 +75,7 @@ fn limits_are_as_documented() {
     let code: BTreeMap<&str, u64> = BTreeMap::from([
         ("`VERSION`", VERSION.into()),
         ("`BLOCK_BYTES`", BLOCK_BYTES as u64),
+        ("`MAX_DEVICES`", MAX_DEVICES as u64),
         ("`MIN_UNIT_BYTES`", MIN_UNIT_BYTES),
         ("`MAX_CHUNK_BYTES`", MAX_CHUNK_BYTES as u64),
         ("`MAX_HEADER_BYTES`", MAX_HEADER_BYTES as u64),

@@ -8,20 +8,33 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
-    LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, OpenUnit, PackedBlock,
-    PageId, PoolId, Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
+    LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, MediaClass, OpenUnit,
+    PackedBlock, PageId, PoolDevice, PoolId, Revision, Sequence, Superblock, Volume, VolumeId,
+    VolumeName,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
 const BLOCKS: u64 = 1 << 36;
 
+/// One to four devices.
 pub fn geometry() -> impl Strategy<Value = Geometry> {
-    let shape =
-        (select(&[LogicalBlock::B512, LogicalBlock::B4096][..]), 3_u32..2000, 4096_u32..1 << 20);
-    (shape, any::<[u32; 2]>()).prop_map(|((logical_block, units, per_unit), [first, step])| {
-        let first = first % units;
-        let second = (first + 1 + step % (units - 1)) % units;
-        Geometry::new(logical_block, per_unit, units, [UnitId(first), UnitId(second)])
+    let media = select(&[MediaClass::Capacity, MediaClass::Fast][..]);
+    let device = (media, 3_u32..2000, any::<[u32; 2]>());
+    let block = select(&[LogicalBlock::B512, LogicalBlock::B4096][..]);
+    (block, 4096_u32..1 << 20, vec(device, 1..5)).prop_map(|(logical_block, per_unit, devices)| {
+        let mut devices = devices;
+        devices.sort_by_key(|device| device.0);
+        devices[0].0 = MediaClass::Capacity;
+        let mut begin = 0;
+        let device = |(media, units, [first, step]): (MediaClass, u32, [u32; 2])| {
+            let first = first % units;
+            let pair = [first, (first + 1 + step % (units - 1)) % units];
+            begin += units;
+            let superblock_units = pair.map(|unit| UnitId(begin - units + unit));
+            PoolDevice { media, units, superblock_units }
+        };
+        let devices: Vec<PoolDevice> = devices.into_iter().map(device).collect();
+        Geometry::of_devices(logical_block, per_unit, &devices)
             .expect("within the limits of a geometry")
     })
 }
@@ -29,15 +42,20 @@ pub fn geometry() -> impl Strategy<Value = Geometry> {
 /// A place where a block can be.
 fn place(geometry: Geometry) -> impl Strategy<Value = Location> {
     let last = geometry.blocks_per_unit() - geometry.logical_block().per_block();
-    (0..geometry.units() - 2, 0..=last)
+    (0..data_units(&geometry), 0..=last)
         .prop_map(move |(nth, block)| Location { unit: data_unit(&geometry, nth), block })
+}
+
+/// Units that hold no superblocks.
+fn data_units(geometry: &Geometry) -> u32 {
+    geometry.units() - 2 * geometry.devices().len() as u32
 }
 
 /// The `nth` unit that holds no superblocks.
 fn data_unit(geometry: &Geometry, nth: u32) -> UnitId {
     let mut own =
         (0..geometry.units()).map(UnitId).filter(|unit| !geometry.is_superblock_unit(*unit));
-    own.nth(nth as usize).expect("all units but two hold no superblocks")
+    own.nth(nth as usize).expect("all units but two of each device hold no superblocks")
 }
 
 fn user_volume() -> impl Strategy<Value = VolumeId> {
@@ -120,7 +138,7 @@ pub fn packed_bytes(chunk: &ChunkHeader) -> Vec<u8> {
 pub fn chunk_of(entries: usize) -> impl Strategy<Value = (Geometry, ChunkHeader)> {
     let parts = move |geometry: Geometry| {
         let last = geometry.blocks_per_unit() - geometry.logical_block().max_chunk();
-        let nth = 0..geometry.units() - 2;
+        let nth = 0..data_units(&geometry);
         let at = (nth, 0..=last);
         let at =
             at.prop_map(move |(nth, block)| Location { unit: data_unit(&geometry, nth), block });
@@ -182,7 +200,7 @@ fn volumes(geometry: Geometry) -> impl Strategy<Value = Vec<Volume>> {
 }
 
 fn open_units(geometry: Geometry) -> impl Strategy<Value = Vec<OpenUnit>> {
-    let units = btree_set(0..geometry.units() - 2, 0..5.min(geometry.units() as usize - 2));
+    let units = btree_set(0..data_units(&geometry), 0..5.min(data_units(&geometry) as usize));
     (units, 0..=geometry.blocks_per_unit(), 0..MAX_NUMBER).prop_map(
         move |(units, block, generation)| {
             let open = |nth| OpenUnit {
@@ -206,7 +224,8 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
     geometry().prop_flat_map(parts).prop_map(|(geometry, volumes, units, numbers, block)| {
         let (open_units, unit_pages) = units;
         let (pool, epochs, (revision, checkpoint, end), [clean, which]) = numbers;
-        let unit = geometry.superblock_units()[usize::from(which)];
+        let device = geometry.devices()[checkpoint as usize % geometry.devices().len()];
+        let unit = device.superblock_units[usize::from(which)];
         let least = volumes.last().map_or(1, |volume| volume.id.0 + 1);
         Superblock {
             pool: PoolId(pool),

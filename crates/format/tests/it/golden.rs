@@ -2,9 +2,9 @@
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
-    LogicalBlock, MapEntry, MapPage, OpenUnit, PackedBlock, PageId, PoolId, Revision, Sequence,
-    Superblock, SuperblockPrefix, UnitEntry, UnitPage, Volume, VolumeId, VolumeName, crc32c,
-    home_mark, packed_block,
+    LogicalBlock, MapEntry, MapPage, MediaClass, OpenUnit, PackedBlock, PageId, PoolDevice, PoolId,
+    Revision, Sequence, Superblock, SuperblockPrefix, UnitEntry, UnitPage, Volume, VolumeId,
+    VolumeName, crc32c, home_mark, packed_block,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -23,7 +23,13 @@ pub const SUPERBLOCK_AT: Location = Location::new(1, 6);
 pub const PAGE: PageId = PageId { volume: VolumeId(2), index: 3 };
 
 pub fn geometry() -> Geometry {
-    Geometry::new(LogicalBlock::B512, 2000, 20, [UnitId(0), UnitId(1)])
+    let device = |media, units, pair: [u32; 2]| PoolDevice {
+        media,
+        units,
+        superblock_units: pair.map(UnitId),
+    };
+    let devices = [device(MediaClass::Capacity, 20, [0, 1]), device(MediaClass::Fast, 4, [23, 20])];
+    Geometry::of_devices(LogicalBlock::B512, 2000, &devices)
         .expect("within the limits of a geometry")
 }
 

@@ -244,20 +244,27 @@ fn a_chunk_in_a_superblock_unit_is_impossible() {
 fn impossible_fields_of_a_superblock() {
     assert_eq!(field(superblock_with(10, &[2, 0])), "flags");
     assert_eq!(field(superblock_with(64, &10_u32.to_le_bytes())), "tail epoch");
-    assert_eq!(field(superblock_with(68, &1024_u32.to_le_bytes())), "record length");
+    assert_eq!(field(superblock_with(68, &512_u32.to_le_bytes())), "record length");
     assert_eq!(field(superblock_with(72, &1024_u32.to_le_bytes())), "logical block");
     assert_eq!(field(superblock_with(76, &1_u32.to_le_bytes())), "geometry");
-    assert_eq!(field(superblock_with(80, &2_u32.to_le_bytes())), "geometry");
-    assert_eq!(field(superblock_with(80, &u32::MAX.to_le_bytes())), "geometry");
-    assert_eq!(field(superblock_with(84, &1_u32.to_le_bytes())), "geometry");
-    assert_eq!(field(superblock_with(88, &2_u32.to_le_bytes())), "unit");
+    for (at, wrong) in [(120, 2), (120, u32::MAX), (124, 1), (136, 2), (140, 5), (136, u32::MAX)] {
+        assert_eq!(field(superblock_with(at, &wrong.to_le_bytes())), "geometry", "{at}: {wrong}");
+    }
+    assert_eq!(field(superblock_with(128, &2_u32.to_le_bytes())), "unit");
+    assert_eq!(field(superblock_with(132, &[3])), "media class");
+    assert_eq!(field(superblock_with(132, &[2])), "geometry", "a fast device alone");
+    assert_eq!(field(superblock_with(133, &[1])), "reserved field");
+    for count in [0, 1, 3, 9, u32::MAX] {
+        let named = if count == 3 { "media class" } else { "devices" };
+        assert_eq!(field(superblock_with(104, &count.to_le_bytes())), named, "{count}");
+    }
     assert_eq!(field(superblock_with(36, &2000_u32.to_le_bytes())), "record length");
-    assert_eq!(field(superblock_with(92, &2_u32.to_le_bytes())), "volume");
-    assert_eq!(field(superblock_with(92, &u32::MAX.to_le_bytes())), "next volume");
-    for (at, name) in [(96, "volumes"), (100, "open units"), (104, "roots")] {
+    assert_eq!(field(superblock_with(80, &2_u32.to_le_bytes())), "volume");
+    assert_eq!(field(superblock_with(80, &u32::MAX.to_le_bytes())), "next volume");
+    for (at, name) in [(84, "volumes"), (88, "open units"), (92, "roots")] {
         assert_eq!(field(superblock_with(at, &u32::MAX.to_le_bytes())), name);
     }
-    assert_eq!(field(superblock_with(116, &[1])), "reserved field");
+    assert_eq!(field(superblock_with(108, &[1])), "reserved field");
     assert_eq!(field(superblock_with(SUPERBLOCK.len() - 1, &[1])), "padding");
 }
 
@@ -269,7 +276,7 @@ const NUMBERS: [(usize, usize, u64, u64, &str); 6] = [
     (48, 8, 1, MAX_NUMBER, "checkpoint"),
     (56, 8, (9 << 32) + 4, MAX_NUMBER, "next generation"),
     (64, 4, 1, 9, "tail epoch"),
-    (108, 8, 4090, MAX_NUMBER, "tail end"),
+    (96, 8, 4090, MAX_NUMBER, "tail end"),
 ];
 
 #[test]
@@ -292,8 +299,8 @@ fn numbers_that_no_writer_gets_to_or_could_go_on_from() {
         assert_eq!(field(superblock_with(at, &[0; 8][..bytes])), name);
     }
     assert_eq!(field(superblock_with(64, &[0; 4])), "tail epoch");
-    assert_eq!(field(superblock_with(92, &[0; 4])), "next volume");
-    assert_eq!(superblock_with(108, &[0; 8]), None, "no end of the tail");
+    assert_eq!(field(superblock_with(80, &[0; 4])), "next volume");
+    assert_eq!(superblock_with(96, &[0; 8]), None, "no end of the tail");
 }
 
 #[test]
@@ -320,7 +327,7 @@ fn impossible_contents_of_a_superblock() {
     assert_eq!(size(1), "roots beyond those of the volumes");
     assert_eq!(field(superblock_with(OPEN, &1_u32.to_le_bytes())), "open unit");
     assert_eq!(field(superblock_with(OPEN, &8_u32.to_le_bytes())), "open unit");
-    assert_eq!(field(superblock_with(OPEN, &20_u32.to_le_bytes())), "block of an open unit");
+    assert_eq!(field(superblock_with(OPEN, &24_u32.to_le_bytes())), "block of an open unit");
     assert_eq!(field(superblock_with(OPEN + 8, &[4])), "generation of an open unit");
     assert_eq!(field(superblock_with(ROOTS, &[0; 8])), "address of a map entry");
 }

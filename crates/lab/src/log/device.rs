@@ -1,4 +1,4 @@
-//! A simulated drive as the engine's device: commands become the drive's own, with their real sizes and times.
+//! Simulated drives as the engine's devices: commands become the drive's own, with their real sizes and times.
 
 use thermocline_engine::{Chunk, DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
 use thermocline_format::{ChunkCause, Entry, Geometry, Location, MAX_SUPERBLOCK_BYTES, METADATA};
@@ -11,10 +11,11 @@ use super::stored_chunks::StoredChunks;
 /// How a command of the engine ends.
 pub type Ended = Result<Done<PackDraw>, DeviceError>;
 
-/// A drive with what the engine wrote to it.
+/// Drives with what the engine wrote to them.
 #[derive(Debug)]
 pub struct Device {
-    drive: Sliced,
+    /// By device of the pool.
+    drives: Vec<Sliced>,
     geometry: Geometry,
     stored: StoredChunks,
     /// Bytes of chunks and records that the drive was given.
@@ -58,10 +59,10 @@ impl Journal {
 }
 
 impl Device {
-    /// A fresh `drive` whose units are those of `geometry`.
-    pub fn new(drive: Sliced, geometry: Geometry) -> Device {
+    /// Fresh `drives` whose units are those of `geometry`.
+    pub fn new(drives: Vec<Sliced>, geometry: Geometry) -> Device {
         Device {
-            drive,
+            drives,
             geometry,
             stored: StoredChunks::new(geometry),
             written: 0,
@@ -91,14 +92,26 @@ impl Device {
         self.stored.end(unit)
     }
 
-    /// The drive.
+    /// The drive, or that for capacity.
     pub fn drive(&self) -> &Drive {
-        self.drive.drive()
+        self.drives[0].drive()
     }
 
-    /// The drive, to look at its units.
+    /// The same, to look at its units.
     pub fn drive_mut(&mut self) -> &mut Drive {
-        self.drive.drive_mut()
+        self.drives[0].drive_mut()
+    }
+
+    /// The fast drive, if there is one.
+    pub fn fast(&self) -> Option<&Drive> {
+        let fast = self.drives.get(self.geometry.home().index())?;
+        self.geometry.is_tiered().then(|| fast.drive())
+    }
+
+    /// The drive that `unit` is on, and its number there.
+    fn on(&mut self, unit: UnitId) -> (&mut Sliced, UnitId) {
+        let there = self.geometry.on_device(Location { unit, block: 0 }).unit;
+        (&mut self.drives[self.geometry.device_of(unit).index()], there)
     }
 
     /// Bytes of chunks and records that the drive was given.
@@ -128,7 +141,7 @@ impl Device {
                 let origin = chunk.header.origin;
                 let bytes = self.bytes(chunk.header.blocks);
                 self.write(now, origin.location, bytes, origin.class).map(|at| {
-                    if origin.cause == ChunkCause::Relocation {
+                    if matches!(origin.cause, ChunkCause::Relocation | ChunkCause::Destage) {
                         self.relocated = self.relocated.max(at);
                     }
                     if let Some(journal) = &mut self.journal {
@@ -167,19 +180,19 @@ impl Device {
             DeviceCmd::Reset(unit) | DeviceCmd::Zero(unit) => {
                 self.reset(now, unit).map(|at| (at, Ok(Done::Ok)))
             }
-            DeviceCmd::Finish(unit) => self.drive.finish(now, unit).map(|at| (at, Ok(Done::Ok))),
-            DeviceCmd::Flush => self.drive.flush(now).map(|at| (at, Ok(Done::Ok))),
+            DeviceCmd::Finish(unit) => {
+                let (drive, unit) = self.on(unit);
+                drive.finish(now, unit).map(|at| (at, Ok(Done::Ok)))
+            }
+            DeviceCmd::Flush(device) => {
+                self.drives[device.index()].flush(now).map(|at| (at, Ok(Done::Ok)))
+            }
         };
         outcome.unwrap_or_else(|error| (now, Err(device_error(&error))))
     }
 
     fn bytes(&self, blocks: u32) -> Bytes {
         Bytes(u64::from(blocks) * self.geometry.logical_block().bytes() as u64)
-    }
-
-    /// The first byte of `at` as the drive addresses it.
-    fn offset(&self, at: Location) -> Bytes {
-        self.drive.start(at.unit) + self.bytes(at.block)
     }
 
     fn write(
@@ -189,27 +202,33 @@ impl Device {
         length: Bytes,
         class: Class,
     ) -> Result<Time, DriveError> {
-        let done = self.drive.write(now, self.offset(at), length, class)?;
+        let within = self.bytes(at.block);
+        let (drive, unit) = self.on(at.unit);
+        let done = drive.write(now, drive.start(unit) + within, length, class)?;
         self.written += length.0;
         Ok(done)
     }
 
     fn read(&mut self, now: Time, at: Location, length: Bytes) -> Result<Time, DriveError> {
-        self.drive.read(now, self.offset(at), length)
+        let within = self.bytes(at.block);
+        let (drive, unit) = self.on(at.unit);
+        drive.read(now, drive.start(unit) + within, length)
     }
 
     fn read_superblocks(&mut self, now: Time) -> Result<(Time, Ended), DriveError> {
         let unit = self.bytes(self.geometry.blocks_per_unit());
         let length = unit.min(Bytes(MAX_SUPERBLOCK_BYTES as u64));
         let mut done = now;
-        for unit in self.geometry.superblock_units() {
+        let geometry = self.geometry;
+        for unit in geometry.all_superblock_units() {
             done = done.max(self.read(now, Location { unit, block: 0 }, length)?);
         }
         Ok((done, Ok(Done::Superblocks(self.stored.superblocks()))))
     }
 
     fn reset(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
-        let done = self.drive.reset(now, unit)?;
+        let (drive, there) = self.on(unit);
+        let done = drive.reset(now, there)?;
         self.stored.clear(unit);
         Ok(done)
     }
@@ -224,7 +243,9 @@ impl Device {
             };
             UnitReport { condition, written: written.map(|bytes| (bytes.0 / block) as u32) }
         };
-        self.drive.report().take(self.geometry.units() as usize).map(report).collect()
+        let drives = self.drives.iter().zip(self.geometry.devices());
+        let each = drives.flat_map(|(drive, part)| drive.report().take(part.units as usize));
+        each.map(report).collect()
     }
 }
 

@@ -235,12 +235,19 @@ impl Machine {
             blocks: stats.host_blocks_written * block,
             absorbed: stats.absorbed_blocks * block,
             relocated: stats.relocated_blocks * block,
+            destaged: stats.destaged_blocks * block,
             metadata,
             relocation_read: stats.gc_bytes_read,
             unused: stats.unused_bytes,
             ..self.bytes
         };
-        ByteCounts { log: Some(log), drive: self.device.drive().counters(), ..self.host }
+        let (drive, fast) = (self.device.drive().counters(), self.device.fast());
+        ByteCounts {
+            log: Some(log),
+            drive,
+            fast: fast.map(thermocline_nand::Drive::counters),
+            ..self.host
+        }
     }
 
     /// Brings what `requests` will look at first into the cache. Changes nothing.

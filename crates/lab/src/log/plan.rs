@@ -1,7 +1,7 @@
 //! From a stack and a workload's size to a drive in units and an engine's configuration.
 
 use thermocline_engine::{Config, MAX_IO_BLOCKS, default_unit};
-use thermocline_format::{Geometry, LogicalBlock};
+use thermocline_format::{Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice};
 use thermocline_nand::profile::{Cut, Zns};
 use thermocline_nand::{Drive, Kind, Profile, Sliced, Zoned};
 use thermocline_types::{Bytes, UnitId};
@@ -15,8 +15,10 @@ use crate::{Error, Room, run};
 pub struct Plan {
     /// How the engine is set up.
     pub config: Config,
-    /// The drive.
+    /// The drive, or that for capacity.
     pub drive: Drive,
+    /// The fast drive, if there is one.
+    pub fast: Option<Drive>,
     /// Size of the units of a drive without zones.
     pub unit: Bytes,
     /// Blocks of 4 KiB of the volume, which is thin.
@@ -39,7 +41,10 @@ impl Plan {
         run::check_memory(&cut, stack, memory(cut.media(), room.span).0)?;
         let logical = stack.log.logical_block.unwrap_or(LogicalBlock::B4096);
         let drive = drive(&stack.profile, cut, settings.seed)?;
-        let unit = unit(&drive, stack.log.unit, logical);
+        let fast = stack.fast.as_ref().map(|fast| fast_drive(fast, stack, settings, &drive));
+        let fast = fast.transpose()?;
+        let given = stack.log.unit.or_else(|| Some(default_unit(fast.as_ref()?.cut().capacity())));
+        let unit = unit(&drive, given, logical);
         if matches!(drive, Drive::Zoned(_))
             && !(logical.bytes() as u64).is_multiple_of(cut.mapping_unit.0)
         {
@@ -52,9 +57,9 @@ impl Plan {
             Drive::Zoned(zoned) => u64::from(zoned.zones()),
             _ => cut.capacity().0 / unit.0.max(1),
         };
-        let superblocks = [UnitId(0), UnitId(1)];
         let per_unit = u32::try_from(unit.0 / logical.bytes() as u64).unwrap_or(u32::MAX);
-        let geometry = Geometry::new(logical, per_unit, units.min(1 << 31) as u32, superblocks)
+        let fast_units = fast.as_ref().map(|fast| fast.cut().capacity().0 / unit.0.max(1));
+        let geometry = geometry(logical, per_unit, units, fast_units)
             .map_err(|error| refuse(format!("{error}; give another log.unit or a larger drive")))?;
         let mut config = stack.log.engine.config(geometry);
         if let Some(victim) = settings.victim {
@@ -69,7 +74,7 @@ impl Plan {
         check_capacity(&config, unit, room, stack)?;
         let blocks = room.span.div_ceil(Bytes::BLOCK);
         let packs = stack.log.packs();
-        Ok(Plan { config, drive, unit, blocks, packs, seed: settings.seed })
+        Ok(Plan { config, drive, fast, unit, blocks, packs, seed: settings.seed })
     }
 
     /// Makes the pool.
@@ -77,12 +82,52 @@ impl Plan {
     /// # Errors
     /// [`Error::Engine`].
     pub fn build(self) -> Result<super::machine::Machine, Error> {
-        let device = Device::new(Sliced::new(self.drive, self.unit), self.config.geometry);
+        let drives = [Some(self.drive), self.fast].into_iter().flatten();
+        let drives = drives.map(|drive| Sliced::new(drive, self.unit)).collect();
+        let device = Device::new(drives, self.config.geometry);
         let mut machine =
             super::machine::Machine::format(self.config, device, self.blocks, self.seed)?;
         machine.set_packs(self.packs);
         Ok(machine)
     }
+}
+
+/// The pool's units: those for capacity, and fast ones if there are any. The first two of each drive hold superblocks.
+fn geometry(
+    logical: LogicalBlock,
+    per_unit: u32,
+    units: u64,
+    fast: Option<u64>,
+) -> Result<Geometry, GeometryError> {
+    let mut first = 0;
+    let media = [(MediaClass::Capacity, Some(units)), (MediaClass::Fast, fast)];
+    let devices = media.into_iter().filter_map(|(media, units)| Some((media, units?)));
+    let devices = devices.map(|(media, units)| {
+        let units = units.min(1 << 30) as u32;
+        let superblock_units = [UnitId(first), UnitId(first + 1)];
+        first += units;
+        PoolDevice { media, units, superblock_units }
+    });
+    Geometry::of_devices(logical, per_unit, &devices.collect::<Vec<PoolDevice>>())
+}
+
+/// A fresh fast drive for `stack`, whose drive for capacity is `drive`: as large beside it as the products are, or as
+/// asked for.
+fn fast_drive(
+    profile: &Profile,
+    stack: &Stack,
+    settings: &Settings,
+    drive: &Drive,
+) -> Result<Drive, Error> {
+    let refuse = |reason: &str| Error::Stack { stack: stack.text.clone(), reason: reason.into() };
+    if is_bare(profile) || profile.zns.is_some() {
+        return Err(refuse("the fast drive must be one without zones, such as p5800x"));
+    }
+    let share = profile.capacity.as_f64() / stack.profile.capacity.as_f64();
+    let fitting = Bytes((drive.cut().capacity().as_f64() * share) as u64);
+    let block = profile.mapping_unit.max(Bytes::BLOCK).0;
+    let size = settings.fast_capacity.unwrap_or(fitting).0 / block * block;
+    Ok(Drive::new(profile, Some(Bytes(size)), settings.seed)?)
 }
 
 /// Whether the log writes units of the media itself: the drive is nothing but its units.

@@ -73,16 +73,7 @@ pub fn record(shape: &Shape) -> RunRecord {
     let series = series(shape);
     let host: u64 = series.iter().map(|point| point.host_bytes_written).sum();
     let media: u64 = series.iter().map(|point| point.media_bytes_written).sum();
-    let extra = media - host;
-    let modify = (extra as f64 * shape.modify_share) as u64;
-    let levelling = extra / 50;
-    let by_cause = BTreeMap::from([
-        ("host".to_owned(), host),
-        ("padding".to_owned(), 0),
-        ("read_modify_write".to_owned(), modify),
-        ("relocation".to_owned(), extra - modify - levelling),
-        ("wear_levelling".to_owned(), levelling),
-    ]);
+    let by_cause = by_cause(shape, host, media);
     let waf = media as f64 / host as f64;
     RunRecord {
         schema: SCHEMA.to_owned(),
@@ -90,6 +81,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         stack: shape.stack.to_owned(),
         command: Some("thermocline lab run --stack raw:p5316 --workload uniform".into()),
         device: device(shape),
+        fast: None,
         workload: workload(),
         config: BTreeMap::from([
             ("victim".to_owned(), json!("greedy")),
@@ -138,6 +130,19 @@ pub fn record(shape: &Shape) -> RunRecord {
         host_blocks_per_cpu_second: 8.3e6,
         peak_rss_bytes: 210 << 20,
     }
+}
+
+fn by_cause(shape: &Shape, host: u64, media: u64) -> BTreeMap<String, u64> {
+    let extra = media - host;
+    let modify = (extra as f64 * shape.modify_share) as u64;
+    let levelling = extra / 50;
+    BTreeMap::from([
+        ("host".to_owned(), host),
+        ("padding".to_owned(), 0),
+        ("read_modify_write".to_owned(), modify),
+        ("relocation".to_owned(), extra - modify - levelling),
+        ("wear_levelling".to_owned(), levelling),
+    ])
 }
 
 fn steady_state(shape: &Shape, host: u64) -> SteadyState {

@@ -7,7 +7,7 @@ use thermocline_format::{
     PoolId, Revision, Sequence, VolumeId,
 };
 use thermocline_target as target;
-use thermocline_types::{Class, Lba};
+use thermocline_types::{Class, DeviceId, Lba};
 
 use super::*;
 use crate::storage::{Fault, File, IoEngine, Layout, Memory, Options};
@@ -127,7 +127,7 @@ fn chunks_come_back<S: Storage>(device: &mut Device<S>) {
     let pages = page_chunk(at(first.header.blocks + second.header.blocks), 3, &geometry);
     let written = [&first, &second, &pages];
     let writes = written.iter().map(|chunk| DeviceCmd::WriteChunk(Arc::clone(chunk)));
-    run_all(device, writes.chain([DeviceCmd::Flush]).collect());
+    run_all(device, writes.chain([DeviceCmd::Flush(DeviceId(0))]).collect());
 
     let window = geometry.blocks_per_unit();
     let request =
@@ -197,7 +197,7 @@ fn suite<S: Storage>(storage: S, block: LogicalBlock) {
     assert!(units.len() == 5 && units.iter().all(|unit| unit.condition == UnitCondition::Good));
     superblocks_come_back(&mut device);
     chunks_come_back(&mut device);
-    run_all(&mut device, vec![DeviceCmd::Finish(UnitId(2)), DeviceCmd::Flush]);
+    run_all(&mut device, vec![DeviceCmd::Finish(UnitId(2)), DeviceCmd::Flush(DeviceId(0))]);
     run(&mut device, DeviceCmd::Reset(UnitId(2)));
     chunks_come_back(&mut device);
     assert!(device.jobs.is_empty());

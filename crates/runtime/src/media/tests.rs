@@ -134,14 +134,14 @@ fn forge(settings: &Settings, offset: usize, bytes: &[u8]) {
     let file = fs::File::options().read(true).write(true).open(&settings.device.path);
     let file = file.expect("a file");
     for at in (0..2 << 20).step_by(4096) {
-        let mut prefix = [0; 128];
+        let mut prefix = [0; 256];
         file.read_exact_at(&mut prefix, at).expect("it is that long");
         if !prefix.starts_with(b"THERMOSB") {
             continue;
         }
         prefix[offset..offset + bytes.len()].copy_from_slice(bytes);
-        let crc = thermocline_format::crc32c(&prefix[..124]).to_le_bytes();
-        prefix[124..].copy_from_slice(&crc);
+        let crc = thermocline_format::crc32c(&prefix[..252]).to_le_bytes();
+        prefix[252..].copy_from_slice(&crc);
         file.write_all_at(&prefix, at).expect("writable");
     }
 }
@@ -154,10 +154,10 @@ fn a_superblock_that_no_pool_can_have_is_refused_by_field_value_and_limit() {
         (40, &last, "revision is 18446744073709551615; it is 1 to 2^63"),
         (48, &last, "checkpoint is 18446744073709551615; it is 1 to 2^63"),
         (56, &last, "next generation is 18446744073709551615; it is 1 to 2^63"),
-        (92, &[0; 4], "next volume is 0; it is 1 to 0xFFFFFF00"),
+        (80, &[0; 4], "next volume is 0; it is 1 to 0xFFFFFF00"),
         (8, &[9], "version 9; this program reads up to version 3"),
-        (80, &[200, 0, 0, 0], "has 67108864 bytes; 209715200 are needed"),
-        (80, &[255; 4], "geometry is 4294967295; no pool has it"),
+        (120, &[200, 0, 0, 0], "has 67108864 bytes; 209715200 are needed"),
+        (120, &[255; 4], "geometry is 4294967295; no pool has it"),
     ];
     for (offset, bytes, expected) in cases {
         let folder = tempfile::tempdir().expect("a folder");

@@ -301,7 +301,7 @@ impl Storage for File {
         let action = match command {
             Command::Write { at, parts, .. } => Action::Write { at, parts },
             Command::Read { at, into } => Action::Read { at, into },
-            Command::Flush => Action::Sync,
+            Command::Flush(_) => Action::Sync,
             Command::Zero(unit) => Action::Call(self.zeroing(unit)),
             // Memory that is given back has to be taken and cleared again, which costs more than the write itself.
             Command::Reset(_) if self.io.is_inline() => Action::Call(Box::new(|| Ok(()))),

@@ -80,7 +80,7 @@ impl Storage for Memory {
             Command::Write { at, parts, .. } => self.write(at, &parts),
             Command::Read { at, into } => self.read(at, &into),
             Command::Zero(unit) => self.units[unit.index()] = None,
-            Command::Reset(_) | Command::Flush | Command::Finish(_) => {}
+            Command::Reset(_) | Command::Flush(_) | Command::Finish(_) => {}
         }
         self.ready.push(Ready { token, write: None });
     }

@@ -106,7 +106,7 @@ impl<S: Storage> Storage for Overlay<S> {
             Command::Write { at, parts, .. } => self.write(at, &parts),
             Command::Reset(unit) | Command::Zero(unit) => self.reset(unit),
             Command::Finish(unit) => self.set_written(unit, self.layout().blocks_per_unit),
-            Command::Flush => {}
+            Command::Flush(_) => {}
         }
         self.ready.push(Completion { token, result: Ok(()) });
     }

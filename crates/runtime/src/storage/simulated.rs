@@ -158,7 +158,7 @@ impl Simulated {
             Command::Read { at, into } => drive.read(now, *at, Bytes(into.len() as u64)),
             Command::Reset(unit) | Command::Zero(unit) => drive.reset(now, *unit),
             Command::Finish(unit) => drive.finish(now, *unit),
-            Command::Flush => drive.flush(now),
+            Command::Flush(_) => drive.flush(now),
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) fn suite(storage: &mut dyn Storage) {
     suite.reads_many_at_once(&first);
     suite.reads_into_parts_of_one_buffer(&first);
     suite.reports(&first);
-    suite.run(vec![Command::Flush, Command::Flush]);
+    suite.run(vec![Command::Flush(DeviceId(0)), Command::Flush(DeviceId(0))]);
     suite.run(vec![Command::Finish(UnitId(3))]);
     suite.resets();
     let second = suite.writes_many_at_once();
@@ -227,7 +227,7 @@ fn a_reset_gives_the_space_of_a_file_back() {
     let mut file = File::open(&path, true, small(LogicalBlock::B512), &Options::default()).unwrap();
     let mut suite = Suite::new(&mut file);
     suite.writes_many_at_once();
-    suite.run(vec![Command::Flush]);
+    suite.run(vec![Command::Flush(DeviceId(0))]);
     let taken = || path.metadata().unwrap().blocks();
     let before = taken();
     suite.resets();

@@ -128,7 +128,7 @@ impl Walk<'_> {
     /// Adds the superblock records, and returns the newest.
     fn superblocks(&mut self) -> Superblock {
         let mut records = Vec::new();
-        for unit in self.geometry.superblock_units() {
+        for unit in self.geometry.all_superblock_units() {
             let bytes = self.bytes(Location { unit, block: 0 }, self.geometry.blocks_per_unit());
             records.extend(wire::find_superblocks(&bytes, unit, Some(POOL), &self.geometry));
         }

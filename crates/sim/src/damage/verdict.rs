@@ -30,7 +30,14 @@ pub(super) fn refused(hit: &[Target], ending: Ending, error: OpenError) -> Resul
             at == hit[0].at && ending == Ending::Flushed
         }
         (Structure::TailHeader, OpenError::ChunksLost { .. }) => true,
-        (Structure::AllNewest, OpenError::NoPool | OpenError::SuperblockLost { .. }) => true,
+        // Where another device has a record of the newest opening, that of the home is told to be missing or older.
+        (
+            Structure::AllNewest,
+            OpenError::NoPool
+            | OpenError::DeviceMissing(_)
+            | OpenError::DeviceOlder(_)
+            | OpenError::SuperblockLost { .. },
+        ) => true,
         (Structure::AllNewest, OpenError::ChunksLost { .. } | OpenError::MapDamaged(_)) => true,
         _ => false,
     };

@@ -197,9 +197,9 @@ impl Atlas {
 
     /// Whether a record in one of these units may be missing.
     #[must_use]
-    pub fn explains_lost_records(&self, units: [UnitId; 2]) -> bool {
-        let there = |unit: UnitId| self.hits.range((unit.0, 0)..(unit.0 + 1, 0)).next().is_some();
-        units.into_iter().any(there) || self.broken_promise
+    pub fn explains_lost_records(&self, units: &[UnitId]) -> bool {
+        let there = |unit: &UnitId| self.hits.range((unit.0, 0)..(unit.0 + 1, 0)).next().is_some();
+        units.iter().any(there) || self.broken_promise
     }
 
     /// Whether what was flushed may be older: a flush was not carried out, and a power cut took what it covered.

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 
 use thermocline_format::Location;
-use thermocline_types::{Rng, UnitId};
+use thermocline_types::{DeviceId, Rng, UnitId};
 
 use crate::data::Sector;
 
@@ -161,15 +161,20 @@ impl Cache {
     }
 
     /// Changes that a flush covers which was submitted at `tick`.
-    pub fn covered(&self, tick: u64) -> impl Iterator<Item = u64> {
-        let covered = move |change: &&Change| change.complete.is_some_and(|at| at < tick);
+    pub fn covered(&self, device: DeviceId, tick: u64) -> impl Iterator<Item = u64> {
+        let covered = move |change: &&Change| self.is_covered(change, device, tick);
         self.changes.iter().filter(covered).map(|change| change.number)
     }
 
-    /// Carries out a flush that was submitted at `tick`. Returns what is durable from now on.
-    pub fn flush(&mut self, tick: u64) -> Vec<Change> {
+    /// Whether a flush of `device` that was submitted at `tick` covers `change`.
+    fn is_covered(&self, change: &Change, device: DeviceId, tick: u64) -> bool {
+        let on_it = self.media().geometry.device_of(change.unit) == device;
+        on_it && change.complete.is_some_and(|at| at < tick)
+    }
+
+    /// Carries out a flush of `device` that was submitted at `tick`. Returns what is durable from now on.
+    pub fn flush(&mut self, device: DeviceId, tick: u64) -> Vec<Change> {
         let mut durable = Vec::new();
-        let covered = |change: &Change| change.complete.is_some_and(|at| at < tick);
         let zoned = self.media().is_zoned();
         let mut index = 0;
         while index < self.changes.len() {
@@ -178,8 +183,8 @@ impl Cache {
             let with_later = zoned
                 && self.changes[index..]
                     .iter()
-                    .any(|later| later.unit == change.unit && covered(later));
-            if covered(change) || with_later {
+                    .any(|later| later.unit == change.unit && self.is_covered(later, device, tick));
+            if self.is_covered(change, device, tick) || with_later {
                 let change = self.changes.remove(index);
                 self.stable.apply(&change, Fate::Kept);
                 durable.push(change);
@@ -193,12 +198,14 @@ impl Cache {
     /// A flush that was submitted at `tick` fails: of what it covers, some is lost, in whole or in part, and no later
     /// flush covers that. Reads go on showing it until the host starts anew. So does Linux with pages that it could not
     /// write; there are none of a zone, which is written past its cache.
-    pub fn forget(&mut self, tick: u64, rng: &mut Rng) {
+    pub fn forget(&mut self, device: DeviceId, tick: u64, rng: &mut Rng) {
         if self.media().is_zoned() {
             return;
         }
+        let geometry = self.media().geometry;
         self.changes.retain_mut(|change| {
-            let covered = change.complete.is_some_and(|at| at < tick);
+            let on_it = geometry.device_of(change.unit) == device;
+            let covered = on_it && change.complete.is_some_and(|at| at < tick);
             !covered || change.left_over(1, rng) != LeftOver::Nothing
         });
     }
@@ -285,12 +292,14 @@ impl Cache {
         }
     }
 
-    /// A crash state drawn at random: how much is lost and torn differs from one to the next.
+    /// A crash state drawn at random: how much is lost and torn differs from one to the next, and by device.
     #[must_use]
     pub fn random_state(&self, rng: &mut Rng) -> CrashState {
-        let (kept, torn) = (rng.below(5), rng.below(3));
+        let geometry = self.media().geometry;
+        let kept: Vec<u64> = geometry.devices().iter().map(|_| rng.below(5)).collect();
+        let torn = rng.below(3);
         let fate = |change: &Change, rng: &mut Rng| {
-            if rng.below(4) < kept {
+            if rng.below(4) < kept[geometry.device_of(change.unit).index()] {
                 Fate::Kept
             } else if rng.below(3) < torn {
                 Fate::Torn(self.random_tear(change, rng))

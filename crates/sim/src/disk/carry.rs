@@ -24,7 +24,7 @@ impl Disk {
             DeviceCmd::ReadPage { at } => vec![(*at, per_block)],
             DeviceCmd::ReadChunks(read) => vec![(read.at, read.window)],
             DeviceCmd::ReadSuperblocks => {
-                geometry.superblock_units().map(|unit| (whole(unit), all)).to_vec()
+                geometry.all_superblock_units().map(|unit| (whole(unit), all)).collect()
             }
             _ => Vec::new(),
         };
@@ -65,21 +65,21 @@ impl Disk {
                 self.begin_write(Location { unit, block: 0 }, zeros, 0, kind, fault)
             }
             DeviceCmd::Finish(unit) => self.begin_whole(unit, Effect::Finish, kind, fault),
-            DeviceCmd::Flush => match fault {
+            DeviceCmd::Flush(device) => match fault {
                 Some(fault @ Fault::Fail(error)) => {
                     self.injector.record(kind, fault, None, None);
                     Work::Fail(error)
                 }
                 Some(fault @ Fault::FailForgotten(error)) => {
                     self.injector.record(kind, fault, None, None);
-                    Work::Forget(self.tick, error)
+                    Work::Forget(device, self.tick, error)
                 }
                 Some(Fault::Lie) => {
                     self.injector.record(kind, Fault::Lie, None, None);
-                    self.atlas.promise(self.cache.covered(self.tick));
+                    self.atlas.promise(self.cache.covered(device, self.tick));
                     Work::Nothing
                 }
-                _ => Work::Flush { submitted: self.tick },
+                _ => Work::Flush { device, submitted: self.tick },
             },
             cmd => match fault {
                 Some(fault @ Fault::Fail(error)) => {

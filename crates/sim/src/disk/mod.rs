@@ -1,4 +1,4 @@
-//! A simulated device: carries out the engine's commands on real bytes, in virtual time.
+//! Simulated devices: carry out the engine's commands on real bytes, in virtual time.
 //!
 //! Invariants:
 //! * Each command completes exactly once, at a time that follows from the seed; commands overtake each other.
@@ -18,7 +18,7 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use thermocline_engine::{DeviceCmd, DeviceError, Done, OpId, UnitCondition};
-use thermocline_types::{Rng, Time, UnitId};
+use thermocline_types::{DeviceId, Rng, Time, UnitId};
 
 use crate::data::{Arena, Data, Sector};
 use crate::faults::{CommandKind, Fault, Injector};
@@ -73,10 +73,11 @@ enum Work {
     Nothing,
     Change(u64),
     Flush {
+        device: DeviceId,
         submitted: u64,
     },
     /// As a flush that loses some of what it covers.
-    Forget(u64, DeviceError),
+    Forget(DeviceId, u64, DeviceError),
     Read(DeviceCmd<Data>),
 }
 
@@ -285,9 +286,9 @@ impl Disk {
                 self.cache.complete(number, self.tick);
                 Ok(Done::Ok)
             }
-            Work::Flush { submitted } => {
+            Work::Flush { device, submitted } => {
                 let media = *self.cache.media();
-                let durable = self.cache.flush(submitted).into_iter();
+                let durable = self.cache.flush(device, submitted).into_iter();
                 // What is finished holds what it held.
                 for change in durable.filter(|change| !matches!(change.effect, Effect::Finish)) {
                     let (start, end) = change.range(&media);
@@ -296,8 +297,8 @@ impl Disk {
                 }
                 Ok(Done::Ok)
             }
-            Work::Forget(submitted, error) => {
-                self.cache.forget(submitted, self.injector.rng());
+            Work::Forget(device, submitted, error) => {
+                self.cache.forget(device, submitted, self.injector.rng());
                 Err(error)
             }
             Work::Read(cmd) => self.read(&cmd),

@@ -40,7 +40,7 @@ impl Disk {
         let geometry = &self.cache.media().geometry;
         let mut bytes = Vec::new();
         let mut records = Vec::new();
-        for unit in geometry.superblock_units() {
+        for unit in geometry.all_superblock_units() {
             self.readable(unit)?;
             bytes.clear();
             let sectors = self.cache.current().unit(unit);

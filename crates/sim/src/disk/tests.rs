@@ -5,7 +5,7 @@ use thermocline_format::{
     BLOCK_BYTES, ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry,
     Location, LogicalBlock, PoolId, Revision, Sequence, VolumeId,
 };
-use thermocline_types::{Class, Lba};
+use thermocline_types::{Class, DeviceId, Lba};
 
 use super::*;
 use crate::data::{BlockId, Content, SECTOR_BYTES, Stamp};
@@ -141,7 +141,7 @@ fn a_crash_state_is_what_the_log_of_all_changes_makes_of_it() {
                 }
             }
             if rng.below(9) == 0 {
-                cache.flush(tick);
+                cache.flush(DeviceId(0), tick);
                 let pending: Vec<u64> = cache.pending().iter().map(|c| c.number).collect();
                 slow.log
                     .iter_mut()
@@ -175,7 +175,7 @@ fn a_zone_keeps_no_more_than_its_write_pointer_says() {
             cache.complete(number, tick);
         }
         if rng.below(20) == 0 {
-            cache.flush(tick + 1);
+            cache.flush(DeviceId(0), tick + 1);
         }
         cache.crash(&cache.random_state(&mut rng), &mut image);
         for unit in (0..5).map(UnitId) {
@@ -270,7 +270,7 @@ fn a_flush_makes_durable_what_was_complete_when_it_was_submitted() {
         .expect("written");
     let late = chunk(&arena, &media, Location::new(3, 0), &[2]);
     disk.submit(Time::ZERO, OpId(1), DeviceCmd::WriteChunk(late));
-    disk.submit(Time::ZERO, OpId(2), DeviceCmd::Flush);
+    disk.submit(Time::ZERO, OpId(2), DeviceCmd::Flush(DeviceId(0)));
     assert!(disk.complete().is_some_and(|done| done.op == OpId(1)));
     assert!(disk.next_flush().is_some());
     assert!(disk.complete().is_some_and(|done| done.op == OpId(2)));
@@ -291,7 +291,7 @@ fn a_torn_header_is_no_header_and_a_lying_flush_keeps_nothing() {
     disk.inject(Injector::new(vec![Rule::once(1, Fault::Lie)], 1));
     let written = chunk(&arena, &media, Location::new(2, 0), &[1, 2]);
     run(&mut disk, DeviceCmd::WriteChunk(written)).expect("written");
-    run(&mut disk, DeviceCmd::Flush).expect("so it says");
+    run(&mut disk, DeviceCmd::Flush(DeviceId(0))).expect("so it says");
     let mut image = Image::new(media);
     for (from, found) in [(0, vec![]), (1, vec![1])] {
         let tear = Tear { from, to: u32::MAX, rest: Rest::Zeros };
@@ -376,7 +376,7 @@ fn equal_seeds_give_equal_times_and_commands_overtake_each_other() {
         for op in 0..40 {
             let at = Location::new(2 + op % 3, op / 3 * 9);
             let cmd = match op % 5 {
-                4 => DeviceCmd::Flush,
+                4 => DeviceCmd::Flush(DeviceId(0)),
                 _ => DeviceCmd::WriteChunk(chunk(&arena, &media, at, &[u64::from(op) + 1])),
             };
             disk.submit(Time(u64::from(op)), OpId(op.into()), cmd);
@@ -411,8 +411,8 @@ fn what_a_failed_flush_forgets_is_shown_until_the_host_starts_anew() {
     let mut rng = Rng::new(3);
     let new = sector_of(&arena, 2);
     (0..64).for_each(|start| write_one(&mut cache, start, new));
-    cache.forget(10, &mut rng);
-    cache.flush(20);
+    cache.forget(DeviceId(0), 10, &mut rng);
+    cache.flush(DeviceId(0), 20);
     let shown = cache.current().unit(UnitId(2));
     assert!(shown[..64].iter().all(|&sector| sector == new), "reads show all that was written");
     assert!(cache.pending().is_empty(), "the next flush covers what is left");
@@ -444,7 +444,7 @@ fn what_was_not_flushed_when_the_host_was_killed_is_still_volatile() {
         cache.normalise(&mut none);
         cache.crash(&none, &mut out);
         assert!(out.unit(UnitId(2)).iter().all(|&sector| sector == Sector::ZEROS), "{kind:?}");
-        cache.flush(40);
+        cache.flush(DeviceId(0), 40);
         assert!(cache.pending().is_empty() && cache.stable().unit(UnitId(2)) == shown, "{kind:?}");
     }
 }

@@ -7,7 +7,7 @@ use thermocline_engine::wire::find_superblocks;
 use thermocline_engine::{Extent, HostRequest};
 use thermocline_format::{
     BLOCK_BYTES, CHUNK_PREFIX_BYTES, Location, MapEntry, PAGE_ENTRIES, SUPERBLOCK_PREFIX_BYTES,
-    VolumeId, crc32c,
+    Superblock, VolumeId, crc32c,
 };
 use thermocline_types::UnitId;
 
@@ -190,7 +190,11 @@ impl Forge {
             let raw = self.read(image, target.at, target.bytes);
             let unit = self.unit(image, target.at.unit);
             let records = find_superblocks(&unit, target.at.unit, None, &geometry).into_iter();
-            let mut here = records.filter(|record| record.location == target.at);
+            // Something else may have put another record here.
+            let same = |record: &Superblock| {
+                record.location == target.at && record.record_bytes() == target.bytes
+            };
+            let mut here = records.filter(same);
             let Some(mut record) = here.next() else { continue };
             let roots = record.volumes.iter_mut().find(|one| one.id == volume);
             let Some(held) = roots.and_then(|one| one.roots.get_mut(number)) else { continue };

@@ -1,7 +1,7 @@
 //! Whether what the engine says may be so, by the model and by what faults have hit.
 
 use thermocline_engine::{Extent, HostError, OpenError};
-use thermocline_format::{Location, PAGE_ENTRIES};
+use thermocline_format::{Location, MediaClass, PAGE_ENTRIES};
 
 use super::{Pending, World};
 use crate::disk::Atlas;
@@ -41,7 +41,10 @@ impl World {
     pub(super) fn is_used_up(&self) -> bool {
         let log = self.machine.disk.injector().log();
         let failed = log.iter().any(|injected| injected.kind == CommandKind::WriteChunk);
-        failed && self.machine.engine.free_units() <= self.settings.config.frontiers() + HELD
+        let (engine, most) = (&self.machine.engine, self.settings.config.frontiers() + HELD);
+        let tiered = self.settings.media.geometry.is_tiered();
+        let few = |media| engine.free_units_of(media) <= most;
+        failed && (few(MediaClass::Capacity) || tiered && few(MediaClass::Fast))
     }
 
     /// The engine calls this place damaged. A scrub reports a header that is missing at the first block that it should
@@ -123,22 +126,28 @@ impl World {
 
     /// A pool that was closed in order has nothing to replay, unless the record that says so is gone.
     pub(super) fn judge_opened(&mut self, opened: Opened, clean: bool) {
-        let units = self.settings.media.geometry.superblock_units();
-        if clean && opened.chunks > 0 && !self.atlas().explains_lost_records(units) {
+        let geometry = self.settings.media.geometry;
+        let units: Vec<_> = geometry.all_superblock_units().collect();
+        if clean && opened.chunks > 0 && !self.atlas().explains_lost_records(&units) {
             self.wrong.push(format!("{} chunks were replayed after closing", opened.chunks));
         }
     }
 
     pub(super) fn did_not_open(&mut self, trouble: &Trouble) {
-        let units = self.settings.media.geometry.superblock_units();
+        let geometry = self.settings.media.geometry;
+        let units: Vec<_> = geometry.all_superblock_units().collect();
         let atlas = self.atlas();
         let excused = match trouble {
             Trouble::Refused(OpenError::Device) => atlas.has_failed() || atlas.is_damaged(),
             Trouble::Refused(OpenError::MapDamaged(at)) => self.may_be_unreadable(*at),
             Trouble::Refused(OpenError::ChunksLost { .. }) => atlas.explains_lost_chunks(),
             Trouble::Refused(
-                OpenError::NoPool | OpenError::TwoPools | OpenError::SuperblockLost { .. },
-            ) => atlas.explains_lost_records(units),
+                OpenError::NoPool
+                | OpenError::TwoPools
+                | OpenError::DeviceMissing(_)
+                | OpenError::DeviceOlder(_)
+                | OpenError::SuperblockLost { .. },
+            ) => atlas.explains_lost_records(&units),
             Trouble::Refused(_)
             | Trouble::Stuck(_)
             | Trouble::Stopped

@@ -167,7 +167,7 @@ fn write_errors_and_power_cuts_together_cost_nothing() {
 #[test]
 fn a_pool_that_believes_its_hosts_cache_loses_what_was_flushed() {
     let lost = |believes: bool| {
-        let wrong = (0..60).filter(|&seed| {
+        let wrong = (0..120).filter(|&seed| {
             let rule = one_in(20, CommandKind::Flush, Fault::FailForgotten(DeviceError::Io));
             let mut world = World::new(seed, Settings::draw(seed, Scale::Small), vec![rule]);
             if believes {
@@ -282,7 +282,9 @@ impl Formatted {
                 assert!(!done, "the earlier pool is back");
                 self.earlier += 1;
             }
-            Err(Trouble::Refused(OpenError::NoPool | OpenError::TwoPools)) if !done => {
+            Err(Trouble::Refused(
+                OpenError::NoPool | OpenError::TwoPools | OpenError::DeviceMissing(_),
+            )) if !done => {
                 self.none += 1;
             }
             Err(trouble) => panic!("{trouble:?}"),

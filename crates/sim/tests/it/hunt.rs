@@ -10,6 +10,7 @@ fn bugs_of_all_kinds_are_caught() {
     let bugs = [
         Bug::FlushNotSent,
         Bug::FuaIgnored,
+        Bug::OtherDevicesNotFlushed,
         Bug::TrimNotReplayed,
         Bug::CheckpointOneTooHigh,
         Bug::RecordBeforePages,

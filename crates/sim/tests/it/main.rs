@@ -2,6 +2,7 @@
 
 mod asking;
 mod damage;
+mod devices;
 mod enumeration;
 mod full_pool;
 mod fuzz;
