@@ -7,7 +7,7 @@ use thermocline_engine::Payload;
 use thermocline_format::{Expected, Geometry};
 
 /// The share of blocks that pack, unless `log.packs` says another. `docs/VALIDATION.md` says of which pages it is.
-pub const PACKS: f64 = 0.9;
+pub const PACKS: f64 = 1.0;
 
 /// A run of blocks, each of which packs or does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
