@@ -156,7 +156,9 @@ impl<P: Payload> Engine<P> {
         if self.host_may_seal() {
             return owed;
         }
+        // Units that a record on its way lists for the first time can be opened when it counts.
         let waiting = self.checkpoint.is_some()
+            || !self.superblocks.are_idle()
             || self.superblocks.wanted
             || self.space.resetting() > 0
             || self.stage.copies > 0
