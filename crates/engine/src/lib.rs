@@ -25,7 +25,6 @@ mod io;
 mod log;
 mod map;
 mod marks;
-mod memory;
 mod opening;
 mod pages;
 mod payload;

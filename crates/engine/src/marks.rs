@@ -109,7 +109,6 @@ mod counted {
         LabelOlder: "a device has no record of the newest opening",
         LabelAhead: "a device has the record of an opening that was broken off",
         RootDamaged: "a root page cannot be read, or is damaged",
-        OtherPageCounted: "a page is counted that the tail does not touch",
         UnitPageDamaged: "a page of the unit table cannot be read, or is damaged",
         TailPageDamaged: "a page that the tail changes cannot be read",
         OpeningFailed: "the device fails a command of an opening",
@@ -143,9 +142,6 @@ mod counted {
         UnlistedCondemned: "a unit that is not listed takes no writes any more",
         // checkpoint.rs
         SparseMoved: "pages are moved out of metadata units that are nearly empty",
-        AbsentMoved: "a page that is not in memory is moved out of a metadata unit that is nearly empty",
-        MovedPageLoaded: "a page is loaded while it is being moved",
-        MovedPageLost: "the write of a page that is not in memory fails",
         EmptyPageDropped: "a page in which nothing is mapped any more goes",
         PageLost: "the write of a page fails, and it is written again",
         RootLost: "the write of a root page fails, and it is written again",
@@ -199,28 +195,18 @@ mod counted {
         SurvivorGone: "the volume of a survivor was deleted meanwhile",
         SurvivorDamaged: "a survivor is damaged, and stays where it is",
         NothingCopied: "nothing of a victim could be copied",
-        // gc/lookup.rs
-        CollectionLoads: "garbage collection loads a page",
-        CollectionDrains: "garbage collection copies what it knows before it looks up more",
-        SearchWaits: "the search for blocks of a victim waits for a page",
         // gc/victim.rs
         CondemnedChosen: "a condemned unit is evacuated",
         StuckRetried: "units with blocks that could not be copied get another chance",
+        Blind: "units are missing, and a page of a map cannot be read",
         Starved: "nothing can be collected, and a checkpoint is to free metadata units",
         StarvedForGood: "nor is anything free after it",
         // pages.rs
         PageDamaged: "a page of a map cannot be read, or is damaged",
         RequestWaits: "a request waits for a page",
-        StagingWaits: "a write waits until blocks of other pages were sealed",
-        RequestWaitsForMemory: "a request waits for memory for a page",
-        PageOnItsWay: "a page is asked for that is on its way to another place on media",
+        DamagedPagesRetried: "damaged pages are read again",
         WaitingFailed: "a write that waits for a page fails with the pool",
-        // memory.rs
-        PageEvicted: "a page gives its memory back",
-        StageHurried: "what waits in memory is sealed, so that its pages can go",
-        CheckpointForMemory: "a checkpoint is taken, so that pages can go",
         // unmap.rs
-        UnmapWaitsForMemory: "a trim waits for memory for a page",
         UnmapWaits: "a trim waits for a page",
         DeletedPageLost: "a page of a deleted volume cannot be read: what it led to stays counted",
         TrimDamaged: "a trim meets a damaged page",
@@ -240,7 +226,6 @@ mod counted {
         // scrub.rs
         ScrubFailedPool: "a scrub goes on in a pool that failed",
         ScrubMapDamaged: "a scrub reports a damaged page",
-        ScrubLoads: "a scrub waits for a page of a map",
         ScrubWaits: "a scrub waits for what is on its way to a unit",
         ScrubGoesFurther: "a unit was written on while it was scrubbed",
         ScrubReadsAgain: "a chunk ends beyond what was read",

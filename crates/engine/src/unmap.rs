@@ -11,8 +11,7 @@ use crate::engine::{Engine, Phase};
 use crate::log::{Control, Owner};
 use crate::map::{Mapping, PAGE, Value, Wanted};
 use crate::marks::mark;
-use crate::memory::Share;
-use crate::pages::{Loaded, Needs, PAGES};
+use crate::pages::{Loaded, PAGES};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
 use crate::volumes::PageCursor;
@@ -44,8 +43,6 @@ impl<P: Payload> Engine<P> {
             Ok(volume) => volume,
             Err(error) => return self.request_progress(request, 1, Some(error)),
         };
-        let pages = (extent.lba / PAGE, (extent.lba + extent.blocks).div_ceil(PAGE));
-        self.pages.forget_damage(volume, pages.0, pages.1);
         self.unmapping.push_back(Unmapping {
             volume,
             next: extent.lba,
@@ -67,16 +64,10 @@ impl<P: Payload> Engine<P> {
         let mapped = self.volumes.mapped;
         while from < end {
             let until = end.min((from / PAGE + 1) * PAGE);
-            self.pages.need(Needs::Trim, Some((work.volume, from / PAGE)));
-            match self.loaded(work.volume, from, until, Share::Upkeep) {
+            match self.loaded(work.volume, from, until) {
                 Loaded::Yes => {}
                 Loaded::Wait(_) => {
                     mark!(UnmapWaits);
-                    stuck = true;
-                    break;
-                }
-                Loaded::NoRoom => {
-                    mark!(UnmapWaitsForMemory);
                     stuck = true;
                     break;
                 }
@@ -84,7 +75,6 @@ impl<P: Payload> Engine<P> {
                     mark!(TrimDamaged);
                     let error = self.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
-                        self.pages.need(Needs::Trim, None);
                         self.log_trim(&work, work.next, from, heirs);
                         self.request_progress(request, 1, Some(error));
                         return true;
@@ -95,9 +85,6 @@ impl<P: Payload> Engine<P> {
             }
             self.unmap(work.volume, from, until, &mut heirs);
             from = until;
-        }
-        if !stuck {
-            self.pages.need(Needs::Trim, None);
         }
         self.volumes.note_pages(work.volume);
         let worked = from > work.next;

@@ -267,12 +267,7 @@ impl Machine {
             }
             found.push(FoundVolume { volume: info.id, name: info.name, blocks });
         }
-        let read = |at| {
-            let per_block = self.disk.cache().media().geometry.logical_block().per_block();
-            let sectors = self.disk.cache().read(at, per_block);
-            Some(self.arena.read(self.arena.gather(&sectors)))
-        };
-        match self.engine.miscounted(read) {
+        match self.engine.miscounted() {
             // What nobody could read when its volume was deleted stays counted (ADR 0020).
             Some((_, counted, led_to)) if counted > led_to && self.pages_lost() > 0 => {}
             Some((unit, counted, led_to)) => {

@@ -80,7 +80,8 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         let json = || Ok(format!("{}\n", serde_json::to_string_pretty(&status)?));
         return print(&if args.json { json() } else { served(&status) }?);
     }
-    let pool = on_trial(&settings)?;
+    let mut pool = on_trial(&settings)?;
+    let loaded = pool.driver.load_map();
     let damaged = pool.driver.notices().iter();
     let damaged = damaged.filter(|notice| matches!(notice, Notice::Damaged { .. })).count();
     let engine = pool.driver.engine();
@@ -98,7 +99,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     // Superblock units are in no list of the engine.
     units.free = units.free.saturating_sub(2);
     let mut at_risk = Vec::new();
-    if damaged > 0 {
+    if !loaded || damaged > 0 {
         at_risk
             .push(format!("{damaged} pages of the map cannot be read; `check` says what is lost"));
     }

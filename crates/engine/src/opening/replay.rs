@@ -144,21 +144,10 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// A page was loaded. If the tail touches it, what it leads to is counted anew when the tail was replayed; any
-    /// other is counted at once, where the unit table is of no use.
-    pub(crate) fn page_opened(&mut self, volume: u16, page: u64) {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        let (recount, others) = (opening.recount, opening.others.is_some());
-        if recount && (others || bug!(self.config, RecountedTwice)) {
-            self.count_page(volume, page);
-        }
-        if others {
-            // The tail has nothing to say of it: nobody needs it in memory.
-            self.volumes.map_mut(volume).evict(page);
-            return;
-        }
+    /// A page that the tail touches was loaded: what it leads to is counted anew when the tail was replayed.
+    pub(crate) fn touch_page(&mut self, volume: u16, page: u64) {
         self.volumes.map_mut(volume).mark_dirty(page);
-        if recount || bug!(self.config, TouchedPageNotCounted) {
+        if bug!(self.config, TouchedPageNotCounted) {
             return;
         }
         for value in self.values_of(volume, page) {

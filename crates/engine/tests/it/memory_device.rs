@@ -134,14 +134,7 @@ impl MemoryDevice {
             }
             DeviceCmd::WriteChunk(chunk) => {
                 let unit = chunk.header.origin.location.unit;
-                // What a crash left there is overwritten.
-                let (from, end) = (block_of(&chunk), block_of(&chunk) + chunk.header.blocks);
-                let chunks = self.units.entry(unit.0).or_default();
-                chunks.retain(|old| {
-                    block_of(old) >= end || block_of(old) + old.header.blocks <= from
-                });
-                let behind = chunks.partition_point(|old| block_of(old) < from);
-                chunks.insert(behind, chunk);
+                self.units.entry(unit.0).or_default().push(chunk);
             }
             DeviceCmd::WriteSuperblock(record) => self.records.push(record),
             DeviceCmd::Reset(_) if self.failing_resets > 0 => {
@@ -191,8 +184,7 @@ impl MemoryDevice {
         places.max_by_key(|(sequence, _)| *sequence).map(|(_, at)| at)
     }
 
-    /// The page of a map that stands at `at`.
-    pub fn page(&self, at: Location) -> Option<PageBytes> {
+    fn page(&self, at: Location) -> Option<PageBytes> {
         let chunks = self.units.get(&at.unit.0)?;
         let behind = chunks.partition_point(|chunk| block_of(chunk) <= at.block);
         let chunk = chunks.get(behind.checked_sub(1)?)?;
@@ -240,8 +232,6 @@ pub struct Machine {
     pub device: MemoryDevice,
     /// Most entries and units that one call looked through.
     pub most_looked_at: u64,
-    /// Most memory that maps took.
-    pub most_map_memory: u64,
     /// Most pages that were on their way at once.
     pub most_page_reads: usize,
     /// Commands that stay on their way.
@@ -259,7 +249,6 @@ impl Machine {
             engine,
             device,
             most_looked_at: 0,
-            most_map_memory: 0,
             most_page_reads: 0,
             held: Box::new(|_| false),
             queue: VecDeque::new(),
@@ -280,7 +269,6 @@ impl Machine {
 
     fn note_work(&mut self) {
         let looked_at = self.engine.stats().looked_at;
-        self.most_map_memory = self.most_map_memory.max(self.engine.memory().maps);
         self.most_looked_at = self.most_looked_at.max(looked_at - self.looked_at);
         self.looked_at = looked_at;
     }

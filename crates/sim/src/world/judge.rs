@@ -94,10 +94,6 @@ impl World {
                 _ => false,
             },
             HostError::NoSpace => self.may_be_full(),
-            // Volumes that are still being deleted take memory, too.
-            HostError::NoMemory { needed, budget } => {
-                budget == self.settings.config.map_memory_bytes && needed > budget
-            }
             _ => false,
         };
         if !allowed {

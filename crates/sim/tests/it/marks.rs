@@ -38,10 +38,6 @@ fn every_mark_is_reached() {
     let seed = 26;
     marks.merge(&Situation::Crowded.look(seed, Situation::Crowded.settings(seed), 600).marks);
     for seed in 0..60 {
-        let situation = Situation::Paged;
-        World::new(seed, situation.settings(seed), situation.rules(seed)).run(CRASH_ONE_IN);
-    }
-    for seed in 0..60 {
         let (kind, one_in) = [(CommandKind::Flush, 20), (CommandKind::Read, 2)][seed as usize % 2];
         let fault = Fault::Fail(DeviceError::Io);
         let rules = vec![Rule { one_in, ..Rule::from_then_on(100, kind, fault) }];
