@@ -28,10 +28,10 @@ impl<P: Payload> Engine<P> {
                 && !self.space.supply(media).dead.is_empty()
         };
         let scarce = scarce(MediaClass::Capacity) || scarce(MediaClass::Fast);
-        let dead: Vec<UnitId> = self.space.dead().collect();
-        if dead.is_empty() || !scarce && dead.len() < BATCH {
+        if !scarce && self.space.dead_units() < BATCH {
             return false;
         }
+        let dead: Vec<UnitId> = self.space.dead().collect();
         // Without a unit for control entries, those can be released that need none and died of none that waits.
         let sealed = self.seal_control();
         let any = self.superblocks.settled && self.checkpoint.is_none() && sealed;

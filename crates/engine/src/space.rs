@@ -155,6 +155,11 @@ impl Space {
         self.supplies.iter().map(|supply| supply.resetting).sum()
     }
 
+    /// How many closed units have no valid block.
+    pub(crate) fn dead_units(&self) -> usize {
+        self.supplies.iter().map(|supply| supply.dead.len()).sum()
+    }
+
     /// Closed units without a valid block.
     pub(crate) fn dead(&self) -> impl Iterator<Item = UnitId> {
         self.supplies.iter().flat_map(|supply| supply.dead.iter().copied())

@@ -166,7 +166,7 @@ impl<P: Payload> Engine<P> {
         if waiting {
             return false;
         }
-        if self.space.dead().next().is_some() && self.release_step() {
+        if self.space.dead_units() > 0 && self.release_step() {
             return true;
         }
         if self.gc.starved_at.is_none_or(|at| self.stats.checkpoints < at) {
