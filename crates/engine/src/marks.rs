@@ -114,6 +114,7 @@ mod counted {
         OpeningFailed: "the device fails a command of an opening",
         // opening/tail.rs
         HoleSkipped: "a chunk is found behind a hole in its unit",
+        OutOfReach: "a chunk is left out that is too far behind the last one taken",
         OtherEpoch: "a chunk is left out that an earlier opening did not find",
         BehindTailEnd: "a chunk is left out that is behind the end of a recorded tail",
         AbandonedFound: "a chunk is found that was called abandoned",

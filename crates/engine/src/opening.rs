@@ -32,8 +32,10 @@ struct Life {
     listed: OpenUnit,
     /// The class of its chunks; `None` while no chunk of this life was found.
     class: Option<Class>,
-    /// Behind the last chunk found.
+    /// Behind the last chunk found, whatever its epoch: where writing may go on.
     end: u32,
+    /// Behind the last chunk that is to be replayed: how far it is to the next one decides whether that counts.
+    replayed: u32,
     /// From where it is being read.
     from: u32,
     /// Chunks that are to be replayed.

@@ -32,6 +32,27 @@ impl Deficit {
     }
 }
 
+impl Life {
+    /// A chunk was found; if it is `taken` and within the reach of the walk, it is to be replayed.
+    ///
+    /// An attempt to open the pool that was cut short may have written into the hole that ended its own walk. What was
+    /// out of reach of that attempt stays away, or a block would change though nobody wrote it.
+    /// It may be of another class, since that attempt found the unit empty.
+    fn meet(&mut self, header: &Arc<ChunkHeader>, class: Class, taken: bool, max_chunk: u32) {
+        let block = header.origin.location.block;
+        let reached = block <= self.replayed.saturating_add(max_chunk);
+        mark!(HoleSkipped if block > self.end);
+        mark!(OutOfReach if taken && !reached);
+        self.end = self.end.max(block + header.blocks);
+        if taken && reached {
+            self.replayed = self.replayed.max(block + header.blocks);
+            self.chunks.push(Arc::clone(header));
+            self.class = Some(class);
+        }
+        self.class.get_or_insert(class);
+    }
+}
+
 impl<P: Payload> Engine<P> {
     /// Asks for the first chunk of each listed unit.
     pub(super) fn read_tail(&mut self) -> Result<(), OpenError> {
@@ -44,6 +65,7 @@ impl<P: Payload> Engine<P> {
                 listed,
                 class: None,
                 end: listed.next.block,
+                replayed: listed.next.block,
                 from: 0,
                 chunks: Vec::new(),
             })
@@ -108,15 +130,12 @@ impl<P: Payload> Engine<P> {
         };
         for chunk in &found.chunks {
             let header = &chunk.header;
-            life.class = Some(config.class_named(header.origin.class).unwrap_or(Class(0)));
+            let class = config.class_named(header.origin.class).unwrap_or(Class(0));
             if header.origin.location.block < life.listed.next.block {
+                life.class = Some(class);
                 continue;
             }
-            mark!(HoleSkipped if header.origin.location.block > life.end);
-            life.end = life.end.max(header.origin.location.block + header.blocks);
-            if taken(header) {
-                life.chunks.push(Arc::clone(header));
-            }
+            life.meet(header, class, taken(header), max_chunk);
         }
         // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found,
         // one may be missing and the next be there.
@@ -295,7 +314,62 @@ fn deficits(
 
 #[cfg(test)]
 mod tests {
+    use thermocline_format::{ChunkCause, ChunkOrigin, Epoch, OpenUnit, PoolId, Revision};
+    use thermocline_types::UnitId;
+
     use super::*;
+
+    /// A chunk of four blocks at `block`.
+    fn chunk(block: u32) -> Arc<ChunkHeader> {
+        let origin = ChunkOrigin {
+            pool: PoolId([7; 16]),
+            location: Location { unit: UnitId(5), block },
+            generation: Generation(1),
+            epoch: Epoch(1),
+            sequence: Sequence(u64::from(block)),
+            durable: Sequence(0),
+            revision: Revision(1),
+            cause: ChunkCause::Host,
+            class: Class(0),
+        };
+        Arc::new(ChunkHeader { origin, blocks: 4, entries: Vec::new(), packed: None })
+    }
+
+    #[test]
+    fn what_is_written_into_a_hole_brings_nothing_behind_it_within_reach() {
+        const REACH: u32 = 256;
+        let life = || {
+            let next = Location { unit: UnitId(5), block: 10 };
+            let listed = OpenUnit { next, generation: Generation(1) };
+            Life { listed, class: None, end: 10, replayed: 10, from: 0, chunks: Vec::new() }
+        };
+        let (mut first, mut second) = (life(), life());
+        for walk in [&mut first, &mut second] {
+            walk.meet(&chunk(10), Class(0), true, REACH);
+            // Behind a hole as long as the longest chunk, and then behind a longer one.
+            walk.meet(&chunk(14 + REACH), Class(0), true, REACH);
+        }
+        assert_eq!((first.chunks.len(), first.replayed), (2, 18 + REACH));
+        // The opening that stopped here wrote chunks of another class, and the next one gets across.
+        for block in (18 + REACH..600).step_by(4) {
+            second.meet(&chunk(block), Class(1), false, REACH);
+        }
+        second.meet(&chunk(600), Class(2), true, REACH);
+        assert_eq!((second.chunks.len(), second.class), (2, Some(Class(0))));
+        assert_eq!(second.end, 604, "what is written next goes behind all of it");
+    }
+
+    #[test]
+    fn a_life_without_a_chunk_to_replay_is_of_the_class_of_what_is_found() {
+        let next = Location { unit: UnitId(5), block: 0 };
+        let listed = OpenUnit { next, generation: Generation(1) };
+        let mut life =
+            Life { listed, class: None, end: 0, replayed: 0, from: 0, chunks: Vec::new() };
+        life.meet(&chunk(0), Class(3), false, 256);
+        assert_eq!(life.class, Some(Class(3)));
+        life.meet(&chunk(4), Class(1), true, 256);
+        assert_eq!(life.class, Some(Class(1)), "what counts was written by the last opening");
+    }
 
     /// As it says: every number in turn.
     fn one_by_one(from: u64, until: u64, known: &BTreeSet<Sequence>) -> (Deficit, Sequence) {

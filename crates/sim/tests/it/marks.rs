@@ -34,9 +34,10 @@ fn every_mark_is_reached() {
             marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
         }
     }
-    // One in fifty crowded pools gets to `NoUnitForRelease`.
-    let seed = 26;
-    marks.merge(&Situation::Crowded.look(seed, Situation::Crowded.settings(seed), 600).marks);
+    // One in fifty crowded pools gets to `NoUnitForRelease`, one pool with long holes in a thousand to `OutOfReach`.
+    for (situation, seed) in [(Situation::Crowded, 26), (Situation::LongHoles, 1210)] {
+        marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
+    }
     for seed in 0..60 {
         let (kind, one_in) = [(CommandKind::Flush, 20), (CommandKind::Read, 2)][seed as usize % 2];
         let fault = Fault::Fail(DeviceError::Io);

@@ -1,7 +1,6 @@
 //! Several faults at once, and rare situations made common: each mix found mistakes that single faults had not.
 
 use thermocline_engine::{DeviceError, UnitCondition};
-use thermocline_sim::enumerate::Failure;
 use thermocline_sim::faults::{CommandKind, Fault};
 use thermocline_sim::settings::{Scale, Settings};
 use thermocline_sim::situations::Situation;
@@ -41,22 +40,28 @@ fn power_cuts_in_larger_pools_lose_nothing_that_was_flushed() {
     }
 }
 
-/// Where commands fail, a unit may be left counted too high, which takes room and loses nothing (`docs/TESTING.md`).
 #[test]
 fn rare_situations_lose_nothing() {
     for situation in Situation::ALL {
-        let (mut states, mut leaks) = (0, 0);
+        let mut states = 0;
         for seed in 0..15 {
-            let faulty = !situation.rules(seed).is_empty();
             let report = situation.look(seed, situation.settings(seed), 2000);
-            let leak = |wrong: &&Failure| faulty && wrong.what.contains("Miscounted");
-            leaks += report.failures.iter().filter(leak).count();
-            let wrong = report.failures.iter().find(|wrong| !leak(wrong));
-            let what = wrong.map(|wrong| format!("{}: {}", wrong.place, wrong.what));
+            let what =
+                report.failures.first().map(|wrong| format!("{}: {}", wrong.place, wrong.what));
             assert_eq!(what, None, "{situation:?}");
             states += report.states;
         }
         assert!(states > 1000, "{situation:?}: {states} states");
-        assert!(leaks <= 1, "{situation:?}: {leaks} of 15 worlds");
+    }
+}
+
+/// A pool whose commands fail is opened, and that opening is cut short when it has written into the hole that ended its
+/// walk through a unit: the next walk gets across, to chunks that the first did not find, or to those of another class.
+#[test]
+fn what_an_opening_did_not_reach_stays_away() {
+    for seed in [398, 602, 1210, 1514] {
+        let report = Situation::LongHoles.look(seed, Situation::LongHoles.settings(seed), 2000);
+        let what = report.failures.first().map(|wrong| format!("{}: {}", wrong.place, wrong.what));
+        assert_eq!(what, None);
     }
 }
