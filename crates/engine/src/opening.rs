@@ -463,7 +463,8 @@ impl<P: Payload> Engine<P> {
         self.unit_table.adopt(index, parent, &page);
         let first = (index * PAGE_UNITS) as u32;
         for (unit, entry) in (first..geometry.units()).map(UnitId).zip(page.0.iter()) {
-            self.space.tail(unit).generation = entry.generation;
+            let known = Some(entry.generation).filter(|one| *one != Generation::UNKNOWN);
+            self.space.tail(unit).generation = known.unwrap_or_default();
             if entry.valid > 0 {
                 self.space.units.set_valid(unit, entry.valid);
                 self.volumes.mapped += u64::from(entry.valid);

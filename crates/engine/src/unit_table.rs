@@ -200,7 +200,7 @@ impl<P: Payload> Engine<P> {
         if valid == 0 && (empty || generation.0 == 0) {
             return UnitEntry::FREE;
         }
-        let generation = generation.max(Generation(1));
+        let generation = generation.max(Generation::UNKNOWN);
         UnitEntry { generation, valid, class: self.config.named(class) }
     }
 

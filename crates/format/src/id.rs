@@ -50,6 +50,11 @@ pub struct Revision(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
+impl Generation {
+    /// Of a unit in use whose generation is lost: the page of the unit table that said it was damaged.
+    pub const UNKNOWN: Generation = Generation(1);
+}
+
 /// Number of an opening of the pool: rises by one each time that an engine opens it for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);

@@ -24,7 +24,7 @@ pub const MAX_UNIT_PAGES: usize = MAX_UNITS as usize / PAGE_UNITS;
 /// What a unit held. A free unit has generation 0, and nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnitEntry {
-    /// The generation of its life.
+    /// The generation of its life, or [`Generation::UNKNOWN`].
     pub generation: Generation,
     /// Blocks of users in it that maps led to.
     pub valid: u32,
