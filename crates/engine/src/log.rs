@@ -464,7 +464,10 @@ impl<P: Payload> Engine<P> {
             None => self.stats.header_bytes += header.header_bytes(&geometry) as u64,
             Some(_) => self.stats.packed_blocks += 1,
         }
-        self.since_checkpoint += u64::from(blocks) * geometry.logical_block().bytes() as u64;
+        // Pages are not replayed; if they counted, a checkpoint of many would be followed by the next at once.
+        if cause != ChunkCause::Checkpoint {
+            self.since_checkpoint += u64::from(blocks) * geometry.logical_block().bytes() as u64;
+        }
         self.await_unit(&owners, at.unit);
         let device = geometry.device_of(at.unit);
         self.durability.sealed(device, sequence, cause == ChunkCause::Host);

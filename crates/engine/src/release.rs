@@ -102,8 +102,12 @@ impl<P: Payload> Engine<P> {
         let pinned = self.is_pinned(unit) && !bug!(self.config, MetadataResetTooEarly);
         // A chunk that a crash may still lose must not be counted as released.
         let flushed = tail.last <= self.durability.durable();
-        // A unit that is not listed has nothing that would be replayed.
-        let counts = any || !self.space.listed.contains_key(&unit.0);
+        // A unit that is not listed has nothing that would be replayed, nor has one that was written by openings that
+        // were cut short and by nobody else.
+        let listed = self.space.listed.contains_key(&unit.0);
+        let in_vain = !self.superblocks.settled && !tail.replayed && tail.chunks == 0;
+        mark!(WrittenInVain if listed && in_vain);
+        let counts = any || !listed || in_vain;
         let read = tail.readers > 0 && !bug!(self.config, ResetUnderReaders);
         counts && !pinned && flushed && !read && tail.writers == 0
     }

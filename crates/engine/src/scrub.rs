@@ -68,6 +68,8 @@ pub(crate) struct Scrub {
     /// What of the unit was compared; in a search, by address.
     seen: Vec<Counted>,
     compared: FxHashSet<u64>,
+    /// Places of blocks that a header told of and that did not count then: their page of the map may have come since.
+    told: Vec<u64>,
     /// Blocks that are still to be read one by one.
     left: Vec<Counted>,
     blocks: u64,
@@ -84,6 +86,7 @@ impl<P: Payload> Engine<P> {
             waiting: 0,
             seen: Vec::new(),
             compared: FxHashSet::default(),
+            told: Vec::new(),
             left: Vec::new(),
             blocks: 0,
             damaged: 0,
@@ -242,6 +245,7 @@ impl<P: Payload> Engine<P> {
             let Some(found) = chunk.block(number, &places) else { continue };
             let block = Counted { volume, lba, value: Value::new(geometry.address(at), crc) };
             if !self.counts(block) || self.is_behind_failed(at) {
+                scrub.told.push(block.value.address());
                 continue;
             }
             mark!(PackedScrubbed if places.behind(number).is_none());
@@ -343,8 +347,11 @@ impl<P: Payload> Engine<P> {
                     self.scrub_missing_page(scrub, VolumeId::UNITS, lba, *at);
                 }
                 // A header that should tell of them is not there, wherever it was.
+                let told: FxHashSet<u64> = scrub.told.drain(..).collect();
+                let untold = |block: &&Counted| !told.contains(&block.value.address());
                 let places = scrub.left.iter().filter(|block| self.counts(**block));
-                let places = places.map(|block| self.packing.location(block.value.address()));
+                let places =
+                    places.filter(untold).map(|block| self.packing.location(block.value.address()));
                 if let Some(at) = places.min_by_key(|at| at.block) {
                     mark!(ScrubHeaderDamaged);
                     self.scrub_hit(scrub, at);
@@ -415,6 +422,7 @@ impl<P: Payload> Engine<P> {
     fn scrubbed_unit(&mut self, scrub: &mut Scrub) {
         self.space.tail(scrub.unit).readers -= 1;
         scrub.seen.clear();
+        scrub.told.clear();
         scrub.stage = Stage::Next;
         scrub.unit.0 += 1;
     }

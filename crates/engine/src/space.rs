@@ -39,6 +39,8 @@ pub(crate) struct Tail {
     pub(crate) died: u64,
     /// Whether pages of the map were found in it when the pool was opened.
     pub(crate) metadata: bool,
+    /// Whether the opening replayed chunks in it.
+    pub(crate) replayed: bool,
     /// Generation of the unit's life.
     pub(crate) generation: Generation,
 }

@@ -86,6 +86,8 @@ pub struct World {
     errors: u64,
     /// Places that the engine called damaged since the pool was opened.
     damaged: u64,
+    /// Whether writes of chunks failed in the world that this one goes on from.
+    writes_failed_before: bool,
     image: Image,
 }
 
@@ -114,6 +116,7 @@ impl World {
             lost: false,
             errors: 0,
             damaged: 0,
+            writes_failed_before: false,
             image,
         };
         if let Err(trouble) = world.make_pool() {
@@ -146,6 +149,7 @@ impl World {
             lost: false,
             errors: 0,
             damaged: 0,
+            writes_failed_before: self.writes_failed(),
             image: Image::new(self.settings.media),
         };
         world.machine.pages_lost_before = self.machine.pages_lost();

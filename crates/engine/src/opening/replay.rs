@@ -30,6 +30,7 @@ impl<P: Payload> Engine<P> {
             let report = opening.reports[unit.index()];
             let written = report.written.unwrap_or(life.end);
             let untouched = life.class.is_none() && life.listed.next.block == 0;
+            self.space.tail(unit).replayed = !life.chunks.is_empty();
             if report.condition != UnitCondition::Good {
                 mark!(CondemnedFound);
                 let class = life.class.unwrap_or_else(|| self.class_of(unit));

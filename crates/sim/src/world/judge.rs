@@ -39,12 +39,18 @@ impl World {
     /// Whether failed writes, with power cuts between, have left the pool without a unit to write to. Then nothing can
     /// be freed either: for that something must be written.
     pub(super) fn is_used_up(&self) -> bool {
-        let log = self.machine.disk.injector().log();
-        let failed = log.iter().any(|injected| injected.kind == CommandKind::WriteChunk);
+        let failed = self.writes_failed();
         let (engine, most) = (&self.machine.engine, self.settings.config.frontiers() + HELD);
         let tiered = self.settings.media.geometry.is_tiered();
         let few = |media| engine.free_units_of(media) <= most;
         failed && (few(MediaClass::Capacity) || tiered && few(MediaClass::Fast))
+    }
+
+    /// Whether writes of chunks have failed, in this world or in the one that it goes on from.
+    pub(super) fn writes_failed(&self) -> bool {
+        let log = self.machine.disk.injector().log();
+        let failed = log.iter().any(|injected| injected.kind == CommandKind::WriteChunk);
+        failed || self.writes_failed_before
     }
 
     /// The engine calls this place damaged. A scrub reports a header that is missing at the first block that it should
@@ -93,7 +99,9 @@ impl World {
                 }
                 _ => false,
             },
-            HostError::NoSpace => self.may_be_full(),
+            HostError::NoSpace => {
+                self.may_be_full() || self.writes_failed_before && self.is_used_up()
+            }
             _ => false,
         };
         if !allowed {
@@ -101,12 +109,14 @@ impl World {
         }
     }
 
-    /// Whether there may be no room for a write. Pages of maps that could not be read count as full.
+    /// Whether there may be no room for a write. Pages of maps that could not be read count as full, and those that
+    /// could not be read when their volume was deleted stay counted (ADR 0020).
     pub(super) fn may_be_full(&self) -> bool {
         let config = &self.settings.config;
         let capacity = config.capacity_of(self.model.volume_blocks());
         let missing = self.atlas().units_missing() * config.blocks_per_unit();
-        let unknown = self.atlas().reads_failed() * PAGE_ENTRIES as u64;
+        let pages = self.atlas().reads_failed() + self.machine.pages_lost();
+        let unknown = pages * PAGE_ENTRIES as u64;
         self.model.mapped_blocks() + unknown > capacity.saturating_sub(missing)
     }
 

@@ -34,8 +34,9 @@ fn every_mark_is_reached() {
             marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
         }
     }
-    // One in fifty crowded pools gets to `NoUnitForRelease`, one pool with long holes in a thousand to `OutOfReach`.
-    for (situation, seed) in [(Situation::Crowded, 26), (Situation::LongHoles, 1210)] {
+    // Rare: `NoUnitForRelease`, `OutOfReach` and `WrittenInVain`.
+    use Situation::{Crowded, LongHoles, Sparse};
+    for (situation, seed) in [(Crowded, 26), (LongHoles, 1210), (Sparse, 137)] {
         marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
     }
     for seed in 0..60 {
@@ -45,7 +46,7 @@ fn every_mark_is_reached() {
         World::new(seed, Situation::Crowded.settings(seed), rules).run(CRASH_ONE_IN);
     }
     // Rare: requests that wait for a page that cannot be read while units are missing, or when the pool fails.
-    let record = (Situation::Crowded.settings(102), 102, CommandKind::WriteSuperblock, 10);
+    let record = (Crowded.settings(621), 621, CommandKind::WriteSuperblock, 10);
     let read = (Settings::draw(743, Scale::Small), 743, CommandKind::Read, 2);
     for (settings, seed, kind, one_in) in [record, read] {
         let fault = Fault::Fail(DeviceError::Io);
