@@ -13,13 +13,18 @@ use thermocline_sim::coverage;
 use thermocline_sim::enumerate::{Budget, Failure, Report, enumerate};
 use thermocline_sim::replay::{self, Place};
 use thermocline_sim::settings::{Scale, Settings};
+use thermocline_sim::situations::Situation;
 
 const USAGE: &str = "usage: thermocline-sim [--seed N] [--states M] [--jobs J] [--marks] [--only SEED:POINT:STATE]
+                       [--situation NAME]
        thermocline-sim --bugs [--budget STATES] [--seconds S] [--bug NAME] [--seed N] [--jobs J]
 
 Runs small simulated pools, one for each seed from N on (default 1), until M crash states (default 100000)
 were recovered, read and judged, on J threads (default 1), and tells how often each mark of the engine was reached.
 Exit code 1 when anything was wrong, with --marks also when a mark was not reached that crash states alone must reach.
+
+With --situation: rare situations made common, instead of small pools at random: 2000 states of each seed. NAME is
+`crowded pool`, `long holes`, `mostly trims`, `sparse volumes`, `slow reads`, or the beginning of one.
 
 With --bugs: switches on each deliberate bug of the engine in turn (or those of which the name contains NAME), and
 looks for it until it is caught, or STATES crash states (default 1000000) or S seconds (default 120) are spent. Prints
@@ -31,11 +36,15 @@ const PROGRESS: Duration = Duration::from_secs(10);
 /// States of one seed, at most, so that many seeds are seen.
 const STATES_PER_SEED: u64 = 20_000;
 
+/// As that, of rare situations.
+const STATES_PER_SITUATION: u64 = 2_000;
+
 struct Arguments {
     seed: u64,
     states: u64,
     jobs: u64,
     only: Option<Place>,
+    situation: Option<Situation>,
     bugs: bool,
     marks: bool,
     budget: u64,
@@ -54,26 +63,33 @@ fn main() -> ExitCode {
     if arguments.bugs {
         return bugs::run(&arguments);
     }
-    announce_panics();
+    announce_panics(arguments.situation);
     let begin = Instant::now();
+    let situation = arguments.situation;
+    let named = named(situation);
     match arguments.only {
-        Some(only) => println!("cargo xtask sim --only {only}"),
+        Some(only) => println!("cargo xtask sim {named}--only {only}"),
         None => {
-            println!("cargo xtask sim --seed {} --states {}", arguments.seed, arguments.states);
+            let Arguments { seed, states, .. } = arguments;
+            println!("cargo xtask sim {named}--seed {seed} --states {states}");
         }
     }
     let total = match arguments.only {
-        Some(only) => enumerate(
-            only.seed,
-            &Budget { states: u64::MAX, failures: usize::MAX, per_point: None, only: Some(only) },
-        ),
+        Some(only) => {
+            let (states, failures) = (u64::MAX, usize::MAX);
+            let budget = Budget { states, failures, per_point: None, only: Some(only) };
+            look(situation, only.seed, &budget)
+        }
         None => run(&arguments),
     };
     let seconds = begin.elapsed().as_secs_f64();
     for failure in &total.failures {
-        let drawn = Settings::draw(failure.place.seed, Scale::Small);
-        println!("failed: {}\n    drawn: {drawn}", failure.what);
-        println!("    again: cargo xtask sim --only {}", failure.place);
+        println!(
+            "failed: {}\n    drawn: {}",
+            failure.what,
+            settings(situation, failure.place.seed)
+        );
+        println!("    again: cargo xtask sim {named}--only {}", failure.place);
     }
     println!("drawn: {}", total.drawn);
     tell_marks(&total.marks);
@@ -105,6 +121,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
         states: 100_000,
         jobs: 1,
         only: None,
+        situation: None,
         bugs: false,
         marks: false,
         budget: 1_000_000,
@@ -129,6 +146,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--seed" => arguments.seed = number()?,
             "--states" => arguments.states = number()?,
             "--jobs" => arguments.jobs = number()?.max(1),
+            "--situation" => arguments.situation = Some(value.parse()?),
             "--only" => arguments.only = Some(value.parse()?),
             "--budget" => arguments.budget = number()?,
             "--seconds" => arguments.seconds = number()?,
@@ -139,21 +157,39 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     Ok(arguments)
 }
 
+/// The option that says which situation it is.
+fn named(situation: Option<Situation>) -> String {
+    situation.map_or(String::new(), |one| format!("--situation '{}' ", one.name()))
+}
+
+/// What the seed stands for.
+fn settings(situation: Option<Situation>, seed: u64) -> Settings {
+    situation.map_or_else(|| Settings::draw(seed, Scale::Small), |one| one.settings(seed))
+}
+
+/// Looks at the crash states of one seed.
+fn look(situation: Option<Situation>, seed: u64, budget: &Budget) -> Report {
+    match situation {
+        Some(one) => one.enumerate(seed, one.settings(seed), budget),
+        None => enumerate(seed, budget),
+    }
+}
+
 /// A panic of the engine is a finding too: say how to see it again.
-fn announce_panics() {
+fn announce_panics(situation: Option<Situation>) {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         usual(info);
         if let Some(place) = replay::current() {
-            eprintln!("    drawn: {}", Settings::draw(place.seed, Scale::Small));
-            eprintln!("    again: cargo xtask sim --only {place}");
+            eprintln!("    drawn: {}", settings(situation, place.seed));
+            eprintln!("    again: cargo xtask sim {}--only {place}", named(situation));
         }
     }));
 }
 
-/// As [`enumerate`]; a panic is a failure like any other, where panics do not end the program.
-fn guarded(seed: u64, budget: &Budget) -> Report {
-    std::panic::catch_unwind(|| enumerate(seed, budget)).unwrap_or_else(|_| {
+/// As [`look`]; a panic is a failure like any other, where panics do not end the program.
+fn guarded(situation: Option<Situation>, seed: u64, budget: &Budget) -> Report {
+    std::panic::catch_unwind(|| look(situation, seed, budget)).unwrap_or_else(|_| {
         let place = replay::current().unwrap_or(Place { seed, point: 0, state: 0 });
         let failure = Failure { place, what: "a panic, see above".into() };
         Report { failures: vec![failure], ..Report::default() }
@@ -176,18 +212,16 @@ fn progress(elapsed: Duration, told: &AtomicU64, states: u64, seed: u64) {
 fn run(arguments: &Arguments) -> Report {
     let (next, states) = (AtomicU64::new(arguments.seed), AtomicU64::new(0));
     let (begin, told) = (Instant::now(), AtomicU64::new(0));
+    let most = arguments.situation.map_or(STATES_PER_SEED, |_| STATES_PER_SITUATION);
     let work = || {
         let mut total = Report::default();
         while states.load(Ordering::Relaxed) < arguments.states && total.failures.len() < 10 {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             let left = arguments.states.saturating_sub(states.load(Ordering::Relaxed));
-            let budget = Budget {
-                states: left.min(STATES_PER_SEED),
-                failures: 3,
-                per_point: None,
-                only: None,
-            };
-            let report = guarded(seed, &budget);
+            let states_of_seed = left.min(most);
+            let budget =
+                Budget { states: states_of_seed, failures: 3, per_point: None, only: None };
+            let report = guarded(arguments.situation, seed, &budget);
             let seen = states.fetch_add(report.states, Ordering::Relaxed) + report.states;
             progress(begin.elapsed(), &told, seen, seed);
             total.merge(report);

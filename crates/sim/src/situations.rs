@@ -3,6 +3,8 @@
 //! Each was found by asking why a deliberate bug was not caught: what must come together for it to show, and which
 //! settings bring just that together. They say nothing about what goes wrong then; the model judges, as ever.
 
+use std::str::FromStr;
+
 use thermocline_engine::{DeviceError, MAX_IO_BLOCKS};
 use thermocline_format::{Geometry, LogicalBlock, PAGE_ENTRIES};
 use thermocline_ftl::placement::Policy;
@@ -16,6 +18,22 @@ use crate::settings::{Scale, Settings};
 
 /// Random crash states of each point: a few of many points, since what goes wrong shows in any state, but not for long.
 const PER_POINT: u64 = 1;
+
+impl FromStr for Situation {
+    type Err = String;
+
+    /// One of the names, or its beginning.
+    fn from_str(word: &str) -> Result<Situation, String> {
+        let mut fitting = Situation::ALL.into_iter().filter(|one| one.name().starts_with(word));
+        match (fitting.next(), fitting.next()) {
+            (Some(one), None) => Ok(one),
+            _ => {
+                let names: Vec<_> = Situation::ALL.iter().map(|one| one.name()).collect();
+                Err(format!("`{word}` is no situation: one of {}", names.join(", ")))
+            }
+        }
+    }
+}
 
 /// A situation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,7 +110,14 @@ impl Situation {
     /// Looks at up to `states` crash states of a world with these settings: a few at each of its points.
     #[must_use]
     pub fn look(self, seed: u64, settings: Settings, states: u64) -> Report {
-        let budget = Budget { states, failures: 1, per_point: Some(PER_POINT), only: None };
+        let budget = Budget { states, failures: 1, per_point: None, only: None };
+        self.enumerate(seed, settings, &budget)
+    }
+
+    /// As [`Situation::look`], as far as `budget` goes.
+    #[must_use]
+    pub fn enumerate(self, seed: u64, settings: Settings, budget: &Budget) -> Report {
+        let budget = Budget { per_point: Some(PER_POINT), ..*budget };
         enumerate_faulty(seed, settings, self.rules(seed), &budget)
     }
 }
