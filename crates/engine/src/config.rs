@@ -70,7 +70,8 @@ pub struct Config {
     pub write_cache: bool,
     /// Chunks of a class that may be on their way before further blocks wait for a larger chunk.
     pub write_depth: u32,
-    /// Bytes written, but for pages of maps, after which a checkpoint begins: what recovery has to replay, at most about twice.
+    /// Bytes written, but for pages of maps, after which a checkpoint begins: what recovery has to replay, at most
+    /// about twice.
     pub checkpoint_bytes: u64,
     /// Units listed ahead of their use in each superblock record; at least one for each that can be open.
     pub reserved_units: u32,
