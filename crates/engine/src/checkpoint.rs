@@ -145,7 +145,7 @@ impl<P: Payload> Engine<P> {
         if bug!(self.config, CheckpointOneTooHigh) {
             sequence.0 += 1;
         }
-        self.unit_table.begin();
+        self.begin_unit_table();
         let (stage, sparse) = (Stage::Sparse(0), FxHashSet::default());
         self.checkpoint = Some(Checkpoint { sequence, stage, table, sparse, pages: 0, last });
         true
@@ -397,7 +397,7 @@ impl<P: Payload> Engine<P> {
         {
             mark!(PagesWrittenAgain);
             checkpoint.stage = Stage::Pages(PageCursor::default());
-            self.unit_table.begin();
+            self.begin_unit_table();
         }
     }
 

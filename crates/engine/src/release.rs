@@ -169,6 +169,7 @@ impl<P: Payload> Engine<P> {
         match result {
             Ok(()) => {
                 self.space.units.erase(unit);
+                self.space.touch(unit);
                 self.gc_unstick(unit);
                 self.space.supply_of(unit).free.push_back(unit);
             }
@@ -184,6 +185,7 @@ impl<P: Payload> Engine<P> {
     /// Takes an empty unit out of service.
     fn retire(&mut self, unit: UnitId) {
         self.space.units.retire(unit);
+        self.space.touch(unit);
         self.space.condemned.remove(&unit.0);
         self.space.listed.remove(&unit.0);
         self.space.retired += 1;

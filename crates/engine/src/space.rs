@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use thermocline_format::{Generation, Location, MediaClass, OpenUnit, Sequence};
+use thermocline_format::{Generation, Location, MediaClass, OpenUnit, PAGE_UNITS, Sequence};
 use thermocline_ftl::{UnitState, Units};
 use thermocline_types::{Class, UnitId};
 
@@ -97,6 +97,8 @@ pub(crate) struct Space {
     pub(crate) retired: u32,
     /// The generation that the next listed unit gets.
     pub(crate) next_generation: Generation,
+    /// Pages of the unit table with units of which something has changed since the page was compared.
+    changed: Vec<bool>,
 }
 
 impl Space {
@@ -120,6 +122,7 @@ impl Space {
             condemned: BTreeSet::new(),
             retired: 0,
             next_generation: Generation(0),
+            changed: vec![true; count.div_ceil(PAGE_UNITS)],
         }
     }
 
@@ -172,6 +175,17 @@ impl Space {
         self.listed.len().saturating_sub(self.reserved())
     }
 
+    /// Something is to be said of a unit that its page of the unit table may not say.
+    #[inline]
+    pub(crate) fn touch(&mut self, unit: UnitId) {
+        self.changed[unit.index() / PAGE_UNITS] = true;
+    }
+
+    /// Whether page `index` of the unit table is to be compared; from now on it is not, until something changes.
+    pub(crate) fn take_changed(&mut self, index: usize) -> bool {
+        std::mem::take(&mut self.changed[index])
+    }
+
     pub(crate) fn tail(&mut self, unit: UnitId) -> &mut Tail {
         &mut self.tails[unit.index()]
     }
@@ -196,6 +210,7 @@ impl Space {
         let listed = self.supply_mut(media).reserved.pop_front()?;
         let unit = listed.next.unit;
         self.units.open(unit, class);
+        self.touch(unit);
         *self.tail(unit) = Tail { generation: listed.generation, ..Tail::default() };
         self.frontiers[class.index()].open = Some(listed.next);
         Some(listed.next)
@@ -224,6 +239,7 @@ impl Space {
         // The unit table may be wrong, if a device lied to whoever wrote it.
         if self.units.valid_count(unit) < self.units.blocks_per_unit() {
             self.units.add_valid(unit);
+            self.touch(unit);
         }
     }
 
@@ -243,6 +259,7 @@ impl Space {
             return;
         }
         self.units.drop_valid(unit);
+        self.touch(unit);
         if self.units.valid_count(unit) == 0 {
             self.bury(unit);
         }

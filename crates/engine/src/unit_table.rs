@@ -17,7 +17,7 @@ use thermocline_format::{
     crc32c,
 };
 use thermocline_ftl::UnitState;
-use thermocline_types::UnitId;
+use thermocline_types::{Class, UnitId};
 
 use crate::device::PageBytes;
 use crate::engine::{Engine, Phase};
@@ -72,10 +72,11 @@ impl UnitTable {
         &self.at
     }
 
-    /// No page of a map was written for the next record, or those that were are to be looked at again.
-    pub(crate) fn begin(&mut self) {
+    /// No page of a map was written for the next record, or those that were are to be looked at again. Returns the units
+    /// that were ahead.
+    pub(crate) fn begin(&mut self) -> impl Iterator<Item = UnitId> {
         self.written = PageCursor::default();
-        self.ahead.clear();
+        std::mem::take(&mut self.ahead).into_keys().map(UnitId)
     }
 
     /// Pages of maps before `cursor` were written for the next record.
@@ -108,8 +109,16 @@ impl UnitTable {
         self.kept.clear();
     }
 
+    /// Pages that are to be written whether they differ or not.
+    pub(crate) fn is_lost(&self, index: usize) -> bool {
+        self.again.contains(&index)
+    }
+
     /// How many of the `held` blocks that count in `unit` the pages on media lead to.
     pub(crate) fn on_media(&self, unit: UnitId, held: u32) -> u32 {
+        if self.ahead.is_empty() && self.kept.is_empty() {
+            return held;
+        }
         let of = |blocks: &FxHashMap<u32, i64>| blocks.get(&unit.0).copied().unwrap_or_default();
         let count = i64::from(held) - of(&self.ahead) - of(&self.kept);
         debug_assert!(count >= 0, "{unit:?} holds {held} blocks, and {count} on media");
@@ -144,6 +153,11 @@ impl UnitTable {
 }
 
 impl<P: Payload> Engine<P> {
+    /// As [`UnitTable::begin`]: what is said next of units that were ahead differs.
+    pub(crate) fn begin_unit_table(&mut self) {
+        self.unit_table.begin().for_each(|unit| self.space.touch(unit));
+    }
+
     /// Writes those pages of the unit table from page `from` on that are due, at most `most`, to `at`. Returns the
     /// first page that was not looked at.
     pub(crate) fn write_unit_pages(&mut self, from: usize, at: Location, most: usize) -> usize {
@@ -153,13 +167,16 @@ impl<P: Payload> Engine<P> {
         let mut picked: Vec<(usize, UnitPage)> = Vec::new();
         let mut next = from;
         while next < end && picked.len() < most {
-            let page = self.unit_page(next);
-            if self.unit_table.is_due(next, &page) {
-                picked.push((next, page));
+            if self.space.take_changed(next) || self.unit_table.is_lost(next) {
+                let page = self.unit_page(next);
+                if self.unit_table.is_due(next, &page) {
+                    picked.push((next, page));
+                }
+                self.stats.looked_at += PAGE_UNITS as u64;
             }
             next += 1;
         }
-        self.stats.looked_at += ((next - from) * PAGE_UNITS) as u64;
+        self.stats.looked_at += (next - from) as u64;
         if picked.is_empty() {
             return next;
         }
@@ -182,26 +199,30 @@ impl<P: Payload> Engine<P> {
     /// Page `index` of the unit table, as the map pages on media are.
     fn unit_page(&self, index: usize) -> UnitPage {
         let mut page = UnitPage::free();
+        let classes = 0..=self.config.metadata_class().0;
+        let names: Vec<Class> = classes.map(|class| self.config.named(Class(class))).collect();
         let units = index * PAGE_UNITS..self.config.geometry.units() as usize;
         for (entry, unit) in page.0.iter_mut().zip(units) {
-            *entry = self.unit_entry(UnitId(unit as u32));
+            *entry = self.unit_entry(UnitId(unit as u32), &names);
         }
         page
     }
 
-    fn unit_entry(&self, unit: UnitId) -> UnitEntry {
+    /// What is to be said of a unit. `names` are what chunk headers call the classes, that of metadata the last.
+    fn unit_entry(&self, unit: UnitId, names: &[Class]) -> UnitEntry {
         let (units, generation) = (&self.space.units, self.space.tails[unit.index()].generation);
         let state = units.state(unit);
         let empty = matches!(state, UnitState::Free | UnitState::Retired);
         let class = units.class(unit);
         // Metadata units hold pages, which are counted by what leads to them.
-        let held = if class == self.config.metadata_class() { 0 } else { units.valid_count(unit) };
+        let metadata = class.index() + 1 == names.len();
+        let held = if metadata { 0 } else { units.valid_count(unit) };
         let valid = self.unit_table.on_media(unit, held);
         if valid == 0 && (empty || generation.0 == 0) {
             return UnitEntry::FREE;
         }
         let generation = generation.max(Generation::UNKNOWN);
-        UnitEntry { generation, valid, class: self.config.named(class) }
+        UnitEntry { generation, valid, class: names[class.index()] }
     }
 
     /// A unit of which more or fewer blocks count as valid than the maps lead to: how many count, and how many they
@@ -244,14 +265,15 @@ mod tests {
     #[test]
     fn what_moves_in_a_written_page_is_not_on_media_yet() {
         let (mut table, first, second) = (table(), PageCursor::at(0, 3), PageCursor::at(1, 0));
-        table.begin();
+        let _ = table.begin();
         assert!(!table.has_written(first));
         table.advance(PageCursor::at(0, 4));
         assert!(table.has_written(first) && !table.has_written(second));
         table.move_ahead(Some(UnitId(7)), Some(UnitId(8)));
         table.move_ahead(None, Some(UnitId(8)));
         assert_eq!((table.on_media(UnitId(7), 9), table.on_media(UnitId(8), 3)), (10, 1));
-        table.begin();
+        let ahead: BTreeSet<UnitId> = table.begin().collect();
+        assert_eq!(ahead, BTreeSet::from([UnitId(7), UnitId(8)]));
         assert!(!table.has_written(first));
         assert_eq!((table.on_media(UnitId(7), 9), table.on_media(UnitId(8), 3)), (9, 3));
     }

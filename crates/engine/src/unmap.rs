@@ -150,6 +150,7 @@ impl<P: Payload> Engine<P> {
                 let unit = self.unit_of(value);
                 if self.space.units.class(unit) != self.config.metadata_class() {
                     self.unit_table.keep(unit);
+                    self.space.touch(unit);
                 }
                 return self.superblocks.unsettled.push(value);
             }

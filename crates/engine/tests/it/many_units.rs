@@ -82,6 +82,33 @@ fn a_tail_of_many_thousand_units_is_written_and_replayed() {
     println!("{units} units, {chunks} chunks replayed, {:?}", machine.engine.memory());
 }
 
+/// Only those pages of the unit table are compared in which something changed. Most checkpoints here are taken while the
+/// host writes to a few units, and what they say of the others must hold.
+#[test]
+fn counts_hold_in_units_that_nothing_touched_since_their_page_was_compared() {
+    let mut config = config(geometry(16, 4000));
+    config.checkpoint_bytes = 8 << 20;
+    let blocks = config.capacity_blocks(0) * 9 / 10;
+    let mut machine = Machine::format(&config);
+    let volume = machine.create("large", blocks);
+    fill(&mut machine, volume, blocks);
+    let mut rng = Rng::new(11);
+    for round in 0..40 {
+        let (first, width) = (rng.below(blocks - 4000), [4000, 200][round % 2]);
+        for _ in 0..2000 {
+            write(&mut machine, volume, first + rng.below(width), 1).expect("there is room");
+        }
+        if round % 2 == 0 {
+            machine.ask(HostRequest::Flush).expect("it is flushed");
+        } else {
+            machine.ask(HostRequest::Close).expect("it can be closed");
+        }
+        machine = crash(machine, &config);
+        machine.settle();
+        assert_eq!(machine.engine.miscounted(), None, "round {round}");
+    }
+}
+
 #[test]
 fn a_zone_that_is_closed_before_it_is_full_is_finished() {
     // Chunks of one block take two: what is left of a unit of 17 is too little for another.
@@ -157,7 +184,7 @@ fn no_call_looks_through_more_than_a_bounded_number_of_pages_or_units() {
     let before = machine.engine.stats().looked_at;
     machine.ask(HostRequest::Close).expect("it can be closed");
     let closing = machine.engine.stats().looked_at - before;
-    assert!(closing >= 200_000, "a checkpoint goes through all units twice: {closing}");
+    assert!(closing >= 100_000, "a checkpoint goes through all units: {closing}");
     let all = machine.most_looked_at;
     println!("most looked at in a call: {writing} writing, {opening} opening, {all} of all");
     assert!(writing.max(all) <= BOUND, "{writing} writing, {opening} opening, {all} of all");
