@@ -97,6 +97,7 @@ mod with_bugs {
         TailOverwritten: "after a crash writing goes on before the end of what was found",
         RecoveryNotCheckpointed: "recovery ends without a checkpoint",
         TouchedPageNotCounted: "the unit table is not set right for the pages that a recovery changes",
+        ZonesNotCounted: "a zone is opened though others are not finished yet",
         MovedAheadCounted: "the unit table counts what the pages on media do not show yet",
         DeletedVolumeLeftOut: "a record leaves out a deleted volume that is still being unmapped",
     }

@@ -374,7 +374,10 @@ impl<P: Payload> Engine<P> {
             (Op::GcRead { first }, Ok(Done::Data(data))) => self.gc_data_read(first, Some(&data)),
             (Op::GcRead { first }, Err(_)) => self.gc_data_read(first, None),
             (Op::Reset { unit }, _) => self.unit_reset(unit, status),
-            (Op::Finish { unit }, _) => self.space.tail(unit).writers -= 1,
+            (Op::Finish { unit }, _) => {
+                self.space.tail(unit).writers -= 1;
+                self.space.closed_if_quiet(unit);
+            }
             (Op::Flush { device }, _) => self.flushed(device, status),
             (Op::Superblock, _) => self.superblock_written(status),
             (Op::ScrubChunks, Ok(Done::Chunks(found))) => self.scrub_found(Ok(found)),

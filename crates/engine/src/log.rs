@@ -392,6 +392,12 @@ impl<P: Payload> Engine<P> {
     /// Opens a unit for `class`. The last ones are for metadata alone: without room for a checkpoint no unit could ever
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
+        // A device lets so many zones be active, and one stays so until it is full or finished.
+        let many = self.space.active_units() > self.config.max_open_units;
+        if many && !bug!(self.config, ZonesNotCounted) {
+            mark!(WaitsForZone);
+            return None;
+        }
         let may_open = class == self.config.metadata_class() || self.may_open(class);
         mark!(NoUnitForHost if !may_open);
         let media = self.config.media_of(class);
@@ -495,17 +501,23 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn close_frontier(&mut self, class: Class) {
         if let Some(at) = self.space.close(class, self.host_writes) {
             self.finish_if_quiet(at.unit);
+            if self.space.tails[at.unit.index()].writers > 0 {
+                self.space.closing.insert(at.unit.0);
+            }
         }
     }
 
     /// Lets the device let go of a closed unit that is not full, once nothing is on its way to it.
-    fn finish_if_quiet(&mut self, unit: UnitId) {
+    pub(crate) fn finish_if_quiet(&mut self, unit: UnitId) {
         let written = self.space.units.written(unit);
-        let full = written == self.config.geometry.blocks_per_unit();
-        if self.space.tails[unit.index()].writers == 0 && !full && written > 0 {
+        let tail = &self.space.tails[unit.index()];
+        // Where a write failed, the device may have less of it.
+        let full = written == self.config.geometry.blocks_per_unit() && tail.broken.is_none();
+        if tail.writers == 0 && !full && written > 0 {
             let left = u64::from(self.config.geometry.blocks_per_unit() - written);
             self.stats.unused_bytes += left * self.config.geometry.logical_block().bytes() as u64;
             self.space.tail(unit).writers += 1;
+            self.space.closing.insert(unit.0);
             let op = self.ops.insert(Op::Finish { unit });
             self.device(op, DeviceCmd::Finish(unit));
         }
@@ -537,6 +549,7 @@ impl<P: Payload> Engine<P> {
         }
         if self.space.units.state(unit) == thermocline_ftl::UnitState::Closed {
             self.finish_if_quiet(unit);
+            self.space.closed_if_quiet(unit);
         }
         self.flight_progress(sequence, 1);
     }

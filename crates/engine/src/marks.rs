@@ -176,6 +176,7 @@ mod counted {
         ReplacementOutlived: "a block of a failed write was replaced before it was written again",
         QueuesJoined: "a small chunk is filled up with blocks of other classes",
         StagedBlockMoved: "the old place of a staged block is copied",
+        WaitsForZone: "a unit is not opened, since others are not finished yet",
         NoUnitForHost: "no unit may be opened for blocks of users",
         BehindBroken: "a chunk is written behind one that failed meanwhile",
         // release.rs

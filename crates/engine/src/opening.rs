@@ -14,6 +14,7 @@ use thermocline_format::{
     ChunkHeader, Entry, Epoch, Generation, Location, MapPage, OpenUnit, PAGE_UNITS, PageId, PoolId,
     Revision, Sequence, Superblock, UnitPage,
 };
+use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
 
 use crate::bugs::bug;
@@ -606,6 +607,14 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
+    /// Finishes zones that are not written on: they would count as active until they are reset.
+    fn finish_zones(&mut self) {
+        let closed = |unit: &UnitId| self.space.units.state(*unit) == UnitState::Closed;
+        let unfinished = std::mem::take(&mut self.space.unfinished);
+        let unfinished: Vec<UnitId> = unfinished.into_iter().filter(closed).collect();
+        unfinished.into_iter().for_each(|unit| self.finish_if_quiet(unit));
+    }
+
     /// The record of this opening is durable.
     pub(crate) fn opened(&mut self) {
         self.phase = Phase::Open;
@@ -617,6 +626,7 @@ impl<P: Payload> Engine<P> {
         if !self.superblocks.settled {
             self.want_checkpoint();
         }
+        self.finish_zones();
         let (chunks, entries) = self.replayed;
         self.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
     }

@@ -91,6 +91,10 @@ pub(crate) struct Space {
     pub(crate) flushing_dead: bool,
     /// How often no control entry was waiting. One that waits may be why a unit is dead.
     pub(crate) control_sealed: u64,
+    /// Closed units to which something is on its way still.
+    pub(crate) closing: BTreeSet<u32>,
+    /// Zones that an opening found neither empty nor full.
+    pub(crate) unfinished: Vec<UnitId>,
     /// Condemned units that still hold something.
     pub(crate) condemned: BTreeSet<u32>,
     /// Units out of service.
@@ -119,6 +123,8 @@ impl Space {
             releasing: 0,
             flushing_dead: false,
             control_sealed: 0,
+            closing: BTreeSet::new(),
+            unfinished: Vec::new(),
             condemned: BTreeSet::new(),
             retired: 0,
             next_generation: Generation(0),
@@ -222,6 +228,19 @@ impl Space {
         self.units.close(at.unit, at.block, now);
         self.bury(at.unit);
         Some(at)
+    }
+
+    /// Something was answered that was on its way to a closed unit.
+    pub(crate) fn closed_if_quiet(&mut self, unit: UnitId) {
+        if self.tails[unit.index()].writers == 0 {
+            self.closing.remove(&unit.0);
+        }
+    }
+
+    /// Units that are neither empty nor full nor finished, those of superblocks aside.
+    pub(crate) fn active_units(&self) -> u32 {
+        let open = self.frontiers.iter().filter(|frontier| frontier.open.is_some());
+        (open.count() + self.closing.len()) as u32
     }
 
     /// Notes that a closed unit is dead if it has no valid block.

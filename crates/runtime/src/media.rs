@@ -3,13 +3,16 @@
 //! A pool on a file or a conventional device says itself how it is divided; zones are what the device has.
 
 mod contents;
+mod several;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use thermocline_engine::default_unit;
-use thermocline_format::{DecodeError, Geometry, GeometryError, LogicalBlock, PoolId};
+use thermocline_format::{
+    DecodeError, Geometry, GeometryError, LogicalBlock, PoolId, SuperblockPrefix,
+};
 use thermocline_nand::{Drive, Profile, profile};
 use thermocline_types::{Bytes, UnitId};
 
@@ -53,6 +56,40 @@ pub enum MediaError {
         /// What is wrong with it.
         error: DecodeError,
     },
+    /// A device is of another pool than the first.
+    #[error("{}: this is of the pool {pool}, and {} of the pool {first}", path.display(), other.display())]
+    OtherPool {
+        /// Where.
+        path: PathBuf,
+        /// Its pool.
+        pool: PoolId,
+        /// The first device.
+        other: PathBuf,
+        /// The pool of that.
+        first: PoolId,
+    },
+    /// Two are the same device of the pool.
+    #[error("{} and {} are copies of one device of the pool; name only the newer one", path.display(), other.display())]
+    SameDevice {
+        /// The one.
+        path: PathBuf,
+        /// The other.
+        other: PathBuf,
+    },
+    /// A device of the pool is not named.
+    #[error(
+        "the pool has {of} devices, and its device {number}, which is {}, is none of those named: give its path in a \
+         [[device]]",
+        if *fast { "a fast one" } else { "one for capacity" }
+    )]
+    NotNamed {
+        /// Its number, from 0 on.
+        number: usize,
+        /// Devices of the pool.
+        of: usize,
+        /// Whether it is a fast one.
+        fast: bool,
+    },
     /// No pool was found.
     #[error("{}: there is no pool here; `thermocline format` makes one", path.display())]
     NoPool {
@@ -70,23 +107,31 @@ pub struct UnitStorage {
 }
 
 impl Settings {
-    /// The storage for a new pool; a file that does not exist is made.
+    /// The storage for a new pool; files that do not exist are made.
     ///
     /// # Errors
     /// [`MediaError`].
     pub fn new_media(&self) -> Result<UnitStorage, MediaError> {
-        let storage = match self.kind() {
-            DeviceKind::File | DeviceKind::Block => {
-                self.open_plain(true, self.new_layout()?, Access::ReadWrite)?
-            }
-            DeviceKind::Zoned => self.open_zoned(Access::ReadWrite)?,
-            DeviceKind::Simulated => {
-                let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
-                self.open_simulated(true, block, self.device.unit, Access::ReadWrite)?
-            }
-        };
+        if self.devices.len() > 1 {
+            return self.new_joined();
+        }
+        let storage = self.new_storage()?;
         let geometry = self.geometry_of(storage.layout())?;
         Ok(UnitStorage { storage, geometry })
+    }
+
+    /// The device for a new pool; a file that does not exist is made.
+    fn new_storage(&self) -> Result<AnyStorage, MediaError> {
+        match self.kind() {
+            DeviceKind::File | DeviceKind::Block => {
+                self.open_plain(true, self.new_layout()?, Access::ReadWrite)
+            }
+            DeviceKind::Zoned => self.open_zoned(Access::ReadWrite),
+            DeviceKind::Simulated => {
+                let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
+                self.open_simulated(true, block, self.device().unit, Access::ReadWrite)
+            }
+        }
     }
 
     /// The storage of the pool that is there.
@@ -94,53 +139,85 @@ impl Settings {
     /// # Errors
     /// [`MediaError`].
     pub fn media(&self, access: Access) -> Result<UnitStorage, MediaError> {
+        if self.devices.len() > 1 {
+            return self.joined(access);
+        }
         if self.kind() == DeviceKind::Zoned {
             let storage = self.open_zoned(access)?;
             let geometry = self.geometry_of(storage.layout())?;
             return Ok(UnitStorage { storage, geometry });
         }
-        let no_pool = || MediaError::NoPool { path: self.device.path.clone() };
-        forget(&self.device.path);
-        let found = contents::find_pool(&self.device.path, &self.likely_units())?;
-        let geometry = found.ok_or_else(no_pool)?.geometry;
-        self.agrees(&geometry)?;
-        let storage = if self.kind() == DeviceKind::Simulated {
-            let bytes = unit_bytes(&geometry);
-            self.open_simulated(false, geometry.logical_block(), Some(bytes), access)?
-        } else {
-            let block = geometry.logical_block();
-            let layout = Layout::contiguous(block, geometry.blocks_per_unit(), geometry.units());
-            self.open_plain(false, layout, access)?
-        };
+        forget(&self.device().path);
+        let geometry = self.found()?.geometry;
+        self.is_all_of(&geometry)?;
+        let storage = self.storage(&geometry, geometry.units(), access)?;
         Ok(UnitStorage { storage, geometry })
     }
 
-    /// How the pool that is there divides its device, or else how a new one would. Nothing is written or made.
+    /// The record that is found on the device.
+    fn found(&self) -> Result<SuperblockPrefix, MediaError> {
+        let path = &self.device().path;
+        let found = contents::find_pool(path, &self.likely_units())?;
+        let found = found.ok_or_else(|| MediaError::NoPool { path: path.clone() })?;
+        self.agrees(&found.geometry)?;
+        Ok(found)
+    }
+
+    /// The device, of which a pool of `geometry` has `units` units.
+    fn storage(
+        &self,
+        geometry: &Geometry,
+        units: u32,
+        access: Access,
+    ) -> Result<AnyStorage, MediaError> {
+        let block = geometry.logical_block();
+        match self.kind() {
+            DeviceKind::Zoned => self.open_zoned(access),
+            DeviceKind::Simulated => {
+                self.open_simulated(false, block, Some(unit_bytes(geometry)), access)
+            }
+            DeviceKind::File | DeviceKind::Block => {
+                let layout = Layout::contiguous(block, geometry.blocks_per_unit(), units);
+                self.open_plain(false, layout, access)
+            }
+        }
+    }
+
+    /// How the pool that is there divides its devices, or else how a new one would. Nothing is written or made.
     ///
     /// # Errors
     /// [`MediaError`].
     pub fn geometry(&self) -> Result<Geometry, MediaError> {
-        let path = &self.device.path;
+        if self.devices.len() > 1 {
+            return self.joint_geometry();
+        }
+        let path = &self.device().path;
         let zoned = self.kind() == DeviceKind::Zoned;
         if !zoned
             && path.exists()
             && let Some(found) = contents::find_pool(path, &self.likely_units())?
         {
             self.agrees(&found.geometry)?;
+            self.is_all_of(&found.geometry)?;
             return Ok(found.geometry);
         }
-        let layout = match self.kind() {
-            DeviceKind::File | DeviceKind::Block => self.new_layout()?,
-            DeviceKind::Zoned => *self.open_zoned(Access::ReadOnly)?.layout(),
+        Ok(self.geometry_of(&self.planned_layout()?)?)
+    }
+
+    /// How a new pool would divide the device.
+    fn planned_layout(&self) -> Result<Layout, MediaError> {
+        match self.kind() {
+            DeviceKind::File | DeviceKind::Block => self.new_layout(),
+            DeviceKind::Zoned => Ok(*self.open_zoned(Access::ReadOnly)?.layout()),
             DeviceKind::Simulated => {
                 let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
                 let drive = self.drive()?;
-                let unit = self.device.unit.unwrap_or_else(|| default_unit(drive.cut().capacity()));
+                let unit =
+                    self.device().unit.unwrap_or_else(|| default_unit(drive.cut().capacity()));
                 let layout = Simulated::layout_of(&drive, block, unit);
-                layout.map_err(|why| self.error("device.unit", why))?
+                Ok(layout.map_err(|why| self.error("device.unit", why))?)
             }
-        };
-        Ok(self.geometry_of(&layout)?)
+        }
     }
 
     /// What is on the device now.
@@ -148,14 +225,14 @@ impl Settings {
     /// # Errors
     /// [`MediaError`] when it cannot be read.
     pub fn contents(&self) -> Result<Contents, MediaError> {
-        contents::look(&self.device.path, &self.likely_units())
+        contents::look(&self.device().path, &self.likely_units())
     }
 
     /// What the device is, as stated or as it looks.
     #[must_use]
     pub fn kind(&self) -> DeviceKind {
-        self.device.kind.unwrap_or_else(|| {
-            let path = &self.device.path;
+        self.device().kind.unwrap_or_else(|| {
+            let path = &self.device().path;
             let block = fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
             match queue_attribute(path, "zoned").as_deref() {
                 Some("host-managed") => DeviceKind::Zoned,
@@ -168,7 +245,7 @@ impl Settings {
     /// Sizes of units at whose distance superblocks may be, beside the powers of two.
     fn likely_units(&self) -> Vec<Bytes> {
         let zone = match self.kind() {
-            DeviceKind::Zoned => queue_attribute(&self.device.path, "chunk_sectors")
+            DeviceKind::Zoned => queue_attribute(&self.device().path, "chunk_sectors")
                 .and_then(|sectors| sectors.parse().ok())
                 .map(|sectors: u64| Bytes(sectors * 512)),
             DeviceKind::Simulated => self.drive().ok().and_then(|drive| match drive {
@@ -177,19 +254,19 @@ impl Settings {
             }),
             DeviceKind::File | DeviceKind::Block => None,
         };
-        self.device.unit.into_iter().chain(zone).collect()
+        self.device().unit.into_iter().chain(zone).collect()
     }
 
     /// How a new pool divides a file or a conventional device.
     fn new_layout(&self) -> Result<Layout, MediaError> {
-        let path = &self.device.path;
-        let size = self.device.size.or_else(|| contents::size(path).ok()).ok_or_else(|| {
+        let path = &self.device().path;
+        let size = self.device().size.or_else(|| contents::size(path).ok()).ok_or_else(|| {
             self.error("device.size", "the file does not exist yet: say how large it is to be")
         })?;
         let of_device = queue_attribute(path, "logical_block_size")
             .and_then(|bytes| LogicalBlock::from_bytes(bytes.parse().ok()?));
         let block = self.logical_block().or(of_device).unwrap_or(LogicalBlock::B4096);
-        let unit = self.device.unit.unwrap_or_else(|| default_unit(size));
+        let unit = self.device().unit.unwrap_or_else(|| default_unit(size));
         let bytes = block.bytes() as u64;
         let fits =
             unit.0 > 0 && unit.0.is_multiple_of(bytes) && unit.0 / bytes <= u64::from(u32::MAX);
@@ -223,7 +300,7 @@ impl Settings {
     /// Whether what the settings say of the division is what the pool has.
     fn agrees(&self, geometry: &Geometry) -> Result<(), SettingsError> {
         let (unit, block) = (unit_bytes(geometry), geometry.logical_block());
-        if self.device.unit.is_some_and(|stated| stated != unit) {
+        if self.device().unit.is_some_and(|stated| stated != unit) {
             let reason = format!("the pool was made with units of {unit}, which cannot be changed");
             return Err(self.error("device.unit", reason));
         }
@@ -236,13 +313,18 @@ impl Settings {
     }
 
     fn logical_block(&self) -> Option<LogicalBlock> {
-        self.device.logical_block.and_then(LogicalBlock::from_bytes)
+        self.device().logical_block.and_then(LogicalBlock::from_bytes)
     }
 
     fn options(&self, access: Access) -> Options {
         let default = Options::default();
-        let (engine, direct) = (self.device.io, self.device.direct);
-        Options { engine, direct, access, threads: self.device.threads.unwrap_or(default.threads) }
+        let (engine, direct) = (self.device().io, self.device().direct);
+        Options {
+            engine,
+            direct,
+            access,
+            threads: self.device().threads.unwrap_or(default.threads),
+        }
     }
 
     /// With `create`, a file that does not exist or is too short is made as long as needed: that is for new pools.
@@ -252,13 +334,13 @@ impl Settings {
         layout: Layout,
         access: Access,
     ) -> Result<AnyStorage, MediaError> {
-        let (path, options) = (&self.device.path, self.options(access));
+        let (path, options) = (&self.device().path, self.options(access));
         Ok(Box::new(File::open(path, create, layout, &options)?))
     }
 
     #[cfg(target_os = "linux")]
     fn open_zoned(&self, access: Access) -> Result<AnyStorage, MediaError> {
-        let (path, options) = (&self.device.path, self.options(access));
+        let (path, options) = (&self.device().path, self.options(access));
         Ok(Box::new(crate::storage::Zoned::open(path, &options)?))
     }
 
@@ -276,32 +358,37 @@ impl Settings {
     ) -> Result<AnyStorage, MediaError> {
         let drive = self.drive()?;
         let unit = unit.unwrap_or_else(|| default_unit(drive.cut().capacity()));
-        let latency = self.device.latency.unwrap_or(Latency::None);
-        let (path, options) = (&self.device.path, self.options(access));
+        let latency = self.device().latency.unwrap_or(Latency::None);
+        let (path, options) = (&self.device().path, self.options(access));
         Ok(Box::new(Simulated::open(path, create, drive, block, unit, latency, &options)?))
     }
 
     /// The simulated drive, fresh.
     fn drive(&self) -> Result<Drive, SettingsError> {
-        let drive = Drive::new(&self.profile()?, self.device.size, 1);
+        let drive = Drive::new(&self.profile()?, self.device().size, 1);
         drive.map_err(|error| self.error("device.profile", error.to_string()))
     }
 
     /// Zones that the device lets be written at once, each from its first byte until it is full or finished; `None` if
-    /// as many as there are.
+    /// as many as there are. Of several devices, those of the one that has the fewest.
     pub(crate) fn active_zones(&self) -> Result<Option<u32>, SettingsError> {
-        let active = match self.kind() {
-            DeviceKind::File | DeviceKind::Block => None,
-            DeviceKind::Zoned => queue_attribute(&self.device.path, "max_active_zones")
-                .and_then(|active| active.parse().ok()),
-            DeviceKind::Simulated => self.profile()?.zns.map(|zns| zns.max_active),
-        };
-        Ok(active.filter(|&active| active > 0))
+        let mut fewest = None;
+        for one in self.each_device() {
+            let active = match one.kind() {
+                DeviceKind::File | DeviceKind::Block => None,
+                DeviceKind::Zoned => queue_attribute(&one.device().path, "max_active_zones")
+                    .and_then(|active| active.parse().ok()),
+                DeviceKind::Simulated => one.profile()?.zns.map(|zns| zns.max_active),
+            };
+            let active = active.filter(|&active: &u32| active > 0);
+            fewest = fewest.into_iter().chain(active).min();
+        }
+        Ok(fewest)
     }
 
     fn profile(&self) -> Result<Profile, SettingsError> {
         let wrong = |reason: String| self.error("device.profile", reason);
-        let name = self.device.profile.as_deref().unwrap_or_default();
+        let name = self.device().profile.as_deref().unwrap_or_default();
         let text = match profile::builtin(name) {
             Some(text) => text.to_owned(),
             None => fs::read_to_string(name).map_err(|error| {

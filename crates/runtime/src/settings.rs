@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use thermocline_engine::{Config, ConfigError, ReadPlan, Tuning};
-use thermocline_format::{BLOCK_BYTES, Geometry, LogicalBlock, VolumeName};
+use thermocline_format::{
+    BLOCK_BYTES, Geometry, LogicalBlock, MAX_DEVICES, MediaClass, VolumeName,
+};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::Bytes;
@@ -33,8 +35,9 @@ pub struct SettingsError {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Where the pool is.
-    pub device: DeviceSettings,
+    /// Where the pool is: on one device, or on several.
+    #[serde(rename = "device", deserialize_with = "text::one_or_more")]
+    pub devices: Vec<DeviceSettings>,
     /// How it works.
     #[serde(default)]
     pub pool: PoolSettings,
@@ -47,6 +50,9 @@ pub struct Settings {
     /// The name of the file, for errors.
     #[serde(skip)]
     file: String,
+    /// Of [`Settings::each_device`], which of several devices it is about.
+    #[serde(skip)]
+    number: Option<usize>,
 }
 
 /// What the device is.
@@ -71,6 +77,9 @@ pub struct DeviceSettings {
     pub path: PathBuf,
     /// What it is; `None`: what it looks like.
     pub kind: Option<DeviceKind>,
+    /// What it is good at.
+    #[serde(default = "capacity", deserialize_with = "text::class")]
+    pub class: MediaClass,
     /// Its size; `None`: all of it.
     #[serde(default, deserialize_with = "text::optional")]
     pub size: Option<Bytes>,
@@ -91,6 +100,10 @@ pub struct DeviceSettings {
     /// Whether the simulated drive takes its time.
     #[serde(default, deserialize_with = "text::latency")]
     pub latency: Option<Latency>,
+}
+
+fn capacity() -> MediaClass {
+    MediaClass::Capacity
 }
 
 /// How a pool works; `None` is the engine's default.
@@ -183,7 +196,9 @@ impl Settings {
         })?;
         let mut settings = Settings::from_toml(&file, &text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        settings.device.path = folder.join(&settings.device.path);
+        for device in &mut settings.devices {
+            device.path = folder.join(&device.path);
+        }
         settings.serve.begin_at(folder);
         Ok(settings)
     }
@@ -211,23 +226,70 @@ impl Settings {
 
     /// An error about `key`.
     pub(crate) fn error(&self, key: &str, reason: impl Into<String>) -> SettingsError {
-        SettingsError { file: self.file.clone(), key: key.to_owned(), reason: reason.into() }
+        let key = match (key.strip_prefix("device"), self.number) {
+            (Some(rest), Some(number)) => format!("device[{number}]{rest}"),
+            _ => key.to_owned(),
+        };
+        SettingsError { file: self.file.clone(), key, reason: reason.into() }
     }
 
-    fn check(&self) -> Result<(), SettingsError> {
-        if let Some(bytes) = self.device.logical_block
+    /// The device; of several, the first in the file.
+    #[must_use]
+    pub fn device(&self) -> &DeviceSettings {
+        &self.devices[0]
+    }
+
+    /// The same with one device each, in the order of the file. Errors name which of them it is.
+    pub fn each_device(&self) -> impl Iterator<Item = Settings> {
+        let several = self.devices.len() > 1;
+        self.devices.iter().enumerate().map(move |(number, device)| Settings {
+            devices: vec![device.clone()],
+            number: several.then_some(number),
+            ..self.clone()
+        })
+    }
+
+    fn check_devices(&self) -> Result<(), SettingsError> {
+        if self.devices.is_empty() || self.devices.len() > MAX_DEVICES {
+            let reason = format!("{}; a pool has 1 to {MAX_DEVICES}", self.devices.len());
+            return Err(self.error("device", reason));
+        }
+        if self.devices.iter().all(|device| device.class == MediaClass::Fast) {
+            let reason = "all are fast; at least one is to be for capacity";
+            return Err(self.error("device", reason));
+        }
+        for (number, one) in self.each_device().enumerate() {
+            one.check_device()?;
+            if self.devices[..number].iter().any(|other| other.path == one.device().path) {
+                return Err(one.error("device.path", "another device has this path"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_device(&self) -> Result<(), SettingsError> {
+        let device = self.device();
+        if let Some(bytes) = device.logical_block
             && LogicalBlock::from_bytes(bytes).is_none()
         {
             let reason = format!("{bytes} bytes; there are logical blocks of 512 and 4096");
             return Err(self.error("device.logical_block", reason));
         }
-        if let Some((key, reason)) = self.out_of_bounds() {
-            return Err(self.error(&key, reason));
+        if let Some((key, reason)) = self.device_out_of_bounds() {
+            return Err(self.error(key, reason));
         }
-        let simulated = self.device.kind == Some(DeviceKind::Simulated);
-        if simulated != self.device.profile.is_some() {
+        let simulated = device.kind == Some(DeviceKind::Simulated);
+        if simulated != device.profile.is_some() {
             let reason = "a simulated device has a profile, and no other has";
             return Err(self.error("device.profile", reason));
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        self.check_devices()?;
+        if let Some((key, reason)) = self.out_of_bounds() {
+            return Err(self.error(&key, reason));
         }
         let spare = self.spare();
         if !(0.0..=0.9).contains(&spare) {

@@ -15,6 +15,7 @@ mod inline;
 mod io;
 #[cfg(target_os = "linux")]
 mod ioctl;
+mod joined;
 mod memory;
 mod overlay;
 #[cfg(target_os = "linux")]
@@ -40,6 +41,7 @@ pub use error::{Fault, OpenError, OpenErrorKind};
 pub use file::{Access, File, Options};
 pub use holder::Holder;
 pub use io::IoEngine;
+pub use joined::Joined;
 pub use memory::Memory;
 pub use overlay::Overlay;
 pub use simulated::{Latency, Simulated};

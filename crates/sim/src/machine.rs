@@ -3,14 +3,15 @@
 use std::rc::Rc;
 
 use thermocline_engine::{
-    Action, Config, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice, OpenError,
-    Reply, RequestId, VolumeInfo,
+    Action, Config, DeviceCmd, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice,
+    OpenError, Reply, RequestId, VolumeInfo,
 };
 use thermocline_format::{Location, PoolId};
 use thermocline_types::{Time, UnitId};
 
 use crate::data::{Arena, Content, Data};
 use crate::disk::{Disk, Image};
+use crate::faults::CommandKind;
 use crate::model::FoundVolume;
 
 /// Completions after which something that should be over is taken to go on for ever.
@@ -69,6 +70,8 @@ pub struct Machine {
     pub pages_lost_before: u64,
     arena: Rc<Arena>,
     next_request: u64,
+    /// Zones that may be active when another one is opened.
+    most_active: u32,
 }
 
 impl Machine {
@@ -78,8 +81,9 @@ impl Machine {
     /// When the configuration cannot work.
     #[must_use]
     pub fn format(config: Config, arena: &Rc<Arena>, disk: Disk, seed: u64) -> Machine {
+        let most_active = config.max_open_units;
         let engine = Engine::format(config, POOL, seed).expect("a configuration that works");
-        Machine::new(engine, arena, disk)
+        Machine::new(engine, arena, disk, most_active)
     }
 
     /// An engine that opens the pool on `disk`.
@@ -88,14 +92,15 @@ impl Machine {
     /// When the configuration cannot work.
     #[must_use]
     pub fn open(config: Config, arena: &Rc<Arena>, disk: Disk, seed: u64) -> Machine {
+        let most_active = config.max_open_units;
         let engine = Engine::open(config, seed).expect("a configuration that works");
-        Machine::new(engine, arena, disk)
+        Machine::new(engine, arena, disk, most_active)
     }
 
-    fn new(engine: Engine<Data>, arena: &Rc<Arena>, disk: Disk) -> Machine {
+    fn new(engine: Engine<Data>, arena: &Rc<Arena>, disk: Disk, most_active: u32) -> Machine {
         let (now, turns) = (Time::ZERO, 0);
         let (arena, pages_lost_before, next_request) = (Rc::clone(arena), 0, 0);
-        Machine { engine, disk, now, turns, pages_lost_before, arena, next_request }
+        Machine { engine, disk, now, turns, pages_lost_before, arena, next_request, most_active }
     }
 
     /// Drops the engine, and opens the pool anew on what is on media.
@@ -104,6 +109,7 @@ impl Machine {
     /// When the configuration cannot work.
     pub fn restart(&mut self, config: Config, image: &Image, seed: u64) {
         self.pages_lost_before = self.pages_lost();
+        self.most_active = config.max_open_units;
         self.engine = Engine::open(config, seed).expect("a configuration that works");
         self.disk.restart(image);
         self.turns = 0;
@@ -115,6 +121,7 @@ impl Machine {
     /// When the configuration cannot work.
     pub fn kill(&mut self, config: Config, seed: u64) {
         self.pages_lost_before = self.pages_lost();
+        self.most_active = config.max_open_units;
         self.engine = Engine::open(config, seed).expect("a configuration that works");
         self.disk.outlive_host();
         self.turns = 0;
@@ -136,12 +143,27 @@ impl Machine {
             actions += 1;
             assert!(actions < PATIENCE, "the engine wants more and more at once");
             match action {
-                Action::Device { op, cmd } => self.disk.submit(self.now, op, cmd),
+                Action::Device { op, cmd } => {
+                    self.count_zones(&cmd);
+                    self.disk.submit(self.now, op, cmd);
+                }
                 Action::Complete { request, result } => {
                     events.push(Event::Complete(request, result));
                 }
                 Action::Notice(notice) => events.push(Event::Notice(notice)),
             }
+        }
+    }
+
+    /// A device with zones lets so many be active at once, beside those of superblocks. One that it failed to finish
+    /// stays active.
+    fn count_zones(&self, cmd: &DeviceCmd<Data>) {
+        let (DeviceCmd::WriteChunk(chunk), most) = (cmd, self.most_active) else { return };
+        let log = self.disk.injector().log();
+        let finished = log.iter().all(|injected| injected.kind != CommandKind::Finish);
+        if most < u32::MAX && chunk.header.origin.location.block == 0 && finished {
+            let active = self.disk.active_zones();
+            assert!(active <= most, "{active} zones are active, and another is opened");
         }
     }
 

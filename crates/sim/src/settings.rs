@@ -154,7 +154,11 @@ fn draw_placement(rng: &mut Rng) -> Policy {
 fn draw_pool(rng: &mut Rng, scale: Scale, placement: &Policy) -> (DiskShape, Config) {
     let mut media = draw_media(rng, scale);
     loop {
-        let config = draw_config(rng, media.geometry, placement);
+        let mut config = draw_config(rng, media.geometry, placement);
+        if media.is_zoned() {
+            // As few as let the engine work.
+            let _enough = config.keep_to_active_zones(config.frontiers() + 3);
+        }
         if config.check().is_ok() && config.capacity_blocks(0) >= 2 * config.blocks_per_unit() {
             return (media, config);
         }

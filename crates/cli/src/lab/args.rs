@@ -244,7 +244,8 @@ impl DeviceArgs {
     /// The same on the drive of a pool, set up as the pool is unless these arguments say otherwise.
     pub fn of_pool(&self, pool: LabRun) -> DeviceArgs {
         let set = pool.set.into_iter().chain(self.set.iter().cloned()).collect();
-        DeviceArgs { set, capacity: Some(pool.capacity), ..self.clone() }
+        let fast_capacity = pool.fast_capacity.or(self.fast_capacity);
+        DeviceArgs { set, capacity: Some(pool.capacity), fast_capacity, ..self.clone() }
     }
 
     /// The stack called `text`, with these overrides.

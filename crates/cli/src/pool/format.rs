@@ -27,9 +27,9 @@ pub struct FormatArgs {
     /// Settings of the pool
     #[arg(value_name = "POOL.toml", required_unless_present = "example")]
     settings: Option<PathBuf>,
-    /// Destroy what is there: name the pool by its identity, or the file or device by its path
+    /// Destroy what is there: name the pool by its identity, or the file or device by its path; once for each
     #[arg(long, value_name = "ID or PATH")]
-    yes_destroy: Option<String>,
+    yes_destroy: Vec<String>,
     /// Print a settings file with every key explained, and do nothing
     #[arg(long, conflicts_with = "yes_destroy")]
     example: bool,
@@ -41,8 +41,11 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
         return print(Settings::EXAMPLE);
     };
     let settings = Settings::load(path)?;
-    refuse_to_destroy(&settings, args.yes_destroy.as_deref())?;
-    let made = Made::unless_there(&settings.device.path);
+    for one in settings.each_device() {
+        refuse_to_destroy(&one, &args.yes_destroy)?;
+    }
+    let paths = settings.devices.iter().map(|device| &device.path);
+    let made: Vec<Made> = paths.map(|path| Made::unless_there(path)).collect();
     let media = settings.new_media()?;
     let geometry = media.geometry;
     let config = settings.config(geometry)?;
@@ -59,10 +62,11 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     let total: u64 = listed.iter().map(|volume| volume.blocks).sum();
     let capacity = opened.config.capacity_blocks(total);
     opened.close()?;
-    made.keep();
+    made.into_iter().for_each(Made::keep);
+    let paths = settings.devices.iter().map(|device| device.path.display().to_string());
     let mut text = format!(
         "pool {pool} on {}\n{} units of {}, logical blocks of {} bytes; holds {} of data\n",
-        settings.device.path.display(),
+        paths.collect::<Vec<_>>().join(", "),
         geometry.units(),
         unit_bytes(&geometry),
         geometry.logical_block().bytes(),
@@ -97,29 +101,31 @@ impl Drop for Made {
     }
 }
 
-/// Refuses if there is anything that was not named.
-fn refuse_to_destroy(settings: &Settings, named: Option<&str>) -> anyhow::Result<()> {
-    let path = settings.device.path.display().to_string();
+/// Refuses if there is anything on a device that was not named.
+fn refuse_to_destroy(settings: &Settings, named: &[String]) -> anyhow::Result<()> {
+    let device = &settings.device().path;
+    let path = device.display().to_string();
     let (what, id) = match settings.contents()? {
         Contents::Nothing => return Ok(()),
         Contents::Pool(pool) => (format!("the pool {pool}"), Some(pool.to_string())),
         Contents::Known(what) => (what.to_owned(), None),
         Contents::Unknown => ("data".to_owned(), None),
     };
-    let is_named = |name: &str| {
-        let same = std::path::Path::new(name).canonicalize().ok();
-        let same = same.is_some_and(|path| settings.device.path.canonicalize().ok() == Some(path));
-        same || name == path || id.as_deref() == Some(name)
+    let is_named = |name: &String| {
+        let same = Path::new(name).canonicalize().ok();
+        let same = same.is_some_and(|path| device.canonicalize().ok() == Some(path));
+        same || *name == path || id.as_ref() == Some(name)
     };
-    match named {
-        Some(name) if is_named(name) => Ok(()),
-        Some(name) => bail!("{path} holds {what}; --yes-destroy names {name}, which is not that"),
-        None => {
-            let name = id.as_deref().unwrap_or(&path);
-            bail!(
-                "{path} holds {what}; for another pool beside it, give another device.path; to destroy what is there, \
-                 say --yes-destroy={name}"
-            )
-        }
+    if named.iter().any(is_named) {
+        return Ok(());
     }
+    if !named.is_empty() {
+        let named = named.join(" and ");
+        bail!("{path} holds {what}; --yes-destroy names {named}, which is not that");
+    }
+    let name = id.as_deref().unwrap_or(&path);
+    bail!(
+        "{path} holds {what}; for another pool beside it, give another device.path; to destroy what is there, say \
+         --yes-destroy={name}"
+    )
 }

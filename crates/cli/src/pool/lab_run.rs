@@ -1,7 +1,8 @@
 //! The run of the lab that measures a pool: `lab run --pool` makes it, `status --lab-command` prints it.
 
+use anyhow::bail;
 use thermocline_engine::Tuning;
-use thermocline_format::{BLOCK_BYTES, LogicalBlock};
+use thermocline_format::{BLOCK_BYTES, LogicalBlock, MediaClass};
 use thermocline_lab::log::read_plan_name;
 use thermocline_runtime::{DeviceKind, Settings, unit_bytes};
 use thermocline_types::Bytes;
@@ -14,6 +15,8 @@ pub struct LabRun {
     pub stack: String,
     /// Capacity of the drive.
     pub capacity: Bytes,
+    /// Capacity of the fast drive before it, if there is one.
+    pub fast_capacity: Option<Bytes>,
     /// Overrides of drive and log.
     pub set: Vec<String>,
 }
@@ -35,23 +38,30 @@ impl LabRun {
         if block != LogicalBlock::B4096 {
             put("log.logical_block", block.bytes().to_string());
         }
-        let whole = Bytes(unit.0 * u64::from(geometry.units()));
-        let (stack, capacity) = match (settings.kind(), &settings.device.profile) {
-            (DeviceKind::Simulated, Some(profile)) => {
-                let is_path = profile.contains('/') || profile.ends_with(".toml");
-                let exists = std::path::Path::new(profile).exists();
-                let path = if !is_path && exists { "./" } else { "" };
-                (format!("log:{path}{profile}"), settings.device.size.unwrap_or(whole))
+        let mut drives = settings.each_device().map(|one| {
+            let class = one.device().class;
+            let whole = Bytes(unit.0 * geometry.units_of(class).len() as u64);
+            (class, Drive::of(&one, whole))
+        });
+        let first = drives.next().expect("a pool has a device");
+        let (stack, drive, fast) = match (first, drives.next(), drives.next()) {
+            ((_, drive), None, _) => (format!("log:{}", drive.name()), drive, None),
+            ((MediaClass::Fast, fast), Some((MediaClass::Capacity, drive)), None)
+            | ((MediaClass::Capacity, drive), Some((MediaClass::Fast, fast)), None) => {
+                (format!("tier:{}+{}", fast.name(), drive.name()), drive, Some(fast))
             }
-            _ => {
-                put("device.unit", size(unit));
-                put("device.op", "0".into());
-                put("device.mapping_unit", size(Bytes(block.bytes() as u64)));
-                ("log:ideal".to_owned(), whole)
-            }
+            _ => bail!("the lab knows pools of one device, and of a fast one before another"),
         };
+        for (drive, part) in [(Some(&drive), "device"), (fast.as_ref(), "fast")] {
+            if drive.is_some_and(|drive| drive.profile.is_none()) {
+                put(&format!("{part}.unit"), size(unit));
+                put(&format!("{part}.op"), "0".into());
+                put(&format!("{part}.mapping_unit"), size(Bytes(block.bytes() as u64)));
+            }
+        }
         tuning(&settings.pool.tuning(), &mut put);
-        Ok(LabRun { stack, capacity, set })
+        let fast_capacity = fast.map(|fast| fast.capacity);
+        Ok(LabRun { stack, capacity: drive.capacity, fast_capacity, set })
     }
 
     /// The command, but for the workload.
@@ -59,10 +69,38 @@ impl LabRun {
     pub fn command(&self) -> String {
         let set = self.set.iter().map(|set| format!(" --set {set}")).collect::<String>();
         let LabRun { stack, capacity, .. } = self;
+        let fast = self.fast_capacity.map(|fast| format!(" --fast-capacity {}", size(fast)));
+        let fast = fast.unwrap_or_default();
         format!(
-            "thermocline lab run --stack {stack} --capacity {}{set} --trace TRACE",
+            "thermocline lab run --stack {stack} --capacity {}{fast}{set} --trace TRACE",
             size(*capacity)
         )
+    }
+}
+
+/// A device as the lab knows it.
+struct Drive {
+    /// The simulated drive, as the lab's stacks name it.
+    profile: Option<String>,
+    capacity: Bytes,
+}
+
+impl Drive {
+    /// The device of `settings`, of which a pool uses `whole`.
+    fn of(settings: &Settings, whole: Bytes) -> Drive {
+        let device = settings.device();
+        let profile = device.profile.as_ref().filter(|_| settings.kind() == DeviceKind::Simulated);
+        let name = |profile: &String| {
+            let is_path = profile.contains('/') || profile.ends_with(".toml");
+            let exists = std::path::Path::new(profile).exists();
+            format!("{}{profile}", if !is_path && exists { "./" } else { "" })
+        };
+        let capacity = profile.and(device.size).unwrap_or(whole);
+        Drive { profile: profile.map(name), capacity }
+    }
+
+    fn name(&self) -> &str {
+        self.profile.as_deref().unwrap_or("ideal")
     }
 }
 

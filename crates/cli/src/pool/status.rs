@@ -97,7 +97,8 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         }
     }
     // Superblock units are in no list of the engine.
-    units.free = units.free.saturating_sub(2);
+    let superblocks = pool.config.geometry.all_superblock_units().count() as u32;
+    units.free = units.free.saturating_sub(superblocks);
     let mut at_risk = Vec::new();
     if !loaded || damaged > 0 {
         at_risk

@@ -42,8 +42,26 @@ pub fn format(folder: &Path) {
 
 /// The same, with transfers as `io` says.
 pub fn format_for(folder: &Path, io: &str) {
+    let size = "size = '128MiB'\nunit = '1MiB'";
+    format_on(folder, &format!("[device]\npath = 'pool.img'\n{size}\nio = '{io}'\n"));
+}
+
+/// The same, with a fast device before the other.
+pub fn format_tiered(folder: &Path, io: &str) {
+    let unit = format!("unit = '1MiB'\nio = '{io}'");
+    format_on(
+        folder,
+        &format!(
+            "[[device]]\npath = 'fast.img'\nclass = 'fast'\nsize = '24MiB'\n{unit}\n
+[[device]]\npath = 'pool.img'\nsize = '128MiB'\n{unit}\n"
+        ),
+    );
+}
+
+/// The same, on these devices.
+fn format_on(folder: &Path, devices: &str) {
     let text = format!(
-        "[device]\npath = 'pool.img'\nsize = '128MiB'\nunit = '1MiB'\nio = '{io}'\n
+        "{devices}
 [[volumes]]\nname = 'main'\nsize = '48MiB'\n[[volumes]]\nname = 'second'\nsize = '16MiB'\n"
     );
     write(folder, "pool.toml", text);

@@ -54,10 +54,22 @@ impl Stand {
 
     /// With the pool in `file`.
     pub fn over(file: &Path) -> Stand {
-        let folder = scratch();
         let file = file.display();
+        Stand::on(&format!("[device]\npath = '{file}'\nsize = '1GiB'\nunit = '4MiB'\n"))
+    }
+
+    /// With a fast device before the other.
+    pub fn tiered() -> Stand {
+        Stand::on(
+            "[[device]]\npath = 'pool.img'\nsize = '1GiB'\nunit = '4MiB'\n
+[[device]]\npath = 'fast.img'\nclass = 'fast'\nsize = '128MiB'\nunit = '4MiB'\n",
+        )
+    }
+
+    fn on(devices: &str) -> Stand {
+        let folder = scratch();
         let text = format!(
-            "[device]\npath = '{file}'\nsize = '1GiB'\nunit = '4MiB'\n
+            "{devices}
 [[volumes]]\nname = 'main'\nsize = '{}MiB'\n[[volumes]]\nname = 'second'\nsize = '16MiB'\n",
             MAIN_BYTES >> 20
         );

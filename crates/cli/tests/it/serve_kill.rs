@@ -1,12 +1,13 @@
 //! Servers that are killed while clients write: what was flushed is found again, over NBD.
 
+use std::path::Path;
 use std::time::Duration;
 
 use thermocline_nbd::protocol::request::{Command, flag};
 use thermocline_nbd::{Client, ClientError};
 use thermocline_types::Rng;
 
-use super::serve::{Served, format_for, run};
+use super::serve::{Served, format_for, format_tiered, run};
 use crate::{numbers, scratch};
 
 const BLOCK: usize = 4096;
@@ -94,10 +95,10 @@ fn compare(client: &mut Client<impl std::io::Read + std::io::Write>, ledger: &mu
     }
 }
 
-fn kill_and_compare(io: &str, rounds: usize) {
+fn kill_and_compare(format: impl Fn(&Path), rounds: usize) {
     let folder = scratch();
     let folder = folder.path();
-    format_for(folder, io);
+    format(folder);
     let mut ledger = vec![Known::default(); SPAN as usize];
     let mut rng = Rng::new(9);
     for pause in numbers(150).take(rounds) {
@@ -126,16 +127,27 @@ fn kill_and_compare(io: &str, rounds: usize) {
 
 #[test]
 fn killed_at_any_moment_nothing_that_clients_flushed_is_lost() {
-    kill_and_compare("auto", 25);
+    kill_and_compare(|folder| format_for(folder, "auto"), 25);
 }
 
 /// Where the server has a thread of its own.
 #[test]
 fn killed_at_any_moment_nothing_is_lost_with_threads() {
-    kill_and_compare("threads", 12);
+    kill_and_compare(|folder| format_for(folder, "threads"), 12);
 }
 
 #[test]
 fn killed_at_any_moment_nothing_is_lost_with_transfers_inline() {
-    kill_and_compare("inline", 12);
+    kill_and_compare(|folder| format_for(folder, "inline"), 12);
+}
+
+#[test]
+fn killed_at_any_moment_a_pool_of_two_devices_loses_nothing() {
+    kill_and_compare(|folder| format_tiered(folder, "auto"), 12);
+}
+
+/// Where the system cannot tell which of the devices has something to say.
+#[test]
+fn killed_at_any_moment_a_pool_of_two_devices_loses_nothing_with_threads() {
+    kill_and_compare(|folder| format_tiered(folder, "threads"), 8);
 }

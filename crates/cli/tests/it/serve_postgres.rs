@@ -163,13 +163,21 @@ fn power_cuts_under_postgresql_lose_no_acknowledged_commit() {
 
 #[test]
 fn killed_under_postgresql_no_acknowledged_commit_is_lost() {
+    kill_under_postgresql(Stand::new, kills());
+}
+
+#[test]
+fn killed_under_postgresql_a_pool_of_two_devices_loses_no_acknowledged_commit() {
+    kill_under_postgresql(Stand::tiered, kills().div_ceil(2));
+}
+
+fn kill_under_postgresql(stand: impl Fn() -> Stand, kills: usize) {
     if !ready(true, &PROGRAMS) {
         return;
     }
-    let mut stand = Stand::new();
+    let mut stand = stand();
     let mut postmaster = set_up(&mut stand);
     let mut acknowledged = BTreeSet::new();
-    let kills = kills();
     for pause in numbers(1000).take(kills) {
         let first = acknowledged.last().map_or(0, |last| last + 10);
         acknowledged.extend(commit_until_killed(&stand, &postmaster, first, move || {

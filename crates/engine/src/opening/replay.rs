@@ -31,6 +31,7 @@ impl<P: Payload> Engine<P> {
             let written = report.written.unwrap_or(life.end);
             let untouched = life.class.is_none() && life.listed.next.block == 0;
             self.space.tail(unit).replayed = !life.chunks.is_empty();
+            self.note_unfinished(unit, report);
             if report.condition != UnitCondition::Good {
                 mark!(CondemnedFound);
                 let class = life.class.unwrap_or_else(|| self.class_of(unit));
@@ -232,7 +233,16 @@ impl<P: Payload> Engine<P> {
         opening.adopted = until;
     }
 
+    fn note_unfinished(&mut self, unit: UnitId, report: UnitReport) {
+        let part = 1..self.config.geometry.blocks_per_unit();
+        let good = report.condition == UnitCondition::Good;
+        if good && report.written.is_some_and(|written| part.contains(&written)) {
+            self.space.unfinished.push(unit);
+        }
+    }
+
     fn adopt_unlisted(&mut self, unit: UnitId, report: UnitReport) {
+        self.note_unfinished(unit, report);
         let written = report.written.unwrap_or(self.config.geometry.blocks_per_unit());
         let good = report.condition == UnitCondition::Good;
         let untouched = report.written.is_none_or(|written| written == 0);

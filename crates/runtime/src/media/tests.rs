@@ -1,5 +1,7 @@
 use std::os::unix::fs::FileExt as _;
 
+use thermocline_format::MediaClass;
+
 use super::*;
 use crate::Driver;
 
@@ -69,7 +71,7 @@ fn a_pool_keeps_to_the_active_zones_of_its_drive() {
 fn what_is_there_is_recognised() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = settings(folder.path(), "size = '64MiB'");
-    let file = fs::File::create(&settings.device.path).expect("writable");
+    let file = fs::File::create(&settings.device().path).expect("writable");
     file.set_len(8 << 20).expect("room");
     let contents = || settings.contents().expect("it can be read");
     assert_eq!(contents(), Contents::Nothing);
@@ -117,7 +119,7 @@ fn a_truncated_pool_is_refused_with_both_sizes_and_left_as_it_is() {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = settings(folder.path(), device);
         format(&settings);
-        let file = fs::File::options().write(true).open(&settings.device.path).expect("a file");
+        let file = fs::File::options().write(true).open(&settings.device().path).expect("a file");
         let whole = file.metadata().expect("a file").len();
         file.set_len(48 << 20).expect("it can be cut");
         for access in [Access::ReadOnly, Access::ReadWrite] {
@@ -131,7 +133,7 @@ fn a_truncated_pool_is_refused_with_both_sizes_and_left_as_it_is() {
 
 /// Changes bytes of the first part of every record in the first two units, and makes its checksum right again.
 fn forge(settings: &Settings, offset: usize, bytes: &[u8]) {
-    let file = fs::File::options().read(true).write(true).open(&settings.device.path);
+    let file = fs::File::options().read(true).write(true).open(&settings.device().path);
     let file = file.expect("a file");
     for at in (0..2 << 20).step_by(4096) {
         let mut prefix = [0; 256];
@@ -166,10 +168,91 @@ fn a_superblock_that_no_pool_can_have_is_refused_by_field_value_and_limit() {
         forge(&settings, offset, bytes);
         let error = settings.media(Access::ReadWrite).map(|_| ()).expect_err("it is forged");
         assert!(error.to_string().contains(expected), "{error}");
-        let length = fs::metadata(&settings.device.path).expect("a file").len();
+        let length = fs::metadata(&settings.device().path).expect("a file").len();
         assert_eq!(length, 64 << 20, "its size stays");
         assert_ne!(settings.contents().expect("it can be read"), Contents::Nothing);
         let format_again = settings.new_media();
         assert!(format_again.is_ok(), "it can be replaced");
     }
+}
+
+/// Settings with a device for each of these, by name, class and size.
+fn of_devices(folder: &Path, devices: &[(&str, &str)]) -> Settings {
+    let text = devices.iter().map(|(name, rest)| {
+        format!("[[device]]\npath = '{}'\n{rest}\n", folder.join(name).display())
+    });
+    Settings::from_toml("pool.toml", &text.collect::<String>()).expect("sound settings")
+}
+
+const BIG: (&str, &str) = ("big", "size = '128MiB'");
+const QUICK: (&str, &str) = ("quick", "size = '64MiB'\nclass = 'fast'");
+
+#[test]
+fn devices_are_told_apart_by_what_is_on_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let made = of_devices(folder, &[QUICK, BIG]);
+    let planned = made.geometry().expect("a pool can be made");
+    format(&made);
+    let geometry = |devices: &[(&str, &str)]| {
+        let found = of_devices(folder, devices).media(Access::ReadOnly);
+        found.map(|media| media.geometry).map_err(|error| error.to_string())
+    };
+    let expected = geometry(&[BIG, QUICK]).expect("both are there");
+    assert_eq!((planned, geometry(&[QUICK, BIG])), (expected, Ok(expected)));
+    let units = |media| expected.units_of(media).len() as u64 * expected.unit_bytes() >> 20;
+    assert_eq!((units(MediaClass::Capacity), units(MediaClass::Fast)), (128, 64));
+
+    for name in ["big", "quick"] {
+        let copy = format!("{name}.copy");
+        fs::copy(folder.join(name), folder.join(copy)).expect("room");
+    }
+    let other = tempfile::tempdir().expect("a folder");
+    format(&of_devices(other.path(), &[BIG, QUICK]));
+    fs::copy(other.path().join("quick"), folder.join("other")).expect("room");
+    let fast = |name| (name, "class = 'fast'");
+    let plain = |name| (name, "");
+    for (devices, expected) in [
+        (
+            vec![BIG],
+            "the pool has 2 devices, and its device 1, which is a fast one, is none of those named",
+        ),
+        (
+            vec![plain("quick")],
+            "and its device 0, which is one for capacity, is none of those named",
+        ),
+        (vec![BIG, plain("big.copy")], "are copies of one device of the pool"),
+        (vec![BIG, QUICK, fast("quick.copy")], "are copies of one device of the pool"),
+        (vec![BIG, fast("other")], "this is of the pool"),
+        (
+            vec![BIG, plain("quick")],
+            "pool.toml: device[1].class: is not what the pool was made with",
+        ),
+        (vec![BIG, fast("nowhere")], "cannot be read"),
+    ] {
+        let message = geometry(&devices).expect_err("it is no pool");
+        assert!(message.contains(expected), "{devices:?}: {message}");
+    }
+}
+
+#[test]
+fn devices_of_a_new_pool_are_divided_alike() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let unit = |devices: &[(&str, &str)]| {
+        let planned = of_devices(folder, devices).geometry();
+        planned.map(|geometry| unit_bytes(&geometry)).map_err(|error| error.to_string())
+    };
+    assert_eq!(unit(&[BIG, QUICK]), Ok(Bytes::mib(1)));
+    let large = ("big", "size = '1TiB'");
+    assert_eq!(unit(&[large, ("quick", "size = '64GiB'\nclass = 'fast'")]), Ok(Bytes::mib(256)));
+    assert_eq!(unit(&[large, ("quick", "size = '1GiB'\nclass = 'fast'")]), Ok(Bytes::mib(16)));
+    assert_eq!(unit(&[("big", "size = '128MiB'\nunit = '2MiB'"), QUICK]), Ok(Bytes::mib(2)));
+    let zones = ("big", "size = '8GiB'\nkind = 'simulated'\nprofile = 'zn540'");
+    let quick = ("quick", "size = '8GiB'\nclass = 'fast'");
+    let zone = unit(&[zones]).expect("zones");
+    assert_eq!(unit(&[zones, quick]), Ok(zone), "zones cannot be divided otherwise");
+    let other = ("quick", "size = '8GiB'\nclass = 'fast'\nunit = '1MiB'");
+    let message = unit(&[zones, other]).expect_err("units of two sizes");
+    assert!(message.starts_with("pool.toml: device[1].unit: units of 1 MiB in"), "{message}");
 }

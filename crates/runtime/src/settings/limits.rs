@@ -27,20 +27,32 @@ const WRITE_DEPTH: RangeInclusive<u64> = 1..=1024;
 const VOLUME: RangeInclusive<u64> = BLOCK_BYTES as u64..=MAX_VOLUME_BLOCKS * BLOCK_BYTES as u64;
 
 impl Settings {
-    /// The first key that is out of bounds, and why.
-    pub(super) fn out_of_bounds(&self) -> Option<(String, String)> {
-        let (device, pool) = (&self.device, &self.pool);
+    /// The first key of the device that is out of bounds, and why.
+    pub(super) fn device_out_of_bounds(&self) -> Option<(&'static str, String)> {
+        let device = self.device();
         let bytes = |value: Option<Bytes>| value.map(|bytes| bytes.0);
-        let plain = |value: Option<u32>| value.map(u64::from);
         let sizes = [
             ("device.size", bytes(device.size), DEVICE),
             ("device.unit", bytes(device.unit), UNIT),
+        ];
+        let threads = device.threads.map(|threads| threads as u64);
+        let wrong = |(key, value, range)| beyond(value, range, shown).map(|reason| (key, reason));
+        let threads = beyond(threads, THREADS, |count| count.to_string());
+        let threads = threads.map(|reason| ("device.threads", reason));
+        sizes.into_iter().find_map(wrong).or(threads)
+    }
+
+    /// The first other key that is out of bounds, and why.
+    pub(super) fn out_of_bounds(&self) -> Option<(String, String)> {
+        let pool = &self.pool;
+        let bytes = |value: Option<Bytes>| value.map(|bytes| bytes.0);
+        let plain = |value: Option<u32>| value.map(u64::from);
+        let sizes = [
             ("pool.checkpoint", bytes(pool.checkpoint), CHECKPOINT),
             ("pool.memory", bytes(pool.memory), MEMORY),
             ("pool.staged", bytes(pool.staged), STAGED),
         ];
         let counts = [
-            ("device.threads", device.threads.map(|threads| threads as u64), THREADS),
             ("pool.ahead_units", plain(pool.ahead_units), AHEAD),
             ("pool.reserved_units", plain(pool.reserved_units), RESERVED),
             ("pool.max_requests", plain(pool.max_requests), REQUESTS),

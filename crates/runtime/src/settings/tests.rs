@@ -69,7 +69,7 @@ fn the_example_with_every_default_spelled_out_is_read() {
         .collect();
     let settings = parse(&spelled).expect("every default is a value");
     assert_eq!(settings.pool.write_depth, Some(4));
-    assert_eq!(settings.device.unit, Some(Bytes::mib(8)));
+    assert_eq!(settings.device().unit, Some(Bytes::mib(8)));
 }
 
 #[test]
@@ -115,6 +115,13 @@ fn what_is_wrong_is_named() {
         ("[device]\npath = 'a'\n[serve]\ntls_key = 'k'", "serve.tls_certificate: is missing"),
         ("[device]\npath = 'a'\n[serve]\nport = 1", "serve.port: unknown field `port`"),
         ("device = ", "p.toml: TOML parse error"),
+        ("device = []", "p.toml: device: 0; a pool has 1 to 8"),
+        ("device = 3", "p.toml: device: invalid type: integer `3`, expected a table, or an array"),
+        ("[[device]]\npath = 'a'\n[[device]]\nsize = 1", "device[1]: missing field `path`"),
+        ("[[device]]\npath = 'a'\n[[device]]\npath = 'a'", "device[1].path: another device has"),
+        ("[[device]]\npath = 'a'\n[[device]]\npath = 'b'\nthreads = 0", "device[1].threads: is 0"),
+        ("[[device]]\npath = 'a'\nclass = 'fast'", "device: all are fast; at least one is to be"),
+        ("[device]\npath = 'a'\nclass = 'slow'", "device.class: `slow` is none of capacity, fast"),
     ] {
         let message = parse(text).map(|_| ()).expect_err(text);
         assert!(message.contains(expected), "{text}: {message}");
@@ -148,7 +155,7 @@ tls_key = 'd'\ntls_clients = 'e'";
     std::fs::write(&path, text).expect("writable");
     let settings = Settings::load(&path).expect("sound");
     let inside = |name: &str| Some(folder.path().join(name));
-    assert_eq!(settings.device.path, folder.path().join("a"));
+    assert_eq!(settings.device().path, folder.path().join("a"));
     assert_eq!((settings.serve.socket, settings.serve.tls_key), (inside("b"), inside("d")));
     assert_eq!(settings.serve.fuse, inside("f"));
     assert_eq!(settings.serve.tls_certificate, Some(PathBuf::from("/c")));
@@ -180,11 +187,11 @@ const NUMBERS: [(&str, &str); 18] = [
 fn attempt(section: &str, key: &str, value: &str) -> Result<(), String> {
     let text = format!("[device]\npath = 'a'\n{section}\n{key} = {value}\n");
     let settings = parse(&text)?;
-    if settings.device.size.is_some() || settings.device.unit.is_some() {
+    if settings.device().size.is_some() || settings.device().unit.is_some() {
         // Devices as large as they may be are not made here.
         return Ok(());
     }
-    let block = settings.device.logical_block.and_then(LogicalBlock::from_bytes);
+    let block = settings.device().logical_block.and_then(LogicalBlock::from_bytes);
     let block = block.unwrap_or(LogicalBlock::B4096);
     let per_unit = (1 << 20) / block.bytes() as u32;
     let geometry = Geometry::new(block, per_unit, 64, [UnitId(0), UnitId(1)]).expect("64 MiB");

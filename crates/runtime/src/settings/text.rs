@@ -4,8 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use thermocline_engine::ReadPlan;
+use thermocline_format::MediaClass;
 
 use crate::storage::{IoEngine, Latency};
 
@@ -32,6 +34,35 @@ where
         }
     }
     deserializer.deserialize_any(Text(PhantomData)).map(Some)
+}
+
+/// One table, or an array of them.
+pub(super) fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct OneOrMore<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrMore<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table, or an array of tables")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(|one| vec![one])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Vec<T>, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(seq))
+        }
+    }
+    deserializer.deserialize_any(OneOrMore(PhantomData))
+}
+
+pub(super) fn class<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MediaClass, D::Error> {
+    one_of(deserializer, &[("capacity", MediaClass::Capacity), ("fast", MediaClass::Fast)])
 }
 
 pub(super) fn io<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IoEngine, D::Error> {

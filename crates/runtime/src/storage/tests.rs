@@ -205,6 +205,62 @@ fn file() {
     }
 }
 
+/// Two units of a storage, and the three behind them of another.
+fn joined(first: Box<dyn Storage>, second: Box<dyn Storage>) -> Joined {
+    Joined::new(vec![(first, 2), (second, 3)])
+}
+
+#[test]
+fn storages_joined() {
+    for block in BLOCKS {
+        let memory = || Box::new(Memory::new(small(block)));
+        suite(&mut joined(memory(), memory()));
+    }
+    for engines in [
+        [IoEngine::Inline, IoEngine::Inline],
+        [IoEngine::Threads, IoEngine::Inline],
+        [IoEngine::Uring, IoEngine::Uring],
+        [IoEngine::Uring, IoEngine::Threads],
+    ] {
+        let directory = TempDir::new().unwrap();
+        let open = |engine, name| {
+            let options = Options { engine, threads: 4, ..Options::default() };
+            File::open(&directory.path().join(name), true, small(LogicalBlock::B4096), &options)
+        };
+        match (open(engines[0], "one"), open(engines[1], "two")) {
+            (Ok(one), Ok(two)) => {
+                let mut both = joined(Box::new(one), Box::new(two));
+                let all_tell = !engines.contains(&IoEngine::Threads);
+                assert_eq!(both.descriptor().is_some(), all_tell, "{engines:?}");
+                suite(&mut both);
+            }
+            (Err(error), _) | (_, Err(error)) => println!("SKIPPED: {engines:?}: {error}"),
+        }
+    }
+}
+
+/// Each part is written where its own units are, and flushed for itself.
+#[test]
+fn a_joined_storage_asks_the_part_that_has_the_unit() {
+    let directory = TempDir::new().unwrap();
+    let layout = small(LogicalBlock::B4096);
+    let paths = ["one", "two"].map(|name| directory.path().join(name));
+    let open = |path: &Path| File::open(path, true, layout, &Options::default()).unwrap();
+    let mut both = joined(Box::new(open(&paths[0])), Box::new(open(&paths[1])));
+    assert_eq!((both.layout().units, both.report().unwrap().len()), (5, 5));
+    let mut suite = Suite::new(&mut both);
+    for (unit, byte) in [(1, 1_u8), (2, 2), (4, 4)] {
+        let block = Buffer::new(thermocline_target::Buffer::from_bytes(&[byte; 4096]));
+        let at = layout.start(UnitId(unit));
+        suite.run(vec![Command::Write { at, parts: vec![block], class: Class(0) }]);
+    }
+    suite.run(vec![Command::Flush(DeviceId(0)), Command::Flush(DeviceId(1))]);
+    drop(both);
+    let unit = layout.unit_bytes().0 as usize;
+    let (one, two) = (std::fs::read(&paths[0]).unwrap(), std::fs::read(&paths[1]).unwrap());
+    assert_eq!([one[unit], two[0], two[2 * unit]], [1, 2, 4]);
+}
+
 #[test]
 fn file_past_the_cache() {
     for engine in ENGINES {

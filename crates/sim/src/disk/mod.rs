@@ -236,6 +236,20 @@ impl Disk {
         self.due.len()
     }
 
+    /// Zones that are neither empty nor full nor finished, those of superblocks aside; of another medium, none.
+    #[must_use]
+    pub fn active_zones(&self) -> u32 {
+        let media = self.cache.media();
+        let active = |unit: &UnitId| {
+            let pointer = self.cache.current().pointer(*unit);
+            (1..media.sectors_per_unit()).contains(&pointer)
+                && self.conditions[unit.index()] == UnitCondition::Good
+                && !media.geometry.is_superblock_unit(*unit)
+        };
+        let units = (0..media.geometry.units()).map(UnitId);
+        if media.is_zoned() { units.filter(active).count() as u32 } else { 0 }
+    }
+
     /// The flush that will be carried out next, if that is what completes next: a number that no other has.
     #[must_use]
     pub fn next_flush(&self) -> Option<u64> {

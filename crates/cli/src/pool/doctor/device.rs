@@ -11,9 +11,13 @@ use thermocline_types::Bytes;
 
 use super::Finding;
 
-/// What is found of the device, beside the pool on it.
+/// What is found of the devices, beside the pool on them.
 pub fn examine(settings: &Settings) -> Vec<Finding> {
-    let path = &settings.device.path;
+    settings.each_device().flat_map(|one| examine_one(&one)).collect()
+}
+
+fn examine_one(settings: &Settings) -> Vec<Finding> {
+    let path = &settings.device().path;
     let shown = path.display();
     let found = match fs::metadata(path) {
         Ok(found) => found,
@@ -42,7 +46,7 @@ pub fn examine(settings: &Settings) -> Vec<Finding> {
     let size = size(path);
     let has = size.map_or("unknown size".to_owned(), |size| size.to_string());
     let mut findings = vec![Finding::ok("device", format!("{shown} is {what} of {has}"))];
-    if let (true, Some(has), Some(stated)) = (is_block, size, settings.device.size)
+    if let (true, Some(has), Some(stated)) = (is_block, size, settings.device().size)
         && stated > has
     {
         let reason = format!("device.size is {stated}, and the device has {has}");
@@ -65,7 +69,7 @@ pub fn size(path: &Path) -> Option<Bytes> {
 
 /// A path that is not there.
 fn missing(settings: &Settings) -> Vec<Finding> {
-    let path = &settings.device.path;
+    let path = &settings.device().path;
     let shown = path.display();
     if matches!(settings.kind(), DeviceKind::Block | DeviceKind::Zoned) {
         let reason = format!("there is no {shown}");
@@ -78,7 +82,7 @@ fn missing(settings: &Settings) -> Vec<Finding> {
     }
     let made = format!("{shown} is not there yet; `thermocline format` makes it");
     let mut findings = vec![Finding::ok("device", made)];
-    if settings.device.size.is_some() {
+    if settings.device().size.is_some() {
         findings.push(space(settings, Bytes(0), Bytes(0)));
     }
     findings
@@ -162,12 +166,12 @@ fn user_of_file(path: &Path) -> Option<String> {
 
 /// Whether the system's cache can be passed by.
 fn direct(settings: &Settings, is_block: bool) -> Finding {
-    if !settings.device.direct.unwrap_or(is_block) {
+    if !settings.device().direct.unwrap_or(is_block) {
         return Finding::ok("O_DIRECT", "not asked for: transfers go through the system's cache");
     }
     let mut how = OpenOptions::new();
     how.read(true).custom_flags(OFlags::DIRECT.bits() as i32);
-    match how.open(&settings.device.path) {
+    match how.open(&settings.device().path) {
         Ok(_) => Finding::ok("O_DIRECT", "transfers go past the system's cache"),
         Err(error) => Finding::fail(
             "O_DIRECT",
@@ -179,13 +183,13 @@ fn direct(settings: &Settings, is_block: bool) -> Finding {
 
 /// Whether the file system has room for what the file does not take yet.
 fn space(settings: &Settings, size: Bytes, allocated: Bytes) -> Finding {
-    let folder = folder_of(&settings.device.path);
+    let folder = folder_of(&settings.device().path);
     let Ok(system) = statvfs(&folder) else {
         let reason = format!("the file system of {} does not say", folder.display());
         return Finding::warn("space", reason, "make sure that there is room for the whole file");
     };
     let free = Bytes(system.f_bavail * system.f_frsize);
-    let size = settings.device.size.map_or(size, |stated| Bytes(stated.0.max(size.0)));
+    let size = settings.device().size.map_or(size, |stated| Bytes(stated.0.max(size.0)));
     let missing = Bytes(size.0.saturating_sub(allocated.0));
     let reason = format!("the file may grow by {missing}; its file system has {free} left");
     if missing <= free {

@@ -15,7 +15,7 @@ use super::{Finding, device};
 
 /// What is found of the pool that the settings at `path` describe.
 pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
-    if !settings.device.path.exists() {
+    if !settings.devices.iter().all(|one| one.path.exists()) {
         return planned(settings);
     }
     let error = match on_trial(settings) {
@@ -57,30 +57,7 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
 
 /// What `format` would make.
 fn planned(settings: &Settings) -> Vec<Finding> {
-    let contents = match settings.device.path.exists() {
-        true => settings.contents(),
-        false => Ok(Contents::Nothing),
-    };
-    let make = "make a pool with `thermocline format`";
-    let mut findings = vec![match contents {
-        Ok(Contents::Nothing) => Finding::warn("pool", "there is none yet", make),
-        Ok(Contents::Pool(pool)) => {
-            let reason = format!("there is the pool {pool}, which does not open");
-            Finding::fail("pool", reason, "`thermocline check` tells more")
-        }
-        Ok(Contents::Known(what)) => {
-            let reason = format!("there is none, but {what}");
-            Finding::warn("pool", reason, "if that is not needed, `thermocline format` replaces it")
-        }
-        Ok(Contents::Unknown) => {
-            let remedy = "if that is not needed, `thermocline format` replaces it";
-            Finding::warn("pool", "there is none, but other data", remedy)
-        }
-        Err(error) => {
-            let reason = format!("it cannot be read: {error:#}");
-            Finding::fail("pool", reason, "check the device")
-        }
-    }];
+    let mut findings: Vec<Finding> = settings.each_device().map(|one| contents(&one)).collect();
     let config = match plan(settings) {
         Ok(config) => config,
         Err(error) => {
@@ -101,24 +78,57 @@ fn planned(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// How the pool would be divided. Files and conventional devices are divided on a file of the same size that takes no
-/// space and is removed.
+/// What is on a device where no pool opens.
+fn contents(settings: &Settings) -> Finding {
+    let contents = match settings.device().path.exists() {
+        true => settings.contents(),
+        false => Ok(Contents::Nothing),
+    };
+    let make = "make a pool with `thermocline format`";
+    match contents {
+        Ok(Contents::Nothing) => Finding::warn("pool", "there is none yet", make),
+        Ok(Contents::Pool(pool)) => {
+            let reason = format!("there is the pool {pool}, which does not open");
+            Finding::fail("pool", reason, "`thermocline check` tells more")
+        }
+        Ok(Contents::Known(what)) => {
+            let reason = format!("there is none, but {what}");
+            Finding::warn("pool", reason, "if that is not needed, `thermocline format` replaces it")
+        }
+        Ok(Contents::Unknown) => {
+            let remedy = "if that is not needed, `thermocline format` replaces it";
+            Finding::warn("pool", "there is none, but other data", remedy)
+        }
+        Err(error) => {
+            let reason = format!("it cannot be read: {error:#}");
+            Finding::fail("pool", reason, "check the device")
+        }
+    }
+}
+
+/// How the pool would be divided. Files and conventional devices are divided on files of the same size that take no
+/// space and are removed.
 fn plan(settings: &Settings) -> anyhow::Result<Config> {
-    let kind = settings.kind();
-    if kind == DeviceKind::Zoned {
-        return Ok(settings.config(settings.new_media()?.geometry)?);
-    }
     let mut trial = settings.clone();
-    if kind != DeviceKind::Simulated {
-        trial.device.kind = Some(DeviceKind::File);
-        let size = device::size(&settings.device.path);
-        trial.device.size = settings.device.size.or(size.filter(|size| size.0 > 0));
+    let mut files = Vec::new();
+    for (number, one) in settings.each_device().enumerate() {
+        let kind = one.kind();
+        if kind == DeviceKind::Zoned {
+            continue;
+        }
+        let device = &mut trial.devices[number];
+        if kind != DeviceKind::Simulated {
+            device.kind = Some(DeviceKind::File);
+            let size = device::size(&device.path);
+            device.size = device.size.or(size.filter(|size| size.0 > 0));
+        }
+        device.io = IoEngine::Threads;
+        device.direct = Some(false);
+        let name = format!("thermocline-doctor-{}-{number}", std::process::id());
+        let file = Removed(std::env::temp_dir().join(name));
+        device.path.clone_from(&file.0);
+        files.push(file);
     }
-    trial.device.io = IoEngine::Threads;
-    trial.device.direct = Some(false);
-    let name = format!("thermocline-doctor-{}", std::process::id());
-    let file = Removed(std::env::temp_dir().join(name));
-    trial.device.path.clone_from(&file.0);
     Ok(trial.config(trial.new_media()?.geometry)?)
 }
 

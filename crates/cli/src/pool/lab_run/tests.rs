@@ -115,7 +115,7 @@ fn a_drive_with_placement_handles_writes_as_much_when_served_as_in_the_lab() {
         let dlwa = |counters: Counters| counters.media_total as f64 / counters.host_written as f64;
         let (served, measured) = (dlwa(served(&settings)), dlwa(measured(&settings)));
         assert!((served / measured - 1.0).abs() < 0.01, "{profile}: {served} served, {measured}");
-        std::fs::remove_file(&settings.device.path).expect("there");
+        std::fs::remove_file(&settings.device().path).expect("there");
     }
 }
 
