@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use slab::Slab;
-use thermocline_format::{Epoch, MediaClass, PoolId, Sequence};
+use thermocline_format::{Epoch, Geometry, MediaClass, PoolId, Sequence};
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId};
 
@@ -574,6 +574,12 @@ impl<P: Payload> Engine<P> {
     #[must_use]
     pub fn free_units(&self) -> u32 {
         self.space.free_units(MediaClass::Capacity) + self.space.free_units(MediaClass::Fast)
+    }
+
+    /// The devices as the pool uses them.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.config.geometry
     }
 
     /// As [`Engine::free_units`], on a class of media.

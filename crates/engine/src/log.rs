@@ -276,13 +276,15 @@ impl<P: Payload> Engine<P> {
             let address = if in_header { header } else { next };
             next += if in_header { 0 } else { u64::from(block.per_block()) };
             let staged = self.stage.slots.remove(slot as usize);
+            let leaves = capacity && staged.copy && staged.old.is_some_and(|old| self.is_fast(old));
             let volume = self.volumes.map_mut(staged.volume);
             if capacity {
                 let in_pool = Lba(volume.base + staged.lba);
                 self.config.placement.stored(in_pool, at.unit, self.host_writes);
             }
             entries.push(Entry::Data { volume: volume.id, lba: Lba(staged.lba), crc: staged.crc });
-            volume.traffic.relocated_blocks += u64::from(staged.copy);
+            volume.traffic.destaged_blocks += u64::from(leaves);
+            volume.traffic.relocated_blocks += u64::from(staged.copy && !leaves);
             volume.traffic.host_blocks_written += u64::from(!staged.copy);
             let new = Value::new(address, staged.crc);
             match volume.get(staged.lba) {
@@ -303,10 +305,7 @@ impl<P: Payload> Engine<P> {
                 self.drop_value(old);
             }
             self.space.add_valid(at.unit);
-            let left_fast = |old: Value| {
-                self.space.media_of(self.packing.location(old.address()).unit) == MediaClass::Fast
-            };
-            destaged += u32::from(capacity && staged.copy && staged.old.is_some_and(left_fast));
+            destaged += u32::from(leaves);
             copies += u32::from(staged.copy);
             host_blocks += u32::from(!staged.copy);
             body.push(staged.payload);
@@ -369,6 +368,12 @@ impl<P: Payload> Engine<P> {
         let class = self.config.metadata_class();
         let cause = ChunkCause::Checkpoint;
         self.launch(class, at, cause, entries, (Body::Pages(body), None), Vec::new(), 0);
+    }
+
+    /// Whether a block is on a fast device.
+    #[inline]
+    fn is_fast(&self, value: Value) -> bool {
+        self.space.media_of(self.packing.location(value.address()).unit) == MediaClass::Fast
     }
 
     /// Where the next chunk of `class` begins and the logical blocks that it may have, header included: enough for a

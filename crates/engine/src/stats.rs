@@ -96,7 +96,8 @@ impl Stats {
     /// Bytes written to the device.
     #[must_use]
     pub fn device_bytes_written(&self) -> u64 {
-        let blocks = self.host_blocks_written + self.relocated_blocks + self.map_pages_written;
+        let copies = self.relocated_blocks + self.destaged_blocks;
+        let blocks = self.host_blocks_written + copies + self.map_pages_written;
         blocks * 4096 + self.header_bytes + self.superblock_bytes
     }
 }

@@ -8,7 +8,7 @@ pub(super) mod http;
 mod metrics;
 mod signals;
 pub(super) mod sockets;
-mod state;
+pub mod state;
 mod systemd;
 
 use std::os::fd::BorrowedFd;

@@ -14,6 +14,7 @@ use thermocline_types::Bytes;
 
 use super::open::on_trial;
 use super::serve::control::Serving;
+use super::serve::state::MediaStatus;
 use super::serve::{STATUS, sockets};
 use super::volume::Listed;
 use super::{CODES, LabRun, print};
@@ -57,6 +58,7 @@ struct Status {
     volumes: Vec<Listed>,
     unit_bytes: u64,
     units: Units,
+    media: Vec<MediaStatus>,
 }
 
 #[derive(Default, Serialize)]
@@ -122,6 +124,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         volumes: volumes.iter().map(Listed::new).collect(),
         unit_bytes: unit_bytes(&pool.config.geometry).0,
         units,
+        media: MediaStatus::all(engine),
     };
     if args.json {
         return print(&format!("{}\n", serde_json::to_string_pretty(&status)?));
@@ -178,11 +181,17 @@ fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {
     for volume in volumes {
         text += &format!("volume `{}` of {}\n", volume.name, Bytes(volume.blocks * 4096));
     }
+    let is_tiered = status.media.len() > 1;
     let Units { total, free, open, closed, retired } = &status.units;
+    let superblocks = total - status.media.iter().map(|media| media.units).sum::<u32>();
     text += &format!(
-        "{total} units of {}: {free} free, {open} open, {closed} closed, {retired} out of service, 2 superblocks\n",
+        "{total} units of {}: {free} free, {open} open, {closed} closed, {retired} out of service, {superblocks} \
+         superblocks\n",
         Bytes(status.unit_bytes)
     );
+    for MediaStatus { class, units, free_units } in status.media.iter().filter(|_| is_tiered) {
+        text += &format!("{class} devices: {units} units, {free_units} free\n");
+    }
     text + &format!(
         "after a crash, chunks since the last checkpoint are replayed: about {} at most\n",
         Bytes(2 * status.checkpoint_bytes)

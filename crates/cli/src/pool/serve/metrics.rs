@@ -33,6 +33,7 @@ pub fn text(status: &Status) -> String {
     page.head("device_written_bytes_total", "counter", "Written to the device, by cause");
     for (cause, value) in [
         ("host", causes.host),
+        ("destage", causes.destage),
         ("relocation", causes.relocation),
         ("map", causes.map),
         ("headers", causes.headers),
@@ -109,8 +110,10 @@ fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
     let help = "Written to the device for a volume, by cause";
     page.head("volume_device_written_bytes_total", "counter", help);
     for volume in volumes {
-        let by_host = volume.device_bytes_written - volume.relocated_bytes;
-        for (cause, value) in [("host", by_host), ("relocation", volume.relocated_bytes)] {
+        let (relocated, destaged) = (volume.relocated_bytes, volume.destaged_bytes);
+        let by_host = volume.device_bytes_written - relocated - destaged;
+        for (cause, value) in [("host", by_host), ("destage", destaged), ("relocation", relocated)]
+        {
             let labels = [("volume", volume.name.as_str()), ("cause", cause)];
             page.sample("volume_device_written_bytes_total", &labels, value);
         }

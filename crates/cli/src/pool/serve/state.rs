@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use serde::Serialize;
-use thermocline_engine::VolumeInfo;
+use thermocline_engine::{Engine, Payload, VolumeInfo};
+use thermocline_format::MediaClass;
 use thermocline_nbd::Stopper;
 use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic};
 
@@ -63,6 +64,7 @@ pub struct VolumeStatus {
     /// pool's.
     pub device_bytes_written: u64,
     pub relocated_bytes: u64,
+    pub destaged_bytes: u64,
     /// Device bytes over host bytes.
     pub alwa: Option<f64>,
     pub requests: RequestStatus,
@@ -90,10 +92,36 @@ pub struct EngineStatus {
     pub mapped_bytes: u64,
     pub free_units: u32,
     pub units: u32,
+    /// By class of media.
+    pub media: Vec<MediaStatus>,
     pub flushes: u64,
     pub checkpoints: u64,
     pub units_collected: u64,
     pub damaged_blocks: u64,
+}
+
+/// Units of a class of media, those of superblocks aside.
+#[derive(Serialize)]
+pub struct MediaStatus {
+    pub class: &'static str,
+    pub units: u32,
+    pub free_units: u32,
+}
+
+impl MediaStatus {
+    /// Each class that a pool of `geometry` has.
+    pub fn all<P: Payload>(engine: &Engine<P>) -> Vec<MediaStatus> {
+        let geometry = engine.geometry();
+        let classes = [(MediaClass::Capacity, "capacity"), (MediaClass::Fast, "fast")];
+        let status = classes.map(|(media, class)| {
+            let range = geometry.units_of(media);
+            let superblocks =
+                geometry.all_superblock_units().filter(|unit| range.contains(&unit.0));
+            let units = range.len() as u32 - superblocks.count() as u32;
+            MediaStatus { class, units, free_units: engine.free_units_of(media) }
+        });
+        status.into_iter().filter(|media| media.units > 0).collect()
+    }
 }
 
 /// What the process holds, and how much of it for what. The rest is the program, its threads and its files.
@@ -118,6 +146,7 @@ pub struct MemoryStatus {
 #[derive(Serialize)]
 pub struct Causes {
     pub host: u64,
+    pub destage: u64,
     pub relocation: u64,
     pub map: u64,
     pub headers: u64,
@@ -212,7 +241,8 @@ fn volume_status(info: &VolumeInfo, requests: &Traffic) -> VolumeStatus {
     let bytes = |blocks: u64| blocks * 4096;
     let traffic = &info.traffic;
     let host = bytes(traffic.host_blocks_written + traffic.absorbed_blocks);
-    let device = bytes(traffic.host_blocks_written + traffic.relocated_blocks);
+    let copies = traffic.relocated_blocks + traffic.destaged_blocks;
+    let device = bytes(traffic.host_blocks_written + copies);
     VolumeStatus {
         id: info.id.0,
         name: info.name.to_string(),
@@ -221,12 +251,13 @@ fn volume_status(info: &VolumeInfo, requests: &Traffic) -> VolumeStatus {
         absorbed_bytes: bytes(traffic.absorbed_blocks),
         device_bytes_written: device,
         relocated_bytes: bytes(traffic.relocated_blocks),
+        destaged_bytes: bytes(traffic.destaged_blocks),
         alwa: ratio(device, host),
         requests: request_status(requests),
     }
 }
 
-fn engine_status(engine: &thermocline_engine::Engine<thermocline_runtime::Buffer>) -> EngineStatus {
+fn engine_status(engine: &Engine<thermocline_runtime::Buffer>) -> EngineStatus {
     let stats = engine.stats();
     let bytes = |blocks: u64| blocks * 4096;
     let host = bytes(stats.host_blocks_written + stats.absorbed_blocks);
@@ -240,6 +271,7 @@ fn engine_status(engine: &thermocline_engine::Engine<thermocline_runtime::Buffer
         alwa: ratio(device, host),
         by_cause: Causes {
             host: bytes(stats.host_blocks_written),
+            destage: bytes(stats.destaged_blocks),
             relocation: bytes(stats.relocated_blocks),
             map: bytes(stats.map_pages_written),
             headers: stats.header_bytes,
@@ -251,6 +283,7 @@ fn engine_status(engine: &thermocline_engine::Engine<thermocline_runtime::Buffer
         mapped_bytes: bytes(engine.mapped_blocks()),
         free_units: engine.free_units(),
         units: engine.units().count(),
+        media: MediaStatus::all(engine),
         flushes: stats.flushes,
         checkpoints: stats.checkpoints,
         units_collected: stats.gc_units,
