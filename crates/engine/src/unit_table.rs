@@ -72,8 +72,8 @@ impl UnitTable {
         &self.at
     }
 
-    /// No page of a map was written for the next record, or those that were are to be looked at again. Returns the units
-    /// that were ahead.
+    /// No page of a map was written for the next record, or those that were are to be looked at again. Returns the
+    /// units that were ahead.
     pub(crate) fn begin(&mut self) -> impl Iterator<Item = UnitId> {
         self.written = PageCursor::default();
         std::mem::take(&mut self.ahead).into_keys().map(UnitId)

@@ -10,7 +10,7 @@ use serde_json::Value;
 use thermocline_nbd::Client;
 use thermocline_nbd::protocol::request::{self, Framing};
 
-use crate::{Done, scratch, write};
+use crate::{Done, numbers, scratch, write};
 
 /// Longer than anything here takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -193,6 +193,38 @@ fn a_pool_is_served_looked_at_and_stopped() {
     assert_eq!((&checked["clean"], &checked["replayed_chunks"]), (&true.into(), &0.into()));
     let none = run(folder, "stat pool.toml").code;
     assert_eq!(none, 2, "nothing is served any more");
+}
+
+#[test]
+fn a_pool_of_two_devices_tells_what_goes_where() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_tiered(folder, "auto");
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    // Three times what the fast device holds.
+    for lba in numbers(48 << 8).take(18_000) {
+        client.call(request::Command::Write, 0, lba * 4096, 0, &[7; 4096]).expect("written");
+    }
+    client.call(request::Command::Flush, 0, 0, 0, &[]).expect("flushed");
+    let status = served.status();
+    let engine = &status["engine"];
+    let by_cause = engine["by_cause"].as_object().expect("causes");
+    let sum: u64 = by_cause.values().filter_map(Value::as_u64).sum();
+    assert_eq!(engine["device_bytes_written"], sum);
+    assert!(by_cause["destage"].as_u64() > Some(8 << 20), "{engine}");
+    let volumes = status["volumes"].as_array().expect("a list");
+    let destaged: u64 = volumes.iter().filter_map(|one| one["destaged_bytes"].as_u64()).sum();
+    assert_eq!(by_cause["destage"], destaged);
+    let media = engine["media"].as_array().expect("two classes");
+    let media = media.iter().map(|one| (one["class"].as_str(), one["units"].as_u64()));
+    let expected = [(Some("capacity"), Some(126)), (Some("fast"), Some(22))];
+    assert_eq!(media.collect::<Vec<_>>(), expected);
+    drop(client);
+    assert_eq!(served.stop(), 0);
+    let text = run(folder, "status pool.toml").ok();
+    assert!(text.contains("fast devices: 22 units, "), "{text}");
+    assert_eq!(run(folder, "scrub pool.toml").code, 0);
 }
 
 #[test]

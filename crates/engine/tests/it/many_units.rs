@@ -82,8 +82,8 @@ fn a_tail_of_many_thousand_units_is_written_and_replayed() {
     println!("{units} units, {chunks} chunks replayed, {:?}", machine.engine.memory());
 }
 
-/// Only those pages of the unit table are compared in which something changed. Most checkpoints here are taken while the
-/// host writes to a few units, and what they say of the others must hold.
+/// Only those pages of the unit table are compared in which something changed. Most checkpoints here are taken while
+/// the host writes to a few units, and what they say of the others must hold.
 #[test]
 fn counts_hold_in_units_that_nothing_touched_since_their_page_was_compared() {
     let mut config = config(geometry(16, 4000));

@@ -68,8 +68,8 @@ impl Settings {
         Ok(geometry.device_of(self.found()?.location.unit).index())
     }
 
-    /// The pool on these devices, and each of them, as the pool numbers them: by what is on them, in whatever order they
-    /// are named.
+    /// The pool on these devices, and each of them, as the pool numbers them: by what is on them, in whatever order
+    /// they are named.
     fn find_all(&self) -> Result<(Geometry, Vec<Settings>), MediaError> {
         let mut first = None;
         let mut ones: Vec<Option<Settings>> = Vec::new();
