@@ -12,7 +12,6 @@ use rustc_hash::FxHashSet;
 use thermocline_format::{
     BLOCK_BYTES, Location, MapEntry, MapPage, OpenUnit, PageId, Sequence, VolumeId, crc32c,
 };
-use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
 
 use crate::bugs::bug;
@@ -164,22 +163,18 @@ impl<P: Payload> Engine<P> {
 
     /// Looks for metadata units with few valid blocks, a bounded number of units at a time.
     fn find_sparse(&mut self, from: u32) -> bool {
-        let (per_unit, class) = (self.config.blocks_per_unit(), self.config.metadata_class());
-        let until = self.space.units.count().min(from + UNITS);
-        let units = &self.space.units;
-        let sparse = |unit: &UnitId| {
-            units.state(*unit) == UnitState::Closed
-                && units.class(*unit) == class
-                && u64::from(units.valid_count(*unit)) * 2 < per_unit
-                && units.valid_count(*unit) > 0
-        };
+        let per_unit = self.config.blocks_per_unit();
+        let (closed, next) = self.space.closed_metadata(from, UNITS as usize);
+        self.stats.looked_at += closed.len() as u64;
+        let valid = |unit: &UnitId| u64::from(self.space.units.valid_count(*unit));
+        let sparse =
+            closed.into_iter().filter(|unit| (1..per_unit.div_ceil(2)).contains(&valid(unit)));
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
-        checkpoint.sparse.extend((from..until).map(UnitId).filter(sparse).map(|unit| unit.0));
-        self.stats.looked_at += u64::from(until - from);
-        checkpoint.stage = match (until == units.count(), checkpoint.sparse.is_empty()) {
-            (false, _) => Stage::Sparse(until),
-            (true, false) => Stage::Moving(PageCursor::default()),
-            (true, true) => Stage::Pages(PageCursor::default()),
+        checkpoint.sparse.extend(sparse.map(|unit| unit.0));
+        checkpoint.stage = match (next, checkpoint.sparse.is_empty()) {
+            (Some(next), _) => Stage::Sparse(next),
+            (None, false) => Stage::Moving(PageCursor::default()),
+            (None, true) => Stage::Pages(PageCursor::default()),
         };
         true
     }

@@ -101,6 +101,8 @@ pub(crate) struct Space {
     pub(crate) retired: u32,
     /// The generation that the next listed unit gets.
     pub(crate) next_generation: Generation,
+    /// Units that are of metadata, and some that were.
+    metadata_units: BTreeSet<u32>,
     /// Pages of the unit table with units of which something has changed since the page was compared.
     changed: Vec<bool>,
 }
@@ -128,6 +130,7 @@ impl Space {
             condemned: BTreeSet::new(),
             retired: 0,
             next_generation: Generation(0),
+            metadata_units: BTreeSet::new(),
             changed: vec![true; count.div_ceil(PAGE_UNITS)],
         }
     }
@@ -216,10 +219,46 @@ impl Space {
         let listed = self.supply_mut(media).reserved.pop_front()?;
         let unit = listed.next.unit;
         self.units.open(unit, class);
+        self.note_class(unit, class);
         self.touch(unit);
         *self.tail(unit) = Tail { generation: listed.generation, ..Tail::default() };
         self.frontiers[class.index()].open = Some(listed.next);
         Some(listed.next)
+    }
+
+    /// Takes over a unit as an opening found it.
+    pub(crate) fn adopt(&mut self, unit: UnitId, state: UnitState, class: Class, written: u32) {
+        self.units.adopt(unit, state, class, written, 0);
+        self.note_class(unit, class);
+    }
+
+    /// The last of the classes is that of metadata.
+    fn note_class(&mut self, unit: UnitId, class: Class) {
+        if class.index() + 1 == self.frontiers.len() {
+            self.metadata_units.insert(unit.0);
+        }
+    }
+
+    /// Closed units of metadata from `from` on, at most `count`, and the unit behind those that were looked at; `None`
+    /// behind the last.
+    pub(crate) fn closed_metadata(
+        &mut self,
+        from: u32,
+        count: usize,
+    ) -> (Vec<UnitId>, Option<u32>) {
+        let found: Vec<u32> = self.metadata_units.range(from..).take(count).copied().collect();
+        let next = found.last().filter(|_| found.len() == count).map(|last| last + 1);
+        let metadata = Class((self.frontiers.len() - 1) as u8);
+        let mut closed = Vec::new();
+        for unit in found.into_iter().map(UnitId) {
+            match self.units.state(unit) {
+                _ if self.units.class(unit) != metadata => _ = self.metadata_units.remove(&unit.0),
+                UnitState::Free | UnitState::Retired => _ = self.metadata_units.remove(&unit.0),
+                UnitState::Closed => closed.push(unit),
+                UnitState::Open | UnitState::Relocating => {}
+            }
+        }
+        (closed, next)
     }
 
     /// Closes the open unit of `class` at host write `now`.

@@ -35,7 +35,7 @@ impl<P: Payload> Engine<P> {
             if report.condition != UnitCondition::Good {
                 mark!(CondemnedFound);
                 let class = life.class.unwrap_or_else(|| self.class_of(unit));
-                self.space.units.adopt(unit, UnitState::Closed, class, life.end, 0);
+                self.space.adopt(unit, UnitState::Closed, class, life.end);
                 self.space.tail(unit).generation = life.listed.generation;
                 self.condemn(unit);
             } else if untouched && report.written.is_none_or(|written| written == 0) {
@@ -64,14 +64,14 @@ impl<P: Payload> Engine<P> {
         tail.generation = life.listed.generation;
         if goes_on {
             mark!(LifeGoesOn);
-            self.space.units.adopt(unit, UnitState::Open, class, 0, 0);
+            self.space.adopt(unit, UnitState::Open, class, 0);
             let back = bug!(self.config, TailOverwritten) && written > life.listed.next.block;
             let written = if back { life.listed.next.block } else { written };
             let at = Location { unit, block: written };
             self.space.frontiers[class.index()].open = Some(at);
         } else {
             mark!(LifeEnds);
-            self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
+            self.space.adopt(unit, UnitState::Closed, class, written);
         }
     }
 
@@ -253,7 +253,7 @@ impl<P: Payload> Engine<P> {
         let entry = self.unit_table.entry(unit);
         let class = self.config.class_named(entry.class).filter(|_| entry.generation.0 > 0);
         let class = class.unwrap_or_else(|| self.class_of(unit));
-        self.space.units.adopt(unit, UnitState::Closed, class, written, 0);
+        self.space.adopt(unit, UnitState::Closed, class, written);
         if !good {
             mark!(UnlistedCondemned);
             self.condemn(unit);

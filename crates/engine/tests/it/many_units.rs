@@ -184,7 +184,7 @@ fn no_call_looks_through_more_than_a_bounded_number_of_pages_or_units() {
     let before = machine.engine.stats().looked_at;
     machine.ask(HostRequest::Close).expect("it can be closed");
     let closing = machine.engine.stats().looked_at - before;
-    assert!(closing >= 100_000, "a checkpoint goes through all units: {closing}");
+    assert!(closing < 100_000, "a checkpoint goes through what changed: {closing}");
     let all = machine.most_looked_at;
     println!("most looked at in a call: {writing} writing, {opening} opening, {all} of all");
     assert!(writing.max(all) <= BOUND, "{writing} writing, {opening} opening, {all} of all");
