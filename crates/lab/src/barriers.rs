@@ -114,11 +114,11 @@ impl Issuer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thermocline_types::{Bytes, Time};
+    use thermocline_types::{Bytes, StreamId, Time};
 
     fn request(op: Op, tenant: u32, offset: u64) -> [Request; 1] {
         let (at, length, tenant) = (Time::ZERO, Bytes::BLOCK, TenantId(tenant));
-        [Request { at, offset: Bytes(offset), length, tenant, op }]
+        [Request { at, offset: Bytes(offset), length, tenant, stream: StreamId::UNKNOWN, op }]
     }
 
     fn released(barriers: &mut Barriers) -> Vec<(Op, u64)> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thermocline_record::WorkloadInfo;
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_types::{Bytes, Op, Request, StreamId, TenantId, Time};
 use thermocline_workload::remap::{AddressMap, Remap, WorkingSet};
 use thermocline_workload::synthetic::{self, Generator, Spec};
 use thermocline_workload::{BATCH, Source, trace};
@@ -361,6 +361,7 @@ impl Prepared {
                         offset: Bytes(offset),
                         length: Bytes(PREFILL_WRITE.0.min(size - offset)),
                         tenant: self.tenant_at(Bytes(offset)),
+                        stream: StreamId::UNKNOWN,
                         op: Op::Write,
                     })
                 })

@@ -205,7 +205,7 @@ fn sees_enough(policy: &Policy) -> bool {
 #[cfg(test)]
 mod tests {
     use thermocline_record::RunRecord;
-    use thermocline_types::{TenantId, Time};
+    use thermocline_types::{StreamId, TenantId, Time};
     use thermocline_workload::synthetic::{Limit, Options, Spec};
 
     use super::*;
@@ -223,6 +223,7 @@ mod tests {
             offset: Bytes(block * Bytes::BLOCK.0),
             length: Bytes(blocks * Bytes::BLOCK.0),
             tenant: TenantId(0),
+            stream: StreamId::UNKNOWN,
             op: Op::Write,
         }
     }

@@ -3,7 +3,7 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thermocline_nand::Drive;
 use thermocline_nand::profile::{Profile, builtin};
-use thermocline_types::{Bytes, Op, Request, Rng, TenantId, Time};
+use thermocline_types::{Bytes, Op, Request, Rng, StreamId, TenantId, Time};
 
 const BATCH: usize = 256;
 /// Exported so that 8 M blocks of media lie behind it at a spare share of 21.9 %.
@@ -17,6 +17,7 @@ fn write(block: u64) -> Request {
         offset: Bytes(block * 4096),
         length: Bytes::BLOCK,
         tenant: TenantId(0),
+        stream: StreamId::UNKNOWN,
         op: Op::Write,
     }
 }

@@ -1,6 +1,6 @@
 //! A drive as the log engine uses it: units that are written front to back and reset as a whole.
 
-use thermocline_types::{Bytes, Class, Op, Request, TenantId, Time, UnitId};
+use thermocline_types::{Bytes, Class, Op, Request, StreamId, TenantId, Time, UnitId};
 
 use crate::drive::Drive;
 use crate::error::DriveError;
@@ -165,5 +165,5 @@ impl Sliced {
 }
 
 fn request(at: Time, op: Op, offset: Bytes, length: Bytes) -> Request {
-    Request { at, offset, length, tenant: TenantId(0), op }
+    Request { at, offset, length, tenant: TenantId(0), stream: StreamId::UNKNOWN, op }
 }

@@ -24,6 +24,29 @@ pub struct Class(pub u8);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(pub u32);
 
+/// Which file of its tenant a request belongs to, where the workload knows.
+///
+/// Sources name the directories; the number of a file is that of its making in its directory, from 0, and begins anew
+/// after 65,535.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    /// The directory, or the kind of file, from 1; 0 where the workload does not know.
+    pub directory: u16,
+    /// The file in it.
+    pub file: u16,
+}
+
+impl StreamId {
+    /// Of a workload that knows nothing of files.
+    pub const UNKNOWN: StreamId = StreamId { directory: 0, file: 0 };
+
+    /// Whether the workload knows.
+    #[must_use]
+    pub const fn is_known(self) -> bool {
+        self.directory > 0
+    }
+}
+
 impl Lba {
     /// The address as a vector index.
     #[must_use]

@@ -13,7 +13,7 @@ mod time;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use cause::Cause;
-pub use id::{Class, DeviceId, Lba, Pba, TenantId, UnitId};
+pub use id::{Class, DeviceId, Lba, Pba, StreamId, TenantId, UnitId};
 pub use request::{Op, Request};
 pub use rng::Rng;
 pub use time::Time;

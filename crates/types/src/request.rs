@@ -1,6 +1,6 @@
 //! What a host asks of a block device.
 
-use crate::{Bytes, TenantId, Time};
+use crate::{Bytes, StreamId, TenantId, Time};
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +28,8 @@ pub struct Request {
     pub length: Bytes,
     /// Whose request it is.
     pub tenant: TenantId,
+    /// Which file of the tenant it belongs to.
+    pub stream: StreamId,
     /// What is asked.
     pub op: Op,
 }

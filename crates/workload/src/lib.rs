@@ -2,6 +2,7 @@
 //!
 //! A workload is a [`Source`]: something that yields [`Request`]s in batches, in order, at most once.
 
+pub mod filesystem;
 mod granule;
 pub mod profile;
 pub mod remap;
@@ -20,9 +21,15 @@ pub trait Source {
     /// Clears `batch` and fills it with the next requests, at most [`BATCH`]. An empty batch means the end.
     ///
     /// # Errors
-    /// Traces report the first line that cannot be read; generators do not fail.
+    /// Traces report the first line that cannot be read; generators fail only where an application's volume is full.
     fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), trace::Error>;
 
     /// Share of the workload already yielded, 0..=1, for progress displays.
     fn fraction_done(&self) -> f64;
+
+    /// Names of the directories of [`StreamId`](thermocline_types::StreamId)s that were yielded so far; number 1 is the
+    /// first. None where files are not known.
+    fn directories(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

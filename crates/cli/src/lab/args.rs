@@ -31,7 +31,8 @@ pub struct SourceArgs {
         conflicts_with = "workload"
     )]
     pub trace: Option<PathBuf>,
-    /// Generator: uniform, zipf:0.99, ... or a TOML file of tenants (`lab list workloads`)
+    /// Generator: uniform, zipf:0.99, ..., an application such as lsm:strategy=levels,keys=20% (`lab list lsm`), or a TOML
+    /// file of tenants (`lab list workloads`)
     #[arg(long, value_name = "SPEC", help_heading = "Workload, one of")]
     workload: Option<String>,
 
@@ -45,7 +46,7 @@ pub struct SourceArgs {
     #[arg(long, value_name = "NAME", help_heading = "Trace")]
     volume: Option<String>,
 
-    /// Bytes addressed [default: 1GiB]
+    /// Bytes addressed; of an application, its volume [default: 1GiB, of lsm 16GiB]
     #[arg(long, value_name = "SIZE", help_heading = "Generator")]
     span: Option<Bytes>,
     /// Write so many times the span [default: 5]
@@ -54,7 +55,7 @@ pub struct SourceArgs {
     /// Issue so many write requests instead
     #[arg(long, value_name = "N", help_heading = "Generator")]
     writes: Option<u64>,
-    /// Size of each request [default: 4KiB, or the workload's own mix]
+    /// Size of each request, of lsm the largest [default: 4KiB, or the workload's own mix; of lsm 1MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Generator")]
     io_size: Option<Bytes>,
     /// Share of requests that read, 0 to 1

@@ -10,6 +10,7 @@ use thermocline_lab::log::LogOptions;
 use thermocline_lab::reproduce::EXPERIMENTS;
 use thermocline_nand::profile::{Profile, builtin, names};
 use thermocline_workload::synthetic::FORMS;
+use thermocline_workload::synthetic::lsm::LSM_KEYS;
 use thermocline_workload::trace::{BUILT_IN, Format};
 
 use crate::table::plain;
@@ -23,6 +24,8 @@ enum What {
     Layers,
     /// Synthetic workloads
     Workloads,
+    /// Keys of the LSM workload, with their defaults
+    Lsm,
     /// Traces that come with the program, for --trace
     Traces,
     /// Trace formats
@@ -42,6 +45,8 @@ enum What {
 #[command(after_help = "\
 Examples:
   thermocline lab list traces
+  thermocline lab list workloads
+  thermocline lab list lsm
   thermocline lab list devices
   thermocline lab list devices p5316 > mine.toml   to start your own from")]
 pub struct ListArgs {
@@ -71,10 +76,14 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
             let tenants = row(
                 "FILE.toml",
                 "several tenants side by side, each [[tenant]] with name, workload, span, share, \
-                               io_size, read_share, trim_share",
+                               io_size, read_share, trim_share; or one [lsm] with its keys",
             );
             FORMS.iter().map(|form| row(form.syntax, form.description)).chain([tenants]).collect()
         }
+        What::Lsm => LSM_KEYS
+            .iter()
+            .map(|key| row(key.name, &format!("{} [default: {}]", key.about, key.default)))
+            .collect(),
         What::Traces => BUILT_IN.iter().map(|trace| row(trace.name, trace.about)).collect(),
         What::Formats => {
             Format::ALL.iter().map(|format| row(format, format.description())).collect()

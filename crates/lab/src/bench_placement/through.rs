@@ -16,7 +16,7 @@ use serde::Serialize;
 use thermocline_ftl::Shape;
 use thermocline_ftl::placement::{Classifier as _, Policy};
 use thermocline_ftl::victim::Victim;
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_types::{Bytes, Op, Request, StreamId, TenantId, Time};
 
 use super::Candidate;
 use super::cell::{self, Drive, Measured};
@@ -226,6 +226,7 @@ impl Course<'_> {
                 offset: Bytes(u64::from(lba) * Bytes::BLOCK.0),
                 length: Bytes::BLOCK,
                 tenant: TenantId(0),
+                stream: StreamId::UNKNOWN,
                 op: Op::Write,
             },
             Event::Discard(_) => unreachable!("discards are refused"),

@@ -108,6 +108,7 @@ mod tests {
             offset: Bytes(offset),
             length: Bytes(length),
             tenant: TenantId(0),
+            stream: StreamId::UNKNOWN,
             op: Op::Write,
         };
         let whole = Whole::around(&request);

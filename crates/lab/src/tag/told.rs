@@ -219,7 +219,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use thermocline_types::{Op, TenantId, Time};
+    use thermocline_types::{Op, StreamId, TenantId, Time};
     use thermocline_workload::synthetic::{Limit, Options, Spec};
 
     use super::*;
@@ -231,6 +231,7 @@ mod tests {
             offset: Bytes(block * Bytes::BLOCK.0),
             length: Bytes(blocks * Bytes::BLOCK.0),
             tenant: TenantId(0),
+            stream: StreamId::UNKNOWN,
             op: Op::Write,
         }
     }

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use thermocline_types::{Rng, TenantId};
+use thermocline_types::{Rng, StreamId, TenantId};
 
 use super::*;
 use crate::profile::builtin;
@@ -21,6 +21,7 @@ fn request(op: Op, offset: u64, length: u64) -> Request {
         offset: Bytes(offset),
         length: Bytes(length),
         tenant: TenantId(0),
+        stream: StreamId::UNKNOWN,
     }
 }
 

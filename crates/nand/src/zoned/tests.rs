@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use thermocline_types::{Rng, TenantId};
+use thermocline_types::{Rng, StreamId, TenantId};
 
 use super::*;
 use crate::profile::builtin;
@@ -151,6 +151,7 @@ fn block_requests_reset_zones_they_start_over() {
             offset: Bytes(offset),
             length: Bytes(length),
             tenant: TenantId(0),
+            stream: StreamId::UNKNOWN,
         };
         drive.submit(Time::ZERO, &request)
     };

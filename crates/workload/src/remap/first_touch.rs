@@ -1,6 +1,6 @@
 //! Which 4 KiB blocks of the device a workload writes, in order of first touch.
 
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_types::{Bytes, Op, Request, StreamId, TenantId, Time};
 
 use super::MapError;
 use crate::granule::{Full, GranuleMap};
@@ -104,6 +104,7 @@ impl FirstTouch {
                 offset: Bytes(offset),
                 length: Bytes(PREFILL_MAX.min(end - offset)),
                 tenant: run.tenant,
+                stream: StreamId::UNKNOWN,
                 op: Op::Write,
             })
         })

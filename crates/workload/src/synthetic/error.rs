@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::pattern::FORMS;
+use super::FORMS;
 
 /// Why a workload cannot be generated.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,16 @@ pub enum Error {
         what: String,
         /// How this workload is written.
         syntax: &'static str,
+    },
+    /// A key of an application is unknown, or its value out of range or against another one.
+    #[error("{key} is `{value}`: {what}; `thermocline lab list lsm` explains the keys")]
+    Key {
+        /// The application and its key.
+        key: String,
+        /// The value as given, or in bytes.
+        value: String,
+        /// What would be right.
+        what: String,
     },
     /// The file of tenants cannot be read, or says something impossible.
     #[error("workload file {}", path.display())]

@@ -1,12 +1,13 @@
 //! The source of requests.
 
-use thermocline_types::{Bytes, Op, Request, Rng, TenantId, Time};
+use thermocline_types::{Bytes, Op, Request, Rng, StreamId, TenantId, Time};
 
+use super::lsm::{LsmFacts, LsmSpec, Store};
 use super::select::{Bands, Cursor, Log, Ranked, Select, Uniform};
 use super::shape::{Fixed, JESD219_SIZES, MODERN_SIZES, Mixed, Shape};
 use super::spec::Region;
 use super::{Error, Limit, Options, Pattern, Spec};
-use crate::{BATCH, Source};
+use crate::{BATCH, Source, trace};
 
 /// Skew of JESD219's enterprise workload: per cent of the span, per cent of the requests (JEDEC JESD219, September
 /// 2010).
@@ -17,10 +18,7 @@ const MODERN_SKEW: [(f64, f64); 3] = [(10.0, 60.0), (30.0, 30.0), (60.0, 10.0)];
 /// Yields the requests of a [`Spec`].
 #[derive(Debug)]
 pub struct Generator {
-    streams: Vec<Stream>,
-    /// For each tenant, the random number below which it or an earlier one is next.
-    turns: Vec<u64>,
-    rng: Rng,
+    body: Body,
     limit: Limit,
     nanos_per_request: Option<f64>,
     requests: u64,
@@ -28,12 +26,24 @@ pub struct Generator {
     bytes_written: u64,
 }
 
-impl Generator {
-    /// A generator at its first request.
-    ///
-    /// # Errors
-    /// If options and spec do not fit each other, or the limit counts writes and nothing ever writes.
-    pub fn new(spec: &Spec, options: &Options) -> Result<Self, Error> {
+/// Where requests come from.
+#[derive(Debug)]
+enum Body {
+    Tenants(Tenants),
+    Lsm(Box<Store>),
+}
+
+/// Patterns that take turns.
+#[derive(Debug)]
+struct Tenants {
+    streams: Vec<Stream>,
+    /// For each tenant, the random number below which it or an earlier one is next.
+    turns: Vec<u64>,
+    rng: Rng,
+}
+
+impl Tenants {
+    fn new(spec: &Spec, options: &Options) -> Result<Tenants, Error> {
         let regions = spec.regions(options)?;
         let writes = regions.iter().any(|region| region.read_share + region.trim_share < 1.0);
         if !writes && !matches!(options.limit, Limit::Requests(_)) {
@@ -52,16 +62,7 @@ impl Generator {
             sum += region.share / all;
             fraction(sum)
         });
-        Ok(Generator {
-            streams,
-            turns: turns.collect(),
-            rng,
-            limit: options.limit,
-            nanos_per_request: options.rate.map(|rate| 1e9 / rate),
-            requests: 0,
-            writes: 0,
-            bytes_written: 0,
-        })
+        Ok(Tenants { streams, turns: turns.collect(), rng })
     }
 
     fn draw(&mut self, count: usize, batch: &mut Vec<Request>) {
@@ -75,6 +76,51 @@ impl Generator {
             let turn = self.turns[..last].iter().filter(|&&below| draw >= below).count();
             self.streams[turn].next()
         }));
+    }
+}
+
+impl Generator {
+    /// A generator at its first request.
+    ///
+    /// # Errors
+    /// If options and spec do not fit each other, or the limit counts writes and nothing ever writes.
+    pub fn new(spec: &Spec, options: &Options) -> Result<Self, Error> {
+        let body = match spec {
+            Spec::Lsm(lsm) => Body::Lsm(Box::new(application(lsm, options)?)),
+            _ => Body::Tenants(Tenants::new(spec, options)?),
+        };
+        Ok(Generator {
+            body,
+            limit: options.limit,
+            nanos_per_request: options.rate.map(|rate| 1e9 / rate),
+            requests: 0,
+            writes: 0,
+            bytes_written: 0,
+        })
+    }
+
+    /// What the LSM store did so far, if it is one.
+    #[must_use]
+    pub fn lsm_facts(&self) -> Option<LsmFacts> {
+        match &self.body {
+            Body::Lsm(store) => Some(store.facts()),
+            Body::Tenants(_) => None,
+        }
+    }
+
+    fn draw(&mut self, count: usize, batch: &mut Vec<Request>) -> Result<(), trace::Error> {
+        match &mut self.body {
+            Body::Tenants(tenants) => tenants.draw(count, batch),
+            Body::Lsm(store) => {
+                for _ in 0..count {
+                    let full = |what: String| {
+                        trace::Error::file(trace::ErrorKind::VolumeFull, "workload lsm", what)
+                    };
+                    batch.push(store.next().map_err(full)?);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Counts the batch, cut where the limit is reached.
@@ -125,13 +171,27 @@ impl Generator {
     }
 }
 
+/// An LSM store over the span.
+fn application(spec: &LsmSpec, options: &Options) -> Result<Store, Error> {
+    options.check()?;
+    for (name, share) in [("read", options.read_share), ("trim", options.trim_share)] {
+        if share > 0.0 {
+            let what = format!(
+                "the {name} share is {share}, and lsm has reads and trims of its own: lsm:reads=on, lsm:fs.discard=on"
+            );
+            return Err(Error::Options(what));
+        }
+    }
+    Store::new(spec, options.span, options.io_size, options.seed)
+}
+
 /// Bytes this request writes.
 fn written(request: &Request) -> u64 {
     if request.op == Op::Write { request.length.get() } else { 0 }
 }
 
 impl Source for Generator {
-    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), crate::trace::Error> {
+    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), trace::Error> {
         batch.clear();
         let left = match self.limit {
             Limit::Requests(requests) => requests - self.requests,
@@ -146,7 +206,7 @@ impl Source for Generator {
         } else {
             BATCH
         };
-        self.draw(count, batch);
+        self.draw(count, batch)?;
         self.count(batch);
         Ok(())
     }
@@ -158,6 +218,13 @@ impl Source for Generator {
             Limit::BytesWritten(bytes) => (self.bytes_written, bytes.get()),
         };
         if all == 0 { 1.0 } else { done as f64 / all as f64 }
+    }
+
+    fn directories(&self) -> Vec<String> {
+        match &self.body {
+            Body::Lsm(_) => Store::directories().iter().map(|&name| name.to_owned()).collect(),
+            Body::Tenants(_) => Vec::new(),
+        }
     }
 }
 
@@ -342,6 +409,7 @@ impl Draw {
             offset: Bytes(self.base + offset),
             length: Bytes(length),
             tenant: self.tenant,
+            stream: StreamId::UNKNOWN,
             op,
         }
     }

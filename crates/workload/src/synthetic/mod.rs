@@ -1,7 +1,7 @@
 //! Generators: workloads made from a short text, a span and a seed.
 //!
-//! A [`Spec`] says what is written where (`zipf:0.99`, or a file with several tenants), [`Options`] how much of it and
-//! over which span, and a [`Generator`] yields the requests.
+//! A [`Spec`] says what is written where (`zipf:0.99`, a file with several tenants, or an application such as [`lsm`]),
+//! [`Options`] how much of it and over which span, and a [`Generator`] yields the requests.
 //!
 //! ```
 //! use thermocline_types::Bytes;
@@ -27,12 +27,14 @@
 //!
 //! Invariants:
 //! * Equal spec, options and seed give equal requests: on one machine always; on different ones as long as their `powf`
-//!   agrees, where a last bit that differs moves a Zipf threshold by 2^-53, once in some 10^15 draws.
+//!   agrees, where a last bit that differs moves a Zipf threshold by 2^-53, once in some 10^15 draws. Applications have
+//!   sizes by `exp` as well, rounded to whole bytes.
 //! * Every request lies inside the span, has a length above 0, and starts and ends on a 512-byte sector.
 //! * A limit on writes or bytes written is met exactly.
 
 mod error;
 mod generator;
+pub mod lsm;
 mod options;
 mod pattern;
 mod scatter;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use thermocline_types::Bytes;
 
+use super::lsm::{LSM_SPAN, LsmSpec};
 use super::options::{check_io_size, check_shares};
 use super::{Error, Options, Pattern};
 
@@ -17,6 +18,8 @@ pub enum Spec {
     One(Pattern),
     /// Several patterns at once, each in a region and with a tenant identifier of its own, in order.
     Tenants(Vec<Tenant>),
+    /// An LSM store on a file system that has the whole span.
+    Lsm(Box<LsmSpec>),
 }
 
 /// One tenant of a mix.
@@ -53,7 +56,9 @@ pub enum TenantSpan {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default)]
     tenant: Vec<Entry>,
+    lsm: Option<toml::Table>,
 }
 
 #[derive(Deserialize)]
@@ -96,32 +101,54 @@ impl Spec {
     /// trim_share = 0.0
     /// ```
     ///
+    /// or of an application, by its keys ([`LSM_KEYS`](super::lsm::LSM_KEYS)):
+    ///
+    /// ```toml
+    /// [lsm]
+    /// strategy = "levels"
+    /// fs.extent = "4MiB"
+    /// ```
+    ///
     /// # Errors
     /// If it is not TOML, has other keys, no tenants, or values out of range.
     pub fn from_toml(content: &str) -> Result<Spec, Error> {
         let file: File = toml::from_str(content)?;
-        if file.tenant.is_empty() {
-            return Err(Error::Options("a workload file needs at least one [[tenant]]".to_owned()));
+        match file.lsm {
+            Some(table) if file.tenant.is_empty() => {
+                return Ok(Spec::Lsm(Box::new(LsmSpec::from_table(&table)?)));
+            }
+            None if !file.tenant.is_empty() => {}
+            _ => {
+                let what = "a workload file needs at least one [[tenant]], or else [lsm]";
+                return Err(Error::Options(what.to_owned()));
+            }
         }
         let tenants = file.tenant.into_iter().enumerate().map(|(index, entry)| entry.read(index));
         Ok(Spec::Tenants(tenants.collect::<Result<_, _>>()?))
     }
 
-    /// The span this workload needs if it says so itself: all tenants give theirs in bytes.
+    /// The span of this workload where none is given: of tenants that all give theirs in bytes, or of an application.
     #[must_use]
     pub fn fixed_span(&self) -> Option<Bytes> {
-        let Spec::Tenants(tenants) = self else { return None };
+        let tenants = match self {
+            Spec::One(_) => return None,
+            Spec::Lsm(_) => return Some(LSM_SPAN),
+            Spec::Tenants(tenants) => tenants,
+        };
         tenants.iter().try_fold(Bytes::ZERO, |sum, tenant| match tenant.span {
             TenantSpan::Bytes(bytes) => sum.get().checked_add(bytes.get()).map(Bytes),
             TenantSpan::Percent(_) | TenantSpan::Rest => None,
         })
     }
 
-    /// The bytes that each tenant addresses, in order of their identifiers.
+    /// The bytes that each tenant addresses, in order of their identifiers; none for an application.
     ///
     /// # Errors
     /// If they do not fit the span of `options`.
     pub fn extents(&self, options: &Options) -> Result<Vec<std::ops::Range<Bytes>>, Error> {
+        if matches!(self, Spec::Lsm(_)) {
+            return Ok(Vec::new());
+        }
         let regions = self.regions(options)?;
         Ok(regions.iter().map(|region| region.base..region.base + region.span).collect())
     }
@@ -130,7 +157,7 @@ impl Spec {
     #[must_use]
     pub fn tenant_names(&self) -> Vec<&str> {
         match self {
-            Spec::One(_) => Vec::new(),
+            Spec::One(_) | Spec::Lsm(_) => Vec::new(),
             Spec::Tenants(tenants) => tenants.iter().map(|tenant| tenant.name.as_str()).collect(),
         }
     }
@@ -206,6 +233,7 @@ impl Spec {
                 trim_share: options.trim_share,
             }],
             Spec::Tenants(tenants) => lay_out(tenants, options)?,
+            Spec::Lsm(_) => Vec::new(),
         };
         for region in &regions {
             if matches!(region.pattern, Pattern::Circular { .. }) && region.trim_share > 0.0 {
@@ -259,15 +287,21 @@ impl FromStr for Spec {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        text.parse().map(Spec::One)
+        match text.trim().split(':').next() {
+            Some(name) if name.eq_ignore_ascii_case("lsm") => {
+                text.parse().map(|spec| Spec::Lsm(Box::new(spec)))
+            }
+            _ => text.parse().map(Spec::One),
+        }
     }
 }
 
-/// The canonical text of a single pattern; tenants as one line for people, which does not read back.
+/// The canonical text of a single pattern or an application; tenants as one line for people, which does not read back.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tenants = match self {
             Spec::One(pattern) => return write!(f, "{pattern}"),
+            Spec::Lsm(spec) => return write!(f, "{spec}"),
             Spec::Tenants(tenants) => tenants,
         };
         for (index, tenant) in tenants.iter().enumerate() {
@@ -345,7 +379,13 @@ mod tests {
     #[test]
     fn errors_name_tenant_and_reason() {
         let cases = [
-            ("", "missing field `tenant`"),
+            ("", "at least one [[tenant]], or else [lsm]"),
+            (
+                "[lsm]\nkey = '4GiB'",
+                "lsm key is `4GiB`: there is no such key; there are strategy, keys",
+            ),
+            ("lsm = {}\ntenant = [{workload = 'seq'}]", "or else [lsm]"),
+            ("[[tenant]]\nworkload = 'lsm'", "is a whole workload and no tenant"),
             ("[[tenant]]\nworkload = 'seq'\ncolour = 'red'", "unknown field `colour`"),
             ("[[tenant]\n", "line 1"),
             ("tenant = []", "at least one [[tenant]]"),

@@ -103,7 +103,7 @@ const NANOS: u64 = 1_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thermocline_types::{Bytes, Op, TenantId};
+    use thermocline_types::{Bytes, Op, StreamId, TenantId};
 
     #[test]
     fn earlier_stamps_are_held_at_the_latest_one_and_counted() {
@@ -122,6 +122,7 @@ mod tests {
                 offset: Bytes(0),
                 length: Bytes(512),
                 tenant: TenantId(0),
+                stream: StreamId::UNKNOWN,
                 op: Op::Write,
             };
             while !spreader.offer(request) {

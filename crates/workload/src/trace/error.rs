@@ -26,6 +26,8 @@ pub enum ErrorKind {
     BadRecord,
     /// The volume asked for does not occur.
     NoSuchVolume,
+    /// The application that is generated has no room left on its volume.
+    VolumeFull,
     /// Writing a converted trace failed, for this reason.
     Write(std::io::ErrorKind),
 }
@@ -71,7 +73,7 @@ impl Error {
     }
 
     /// A failure of the file as a whole.
-    pub(super) fn file(kind: ErrorKind, file: &str, detail: impl Into<String>) -> Error {
+    pub(crate) fn file(kind: ErrorKind, file: &str, detail: impl Into<String>) -> Error {
         Error { kind, file: file.to_owned(), position: Position::File, detail: detail.into() }
     }
 

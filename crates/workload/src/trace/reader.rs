@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use thermocline_types::{Bytes, Request, TenantId};
+use thermocline_types::{Bytes, Request, StreamId, TenantId};
 
 use crate::{BATCH, Source};
 
@@ -260,6 +260,7 @@ fn push(record: &Record<'_>, tenant: TenantId, clock: &mut Clock, batch: &mut Ve
         offset: Bytes(record.offset),
         length: Bytes(record.length),
         tenant,
+        stream: StreamId::UNKNOWN,
         op: record.op,
     };
     if record.preflush {

@@ -1,6 +1,6 @@
 //! A small trace of every format, written by hand, and the requests it holds.
 
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_types::{Bytes, Op, Request, StreamId, TenantId, Time};
 use thermocline_workload::trace::Format;
 
 pub struct Sample {
@@ -16,6 +16,7 @@ fn request(at_us: u64, tenant: u32, op: Op, offset: u64, length: u64) -> Request
         offset: Bytes(offset),
         length: Bytes(length),
         tenant: TenantId(tenant),
+        stream: StreamId::UNKNOWN,
         op,
     }
 }

@@ -5,7 +5,7 @@ use thermocline_lab::{Room, Settings as LabSettings, Stack};
 use thermocline_nand::Counters;
 use thermocline_runtime::storage::Storage as _;
 use thermocline_runtime::{Buffer, Driver};
-use thermocline_types::{Op, Request, Rng, TenantId, Time};
+use thermocline_types::{Op, Request, Rng, StreamId, TenantId, Time};
 
 use super::*;
 
@@ -93,8 +93,14 @@ fn measured(settings: &Settings) -> Counters {
     let mut machine = plan.build().expect("a pool");
     for lba in writes(blocks) {
         let (offset, length) = (Bytes(lba * 4096), Bytes(16 * 4096));
-        let request =
-            Request { at: Time::ZERO, offset, length, tenant: TenantId(0), op: Op::Write };
+        let request = Request {
+            at: Time::ZERO,
+            offset,
+            length,
+            tenant: TenantId(0),
+            stream: StreamId::UNKNOWN,
+            op: Op::Write,
+        };
         machine.submit(machine.now(), &[request], 0);
         while machine.in_work() > 0 {
             machine.step().expect("it goes on");

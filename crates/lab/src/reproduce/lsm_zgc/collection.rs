@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use thermocline_nand::{Drive, Profile};
-use thermocline_types::{Bytes, Op, Request, Rng, TenantId, Time};
+use thermocline_types::{Bytes, Op, Request, Rng, StreamId, TenantId, Time};
 
 use crate::{Error, Stack};
 
@@ -159,7 +159,14 @@ struct Command {
 
 impl Command {
     fn new(op: Op, offset: Bytes, length: Bytes, found: Option<u64>) -> Command {
-        let request = Request { at: Time::ZERO, offset, length, tenant: TenantId(0), op };
+        let request = Request {
+            at: Time::ZERO,
+            offset,
+            length,
+            tenant: TenantId(0),
+            stream: StreamId::UNKNOWN,
+            op,
+        };
         Command { request, found }
     }
 

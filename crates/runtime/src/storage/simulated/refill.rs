@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rustix::io::Errno;
 use thermocline_nand::{Drive, DriveError, ZoneError, Zoned};
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_types::{Bytes, Op, Request, StreamId, TenantId, Time};
 
 use super::super::File;
 
@@ -43,7 +43,14 @@ pub(super) fn refill(drive: &mut Drive, file: &File) -> Result<(), RefillError> 
 }
 
 fn write(offset: Bytes, length: Bytes) -> Request {
-    Request { at: Time::ZERO, offset, length, tenant: TenantId(0), op: Op::Write }
+    Request {
+        at: Time::ZERO,
+        offset,
+        length,
+        tenant: TenantId(0),
+        stream: StreamId::UNKNOWN,
+        op: Op::Write,
+    }
 }
 
 fn refill_zones(drive: &mut Zoned, file: &File) -> Result<(), RefillError> {
