@@ -72,6 +72,7 @@ pub struct Prepared {
     /// Bytes from the first address to the last, after mapping.
     span: Bytes,
     tenants: Vec<String>,
+    directories: Vec<String>,
     extents: Vec<Range<Bytes>>,
     /// Set by whoever wants the replay to end early.
     stop: Arc<AtomicBool>,
@@ -125,6 +126,21 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// Bytes that hold data at once at most: of an application that discards, in use on its volume; else the span. An
+/// application is looked through for that, so that a volume that is too small is known before a drive is filled.
+fn most_live(generator: &mut Generator) -> Result<Bytes, Error> {
+    let Some(facts) = generator.lsm_facts() else { return Ok(generator.span()) };
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        generator.fill(&mut batch)?;
+        if batch.is_empty() {
+            break;
+        }
+    }
+    let peak = generator.lsm_facts().map_or(facts.peak, |facts| facts.peak);
+    Ok(if facts.discards { Bytes(peak) } else { generator.span() })
+}
+
 /// Largest write of a sequential prefill: that of SNIA PTS preconditioning.
 const PREFILL_WRITE: Bytes = Bytes::kib(128);
 
@@ -174,7 +190,9 @@ impl Prepared {
                             .into(),
                     ));
                 }
-                Generator::new(spec, options)?;
+                let mut generator = Generator::new(spec, options)?;
+                let directories = generator.directories();
+                let most_live = most_live(&mut generator)?;
                 let extents = spec.extents(options)?;
                 let info = WorkloadInfo {
                     name: spec.to_string(),
@@ -184,9 +202,12 @@ impl Prepared {
                     ..WorkloadInfo::default()
                 };
                 let tenants = spec.tenant_names().into_iter().map(str::to_owned).collect();
-                let set = WorkingSet { size: options.span, ..WorkingSet::default() };
+                let most_live_blocks = most_live.div_ceil(Bytes::BLOCK);
+                let size = options.span;
+                let set = WorkingSet { size, most_live_blocks, ..WorkingSet::default() };
                 let span = options.span;
-                Ok(Prepared { set, extents, ..Prepared::with(input, info, prefill, span, tenants) })
+                let prepared = Prepared::with(input, info, prefill, span, tenants);
+                Ok(Prepared { set, extents, directories, ..prepared })
             }
         }
     }
@@ -240,13 +261,14 @@ impl Prepared {
             skipped_lines: trace.skipped(),
         };
         let tenants = trace.volumes().to_vec();
+        let directories = trace.directories();
         let span = match remap {
             Remap::Dense => set.size,
             Remap::Fold => known(capacity)?,
             Remap::None => set.span,
         };
         let prepared = Prepared::with(input, info, prefill, span, tenants);
-        Ok(Prepared { map: Some(map), set, ..prepared })
+        Ok(Prepared { map: Some(map), set, directories, ..prepared })
     }
 
     fn with(
@@ -264,6 +286,7 @@ impl Prepared {
             prefill,
             span,
             tenants,
+            directories: Vec::new(),
             extents: Vec::new(),
             stop: Arc::default(),
             interrupted: None,
@@ -297,6 +320,7 @@ impl Prepared {
             (Some(_), Prefill::None | Prefill::FirstTouch) => {
                 Bytes(self.set.distinct_blocks * block)
             }
+            (None, Prefill::None) => Bytes(self.set.most_live_blocks * block),
             _ => self.set.size,
         };
         Room { footprint: self.footprint(), live, span: self.span }
@@ -336,6 +360,12 @@ impl Prepared {
     #[must_use]
     pub fn tenants(&self) -> &[String] {
         &self.tenants
+    }
+
+    /// Names of the directories that its files are in; empty when it does not know files.
+    #[must_use]
+    pub fn directories(&self) -> &[String] {
+        &self.directories
     }
 
     /// Hands the writes that precondition the drive to `write`.

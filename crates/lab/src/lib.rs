@@ -32,4 +32,4 @@ pub use input::{Input, Prefill, Prepared, Room};
 pub use run::run;
 pub use settings::{Pacing, Settings};
 pub use stack::{Layer, Stack};
-pub use tag::{Tagging, Told};
+pub use tag::{By, Tagging, Told};

@@ -30,8 +30,8 @@ impl Layer {
         (Layer::Raw, "host writes go straight to the drive"),
         (
             Layer::Tag,
-            "every write carries a placement handle: that of its tenant, or by --placement: volume, hint, or a policy \
-             (multi-stream, FDP drives)",
+            "every write carries a placement handle: that of its tenant; by --tag-by: file, directory, volume; or by \
+             --placement: hint, or a policy (multi-stream, FDP drives)",
         ),
         (
             Layer::Log,
@@ -152,7 +152,7 @@ impl Stack {
     }
 
     /// Gives the layer the placement policy `name`, unless the stack's own text or an override chose one. Under `tag`,
-    /// there are `tenant`, `volume` and `hint` as well.
+    /// there are `tenant`, `file`, `directory`, `volume` and `hint` as well.
     ///
     /// # Errors
     /// [`Error::Settings`] when there is no such policy, or the layer cannot use it.

@@ -1,6 +1,6 @@
 //! The `tag` layer: addresses stay as they are, every write carries a placement handle, and the drive does the rest.
-//! Handles come with the write (its tenant), are what its application could tell ([`Told`]), or are found out by a
-//! placement policy.
+//! Handles come with the write (its tenant, or its file, [`By`]), are what its application could tell ([`Told`]), or are
+//! found out by a placement policy.
 
 mod told;
 
@@ -11,13 +11,22 @@ use std::str::FromStr;
 use thermocline_ftl::placement::{Classifier as _, Part, Policy, UnknownPolicy, Write};
 use thermocline_nand::profile::Cut;
 use thermocline_nand::{Kind, Profile};
-use thermocline_types::{Bytes, Lba, Op, Request};
+use thermocline_types::{Bytes, Lba, Op, Request, StreamId};
 
 use self::told::Known;
 use crate::stack::{Layer, Stack};
 use crate::{Error, Prepared};
 
 pub use self::told::Told;
+
+/// What of a file chooses the handle of its writes, where the workload knows files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Files have handles in turn, as they are made.
+    File,
+    /// A directory has a handle, or a kind of file; those beyond the last handle share it.
+    Directory,
+}
 
 /// What chooses the handle of a write.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +35,8 @@ pub enum Tagging {
     Tenant,
     /// What its application could tell of it.
     Told(Told),
+    /// Its file.
+    Stream(By),
     /// The class that this policy places it in.
     Policy(Box<Policy>),
 }
@@ -37,7 +48,7 @@ impl Tagging {
     /// Why not, and what can.
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), String> {
         match self {
-            Tagging::Tenant | Tagging::Told(_) => Ok(()),
+            Tagging::Tenant | Tagging::Told(_) | Tagging::Stream(_) => Ok(()),
             Tagging::Policy(policy) => check(policy, profile),
         }
     }
@@ -51,6 +62,8 @@ impl FromStr for Tagging {
             "tenant" => Ok(Tagging::Tenant),
             "volume" => Ok(Tagging::Told(Told::Volume)),
             "hint" => Ok(Tagging::Told(Told::Hint)),
+            "file" => Ok(Tagging::Stream(By::File)),
+            "directory" => Ok(Tagging::Stream(By::Directory)),
             _ => name.parse().map(|policy| Tagging::Policy(Box::new(policy))),
         }
     }
@@ -62,6 +75,8 @@ impl fmt::Display for Tagging {
             Tagging::Tenant => f.write_str("tenant"),
             Tagging::Told(Told::Volume) => f.write_str("volume"),
             Tagging::Told(Told::Hint) => f.write_str("hint"),
+            Tagging::Stream(By::File) => f.write_str("file"),
+            Tagging::Stream(By::Directory) => f.write_str("directory"),
             Tagging::Policy(policy) => policy.fmt(f),
         }
     }
@@ -75,6 +90,8 @@ pub(crate) enum Tags {
     Tenant,
     /// What its application told in advance.
     Known(Known),
+    /// By its file, with so many handles.
+    Stream(By, u16),
     /// The class that a policy places it in.
     Placed(Box<Placed>),
 }
@@ -88,6 +105,16 @@ impl Tags {
         Ok(match (stack.layer, &stack.tag) {
             (Layer::Raw, _) => Tags::First,
             (Layer::Tag, Some(Tagging::Told(told))) => Tags::Known(Known::new(workload, *told)?),
+            (Layer::Tag, Some(Tagging::Stream(by))) => {
+                if workload.directories().is_empty() {
+                    return Err(Error::Settings(format!(
+                        "{}: the workload does not know its files: it takes an application such as lsm, or a trace \
+                         with a stream column",
+                        stack.text
+                    )));
+                }
+                Tags::Stream(*by, u16::from(handles(&stack.profile).max(1)))
+            }
             (Layer::Tag, Some(Tagging::Policy(policy))) => {
                 let policy = (**policy).clone();
                 Tags::Placed(Box::new(Placed::new(policy, handles(&stack.profile), cut)))
@@ -103,8 +130,20 @@ impl Tags {
             Tags::First => 0,
             Tags::Tenant => pieces[0].tenant.0.min(u32::from(u16::MAX)) as u16,
             Tags::Known(known) => known.handle(&pieces[0]),
+            Tags::Stream(by, handles) => by.handle(pieces[0].stream, *handles),
             Tags::Placed(placed) if pieces[0].op == Op::Write => placed.handle(pieces),
             Tags::Placed(_) => 0,
+        }
+    }
+}
+
+impl By {
+    /// The handle of `stream` among `handles`. What is of no known file, as what the drive is filled with, has the first.
+    fn handle(self, stream: StreamId, handles: u16) -> u16 {
+        let directory = stream.directory.saturating_sub(1);
+        match self {
+            By::Directory => directory.min(handles - 1),
+            By::File => directory.wrapping_add(stream.file) % handles,
         }
     }
 }
@@ -172,7 +211,7 @@ fn check(policy: &Policy, profile: &Profile) -> Result<(), String> {
             .collect();
         return Err(format!(
             "it tells host writes apart by what garbage collection does, which is the drive's here and not seen, or \
-             not at all; a tag layer takes tenant, {}, volume, hint",
+             not at all; a tag layer takes tenant, file, directory, {}, volume, hint",
             able.join(", ")
         ));
     }
@@ -226,6 +265,38 @@ mod tests {
             stream: StreamId::UNKNOWN,
             op: Op::Write,
         }
+    }
+
+    #[test]
+    fn files_have_handles_in_turn_and_directories_their_own() {
+        let stream = |directory, file| StreamId { directory, file };
+        let all = [stream(0, 0), stream(1, 0), stream(1, 1), stream(2, 0), stream(9, 4)];
+        assert_eq!(all.map(|stream| By::Directory.handle(stream, 4)), [0, 0, 0, 1, 3]);
+        assert_eq!(all.map(|stream| By::File.handle(stream, 4)), [0, 0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn files_of_one_kind_in_a_stream_of_their_own_lower_write_amplification() {
+        let span = Bytes::mib(512);
+        let waf = |stack: &str| {
+            let drive = ["unit=2MiB", "gc.separate=false", "buffer.merge=false", "op=0.2"];
+            let stack = Stack::parse(stack, &drive.map(|set| format!("device.{set}"))).unwrap();
+            let keys = "memtable=2MiB,keys=12%,fs.discard=off,fs.extent=512KiB,fs.turn=128KiB";
+            let spec = format!("lsm:tier.small=0,log.segment=1MiB,{keys}").parse().unwrap();
+            let options = Options::new(span, Limit::drive_writes(6.0, span).unwrap());
+            let input = Input::Synthetic { spec, options };
+            let mut workload = Prepared::new(input, None, Bytes::BLOCK, None).unwrap();
+            run(&mut workload, &stack.untimed(), &Settings::default(), &mut |_| {}).unwrap().waf
+        };
+        let (raw, directory) = (waf("raw:pm9d3"), waf("tag:pm9d3,tag.placement=directory"));
+        assert!(directory < raw, "{directory:?} against {raw:?}");
+        assert!(waf("tag:pm9d3,tag.placement=file") != raw);
+        let stack = Stack::parse("tag:pm9d3,tag.placement=file", &[]).unwrap();
+        let options = Options::new(span, Limit::Writes(1));
+        let input = Input::Synthetic { spec: Spec::load("uniform").unwrap(), options };
+        let mut workload = Prepared::new(input, None, Bytes::BLOCK, None).unwrap();
+        let error = run(&mut workload, &stack, &Settings::default(), &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("does not know its files"), "{error}");
     }
 
     #[test]

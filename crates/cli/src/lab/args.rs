@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, ensure};
 use clap::Args;
 use thermocline_ftl::victim::Victim;
-use thermocline_lab::{Input, Pacing, Prefill, Prepared, Settings, Stack};
+use thermocline_lab::{Input, Layer, Pacing, Prefill, Prepared, Settings, Stack};
 use thermocline_types::Bytes;
 use thermocline_workload::remap::Remap;
 use thermocline_workload::synthetic::{self, Limit, Spec};
@@ -230,6 +230,11 @@ pub struct DeviceArgs {
     /// Under log, the class of a block; under tag, the handle of a write (`lab list placements`)
     #[arg(long, value_name = "NAME", help_heading = "Device")]
     placement: Option<String>,
+    /// Under tag, what has a handle of its own: file, directory (or kind of file) or volume; of no effect under other
+    /// layers
+    #[arg(long, value_name = "WHAT", help_heading = "Device", conflicts_with = "placement")]
+    #[arg(value_parser = ["file", "directory", "volume"])]
+    tag_by: Option<String>,
     /// Keep so many requests in flight [default: 32 if the workload has no clock]
     #[arg(long, value_name = "N", help_heading = "Time", conflicts_with = "speed")]
     queue_depth: Option<u32>,
@@ -254,6 +259,9 @@ impl DeviceArgs {
         let mut stack = Stack::parse(text, &self.set)?;
         if let Some(placement) = &self.placement {
             stack.place(placement)?;
+        }
+        if let Some(what) = self.tag_by.as_ref().filter(|_| stack.layer == Layer::Tag) {
+            stack.place(what)?;
         }
         Ok(stack)
     }

@@ -3,70 +3,75 @@
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
-use thermocline_workload::trace;
+use thermocline_lab::Input;
+use thermocline_workload::synthetic::Generator;
+use thermocline_workload::{Source, trace};
 
+use super::args::{ReplayArgs, SourceArgs};
 use super::output::refuse_overwriting;
 use crate::file;
 
 /// Arguments of `lab convert`.
 #[derive(Args)]
 #[command(after_help = "\
-The columns are timestamp_us,op,offset_bytes,length_bytes,tenant. The op is R,
-W, D (trim), Z (write zeroes) or F (flush). Times begin at 0, and requests are
-widened to whole sectors of 512 bytes.
+The columns are timestamp_us,op,offset_bytes,length_bytes,tenant, and stream
+where files are known: DIRECTORY/FILE. The op is R, W, D (trim), Z (write
+zeroes) or F (flush). Times begin at 0, and requests are widened to whole
+sectors of 512 bytes.
 
 Recordings need no file of their own: `blkparse -i sda | thermocline lab convert --trace - --out trace.csv`.
 
 Examples:
   thermocline lab convert --trace postgres-tpcc --out trace.csv
   thermocline lab convert --trace trace.csv --split volumes
+  thermocline lab convert --workload lsm:memtable=8MiB --span 1GiB --out lsm.csv
   gzip < trace.csv | thermocline lab convert --trace - | gzip > trace.csv.gz")]
 pub struct ConvertArgs {
-    /// Block trace of any format `lab list formats` shows, or one that comes with the program (`lab list traces`); `-`
-    /// reads standard input
-    #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
     /// Where to write the csv [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write every volume of a multi-volume trace to a csv file of its own in this folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "volume"])]
     split: Option<PathBuf>,
-    /// Trace format, where detection does not settle it
-    #[arg(long, value_name = "NAME")]
-    format: Option<trace::Format>,
-    /// Leave out lines that cannot be read
-    #[arg(long)]
-    skip_bad: bool,
-    /// Only the requests of this volume
-    #[arg(long, value_name = "NAME")]
-    volume: Option<String>,
 }
 
 /// `lab convert`.
 pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
-    let options = trace::Options {
-        format: args.format,
-        skip_bad: args.skip_bad,
-        volume: args.volume.clone(),
-    };
-    let mut trace = trace::open(&args.trace, &options)?;
+    match args.source.input(&ReplayArgs::default())? {
+        Input::Trace { path, options, .. } => of_trace(&path, &options, args),
+        Input::Synthetic { spec, options } => {
+            ensure!(args.split.is_none(), "--split is for traces: a generator has one volume");
+            let mut generator = Generator::new(&spec, &options)?;
+            let count = write(&mut generator, args.out.as_deref())?;
+            eprintln!("{count} requests of {spec}");
+            Ok(())
+        }
+    }
+}
+
+fn of_trace(path: &Path, options: &trace::Options, args: &ConvertArgs) -> anyhow::Result<()> {
+    let mut trace = trace::open(path, options)?;
     if let Some(folder) = &args.split {
         return split(&mut trace, folder);
     }
-    let count = match &args.out {
-        Some(path) => {
-            refuse_overwriting(&args.trace, path)?;
-            file::write_with(path, |mut out| Ok(trace::write_csv(&mut trace, &mut out)?))?
-        }
-        None => trace::write_csv(&mut trace, &mut BufWriter::new(std::io::stdout().lock()))?,
-    };
+    args.out.as_deref().map_or(Ok(()), |out| refuse_overwriting(path, out))?;
+    let count = write(&mut trace, args.out.as_deref())?;
     let skipped = trace.skipped();
     let bad = if skipped > 0 { format!(", {skipped} lines left out") } else { String::new() };
     eprintln!("{count} requests of format {}{bad}", trace.format());
     Ok(())
+}
+
+/// Writes everything in `source` to `out`, or to standard output.
+fn write(source: &mut dyn Source, out: Option<&Path>) -> anyhow::Result<u64> {
+    match out {
+        Some(path) => file::write_with(path, |mut out| Ok(trace::write_csv(source, &mut out)?)),
+        None => Ok(trace::write_csv(source, &mut BufWriter::new(std::io::stdout().lock()))?),
+    }
 }
 
 fn split(trace: &mut trace::Trace, folder: &Path) -> anyhow::Result<()> {

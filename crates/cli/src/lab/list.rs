@@ -116,6 +116,11 @@ fn placements() -> Vec<[String; 2]> {
             "volume",
             "tag: as the application could tell: the tenant, or the kind of data where there is one tenant",
         ),
+        row(
+            "file",
+            "tag: files have handles in turn, where the workload knows files (lsm, traces with a stream column)",
+        ),
+        row("directory", "tag: each directory, or kind of file, has a handle of its own; likewise"),
         row("hint", "tag: as the application could tell: one of four classes of lifetime"),
     ];
     policies

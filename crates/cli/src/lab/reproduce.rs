@@ -18,6 +18,7 @@ use crate::table::plain;
 Examples:
   thermocline lab list experiments
   thermocline lab reproduce uniform-greedy
+  thermocline lab reproduce micron-zones --quick
   thermocline lab reproduce all --json")]
 pub struct ReproduceArgs {
     /// Name of an experiment (`lab list experiments`), or `all`
@@ -29,6 +30,9 @@ pub struct ReproduceArgs {
     /// Folder of traces to replay, each NAME.csv.gz [default: those that come with the program]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
+    /// Smaller where an experiment is of its document's size (micron-zones): a sixteenth, in seconds
+    #[arg(long)]
+    quick: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -55,7 +59,7 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
             format!("`{}` is no experiment; there are {}", args.experiment, names.join(", "))
         })?]
     };
-    let options = Options { seed: args.seed, traces: args.traces.clone() };
+    let options = Options { seed: args.seed, traces: args.traces.clone(), quick: args.quick };
     chosen.iter().try_for_each(|experiment| experiment.check(&options))?;
     let mut out = std::io::stdout().lock();
     for experiment in chosen {

@@ -100,7 +100,7 @@ pub fn parts(run: BlockRange) -> impl Iterator<Item = BlockRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thermocline_types::TenantId;
+    use thermocline_types::{StreamId, TenantId};
 
     fn around(offset: u64, length: u64) -> (u64, u64, [Option<u64>; 2]) {
         let request = Request {

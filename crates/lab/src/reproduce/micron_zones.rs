@@ -6,6 +6,7 @@ use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 
 use super::micron::{TRACES, prepare};
+use super::micron_size::range;
 use super::{Figure, Options, part};
 use crate::{Error, Settings, Stack, run};
 
@@ -66,14 +67,18 @@ impl Trims {
     }
 }
 
-/// The same drive twice, each obeying trims and ignoring them.
+/// The same drive twice, each obeying trims and ignoring them; then an LSM store of the document's size.
 pub fn zones(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut figures = Vec::new();
+    // What is of the document's size takes ten times as long as a trace.
+    let steps = CASES.len() + 10;
     for (index, (trace, name, theirs)) in CASES.into_iter().enumerate() {
-        let mut progress = part(progress, index, CASES.len());
+        let mut progress = part(progress, index, steps);
         let four = Four::measure(&options.trace(trace), options.seed, &mut progress)?;
         figures.extend(four.figures(name, &theirs)?);
     }
+    let begun = CASES.len() as f64 / steps as f64;
+    figures.extend(range(options, &mut |share| progress(begun + share * (1.0 - begun)))?);
     Ok(figures)
 }
 

@@ -5,6 +5,7 @@ mod cachelib;
 mod indirection;
 mod lsm_zgc;
 mod micron;
+mod micron_size;
 mod micron_zones;
 mod uniform;
 mod zones;
@@ -41,6 +42,8 @@ pub struct Options {
     pub seed: u64,
     /// Folder with traces to replay in place of those that come with the program.
     pub traces: Option<PathBuf>,
+    /// Smaller where an experiment is of its document's size: the same figures, roughly, in seconds.
+    pub quick: bool,
 }
 
 impl Options {

@@ -19,6 +19,7 @@ const MODERN_SKEW: [(f64, f64); 3] = [(10.0, 60.0), (30.0, 30.0), (60.0, 10.0)];
 #[derive(Debug)]
 pub struct Generator {
     body: Body,
+    span: Bytes,
     limit: Limit,
     nanos_per_request: Option<f64>,
     requests: u64,
@@ -91,12 +92,19 @@ impl Generator {
         };
         Ok(Generator {
             body,
+            span: options.span,
             limit: options.limit,
             nanos_per_request: options.rate.map(|rate| 1e9 / rate),
             requests: 0,
             writes: 0,
             bytes_written: 0,
         })
+    }
+
+    /// The bytes that it addresses.
+    #[must_use]
+    pub fn span(&self) -> Bytes {
+        self.span
     }
 
     /// What the LSM store did so far, if it is one.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// Our own csv: `timestamp_us,op,offset_bytes,length_bytes[,tenant]`.
+    /// Our own csv: `timestamp_us,op,offset_bytes,length_bytes[,tenant[,stream]]`.
     ThermoclineCsv,
     /// fio's I/O log, versions 2 and 3.
     FioIolog,
@@ -90,7 +90,7 @@ impl Format {
     pub const fn description(self) -> &'static str {
         match self {
             Format::ThermoclineCsv => {
-                "own csv: timestamp_us,op,offset_bytes,length_bytes[,tenant]; op R W D F Z"
+                "own csv: timestamp_us,op,offset_bytes,length_bytes[,tenant[,stream]]; op R W D F Z"
             }
             Format::FioIolog => "fio --write_iolog, versions 2 and 3",
             Format::Blkparse => "blktrace as text by blkparse; D (issue) events, else Q, else C",

@@ -4,7 +4,7 @@
 //! inside, and yields [`Request`](thermocline_types::Request)s in the order of the file.
 //!
 //! Invariants:
-//! * Memory does not grow with the length of a trace, only with its number of volumes.
+//! * Memory does not grow with the length of a trace, only with its number of volumes and of files that it names.
 //! * No bytes make a reader panic: what cannot be read is an [`Error`] that names file, line and what was expected.
 //! * Times are counted from the first request and never go back; requests stamped earlier than their predecessor
 //!   keep their place and are counted in [`Trace::reordered`].
@@ -19,6 +19,7 @@ mod formats;
 mod input;
 mod reader;
 mod record;
+mod streams;
 mod text;
 mod volumes;
 mod write;

@@ -14,6 +14,7 @@ use super::format::Format;
 use super::formats::{Framing, Parser};
 use super::input::Input;
 use super::record::{Expected, Record};
+use super::streams::FileNames;
 use super::volumes::Volumes;
 
 /// How a trace is to be read.
@@ -38,6 +39,7 @@ pub struct Trace {
     clock: Clock,
     spreader: Option<Spreader>,
     volumes: Volumes,
+    files: FileNames,
     skip_bad: bool,
     skipped: u64,
     /// The first line that could not be read, for a trace in which none could.
@@ -97,6 +99,7 @@ impl Trace {
             Path::new(&name).file_name().map_or(name.as_str().into(), |n| n.to_string_lossy());
         Ok(Trace {
             volumes: Volumes::new(format, options.volume.clone(), &stem),
+            files: FileNames::default(),
             format,
             input,
             parser,
@@ -195,7 +198,8 @@ impl Trace {
                 Ok(Some(record)) => {
                     if let Some(tenant) = self.volumes.id(record.volume) {
                         self.requests += 1;
-                        push(&record, tenant, &mut self.clock, batch);
+                        let stream = self.files.id(record.stream);
+                        push(&record, (tenant, stream), &mut self.clock, batch);
                         return Ok(true);
                     }
                 }
@@ -251,16 +255,25 @@ impl Source for Trace {
     fn fraction_done(&self) -> f64 {
         if self.ended { 1.0 } else { self.input.fraction_done() }
     }
+
+    fn directories(&self) -> Vec<String> {
+        self.files.directories().to_vec()
+    }
 }
 
 #[inline]
-fn push(record: &Record<'_>, tenant: TenantId, clock: &mut Clock, batch: &mut Vec<Request>) {
+fn push(
+    record: &Record<'_>,
+    (tenant, stream): (TenantId, StreamId),
+    clock: &mut Clock,
+    batch: &mut Vec<Request>,
+) {
     let request = Request {
         at: clock.at(record.at),
         offset: Bytes(record.offset),
         length: Bytes(record.length),
         tenant,
-        stream: StreamId::UNKNOWN,
+        stream,
         op: record.op,
     };
     if record.preflush {

@@ -22,6 +22,8 @@ pub(super) struct Record<'a> {
     pub length: u64,
     /// The volume as the line names it; empty in formats of a single volume.
     pub volume: &'a [u8],
+    /// The file it belongs to, as `DIRECTORY` or `DIRECTORY/FILE`; empty where the line does not say.
+    pub stream: &'a [u8],
     /// Whether a flush precedes the request.
     pub preflush: bool,
 }
@@ -39,12 +41,17 @@ const SECTOR: u64 = thermocline_types::Bytes::SECTOR.0;
 impl<'a> Record<'a> {
     /// A record of a format without volumes.
     pub fn new(at: u64, op: Op, offset: u64, length: u64) -> Self {
-        Record { at, op, offset, length, volume: b"", preflush: false }
+        Record { at, op, offset, length, volume: b"", stream: b"", preflush: false }
     }
 
     /// The same record on a named volume.
     pub fn on(self, volume: &'a [u8]) -> Self {
         Record { volume, ..self }
+    }
+
+    /// The same record of a named file.
+    pub fn of_file(self, stream: &'a [u8]) -> Self {
+        Record { stream, ..self }
     }
 
     /// Checks what every format has in common, drops requests that address nothing, and widens the others to whole

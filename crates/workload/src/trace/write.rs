@@ -11,11 +11,14 @@ use crate::{BATCH, Source};
 use super::error::{Error, ErrorKind};
 use super::reader::Trace;
 
-const HEADER: &[u8] = b"timestamp_us,op,offset_bytes,length_bytes,tenant\n";
+const HEADER: &[u8] = b"timestamp_us,op,offset_bytes,length_bytes,tenant";
+/// What follows where the source knows files.
+const STREAM: &[u8] = b",stream";
 /// Text kept in memory per volume before it is appended to its file.
 const SPLIT_BUFFER: usize = 64 << 10;
 
-/// Writes everything left in `source` as our own csv with a tenant column and returns the number of requests.
+/// Writes everything left in `source` as our own csv with a tenant column, and a stream column if it knows files, and
+/// returns the number of requests.
 ///
 /// Times that are not whole microseconds get three decimals, so that reading the result gives the same requests back.
 /// `out` should be buffered only if its own writes are costly at batch size; it is flushed at the end.
@@ -29,20 +32,32 @@ pub fn write_csv(source: &mut dyn Source, out: &mut dyn Write) -> Result<u64, Er
     };
     let mut count = 0;
     let mut batch = Vec::with_capacity(BATCH);
-    let mut text = HEADER.to_vec();
+    let (mut text, mut directories) = (Vec::new(), Vec::new());
     loop {
-        out.write_all(&text).map_err(failed)?;
         source.fill(&mut batch)?;
+        if batch.iter().any(|request| usize::from(request.stream.directory) > directories.len()) {
+            directories = source.directories();
+        }
+        if count == 0 {
+            text.extend(header(&directories));
+        }
+        for request in &batch {
+            line(request, &directories, &mut text).map_err(failed)?;
+        }
+        out.write_all(&text).map_err(failed)?;
+        text.clear();
         if batch.is_empty() {
             out.flush().map_err(failed)?;
             return Ok(count);
         }
-        text.clear();
-        for request in &batch {
-            line(request, &mut text).map_err(failed)?;
-        }
         count += batch.len() as u64;
     }
+}
+
+/// The first line where the first requests are of files in `directories`.
+fn header(directories: &[String]) -> Vec<u8> {
+    let stream = if directories.is_empty() { &b""[..] } else { STREAM };
+    [HEADER, stream, b"\n"].concat()
 }
 
 /// One volume's part of a split trace.
@@ -66,16 +81,20 @@ pub struct Part {
 pub fn split_csv(trace: &mut Trace, folder: &Path) -> Result<Vec<Part>, Error> {
     let mut parts: Vec<Part> = Vec::new();
     let mut texts: Vec<Vec<u8>> = Vec::new();
+    let mut directories = Vec::new();
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         trace.fill(&mut batch)?;
+        if batch.iter().any(|request| usize::from(request.stream.directory) > directories.len()) {
+            directories = trace.directories();
+        }
         for request in &batch {
             let tenant = request.tenant.0 as usize;
             while parts.len() <= tenant {
                 parts.push(begin(&trace.volumes()[parts.len()], folder)?);
-                texts.push(HEADER.to_vec());
+                texts.push(header(&directories));
             }
-            line(request, &mut texts[tenant])
+            line(request, &directories, &mut texts[tenant])
                 .map_err(|error| unwritable(&parts[tenant].path, &error))?;
             parts[tenant].requests += 1;
             if texts[tenant].len() >= SPLIT_BUFFER {
@@ -110,7 +129,8 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Error {
     Error::file(kind, &path.display().to_string(), format!("cannot write: {error}"))
 }
 
-fn line(request: &Request, text: &mut Vec<u8>) -> std::io::Result<()> {
+/// A request; its file is named by its directory and its number.
+fn line(request: &Request, directories: &[String], text: &mut Vec<u8>) -> std::io::Result<()> {
     let nanos = request.at.as_nanos();
     write!(text, "{}", nanos / 1_000)?;
     if !nanos.is_multiple_of(1_000) {
@@ -124,5 +144,10 @@ fn line(request: &Request, text: &mut Vec<u8>) -> std::io::Result<()> {
         Op::WriteZeroes => 'Z',
     };
     let (offset, length) = (request.offset.get(), request.length.get());
-    writeln!(text, ",{op},{offset},{length},{}", request.tenant.0)
+    write!(text, ",{op},{offset},{length},{}", request.tenant.0)?;
+    let stream = request.stream;
+    if let Some(index) = usize::from(stream.directory).checked_sub(1) {
+        write!(text, ",{}/{}", directories[index], stream.file)?;
+    }
+    writeln!(text)
 }

@@ -40,6 +40,8 @@ pub struct LsmFacts {
     pub tables: usize,
     /// Of the volume in use at most, what is set aside for metadata included.
     pub peak: u64,
+    /// Whether what deleted files leave is discarded.
+    pub discards: bool,
 }
 
 impl LsmFacts {
@@ -154,6 +156,7 @@ impl Store {
             live: self.tables.iter().map(SortedTable::bytes).sum(),
             tables: self.tables.len(),
             peak: self.fs.peak().0,
+            discards: self.spec.discard,
             ..self.facts.clone()
         }
     }
