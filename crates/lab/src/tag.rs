@@ -1,6 +1,6 @@
 //! The `tag` layer: addresses stay as they are, every write carries a placement handle, and the drive does the rest.
-//! Handles come with the write (its tenant, or its file, [`By`]), are what its application could tell ([`Told`]), or are
-//! found out by a placement policy.
+//! Handles come with the write (its tenant, or its file, [`By`]), are what its application could tell ([`Told`]), or
+//! are found out by a placement policy.
 
 mod told;
 
@@ -138,7 +138,7 @@ impl Tags {
 }
 
 impl By {
-    /// The handle of `stream` among `handles`. What is of no known file, as what the drive is filled with, has the first.
+    /// The handle of `stream` among `handles`; the first for what is of no known file, such as a prefill.
     fn handle(self, stream: StreamId, handles: u16) -> u16 {
         let directory = stream.directory.saturating_sub(1);
         match self {

@@ -31,8 +31,8 @@ pub struct SourceArgs {
         conflicts_with = "workload"
     )]
     pub trace: Option<PathBuf>,
-    /// Generator: uniform, zipf:0.99, ..., an application such as lsm:strategy=levels,keys=20% (`lab list lsm`), or a TOML
-    /// file of tenants (`lab list workloads`)
+    /// Generator: uniform, zipf:0.99, ..., an application such as lsm:strategy=levels,keys=20% (`lab list lsm`), or a
+    /// TOML file of tenants (`lab list workloads`)
     #[arg(long, value_name = "SPEC", help_heading = "Workload, one of")]
     workload: Option<String>,
 

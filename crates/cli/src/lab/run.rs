@@ -31,6 +31,9 @@ Examples:
       --trace postgres-tpcc
   Uniform random writes on an ideal drive with 7 % overprovisioning:
     thermocline lab run --stack raw:ideal --workload uniform --set device.op=0.07
+  An LSM store of 16 GiB on a drive told by kind of file (`lab list lsm`):
+    thermocline lab run --stack tag:pm9d3 --tag-by directory \\
+      --workload lsm:strategy=levels,keys=30%,fs.discard=off --drive-writes 2
   Your own drive: start from a built-in profile, edit it, name the file:
     thermocline lab list devices p5316 > mine.toml
     thermocline lab run --stack raw:./mine.toml --workload jesd219 --span 1GiB \\

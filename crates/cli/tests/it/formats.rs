@@ -149,3 +149,31 @@ fn a_trace_is_never_written_over_and_never_left_half_written() {
     assert!(half.contains("bad.csv:3:"), "{half}");
     assert!(!folder.path().join("half.csv").exists());
 }
+
+/// A store of 1 GiB that writes twice as much.
+const STORE: &str = "--workload lsm:memtable=4MiB,fs.extent=256KiB,log.segment=1MiB,tier.small=0 --span 1GiB \
+                     --drive-writes 2";
+
+#[test]
+fn a_generated_store_and_the_trace_of_it_give_the_same_answer() {
+    let folder = scratch();
+    let done = lab_in(folder.path(), &format!("convert {STORE} --out store.csv"));
+    assert!(done.err.contains("requests of lsm:memtable=4MiB"), "{}", done.err);
+    done.ok();
+    let run = |source: &str, more: &str| {
+        let run = format!(
+            "run --json {more} {source} --prefill none --capacity 1GiB --set device.op=0.2 --set device.unit=1MiB"
+        );
+        lab_in(folder.path(), &run).json()
+    };
+    let replay = "--trace store.csv --loops 1 --remap none";
+    let (generated, replayed) = (run(STORE, "--stack raw:pm9d3"), run(replay, "--stack raw:pm9d3"));
+    for key in ["host_bytes_written", "host_bytes_trimmed", "media_bytes_written", "requests"] {
+        assert_eq!(generated[key], replayed[key], "{key}");
+    }
+    // By kind of file: the same kinds with other numbers, which are handles as well.
+    let tagged = |source: &str| run(source, "--stack tag:pm9d3 --tag-by directory")["waf"].as_f64();
+    let (generated, replayed) = (tagged(STORE), tagged(replay));
+    let ratio = generated.expect("a WAF") / replayed.expect("a WAF");
+    assert!((0.97..1.03).contains(&ratio), "{generated:?} and {replayed:?}");
+}

@@ -7,12 +7,19 @@ fn every_listing_names_what_the_other_commands_take() {
     let cases = [
         ("devices", "p5316 pm9d3 pm1725a micron2300 zn540 p5800x ideal"),
         ("layers", "raw tag log"),
-        ("workloads", "uniform zipf:THETA hotcold:DATA%:WRITES% seq jesd219 FILE.toml"),
+        (
+            "workloads",
+            "uniform zipf:THETA hotcold:DATA%:WRITES% seq jesd219 lsm[:KEY=VALUE,...] FILE.toml",
+        ),
+        (
+            "lsm",
+            "strategy keys skew memtable compactors pace ttl fs.allocator fs.extent fs.discard",
+        ),
         (
             "formats",
             "thermocline-csv fio-iolog blkparse ftrace biosnoop msr spc alibaba tencent systor17 vscsi disksim mqsim",
         ),
-        ("placements", "none sepgc lsm-zgc:0.8 sepbit dac:6 midas tenant"),
+        ("placements", "none sepgc lsm-zgc:0.8 sepbit dac:6 midas tenant file directory"),
         ("log", "log.unit log.placement log.gc.read_plan log.checkpoint"),
         ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10 declining-cost own"),
         (
@@ -52,6 +59,7 @@ fn every_listed_victim_and_workload_runs() {
         "circular:50",
         "jesd219",
         "modern",
+        "lsm:memtable=256KiB,log.segment=128KiB,fs.turn=64KiB,fs.extent=64KiB,tier.small=0",
     ] {
         let run = format!(
             "run --json --stack raw:ideal --span 64MiB --drive-writes 1 --workload {workload}"

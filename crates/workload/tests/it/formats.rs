@@ -1,6 +1,10 @@
 //! Every format: recognised as itself, read exactly.
 
-use thermocline_types::Op;
+use std::collections::BTreeSet;
+
+use thermocline_types::{Bytes, Op, Request};
+use thermocline_workload::Source as _;
+use thermocline_workload::synthetic::{self, Generator, Limit, Spec};
 use thermocline_workload::trace::{self, ErrorKind, Format, Options, Trace, split_csv, write_csv};
 
 use crate::{drain, read, samples};
@@ -143,6 +147,47 @@ fn what_is_written_reads_back_the_same() {
         assert_eq!(count, sample.requests.len() as u64);
         assert_eq!(read(&csv, &Options::default()).unwrap(), sample.requests, "{}", sample.format);
     }
+}
+
+#[test]
+fn files_are_known_by_their_stream_and_older_traces_have_none() {
+    let text = b"timestamp_us,op,offset_bytes,length_bytes,tenant,stream\n\
+        1,W,0,4096,db,sst/0/7\n2,W,4096,4096,db,log/1\n3,D,0,4096,db,sst/0/7\n4,W,8192,4096,db,\n5,W,0,4096,db\n\
+        6,W,4096,512,db,log/2\n";
+    let mut trace = open(text, &Options::default());
+    let requests = drain(&mut trace).unwrap();
+    let streams: Vec<_> = requests.iter().map(|r| (r.stream.directory, r.stream.file)).collect();
+    assert_eq!(streams, [(1, 0), (2, 0), (1, 0), (0, 0), (0, 0), (2, 1)]);
+    assert_eq!(trace.directories(), ["sst/0", "log"]);
+    assert_eq!(trace.volumes(), ["db"]);
+    let own = Options { format: Some(Format::ThermoclineCsv), ..Options::default() };
+    let complaint = read(b"1,W,0,4096,db,log/1,2\n", &own).unwrap_err();
+    assert!(complaint.to_string().contains("at most six columns"), "{complaint}");
+}
+
+#[test]
+fn a_generated_store_reads_back_the_same_but_for_the_numbers_of_its_kinds() {
+    let spec: Spec = "lsm:memtable=1MiB,fs.metadata=0.02,log.segment=512KiB".parse().unwrap();
+    let span = Bytes::mib(512);
+    let options = synthetic::Options::new(span, Limit::drive_writes(0.5, span).unwrap());
+    let mut generator = Generator::new(&spec, &options).unwrap();
+    let expected = drain(&mut generator).unwrap();
+    let mut csv = Vec::new();
+    write_csv(&mut Generator::new(&spec, &options).unwrap(), &mut csv).unwrap();
+    assert!(csv.starts_with(b"timestamp_us,op,offset_bytes,length_bytes,tenant,stream\n"));
+    let mut trace = open(&csv, &Options::default());
+    let found = drain(&mut trace).unwrap();
+    assert_eq!(found.len(), expected.len());
+    let (ours, theirs) = (generator.directories(), trace.directories());
+    for (found, expected) in found.iter().zip(&expected) {
+        let name = |names: &[String], request: &Request| {
+            names[usize::from(request.stream.directory) - 1].clone()
+        };
+        assert_eq!(name(&theirs, found), name(&ours, expected));
+        assert_eq!(Request { stream: expected.stream, ..*found }, *expected);
+    }
+    let kinds: BTreeSet<&str> = theirs.iter().map(String::as_str).collect();
+    assert!(["log", "flush", "metadata", "merge-1"].iter().all(|kind| kinds.contains(kind)));
 }
 
 #[test]

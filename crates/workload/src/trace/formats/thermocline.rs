@@ -1,8 +1,8 @@
 //! Our own csv: `timestamp_us,op,offset_bytes,length_bytes[,tenant[,stream]]`.
 //!
 //! The clock may have decimals. `op` is one of `R` read, `W` write, `D` trim, `F` flush (offset and length 0) and `Z`
-//! write zeroes. `tenant` is any name without a comma. `stream` is the file that the request belongs to, `DIRECTORY/FILE`
-//! or the directory alone, names without a comma; empty where it is not known.
+//! write zeroes. `tenant` is any name without a comma. `stream` is the file that the request belongs to,
+//! `DIRECTORY/FILE` or the directory alone, names without a comma; empty where it is not known.
 
 use thermocline_types::Op;
 
@@ -36,7 +36,7 @@ pub(super) fn line(bytes: &[u8]) -> Parsed<'_> {
     let record = Record::new(at, op, offset, length);
     if cursor.byte(b',').is_some() {
         let tenant = cursor.field().trim_ascii();
-        let stream = if cursor.byte(b',').is_some() { cursor.field().trim_ascii() } else { b"" };
+        let stream = cursor.field().trim_ascii();
         if !cursor.is_done() {
             return Err(Expected("at most six columns"));
         }
