@@ -53,15 +53,17 @@ const BASE: Case = Case {
     prefill: Prefill::Sequential,
 };
 
-/// Every combination of what the document leaves open.
+/// Every combination of what the document leaves open. Where discards are obeyed, the drive begins empty, since making a
+/// file system discards its volume.
 fn grid() -> Vec<Case> {
     let mut cases = Vec::new();
-    for discard in [false, true] {
+    for (discard, prefill) in [(false, Prefill::Sequential), (true, Prefill::None)] {
         for apart in [true, false] {
             for metadata in [0, 2] {
                 for extent in [Bytes::mib(1).0, Bytes::mib(32).0] {
                     for allocator in ["first", "next", "roam"] {
-                        cases.push(Case { allocator, extent, metadata, discard, apart, ..BASE });
+                        let choice = Case { allocator, extent, metadata, discard, apart, ..BASE };
+                        cases.push(Case { prefill, ..choice });
                     }
                 }
             }
@@ -78,6 +80,8 @@ fn others() -> Vec<(&'static str, Case)> {
         ("spare of four units", Case { extra_units: 4, ..BASE }),
         ("spare of twelve units", Case { extra_units: 12, ..BASE }),
         ("drive new", Case { prefill: Prefill::None, ..BASE }),
+        ("deletions discarded, the volume not", Case { discard: true, ..BASE }),
+        ("the same, first fit", Case { discard: true, allocator: "first", ..BASE }),
         ("levels", Case { strategy: "levels", ..BASE }),
         ("time windows", Case { strategy: "windows", ..BASE }),
     ]

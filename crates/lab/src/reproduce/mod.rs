@@ -212,8 +212,8 @@ pub const EXPERIMENTS: [Experiment; 10] = [
              of their zone map",
             "300 GB: an LSM store with size tiers (`lab list lsm`) on a volume of 144 GiB that is all of the drive: 70 GiB of \
              records, 60 of them loaded, then 300 GB by log, memtable flushes and merges, memtables of 256 MiB, files in \
-             turns of 4 MiB. The drive has units of 288 MiB (16 dies, two planes of 9 MiB), six of them spare, and was \
-             filled in order before; greedy. WAF is of the whole job, the load included",
+             turns of 4 MiB. The drive has units of 288 MiB (16 dies, two planes of 9 MiB), six of them spare; greedy. It was \
+             filled in order before; where discards are obeyed it begins empty, as making the file system discards it. WAF is of the whole job, the load included",
             "the document does not say: how full the drive was and with what, whether deletions were discarded, its spare units, \
              where survivors go, the file system's metadata, extents and allocation. Each is varied, none is fitted",
             "with --quick all sizes are a sixteenth; figures differ where few units make a difference",
