@@ -120,11 +120,11 @@ impl Generator {
         match &mut self.body {
             Body::Tenants(tenants) => tenants.draw(count, batch),
             Body::Lsm(store) => {
-                for _ in 0..count {
-                    let full = |what: String| {
-                        trace::Error::file(trace::ErrorKind::VolumeFull, "workload lsm", what)
-                    };
-                    batch.push(store.next().map_err(full)?);
+                for request in store.by_ref().take(count) {
+                    batch.push(request.map_err(|full| {
+                        let kind = trace::ErrorKind::VolumeFull;
+                        trace::Error::file(kind, "workload lsm", full.to_string())
+                    })?);
                 }
             }
         }

@@ -5,7 +5,7 @@
 //! more are deleted. The file system beneath decides where each file lies ([`crate::filesystem`]).
 //!
 //! It does not keep records: a table is known by how much was written of its part of the keys, which says how many
-//! different records there are in the mean ([`keyspace`]). So memory is bounded by tables and extents.
+//! different records there are in the mean. So memory is bounded by tables and extents.
 //!
 //! Left out: reads by users, deletions of records, record sizes that differ, compression, bloom filters and indexes as
 //! files of their own, log files that are used again, flushes of part of the memtables, merges within one level,
@@ -21,7 +21,7 @@ mod store;
 mod table;
 
 pub use keys::{Amount, LSM_KEYS, LsmKey, LsmSpec, Strategy};
-pub use store::{LsmFacts, Store};
+pub use store::{LsmFacts, Store, VolumeFull};
 
 use thermocline_types::Bytes;
 

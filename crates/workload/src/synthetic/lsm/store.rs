@@ -79,7 +79,12 @@ struct Merge {
     reading: (usize, u64),
 }
 
-/// An LSM store on its file system: an endless source of requests.
+/// There is no room for what the store is to write; the sentence names the keys to change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct VolumeFull(String);
+
+/// An LSM store on its file system: its requests, without end.
 #[derive(Debug)]
 pub struct Store {
     spec: LsmSpec,
@@ -161,27 +166,14 @@ impl Store {
         }
     }
 
-    /// The next request.
-    ///
-    /// # Errors
-    /// A sentence that names the keys to change, when the file system is full.
-    pub fn next(&mut self) -> Result<Request, String> {
-        loop {
-            if let Some(request) = self.fs.next_request() {
-                return Ok(request);
-            }
-            self.round().map_err(|NoRoom| self.full())?;
-        }
-    }
-
-    fn full(&self) -> String {
+    fn full(&self) -> VolumeFull {
         let facts = self.facts();
         let busy: u64 = self.tables.iter().filter(|table| table.busy).map(SortedTable::bytes).sum();
         let keys = match self.spec.strategy {
             Strategy::Windows => "ttl, window, compactors, pace or fs.metadata",
             _ => "keys, load, compactors, pace or fs.metadata",
         };
-        format!(
+        VolumeFull(format!(
             "the file system of {} is full after {} were written to the store: {} tables hold {}, of which {} are being \
              merged and stay until that is done; give a larger --span, or other {keys}",
             Bytes(self.sizes.volume),
@@ -189,7 +181,7 @@ impl Store {
             facts.tables,
             Bytes(facts.live),
             Bytes(busy),
-        )
+        ))
     }
 
     /// A turn of everything that writes.
@@ -448,6 +440,22 @@ impl Store {
             self.fs.delete(table.file);
         }
         self.changed = true;
+    }
+}
+
+/// Requests without end, or that there is no room.
+impl Iterator for Store {
+    type Item = Result<Request, VolumeFull>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(request) = self.fs.next_request() {
+                return Some(Ok(request));
+            }
+            if let Err(NoRoom) = self.round() {
+                return Some(Err(self.full()));
+            }
+        }
     }
 }
 
