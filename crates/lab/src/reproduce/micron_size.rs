@@ -53,8 +53,8 @@ const BASE: Case = Case {
     prefill: Prefill::Sequential,
 };
 
-/// Every combination of what the document leaves open. Where discards are obeyed, the drive begins empty, since making a
-/// file system discards its volume.
+/// Every combination of what the document leaves open. Where discards are obeyed, the drive begins empty, since making
+/// a file system discards its volume.
 fn grid() -> Vec<Case> {
     let mut cases = Vec::new();
     for (discard, prefill) in [(false, Prefill::Sequential), (true, Prefill::None)] {
