@@ -99,6 +99,11 @@ mod with_bugs {
         TouchedPageNotCounted: "the unit table is not set right for the pages that a recovery changes",
         ZonesNotCounted: "a zone is opened though others are not finished yet",
         MovedAheadCounted: "the unit table counts what the pages on media do not show yet",
+        DirtyPageEvicted: "a page gives its memory back before it was written",
+        StagedPageEvicted: "a page gives its memory back while an entry of it leads to a block in memory",
+        MovedPageFromMedia: "a page that is on its way to another place is read from there",
+        MovedPageForgotten: "the failed write of a page that is not in memory is forgotten",
+        RecountedTwice: "a page that the tail touches is counted twice where the unit table is damaged",
         DeletedVolumeLeftOut: "a record leaves out a deleted volume that is still being unmapped",
     }
 }

@@ -6,13 +6,14 @@
 //! Invariants:
 //! * Pages that the newest flushed record may refer to stay valid until a newer one is flushed.
 
-use std::collections::BTreeMap;
+mod moving;
+
+use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
     BLOCK_BYTES, Location, MapEntry, MapPage, OpenUnit, PageId, Sequence, VolumeId, crc32c,
 };
-use thermocline_types::UnitId;
 
 use crate::bugs::bug;
 use crate::device::PageBytes;
@@ -20,9 +21,11 @@ use crate::durability::Then;
 use crate::engine::{Engine, Phase};
 use crate::map::{Mapping, PAGE, Wanted};
 use crate::marks::mark;
-use crate::pages::{UNITS, WORDS};
+use crate::pages::WORDS;
 use crate::payload::Payload;
 use crate::volumes::{PageCursor, Walk};
+
+pub(crate) use moving::Place;
 
 /// Pages in one chunk, so that pages do not hold up the host. Chosen, not measured.
 const PAGES_PER_CHUNK: usize = 64;
@@ -58,16 +61,31 @@ pub(crate) struct Checkpoint {
     table: BTreeMap<u32, OpenUnit>,
     /// Metadata units with few valid blocks: what counts in them is written elsewhere, so that they can be freed.
     sparse: FxHashSet<u32>,
+    /// Pages that are not in memory and are to be written elsewhere, as they were read; and those on their way here.
+    moved: VecDeque<(Place, PageBytes)>,
+    moving: usize,
     pages: u64,
     /// Whether it began when all was done that will ever be: its record can be clean.
     last: bool,
 }
 
 impl Checkpoint {
+    /// A checkpoint of all before `sequence`, with this table of units.
+    fn new(sequence: Sequence, stage: Stage, table: BTreeMap<u32, OpenUnit>, last: bool) -> Self {
+        let (sparse, moved) = (FxHashSet::default(), VecDeque::new());
+        Checkpoint { sequence, stage, table, sparse, moved, moving: 0, pages: 0, last }
+    }
+
+    /// A page that waits to be written as it was read.
+    pub(crate) fn moved(&self, index: u16, page: u64) -> Option<&PageBytes> {
+        let mut moved = self.moved.iter();
+        let found = moved.find(|(place, _)| (place.index, place.page) == (index, page));
+        found.map(|(_, bytes)| bytes)
+    }
+
     /// One after which nothing is left to replay: nothing but pages came after *S*.
     pub(crate) fn clean(sequence: Sequence, table: BTreeMap<u32, OpenUnit>) -> Checkpoint {
-        let (stage, sparse) = (Stage::Writing, FxHashSet::default());
-        Checkpoint { sequence, stage, table, sparse, pages: 0, last: true }
+        Checkpoint::new(sequence, Stage::Writing, table, true)
     }
 
     /// Begins to write its record if that is next; `false` if it is not.
@@ -129,10 +147,11 @@ impl<P: Payload> Engine<P> {
             || self.space.opened() >= self.most_listed() / 2
             || !self.table_has_room()
             || self.superblocks.wanted
+            || self.many_are_dirty()
             || self.phase == Phase::Closing && self.is_quiet();
         // Counts in Released entries are those of the checkpoint before.
         let releasing = self.space.releasing > 0;
-        if !due || releasing || !self.superblocks.are_idle() {
+        if !due || releasing || self.pages.landing.is_some() || !self.superblocks.are_idle() {
             return false;
         }
         self.superblocks.wanted = false;
@@ -145,8 +164,8 @@ impl<P: Payload> Engine<P> {
             sequence.0 += 1;
         }
         self.begin_unit_table();
-        let (stage, sparse) = (Stage::Sparse(0), FxHashSet::default());
-        self.checkpoint = Some(Checkpoint { sequence, stage, table, sparse, pages: 0, last });
+        self.volumes.begin_checkpoint();
+        self.checkpoint = Some(Checkpoint::new(sequence, Stage::Sparse(0), table, last));
         true
     }
 
@@ -161,58 +180,6 @@ impl<P: Payload> Engine<P> {
             && self.superblocks.closing.is_some_and(|request| self.only_request(request))
     }
 
-    /// Looks for metadata units with few valid blocks, a bounded number of units at a time.
-    fn find_sparse(&mut self, from: u32) -> bool {
-        let per_unit = self.config.blocks_per_unit();
-        let (closed, next) = self.space.closed_metadata(from, UNITS as usize);
-        self.stats.looked_at += closed.len() as u64;
-        let valid = |unit: &UnitId| u64::from(self.space.units.valid_count(*unit));
-        let sparse =
-            closed.into_iter().filter(|unit| (1..per_unit.div_ceil(2)).contains(&valid(unit)));
-        let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
-        checkpoint.sparse.extend(sparse.map(|unit| unit.0));
-        checkpoint.stage = match (next, checkpoint.sparse.is_empty()) {
-            (Some(next), _) => Stage::Sparse(next),
-            (None, false) => Stage::Moving(PageCursor::default()),
-            (None, true) => Stage::Pages(PageCursor::default()),
-        };
-        true
-    }
-
-    /// Marks pages that stand in these units, so that they are written elsewhere.
-    fn mark_sparse(&mut self, mut cursor: PageCursor) -> bool {
-        let mut budget = WORDS;
-        let next = loop {
-            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
-                Walk::Found(volume, page) => {
-                    let map = self.volumes.map(volume);
-                    if map.is_loaded(page) && self.is_sparse(map.page_at(page)) {
-                        mark!(SparseMoved);
-                        self.volumes.map_mut(volume).mark_dirty(page);
-                    }
-                }
-                Walk::Pause => break Stage::Moving(cursor),
-                Walk::End => break Stage::Pages(PageCursor::default()),
-            }
-        };
-        if next == Stage::Pages(PageCursor::default()) {
-            let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is in progress");
-            let (sparse, geometry) = (&checkpoint.sparse, &self.config.geometry);
-            let is_bad =
-                |at: MapEntry| at.location(geometry).is_some_and(|at| sparse.contains(&at.unit.0));
-            self.unit_table.write_again(is_bad);
-        }
-        self.set_stage(next);
-        true
-    }
-
-    /// Whether what stands at `entry` is to be written elsewhere.
-    fn is_sparse(&self, entry: MapEntry) -> bool {
-        let at = entry.location(&self.config.geometry);
-        let sparse = self.checkpoint.as_ref().map(|checkpoint| &checkpoint.sparse);
-        at.zip(sparse).is_some_and(|(at, sparse)| sparse.contains(&at.unit.0))
-    }
-
     /// Room for pages, and how many fit.
     fn room_for_pages(&mut self) -> Option<(Location, usize)> {
         let class = self.config.metadata_class();
@@ -225,6 +192,9 @@ impl<P: Payload> Engine<P> {
     }
 
     fn write_pages(&mut self, mut cursor: PageCursor) -> bool {
+        if self.checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.moved.is_empty()) {
+            return self.write_moved();
+        }
         let Some((at, most)) = self.room_for_pages() else { return false };
         let mut picked: Vec<(u16, u64)> = Vec::new();
         let mut budget = WORDS;
@@ -236,6 +206,7 @@ impl<P: Payload> Engine<P> {
                 // A page of which nothing is mapped any more goes.
                 mark!(EmptyPageDropped);
                 let old = self.volumes.map_mut(volume).drop_page(page);
+                self.volumes.note_pages(volume);
                 self.superblocks.drop_later(old);
             } else {
                 picked.push((volume, page));
@@ -254,13 +225,14 @@ impl<P: Payload> Engine<P> {
         let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
         let mut pages = Vec::with_capacity(picked.len());
         for &(index, page) in &picked {
-            let bytes = self.page_bytes(index, page);
+            let (bytes, staged) = self.page_bytes(index, page);
             let crc = crc32c(bytes.as_slice());
             let entry = MapEntry::new(&self.config.geometry, place, crc);
             let map = self.volumes.map_mut(index);
-            map.mark_clean(page);
+            map.mark_written(page, staged);
             let old = map.move_page(page, entry);
             pages.push((PageId { volume: map.id, index: page as u32 }, bytes, crc));
+            self.volumes.note_pages(index);
             self.superblocks.drop_later(old);
             place.block += block.per_block();
         }
@@ -270,23 +242,27 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    /// A page as on media: blocks that are staged stand where they were before.
-    fn page_bytes(&self, index: u16, page: u64) -> PageBytes {
+    /// A page as on media: blocks that are staged stand where they were before. And whether any are.
+    fn page_bytes(&self, index: u16, page: u64) -> (PageBytes, bool) {
         let map = self.volumes.map(index);
         let mut bytes: PageBytes = Box::new([0xFF; BLOCK_BYTES]);
         let end = ((page + 1) * PAGE).min(map.blocks);
+        let mut staged = false;
         for (entry, lba) in bytes.chunks_exact_mut(8).zip(page * PAGE..end) {
             let value = match map.get(lba) {
                 Mapping::Unmapped => None,
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(_) if bug!(self.config, StagedPageEntryLost) => None,
-                Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
+                Mapping::Staged(slot) => {
+                    staged = true;
+                    self.stage.slots[slot as usize].old
+                }
             };
             if let Some(value) = value {
                 entry.copy_from_slice(&value.0.to_le_bytes());
             }
         }
-        bytes
+        (bytes, staged)
     }
 
     fn write_units(&mut self, from: usize) -> bool {
@@ -360,7 +336,13 @@ impl<P: Payload> Engine<P> {
     }
 
     /// The write of a page at `at` failed: it is written again.
-    pub(crate) fn page_lost(&mut self, reserved: VolumeId, page: PageId, at: Location) {
+    pub(crate) fn page_lost(
+        &mut self,
+        reserved: VolumeId,
+        page: PageId,
+        at: Location,
+        bytes: &PageBytes,
+    ) {
         let geometry = self.config.geometry;
         if reserved == VolumeId::UNITS {
             self.unit_table.write_again(|page| page.location(&geometry) == Some(at));
@@ -374,7 +356,16 @@ impl<P: Payload> Engine<P> {
                 && map.page_at(number.into()).location(&geometry) == Some(at)
             {
                 mark!(PageLost);
-                map.mark_dirty(number.into());
+                if map.is_loaded(number.into()) {
+                    map.mark_dirty(number.into());
+                } else if let Some(checkpoint) = &mut self.checkpoint
+                    && !bug!(self.config, MovedPageForgotten)
+                {
+                    mark!(MovedPageLost);
+                    let (volume, page, at) = (map.id, number.into(), map.page_at(number.into()));
+                    let place = Place { index, volume, page, at, by: checkpoint.sequence };
+                    checkpoint.moved.push_back((place, bytes.clone()));
+                }
             }
         } else if let Some(root) = map.roots.get_mut(number as usize)
             && root.at.location(&geometry) == Some(at)

@@ -17,6 +17,13 @@ pub const MAX_IO_BLOCKS: u64 = MAX_ENTRIES as u64;
 /// the seconds for which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
 pub const LINGER: Time = Time::seconds(1);
 
+/// Most bytes between checkpoints: 512 MiB of chunk headers, which recovery holds in memory. Chosen, not measured.
+const CHECKPOINT: u64 = 64 << 30;
+
+/// Pages of maps that garbage collection has in memory at once, at least: a chunk of copies from so many has 1.6 % of
+/// header, half of what is held back of a pool for collection to gain something.
+const PAGES_AT_ONCE: u32 = 64;
+
 /// How garbage collection reads the valid blocks of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadPlan {
@@ -50,6 +57,9 @@ pub struct GcConfig {
     pub segment_bytes: u64,
     /// Free units, beyond those kept for garbage collection itself, below which it begins.
     pub ahead_units: u32,
+    /// Pages of maps that it can have in memory at once, however little memory there is. Blocks of so many pages are
+    /// copied in one chunk: with fewer than 64, more of the pool is held back for the headers.
+    pub pages: u32,
 }
 
 /// How an engine is set up.
@@ -81,7 +91,7 @@ pub struct Config {
     /// Units that the device lets be open at once, metadata's among them. Placements that let classes share an open
     /// unit keep to it; with others, [`Config::frontiers`] must not be more.
     pub max_open_units: u32,
-    /// Memory for the maps of all volumes.
+    /// Memory for the maps of all volumes; at least [`Config::least_map_memory`].
     pub map_memory_bytes: u64,
     /// Whether a pool is opened although chunks that had been flushed are missing.
     pub open_despite_loss: bool,
@@ -108,6 +118,7 @@ impl Config {
                 ahead_units: (geometry.units() / 256)
                     .max(4.min(geometry.units() / 16))
                     .clamp(1, 32),
+                pages: PAGES_AT_ONCE,
             },
             max_requests: 1024,
             max_staged_blocks: 4096,
@@ -115,7 +126,7 @@ impl Config {
             write_depth: 4,
             // A map is 1/512 of what it maps: with an eighth of the pool between checkpoints, writing all of it costs a
             // 64th of what is written.
-            checkpoint_bytes: (pool_bytes / 8).max(unit_bytes * 4),
+            checkpoint_bytes: (pool_bytes / 8).max(unit_bytes * 4).min(CHECKPOINT),
             reserved_units: (geometry.units() / 16).clamp(8, 64),
             max_listed_units: most_listed(&geometry),
             max_open_units: u32::MAX,
@@ -141,7 +152,7 @@ impl Config {
         if u64::from(self.max_staged_blocks) < MAX_IO_BLOCKS || self.max_staged_blocks > 1 << 20 {
             return Err(ConfigError::Stage(self.max_staged_blocks));
         }
-        if self.max_requests == 0 || self.write_depth == 0 {
+        if self.max_requests == 0 || self.write_depth == 0 || self.gc.pages == 0 {
             return Err(ConfigError::Depth);
         }
         if !Packing::fits(&self.geometry, self.stage_slots()) {
@@ -330,7 +341,10 @@ impl Config {
         } else {
             data.saturating_sub(metadata)
         };
-        (data - data.div_ceil(32)) * per_unit
+        let held = (data - data.div_ceil(32)) * per_unit;
+        let pages = u64::from(self.gc.pages);
+        // Copies in chunks of few blocks take more room than the 32nd that is held back.
+        if pages < PAGES_AT_ONCE.into() { held * pages / (pages + 1) } else { held }
     }
 }
 
@@ -365,7 +379,7 @@ pub enum ConfigError {
     #[error("max_staged_blocks is {0}, must be 253 to 1048576")]
     Stage(u32),
     /// No depth at all.
-    #[error("max_requests and write_depth must be at least 1")]
+    #[error("max_requests, write_depth and gc.pages must be at least 1")]
     Depth,
     /// Blocks on media and those in memory need more addresses than there are.
     #[error("the device is as large as can be, and leaves no addresses for so many staged blocks")]

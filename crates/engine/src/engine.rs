@@ -33,7 +33,8 @@ use crate::volumes::Volumes;
 pub(crate) enum Op<P> {
     WriteChunk { sequence: Sequence, class: Class },
     HostRead { request: u32, unit: UnitId, expected: Vec<Value>, into: P },
-    LoadPage { volume: u16, page: u64 },
+    LoadPage { volume: u16, page: u64, at: thermocline_format::Location },
+    MovePage { page: crate::checkpoint::Place, unit: UnitId },
     GcChunks,
     GcRead { first: usize },
     Reset { unit: UnitId },
@@ -365,10 +366,16 @@ impl<P: Payload> Engine<P> {
             (Op::HostRead { request, unit, expected, into }, _) => {
                 self.read_done(request, unit, &expected, &into, status);
             }
-            (Op::LoadPage { volume, page }, Ok(Done::Page(bytes))) => {
-                self.page_read(volume, page, Some(&bytes));
+            (Op::LoadPage { volume, page, at }, Ok(Done::Page(bytes))) => {
+                self.page_read(volume, page, at, Some(&bytes));
             }
-            (Op::LoadPage { volume, page }, Err(_)) => self.page_read(volume, page, None),
+            (Op::LoadPage { volume, page, at }, Err(_)) => {
+                self.page_read(volume, page, at, None);
+            }
+            (Op::MovePage { page, unit }, Ok(Done::Page(bytes))) => {
+                self.page_to_move(page, unit, Some(bytes));
+            }
+            (Op::MovePage { page, unit }, Err(_)) => self.page_to_move(page, unit, None),
             (Op::GcChunks, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),
             (Op::GcChunks, Err(error)) => self.gc_unreadable(error),
             (Op::GcRead { first }, Ok(Done::Data(data))) => self.gc_data_read(first, Some(&data)),
@@ -433,11 +440,12 @@ impl<P: Payload> Engine<P> {
     fn work(&mut self) -> bool {
         match self.phase {
             Phase::Opening => return self.opening_step(),
-            Phase::Failed => return self.scrub_step(),
+            Phase::Failed => return self.memory_step() | self.scrub_step(),
             Phase::Closed => return false,
             Phase::Open | Phase::Closing => {}
         }
-        let mut worked = self.unmap_step();
+        let mut worked = self.memory_step();
+        worked |= self.unmap_step();
         worked |= self.seal_ready();
         worked |= self.gc_step();
         worked |= self.release_step();
@@ -532,6 +540,7 @@ impl<P: Payload> Engine<P> {
             self.unmapping_failed(&unmapping);
         }
         self.pages_failed();
+        self.unpin_all();
     }
 
     /// Memory held, by what it is for. Payloads are counted as if each was 4096 bytes.

@@ -2,11 +2,13 @@
 //!
 //! A victim is worked through in segments. Its chunks are found by reading their headers; a block is valid if the map
 //! points at it. When all valid blocks of a segment are in memory they are placed, knowing how full the segment was.
-//! The unit is dead when the last of its blocks has been sealed elsewhere.
+//! The unit is dead when the last of its blocks has been sealed elsewhere. Pages of the map that are not in memory are
+//! loaded for it (`lookup`).
 //!
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
+mod lookup;
 mod pace;
 mod victim;
 
@@ -23,12 +25,11 @@ use crate::config::ReadPlan;
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
 use crate::engine::{Engine, Op, Phase};
 use crate::log::{Owner, Staged};
-use crate::map::{PAGE, Value, Wanted};
+use crate::map::{PAGE, Value};
 use crate::marks::mark;
-use crate::pages::WORDS;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
-use crate::volumes::{PageCursor, Walk};
+use crate::volumes::PageCursor;
 
 use pace::Pace;
 
@@ -100,6 +101,16 @@ struct Job<P> {
     at_first: u32,
     /// In a search, valid blocks that are known.
     known: FxHashSet<u64>,
+    /// Blocks that headers told of, of pages that were not in memory: whether they are valid is still to be seen.
+    unknown: Vec<Valid<P>>,
+    /// Whether a header is damaged, or cannot be read.
+    broken: bool,
+    /// Pages that must stay in memory until the copies of their blocks were sealed.
+    pins: Vec<(u16, VolumeId, u64)>,
+    /// Whether as many pages are needed as may be: what is known is copied before more is looked up.
+    drains: bool,
+    /// Where the search goes on after that.
+    search: Option<PageCursor>,
 }
 
 /// Collection while the host gets no further.
@@ -152,7 +163,9 @@ impl<P> Gc<P> {
 
     /// Whether all that is to be copied now has been staged.
     fn has_staged_all(&self) -> bool {
-        self.job.as_ref().is_none_or(|job| job.stage == Stage::Done && job.ready.is_empty())
+        self.job.as_ref().is_none_or(|job| {
+            (job.stage == Stage::Done || job.drains && job.valid.is_empty()) && job.ready.is_empty()
+        })
     }
 }
 
@@ -227,7 +240,10 @@ impl<P: Payload> Engine<P> {
 
     /// Whether copies should be sealed though they do not fill a chunk.
     pub(crate) fn copies_are_urgent(&self) -> bool {
-        self.gc.has_staged_all() || self.stage.replacements > 0 || self.host_has_no_unit()
+        self.gc.has_staged_all()
+            || self.stage.replacements > 0
+            || !self.pages.waiting.is_empty()
+            || self.host_has_no_unit()
     }
 
     /// Whether no unit is left but those that the host may not use.
@@ -242,6 +258,7 @@ impl<P: Payload> Engine<P> {
         let (stage, ready) = (job.stage, job.ready.len());
         let placed = ready > 0 && self.place();
         let moved = match stage {
+            Stage::Walk(from) if self.gc.is_behind() => self.look_up(from),
             Stage::Walk(_) if ready > READY => false,
             Stage::Walk(from) => self.walk(from),
             Stage::Searching(cursor) => self.search(cursor),
@@ -296,6 +313,11 @@ impl<P: Payload> Engine<P> {
             retries: RETRIES,
             at_first: valid,
             known: FxHashSet::default(),
+            unknown: Vec::new(),
+            broken: false,
+            pins: Vec::new(),
+            drains: false,
+            search: None,
         });
     }
 
@@ -343,17 +365,15 @@ impl<P: Payload> Engine<P> {
         let stopped = found.unsound || found.chunks.is_empty();
         job.stage = Stage::Walk(if stopped { job.end } else { found.next });
         if stopped {
+            mark!(HeaderMissing);
             job.segment_end = job.end;
+            job.broken = true;
         }
         self.gc.job = Some(job);
-        if stopped {
-            mark!(HeaderMissing);
-            self.find_by_map();
-        }
     }
 
     /// Adds the blocks of a chunk of the victim that the map points at.
-    fn find_valid(&self, job: &mut Job<P>, chunk: &FoundChunk<P>) {
+    fn find_valid(&mut self, job: &mut Job<P>, chunk: &FoundChunk<P>) {
         let header = &*chunk.header;
         // Chunks are of few volumes, mostly one: each is looked up once for the entries that follow each other.
         let same = |one: &Entry, next: &Entry| volume_of(one) == volume_of(next);
@@ -372,7 +392,7 @@ impl<P: Payload> Engine<P> {
 
     /// Adds what is valid of a run of blocks of one volume, the first of which is block `number` of the chunk.
     fn find_valid_run(
-        &self,
+        &mut self,
         job: &mut Job<P>,
         chunk: &FoundChunk<P>,
         run: &[Entry],
@@ -392,14 +412,19 @@ impl<P: Payload> Engine<P> {
             let Entry::Data { lba, crc, .. } = *entry else { continue };
             let at = places.of(number);
             let value = Value::new(self.config.geometry.address(at), crc);
-            if lba.0 >= map.blocks || self.on_media(volume, lba.0) != Some(value) {
+            let map = self.volumes.map(volume);
+            if lba.0 >= map.blocks {
                 continue;
             }
+            let known = map.is_loaded(lba.0 / PAGE);
+            if known && self.on_media(volume, lba.0) != Some(value) {
+                continue;
+            }
+            let base = map.base;
+            let known = known && self.may_pin(job, (volume, id, lba.0 / PAGE));
             let payload = chunk.block(number, &places);
             mark!(PackedSurvivor if places.behind(number).is_none());
-            job.found += 1;
-            self.config.placement.prefetch(Lba(map.base + lba.0));
-            job.valid.push(Valid {
+            let valid = Valid {
                 volume,
                 id,
                 from: self.space.units.class(job.victim),
@@ -409,7 +434,14 @@ impl<P: Payload> Engine<P> {
                 at,
                 payload,
                 chunk: job.chunks,
-            });
+            };
+            if known {
+                job.found += 1;
+                self.config.placement.prefetch(Lba(base + lba.0));
+                job.valid.push(valid);
+            } else {
+                job.unknown.push(valid);
+            }
         }
     }
 
@@ -417,65 +449,8 @@ impl<P: Payload> Engine<P> {
         let Some(job) = &mut self.gc.job else { return };
         job.stage = Stage::Walk(job.end);
         job.segment_end = job.end;
+        job.broken = true;
         mark!(VictimUnreadable);
-        self.find_by_map();
-    }
-
-    /// Begins to look for the valid blocks of the victim that no header told of: a header is damaged.
-    fn find_by_map(&mut self) {
-        let job = self.gc.job.as_mut().expect("a job came to a damaged header");
-        if job.found >= self.space.units.valid_count(job.victim) {
-            return;
-        }
-        mark!(FoundByMap);
-        // Those of earlier segments wait to be placed or sealed.
-        let copies = self.stage.slots.iter().filter(|(_, staged)| staged.copy);
-        let staged = copies.filter_map(|(_, staged)| Some(staged.old?.0));
-        let ready = job.ready.iter().map(|(valid, _)| valid);
-        job.known =
-            job.valid.iter().chain(ready).map(|valid| valid.value.0).chain(staged).collect();
-        job.stage = Stage::Searching(PageCursor::default());
-    }
-
-    /// Looks through some pages of the maps.
-    fn search(&mut self, mut cursor: PageCursor) -> bool {
-        let mut job = self.gc.job.take().expect("a job is at this stage");
-        let mut budget = WORDS;
-        job.stage = loop {
-            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
-                Walk::Found(volume, page) => {
-                    self.search_page(&mut job, volume, page);
-                    budget = budget.saturating_sub(WORDS / SEARCHED);
-                }
-                Walk::Pause => break Stage::Searching(cursor),
-                Walk::End => break Stage::Walk(job.end),
-            }
-        };
-        self.gc.job = Some(job);
-        true
-    }
-
-    fn search_page(&mut self, job: &mut Job<P>, volume: u16, page: u64) {
-        let map = self.volumes.map(volume);
-        if !map.is_loaded(page) {
-            return;
-        }
-        let id = map.id;
-        let from = self.space.units.class(job.victim);
-        for lba in page * PAGE..((page + 1) * PAGE).min(map.blocks) {
-            let Some(value) = self.on_media(volume, lba) else { continue };
-            if self.unit_of(value) != job.victim || job.known.contains(&value.0) {
-                continue;
-            }
-            let at = self.packing.location(value.address());
-            job.chunks += 1;
-            job.found += 1;
-            mark!(NotFoundByHeader);
-            // The tag is all that is known of its checksum; it is what a read would be checked by.
-            let (crc, chunk, payload) = (value.0 as u32, job.chunks, None);
-            job.valid.push(Valid { volume, id, from, crc, lba, value, at, payload, chunk });
-        }
-        self.stats.looked_at += PAGE;
     }
 
     /// Reads the valid blocks of the segment that are not in memory yet.
@@ -566,7 +541,8 @@ impl<P: Payload> Engine<P> {
         let utilisation = (job.valid.len() as f32 / whole as f32).min(1.0);
         job.ready.extend(job.valid.drain(..).map(|valid| (valid, utilisation)));
         job.segment_end = (job.next + segment).min(job.end);
-        job.stage = if job.next >= job.end { Stage::Done } else { Stage::Walk(job.next) };
+        let over = job.next >= job.end && !job.is_behind();
+        job.stage = if over { Stage::Done } else { Stage::Walk(job.next) };
         true
     }
 
@@ -581,6 +557,8 @@ impl<P: Payload> Engine<P> {
         let urgent = self.host_has_no_unit() || !own;
         let idle = self.requests.is_empty() && self.stage.waiting() == 0;
         let idle = idle || self.phase == Phase::Closing;
+        // Who waits for memory earns no credit.
+        let idle = idle || !self.pages.waiting.is_empty();
         let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
         if self.copies_are_many() {
             return false;
@@ -654,6 +632,7 @@ impl<P: Payload> Engine<P> {
         if self.stage.copies > 0 {
             return false;
         }
+        self.unpin_all();
         let job = self.gc.job.take().expect("a job is at this stage");
         self.space.units.end_relocation(job.victim);
         self.stats.gc_units += 1;

@@ -10,7 +10,8 @@ use crate::engine::{Engine, Op};
 use crate::log::{Owner, Staged};
 use crate::map::{Mapping, PAGE, Value};
 use crate::marks::mark;
-use crate::pages::{Loaded, Parked};
+use crate::memory::Share;
+use crate::pages::{Loaded, Tried, Waits};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
 
@@ -33,14 +34,27 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(crate) fn read(&mut self, request: u32, extent: Extent, into: P) {
+        self.read_again(request, extent, into, Tried::Not);
+    }
+
+    /// Begins a read, which may have waited already.
+    pub(crate) fn read_again(&mut self, request: u32, extent: Extent, into: P, tried: Tried) {
         let volume = match self.locate(extent) {
             Ok(volume) => volume,
             Err(error) => return self.request_progress(request, 1, Some(error)),
         };
-        match self.loaded(volume, extent.lba, extent.lba + extent.blocks) {
+        match self.loaded(volume, extent.lba, extent.lba + extent.blocks, Share::Read) {
             Loaded::Yes => {}
             Loaded::Wait(page) => {
-                return self.park(volume, page, Parked::Read { request, extent, into });
+                return self.park(volume, page, Waits::Read { request, extent, into });
+            }
+            Loaded::NoRoom => {
+                return self.await_memory(Waits::Read { request, extent, into }, tried);
+            }
+            Loaded::No(page) if tried != Tried::Page => {
+                // It could not be read for somebody else: it may be readable by now.
+                self.pages.forget(volume, page);
+                return self.read_again(request, extent, into, tried);
             }
             Loaded::No(page) => {
                 let error = self.damaged_page(volume, page);
@@ -174,6 +188,24 @@ impl<P: Payload> Engine<P> {
     /// Stages what the host writes. Returns `false` if something else came of it.
     #[inline]
     pub(crate) fn write(&mut self, request: u32, extent: Extent, data: P, handle: u16) -> bool {
+        if !self.pages.waiting.is_empty() {
+            // It would make a page dirty that is about to go for those that came before it.
+            self.await_memory(Waits::Write { request, extent, data, handle }, Tried::Not);
+            return false;
+        }
+        self.write_again(request, extent, data, handle, Tried::Not)
+    }
+
+    /// Begins a write, which may have waited already.
+    #[inline]
+    pub(crate) fn write_again(
+        &mut self,
+        request: u32,
+        extent: Extent,
+        data: P,
+        handle: u16,
+        tried: Tried,
+    ) -> bool {
         let volume = match self.locate(extent) {
             Ok(volume) => volume,
             Err(error) => {
@@ -182,11 +214,19 @@ impl<P: Payload> Engine<P> {
             }
         };
         let (from, end) = (extent.lba, extent.lba + extent.blocks);
-        match self.loaded(volume, from, end) {
+        match self.loaded(volume, from, end, Share::Write) {
             Loaded::Yes => {}
             Loaded::Wait(page) => {
-                self.park(volume, page, Parked::Write { request, extent, data, handle });
+                self.park(volume, page, Waits::Write { request, extent, data, handle });
                 return false;
+            }
+            Loaded::NoRoom => {
+                self.await_memory(Waits::Write { request, extent, data, handle }, tried);
+                return false;
+            }
+            Loaded::No(page) if tried != Tried::Page => {
+                self.pages.forget(volume, page);
+                return self.write_again(request, extent, data, handle, tried);
             }
             Loaded::No(page) => {
                 let error = self.damaged_page(volume, page);

@@ -25,6 +25,7 @@ mod io;
 mod log;
 mod map;
 mod marks;
+mod memory;
 mod opening;
 mod pages;
 mod payload;

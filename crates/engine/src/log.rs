@@ -11,6 +11,7 @@
 //!   that is never written.
 
 mod failed;
+mod flying;
 mod packing;
 mod stage;
 
@@ -124,25 +125,6 @@ impl<P> Log<P> {
 
     fn flight(&mut self, sequence: Sequence) -> &mut Flight<P> {
         &mut self.flights[(sequence.0 - self.first) as usize]
-    }
-
-    /// The block at `at` if its chunk is still on its way.
-    pub(crate) fn in_flight(&self, at: Location, config: &Config) -> Option<&P> {
-        let geometry = &config.geometry;
-        let covers = |flight: &&Flight<P>| {
-            let origin = &flight.chunk.header.origin.location;
-            let end = origin.block + flight.chunk.header.blocks;
-            flight.pending > 0 && origin.unit == at.unit && (origin.block..end).contains(&at.block)
-        };
-        let flight = self.flights.iter().find(covers)?;
-        let header = &flight.chunk.header;
-        mark!(PackedInFlight if header.packed.is_some());
-        let shift = header.packed.is_some() && bug!(config, PackedShiftForgotten);
-        let number = header.places(geometry).number(at)? + u32::from(shift);
-        match &flight.chunk.body {
-            Body::User(blocks) => blocks.get(number as usize),
-            Body::Pages(_) => None,
-        }
     }
 }
 
@@ -298,6 +280,7 @@ impl<P: Payload> Engine<P> {
                 }
                 _ => volume.set(staged.lba, Mapping::At(new)),
             }
+            self.volumes.note_pages(staged.volume);
             let from = staged.old.filter(|_| !bug!(self.config, OldBlockStaysValid));
             let page = PageCursor::at(staged.volume, staged.lba / PAGE);
             self.note_move(page, from, Some(at.unit));

@@ -3,17 +3,27 @@
 //! Entries are packed into 7, 7.5 or 8 bytes, whatever the addresses of the pool need beside a tag of 28 bits. They are
 //! kept inverted, so that zeros read as unmapped. A map is cut like its form on media, into pages of 512 entries and
 //! roots of 512 pages; each page is dirty or not, and loaded or not. A page has memory from when something in it is
-//! mapped for the first time: volumes are thin in memory too.
+//! mapped for the first time: volumes are thin in memory too. A page that could be read again as it is may give its
+//! memory back (`memory.rs`), and is not loaded then.
 //!
 //! Invariants:
 //! * Entries of a page that is not loaded are never read or written.
 //! * A page that is nowhere on media and never was loaded counts as loaded: all of it is unmapped.
+//! * A page stays in memory while it is dirty, while no flushed record leads to what was written of it, while an entry
+//!   leads to a slot of the stage, and while garbage collection needs it.
+
+mod leaf;
+mod paging;
 
 use thermocline_format::{
     BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, TAG_BITS, VolumeId, VolumeName,
 };
 
 use crate::stats::VolumeTraffic;
+
+pub(crate) use leaf::Tally;
+use leaf::{Leaf, has};
+pub(crate) use paging::{Evictable, Presence, Swept};
 
 /// Blocks that a page covers.
 pub(crate) const PAGE: u64 = PAGE_ENTRIES as u64;
@@ -167,7 +177,7 @@ pub(crate) enum Wanted {
     Dirty,
     /// Pages that are on media only.
     Unloaded,
-    /// Pages of which something may be mapped.
+    /// Pages of which something may be mapped, or was.
     Held,
 }
 
@@ -182,43 +192,16 @@ pub(crate) struct Root {
     leaf: Option<Box<Leaf>>,
 }
 
-/// The pages of a root.
-#[derive(Debug)]
-struct Leaf {
-    /// Where they are on media.
-    at: [MapEntry; PAGE_ENTRIES],
-    /// Their entries; `None` where nothing is mapped, or the page is not loaded.
-    frames: [Option<Box<[u8]>>; PAGE_ENTRIES],
-    /// How many entries of each are mapped, of those in memory.
-    mapped: [u16; PAGE_ENTRIES],
-    loaded: [u64; PAGE_ENTRIES / 64],
-    dirty: [u64; PAGE_ENTRIES / 64],
-}
-
 const NOTHING: Root = Root { at: MapEntry::UNMAPPED, changed: false, leaf: None };
 
-impl Leaf {
-    fn new() -> Box<Leaf> {
-        Box::new(Leaf {
-            at: [MapEntry::UNMAPPED; PAGE_ENTRIES],
-            frames: [const { None }; PAGE_ENTRIES],
-            mapped: [0; PAGE_ENTRIES],
-            loaded: [u64::MAX; PAGE_ENTRIES / 64],
-            dirty: [0; PAGE_ENTRIES / 64],
-        })
-    }
-
-    /// Which of 64 pages are wanted, a bit for each.
-    fn word(&self, wanted: Wanted, index: usize) -> u64 {
-        match wanted {
-            Wanted::Dirty => self.dirty[index],
-            Wanted::Unloaded => !self.loaded[index],
-            Wanted::Held => (0..64).fold(0, |word, page| {
-                let number = index * 64 + page;
-                let held = self.frames[number].is_some() || !self.at[number].is_unmapped();
-                word | u64::from(held) << page
-            }),
-        }
+/// Which of 64 pages of a leaf are wanted, a bit for each.
+fn wanted_of(leaf: &Leaf, wanted: Wanted, index: usize) -> u64 {
+    match wanted {
+        Wanted::Dirty => leaf.dirty[index],
+        Wanted::Unloaded => !leaf.loaded[index],
+        Wanted::Held => (0..64).fold(leaf.resident[index] | leaf.emptied(index), |word, page| {
+            word | u64::from(!leaf.at[index * 64 + page].is_unmapped()) << page
+        }),
     }
 }
 
@@ -234,7 +217,9 @@ impl Root {
         self.leaf.as_ref().map_or_else(unmapped, |leaf| Box::new(leaf.at))
     }
 
-    fn leaf(&mut self) -> &mut Leaf {
+    /// Its leaf; makes one if there is none, and counts it.
+    fn leaf(&mut self, leaves: &mut u64) -> &mut Leaf {
+        *leaves += u64::from(self.leaf.is_none());
         self.leaf.get_or_insert_with(Leaf::new)
     }
 }
@@ -254,13 +239,12 @@ pub(crate) struct VolumeMap {
     /// Whether it was deleted, and blocks are still mapped.
     pub(crate) deleted: bool,
     packing: Packing,
-    /// Pages whose entries are in memory, and those of them in which anything is mapped.
-    frames: u64,
-    used: u64,
+    /// Roots that have a leaf.
+    leaves: u64,
+    /// How many pages there are of each kind.
+    tally: Tally,
     /// What [`crate::volumes::Volumes::note_pages`] noted last.
-    pub(crate) noted: u64,
-    /// Pages that are on media only.
-    unloaded: u64,
+    pub(crate) noted: Tally,
 }
 
 impl VolumeMap {
@@ -283,10 +267,9 @@ impl VolumeMap {
             traffic,
             deleted: false,
             packing,
-            frames: 0,
-            used: 0,
-            noted: 0,
-            unloaded: 0,
+            leaves: 0,
+            tally: Tally::default(),
+            noted: Tally::default(),
         };
         map.resize(blocks);
         map
@@ -296,22 +279,29 @@ impl VolumeMap {
     pub(crate) fn resize(&mut self, blocks: u64) {
         let count = thermocline_format::Volume::roots_for(blocks);
         for leaf in self.roots.drain(count.min(self.roots.len())..).filter_map(|root| root.leaf) {
-            self.frames -= leaf.frames.iter().flatten().count() as u64;
-            self.used -= leaf.mapped.iter().filter(|mapped| **mapped > 0).count() as u64;
+            self.leaves -= 1;
+            (0..PAGE_ENTRIES).for_each(|index| self.tally -= leaf.tally(index));
         }
+        self.roots.shrink_to(count);
+        self.roots.reserve_exact(count - self.roots.len());
         self.roots.resize_with(count, || NOTHING);
         self.blocks = blocks;
     }
 
-    /// Bytes of memory that the map of a volume takes at most.
-    pub(crate) fn memory_for(packing: Packing, blocks: u64) -> u64 {
+    /// Bytes of memory that the map of a volume takes at most beside its pages: what leads to them.
+    pub(crate) fn memory_for(blocks: u64) -> u64 {
         let roots = thermocline_format::Volume::roots_for(blocks) as u64;
-        blocks.div_ceil(PAGE) * packing.page_bytes()
-            + roots * (size_of::<Root>() + size_of::<Leaf>()) as u64
+        roots * (size_of::<Root>() + size_of::<Leaf>()) as u64
+    }
+
+    /// How many pages there are of each kind.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
     }
 
     #[inline]
     pub(crate) fn get(&self, lba: u64) -> Mapping {
+        debug_assert!(self.is_loaded(lba / PAGE), "nobody knows what is mapped there");
         let root = &self.roots[(lba / BLOCKS_PER_ROOT) as usize];
         let index = (lba % BLOCKS_PER_ROOT) as usize;
         match root.leaf.as_ref().and_then(|leaf| leaf.frames[index / PAGE_ENTRIES].as_ref()) {
@@ -327,22 +317,24 @@ impl VolumeMap {
         let (page, entry) = (lba / PAGE, (lba % PAGE) as usize);
         let (packing, raw) = (self.packing, self.packing.raw(mapping));
         let (root, index) = split(page);
-        let leaf = self.roots[root].leaf();
-        let frame = leaf.frames[index].get_or_insert_with(|| {
-            self.frames += 1;
-            packing.frame()
-        });
+        let leaf = self.roots[root].leaf(&mut self.leaves);
+        let staged = matches!(mapping, Mapping::Staged(_));
+        let as_was = has(&leaf.dirty, index) && (!staged || has(&leaf.staged, index));
+        if !as_was || leaf.frames[index].is_none() {
+            self.soil(page, staged);
+        }
+        let leaf = self.roots[root].leaf(&mut self.leaves);
+        let frame = leaf.frames[index].as_mut().expect("it has one now");
         let was = packing.get(frame, entry) != packing.mask;
         packing.set(frame, entry, raw);
-        leaf.dirty[index / 64] |= 1 << (index % 64);
         match (was, mapping != Mapping::Unmapped) {
             (false, true) => {
-                self.used += u64::from(leaf.mapped[index] == 0);
+                self.tally.used += u64::from(leaf.mapped[index] == 0);
                 leaf.mapped[index] += 1;
             }
             (true, false) => {
                 leaf.mapped[index] -= 1;
-                self.used -= u64::from(leaf.mapped[index] == 0);
+                self.tally.used -= u64::from(leaf.mapped[index] == 0);
             }
             _ => {}
         }
@@ -354,15 +346,12 @@ impl VolumeMap {
         self.roots[root].leaf.as_ref().is_none_or(|leaf| leaf.mapped[index] == 0)
     }
 
-    /// Pages in which anything is mapped; those that are not loaded count as such.
-    pub(crate) fn pages_in_use(&self) -> u64 {
-        self.used + self.unloaded
-    }
-
     /// Brings the entry of `lba` towards the cache.
     #[inline]
     pub(crate) fn prefetch(&self, lba: u64) {
-        std::hint::black_box(self.get(lba));
+        if self.is_loaded(lba / PAGE) {
+            std::hint::black_box(self.get(lba));
+        }
     }
 
     /// Pages of the map.
@@ -377,18 +366,6 @@ impl VolumeMap {
         leaf.is_none_or(|leaf| leaf.loaded[index / 64] >> (index % 64) & 1 == 1)
     }
 
-    pub(crate) fn mark_dirty(&mut self, page: u64) {
-        let (root, index) = split(page);
-        self.roots[root].leaf().dirty[index / 64] |= 1 << (index % 64);
-    }
-
-    pub(crate) fn mark_clean(&mut self, page: u64) {
-        let (root, index) = split(page);
-        if let Some(leaf) = &mut self.roots[root].leaf {
-            leaf.dirty[index / 64] &= !(1 << (index % 64));
-        }
-    }
-
     /// Where page `page` is on media.
     pub(crate) fn page_at(&self, page: u64) -> MapEntry {
         let (root, index) = split(page);
@@ -401,31 +378,9 @@ impl VolumeMap {
         let old = self.roots[root].page_at(index);
         if old != at {
             self.roots[root].changed = true;
-            self.roots[root].leaf().at[index] = at;
+            self.roots[root].leaf(&mut self.leaves).at[index] = at;
         }
         old
-    }
-
-    /// Gives back the memory of a page if nothing in it is mapped any more.
-    pub(crate) fn release(&mut self, page: u64) {
-        let (root, index) = split(page);
-        if let Some(leaf) = &mut self.roots[root].leaf
-            && leaf.mapped[index] == 0
-        {
-            self.frames -= u64::from(leaf.frames[index].take().is_some());
-        }
-    }
-
-    /// Forgets a page of which nothing is mapped any more; returns where it was on media.
-    pub(crate) fn drop_page(&mut self, page: u64) -> MapEntry {
-        let (root, index) = split(page);
-        if let Some(leaf) = &mut self.roots[root].leaf {
-            self.frames -= u64::from(leaf.frames[index].take().is_some());
-            self.used -= u64::from(std::mem::take(&mut leaf.mapped[index]) > 0);
-        }
-        self.mark_loaded(page);
-        self.mark_clean(page);
-        self.move_page(page, MapEntry::UNMAPPED)
     }
 
     /// The first page at or behind `from` that is wanted, with `from` behind it; looks at `budget` words of 64 pages at
@@ -443,7 +398,7 @@ impl VolumeMap {
                 *from = (root as u64 + 1) * PAGE;
                 continue;
             };
-            let word = leaf.word(wanted, index / 64) >> (index % 64);
+            let word = wanted_of(leaf, wanted, index / 64) >> (index % 64);
             if word != 0 {
                 let found = *from + u64::from(word.trailing_zeros());
                 *from = found + 1;
@@ -454,50 +409,11 @@ impl VolumeMap {
         None
     }
 
-    /// Takes over the pages of root `root`, which was read: none of them is loaded.
-    pub(crate) fn adopt(&mut self, root: usize, pages: &[MapEntry; PAGE_ENTRIES]) {
-        let leaf = self.roots[root].leaf();
-        for (index, page) in pages.iter().enumerate() {
-            if !page.is_unmapped() {
-                leaf.loaded[index / 64] &= !(1 << (index % 64));
-                self.unloaded += 1;
-            }
-        }
-        leaf.at = *pages;
-    }
-
-    /// Fills page `page` with what was read from media.
-    pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) {
-        let held = (self.blocks - page * PAGE).min(PAGE) as usize;
-        let mut frame = self.packing.frame();
-        let mut mapped = 0;
-        for (index, entry) in read.iter().enumerate().take(held) {
-            if !entry.is_unmapped() {
-                self.packing.set(&mut frame, index, entry.pack());
-                mapped += 1;
-            }
-        }
-        let (root, index) = split(page);
-        let leaf = self.roots[root].leaf();
-        self.frames += u64::from(leaf.frames[index].replace(frame).is_none());
-        self.used += u64::from(leaf.mapped[index] == 0 && mapped > 0);
-        leaf.mapped[index] = mapped;
-        self.mark_loaded(page);
-    }
-
-    fn mark_loaded(&mut self, page: u64) {
-        let (root, index) = split(page);
-        if !self.is_loaded(page) {
-            self.unloaded -= 1;
-            self.roots[root].leaf().loaded[index / 64] |= 1 << (index % 64);
-        }
-    }
-
     /// Bytes of memory held.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let leaves = self.roots.iter().filter(|root| root.leaf.is_some()).count();
-        let roots = self.roots.capacity() * size_of::<Root>() + leaves * size_of::<Leaf>();
-        roots as u64 + self.frames * self.packing.page_bytes()
+        let roots = self.roots.capacity() * size_of::<Root>();
+        let leaves = self.leaves * size_of::<Leaf>() as u64;
+        roots as u64 + leaves + self.tally.frames * self.packing.page_bytes()
     }
 }
 
@@ -554,9 +470,9 @@ mod tests {
         // One that is emptied, and whose memory is given back, is in use no more.
         map.set(2 * BLOCKS_PER_ROOT, Mapping::Unmapped);
         map.release(2 * BLOCKS_PER_ROOT / PAGE);
-        assert_eq!((map.pages_in_use(), map.frames), (3, 3));
+        assert_eq!((map.tally().used, map.tally().frames), (3, 3));
         map.resize(BLOCKS_PER_ROOT);
-        assert_eq!((map.pages_in_use(), map.frames, map.roots.len()), (1, 1, 1));
+        assert_eq!((map.tally().used, map.tally().frames, map.roots.len()), (1, 1, 1));
     }
 
     #[test]

@@ -20,9 +20,10 @@ use thermocline_types::{Class, UnitId};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitReport};
 use crate::engine::{Engine, Op, Phase};
-use crate::map::{PAGE, VolumeMap, Wanted};
+use crate::map::{PAGE, Wanted};
 use crate::marks::mark;
-use crate::pages::LOADS;
+use crate::memory::Share;
+use crate::pages::{LOADS, WORDS};
 use crate::payload::Payload;
 use crate::request::{Action, Notice, OpenError};
 use crate::volumes::{PageCursor, Walk};
@@ -113,12 +114,22 @@ pub(crate) struct Opening<P> {
     counting: Option<PageCursor>,
     /// The units before this one were taken over.
     adopted: u32,
-    /// Whether a page of the unit table cannot be read.
+    /// Whether a page of the unit table cannot be read: then the blocks of every page are counted.
     recount: bool,
+    /// How far pages were asked for that the tail does not touch, to be counted.
+    others: Option<PageCursor>,
     /// What the stage still asks the device for.
     wanted: VecDeque<(usize, DeviceCmd<P>)>,
     /// Commands that were asked for and not answered.
     asked: usize,
+}
+
+impl<P> Opening<P> {
+    /// Whether every page that the opening needs was asked for.
+    fn has_asked_for_pages(&self) -> bool {
+        let others = !self.recount || self.others == Some(PageCursor::END);
+        self.touched.is_empty() && others
+    }
 }
 
 /// Commands of an opening that are on their way at once. Chosen, not measured.
@@ -147,6 +158,7 @@ impl<P: Payload> Engine<P> {
             counting: Some(PageCursor::default()),
             adopted: 0,
             recount: false,
+            others: None,
             wanted: VecDeque::new(),
             asked: 0,
         }));
@@ -232,7 +244,7 @@ impl<P: Payload> Engine<P> {
         let stage = opening.stage;
         let waits = opening.asked > 0 || stage == Stage::Pages && !self.pages_idle();
         let done = match stage {
-            Stage::Pages => opening.touched.is_empty(),
+            Stage::Pages => opening.has_asked_for_pages(),
             Stage::Replay => opening.replayed == opening.tail.len(),
             Stage::Counting => opening.counting.is_none(),
             Stage::Units => opening.adopted == self.config.geometry.units(),
@@ -306,11 +318,8 @@ impl<P: Payload> Engine<P> {
         self.pool = newest.pool;
         self.epoch = Epoch(newest.epoch.0 + 1);
         self.volumes.next = newest.next_volume;
-        let total: u64 = newest
-            .volumes
-            .iter()
-            .map(|volume| VolumeMap::memory_for(self.packing, volume.blocks))
-            .sum();
+        let sizes = newest.volumes.iter().map(|volume| volume.blocks);
+        let total = self.config.least_map_memory(sizes);
         if total > self.config.map_memory_bytes {
             let budget = self.config.map_memory_bytes;
             mark!(NoMemory);
@@ -501,11 +510,6 @@ impl<P: Payload> Engine<P> {
         let mut touched: BTreeSet<(u16, u64)> = BTreeSet::new();
         if opening.recount {
             self.count_all();
-            let (mut cursor, mut budget) = (PageCursor::default(), u32::MAX);
-            let mut next = || self.volumes.next_page(&mut cursor, Wanted::Unloaded, &mut budget);
-            while let Walk::Found(volume, page) = next() {
-                touched.insert((volume, page));
-            }
         }
         for entry in opening.tail.iter().flat_map(|header| &header.entries) {
             let (volume, from, end) = match *entry {
@@ -538,8 +542,31 @@ impl<P: Payload> Engine<P> {
             && let Some((volume, page)) = opening.touched.pop_front()
         {
             worked = true;
-            self.loaded(volume, page * PAGE, page * PAGE + 1);
+            self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
         }
+        worked || self.load_others()
+    }
+
+    /// Loads some of the pages that are to be counted though the tail does not touch them.
+    fn load_others(&mut self) -> bool {
+        let opening = self.opening.as_ref().expect("the pool is being opened");
+        if !opening.recount || opening.others.is_none() && !self.pages_idle() {
+            return false;
+        }
+        let mut cursor = opening.others.unwrap_or_default();
+        let (mut budget, mut worked) = (WORDS, opening.others.is_none());
+        while self.pages.on_their_way() < LOADS && cursor != PageCursor::END {
+            worked = true;
+            match self.next_page(&mut cursor, Wanted::Unloaded, &mut budget) {
+                Walk::Found(volume, page) => {
+                    mark!(OtherPageCounted);
+                    self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
+                }
+                Walk::Pause => break,
+                Walk::End => cursor = PageCursor::END,
+            }
+        }
+        self.opening.as_mut().expect("the pool is being opened").others = Some(cursor);
         worked
     }
 

@@ -107,8 +107,10 @@ pub enum HostError {
     /// The pool is full: the write would map more blocks than it can hold.
     #[error("the pool is full")]
     NoSpace,
-    /// The maps of all volumes would exceed the memory budget.
-    #[error("the maps of all volumes would take {needed} bytes of memory, the budget is {budget}")]
+    /// The maps of all volumes need more memory than the budget, however few of their pages are in memory.
+    #[error(
+        "the maps of all volumes need {needed} bytes of memory at least, the budget is {budget}"
+    )]
     NoMemory {
         /// Bytes.
         needed: u64,
@@ -175,7 +177,7 @@ pub enum Notice {
     },
     /// The pool could not be opened; nothing was changed.
     OpenFailed(OpenError),
-    /// The map is in memory as a whole; garbage collection can begin.
+    /// The maps of all volumes are in memory as a whole. Never said where they are larger than the budget, or damaged.
     MapLoaded,
     /// A checkpoint is durable.
     Checkpoint {
@@ -236,8 +238,8 @@ pub enum OpenError {
     /// The device failed.
     #[error("the device failed while the pool was being opened")]
     Device,
-    /// The maps of the volumes exceed the memory budget.
-    #[error("the maps take {needed} bytes of memory, the budget is {budget}")]
+    /// The maps of the volumes need more memory than the budget, however few of their pages are in memory.
+    #[error("the maps need {needed} bytes of memory at least, the budget is {budget}")]
     NoMemory {
         /// Bytes.
         needed: u64,

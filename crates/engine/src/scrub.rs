@@ -19,7 +19,8 @@ use crate::durability::Then;
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{PAGE, Value, Wanted};
 use crate::marks::mark;
-use crate::pages::WORDS;
+use crate::memory::Share;
+use crate::pages::{Loaded, Needs, WORDS};
 use crate::payload::Payload;
 use crate::request::{Action, Notice, Reply};
 use crate::volumes::{PageCursor, Walk};
@@ -31,6 +32,17 @@ const READS: u32 = 32;
 const COMPARED: usize = 4096;
 const SEARCHED: u32 = 16;
 
+/// What was read of a block, while it is not known yet whether it counts.
+#[derive(Clone, Copy, Debug)]
+struct Compared {
+    block: Counted,
+    at: Location,
+    /// Whether it has the checksum that it should have.
+    sound: bool,
+    /// Whether it was read because no header told of it.
+    missing: bool,
+}
+
 /// A block that counts when something leads to it: a user's, or a page of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
@@ -41,6 +53,10 @@ pub(crate) struct Counted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// Nothing was done yet.
+    Begin,
+    /// Pages of maps that could not be read are tried once more.
+    Retry,
     /// The next unit is to be begun.
     Next,
     /// Chunks are read, from this logical block of the unit on.
@@ -65,11 +81,17 @@ pub(crate) struct Scrub {
     /// Where the chunks of the unit end.
     end: u32,
     waiting: u32,
+    /// Pages of maps that could not be read: the next one last.
+    suspects: Vec<(u16, VolumeId, u64)>,
     /// What of the unit was compared; in a search, by address.
     seen: Vec<Counted>,
     compared: FxHashSet<u64>,
-    /// Places of blocks that a header told of and that did not count then: their page of the map may have come since.
-    told: Vec<u64>,
+    /// Blocks of pages that are not in memory: the next one last.
+    judging: Vec<Compared>,
+    /// Places of blocks that a header told of and that did not count then, or whose page of the map could not be read.
+    told: FxHashSet<u64>,
+    /// The first block that a header should tell of, and does not.
+    untold: Option<Location>,
     /// Blocks that are still to be read one by one.
     left: Vec<Counted>,
     blocks: u64,
@@ -81,12 +103,15 @@ impl<P: Payload> Engine<P> {
         self.scrubs.push_back(Scrub {
             request,
             unit: UnitId(0),
-            stage: Stage::Next,
+            stage: Stage::Begin,
             end: 0,
             waiting: 0,
+            suspects: Vec::new(),
             seen: Vec::new(),
             compared: FxHashSet::default(),
-            told: Vec::new(),
+            judging: Vec::new(),
+            told: FxHashSet::default(),
+            untold: None,
             left: Vec::new(),
             blocks: 0,
             damaged: 0,
@@ -103,8 +128,7 @@ impl<P: Payload> Engine<P> {
     /// Takes the first scrub a step further. Returns whether anything was done.
     pub(crate) fn scrub_step(&mut self) -> bool {
         // Until a recovery is itself safe, blocks count that nothing leads to.
-        let known = self.pages.are_known() && self.superblocks.settled;
-        if !known && self.phase != Phase::Failed {
+        if !self.superblocks.settled && self.phase != Phase::Failed {
             return false;
         }
         mark!(ScrubFailedPool if self.phase == Phase::Failed && !self.scrubs.is_empty());
@@ -118,7 +142,18 @@ impl<P: Payload> Engine<P> {
             self.scrubs.push_front(scrub);
             return false;
         }
+        if !scrub.judging.is_empty() {
+            let worked = self.scrub_judge(&mut scrub);
+            self.scrubs.push_front(scrub);
+            return worked;
+        }
+        let mut worked = true;
         match scrub.stage {
+            Stage::Begin => {
+                scrub.suspects = self.take_damaged();
+                scrub.stage = Stage::Retry;
+            }
+            Stage::Retry => worked = self.scrub_retry(&mut scrub),
             Stage::Next => {
                 if self.scrub_next_unit(&mut scrub) {
                     return true;
@@ -126,8 +161,10 @@ impl<P: Payload> Engine<P> {
             }
             Stage::Walk(from) if from < scrub.end => self.scrub_on(&mut scrub, from),
             Stage::Walk(_) => self.scrub_end(&mut scrub),
-            Stage::Recount(done, counting) => self.scrub_recount(&mut scrub, done, counting),
-            Stage::Search(cursor) => self.scrub_search(&mut scrub, cursor),
+            Stage::Recount(done, counting) => {
+                worked = self.scrub_recount(&mut scrub, done, counting);
+            }
+            Stage::Search(cursor) => worked = self.scrub_search(&mut scrub, cursor),
             Stage::Roots(cursor) => self.scrub_roots(&mut scrub, cursor),
             Stage::Read => match scrub.left.pop() {
                 Some(block) => self.scrub_block(&mut scrub, block),
@@ -135,17 +172,96 @@ impl<P: Payload> Engine<P> {
             },
         }
         self.scrubs.push_front(scrub);
+        worked
+    }
+
+    /// Whether the map page of a block can be looked at; asks for it if it is not in memory. `None` if it is damaged.
+    fn scrub_page_of(&mut self, block: Counted) -> Option<bool> {
+        let Some(volume) = self.volumes.index(block.volume).filter(|_| block.volume.is_user())
+        else {
+            return Some(true);
+        };
+        let lba = block.lba.0;
+        if lba >= self.volumes.map(volume).blocks {
+            return Some(true);
+        }
+        self.scrub_needs(volume, lba / PAGE)
+    }
+
+    /// Whether a page is in memory; asks for it if it is not. `None` if it is damaged.
+    fn scrub_needs(&mut self, volume: u16, page: u64) -> Option<bool> {
+        self.pages.need(Needs::Scrub, Some((volume, page)));
+        let loaded = self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
+        if let Loaded::Wait(_) | Loaded::NoRoom = loaded {
+            mark!(ScrubLoads);
+            return Some(false);
+        }
+        self.pages.need(Needs::Scrub, None);
+        matches!(loaded, Loaded::Yes).then_some(true)
+    }
+
+    /// Looks whether what was compared counts, from page to page. Returns whether anything was done.
+    fn scrub_judge(&mut self, scrub: &mut Scrub) -> bool {
+        let before = scrub.judging.len();
+        while let Some(compared) = scrub.judging.last().copied() {
+            match self.scrub_page_of(compared.block) {
+                Some(false) => break,
+                Some(true) => self.scrub_compared(scrub, compared),
+                None => {
+                    mark!(ScrubUnjudged if !compared.missing);
+                    scrub.told.extend((!compared.missing).then(|| compared.block.value.address()));
+                }
+            }
+            scrub.judging.pop();
+        }
+        scrub.judging.len() < before
+    }
+
+    /// A block was compared, and whether it counts can be told.
+    fn scrub_compared(&mut self, scrub: &mut Scrub, compared: Compared) {
+        let Compared { block, at, sound, missing } = compared;
+        if !self.counts(block) || !missing && self.is_behind_failed(at) {
+            scrub.told.extend((!missing).then(|| block.value.address()));
+            return;
+        }
+        scrub.blocks += 1;
+        if !missing {
+            scrub.seen.push(block);
+        } else if !scrub.told.contains(&block.value.address()) {
+            scrub.untold = Some(scrub.untold.filter(|first| first.block < at.block).unwrap_or(at));
+        }
+        if !sound {
+            mark!(ScrubBlockDamaged if !missing);
+            self.scrub_hit(scrub, at);
+        }
+    }
+
+    /// Reads pages again that could not be read before: the device may be well again. Returns whether it did anything.
+    fn scrub_retry(&mut self, scrub: &mut Scrub) -> bool {
+        let before = scrub.suspects.len();
+        while let Some((volume, id, page)) = scrub.suspects.last().copied() {
+            if self.volumes.is(volume, id) && page < self.volumes.map(volume).pages() {
+                match self.scrub_needs(volume, page) {
+                    Some(false) => return scrub.suspects.len() < before,
+                    Some(true) => {
+                        mark!(ScrubMapRecovered);
+                    }
+                    None => {
+                        mark!(ScrubMapDamaged);
+                        let at = self.volumes.map(volume).page_at(page);
+                        let at = at.location(&self.config.geometry);
+                        self.scrub_hit(scrub, at.expect("a page that is nowhere is not damaged"));
+                    }
+                }
+            }
+            scrub.suspects.pop();
+        }
+        scrub.stage = Stage::Next;
         true
     }
 
     /// Begins with the next unit. Returns whether there was none, and the scrub is over.
     fn scrub_next_unit(&mut self, scrub: &mut Scrub) -> bool {
-        if scrub.unit.0 == 0 {
-            for at in self.damaged_pages() {
-                mark!(ScrubMapDamaged);
-                self.scrub_hit(scrub, at);
-            }
-        }
         if scrub.unit.0 == self.config.geometry.units() {
             let reply = Reply::Scrubbed { blocks: scrub.blocks, damaged: scrub.damaged };
             self.request_reply(scrub.request, reply);
@@ -244,17 +360,9 @@ impl<P: Payload> Engine<P> {
             // A crash may have cut the last chunk of a zone short.
             let Some(found) = chunk.block(number, &places) else { continue };
             let block = Counted { volume, lba, value: Value::new(geometry.address(at), crc) };
-            if !self.counts(block) || self.is_behind_failed(at) {
-                scrub.told.push(block.value.address());
-                continue;
-            }
             mark!(PackedScrubbed if places.behind(number).is_none());
-            scrub.seen.push(block);
-            scrub.blocks += 1;
-            if found.crc(0) ^ home_mark(volume, lba) != crc {
-                mark!(ScrubBlockDamaged);
-                self.scrub_hit(scrub, at);
-            }
+            let sound = found.crc(0) ^ home_mark(volume, lba) == crc;
+            scrub.judging.push(Compared { block, at, sound, missing: false });
         }
     }
 
@@ -286,11 +394,25 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Looks again at what was compared: blocks that count and were not are missing.
-    fn scrub_recount(&mut self, scrub: &mut Scrub, done: usize, counting: u32) {
-        let until = scrub.seen.len().min(done + COMPARED);
-        let piece = scrub.seen[done..until].iter();
-        let counting = counting + piece.filter(|block| self.counts(**block)).count() as u32;
+    fn scrub_recount(&mut self, scrub: &mut Scrub, done: usize, mut counting: u32) -> bool {
+        if done == 0 {
+            scrub.seen.sort_unstable_by_key(|block| (block.volume.0, block.lba));
+        }
+        let mut until = done;
+        while until < scrub.seen.len().min(done + COMPARED) {
+            let block = scrub.seen[until];
+            match self.scrub_page_of(block) {
+                Some(false) => break,
+                Some(true) => counting += u32::from(self.counts(block)),
+                // It counted when its page was in memory, and nobody can change that page now.
+                None => counting += 1,
+            }
+            until += 1;
+        }
         self.stats.looked_at += (until - done) as u64;
+        if until == done && until < scrub.seen.len() {
+            return false;
+        }
         scrub.stage = if until < scrub.seen.len() {
             Stage::Recount(until, counting)
         } else if counting >= self.space.units.valid_count(scrub.unit) {
@@ -300,31 +422,36 @@ impl<P: Payload> Engine<P> {
             scrub.compared = scrub.seen.iter().map(|block| block.value.address()).collect();
             Stage::Search(PageCursor::default())
         };
+        true
     }
 
     /// Looks through some pages of the maps for blocks in the unit that no header told of. Metadata units hold pages
     /// and nothing else, other units no pages.
-    fn scrub_search(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) {
+    fn scrub_search(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) -> bool {
+        let begin = cursor;
         let metadata = self.space.units.class(scrub.unit) == self.config.metadata_class();
         let mut budget = WORDS;
         scrub.stage = loop {
+            let before = cursor;
             match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
                 Walk::Found(volume, page) if metadata => self.scrub_page(scrub, volume, page),
                 Walk::Found(volume, page) => {
-                    self.scrub_entries(scrub, volume, page);
+                    match self.scrub_needs(volume, page) {
+                        Some(false) => break Stage::Search(before),
+                        Some(true) => self.scrub_entries(scrub, volume, page),
+                        None => {}
+                    }
                     budget = budget.saturating_sub(WORDS / SEARCHED);
                 }
                 Walk::Pause => break Stage::Search(cursor),
                 Walk::End => break Stage::Roots(PageCursor::default()),
             }
         };
+        scrub.stage != Stage::Search(begin)
     }
 
     fn scrub_entries(&mut self, scrub: &mut Scrub, index: u16, page: u64) {
         let map = self.volumes.map(index);
-        if !map.is_loaded(page) {
-            return;
-        }
         for lba in page * PAGE..((page + 1) * PAGE).min(map.blocks) {
             if let Some(value) = self.on_media(index, lba) {
                 self.scrub_missing(scrub, Counted { volume: map.id, lba: Lba(lba), value });
@@ -345,16 +472,6 @@ impl<P: Payload> Engine<P> {
                 for (page, at) in (0..).zip(self.unit_table.pages()) {
                     let lba = PageId::of_units(page).lba();
                     self.scrub_missing_page(scrub, VolumeId::UNITS, lba, *at);
-                }
-                // A header that should tell of them is not there, wherever it was.
-                let told: FxHashSet<u64> = scrub.told.drain(..).collect();
-                let untold = |block: &&Counted| !told.contains(&block.value.address());
-                let places = scrub.left.iter().filter(|block| self.counts(**block));
-                let places =
-                    places.filter(untold).map(|block| self.packing.location(block.value.address()));
-                if let Some(at) = places.min_by_key(|at| at.block) {
-                    mark!(ScrubHeaderDamaged);
-                    self.scrub_hit(scrub, at);
                 }
                 scrub.stage = Stage::Read;
                 return;
@@ -408,19 +525,20 @@ impl<P: Payload> Engine<P> {
             true => block.value.of_bytes(block.volume, block.lba.0),
             false => block.value,
         };
-        if self.counts(block) {
-            scrub.blocks += 1;
-            let at = self.packing.location(block.value.address());
-            let sound = |data: &P| self.arrived(data, 0, at, |crc| expected.matches(crc));
-            if !data.is_some_and(sound) {
-                self.scrub_hit(&mut scrub, at);
-            }
-        }
+        let at = self.packing.location(block.value.address());
+        let arrived = |data: &P| self.arrived(data, 0, at, |crc| expected.matches(crc));
+        let sound = data.is_some_and(arrived);
+        scrub.judging.push(Compared { block, at, sound, missing: true });
         self.scrubs.push_front(scrub);
     }
 
     fn scrubbed_unit(&mut self, scrub: &mut Scrub) {
         self.space.tail(scrub.unit).readers -= 1;
+        if let Some(at) = scrub.untold.take() {
+            // A header that should tell of it is not there, wherever it was.
+            mark!(ScrubHeaderDamaged);
+            self.scrub_hit(scrub, at);
+        }
         scrub.seen.clear();
         scrub.told.clear();
         scrub.stage = Stage::Next;

@@ -51,6 +51,10 @@ pub struct Stats {
     pub resets: u64,
     /// Entries of maps, and units, that were looked through in search of something: what bounds the work of a call.
     pub looked_at: u64,
+    /// Pages of maps that were read because they were not in memory.
+    pub pages_loaded: u64,
+    /// Pages of maps that gave their memory to others.
+    pub pages_evicted: u64,
     /// Blocks found to be damaged, each time that they were.
     pub damaged_blocks: u64,
 }

@@ -346,6 +346,7 @@ impl<P: Payload> Engine<P> {
             Purpose::Checkpoint => {
                 let pages = self.checkpoint.take().map_or(0, |checkpoint| checkpoint.pages());
                 self.superblocks.settled = true;
+                self.pages_landed();
                 self.begin_unit_table();
                 self.unit_table.drop_kept();
                 for value in std::mem::take(&mut self.superblocks.unsettled) {

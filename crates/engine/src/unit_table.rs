@@ -13,14 +13,15 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 use thermocline_format::{
-    Generation, Geometry, Location, MapEntry, PAGE_UNITS, PageId, UnitEntry, UnitPage, VolumeId,
-    crc32c,
+    Generation, Geometry, Location, MapEntry, MapPage, PAGE_UNITS, PageId, UnitEntry, UnitPage,
+    VolumeId, crc32c,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
 
 use crate::device::PageBytes;
 use crate::engine::{Engine, Phase};
+use crate::map::{PAGE, Value};
 use crate::pages::UNITS;
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
@@ -225,20 +226,43 @@ impl<P: Payload> Engine<P> {
         UnitEntry { generation, valid, class: names[class.index()] }
     }
 
+    /// What a page leads to, which may not be in memory; `None` if it cannot be read.
+    fn values_on_media(
+        &self,
+        index: u16,
+        page: u64,
+        read: impl Fn(Location) -> Option<PageBytes>,
+    ) -> Option<Vec<Value>> {
+        let map = self.volumes.map(index);
+        if map.is_loaded(page) {
+            let blocks = page * PAGE..((page + 1) * PAGE).min(map.blocks);
+            return Some(blocks.filter_map(|lba| self.on_media(index, lba)).collect());
+        }
+        let (id, parent) = (PageId { volume: map.id, index: page as u32 }, map.page_at(page));
+        let at = parent.location(&self.config.geometry)?;
+        let bytes = self.page_in_memory(index, page, at).or_else(|| read(at))?;
+        let decoded = MapPage::decode(bytes.as_slice(), id, parent, &self.config.geometry).ok()?;
+        let mapped = decoded.0.iter().filter(|entry| !entry.is_unmapped());
+        Some(mapped.map(|entry| Value(entry.pack())).collect())
+    }
+
     /// A unit of which more or fewer blocks count as valid than the maps lead to: how many count, and how many they
-    /// lead to. Looks at every block, for tests; `None`, too, if not all pages of the maps are loaded, or the pool
-    /// is not open for writing.
+    /// lead to. Looks at every block, for tests; `read` gives what is on media of pages that are not in memory. `None`,
+    /// too, if one of these cannot be read, or the pool is not open for writing.
     #[must_use]
-    pub fn miscounted(&self) -> Option<(UnitId, u32, u32)> {
-        let known = self.pages.complete() && self.superblocks.settled;
-        if !known || self.phase != Phase::Open {
+    pub fn miscounted(
+        &self,
+        read: impl Fn(Location) -> Option<PageBytes>,
+    ) -> Option<(UnitId, u32, u32)> {
+        if !self.superblocks.settled || self.phase != Phase::Open {
             return None;
         }
         let mut led_to = vec![0; self.config.geometry.units() as usize];
         for index in self.volumes.indices() {
-            let blocks = 0..self.volumes.map(index).blocks;
-            for value in blocks.filter_map(|lba| self.on_media(index, lba)) {
-                led_to[self.unit_of(value).index()] += 1;
+            for page in 0..self.volumes.map(index).pages() {
+                for value in self.values_on_media(index, page, &read)? {
+                    led_to[self.unit_of(value).index()] += 1;
+                }
             }
         }
         let metadata = self.config.metadata_class();

@@ -11,7 +11,8 @@ use crate::engine::{Engine, Phase};
 use crate::log::{Control, Owner};
 use crate::map::{Mapping, PAGE, Value, Wanted};
 use crate::marks::mark;
-use crate::pages::{Loaded, PAGES};
+use crate::memory::Share;
+use crate::pages::{Loaded, Needs, PAGES};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
 use crate::volumes::PageCursor;
@@ -43,6 +44,8 @@ impl<P: Payload> Engine<P> {
             Ok(volume) => volume,
             Err(error) => return self.request_progress(request, 1, Some(error)),
         };
+        let pages = (extent.lba / PAGE, (extent.lba + extent.blocks).div_ceil(PAGE));
+        self.pages.forget_damage(volume, pages.0, pages.1);
         self.unmapping.push_back(Unmapping {
             volume,
             next: extent.lba,
@@ -64,10 +67,16 @@ impl<P: Payload> Engine<P> {
         let mapped = self.volumes.mapped;
         while from < end {
             let until = end.min((from / PAGE + 1) * PAGE);
-            match self.loaded(work.volume, from, until) {
+            self.pages.need(Needs::Trim, Some((work.volume, from / PAGE)));
+            match self.loaded(work.volume, from, until, Share::Upkeep) {
                 Loaded::Yes => {}
                 Loaded::Wait(_) => {
                     mark!(UnmapWaits);
+                    stuck = true;
+                    break;
+                }
+                Loaded::NoRoom => {
+                    mark!(UnmapWaitsForMemory);
                     stuck = true;
                     break;
                 }
@@ -75,6 +84,7 @@ impl<P: Payload> Engine<P> {
                     mark!(TrimDamaged);
                     let error = self.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
+                        self.pages.need(Needs::Trim, None);
                         self.log_trim(&work, work.next, from, heirs);
                         self.request_progress(request, 1, Some(error));
                         return true;
@@ -85,6 +95,9 @@ impl<P: Payload> Engine<P> {
             }
             self.unmap(work.volume, from, until, &mut heirs);
             from = until;
+        }
+        if !stuck {
+            self.pages.need(Needs::Trim, None);
         }
         self.volumes.note_pages(work.volume);
         let worked = from > work.next;
@@ -201,9 +214,10 @@ impl<P: Payload> Engine<P> {
     /// no record refers to them. A checkpoint in progress may have written what leads to them: it begins anew.
     pub(crate) fn drop_pages_beyond(&mut self, volume: u16, end: u64) {
         let map = self.volumes.map_mut(volume);
-        let (mut from, mut budget) = (end.div_ceil(PAGE), u32::MAX);
+        let (mut from, mut budget, mut cut) = (end.div_ceil(PAGE), u32::MAX, 0);
         while let Some(page) = map.next_page(&mut from, Wanted::Held, &mut budget) {
-            let old = map.drop_page(page);
+            let (old, differed) = map.cut_page(page);
+            cut += u64::from(differed);
             self.pages.forget(volume, page);
             self.superblocks.drop_later(old);
         }
@@ -211,6 +225,7 @@ impl<P: Payload> Engine<P> {
             let old = std::mem::replace(&mut root.at, MapEntry::UNMAPPED);
             self.superblocks.drop_later(old);
         }
+        self.volumes.cut(cut);
         mark!(PagesDropped if self.checkpoint.is_some());
         self.write_pages_again();
     }

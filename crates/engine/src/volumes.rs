@@ -8,7 +8,7 @@ use thermocline_format::{
 use crate::bugs::bug;
 use crate::engine::Engine;
 use crate::log::{Control, Owner};
-use crate::map::{PAGE, Packing, VolumeMap, Wanted};
+use crate::map::{Evictable, PAGE, Packing, Swept, Tally, VolumeMap, Wanted};
 use crate::payload::Payload;
 use crate::request::{HostError, Reply};
 use crate::stats::VolumeTraffic;
@@ -25,9 +25,14 @@ pub(crate) struct Volumes {
     /// Blocks that are mapped, staged ones included.
     pub(crate) mapped: u64,
     base: u64,
-    /// Pages of all maps in which anything is mapped.
-    pages: u64,
+    /// How many pages of each kind there are, as of when each map was noted last.
+    noted: Tally,
     roots: usize,
+    /// Bytes of memory that all maps take at most beside their pages.
+    fixed: u64,
+    /// Pages that went with the end of their volume, and that an opening would need as they were before: those that a
+    /// checkpoint in progress makes needless, and later ones.
+    cut: (u64, u64),
 }
 
 /// A volume as others see it.
@@ -170,6 +175,7 @@ impl Volumes {
         let map = VolumeMap::new(id, name, blocks, self.base, packing);
         self.base += blocks;
         self.roots += map.roots.len();
+        self.fixed += VolumeMap::memory_for(blocks);
         self.next = VolumeId(self.next.0.max(id.0 + 1));
         let free = self.slots.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
@@ -191,14 +197,17 @@ impl Volumes {
 
     /// Forgets a hidden volume of which nothing is mapped any more.
     pub(crate) fn forget(&mut self, index: u16) {
-        self.pages -= self.map(index).noted;
+        self.noted -= self.map(index).noted;
         self.roots -= self.map(index).roots.len();
+        self.fixed -= VolumeMap::memory_for(self.map(index).blocks);
         self.slots[usize::from(index)] = None;
     }
 
     /// Gives a volume another size. What is beyond it must be unmapped already.
     pub(crate) fn resize(&mut self, index: u16, blocks: u64) {
         self.roots -= self.map(index).roots.len();
+        self.fixed -= VolumeMap::memory_for(self.map(index).blocks);
+        self.fixed += VolumeMap::memory_for(blocks);
         self.map_mut(index).resize(blocks);
         self.roots += self.map(index).roots.len();
         self.note_pages(index);
@@ -208,14 +217,108 @@ impl Volumes {
     #[inline]
     pub(crate) fn note_pages(&mut self, index: u16) {
         let map = self.map_mut(index);
-        let now = map.pages_in_use();
-        let before = std::mem::replace(&mut map.noted, now);
-        self.pages = self.pages + now - before;
+        let now = map.tally();
+        if map.noted != now {
+            let before = std::mem::replace(&mut map.noted, now);
+            self.noted -= before;
+            self.noted += now;
+        }
     }
 
     /// Pages of all maps in which anything is mapped, as of when each was noted last.
     pub(crate) fn pages_in_use(&self) -> u64 {
-        self.pages
+        self.noted.used + self.noted.absent
+    }
+
+    /// Pages that differ from those on media, as of when each map was noted last, and those that went since the newest
+    /// checkpoint began.
+    #[inline]
+    pub(crate) fn dirty_pages(&self) -> u64 {
+        self.noted.dirty + self.cut.1
+    }
+
+    /// Pages went with the end of their volume that differed from those on media.
+    pub(crate) fn cut(&mut self, pages: u64) {
+        self.cut.1 += pages;
+    }
+
+    /// A checkpoint begins: its record will make it needless to have what went before it.
+    pub(crate) fn begin_checkpoint(&mut self) {
+        self.cut = (self.cut.0 + self.cut.1, 0);
+    }
+
+    /// The record of that checkpoint is flushed.
+    pub(crate) fn cut_landed(&mut self) {
+        self.cut.0 = 0;
+    }
+
+    /// How many pages of each kind there are now.
+    pub(crate) fn tally(&self) -> Tally {
+        let (dirty, emptied) = (self.cut.1, self.cut.0 + self.cut.1);
+        let mut all = Tally { dirty, emptied, ..Tally::default() };
+        self.slots.iter().flatten().for_each(|map| all += map.tally());
+        all
+    }
+
+    /// Bytes of memory that all maps take at most beside their pages.
+    pub(crate) fn fixed_bytes(&self) -> u64 {
+        self.fixed
+    }
+
+    /// Whether a page is in memory and could be read again as it is; of a volume that may be gone.
+    pub(crate) fn is_idle(&self, volume: u16, page: u64) -> bool {
+        let map = self.slots.get(usize::from(volume)).and_then(Option::as_ref);
+        map.is_some_and(|map| map.is_idle(page))
+    }
+
+    /// Moves the hand on until a page gave its memory back, around all maps at most. Returns whether one did. Looks at
+    /// 64 pages for each word of the budget.
+    pub(crate) fn sweep(
+        &mut self,
+        hand: &mut PageCursor,
+        budget: &mut u32,
+        any: Evictable,
+        keep: impl Fn((u16, u64)) -> bool,
+    ) -> bool {
+        while *budget > 0 {
+            let index = hand.volume;
+            if usize::from(index) >= self.slots.len() {
+                *hand = PageCursor::default();
+                *budget -= 1;
+                continue;
+            }
+            if let Some(map) = &mut self.slots[usize::from(index)] {
+                match map.sweep(&mut hand.page, budget, any, |page| keep((index, page))) {
+                    Swept::Evicted => {
+                        self.note_pages(index);
+                        return true;
+                    }
+                    Swept::Passed => {}
+                    Swept::Pause => return false,
+                }
+            }
+            *budget = budget.saturating_sub(1);
+            *hand = PageCursor { volume: index + 1, page: 0 };
+        }
+        false
+    }
+
+    /// Every page that was written is as in a flushed record. Returns whether all maps were gone through.
+    pub(crate) fn land(&mut self, cursor: &mut PageCursor, budget: &mut u32) -> bool {
+        while usize::from(cursor.volume) < self.slots.len() {
+            if *budget == 0 {
+                return false;
+            }
+            *budget -= 1;
+            if let Some(map) = &mut self.slots[usize::from(cursor.volume)] {
+                map.land(&mut cursor.page, budget);
+                if cursor.page < map.pages() {
+                    return false;
+                }
+            }
+            *cursor = PageCursor { volume: cursor.volume + 1, page: 0 };
+        }
+        true
     }
 
     /// Roots of all maps.
@@ -287,9 +390,11 @@ impl<P: Payload> Engine<P> {
         if roots > MAX_ROOTS || !self.config.superblock_holds(volumes, roots) {
             return Err(HostError::TooManyVolumes);
         }
-        let more =
-            VolumeMap::memory_for(self.packing, blocks) - VolumeMap::memory_for(self.packing, old);
-        let (needed, budget) = (self.volumes.memory_bytes() + more, self.config.map_memory_bytes);
+        let more = VolumeMap::memory_for(blocks) - VolumeMap::memory_for(old);
+        let needed = self.volumes.fixed_bytes()
+            + more
+            + self.config.least_pages() * self.packing.page_bytes();
+        let budget = self.config.map_memory_bytes;
         if needed > budget {
             return Err(HostError::NoMemory { needed, budget });
         }
@@ -313,6 +418,7 @@ impl<P: Payload> Engine<P> {
     /// Unmaps the blocks of a deleted volume, and forgets it then.
     pub(crate) fn unmap_deleted(&mut self, index: u16) {
         let end = self.volumes.map(index).blocks;
+        self.pages.forget_damage(index, 0, u64::MAX);
         let afterwards = Afterwards::Forget;
         self.unmapping.push_back(Unmapping {
             volume: index,
@@ -334,6 +440,7 @@ impl<P: Payload> Engine<P> {
         let map = self.volumes.map_mut(index);
         map.limit = map.limit.min(blocks);
         self.request_resizes(request, volume, blocks);
+        self.pages.forget_damage(index, 0, u64::MAX);
         self.unmapping.push_back(Unmapping {
             volume: index,
             next: blocks.min(old),

@@ -178,8 +178,8 @@ impl<S: Storage> Driver<S> {
         }
     }
 
-    /// Waits until the map is loaded as a whole. Returns `false` when that cannot be: a page of it is damaged, or
-    /// the device failed.
+    /// Waits until the map is loaded as a whole. Returns `false` when that cannot be: it needs more memory than there
+    /// is, a page of it is damaged, or the device failed.
     pub fn load_map(&mut self) -> bool {
         let mut ended = Vec::new();
         loop {

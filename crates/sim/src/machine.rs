@@ -142,6 +142,7 @@ impl Machine {
         while let Some(action) = self.engine.poll_action() {
             actions += 1;
             assert!(actions < PATIENCE, "the engine wants more and more at once");
+            self.check_memory();
             match action {
                 Action::Device { op, cmd } => {
                     self.count_zones(&cmd);
@@ -165,6 +166,15 @@ impl Machine {
             let active = self.disk.active_zones();
             assert!(active <= most, "{active} zones are active, and another is opened");
         }
+    }
+
+    /// Maps take no more memory than they may. Where records may be lost, an opening begins with an older one, and
+    /// replays more than there was memory for at once.
+    fn check_memory(&self) {
+        let (maps, bound) = (self.engine.map_memory(), self.engine.map_memory_bound());
+        let atlas = self.disk.atlas();
+        let sound = !atlas.is_damaged() && !atlas.explains_anything_older();
+        assert!(maps <= bound || !sound, "{maps} bytes for maps, which may have {bound}");
     }
 
     /// Lets the next thing happen: a command completes, or time passes for the engine. Returns whether anything did.
@@ -289,7 +299,12 @@ impl Machine {
             }
             found.push(FoundVolume { volume: info.id, name: info.name, blocks });
         }
-        match self.engine.miscounted() {
+        let read = |at| {
+            let per_block = self.disk.cache().media().geometry.logical_block().per_block();
+            let sectors = self.disk.cache().read(at, per_block);
+            Some(self.arena.read(self.arena.gather(&sectors)))
+        };
+        match self.engine.miscounted(read) {
             // What nobody could read when its volume was deleted stays counted (ADR 0020).
             Some((_, counted, led_to)) if counted > led_to && self.pages_lost() > 0 => {}
             Some((unit, counted, led_to)) => {

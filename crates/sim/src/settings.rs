@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use thermocline_engine::{Config, MAX_IO_BLOCKS, ReadPlan};
-use thermocline_format::{Geometry, LogicalBlock, MediaClass, PoolDevice};
+use thermocline_format::{Geometry, LogicalBlock, MediaClass, PAGE_ENTRIES, PoolDevice};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Rng, Time, UnitId};
@@ -52,6 +52,9 @@ pub enum Numbers {
     NearTheirLimits,
 }
 
+/// One seed in so many has volumes whose maps are larger than the memory for them.
+const SPREAD_ONE_IN: u64 = 4;
+
 impl Settings {
     /// The settings that `seed` stands for.
     ///
@@ -59,13 +62,48 @@ impl Settings {
     /// Never: what is drawn is within the limits of geometry and configuration.
     #[must_use]
     pub fn draw(seed: u64, scale: Scale) -> Settings {
+        let mut settings = Settings::draw_plain(seed, scale);
+        let mut rng = Rng::new(seed ^ 0x5042_EAD0);
+        if scale == Scale::Small && rng.below(SPREAD_ONE_IN) == 0 {
+            settings.spread(&mut rng);
+        }
+        settings
+    }
+
+    /// Volumes with several times as many pages of maps as there is memory for.
+    pub(crate) fn spread(&mut self, rng: &mut Rng) {
+        let drawn = self.media.geometry;
+        // Room for blocks beside the pages, which stand on media twice during a checkpoint.
+        let geometry = Geometry::new(
+            drawn.logical_block(),
+            drawn.blocks_per_unit(),
+            drawn.units() + 24,
+            drawn.superblock_units(),
+        )
+        .expect("some units more");
+        (self.media.geometry, self.config.geometry) = (geometry, geometry);
+        self.config.max_listed_units = Config::new(geometry).max_listed_units;
+        self.config.checkpoint_bytes = 1 << (18 + rng.below(6));
+        self.mix.most_volumes = 1 + rng.below(3) as usize;
+        self.mix.most_blocks = [1, 4, 32][rng.below(3) as usize];
+        self.mix.total_blocks = (20 + rng.below(24)) * PAGE_ENTRIES as u64;
+        self.mix.hot_blocks = u64::MAX;
+        self.config.gc.pages = 1 + rng.below(8) as u32;
+        let volumes = std::iter::repeat_n(1, self.mix.most_volumes + 1);
+        let least = self.config.least_map_memory(volumes);
+        self.config.map_memory_bytes = least + rng.below(4) * 4096;
+    }
+
+    /// As [`Settings::draw`], with volumes that are small enough for a few pages.
+    pub(crate) fn draw_plain(seed: u64, scale: Scale) -> Settings {
         let mut rng = Rng::new(seed ^ 0x5E77_1A65);
         let placement = draw_placement(&mut rng);
-        let (media, config) = draw_pool(&mut rng, scale, &placement);
+        let (media, mut config) = draw_pool(&mut rng, scale, &placement);
         let latency = draw_latency(&mut rng);
         let capacity =
             config.capacity_blocks(u64::from(media.geometry.units()) * config.blocks_per_unit());
         let mix = Mix::draw(&mut rng, capacity);
+        config.map_memory_bytes = draw_memory(seed, &config, mix.most_volumes);
         let depth = [1, 2, 4, 16][rng.below(4) as usize];
         let requests = match scale {
             Scale::Small => 40 + rng.below(300),
@@ -91,6 +129,7 @@ impl fmt::Display for Settings {
         write!(f, ", {requests} requests, {depth} at once")?;
         let memory = if config.write_cache { "in memory" } else { "on media" };
         write!(f, ", at most {} units listed", config.max_listed_units)?;
+        write!(f, ", {} bytes for maps", config.map_memory_bytes)?;
         write!(f, ", writes complete {memory}, numbers {:?}", self.numbers)
     }
 }
@@ -245,6 +284,17 @@ fn draw_config(rng: &mut Rng, geometry: Geometry, placement: &Policy) -> Config 
         config.max_listed_units = 4 * config.reserved_units.max(config.frontiers() + 1);
     }
     config
+}
+
+/// Memory for maps: as much as a pool ever needs, or little more than it needs at least.
+pub(crate) fn draw_memory(seed: u64, config: &Config, most_volumes: usize) -> u64 {
+    let mut rng = Rng::new(seed ^ 0x4D45_4D0A);
+    if rng.below(4) == 0 {
+        return config.map_memory_bytes;
+    }
+    // Some are still being deleted while others come. A volume of one block takes what one of a gibibyte does.
+    let volumes = std::iter::repeat_n(1, most_volumes + 2);
+    config.least_map_memory(volumes) + rng.below(8) * 4096
 }
 
 fn draw_latency(rng: &mut Rng) -> Latency {

@@ -52,16 +52,19 @@ pub enum Situation {
     /// Reads that take much longer than all else, of blocks that are written over and over: their units die, are reset
     /// and written again meanwhile.
     SlowReads,
+    /// Volumes with many times as many pages of maps as there is memory for.
+    Paged,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 5] = [
+    pub const ALL: [Situation; 6] = [
         Situation::Crowded,
         Situation::LongHoles,
         Situation::Trims,
         Situation::Sparse,
         Situation::SlowReads,
+        Situation::Paged,
     ];
 
     /// As reports call it.
@@ -73,6 +76,7 @@ impl Situation {
             Situation::Trims => "mostly trims",
             Situation::Sparse => "sparse volumes",
             Situation::SlowReads => "slow reads",
+            Situation::Paged => "paged maps",
         }
     }
 
@@ -86,6 +90,7 @@ impl Situation {
             Situation::Trims => trims(seed, &mut rng),
             Situation::Sparse => sparse(seed),
             Situation::SlowReads => slow_reads(seed, &mut rng),
+            Situation::Paged => paged(seed, &mut rng),
         }
     }
 
@@ -103,7 +108,16 @@ impl Situation {
                 let fault = Fault::Fail(DeviceError::Io);
                 vec![Rule { one_in: 12, ..Rule::from_then_on(20, kind, fault) }]
             }
-            Situation::Crowded | Situation::Trims | Situation::SlowReads => Vec::new(),
+            Situation::Paged if seed % 4 == 1 => {
+                let kind = [CommandKind::Read, CommandKind::WriteChunk][seed as usize / 4 % 2];
+                let fault = Fault::Fail(DeviceError::Io);
+                vec![Rule { one_in: 20, ..Rule::from_then_on(20, kind, fault) }]
+            }
+            Situation::Paged if seed % 16 == 3 => {
+                let fault = Fault::FailForgotten(DeviceError::Io);
+                vec![Rule { one_in: 40, ..Rule::from_then_on(20, CommandKind::Flush, fault) }]
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -123,7 +137,7 @@ impl Situation {
 }
 
 fn crowded(seed: u64, rng: &mut Rng) -> Settings {
-    let mut settings = Settings::draw(seed, Scale::Small);
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
     // On a device that keeps old bytes a block can be read long after its unit was reset.
     settings.media.kind = [DiskKind::Discarding, DiskKind::Zoned][rng.below(2) as usize];
     settings.config.checkpoint_bytes = 16 << 10 << rng.below(3);
@@ -139,7 +153,7 @@ fn crowded(seed: u64, rng: &mut Rng) -> Settings {
 }
 
 fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
-    let mut settings = Settings::draw(seed, Scale::Small);
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
     let per_unit = (4 << 20) / LogicalBlock::B4096.bytes() as u32;
     let geometry = Geometry::new(LogicalBlock::B4096, per_unit, 24, [0, 1].map(UnitId))
         .expect("units of 4 MiB, and enough of them");
@@ -163,7 +177,7 @@ fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
 }
 
 fn trims(seed: u64, rng: &mut Rng) -> Settings {
-    let mut settings = Settings::draw(seed, Scale::Small);
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
     let geometry = settings.media.geometry;
     let unit_bytes =
         u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
@@ -178,7 +192,7 @@ fn trims(seed: u64, rng: &mut Rng) -> Settings {
 }
 
 fn sparse(seed: u64) -> Settings {
-    let mut settings = Settings::draw(seed, Scale::Small);
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
     settings.mix.weights = [100, 40, 30, 10, 6, 8, 6, 12, 1];
     settings.mix.most_volumes = 3;
     settings.mix.most_blocks = 4;
@@ -190,7 +204,7 @@ fn sparse(seed: u64) -> Settings {
 }
 
 fn slow_reads(seed: u64, rng: &mut Rng) -> Settings {
-    let mut settings = Settings::draw(seed, Scale::Small);
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
     // On a device that keeps old bytes a block can be read long after its unit was reset.
     settings.media.kind = [DiskKind::Discarding, DiskKind::Zoned][rng.below(2) as usize];
     let (write, flush) = (Time::micros(1 + rng.below(10)), Time::micros(1 + rng.below(10)));
@@ -205,5 +219,13 @@ fn slow_reads(seed: u64, rng: &mut Rng) -> Settings {
     settings.mix.hot_blocks = u64::MAX;
     settings.depth = 16;
     settings.requests = 1500;
+    settings
+}
+
+fn paged(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    settings.spread(rng);
+    settings.mix.weights = [100, 30, 40, 10, 2, 2, 2, 2, 2];
+    settings.requests = 600;
     settings
 }

@@ -82,8 +82,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         let json = || Ok(format!("{}\n", serde_json::to_string_pretty(&status)?));
         return print(&if args.json { json() } else { served(&status) }?);
     }
-    let mut pool = on_trial(&settings)?;
-    let loaded = pool.driver.load_map();
+    let pool = on_trial(&settings)?;
     let damaged = pool.driver.notices().iter();
     let damaged = damaged.filter(|notice| matches!(notice, Notice::Damaged { .. })).count();
     let engine = pool.driver.engine();
@@ -102,7 +101,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let superblocks = pool.config.geometry.all_superblock_units().count() as u32;
     units.free = units.free.saturating_sub(superblocks);
     let mut at_risk = Vec::new();
-    if !loaded || damaged > 0 {
+    if damaged > 0 {
         at_risk
             .push(format!("{damaged} pages of the map cannot be read; `check` says what is lost"));
     }

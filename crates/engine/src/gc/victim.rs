@@ -21,13 +21,11 @@ impl<P: Payload> Engine<P> {
         // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
         let none_left = self.space.free_units(media) <= self.reserve_of(media);
         let patient = self.space.supply(media).resetting > 0 && none_left;
-        let may = self.pages.complete()
-            && self.superblocks.settled
+        let may = self.superblocks.settled
             && (self.phase != Phase::Closing || self.stage.waiting() > 0)
             && !patient;
         if enough && !evacuate || !may {
-            let full = !self.host_may_seal() || !self.stage.control.is_empty();
-            return full && !self.pages.complete() && self.pages_idle() && self.blind();
+            return false;
         }
         let done = self.stats.host_blocks_written + self.stats.trimmed_blocks;
         if self.gc.round.done != done {
@@ -85,25 +83,13 @@ impl<P: Payload> Engine<P> {
     /// Before there is nothing to collect: what could not be read may be readable by now. Returns whether anything is.
     fn retry_stuck(&mut self) -> bool {
         let retried = std::mem::replace(&mut self.gc.round.retried, true);
-        let any = !self.gc.stuck.is_empty() && !retried;
-        if any {
-            mark!(StuckRetried);
-            self.gc.stuck.clear();
-        }
-        any
-    }
-
-    /// Units are missing, and a page of a map cannot be read: nobody knows what could be collected. Returns whether
-    /// anything was done.
-    fn blind(&mut self) -> bool {
-        if !self.pages.are_damaged() {
+        if retried {
             return false;
         }
-        mark!(Blind);
-        if !self.retry_damaged() {
-            self.fail();
-        }
-        true
+        mark!(StuckRetried if !self.gc.stuck.is_empty());
+        let any = self.retry_damaged() | !self.gc.stuck.is_empty();
+        self.gc.stuck.clear();
+        any
     }
 
     /// What `policy` chooses, if copying it gains anything.

@@ -151,7 +151,9 @@ impl<P: Payload> Engine<P> {
                     let payload = blocks[index].clone();
                     pending += self.restage(volume, lba.0, crc, at, payload, class, owner);
                 }
-                Body::Pages(_) => self.page_lost(volume, PageId::from_lba(lba), at),
+                Body::Pages(pages) => {
+                    self.page_lost(volume, PageId::from_lba(lba), at, &pages[index]);
+                }
             }
         }
         self.log.flight(sequence).pending += pending;

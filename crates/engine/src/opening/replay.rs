@@ -146,10 +146,21 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// A page that the tail touches was loaded: what it leads to is counted anew when the tail was replayed.
-    pub(crate) fn touch_page(&mut self, volume: u16, page: u64) {
+    /// A page was loaded. If the tail touches it, what it leads to is counted anew when the tail was replayed; any
+    /// other is counted at once, where the unit table is of no use.
+    pub(crate) fn page_opened(&mut self, volume: u16, page: u64) {
+        let opening = self.opening.as_ref().expect("the pool is being opened");
+        let (recount, others) = (opening.recount, opening.others.is_some());
+        if recount && (others || bug!(self.config, RecountedTwice)) {
+            self.count_page(volume, page);
+        }
+        if others {
+            // The tail has nothing to say of it: nobody needs it in memory.
+            self.volumes.map_mut(volume).evict(page);
+            return;
+        }
         self.volumes.map_mut(volume).mark_dirty(page);
-        if bug!(self.config, TouchedPageNotCounted) {
+        if recount || bug!(self.config, TouchedPageNotCounted) {
             return;
         }
         for value in self.values_of(volume, page) {
@@ -195,10 +206,17 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(super) fn replay_unmap(&mut self, volume: u16, from: u64, until: u64) {
-        for lba in from..until {
-            if self.volumes.map(volume).get(lba) != Mapping::Unmapped {
-                self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
+        let map = self.volumes.map_mut(volume);
+        for page in from / PAGE..until.div_ceil(PAGE) {
+            if map.is_empty(page) {
+                continue;
             }
+            for lba in from.max(page * PAGE)..until.min((page + 1) * PAGE) {
+                if map.get(lba) != Mapping::Unmapped {
+                    map.set(lba, Mapping::Unmapped);
+                }
+            }
+            map.release(page);
         }
     }
 

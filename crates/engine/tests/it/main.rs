@@ -9,4 +9,6 @@ mod many_units;
 mod memory_device;
 mod opening_ten_terabytes;
 mod retired;
+mod small_memory;
 mod tiers;
+mod vast;

@@ -1,6 +1,6 @@
 //! A device that does everything at once and forgets nothing: chunks, pages and records as structures, without bytes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use thermocline_engine::{
@@ -9,9 +9,10 @@ use thermocline_engine::{
     UnitReport,
 };
 use thermocline_format::{
-    ChunkCause, Entry, Geometry, Location, PageId, PoolId, Superblock, VolumeId, VolumeName,
+    ChunkCause, ChunkHeader, Entry, Geometry, Location, PageId, PoolId, Superblock, VolumeId,
+    VolumeName,
 };
-use thermocline_types::Time;
+use thermocline_types::{Time, UnitId};
 
 type Chunks = Vec<Arc<Chunk<()>>>;
 
@@ -50,9 +51,22 @@ impl std::ops::Sub for Asked {
     }
 }
 
+/// What a device holds to begin with, made up when it is read.
+pub trait Base {
+    /// The newest record.
+    fn record(&self) -> Superblock;
+    /// The page at `at`.
+    fn page(&self, at: Location) -> Option<PageBytes>;
+    /// The chunks of a unit that begin at these logical blocks.
+    fn chunks(&self, unit: UnitId, within: std::ops::Range<u32>) -> Vec<ChunkHeader>;
+}
+
 /// The device.
 pub struct MemoryDevice {
     geometry: Geometry,
+    base: Option<Box<dyn Base>>,
+    /// Units that hold nothing of the base any more.
+    reset: BTreeSet<u32>,
     /// Chunks by unit, in order of location.
     units: BTreeMap<u32, Chunks>,
     records: Vec<Arc<Superblock>>,
@@ -73,6 +87,8 @@ impl MemoryDevice {
         let asked = Asked::default();
         MemoryDevice {
             geometry,
+            base: None,
+            reset: BTreeSet::new(),
             units,
             records,
             headerless: None,
@@ -81,6 +97,14 @@ impl MemoryDevice {
             finished: 0,
             asked,
         }
+    }
+
+    /// A device that holds this to begin with.
+    pub fn over(geometry: Geometry, base: Box<dyn Base>) -> MemoryDevice {
+        let mut device = MemoryDevice::new(geometry);
+        device.records.push(Arc::new(base.record()));
+        device.base = Some(base);
+        device
     }
 
     /// Units that hold chunks.
@@ -134,7 +158,14 @@ impl MemoryDevice {
             }
             DeviceCmd::WriteChunk(chunk) => {
                 let unit = chunk.header.origin.location.unit;
-                self.units.entry(unit.0).or_default().push(chunk);
+                // What a crash left there is overwritten.
+                let (from, end) = (block_of(&chunk), block_of(&chunk) + chunk.header.blocks);
+                let chunks = self.units.entry(unit.0).or_default();
+                chunks.retain(|old| {
+                    block_of(old) >= end || block_of(old) + old.header.blocks <= from
+                });
+                let behind = chunks.partition_point(|old| block_of(old) < from);
+                chunks.insert(behind, chunk);
             }
             DeviceCmd::WriteSuperblock(record) => self.records.push(record),
             DeviceCmd::Reset(_) if self.failing_resets > 0 => {
@@ -143,6 +174,7 @@ impl MemoryDevice {
             }
             DeviceCmd::Reset(unit) | DeviceCmd::Zero(unit) => {
                 self.units.remove(&unit.0);
+                self.reset.insert(unit.0);
                 self.records.retain(|record| record.location.unit != unit);
             }
             DeviceCmd::Finish(_) => self.finished += 1,
@@ -184,7 +216,17 @@ impl MemoryDevice {
         places.max_by_key(|(sequence, _)| *sequence).map(|(_, at)| at)
     }
 
-    fn page(&self, at: Location) -> Option<PageBytes> {
+    /// The page of a map that stands at `at`.
+    pub fn page(&self, at: Location) -> Option<PageBytes> {
+        self.written_page(at).or_else(|| self.base_of(at.unit)?.page(at))
+    }
+
+    /// What holds a unit to begin with, unless it was reset.
+    fn base_of(&self, unit: UnitId) -> Option<&dyn Base> {
+        self.base.as_deref().filter(|_| !self.reset.contains(&unit.0))
+    }
+
+    fn written_page(&self, at: Location) -> Option<PageBytes> {
         let chunks = self.units.get(&at.unit.0)?;
         let behind = chunks.partition_point(|chunk| block_of(chunk) <= at.block);
         let chunk = chunks.get(behind.checked_sub(1)?)?;
@@ -202,9 +244,14 @@ impl MemoryDevice {
             request.generation.is_none_or(of_life)
         });
         let within = all.filter(|chunk| (request.at.block..end).contains(&block_of(chunk)));
-        let chunks: Vec<FoundChunk<()>> = within
-            .map(|chunk| FoundChunk {
-                header: Arc::new(chunk.header.clone()),
+        let mut headers: Vec<ChunkHeader> = within.map(|chunk| chunk.header.clone()).collect();
+        if let Some(base) = self.base_of(request.at.unit) {
+            headers.splice(0..0, base.chunks(request.at.unit, request.at.block..end));
+        }
+        let chunks: Vec<FoundChunk<()>> = headers
+            .into_iter()
+            .map(|header| FoundChunk {
+                header: Arc::new(header),
                 data: request.data.then_some(((), u32::MAX)),
                 packed: None,
             })
@@ -232,6 +279,8 @@ pub struct Machine {
     pub device: MemoryDevice,
     /// Most entries and units that one call looked through.
     pub most_looked_at: u64,
+    /// Most memory that maps took.
+    pub most_map_memory: u64,
     /// Most pages that were on their way at once.
     pub most_page_reads: usize,
     /// Commands that stay on their way.
@@ -249,6 +298,7 @@ impl Machine {
             engine,
             device,
             most_looked_at: 0,
+            most_map_memory: 0,
             most_page_reads: 0,
             held: Box::new(|_| false),
             queue: VecDeque::new(),
@@ -269,6 +319,7 @@ impl Machine {
 
     fn note_work(&mut self) {
         let looked_at = self.engine.stats().looked_at;
+        self.most_map_memory = self.most_map_memory.max(self.engine.map_memory());
         self.most_looked_at = self.most_looked_at.max(looked_at - self.looked_at);
         self.looked_at = looked_at;
     }

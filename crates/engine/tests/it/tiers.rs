@@ -60,7 +60,7 @@ fn what_stays_leaves_the_fast_device_and_what_is_overwritten_there_does_not() {
     assert!(left >= blocks, "more is written than the fast device holds: {left} of {blocks}");
     assert!(left < 3 * blocks, "some was overwritten before it left: {left} of {blocks}");
     assert!(stats.relocated_blocks > 0, "the device with capacity is collected");
-    assert_eq!(machine.engine.miscounted(), None);
+    assert_eq!(machine.engine.miscounted(|at| machine.device.page(at)), None);
 }
 
 #[test]

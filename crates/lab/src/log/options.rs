@@ -43,7 +43,10 @@ impl LogOptions {
         ("log.max_requests", "requests in work at once"),
         ("log.checkpoint", "bytes written between checkpoints"),
         ("log.reserved_units", "units listed in a superblock ahead of their use"),
-        ("log.memory", "memory for the map, 8 bytes for each 4 KiB of the volume"),
+        (
+            "log.memory",
+            "memory for pages of the map; all of it takes 8 bytes for each 4 KiB of the volume",
+        ),
     ];
 
     /// The share of blocks that pack.

@@ -161,11 +161,11 @@ fn unit(drive: &Drive, given: Option<Bytes>, logical: LogicalBlock) -> Bytes {
 
 /// Refuses a workload that has more data at once than the engine can hold.
 fn check_capacity(config: &Config, unit: Bytes, room: Room, stack: &Stack) -> Result<(), Error> {
-    let map = Bytes(room.span.div_ceil(Bytes::BLOCK).saturating_mul(8));
-    if map.0 > config.map_memory_bytes {
+    let least = Bytes(config.least_map_memory([room.span.div_ceil(Bytes::BLOCK)]));
+    if least.0 > config.map_memory_bytes {
         return Err(Error::Settings(format!(
-            "a volume of {} has a map of {map}, log.memory is {}: set it higher, or fit the addresses of the trace by \
-             --remap dense",
+            "the map of a volume of {} takes {least} of memory at least, log.memory is {}: set it higher, or fit the \
+             addresses of the trace by --remap dense",
             room.span,
             Bytes(config.map_memory_bytes)
         )));

@@ -102,6 +102,10 @@ impl World {
             HostError::NoSpace => {
                 self.may_be_full() || self.writes_failed_before && self.is_used_up()
             }
+            // Volumes that are still being deleted take memory, too.
+            HostError::NoMemory { needed, budget } => {
+                budget == self.settings.config.map_memory_bytes && needed > budget
+            }
             _ => false,
         };
         if !allowed {

@@ -39,6 +39,14 @@ fn every_mark_is_reached() {
     for (situation, seed) in [(Crowded, 26), (LongHoles, 1210), (Sparse, 137)] {
         marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
     }
+    // Rare: `CapacityFirst` and `SurvivorGone`.
+    for seed in [2393, 3065, 2883, 2923] {
+        World::new(seed, Settings::draw(seed, Scale::Small), Vec::new()).run(0);
+    }
+    for seed in 0..60 {
+        let situation = Situation::Paged;
+        World::new(seed, situation.settings(seed), situation.rules(seed)).run(CRASH_ONE_IN);
+    }
     for seed in 0..60 {
         let (kind, one_in) = [(CommandKind::Flush, 20), (CommandKind::Read, 2)][seed as usize % 2];
         let fault = Fault::Fail(DeviceError::Io);

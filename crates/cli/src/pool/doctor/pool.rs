@@ -154,12 +154,17 @@ fn sizes(config: &Config, total: u64) -> [Finding; 2] {
             Finding::warn("volumes", reason, remedy)
         }
     };
-    // As the settings explain: 8 bytes for each block at most.
-    let (map, budget) = (Bytes(total * 8), Bytes(config.map_memory_bytes));
+    let (whole, least) = (config.whole_map_memory([total]), config.least_map_memory([total]));
+    let (map, budget) = (Bytes(whole), Bytes(config.map_memory_bytes));
     let reason = format!("maps take up to {map}; pool.memory is {budget}");
     let memory = match available() {
+        _ if Bytes(least) > budget => {
+            let remedy =
+                format!("raise pool.memory to {} or more, or the pool does not open", Bytes(least));
+            Finding::warn("memory", reason, remedy)
+        }
         _ if map > budget => {
-            let remedy = "raise pool.memory, or writes are refused when the map is full";
+            let remedy = "raise pool.memory where there is more: pages of maps are read and written again and again";
             Finding::warn("memory", reason, remedy)
         }
         Some(free) if map > free => {

@@ -1,0 +1,149 @@
+//! The pages of a root: which are where, which are in memory, and which of those may go.
+
+use thermocline_format::{MapEntry, PAGE_ENTRIES};
+
+/// One bit for each page of a root.
+pub(super) type Bits = [u64; PAGE_ENTRIES / 64];
+
+/// How many pages there are of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Pages whose entries are in memory.
+    pub(crate) frames: u64,
+    /// Those of them in which anything is mapped.
+    pub(crate) used: u64,
+    /// Pages that are on media only.
+    pub(crate) absent: u64,
+    /// Pages that differ from those on media, be they emptied and without memory.
+    pub(crate) dirty: u64,
+    /// Pages that were emptied and gave their memory back, and that an opening would need as they were before.
+    pub(crate) emptied: u64,
+    /// Pages in memory of which blocks may wait in the stage.
+    pub(crate) staged: u64,
+    /// Pages in memory that could be read again as they are.
+    pub(crate) idle: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, more: Tally) {
+        self.frames += more.frames;
+        self.used += more.used;
+        self.absent += more.absent;
+        self.dirty += more.dirty;
+        self.emptied += more.emptied;
+        self.staged += more.staged;
+        self.idle += more.idle;
+    }
+}
+
+impl std::ops::SubAssign for Tally {
+    fn sub_assign(&mut self, less: Tally) {
+        self.frames -= less.frames;
+        self.used -= less.used;
+        self.absent -= less.absent;
+        self.dirty -= less.dirty;
+        self.emptied -= less.emptied;
+        self.staged -= less.staged;
+        self.idle -= less.idle;
+    }
+}
+
+/// The pages of a root.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    /// Where they are on media.
+    pub(super) at: [MapEntry; PAGE_ENTRIES],
+    /// Their entries; `None` where nothing is mapped, or the page is not loaded.
+    pub(super) frames: [Option<Box<[u8]>>; PAGE_ENTRIES],
+    /// How many entries of each are mapped, of those in memory.
+    pub(super) mapped: [u16; PAGE_ENTRIES],
+    pub(super) loaded: Bits,
+    pub(super) dirty: Bits,
+    /// Written or dropped, and no flushed record says so yet.
+    pub(super) flying: Bits,
+    /// Needed by garbage collection.
+    pub(super) pinned: Bits,
+    /// Entries may lead to slots of the stage: some did since the page was last written without any.
+    pub(super) staged: Bits,
+    /// Used since the hand came by.
+    pub(super) referenced: Bits,
+    /// In memory.
+    pub(super) resident: Bits,
+}
+
+/// Whether bit `index` is set.
+#[inline]
+pub(super) fn has(bits: &Bits, index: usize) -> bool {
+    bits[index / 64] >> (index % 64) & 1 == 1
+}
+
+/// Sets bit `index`.
+#[inline]
+pub(super) fn set(bits: &mut Bits, index: usize) {
+    bits[index / 64] |= 1 << (index % 64);
+}
+
+/// Clears bit `index`.
+#[inline]
+pub(super) fn clear(bits: &mut Bits, index: usize) {
+    bits[index / 64] &= !(1 << (index % 64));
+}
+
+impl Leaf {
+    pub(super) fn new() -> Box<Leaf> {
+        const NONE: Bits = [0; PAGE_ENTRIES / 64];
+        Box::new(Leaf {
+            at: [MapEntry::UNMAPPED; PAGE_ENTRIES],
+            frames: [const { None }; PAGE_ENTRIES],
+            mapped: [0; PAGE_ENTRIES],
+            loaded: [u64::MAX; PAGE_ENTRIES / 64],
+            dirty: NONE,
+            flying: NONE,
+            pinned: NONE,
+            staged: NONE,
+            referenced: NONE,
+            resident: NONE,
+        })
+    }
+
+    /// What page `index` adds to the tally of its volume.
+    pub(super) fn tally(&self, index: usize) -> Tally {
+        let resident = has(&self.resident, index);
+        let idle = self.idle(index / 64) >> (index % 64) & 1 == 1;
+        let emptied = self.emptied(index / 64) >> (index % 64) & 1 == 1;
+        Tally {
+            frames: resident.into(),
+            used: (self.mapped[index] > 0).into(),
+            absent: (!has(&self.loaded, index)).into(),
+            dirty: has(&self.dirty, index).into(),
+            emptied: emptied.into(),
+            staged: (resident && has(&self.staged, index)).into(),
+            idle: idle.into(),
+        }
+    }
+
+    /// Which of 64 pages are in memory and could be read again as they are.
+    pub(super) fn idle(&self, word: usize) -> u64 {
+        let busy = self.dirty[word] | self.flying[word] | self.pinned[word] | self.staged[word];
+        self.resident[word] & !busy
+    }
+
+    /// Which of 64 pages have no memory, and differ from those that the newest flushed record leads to.
+    pub(super) fn emptied(&self, word: usize) -> u64 {
+        (self.dirty[word] | self.flying[word]) & !self.resident[word]
+    }
+
+    /// Gives page `index` a frame.
+    pub(super) fn put(&mut self, index: usize, frame: Box<[u8]>) {
+        self.frames[index] = Some(frame);
+        set(&mut self.resident, index);
+    }
+
+    /// Takes the frame of page `index`, of which nothing is to be kept in memory.
+    pub(super) fn take(&mut self, index: usize) {
+        self.frames[index] = None;
+        clear(&mut self.resident, index);
+        clear(&mut self.referenced, index);
+        clear(&mut self.staged, index);
+    }
+}

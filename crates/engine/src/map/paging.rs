@@ -1,0 +1,265 @@
+//! Which pages of a map are in memory: how they come, what keeps them there, and how they go.
+
+use thermocline_format::{MapEntry, PAGE_ENTRIES};
+
+use super::leaf::{self, Leaf, clear, has};
+use super::{PAGE, VolumeMap, split};
+
+/// Whether a page is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It is, and blocks of it may wait in the stage.
+    Staged,
+    /// It is.
+    Resident,
+    /// Nothing in it is mapped, and it has no memory.
+    Empty,
+    /// It is on media only.
+    Absent,
+}
+
+/// What a look at some pages for one that may go came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Swept {
+    /// This page gave its memory back.
+    Evicted,
+    /// No page of this map did, from where the hand was to the end.
+    Passed,
+    /// The budget is spent.
+    Pause,
+}
+
+/// Which pages may go that must not, for tests of the tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Evictable {
+    pub(crate) dirty: bool,
+    pub(crate) staged: bool,
+}
+
+impl VolumeMap {
+    /// A page is about to change: it has a frame and is dirty from now on, and with `staged`, leads to the stage.
+    pub(super) fn soil(&mut self, page: u64, staged: bool) {
+        let packing = self.packing;
+        self.change(page, |leaf, index| {
+            if leaf.frames[index].is_none() {
+                leaf.put(index, packing.frame());
+            }
+            leaf::set(&mut leaf.dirty, index);
+            if staged {
+                leaf::set(&mut leaf.staged, index);
+            }
+        });
+    }
+
+    /// Changes what is so of a page, and the tally with it.
+    fn change<T>(&mut self, page: u64, change: impl FnOnce(&mut Leaf, usize) -> T) -> T {
+        let (root, index) = split(page);
+        let leaf = self.roots[root].leaf(&mut self.leaves);
+        self.tally -= leaf.tally(index);
+        let changed = change(leaf, index);
+        self.tally += leaf.tally(index);
+        changed
+    }
+
+    /// Whether page `page` is in memory; if so, it was used.
+    #[inline]
+    pub(crate) fn touch(&mut self, page: u64) -> Presence {
+        let (root, index) = split(page);
+        match &mut self.roots[root].leaf {
+            Some(leaf) if has(&leaf.resident, index) => {
+                leaf::set(&mut leaf.referenced, index);
+                if has(&leaf.staged, index) { Presence::Staged } else { Presence::Resident }
+            }
+            Some(leaf) if !has(&leaf.loaded, index) => Presence::Absent,
+            _ => Presence::Empty,
+        }
+    }
+
+    /// The page differs from the one on media, or that one is not to stay.
+    pub(crate) fn mark_dirty(&mut self, page: u64) {
+        self.change(page, |leaf, index| leaf::set(&mut leaf.dirty, index));
+    }
+
+    /// The page was written as it is, but for entries that lead to the stage, if `staged`: a record will lead to it.
+    pub(crate) fn mark_written(&mut self, page: u64, staged: bool) {
+        self.change(page, |leaf, index| {
+            clear(&mut leaf.dirty, index);
+            if !staged {
+                clear(&mut leaf.staged, index);
+            }
+            leaf::set(&mut leaf.flying, index);
+        });
+    }
+
+    /// Every page that was written is as in a flushed record. Looks at pages from `from` on, 64 for each word of the
+    /// budget.
+    pub(crate) fn land(&mut self, from: &mut u64, budget: &mut u32) {
+        while *from < self.pages() && *budget > 0 {
+            *budget -= 1;
+            let (root, index) = split(*from);
+            let Some(leaf) = &mut self.roots[root].leaf else {
+                *from = (root as u64 + 1) * PAGE;
+                continue;
+            };
+            let word = index / 64;
+            let (idle, emptied) = (leaf.idle(word).count_ones(), leaf.emptied(word).count_ones());
+            leaf.flying[word] = 0;
+            self.tally.idle += u64::from(leaf.idle(word).count_ones() - idle);
+            self.tally.emptied -= u64::from(emptied - leaf.emptied(word).count_ones());
+            *from += 64 - *from % 64;
+        }
+    }
+
+    /// Garbage collection needs the page from now on. Returns whether it did not before.
+    #[inline]
+    pub(crate) fn pin(&mut self, page: u64) -> bool {
+        let fresh = !self.is_pinned(page);
+        if fresh {
+            self.change(page, |leaf, index| leaf::set(&mut leaf.pinned, index));
+        }
+        fresh
+    }
+
+    /// Whether garbage collection needs the page.
+    #[inline]
+    pub(crate) fn is_pinned(&self, page: u64) -> bool {
+        let (root, index) = split(page);
+        self.roots[root].leaf.as_ref().is_some_and(|leaf| has(&leaf.pinned, index))
+    }
+
+    /// Garbage collection needs the page no more.
+    pub(crate) fn unpin(&mut self, page: u64) {
+        if page < self.pages() {
+            self.change(page, |leaf, index| clear(&mut leaf.pinned, index));
+        }
+    }
+
+    /// Whether the page is in memory and could be read again as it is.
+    pub(crate) fn is_idle(&self, page: u64) -> bool {
+        let (root, index) = split(page);
+        let leaf = self.roots.get(root).and_then(|root| root.leaf.as_ref());
+        leaf.is_some_and(|leaf| leaf.idle(index / 64) >> (index % 64) & 1 == 1)
+    }
+
+    /// Moves the hand on from page `from` until a page gave its memory back: one that was not used since the hand came
+    /// by, could be read again, and is not among those that `keep` names. Looks at 64 pages for a word of the budget.
+    pub(crate) fn sweep(
+        &mut self,
+        from: &mut u64,
+        budget: &mut u32,
+        any: Evictable,
+        keep: impl Fn(u64) -> bool,
+    ) -> Swept {
+        while *from < self.pages() {
+            if *budget == 0 {
+                return Swept::Pause;
+            }
+            *budget -= 1;
+            let (root, index) = split(*from);
+            let Some(leaf) = &mut self.roots[root].leaf else {
+                *from = (root as u64 + 1) * PAGE;
+                continue;
+            };
+            let (word, shift) = (index / 64, index % 64);
+            let mut may = leaf.idle(word);
+            if any.dirty {
+                may |= leaf.resident[word] & leaf.dirty[word];
+            }
+            if any.staged {
+                may |= leaf.resident[word] & leaf.staged[word];
+            }
+            may = may >> shift << shift;
+            let unused = may & !leaf.referenced[word];
+            let behind = if unused == 0 { 64 } else { unused.trailing_zeros() as u64 };
+            // Those that the hand passes have to be used again.
+            let passed = may & !(u64::MAX.checked_shl(behind as u32).unwrap_or(0));
+            leaf.referenced[word] &= !passed;
+            let found = *from - *from % 64 + behind;
+            *from = (found + u64::from(behind < 64)).min((root as u64 + 1) * PAGE);
+            if behind < 64 && !keep(found) && self.evict(found) {
+                return Swept::Evicted;
+            }
+        }
+        Swept::Passed
+    }
+
+    /// Gives back the memory of a page that is on media. Returns whether it is.
+    pub(crate) fn evict(&mut self, page: u64) -> bool {
+        if self.page_at(page).is_unmapped() {
+            return false;
+        }
+        self.change(page, |leaf, index| {
+            leaf.take(index);
+            leaf.mapped[index] = 0;
+            clear(&mut leaf.loaded, index);
+            clear(&mut leaf.dirty, index);
+            clear(&mut leaf.flying, index);
+        });
+        true
+    }
+
+    /// Gives back the memory of a page if nothing in it is mapped any more.
+    pub(crate) fn release(&mut self, page: u64) {
+        let (root, index) = split(page);
+        let leaf = self.roots[root].leaf.as_ref();
+        let resident = leaf.is_some_and(|leaf| has(&leaf.resident, index));
+        if resident && self.is_empty(page) {
+            self.change(page, Leaf::take);
+        }
+    }
+
+    /// Forgets a page of which nothing is mapped any more; a record will say so. Returns where it was on media.
+    pub(crate) fn drop_page(&mut self, page: u64) -> MapEntry {
+        self.change(page, |leaf, index| {
+            leaf.take(index);
+            leaf.mapped[index] = 0;
+            leaf::set(&mut leaf.loaded, index);
+            if has(&leaf.dirty, index) {
+                leaf::set(&mut leaf.flying, index);
+            }
+            clear(&mut leaf.dirty, index);
+        });
+        self.move_page(page, MapEntry::UNMAPPED)
+    }
+
+    /// Forgets a page that will be beyond the end; returns where it was on media, and whether it differed from that.
+    pub(crate) fn cut_page(&mut self, page: u64) -> (MapEntry, bool) {
+        let old = self.drop_page(page);
+        let differed = self.change(page, |leaf, index| {
+            let differed = has(&leaf.flying, index);
+            clear(&mut leaf.flying, index);
+            differed
+        });
+        (old, differed)
+    }
+
+    /// Takes over the pages of root `root`, which was read: none of them is loaded.
+    pub(crate) fn adopt(&mut self, root: usize, pages: &[MapEntry; PAGE_ENTRIES]) {
+        let leaf = self.roots[root].leaf(&mut self.leaves);
+        for (index, _) in pages.iter().enumerate().filter(|(_, page)| !page.is_unmapped()) {
+            clear(&mut leaf.loaded, index);
+            self.tally.absent += 1;
+        }
+        leaf.at = *pages;
+    }
+
+    /// Fills page `page` with what was read from media.
+    pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) {
+        let held = (self.blocks - page * PAGE).min(PAGE) as usize;
+        let packing = self.packing;
+        let mut frame = packing.frame();
+        let mut mapped = 0;
+        for (index, entry) in read.iter().enumerate().take(held) {
+            if !entry.is_unmapped() {
+                packing.set(&mut frame, index, entry.pack());
+                mapped += 1;
+            }
+        }
+        self.change(page, |leaf, index| {
+            leaf.put(index, frame);
+            leaf.mapped[index] = mapped;
+            leaf::set(&mut leaf.loaded, index);
+            leaf::set(&mut leaf.referenced, index);
+        });
+    }
+}

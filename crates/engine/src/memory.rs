@@ -1,0 +1,263 @@
+//! Memory for pages of maps: who may have how many, which go, and what is done when none can.
+//!
+//! A hand goes around all pages in memory, as in the clock algorithm of Corbato (1968): a page that was used since the
+//! hand came by stays for another round. Pages that could not be read again as they are stay: `map.rs` says which.
+//!
+//! Invariants:
+//! * A checkpoint needs no page that is not in memory, and memory for none: so there is always a way to make
+//!   dirty pages clean.
+//! * Hosts leave pages to trims and scrubs, and these to garbage collection, without which what is staged may find no
+//!   room.
+//! * What waits for memory keeps no page there.
+//! * Hosts stage blocks in no more pages than they may have: what is dirty a checkpoint makes clean, and what is staged
+//!   only garbage collection may make room for.
+//! * A page that differs from the one on media stays in memory until a record is flushed that leads to what was written
+//!   of it. If it was emptied it needs no memory, and counts as if it did: an opening may need it as it was before. So
+//!   an opening needs no more than twice the budget: what differed when its record was flushed, and what differs since.
+
+use thermocline_format::Volume;
+
+use crate::bugs::bug;
+use crate::config::Config;
+use crate::engine::{Engine, Phase};
+use crate::map::{Evictable, Packing, VolumeMap};
+use crate::marks::mark;
+use crate::pages::{PAGES, Tried, WORDS};
+use crate::payload::Payload;
+
+/// Pages beside those of garbage collection with which everything goes on: one each that a trim, a scrub and a search
+/// need, and as many again for what hosts leave to them; and two for a request, which may lie across two.
+const BESIDE: u64 = 8;
+
+/// Pages that garbage collection may need at once, at most: as many blocks as it reads ahead, in pages of their own,
+/// some times over. Chosen, not measured.
+const MOST_PINS: u64 = 1024;
+
+/// Pages of nobody.
+const NOBODY: (u16, u64, u64) = (u16::MAX, 0, 0);
+
+/// Who asks for pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// Reads of hosts.
+    Read,
+    /// Writes of hosts: they need memory also for pages of which nothing is mapped as yet.
+    Write,
+    /// Trims and scrubs.
+    Upkeep,
+    /// Garbage collection.
+    Collection,
+}
+
+/// Whether there is memory for pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Yes,
+    /// The hand has not come around: ask again.
+    Later,
+    /// Not before something becomes durable, or goes.
+    No,
+}
+
+impl Config {
+    /// Memory for maps that a pool needs at least whose volumes have these sizes in blocks: what leads to their pages,
+    /// and a few pages.
+    #[must_use]
+    pub fn least_map_memory(&self, volumes: impl IntoIterator<Item = u64>) -> u64 {
+        let packing = Packing::new(&self.geometry, self.stage_slots());
+        let fixed: u64 = volumes.into_iter().map(VolumeMap::memory_for).sum();
+        fixed + self.least_pages() * packing.page_bytes()
+    }
+
+    /// Pages of maps with which everything goes on.
+    pub(crate) fn least_pages(&self) -> u64 {
+        u64::from(self.gc.pages) + BESIDE
+    }
+
+    /// Memory that the maps of volumes of these sizes in blocks take when every page of them is loaded.
+    #[must_use]
+    pub fn whole_map_memory(&self, volumes: impl IntoIterator<Item = u64>) -> u64 {
+        let packing = Packing::new(&self.geometry, self.stage_slots());
+        let whole = |blocks: u64| {
+            let pages = blocks.div_ceil(crate::map::PAGE).max(Volume::roots_for(blocks) as u64);
+            VolumeMap::memory_for(blocks) + pages * packing.page_bytes()
+        };
+        volumes.into_iter().map(whole).sum()
+    }
+}
+
+impl<P: Payload> Engine<P> {
+    /// Pages that may be in memory or on their way there.
+    fn frame_limit(&self) -> u64 {
+        let left = self.config.map_memory_bytes.saturating_sub(self.volumes.fixed_bytes());
+        (left / self.packing.page_bytes()).max(self.config.least_pages())
+    }
+
+    /// Bytes of memory that maps take now, as in [`Engine::memory`], which looks through more.
+    #[must_use]
+    pub fn map_memory(&self) -> u64 {
+        self.volumes.memory_bytes()
+    }
+
+    /// Memory that maps take at most, now: what leads to pages, and the pages that the budget is for. From an opening
+    /// until the first checkpoint after it these may be twice as many, and four more in a pool that failed.
+    #[must_use]
+    pub fn map_memory_bound(&self) -> u64 {
+        let (all, opens) = (self.frame_limit(), self.phase == Phase::Opening || self.pages.excess);
+        let pages = all + if opens { all } else { 0 } + if self.phase_failed() { 4 } else { 0 };
+        self.volumes.fixed_bytes() + pages * self.packing.page_bytes()
+    }
+
+    /// Pages that garbage collection may need at once.
+    pub(crate) fn most_pins(&self) -> usize {
+        let least = u64::from(self.config.gc.pages);
+        (self.frame_limit() / 8).min(MOST_PINS).max(least) as usize
+    }
+
+    /// Pages that may be in memory or on their way there when one for `share` has come.
+    fn limit_for(&self, share: Share) -> u64 {
+        let all = self.frame_limit();
+        let left = self.most_pins().saturating_sub(self.gc.pins()) as u64;
+        match (self.phase, share) {
+            // What the tail touches is needed at once.
+            (Phase::Opening, _) => u64::MAX,
+            // Nothing becomes clean any more: a few pages beyond what stays serve reads one after the other.
+            (Phase::Failed, _) => {
+                let tally = self.volumes.tally();
+                all.max(tally.frames + tally.emptied - tally.idle) + 4
+            }
+            (_, Share::Collection) => all,
+            (_, Share::Upkeep) => all - left,
+            (_, Share::Read | Share::Write) => all - left - 3,
+        }
+    }
+
+    /// Whether so many pages are dirty that a checkpoint should begin: the others are for what comes meanwhile.
+    pub(crate) fn many_are_dirty(&self) -> bool {
+        self.volumes.dirty_pages() * 2 > self.frame_limit()
+    }
+
+    /// Whether every page that is on media may be in memory at once.
+    pub(crate) fn all_pages_fit(&self) -> bool {
+        let tally = self.volumes.tally();
+        tally.frames + tally.emptied + tally.absent <= self.limit_for(Share::Read)
+    }
+
+    /// Makes room for `count` pages, without taking away those that `own` needs, pages of one volume.
+    pub(crate) fn make_room(&mut self, count: u64, share: Share, own: (u16, u64, u64)) -> Room {
+        let limit = self.limit_for(share);
+        loop {
+            let tally = self.volumes.tally();
+            if tally.frames + tally.emptied + self.pages.on_their_way() as u64 + count <= limit {
+                return Room::Yes;
+            }
+            if tally.idle <= self.idle_and_needed(own) {
+                return Room::No;
+            }
+            if !self.evict_one(own) {
+                return Room::Later;
+            }
+        }
+    }
+
+    /// Whether hosts may stage blocks in `count` more pages: until these are sealed, their pages stay.
+    pub(crate) fn may_stage_in(&self, count: u64) -> bool {
+        let most = self.frame_limit() - self.most_pins() as u64 - 3;
+        self.phase == Phase::Opening || self.volumes.tally().staged + count <= most
+    }
+
+    /// Idle pages that somebody needs all the same.
+    fn idle_and_needed(&self, (volume, from, end): (u16, u64, u64)) -> u64 {
+        let mut needed: Vec<(u16, u64)> = (from..end).map(|page| (volume, page)).collect();
+        needed.extend(self.pages.needed());
+        needed.sort_unstable();
+        needed.dedup();
+        needed.retain(|&(volume, page)| self.volumes.is_idle(volume, page));
+        needed.len() as u64
+    }
+
+    fn evict_one(&mut self, (volume, from, end): (u16, u64, u64)) -> bool {
+        let any = Evictable {
+            dirty: bug!(self.config, DirtyPageEvicted),
+            staged: bug!(self.config, StagedPageEvicted),
+        };
+        let mut budget = WORDS;
+        let pages = &self.pages;
+        let own = |(of, page)| of == volume && (from..end).contains(&page);
+        let keep = |at| own(at) || pages.is_needed(at);
+        let mut hand = pages.hand;
+        let evicted = self.volumes.sweep(&mut hand, &mut budget, any, keep);
+        self.pages.hand = hand;
+        self.stats.looked_at += u64::from(WORDS - budget);
+        self.stats.pages_evicted += u64::from(evicted);
+        mark!(PageEvicted if evicted);
+        evicted
+    }
+
+    /// Goes on with what waits for memory. Returns whether anything was done.
+    pub(crate) fn memory_step(&mut self) -> bool {
+        let mut worked = self.land_step() | self.pages_arrive() | self.shed_step();
+        worked |= std::mem::take(&mut self.pages.goes_on);
+        if let Some(parked) = self.pages.waiting.pop_front() {
+            let left = self.pages.waiting.len();
+            self.unpark(parked, Tried::Memory);
+            let served = self.pages.waiting.len() == left;
+            if served {
+                self.pages.short_since = None;
+            }
+            worked |= served;
+        }
+        if std::mem::take(&mut self.pages.short) {
+            self.relieve();
+        }
+        worked
+    }
+
+    /// Nothing in memory can go: what is dirty is to become clean, and what is staged to be sealed.
+    fn relieve(&mut self) {
+        let dirty = self.volumes.tally().dirty > 0;
+        let since = *self.pages.short_since.get_or_insert(self.stats.checkpoints);
+        if !dirty || self.stats.checkpoints > since {
+            mark!(StageHurried if self.stage.waiting() > 0);
+            self.stage.hurry_all();
+        }
+        if dirty && self.checkpoint.is_none() && self.pages.landing.is_none() {
+            mark!(CheckpointForMemory);
+            self.want_checkpoint();
+        }
+    }
+
+    /// A record is flushed: the pages that were written for it may go.
+    pub(crate) fn pages_landed(&mut self) {
+        self.volumes.cut_landed();
+        self.pages.landing = Some(crate::volumes::PageCursor::default());
+    }
+
+    /// Gives back what an opening took beyond the budget, a bounded number of pages. Returns whether anything was done.
+    fn shed_step(&mut self) -> bool {
+        if !self.pages.excess || self.pages.landing.is_some() {
+            return false;
+        }
+        for _ in 0..PAGES {
+            let tally = self.volumes.tally();
+            if tally.frames + tally.emptied <= self.frame_limit() {
+                self.pages.excess = false;
+                return true;
+            }
+            // What cannot go now is dirty, and a checkpoint will come.
+            if tally.idle <= self.idle_and_needed(NOBODY) || !self.evict_one(NOBODY) {
+                return tally.idle > self.idle_and_needed(NOBODY);
+            }
+        }
+        true
+    }
+
+    fn land_step(&mut self) -> bool {
+        let Some(mut cursor) = self.pages.landing else { return false };
+        let mut budget = WORDS;
+        let over = self.volumes.land(&mut cursor, &mut budget);
+        self.stats.looked_at += u64::from(WORDS - budget);
+        self.pages.landing = (!over).then_some(cursor);
+        true
+    }
+}
