@@ -187,6 +187,8 @@ struct Vast {
     machine: Machine,
     config: Config,
     blocks: u64,
+    /// So many blocks at the beginning are to be trimmed for the most part.
+    trimmed: u64,
     rng: Rng,
     begun: Instant,
 }
@@ -204,7 +206,8 @@ impl Vast {
     /// Reads and writes single blocks anywhere.
     fn scatter(&mut self, count: u64) {
         for _ in 0..count {
-            let lba = self.rng.below(self.blocks);
+            // What is trimmed stays so: the pool is as full as can be.
+            let lba = self.trimmed + self.rng.below(self.blocks - self.trimmed);
             self.write(lba, 1);
             let extent = Extent { volume: VOLUME, lba: self.rng.below(self.blocks), blocks: 1 };
             self.ask(HostRequest::Read { extent, into: () });
@@ -268,7 +271,8 @@ fn a_vast_pool_opens_serves_collects_and_opens_again_in_a_fraction_of_its_map() 
     let mut machine = Machine::new(engine, device);
     let begun = Instant::now();
     machine.open();
-    let mut vast = Vast { machine, config, blocks, rng: Rng::new(1), begun };
+    let mut vast =
+        Vast { machine, config, blocks, trimmed: TRIMMED * per_unit, rng: Rng::new(1), begun };
     assert_eq!(vast.machine.engine.mapped_blocks(), blocks);
     vast.check("opened");
     vast.scatter(count);
