@@ -90,7 +90,7 @@ fn too_little_memory_for_maps_names_the_key() {
     let offline = run(folder, create).refused(2);
     let served = Served::start(folder, "");
     for refused in [offline, run(folder, create).refused(2)] {
-        assert!(refused.contains("bytes of memory, the budget is 1048576"), "{refused}");
+        assert!(refused.contains("bytes of memory at least, the budget is 1048576"), "{refused}");
         assert!(refused.contains("set `memory` in [pool]"), "{refused}");
     }
     assert_eq!(served.stop(), 0);
