@@ -39,6 +39,12 @@ pub(crate) enum Afterwards {
 }
 
 impl<P: Payload> Engine<P> {
+    /// Whether a deletion that a crash interrupted goes on: until it is done, what the volume held takes room.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.unmapping.iter().any(|work| work.request.is_none())
+    }
+
     pub(crate) fn trim(&mut self, request: u32, extent: Extent) {
         let volume = match self.locate(extent) {
             Ok(volume) => volume,
