@@ -105,6 +105,10 @@ impl World {
                     || self.writes_failed_before && self.is_used_up()
                     || self.machine.engine.is_deleting()
             }
+            // Volumes that are still being deleted take memory, too.
+            HostError::NoMemory { needed, budget } => {
+                budget == self.settings.config.map_memory_bytes && needed > budget
+            }
             _ => false,
         };
         if !allowed {
