@@ -168,7 +168,19 @@ impl Config {
             let listed = self.max_listed_units;
             return Err(ConfigError::Listed { listed, least, most });
         }
+        let (listed, needed) = (self.max_listed_units, least + self.units_of_all_maps());
+        if listed < needed {
+            return Err(ConfigError::SmallUnits { listed, needed });
+        }
         Ok(())
+    }
+
+    /// Units that a checkpoint may need that writes every page of the map of a full pool, and of the unit table.
+    fn units_of_all_maps(&self) -> u32 {
+        let per_unit = self.blocks_per_unit();
+        let mapped = u64::from(self.units_of(MediaClass::Capacity)) * per_unit;
+        let pages = mapped.div_ceil(crate::map::PAGE) + self.geometry.unit_pages() as u64;
+        2 + (pages / per_unit.max(1)) as u32
     }
 
     /// Units that can be open at once: one for each class, as far as these do not have to share, one for metadata, and
@@ -401,6 +413,17 @@ pub enum ConfigError {
         least: u32,
         /// What half of a superblock unit holds, and 65536 at most.
         most: u32,
+    },
+    /// The table of the superblock is too short for what a checkpoint of all maps may have to write.
+    #[error(
+        "units are too small for so large a pool: its superblock lists {listed} of them at most, and a checkpoint may \
+         need {needed}; choose larger units"
+    )]
+    SmallUnits {
+        /// As configured, or as a superblock unit holds.
+        listed: u32,
+        /// Least number.
+        needed: u32,
     },
     /// More zones would be written at once than the device lets.
     #[error(

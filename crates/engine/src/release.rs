@@ -1,5 +1,7 @@
 //! From dead to free: units without a valid block are reset once nothing that a crash could bring back needs them.
 
+mod dead;
+
 use thermocline_format::{Entry, MediaClass, Sequence};
 use thermocline_types::UnitId;
 
@@ -12,11 +14,19 @@ use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
 
+pub(crate) use dead::Dead;
+use dead::{Terms, Verdict};
+
 /// Dead units that are worth a flush although no unit is missed. Chosen, not measured.
 const BATCH: usize = 8;
 
 /// Units released at once, at most: their entries fill a chunk.
 const RELEASED: usize = thermocline_format::MAX_ENTRIES;
+
+/// Dead units looked at in one step, at most. Chosen so that a step takes well under a millisecond.
+const LOOKED_AT: usize = 4 * RELEASED;
+
+const MEDIA: [MediaClass; 2] = [MediaClass::Capacity, MediaClass::Fast];
 
 impl<P: Payload> Engine<P> {
     /// Starts to free dead units. Those with chunks to be replayed not between the choice of a checkpoint and its
@@ -25,29 +35,20 @@ impl<P: Payload> Engine<P> {
         let scarce = |media| {
             let ahead = self.config.gc.ahead_units / 2;
             self.space.free_units(media) <= self.reserve_of(media) + ahead
-                && !self.space.supply(media).dead.is_empty()
+                && self.space.supply(media).dead.len() > 0
         };
-        let scarce = scarce(MediaClass::Capacity) || scarce(MediaClass::Fast);
+        let scarce = MEDIA.into_iter().any(scarce);
         if !scarce && self.space.dead_units() < BATCH {
             return false;
         }
-        let dead: Vec<UnitId> = self.space.dead().collect();
         // Without a unit for control entries, those can be released that need none and died of none that waits.
         let sealed = self.seal_control();
         let any = self.superblocks.settled && self.checkpoint.is_none() && sealed;
-        let (mut ready, mut held_back) = (Vec::new(), false);
-        for unit in dead {
-            let dead = &mut self.space.supply_of(unit).dead;
-            dead.pop_front().expect("it was just looked at");
-            let known = sealed || self.space.tails[unit.index()].died < self.space.control_sealed;
-            if ready.len() < RELEASED && known && self.may_release(unit, any) {
-                ready.push(unit);
-            } else {
-                held_back |= self.is_pinned(unit);
-                self.space.supply_of(unit).dead.push_back(unit);
-            }
-        }
-        if held_back && scarce && any {
+        let control = (!sealed).then_some(self.space.control_sealed);
+        let terms = Terms { checkpoint: self.superblocks.durable_checkpoint(), any, control };
+        let ready = self.releasable(terms);
+        let held = MEDIA.into_iter().any(|media| self.space.supply(media).dead.has_held());
+        if held && scarce && any {
             mark!(PinnedByControl);
             // Control entries fill units that only a checkpoint frees, and it needs units itself: not when none is
             // left.
@@ -56,9 +57,28 @@ impl<P: Payload> Engine<P> {
         if !sealed {
             self.want_checkpoint();
         }
-        if ready.is_empty() {
-            return self.flush_dead();
+        if !ready.is_empty() {
+            return self.release(ready, any);
         }
+        let fresh = MEDIA.into_iter().any(|media| self.space.supply(media).dead.has_fresh());
+        self.flush_dead() || fresh
+    }
+
+    /// Dead units that can be released on these terms: some of those for which something may have changed.
+    fn releasable(&mut self, terms: Terms) -> Vec<UnitId> {
+        let (mut ready, mut budget) = (Vec::new(), LOOKED_AT);
+        for media in MEDIA {
+            let mut dead = std::mem::take(&mut self.space.supply_mut(media).dead);
+            dead.renew(self.durability.durable(), terms);
+            dead.look(&mut ready, RELEASED, &mut budget, |unit| self.may_release(unit, terms));
+            self.space.supply_mut(media).dead = dead;
+        }
+        ready
+    }
+
+    /// Has these units reset as soon as it is durable, where that is needed, that they are released. Returns whether
+    /// they will be.
+    fn release(&mut self, ready: Vec<UnitId>, any: bool) -> bool {
         let mut said = 0;
         for &unit in &ready {
             let tail = &self.space.tails[unit.index()];
@@ -76,7 +96,7 @@ impl<P: Payload> Engine<P> {
             // No unit for the entries: nobody waits for these. Those of a failed write before them must stay.
             let left = self.stage.control.len();
             self.stage.control.truncate(left - left.min(said));
-            ready.into_iter().for_each(|unit| self.space.supply_of(unit).dead.push_back(unit));
+            ready.into_iter().for_each(|unit| self.space.supply_of(unit).dead.push(unit));
             self.want_checkpoint();
             return false;
         }
@@ -96,26 +116,31 @@ impl<P: Payload> Engine<P> {
             && self.space.tails[unit.index()].control >= self.superblocks.durable_checkpoint()
     }
 
-    /// Whether a dead unit can be released; with `any`, one with chunks to be replayed, too.
-    fn may_release(&self, unit: UnitId, any: bool) -> bool {
+    /// Whether a dead unit can be released on these terms.
+    fn may_release(&self, unit: UnitId, terms: Terms) -> Verdict {
         let tail = &self.space.tails[unit.index()];
-        let pinned = self.is_pinned(unit) && !bug!(self.config, MetadataResetTooEarly);
         // A chunk that a crash may still lose must not be counted as released.
-        let flushed = tail.last <= self.durability.durable();
+        if tail.last > self.durability.durable() {
+            return Verdict::NotDurable(tail.last);
+        }
+        if tail.writers > 0 || tail.readers > 0 && !bug!(self.config, ResetUnderReaders) {
+            return Verdict::InUse;
+        }
+        let pinned = self.is_pinned(unit) && !bug!(self.config, MetadataResetTooEarly);
         // A unit that is not listed has nothing that would be replayed, nor has one that was written by openings that
         // were cut short and by nobody else.
         let listed = self.space.listed.contains_key(&unit.0);
         let in_vain = !self.superblocks.settled && !tail.replayed && tail.chunks == 0;
         mark!(WrittenInVain if listed && in_vain);
-        let counts = any || !listed || in_vain;
-        let read = tail.readers > 0 && !bug!(self.config, ResetUnderReaders);
-        counts && !pinned && flushed && !read && tail.writers == 0
+        let counts = terms.any || !listed || in_vain;
+        let known = terms.control.is_none_or(|sealed| tail.died < sealed);
+        if counts && !pinned && known { Verdict::Ready } else { Verdict::Held }
     }
 
     /// Has the chunks of dead units flushed, so that they can be released. Returns whether there are any to flush.
     fn flush_dead(&mut self) -> bool {
-        let last = self.space.dead().map(|unit| self.space.tails[unit.index()].last).max();
-        let last = last.unwrap_or_default();
+        let newest = MEDIA.into_iter().filter_map(|media| self.space.supply(media).dead.newest());
+        let last = newest.max().unwrap_or_default();
         if last <= self.durability.durable() || self.space.flushing_dead {
             return false;
         }

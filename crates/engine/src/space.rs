@@ -15,6 +15,7 @@ use thermocline_ftl::{UnitState, Units};
 use thermocline_types::{Class, UnitId};
 
 use crate::config::Config;
+use crate::release::Dead;
 
 /// What of a unit recovery would replay.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +65,7 @@ pub(crate) struct Supply {
     /// Units on their way from dead to free: waiting for a flush or a reset.
     pub(crate) resetting: u32,
     /// Closed units without a valid block.
-    pub(crate) dead: VecDeque<UnitId>,
+    pub(crate) dead: Dead,
 }
 
 /// The units of a pool.
@@ -172,11 +173,6 @@ impl Space {
     /// How many closed units have no valid block.
     pub(crate) fn dead_units(&self) -> usize {
         self.supplies.iter().map(|supply| supply.dead.len()).sum()
-    }
-
-    /// Closed units without a valid block.
-    pub(crate) fn dead(&self) -> impl Iterator<Item = UnitId> {
-        self.supplies.iter().flat_map(|supply| supply.dead.iter().copied())
     }
 
     /// Listed units that were opened. A checkpoint shortens the table by those that are not open any more.
@@ -287,7 +283,7 @@ impl Space {
         let closed = self.units.state(unit) == UnitState::Closed;
         if closed && self.units.valid_count(unit) == 0 {
             self.tails[unit.index()].died = self.control_sealed;
-            self.supply_of(unit).dead.push_back(unit);
+            self.supply_of(unit).dead.push(unit);
         }
     }
 
