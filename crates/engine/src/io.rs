@@ -240,6 +240,11 @@ impl<P: Payload> Engine<P> {
             let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.is_empty(page));
             let capacity = self.capacity_blocks(pages.count() as u64);
             if self.volumes.mapped + new > capacity {
+                if self.is_deleting() {
+                    mark!(WriteAwaitsDeletion);
+                    self.await_memory(Waits::Write { request, extent, data, handle }, tried);
+                    return false;
+                }
                 self.request_progress(request, 1, Some(HostError::NoSpace));
                 return false;
             }

@@ -39,9 +39,8 @@ pub(crate) enum Afterwards {
 }
 
 impl<P: Payload> Engine<P> {
-    /// Whether a deletion that a crash interrupted goes on: until it is done, what the volume held takes room.
-    #[must_use]
-    pub fn is_deleting(&self) -> bool {
+    /// Whether blocks of a deleted volume still take room.
+    pub(crate) fn is_deleting(&self) -> bool {
         self.unmapping.iter().any(|work| work.request.is_none())
     }
 

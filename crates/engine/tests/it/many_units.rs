@@ -221,6 +221,25 @@ fn no_call_looks_through_more_than_a_bounded_number_of_pages_or_units() {
 }
 
 #[test]
+fn a_write_waits_for_the_room_that_a_deletion_gives_back() {
+    let config = config(geometry(64, 4000));
+    let blocks = config.capacity_blocks(0) * 6 / 10;
+    let mut machine = Machine::format(&config);
+    let volume = machine.create("old", blocks);
+    fill(&mut machine, volume, blocks);
+    let new = machine.create("new", blocks);
+    let deletion = machine.submit(HostRequest::DeleteVolume { volume });
+    fill(&mut machine, new, blocks);
+    assert_eq!(machine.answer(deletion), Some(Ok(Reply::Done)));
+    // One that a crash interrupts, likewise.
+    machine.submit(HostRequest::DeleteVolume { volume: new });
+    machine.ask(HostRequest::Flush).expect("it is flushed");
+    let mut machine = crash(machine, &config);
+    let third = machine.create("third", blocks);
+    fill(&mut machine, third, blocks);
+}
+
+#[test]
 fn a_full_thin_pool_stays_within_its_capacity_after_a_restart() {
     let config = config(geometry(64, 400));
     let mut machine = Machine::format(&config);

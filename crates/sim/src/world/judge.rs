@@ -99,11 +99,8 @@ impl World {
                 }
                 _ => false,
             },
-            // A deletion that a crash interrupted goes on, and its blocks take room until it is done.
             HostError::NoSpace => {
-                self.may_be_full()
-                    || self.writes_failed_before && self.is_used_up()
-                    || self.machine.engine.is_deleting()
+                self.may_be_full() || self.writes_failed_before && self.is_used_up()
             }
             // Volumes that are still being deleted take memory, too.
             HostError::NoMemory { needed, budget } => {

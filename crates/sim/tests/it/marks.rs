@@ -34,9 +34,9 @@ fn every_mark_is_reached() {
             marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
         }
     }
-    // Rare: `NoUnitForRelease`, `OutOfReach` and `WrittenInVain`.
+    // Rare: `NoUnitForRelease`, `OutOfReach`, `WrittenInVain` and `WriteAwaitsDeletion`.
     use Situation::{Crowded, LongHoles, Sparse};
-    for (situation, seed) in [(Crowded, 26), (LongHoles, 1210), (Sparse, 137)] {
+    for (situation, seed) in [(Crowded, 26), (LongHoles, 1210), (Sparse, 137), (Sparse, 883)] {
         marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
     }
     // Rare: `CapacityFirst` and `SurvivorGone`.
@@ -108,7 +108,7 @@ fn damage() {
     }
 }
 
-/// Openings that are refused, or would be: another geometry, too little memory, a new pool half made, and a pool of
+/// Openings that are refused, or would be: another geometry, too little memory, no pool, a new pool half made, and a pool of
 /// which the tail is gone.
 fn refusals() {
     let settings = Settings::draw(1, Scale::Small);
@@ -125,6 +125,8 @@ fn refusals() {
     config.map_memory_bytes = 0;
     let refused = open(&world, config, &image);
     assert!(matches!(refused, Err(Trouble::Refused(OpenError::NoMemory { .. }))), "{refused:?}");
+    let blank = open(&world, settings.config.clone(), &Image::new(settings.media));
+    assert_eq!(blank, Err(Trouble::Refused(OpenError::NoPool)));
     let refused = open(&world, settings.config.clone(), &half_made(&world, &image));
     assert_eq!(refused, Err(Trouble::Refused(OpenError::TwoPools)));
     assert!((0..400).any(lost_and_overlooked), "no pool has lost a chunk of its tail");
