@@ -95,6 +95,9 @@ pub struct Config {
     pub map_memory_bytes: u64,
     /// Whether a pool is opened although chunks that had been flushed are missing.
     pub open_despite_loss: bool,
+    /// Bytes that a volume's requests must write one behind the other before what follows goes to the devices for
+    /// capacity at once, where there are fast ones.
+    pub bypass_bytes: u64,
     /// A deliberate error, for tests of the tests.
     pub bug: Option<Bug>,
 }
@@ -132,6 +135,7 @@ impl Config {
             max_open_units: u32::MAX,
             map_memory_bytes: 4 << 30,
             open_despite_loss: false,
+            bypass_bytes: u64::MAX,
             bug: None,
         }
     }
@@ -292,11 +296,11 @@ impl Config {
     }
 
     /// Fast units beside those that hold maps: superblocks, the open ones of arrivals and metadata, two for blocks of
-    /// failed writes, two to destage from while hosts go on, and two that are being freed.
+    /// failed writes, two for what stays, two to destage from while hosts go on, and two that are being freed.
     fn fast_units_set_aside(&self) -> u32 {
         let devices = self.geometry.devices().len() as u32;
         let fast = devices - self.geometry.home().0 as u32;
-        2 * fast + 2 + 2 + 2 + 2
+        2 * fast + 2 + 2 + 2 + 2 + 2
     }
 
     /// Blocks of users that fit into one unit when it is written in chunks as large as possible.

@@ -24,6 +24,7 @@ use crate::scrub::Scrub;
 use crate::space::Space;
 use crate::stats::{Memory, Stats};
 use crate::superblocks::Superblocks;
+use crate::tier::Stays;
 use crate::unit_table::UnitTable;
 use crate::unmap::Unmapping;
 use crate::volumes::Volumes;
@@ -105,6 +106,7 @@ pub struct Engine<P: Payload> {
     pub(crate) log: Log<P>,
     pub(crate) durability: Durability,
     pub(crate) gc: Gc<P>,
+    pub(crate) stays: Stays,
     pub(crate) unmapping: VecDeque<Unmapping>,
     pub(crate) scrubs: VecDeque<Scrub>,
     pub(crate) checkpoint: Option<Checkpoint>,
@@ -160,6 +162,7 @@ impl<P: Payload> Engine<P> {
             .with_most_valid(dense);
         let capacity = config.capacity_blocks(0);
         let placed = geometry.units_of(MediaClass::Capacity).len() as u32;
+        let fast = geometry.units_of(MediaClass::Fast).len() as u64;
         config.placement.begin(capacity, placed, dense);
         let mut engine = Engine {
             dense: dense.into(),
@@ -178,6 +181,7 @@ impl<P: Payload> Engine<P> {
             log: Log::new(Sequence(1)),
             durability: Durability::new(geometry.devices().len()),
             gc: Gc::default(),
+            stays: Stays::new(fast * u64::from(dense)),
             unmapping: VecDeque::new(),
             scrubs: VecDeque::new(),
             checkpoint: None,
@@ -272,6 +276,10 @@ impl<P: Payload> Engine<P> {
             HostRequest::ResizeVolume { volume, blocks } => {
                 let request = self.accept(id, true, true);
                 self.resize_volume(request, volume, blocks);
+            }
+            HostRequest::SetMedia { volume, media } => {
+                let request = self.accept(id, true, true);
+                self.set_media(request, volume, media);
             }
             HostRequest::Scrub => {
                 let request = self.accept(id, false, false);

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, MediaClass, Places, VolumeId, home_mark};
-use thermocline_ftl::placement::{Classifier as _, Survivor, Write};
+use thermocline_ftl::placement::{Classifier as _, Survivor};
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;
@@ -40,6 +40,10 @@ const READY: usize = 256;
 const STEP: usize = 64;
 /// Fast units that blocks of failed writes may take beyond what hosts may. Chosen, not measured.
 const REPLACED: u32 = 2;
+
+/// Fast units for what stays on fast devices when it leaves a unit: one that it goes to, and one that control entries
+/// may have taken meanwhile.
+const STAYING: u32 = 2;
 /// Pages of maps searched in one step. Chosen so that a step takes well under a millisecond.
 const SEARCHED: u32 = 16;
 
@@ -97,6 +101,8 @@ struct Job<P> {
     found: u32,
     /// How many more reads that fail are tried again.
     retries: u32,
+    /// Whether there was a unit for blocks of fast volumes, which all go there.
+    stays: bool,
     /// Valid blocks when it was chosen.
     at_first: u32,
     /// In a search, valid blocks that are known.
@@ -161,6 +167,14 @@ impl<P> Gc<P> {
         self.job.is_none()
     }
 
+    /// Whether there is a unit for blocks of fast volumes, or was for those of the same victim.
+    pub(crate) fn has_unit_to_stay(&mut self, now: bool) -> bool {
+        self.job.as_mut().is_some_and(|job| {
+            job.stays |= now;
+            job.stays
+        })
+    }
+
     /// Whether all that is to be copied now has been staged.
     fn has_staged_all(&self) -> bool {
         self.job.as_ref().is_none_or(|job| {
@@ -175,8 +189,13 @@ impl<P: Payload> Engine<P> {
         match (self.config.geometry.is_tiered(), media) {
             (false, _) => self.config.relocation_reserve() + self.metadata_hold(),
             (true, MediaClass::Capacity) => self.config.relocation_reserve() + 1,
-            (true, MediaClass::Fast) => self.metadata_hold() + REPLACED,
+            (true, MediaClass::Fast) => self.metadata_hold() + REPLACED + STAYING,
         }
+    }
+
+    /// Whether a fast unit is left for what stays on fast devices, beside those for metadata and failed writes.
+    pub(crate) fn has_fast_unit_for_copies(&self) -> bool {
+        self.space.free_units(MediaClass::Fast) + STAYING > self.reserve_of(MediaClass::Fast)
     }
 
     /// Free units that the host may not use.
@@ -215,8 +234,10 @@ impl<P: Payload> Engine<P> {
 
     /// A chunk of `blocks` logical blocks was sealed that is no copy: as many are to be freed.
     #[inline]
-    pub(crate) fn gc_earn(&mut self, blocks: u32) {
-        let media = self.config.host_media();
+    pub(crate) fn gc_earn(&mut self, media: MediaClass, blocks: u32) {
+        if media != self.config.host_media() {
+            return;
+        }
         let (free, start) = (self.coming_units(media), self.gc_start(media));
         if free > start {
             self.gc.pace.forgive();
@@ -226,11 +247,19 @@ impl<P: Payload> Engine<P> {
         self.gc.pace.earn(blocks, urgency);
     }
 
-    /// Whether blocks of the host may take up units now.
-    pub(crate) fn host_may_seal(&self) -> bool {
-        let media = self.config.host_media();
-        self.space.free_units(media) > self.host_reserve()
-            && (!self.is_short(media) || !self.gc.pace.is_behind())
+    /// Whether blocks of the host may take up units of `media` now. For those that bypass the fast ones nobody earns
+    /// copies: units for capacity are freed as fast as can be, when they run short.
+    pub(crate) fn host_may_seal(&self, media: MediaClass) -> bool {
+        let pays = media == self.config.host_media();
+        self.space.free_units(media) > self.reserve_of(media)
+            && (!pays || !self.is_short(media) || !self.gc.pace.is_behind())
+    }
+
+    /// Whether blocks of the host wait that have no unit to go to.
+    pub(crate) fn host_is_held_up(&self) -> bool {
+        let bypass = self.config.geometry.is_tiered() && self.stage.hosts_wait_below(&self.config);
+        !self.host_may_seal(self.config.host_media())
+            || bypass && !self.host_may_seal(MediaClass::Capacity)
     }
 
     /// Whether as many copies wait as there is room for.
@@ -311,6 +340,7 @@ impl<P: Payload> Engine<P> {
             reads: Vec::new(),
             found: 0,
             retries: RETRIES,
+            stays: false,
             at_first: valid,
             known: FxHashSet::default(),
             unknown: Vec::new(),
@@ -568,6 +598,11 @@ impl<P: Payload> Engine<P> {
             && let Some(job) = &mut self.gc.job
             && let Some((mut valid, utilisation)) = job.ready.pop_front()
         {
+            if self.waits_to_stay(valid.volume, valid.id) {
+                let job = self.gc.job.as_mut().expect("it was just looked at");
+                job.ready.push_front((valid, utilisation));
+                break;
+            }
             let payload = valid.payload.take();
             self.place_block(&valid, payload, utilisation);
             placed += 1;
@@ -601,9 +636,10 @@ impl<P: Payload> Engine<P> {
         };
         let crc = payload.crc(0) ^ home;
         let lba = Lba(self.volumes.map(valid.volume).base + valid.lba);
-        let class = if Some(valid.from) == self.config.arrivals() {
-            mark!(Destaged);
-            self.classify(Write::plain(lba, self.host_writes))
+        let class = if let Some(arrivals) = self.config.arrivals()
+            && valid.from == arrivals
+        {
+            self.class_of_leaving(valid.volume, lba, arrivals)
         } else {
             let survivor = Survivor { lba, from: valid.from, utilisation };
             self.config.placement.place_survivor(survivor, self.host_writes)
@@ -636,6 +672,9 @@ impl<P: Payload> Engine<P> {
         let job = self.gc.job.take().expect("a job is at this stage");
         self.space.units.end_relocation(job.victim);
         self.stats.gc_units += 1;
+        if self.space.media_of(job.victim) == MediaClass::Fast {
+            self.fast_unit_left();
+        }
         let left = self.space.units.valid_count(job.victim);
         if left == 0 {
             self.space.bury(job.victim);

@@ -1,6 +1,6 @@
 //! Reads and writes of the host.
 
-use thermocline_format::{Expected, Location, home_mark};
+use thermocline_format::{Expected, Location, MediaClass, home_mark};
 use thermocline_ftl::placement::{Classifier as _, Part, Write};
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -250,6 +250,7 @@ impl<P: Payload> Engine<P> {
             }
         }
         self.volumes.mapped += new;
+        let media = self.lands_on(volume, extent);
         let owner = if self.completes_in_memory(request) {
             Owner::Nobody
         } else {
@@ -259,7 +260,7 @@ impl<P: Payload> Engine<P> {
         for index in 0..extent.blocks as u32 {
             let lba = from + u64::from(index);
             let part = Part { offset: index, length: extent.blocks as u32 };
-            self.stage_block(owner, volume, lba, part, data.slice(index, 1), handle);
+            self.stage_block(owner, volume, lba, part, data.slice(index, 1), (handle, media));
         }
         self.volumes.note_pages(volume);
         self.request_progress(request, 1, None);
@@ -285,7 +286,7 @@ impl<P: Payload> Engine<P> {
         lba: u64,
         part: Part,
         payload: P,
-        handle: u16,
+        (handle, media): (u16, MediaClass),
     ) {
         let map = self.volumes.map(volume);
         let (id, base, mapping) = (map.id, map.base, map.get(lba));
@@ -294,11 +295,10 @@ impl<P: Payload> Engine<P> {
             Mapping::At(value) => Some(value),
             Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
         };
-        let class = self.config.arrivals().unwrap_or_else(|| {
-            let old = old.map(|value| self.packing.location(value.address()).unit);
-            let (lba, now) = (Lba(base + lba), self.host_writes);
-            self.classify(Write { lba, handle, now, part, old })
-        });
+        let unit = old.map(|value| self.packing.location(value.address()).unit);
+        let (in_pool, now) = (Lba(base + lba), self.host_writes);
+        let write = Write { lba: in_pool, handle, now, part, old: unit };
+        let class = self.class_of_write(media, write);
         let crc = payload.crc(0) ^ home_mark(id, Lba(lba));
         if let Mapping::Staged(slot) = mapping {
             let superseded = &mut self.stage.slots[slot as usize];

@@ -35,6 +35,7 @@ mod scrub;
 mod space;
 mod stats;
 mod superblocks;
+mod tier;
 mod tuning;
 mod unit_table;
 mod unmap;

@@ -294,17 +294,34 @@ impl<P: Payload> Engine<P> {
             body.push(staged.payload);
         }
         self.stage.flying += host_blocks;
-        self.host_writes +=
-            u64::from(if self.config.geometry.is_tiered() { destaged } else { host_blocks });
-        self.stats.host_blocks_written += u64::from(host_blocks);
-        self.stats.destaged_blocks += u64::from(destaged);
-        self.stats.relocated_blocks += u64::from(copies - destaged);
-        let cause = match (host_blocks, destaged) {
+        let cause = self.count_blocks(capacity, host_blocks, copies, destaged);
+        self.launch(class, at, cause, entries, (Body::User(body), packed), owners, host_blocks);
+    }
+
+    /// Counts the blocks of a chunk: the host's, and copies, some of which are destaged. Returns its cause.
+    fn count_blocks(
+        &mut self,
+        capacity: bool,
+        host: u32,
+        copies: u32,
+        destaged: u32,
+    ) -> ChunkCause {
+        // Placement sees what comes to the devices for capacity.
+        self.host_writes += u64::from(destaged) + if capacity { u64::from(host) } else { 0 };
+        let stats = &mut self.stats;
+        stats.host_blocks_written += u64::from(host);
+        stats.destaged_blocks += u64::from(destaged);
+        stats.relocated_blocks += u64::from(copies - destaged);
+        if !capacity {
+            stats.carried_blocks += u64::from(copies);
+        } else if self.config.geometry.is_tiered() {
+            stats.bypassed_blocks += u64::from(host);
+        }
+        match (host, destaged) {
             (0, 0) => ChunkCause::Relocation,
             (0, _) => ChunkCause::Destage,
             _ => ChunkCause::Host,
-        };
-        self.launch(class, at, cause, entries, (Body::User(body), packed), owners, host_blocks);
+        }
     }
 
     /// Seals all control entries; `false` when there is no unit for them.
@@ -451,7 +468,7 @@ impl<P: Payload> Engine<P> {
         let blocks = header.blocks;
         // Pages come many at once; that units run shorter by them is made good by urgency.
         if cause == ChunkCause::Host {
-            self.gc_earn(blocks);
+            self.gc_earn(self.config.media_of(class), blocks);
         }
         self.stats.chunks += 1;
         match header.packed {
@@ -588,13 +605,16 @@ impl<P: Payload> Engine<P> {
             self.seal_control();
         }
         let mut worked = self.log.sealed() > before;
-        let hosts = self.hosts_may_be_ripe() && self.host_may_seal();
+        let tiered = self.config.geometry.is_tiered();
+        let hosts =
+            self.hosts_may_be_ripe() && (tiered || self.host_may_seal(self.config.host_media()));
         if hosts {
             // Those that wait longest go first: the host may have to stop for its debt after any chunk.
             let mut order = std::mem::take(&mut self.log.order);
             self.stage.oldest_first(&mut order);
             for &queue in &order {
-                while self.is_to_be_sealed(queue) && self.host_may_seal() && self.seal(queue) {
+                let media = self.config.media_of(Class((queue / 2) as u8));
+                while self.is_to_be_sealed(queue) && self.host_may_seal(media) && self.seal(queue) {
                     worked = true;
                 }
             }

@@ -16,10 +16,12 @@ mod leaf;
 mod paging;
 
 use thermocline_format::{
-    BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, TAG_BITS, VolumeId, VolumeName,
+    BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, TAG_BITS, VolumeId, VolumeMedia,
+    VolumeName,
 };
 
 use crate::stats::VolumeTraffic;
+use crate::tier::Stream;
 
 pub(crate) use leaf::Tally;
 use leaf::{Leaf, has};
@@ -238,6 +240,10 @@ pub(crate) struct VolumeMap {
     pub(crate) traffic: VolumeTraffic,
     /// Whether it was deleted, and blocks are still mapped.
     pub(crate) deleted: bool,
+    /// Where its blocks are to be.
+    pub(crate) media: VolumeMedia,
+    /// What the host wrote last, as a stream.
+    pub(crate) stream: Stream,
     packing: Packing,
     /// Roots that have a leaf.
     leaves: u64,
@@ -266,6 +272,8 @@ impl VolumeMap {
             base,
             traffic,
             deleted: false,
+            media: VolumeMedia::Auto,
+            stream: Stream::default(),
             packing,
             leaves: 0,
             tally: Tally::default(),

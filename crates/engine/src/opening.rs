@@ -331,6 +331,7 @@ impl<P: Payload> Engine<P> {
             for (root, at) in self.volumes.map_mut(index).roots.iter_mut().zip(&volume.roots) {
                 root.at = *at;
             }
+            self.volumes.map_mut(index).media = volume.media;
             if volume.deleted {
                 self.volumes.hide(index);
             }

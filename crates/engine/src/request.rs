@@ -1,6 +1,6 @@
 //! What a host asks of the engine, and what it gets back.
 
-use thermocline_format::{Location, VolumeId, VolumeName};
+use thermocline_format::{Location, VolumeId, VolumeMedia, VolumeName};
 use thermocline_types::DeviceId;
 
 use crate::device::{DeviceCmd, OpId};
@@ -69,6 +69,14 @@ pub enum HostRequest<P> {
         /// Its new size in blocks.
         blocks: u64,
     },
+    /// Say where the blocks of a volume are to be from now on; durable at completion. What is there already goes
+    /// elsewhere when it is written or destaged next.
+    SetMedia {
+        /// Which.
+        volume: VolumeId,
+        /// Where.
+        media: VolumeMedia,
+    },
     /// Read everything that counts and compare it with its checksums. Findings come as [`Notice::Damaged`].
     Scrub,
     /// Stop in order: completes when a checkpoint holds everything. No request is accepted afterwards.
@@ -101,6 +109,9 @@ pub enum HostError {
     /// The blocks are not all in the volume.
     #[error("the blocks end beyond the volume")]
     OutOfRange,
+    /// The pool has no fast device: there is one place for all blocks.
+    #[error("the pool has no fast device, so all blocks are on the same media")]
+    NoFastDevice,
     /// A volume of that name exists.
     #[error("a volume of that name exists")]
     NameTaken,

@@ -8,6 +8,8 @@
 pub struct Stats {
     /// Blocks of the host that were written in chunks.
     pub host_blocks_written: u64,
+    /// Those of them that were written to devices for capacity although there are fast ones.
+    pub bypassed_blocks: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.
     pub absorbed_blocks: u64,
     /// Blocks that the host read.
@@ -16,6 +18,8 @@ pub struct Stats {
     pub trimmed_blocks: u64,
     /// Blocks that garbage collection copied, those apart that left a fast device by that.
     pub relocated_blocks: u64,
+    /// Those of them that went from one fast unit to another.
+    pub carried_blocks: u64,
     /// Blocks that left a fast device for one with capacity.
     pub destaged_blocks: u64,
     /// Bytes that garbage collection read.

@@ -206,6 +206,7 @@ impl<P: Payload> Engine<P> {
             name: map.name.clone(),
             blocks: map.blocks,
             deleted: map.deleted,
+            media: map.media,
             roots: map.roots.iter().map(|root| root.at).collect(),
         });
         let record = Superblock {

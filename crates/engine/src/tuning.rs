@@ -39,6 +39,8 @@ pub struct Tuning {
     pub reserved_units: Option<u32>,
     /// Memory for the maps of all volumes.
     pub memory: Option<Bytes>,
+    /// Of a sequential stream, before what follows bypasses fast devices.
+    pub bypass: Option<Bytes>,
 }
 
 impl Tuning {
@@ -67,6 +69,7 @@ impl Tuning {
         put(&mut config.checkpoint_bytes, bytes(self.checkpoint).as_ref());
         put(&mut config.reserved_units, self.reserved_units.as_ref());
         put(&mut config.map_memory_bytes, bytes(self.memory).as_ref());
+        put(&mut config.bypass_bytes, bytes(self.bypass).as_ref());
         config
     }
 }

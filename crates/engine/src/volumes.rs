@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use thermocline_format::{
-    Entry, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeName,
+    Entry, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeMedia, VolumeName,
 };
 
 use crate::bugs::bug;
@@ -44,6 +44,8 @@ pub struct VolumeInfo {
     pub name: VolumeName,
     /// Its size in blocks of 4096 bytes.
     pub blocks: u64,
+    /// Where its blocks are to be.
+    pub media: VolumeMedia,
     /// What was written for it.
     pub traffic: VolumeTraffic,
 }
@@ -336,8 +338,8 @@ impl<P: Payload> Engine<P> {
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
         let info = |map: &VolumeMap| {
-            let VolumeMap { id, blocks, traffic, .. } = *map;
-            VolumeInfo { id, name: map.name.clone(), blocks, traffic }
+            let VolumeMap { id, blocks, media, traffic, .. } = *map;
+            VolumeInfo { id, name: map.name.clone(), blocks, media, traffic }
         };
         self.volumes.alive().into_iter().map(info).collect()
     }
@@ -427,6 +429,18 @@ impl<P: Payload> Engine<P> {
             request: None,
             afterwards,
         });
+    }
+
+    pub(crate) fn set_media(&mut self, request: u32, volume: VolumeId, media: VolumeMedia) {
+        let Some(index) = self.volumes.index(volume) else {
+            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
+        };
+        if !self.config.geometry.is_tiered() && media != VolumeMedia::Auto {
+            return self.request_progress(request, 1, Some(HostError::NoFastDevice));
+        }
+        self.volumes.map_mut(index).media = media;
+        let entries = vec![Entry::VolumeMedia { volume, media }];
+        self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
     }
 
     pub(crate) fn resize_volume(&mut self, request: u32, volume: VolumeId, blocks: u64) {

@@ -8,7 +8,9 @@ use crate::id::{Generation, PageId, Sequence, VolumeId};
 use crate::layout::EntryRaw;
 use crate::map::PAGE_ENTRIES;
 use crate::units::MAX_UNIT_PAGES;
-use crate::volume::{BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, check_volume};
+use crate::volume::{
+    BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, VolumeMedia, check_volume,
+};
 
 /// Bytes of a name in one [`Entry::VolumeName`].
 const PART_BYTES: usize = 16;
@@ -65,6 +67,13 @@ pub enum Entry {
         /// Its bytes.
         text: [u8; PART_BYTES],
     },
+    /// The blocks of a volume are to be elsewhere from now on.
+    VolumeMedia {
+        /// The volume.
+        volume: VolumeId,
+        /// Where they are to be.
+        media: VolumeMedia,
+    },
     /// A chunk whose write failed: it does not count even if it is found, and is not missed if it is not.
     Abandoned {
         /// Its number.
@@ -93,6 +102,7 @@ pub(crate) mod kind {
     pub const VOLUME_NAME: u8 = 6;
     pub const ABANDONED: u8 = 7;
     pub const RELEASED: u8 = 8;
+    pub const VOLUME_MEDIA: u8 = 9;
 }
 
 impl Entry {
@@ -131,7 +141,9 @@ impl Entry {
             Entry::VolumeCreate { volume, blocks } | Entry::VolumeResize { volume, blocks } => {
                 check_volume(volume, blocks)
             }
-            Entry::VolumeDelete { volume } => check_volume(volume, 0),
+            Entry::VolumeDelete { volume } | Entry::VolumeMedia { volume, .. } => {
+                check_volume(volume, 0)
+            }
             Entry::VolumeName { volume, part, .. } => {
                 let holds = usize::from(part) < NAME_PARTS;
                 require(holds, "part of a name", part.into(), "names have 4 parts")?;
@@ -166,6 +178,9 @@ impl Entry {
                 raw.set(kind::VOLUME_NAME, volume, lba, argument);
                 raw.part = part;
             }
+            Entry::VolumeMedia { volume, media } => {
+                raw.set(kind::VOLUME_MEDIA, volume, 0, media as u64);
+            }
             Entry::Abandoned { sequence } => raw.set(kind::ABANDONED, VolumeId(0), 0, sequence.0),
             Entry::Released { unit, generation, chunks, sum } => {
                 raw.set(kind::RELEASED, VolumeId(unit.0), sum, generation.0);
@@ -197,8 +212,14 @@ impl Entry {
                 chunks: raw.count.get(),
                 sum: lba,
             },
+            kind::VOLUME_MEDIA => {
+                let media = VolumeMedia::numbered(argument);
+                let (field, rule) = ("media of a volume", "0 to 2");
+                let media = media.ok_or(ErrorKind::Impossible { field, found: argument, rule })?;
+                Entry::VolumeMedia { volume, media }
+            }
             other => {
-                let (field, rule) = ("kind of entry", "this version has kinds 1 to 8");
+                let (field, rule) = ("kind of entry", "this version has kinds 1 to 9");
                 return Err(ErrorKind::Impossible { field, found: other.into(), rule });
             }
         };

@@ -43,5 +43,6 @@ pub use superblock::{
 };
 pub use units::{MAX_UNIT_PAGES, MAX_UNITS, PAGE_UNITS, UnitEntry, UnitPage};
 pub use volume::{
-    BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, NameError, Volume, VolumeName,
+    BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, NameError, Volume, VolumeMedia,
+    VolumeMediaError, VolumeName,
 };

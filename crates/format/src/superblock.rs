@@ -13,7 +13,7 @@ use crate::layout::{
 };
 use crate::map::{MapEntry, unpack_all};
 use crate::units::MAX_UNIT_PAGES;
-use crate::volume::{Volume, VolumeName, check_volume};
+use crate::volume::{Volume, VolumeMedia, VolumeName, check_volume};
 
 /// Most volumes in a pool. Chosen, not measured.
 pub const MAX_VOLUMES: usize = 4096;
@@ -44,6 +44,9 @@ pub(crate) const FLAG_CLEAN: u16 = 1;
 
 /// Flag of a volume: it was deleted.
 const FLAG_DELETED: u8 = 1;
+
+/// Where its blocks are to be, as a number in two of the flags of a volume.
+const FLAGS_MEDIA: u8 = 6;
 
 /// A listed unit: one in which chunks from the checkpoint on stand or may come to stand. Units that are not listed hold
 /// none.
@@ -444,7 +447,8 @@ fn volume_to_raw(volume: &Volume) -> VolumeRaw {
     VolumeRaw {
         volume: volume.id.0.into(),
         name_bytes: volume.name.as_str().len() as u8,
-        flags: if volume.deleted { FLAG_DELETED } else { 0 },
+        flags: (u8::from(volume.deleted) * FLAG_DELETED)
+            | ((volume.media as u8) << FLAGS_MEDIA.trailing_zeros()),
         reserved: [0; 2],
         blocks: volume.blocks.into(),
         name: volume.name.to_bytes(),
@@ -461,7 +465,12 @@ fn volumes_from_raw(bytes: &[u8], roots: Vec<MapEntry>) -> Result<Vec<Volume>, E
         check_volume(id, blocks)?;
         require(raw.reserved == [0; 2], "reserved field", 1, "it must be zero")?;
         let flags = raw.flags;
-        require(flags & !FLAG_DELETED == 0, "flags of a volume", flags.into(), "unknown flags")?;
+        let media = (flags & FLAGS_MEDIA) >> FLAGS_MEDIA.trailing_zeros();
+        let known = VolumeMedia::numbered(media.into())
+            .filter(|_| flags & !(FLAG_DELETED | FLAGS_MEDIA) == 0);
+        let (field, rule) = ("flags of a volume", "unknown flags");
+        let impossible = ErrorKind::Impossible { field, found: flags.into(), rule };
+        let media = known.ok_or(impossible)?;
         let length = usize::from(raw.name_bytes);
         let name = VolumeName::from_bytes(&raw.name).filter(|name| name.as_str().len() == length);
         let Some(name) = name else {
@@ -469,7 +478,8 @@ fn volumes_from_raw(bytes: &[u8], roots: Vec<MapEntry>) -> Result<Vec<Volume>, E
             return Err(ErrorKind::Impossible { field, found: id.0.into(), rule });
         };
         let roots = left.by_ref().take(Volume::roots_for(blocks)).collect();
-        volumes.push(Volume { id, name, blocks, deleted: flags == FLAG_DELETED, roots });
+        let deleted = flags & FLAG_DELETED != 0;
+        volumes.push(Volume { id, name, blocks, deleted, media, roots });
     }
     let over = left.len() as u64;
     require(over == 0, "roots beyond those of the volumes", over, "there must be none")?;

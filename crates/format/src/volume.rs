@@ -78,6 +78,58 @@ impl fmt::Display for VolumeName {
     }
 }
 
+/// Where the blocks of a volume are to be, in a pool that has fast devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VolumeMedia {
+    /// Writes go to fast devices, and what stays valid for long enough leaves them.
+    #[default]
+    Auto = 0,
+    /// As `Auto`, but what leaves a fast unit is written to another one while that gains anything.
+    Fast = 1,
+    /// Writes go to the devices for capacity at once.
+    Capacity = 2,
+}
+
+impl VolumeMedia {
+    /// All of them.
+    pub const ALL: [VolumeMedia; 3] = [VolumeMedia::Auto, VolumeMedia::Fast, VolumeMedia::Capacity];
+
+    /// The one with this number on media.
+    pub(crate) fn numbered(number: u64) -> Option<VolumeMedia> {
+        VolumeMedia::ALL.into_iter().find(|media| *media as u64 == number)
+    }
+
+    /// Its name in settings and output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            VolumeMedia::Auto => "auto",
+            VolumeMedia::Fast => "fast",
+            VolumeMedia::Capacity => "capacity",
+        }
+    }
+}
+
+impl fmt::Display for VolumeMedia {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for VolumeMedia {
+    type Err = VolumeMediaError;
+
+    fn from_str(text: &str) -> Result<VolumeMedia, VolumeMediaError> {
+        let named = VolumeMedia::ALL.into_iter().find(|media| media.name() == text);
+        named.ok_or_else(|| VolumeMediaError(text.to_owned()))
+    }
+}
+
+/// No media of a volume are called so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} are no media of a volume: choose auto, fast or capacity")]
+pub struct VolumeMediaError(String);
+
 /// A volume and where its map begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
@@ -90,6 +142,8 @@ pub struct Volume {
     /// Whether it was deleted, and its map still leads to blocks that are counted as valid: it is no volume any more,
     /// and whoever opens the pool goes on with unmapping it.
     pub deleted: bool,
+    /// Where its blocks are to be.
+    pub media: VolumeMedia,
     /// Where the pages of the map of its map are: [`Volume::roots_for`] its size, in order.
     pub roots: Vec<MapEntry>,
 }

@@ -33,10 +33,14 @@ pub struct LogBytes {
     pub filled_read: u64,
     /// Blocks of the host that were written.
     pub blocks: u64,
+    /// Those of them that were written to the drive for capacity although there is a fast one.
+    pub bypassed: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never written.
     pub absorbed: u64,
     /// Blocks that garbage collection copied, those that were destaged apart.
     pub relocated: u64,
+    /// Those of them that went from one fast unit to another.
+    pub carried: u64,
     /// Blocks that left the fast drive for the other.
     pub destaged: u64,
     /// Headers of chunks, pages of maps, superblocks.
@@ -48,6 +52,31 @@ pub struct LogBytes {
 }
 
 impl LogBytes {
+    /// Bytes written to the drive for capacity and to the fast one, by cause, metadata apart. What filled up blocks is
+    /// shared out as hosts' blocks are.
+    #[must_use]
+    pub fn by_tier(&self) -> [Vec<(&'static str, u64)>; 2] {
+        let [(_, host), (_, filled), (_, destage), (_, relocation), _] = self.causes();
+        let share = |bytes: u64| {
+            (u128::from(bytes) * u128::from(self.bypassed) / u128::from(self.blocks.max(1))) as u64
+        };
+        let filled_below = share(filled);
+        let host_below = self.bypassed - filled_below;
+        [
+            vec![
+                ("host", host_below),
+                ("read_modify_write", filled_below),
+                ("destage", destage),
+                ("relocation", relocation - self.carried),
+            ],
+            vec![
+                ("host", host - host_below),
+                ("read_modify_write", filled - filled_below),
+                ("relocation", self.carried),
+            ],
+        ]
+    }
+
     /// Bytes written, by cause; the names are those of records. Blocks that the host covered in part count for
     /// `read_modify_write` by the share of all that was asked which they had to fill up.
     #[must_use]
@@ -76,8 +105,10 @@ impl LogBytes {
             filled: self.filled - start.filled,
             filled_read: self.filled_read - start.filled_read,
             blocks: self.blocks - start.blocks,
+            bypassed: self.bypassed - start.bypassed,
             absorbed: self.absorbed - start.absorbed,
             relocated: self.relocated - start.relocated,
+            carried: self.carried - start.carried,
             destaged: self.destaged - start.destaged,
             metadata: self.metadata - start.metadata,
             relocation_read: self.relocation_read - start.relocation_read,
@@ -172,8 +203,10 @@ mod tests {
         filled: 3584,
         filled_read: 4096,
         blocks: 2 * 4096,
+        bypassed: 4096,
         absorbed: 4096,
         relocated: 4096,
+        carried: 4096,
         destaged: 0,
         metadata: 8192,
         relocation_read: 0,
@@ -185,6 +218,10 @@ mod tests {
         let sum: u64 = LOG.causes().iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(sum, LOG.written());
         assert_eq!(LOG.causes()[1], ("read_modify_write", 2 * 3584 / 3));
+        let [below, fast] = LOG.by_tier();
+        assert_eq!(below.iter().map(|(_, bytes)| bytes).sum::<u64>(), LOG.bypassed);
+        let sum: u64 = below.iter().chain(&fast).map(|(_, bytes)| bytes).sum();
+        assert_eq!(sum + LOG.metadata, LOG.written());
     }
 
     #[test]

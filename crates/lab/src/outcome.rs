@@ -253,7 +253,7 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
     ]);
     config.extend(outcome.workload.settings());
     if let Some((log, volume_blocks)) = outcome.log {
-        config.extend(log_config(log, volume_blocks, outcome.stack.log.packs()));
+        config.extend(log_config(log, volume_blocks, &outcome.stack.log));
     }
     if outcome.stack.layer == Layer::Tag {
         let placement = outcome.stack.tag.as_ref().unwrap_or(&Tagging::Tenant).to_string();
@@ -273,7 +273,11 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
 }
 
 /// How the log was set up, by the keys of [`LogOptions::KEYS`].
-fn log_config(log: &Config, volume_blocks: u64, packs: f64) -> Vec<(String, serde_json::Value)> {
+fn log_config(
+    log: &Config,
+    volume_blocks: u64,
+    stated: &LogOptions,
+) -> Vec<(String, serde_json::Value)> {
     let geometry = log.geometry;
     let unit = u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64;
     let value = |key: &str| -> serde_json::Value {
@@ -281,7 +285,7 @@ fn log_config(log: &Config, volume_blocks: u64, packs: f64) -> Vec<(String, serd
             "log.unit" => unit.into(),
             "log.volume" => (volume_blocks * Bytes::BLOCK.0).into(),
             "log.logical_block" => geometry.logical_block().bytes().into(),
-            "log.packs" => packs.into(),
+            "log.packs" => stated.packs().into(),
             "log.placement" => log.placement.to_string().into(),
             "log.victim" => log.gc.victim.to_string().into(),
             "log.gc.read_plan" => read_plan_name(log.gc.read_plan).into(),
@@ -295,6 +299,8 @@ fn log_config(log: &Config, volume_blocks: u64, packs: f64) -> Vec<(String, serd
             "log.checkpoint" => log.checkpoint_bytes.into(),
             "log.reserved_units" => log.reserved_units.into(),
             "log.memory" => log.map_memory_bytes.into(),
+            "log.bypass" => log.bypass_bytes.into(),
+            "log.media" => stated.media.unwrap_or_default().name().into(),
             _ => unreachable!("every key has an arm"),
         }
     };
@@ -304,28 +310,25 @@ fn log_config(log: &Config, volume_blocks: u64, packs: f64) -> Vec<(String, serd
 /// The tier that a log writes to, where there is only one.
 const TIER: &str = "capacity";
 
-/// Bytes that the log wrote, by tier and cause. Hosts' blocks arrive on the fast tier, if there is one, and copies are
-/// on the other; what either holds beside these is metadata.
+/// Bytes that the log wrote, by tier and cause: what a drive received beside blocks is metadata. Causes that a tier
+/// never has are left out.
 fn engine_bytes(run: &ByteCounts) -> BTreeMap<String, BTreeMap<String, u64>> {
     let Some(log) = run.log else { return BTreeMap::new() };
-    let of = |received: u64, mine: &[&str]| {
-        let causes = log.causes().into_iter().filter(|(name, _)| mine.contains(name));
+    let of = |received: u64, causes: Vec<(&'static str, u64)>| {
+        let known: u64 = causes.iter().map(|(_, bytes)| bytes).sum();
         let mut causes: BTreeMap<String, u64> =
-            causes.map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-        let known: u64 = causes.values().sum();
+            causes.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
         causes.insert("metadata".to_owned(), received - known);
         causes
     };
     let Some(fast) = run.fast else {
-        return [(
-            TIER.to_owned(),
-            of(log.written(), &["host", "read_modify_write", "relocation"]),
-        )]
-        .into();
+        let mut causes = log.causes().to_vec();
+        causes.retain(|(name, _)| !["destage", "metadata"].contains(name));
+        return [(TIER.to_owned(), of(log.written(), causes))].into();
     };
-    let capacity = of(run.drive.host_written, &["destage", "relocation"]);
-    let fast = of(fast.host_written, &["host", "read_modify_write"]);
-    [(TIER.to_owned(), capacity), ("fast".to_owned(), fast)].into()
+    let [below, above] = log.by_tier();
+    let capacity = of(run.drive.host_written, below);
+    [(TIER.to_owned(), capacity), ("fast".to_owned(), of(fast.host_written, above))].into()
 }
 
 /// The units under a log: what is written as the drive has it, what is valid as the log does. Without zones, only the

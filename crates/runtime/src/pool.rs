@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
-use thermocline_format::{VolumeId, VolumeName};
+use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
 
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
@@ -218,6 +218,14 @@ impl Pool {
             known.blocks.store(blocks, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Says where the blocks of a volume are to be; durable when this returns.
+    ///
+    /// # Errors
+    /// [`HostError`], of a pool without fast devices too.
+    pub fn set_media(&self, volume: VolumeId, media: VolumeMedia) -> Result<(), HostError> {
+        self.carry_out(HostRequest::SetMedia { volume, media }).map(|_| ())
     }
 
     /// What was asked of the volumes since the pool was started, those included that were deleted.

@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use thermocline_engine::{Config, ConfigError, ReadPlan, Tuning};
+use thermocline_engine::{Config, ConfigError, HostError, ReadPlan, Tuning};
 use thermocline_format::{
-    BLOCK_BYTES, Geometry, LogicalBlock, MAX_DEVICES, MediaClass, VolumeName,
+    BLOCK_BYTES, Geometry, LogicalBlock, MAX_DEVICES, MediaClass, VolumeMedia, VolumeName,
 };
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
@@ -138,6 +138,9 @@ pub struct PoolSettings {
     pub staged: Option<Bytes>,
     /// Chunks of a class on their way before further blocks wait.
     pub write_depth: Option<u32>,
+    /// Bytes of a sequential stream before what follows bypasses fast devices.
+    #[serde(deserialize_with = "text::optional")]
+    pub bypass: Option<Bytes>,
     /// Share of what the pool can hold that a volume without size leaves free.
     pub spare: Option<f64>,
 }
@@ -151,6 +154,9 @@ pub struct VolumeSettings {
     /// Its size; `None`: what the others leave.
     #[serde(default, deserialize_with = "text::optional")]
     pub size: Option<Bytes>,
+    /// Where its blocks are to be, in a pool with fast devices.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub media: Option<VolumeMedia>,
 }
 
 /// Chosen, not measured: where uniform random writes cost about four writes for one (Desnoyers, SYSTOR 2012), and
@@ -175,6 +181,7 @@ impl PoolSettings {
             checkpoint: self.checkpoint,
             reserved_units: self.reserved_units,
             memory: self.memory,
+            bypass: self.bypass,
         }
     }
 }
@@ -306,6 +313,10 @@ impl Settings {
             if self.volumes[..index].iter().any(|other| other.name == volume.name) {
                 let reason = format!("there are two volumes `{}`", volume.name);
                 return Err(self.error(&key("name"), reason));
+            }
+            let fast = self.devices.iter().any(|device| device.class == MediaClass::Fast);
+            if !fast && volume.media.is_some_and(|media| media != VolumeMedia::Auto) {
+                return Err(self.error(&key("media"), HostError::NoFastDevice.to_string()));
             }
             if let Some(size) = volume.size.filter(|size| size.0 % BLOCK_BYTES as u64 > 0) {
                 let reason = format!("is {} bytes, must be a multiple of 4 KiB", size.0);

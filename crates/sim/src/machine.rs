@@ -278,6 +278,7 @@ impl Machine {
         let unseen = |info: VolumeInfo| FoundVolume {
             volume: info.id,
             name: info.name,
+            media: info.media,
             blocks: vec![None; info.blocks as usize],
         };
         self.engine.volumes().into_iter().map(unseen).collect()
@@ -297,7 +298,8 @@ impl Machine {
                 let extent = Extent { volume: info.id, lba, blocks: length };
                 self.survey_run(extent, &mut blocks, &mut errors)?;
             }
-            found.push(FoundVolume { volume: info.id, name: info.name, blocks });
+            let VolumeInfo { id: volume, name, media, .. } = info;
+            found.push(FoundVolume { volume, name, media, blocks });
         }
         let read = |at| {
             let per_block = self.disk.cache().media().geometry.logical_block().per_block();

@@ -67,7 +67,16 @@ impl Settings {
         if scale == Scale::Small && rng.below(SPREAD_ONE_IN) == 0 {
             settings.spread(&mut rng);
         }
+        if settings.media.geometry.is_tiered() {
+            settings.place_volumes(&mut Rng::new(seed ^ 0x7137_ED00));
+        }
         settings
+    }
+
+    /// Volumes that change the media that they are on, and streams that bypass fast ones.
+    fn place_volumes(&mut self, rng: &mut Rng) {
+        self.mix.media_one_in = [0, 10, 40][rng.below(3) as usize];
+        self.config.bypass_bytes = [u64::MAX, 0, 64 << 10][rng.below(3) as usize];
     }
 
     /// Volumes with several times as many pages of maps as there is memory for.

@@ -1,7 +1,7 @@
 //! Random requests of a host, drawn from a mix that each seed draws for itself.
 
 use thermocline_engine::{Extent, MAX_IO_BLOCKS};
-use thermocline_format::VolumeId;
+use thermocline_format::{VolumeId, VolumeMedia};
 use thermocline_types::Rng;
 
 /// A request, before it has a version or a buffer.
@@ -33,6 +33,8 @@ pub enum Wish {
     Delete(VolumeId),
     /// Give a volume another size in blocks.
     Resize(VolumeId, u64),
+    /// Say where the blocks of a volume are to be.
+    Media(VolumeId, VolumeMedia),
     /// Close the pool in order, and open it again.
     Close,
     /// Scrub.
@@ -54,6 +56,8 @@ pub struct Mix {
     pub(crate) total_blocks: u64,
     /// Volumes at once.
     pub(crate) most_volumes: usize,
+    /// One request in so many says where the blocks of a volume are to be; 0 means none.
+    pub(crate) media_one_in: u64,
 }
 
 impl Mix {
@@ -74,6 +78,7 @@ impl Mix {
             hot_blocks: 1 + rng.below(total_blocks),
             total_blocks,
             most_volumes: 1 + rng.below(3) as usize,
+            media_one_in: 0,
         }
     }
 
@@ -85,6 +90,9 @@ impl Mix {
             return Wish::Create(left.div_ceil(self.most_volumes as u64));
         }
         let (volume, blocks) = volumes[rng.below(volumes.len() as u64) as usize];
+        if self.media_one_in > 0 && rng.below(self.media_one_in) == 0 {
+            return Wish::Media(volume, VolumeMedia::ALL[rng.below(3) as usize]);
+        }
         match self.draw_kind(rng) {
             4 if volumes.len() < self.most_volumes && left > 0 => Wish::Create(1 + rng.below(left)),
             5 if volumes.len() > 1 => Wish::Delete(volume),

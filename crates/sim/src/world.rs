@@ -348,6 +348,10 @@ impl World {
                 let version = self.model.begin_size(volume, Some(blocks));
                 (HostRequest::ResizeVolume { volume, blocks }, self.change(version, true))
             }
+            Wish::Media(volume, media) => {
+                let version = self.model.begin_media(volume, media);
+                (HostRequest::SetMedia { volume, media }, self.change(version, true))
+            }
             Wish::Scrub => (HostRequest::Scrub, Pending::Scrub),
             Wish::Close => (HostRequest::Close, Pending::Close),
         }

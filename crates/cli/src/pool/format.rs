@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use thermocline_engine::HostRequest;
+use thermocline_engine::{HostRequest, Reply};
 use thermocline_runtime::{Contents, Driver, Settings, new_pool_id, unit_bytes};
 use thermocline_types::Bytes;
 
@@ -53,10 +53,14 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     let pool = new_pool_id().context("the system gives no random numbers")?;
     let driver = Driver::format(config.clone(), pool, media.storage)?;
     let mut opened = Opened { driver, config, replayed: (0, 0), took: std::time::Duration::ZERO };
-    for (name, blocks) in volumes {
+    for ((name, blocks), stated) in volumes.into_iter().zip(&settings.volumes) {
         let text = name.to_string();
         let create = HostRequest::CreateVolume { name, blocks };
-        opened.carry_out(create).with_context(|| format!("volume `{text}`"))?;
+        let made = opened.carry_out(create).with_context(|| format!("volume `{text}`"))?;
+        if let (Reply::Created(volume), Some(media)) = (made, stated.media) {
+            let request = HostRequest::SetMedia { volume, media };
+            opened.carry_out(request).with_context(|| format!("volume `{text}`"))?;
+        }
     }
     let listed = opened.driver.engine().volumes();
     let total: u64 = listed.iter().map(|volume| volume.blocks).sum();

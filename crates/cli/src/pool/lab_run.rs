@@ -121,6 +121,7 @@ fn tuning(stated: &Tuning, put: &mut impl FnMut(&str, String)) {
         ("log.checkpoint", stated.checkpoint.map(size)),
         ("log.reserved_units", stated.reserved_units.map(|units| units.to_string())),
         ("log.memory", stated.memory.map(size)),
+        ("log.bypass", stated.bypass.map(size)),
     ];
     for (key, value) in values {
         value.into_iter().for_each(|value| put(key, value));

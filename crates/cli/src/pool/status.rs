@@ -188,7 +188,7 @@ fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {
          superblocks\n",
         Bytes(status.unit_bytes)
     );
-    for MediaStatus { class, units, free_units } in status.media.iter().filter(|_| is_tiered) {
+    for MediaStatus { class, units, free_units, .. } in status.media.iter().filter(|_| is_tiered) {
         text += &format!("{class} devices: {units} units, {free_units} free\n");
     }
     text + &format!(

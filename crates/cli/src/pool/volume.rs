@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Extent, HostRequest, Reply, VolumeInfo};
-use thermocline_format::VolumeName;
+use thermocline_format::{VolumeMedia, VolumeName};
 use thermocline_runtime::{AnyStorage, Settings};
 use thermocline_target::EXTENTS_MAX;
 use thermocline_types::Bytes;
@@ -30,6 +30,11 @@ pub enum Command {
     /// Change the size of a volume, be its pool served or not; what is beyond a smaller size is gone, if that is wanted
     #[command(after_help = example("resize pool.toml backup 32MiB"))]
     Resize(ResizeArgs),
+    /// Say where the blocks of a volume are to be, in a pool with fast devices: auto (on fast ones until they leave
+    /// them), fast (there for as long as there is room) or capacity. What is there already goes elsewhere when it is
+    /// written or destaged next
+    #[command(after_help = example("media pool.toml backup capacity"))]
+    Media(MediaArgs),
     /// Delete a volume and all that is in it, be its pool served or not
     #[command(after_help = example("delete pool.toml backup --yes-destroy backup"))]
     Delete(DeleteArgs),
@@ -62,6 +67,18 @@ pub struct ResizeArgs {
     yes_destroy: Option<String>,
     #[command(flatten)]
     clients: Clients,
+}
+
+/// Arguments of `volume media`.
+#[derive(Args)]
+pub struct MediaArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Name of the volume
+    name: String,
+    /// auto, fast or capacity
+    media: VolumeMedia,
 }
 
 /// What is to become of clients, when the pool is being served.
@@ -104,6 +121,7 @@ pub struct Listed {
     id: u32,
     name: String,
     size_bytes: u64,
+    media: String,
 }
 
 #[derive(Serialize)]
@@ -115,7 +133,12 @@ struct Listing {
 impl Listed {
     /// The volume that `info` describes.
     pub fn new(info: &VolumeInfo) -> Listed {
-        Listed { id: info.id.0, name: info.name.to_string(), size_bytes: info.blocks * 4096 }
+        Listed {
+            id: info.id.0,
+            name: info.name.to_string(),
+            size_bytes: info.blocks * 4096,
+            media: info.media.to_string(),
+        }
     }
 }
 
@@ -124,6 +147,7 @@ pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Create(args) => create(args),
         Command::Resize(args) => resize(args),
+        Command::Media(args) => media(args),
         Command::Delete(args) => delete(args),
         Command::List(args) => list(args),
     }
@@ -159,6 +183,19 @@ fn resize(args: &ResizeArgs) -> anyhow::Result<ExitCode> {
         },
     )?;
     print(&format!("volume `{name}` has {size} now\n"))
+}
+
+fn media(args: &MediaArgs) -> anyhow::Result<ExitCode> {
+    let MediaArgs { settings, name, media } = args;
+    change(
+        settings,
+        |server| server.set_media(name, *media),
+        |pool| {
+            let volume = pool.volume(Some(name))?.id;
+            pool.carry_out(HostRequest::SetMedia { volume, media: *media })
+        },
+    )?;
+    print(&format!("volume `{name}` is to be on {media} media from now on\n"))
 }
 
 fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
@@ -210,9 +247,10 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         return print(&format!("{}\n", serde_json::to_string_pretty(&listing)?));
     }
     let mut table = crate::table::plain();
-    table.set_header(["id", "name", "size"]);
-    for Listed { id, name, size_bytes } in &volumes {
-        table.add_row([id.to_string(), name.clone(), Bytes(*size_bytes).to_string()]);
+    table.set_header(["id", "name", "size", "media"]);
+    for Listed { id, name, size_bytes, media } in &volumes {
+        let size = Bytes(*size_bytes).to_string();
+        table.add_row([id.to_string(), name.clone(), size, media.clone()]);
     }
     print(&format!("{table}\n"))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use thermocline_nbd::protocol::request::{Command, Framing, flag};
 use thermocline_nbd::{Client, ClientError};
 
-use super::serve::{PATIENCE, Served, format, run};
+use super::serve::{PATIENCE, Served, format, format_tiered, run};
 use super::serve_fuse;
 use crate::{scratch, write};
 
@@ -206,4 +206,73 @@ fn files_come_grow_and_go_with_their_volumes() {
     assert_eq!(names, ["main", "third"]);
     drop((file, new));
     assert_eq!(served.stop(), 0);
+}
+
+/// What of a volume was destaged, in MiB.
+fn destaged(served: &Served, index: usize) -> u64 {
+    served.status()["volumes"][index]["destaged_bytes"].as_u64().expect("bytes") >> 20
+}
+
+#[test]
+fn volumes_of_a_tier_are_put_on_the_media_that_was_chosen() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_tiered(folder, "auto");
+    run(folder, "volume media pool.toml second fast").ok();
+    let served = Served::start(folder, "");
+    let listed = run(folder, "volume list pool.toml").ok();
+    assert!(listed.contains("fast") && listed.contains("auto"), "{listed}");
+    let mut second = served.client("second");
+    for lba in 0..1024 {
+        second.call(Command::Write, 0, lba << 12, 0, &[3; 4096]).expect("written");
+    }
+    let mut main = served.client("main");
+    let fill = |client: &mut Client<UnixStream>| {
+        for lba in 0..48 {
+            client.call(Command::Write, 0, lba << 20, 0, &[4; 1 << 20]).expect("written");
+        }
+        client.call(Command::Flush, 0, 0, 0, &[]).expect("flushed");
+    };
+    fill(&mut main);
+    let left = destaged(&served, 1);
+    assert!(left <= 1, "{left} of 4 MiB left though the host wrote as fast as it could");
+    let before = destaged(&served, 0);
+    assert!(before > 8, "{before} MiB of what is written once leave");
+    run(folder, "volume media pool.toml main capacity").ok();
+    fill(&mut main);
+    fill(&mut main);
+    let after = destaged(&served, 0);
+    assert!(
+        after < before + 24,
+        "{after} MiB after {before}: more than was there, and 96 MiB went by"
+    );
+    let engine = &served.status()["engine"];
+    let of = |class: usize, key: &str| engine["media"][class][key].as_u64().expect("bytes") >> 20;
+    assert_eq!((of(0, "host_bytes"), of(1, "host_bytes")), (96, 52));
+    assert!(of(1, "relocation_bytes") >= 4, "what stays went from unit to unit: {engine}");
+    let wrong = run(folder, "volume media pool.toml main slow").refused(2);
+    assert!(wrong.contains("choose auto, fast or capacity"), "{wrong}");
+    drop((main, second));
+    assert_eq!(served.stop(), 0);
+    let listed = run(folder, "volume list pool.toml --json").json();
+    assert_eq!(listed["volumes"][0]["media"], "capacity");
+    assert_eq!(run(folder, "scrub pool.toml").code, 0);
+}
+
+#[test]
+fn a_pool_without_a_fast_device_says_so_where_media_are_chosen() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let refused = run(folder, "volume media pool.toml main fast").refused(2);
+    assert!(refused.contains("no fast device"), "{refused}");
+    let text =
+        "[device]\npath = 'new.img'\nsize = '64MiB'\n[[volumes]]\nname = 'a'\nmedia = 'fast'\n";
+    write(folder, "new.toml", text);
+    let refused = run(folder, "format new.toml").refused(2);
+    assert!(
+        refused.contains("volumes[0].media") && refused.contains("no fast device"),
+        "{refused}"
+    );
+    assert!(!folder.join("new.img").exists());
 }

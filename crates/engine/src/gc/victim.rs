@@ -20,7 +20,7 @@ impl<P: Payload> Engine<P> {
         let evacuate = !self.space.condemned.is_empty();
         // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
         let none_left = self.space.free_units(media) <= self.reserve_of(media);
-        let patient = self.space.supply(media).resetting > 0 && none_left;
+        let patient = self.units_are_coming(media) && none_left;
         let may = self.superblocks.settled
             && (self.phase != Phase::Closing || self.stage.waiting() > 0)
             && !patient;
@@ -139,7 +139,7 @@ impl<P: Payload> Engine<P> {
     fn nothing_to_collect(&mut self) -> bool {
         // Nothing can be copied, so nothing is owed.
         let owed = self.gc.pace.forgive();
-        if self.host_may_seal() {
+        if !self.host_is_held_up() {
             return owed;
         }
         // Units that a record on its way lists for the first time can be opened when it counts.

@@ -195,6 +195,12 @@ impl<P: Payload> Engine<P> {
                 let now = now.map(|map| Entry::VolumeResize { volume, blocks: map.blocks });
                 now.into_iter().collect()
             }
+            Entry::VolumeMedia { volume, .. } => {
+                mark!(MediaSaidAgain);
+                let now = index(volume);
+                let now = now.map(|map| Entry::VolumeMedia { volume, media: map.media });
+                now.into_iter().collect()
+            }
             _ => vec![entry],
         }
     }

@@ -6,7 +6,7 @@ use slab::Slab;
 use thermocline_format::{BLOCK_BYTES, Entry, Sequence, VolumeId};
 use thermocline_types::{Class, Time};
 
-use crate::config::LINGER;
+use crate::config::{Config, LINGER};
 use crate::map::Value;
 
 /// Who waits for a block or control entry to be on media.
@@ -165,6 +165,12 @@ impl<P> Stage<P> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.control.is_empty() && self.queues.iter().all(VecDeque::is_empty)
+    }
+
+    /// Whether blocks of the host wait that bypass fast devices.
+    pub(crate) fn hosts_wait_below(&self, config: &Config) -> bool {
+        let classes = usize::from(config.placement_classes());
+        self.queues.iter().step_by(2).take(classes).any(|queue| !queue.is_empty())
     }
 
     /// Bytes of memory held, with the payload of what is staged or on its way.

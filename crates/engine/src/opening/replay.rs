@@ -7,7 +7,7 @@ use thermocline_format::{
     VolumeName,
 };
 use thermocline_ftl::UnitState;
-use thermocline_types::{Class, UnitId};
+use thermocline_types::{Class, Lba, UnitId};
 
 use super::{Life, Opening};
 use crate::bugs::bug;
@@ -88,17 +88,9 @@ impl<P: Payload> Engine<P> {
         let mut names: BTreeMap<VolumeId, [u8; 64]> = BTreeMap::new();
         for (index, (entry, at)) in header.placed(&geometry).enumerate() {
             match *entry {
+                Entry::Data { .. } if torn.contains(&(number, index)) => {}
                 Entry::Data { volume, lba, crc } => {
-                    mark!(VolumeGone if volume.is_user() && self.volumes.slot(volume).is_none());
-                    let Some(volume) = self.volumes.slot(volume) else { continue };
-                    let beyond = lba.0 >= self.volumes.map(volume).blocks;
-                    mark!(BeyondEnd if beyond);
-                    if beyond || torn.contains(&(number, index)) {
-                        continue;
-                    }
-                    let at = at.expect("Data has a block");
-                    let value = Value::new(geometry.address(at), crc);
-                    self.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
+                    self.replay_block(volume, lba, crc, at.expect("Data has a block"));
                 }
                 Entry::Trim { .. } if bug!(self.config, TrimNotReplayed) => {}
                 Entry::Trim { volume, lba, blocks } => {
@@ -130,6 +122,13 @@ impl<P: Payload> Engine<P> {
                     self.volumes.resize(volume, blocks);
                     self.volumes.map_mut(volume).limit = blocks;
                 }
+                Entry::VolumeMedia { volume, media } => {
+                    let Some(volume) = self.volumes.slot(volume) else { continue };
+                    mark!(MediaReplayed);
+                    if !bug!(self.config, MediaNotReplayed) {
+                        self.volumes.map_mut(volume).media = media;
+                    }
+                }
                 Entry::VolumeName { volume, part, text } => {
                     let name = names.entry(volume).or_insert([0; 64]);
                     name[usize::from(part) * 16..][..16].copy_from_slice(&text);
@@ -143,6 +142,17 @@ impl<P: Payload> Engine<P> {
             {
                 self.volumes.map_mut(index).name = name;
             }
+        }
+    }
+
+    fn replay_block(&mut self, volume: VolumeId, lba: Lba, crc: u32, at: Location) {
+        mark!(VolumeGone if volume.is_user() && self.volumes.slot(volume).is_none());
+        let Some(volume) = self.volumes.slot(volume) else { return };
+        let beyond = lba.0 >= self.volumes.map(volume).blocks;
+        mark!(BeyondEnd if beyond);
+        if !beyond {
+            let value = Value::new(self.config.geometry.address(at), crc);
+            self.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
         }
     }
 

@@ -61,8 +61,13 @@ impl Dead {
         !self.fresh.is_empty()
     }
 
+    /// Whether a unit waits for no more than a look, or for a flush.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.has_fresh() || !self.not_durable.is_empty()
+    }
+
     /// Whether a unit is held.
-    pub(super) fn has_held(&self) -> bool {
+    pub(crate) fn has_held(&self) -> bool {
         !self.held.is_empty()
     }
 

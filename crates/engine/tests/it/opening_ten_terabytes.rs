@@ -12,7 +12,7 @@ use thermocline_engine::{
 use thermocline_format::{
     Epoch, Generation, Geometry, Location, LogicalBlock, METADATA, MapEntry, MapPage, PAGE_ENTRIES,
     PAGE_UNITS, PoolId, Revision, Sequence, Superblock, UnitEntry, UnitPage, Volume, VolumeId,
-    VolumeName, crc32c, home_mark,
+    VolumeMedia, VolumeName, crc32c, home_mark,
 };
 use thermocline_types::{Class, Lba, Time, UnitId};
 
@@ -113,6 +113,7 @@ impl MadeUp {
                 name: VolumeName::new("ten").expect("a short name"),
                 blocks: BLOCKS,
                 deleted: false,
+                media: VolumeMedia::Auto,
                 roots,
             }],
             open_units: Vec::new(),

@@ -1,7 +1,7 @@
 //! Pools with a fast device: hosts' blocks arrive there, and leave it for the device with capacity.
 
-use thermocline_engine::{Config, ConfigError, DeviceCmd, Extent, HostRequest};
-use thermocline_format::{Geometry, LogicalBlock, MediaClass, PoolDevice, VolumeId};
+use thermocline_engine::{Config, ConfigError, DeviceCmd, Extent, HostError, HostRequest};
+use thermocline_format::{Geometry, LogicalBlock, MediaClass, PoolDevice, VolumeId, VolumeMedia};
 use thermocline_types::{DeviceId, Rng, UnitId};
 
 use crate::memory_device::Machine;
@@ -91,4 +91,112 @@ fn a_fast_device_adds_nothing_to_what_a_pool_holds() {
     assert_eq!(config(24).capacity_blocks(0), config(48).capacity_blocks(0));
     let maps = config(24).capacity_blocks(1 << 30);
     assert!(maps <= config(24).capacity_blocks(0), "maps lie on the fast device");
+}
+
+fn set_media(machine: &mut Machine, volume: VolumeId, media: VolumeMedia) {
+    machine.ask(HostRequest::SetMedia { volume, media }).expect("there is a fast device");
+}
+
+/// Blocks that were destaged of a volume, and those that were written for its host.
+fn traffic(machine: &Machine, volume: VolumeId) -> (u64, u64) {
+    let volumes = machine.engine.volumes();
+    let info = volumes.iter().find(|info| info.id == volume).expect("it is there");
+    (info.traffic.destaged_blocks, info.traffic.host_blocks_written)
+}
+
+/// A small volume beside a large one that is written at random, three times what fast devices hold.
+fn beside_a_large_one(media: VolumeMedia) -> (u64, u64) {
+    let config = config(24);
+    let blocks = config.capacity_blocks(0) * 7 / 10;
+    let mut machine = Machine::format(&config);
+    let (small, large) = (machine.create("small", 1000), machine.create("large", blocks));
+    set_media(&mut machine, small, media);
+    (0..1000).for_each(|lba| write(&mut machine, small, lba));
+    let mut rng = Rng::new(3);
+    for _ in 0..3 * 24 * 256 {
+        write(&mut machine, large, rng.below(blocks));
+    }
+    machine.ask(HostRequest::Flush).expect("it is flushed");
+    assert_eq!(machine.engine.miscounted(|at| machine.device.page(at)), None);
+    traffic(&machine, small)
+}
+
+#[test]
+fn a_fast_volume_stays_where_others_are_destaged() {
+    assert_eq!(beside_a_large_one(VolumeMedia::Auto), (1000, 1000));
+    assert_eq!(beside_a_large_one(VolumeMedia::Fast), (0, 1000));
+    assert_eq!(beside_a_large_one(VolumeMedia::Capacity), (0, 1000));
+}
+
+#[test]
+fn a_fast_volume_too_large_for_the_fast_device_overflows_and_stops_nobody() {
+    let config = config(24);
+    let blocks = config.capacity_blocks(0) * 8 / 10;
+    let mut machine = Machine::format(&config);
+    let volume = machine.create("large", blocks);
+    set_media(&mut machine, volume, VolumeMedia::Fast);
+    (0..blocks).for_each(|lba| write(&mut machine, volume, lba));
+    let mut rng = Rng::new(4);
+    (0..2 * blocks).for_each(|_| write(&mut machine, volume, rng.below(blocks)));
+    let stats = machine.engine.stats();
+    let written = stats.host_blocks_written + stats.relocated_blocks + stats.destaged_blocks;
+    let ratio = written as f64 / stats.host_blocks_written as f64;
+    assert!(stats.destaged_blocks > blocks && ratio < 6.0, "{ratio}: {stats:?}");
+}
+
+#[test]
+fn what_is_on_capacity_is_flushed_there_and_survives_a_crash() {
+    let config = config(24);
+    let mut machine = Machine::format(&config);
+    let volume = machine.create("large", 4000);
+    set_media(&mut machine, volume, VolumeMedia::Capacity);
+    let before = machine.device.units_in_use();
+    (0..4000).for_each(|lba| write(&mut machine, volume, lba));
+    machine.settle();
+    // A flush has to wait for the device that the blocks are on.
+    machine.held = Box::new(|cmd| matches!(cmd, DeviceCmd::Flush(DeviceId(0))));
+    let flush = machine.submit(HostRequest::Flush);
+    assert_eq!(machine.answer(flush), None);
+    machine.held = Box::new(|_| false);
+    machine.settle();
+    assert!(machine.answer(flush).is_some_and(|answer| answer.is_ok()));
+    assert!(machine.device.units_in_use() >= before + 4000 / 256);
+    let engine = thermocline_engine::Engine::open(config, 2).expect("it can work");
+    let mut machine = Machine::new(engine, machine.device);
+    machine.open();
+    machine.settle();
+    assert_eq!(machine.engine.volumes()[0].media, VolumeMedia::Capacity);
+    assert_eq!(machine.engine.mapped_blocks(), 4000);
+}
+
+#[test]
+fn a_stream_bypasses_the_fast_device_from_the_stated_length_on() {
+    let mut config = config(24);
+    config.bypass_bytes = 1 << 20;
+    let mut machine = Machine::format(&config);
+    let volume = machine.create("large", 40_000);
+    let run = |machine: &mut Machine, lba| {
+        let extent = Extent { volume, lba, blocks: 64 };
+        let request = HostRequest::Write { extent, data: (), fua: false, handle: 0 };
+        machine.ask(request).expect("there is room");
+    };
+    let fast_free = |machine: &Machine| machine.engine.free_units_of(MediaClass::Fast);
+    let before = fast_free(&machine);
+    (0..160).for_each(|index| run(&mut machine, index * 64));
+    machine.ask(HostRequest::Flush).expect("it is flushed");
+    assert!(before - fast_free(&machine) <= 2, "40 MiB of one stream");
+    let mut rng = Rng::new(5);
+    (0..48).for_each(|_| run(&mut machine, rng.below(600) * 64));
+    machine.ask(HostRequest::Flush).expect("it is flushed");
+    assert!(before - fast_free(&machine) > 8, "12 MiB here and there");
+}
+
+#[test]
+fn a_pool_without_a_fast_device_has_no_media_to_choose() {
+    let geometry = Geometry::new(LogicalBlock::B4096, 256, 64, [0, 1].map(UnitId));
+    let mut machine = Machine::format(&Config::new(geometry.expect("sound units")));
+    let volume = machine.create("one", 1000);
+    let refused = machine.ask(HostRequest::SetMedia { volume, media: VolumeMedia::Fast });
+    assert_eq!(refused, Err(HostError::NoFastDevice));
+    set_media(&mut machine, volume, VolumeMedia::Auto);
 }

@@ -9,8 +9,8 @@ use thermocline_engine::{Config, Engine, Extent, HostRequest, PageBytes};
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
     LogicalBlock, MAX_ENTRIES, METADATA, MapEntry, MapPage, PAGE_ENTRIES, PAGE_UNITS, PoolId,
-    Revision, Sequence, Superblock, UnitEntry, UnitPage, Volume, VolumeId, VolumeName, crc32c,
-    home_mark,
+    Revision, Sequence, Superblock, UnitEntry, UnitPage, Volume, VolumeId, VolumeMedia, VolumeName,
+    crc32c, home_mark,
 };
 use thermocline_types::{Class, Lba, Rng, UnitId};
 
@@ -118,7 +118,14 @@ impl Base for Full {
         let mut roots: Vec<MapEntry> = pages.collect();
         let unit_pages = roots.split_off(Volume::roots_for(self.blocks));
         let name = VolumeName::new("vast").expect("a short name");
-        let volume = Volume { id: VOLUME, name, blocks: self.blocks, deleted: false, roots };
+        let volume = Volume {
+            id: VOLUME,
+            name,
+            blocks: self.blocks,
+            deleted: false,
+            media: VolumeMedia::Auto,
+            roots,
+        };
         Superblock {
             pool: POOL,
             location: Location::new(0, 0),

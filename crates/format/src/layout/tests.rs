@@ -111,6 +111,7 @@ fn kinds_and_causes_are_as_documented() {
         (kind::VOLUME_NAME, "VolumeName"),
         (kind::ABANDONED, "Abandoned"),
         (kind::RELEASED, "Released"),
+        (kind::VOLUME_MEDIA, "VolumeMedia"),
     ];
     assert_eq!(kinds, expected);
     let causes: Vec<(u8, String)> =

@@ -10,7 +10,7 @@ use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
     LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, MediaClass, OpenUnit,
     PackedBlock, PageId, PoolDevice, PoolId, Revision, Sequence, Superblock, Volume, VolumeId,
-    VolumeName,
+    VolumeMedia, VolumeName,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -83,6 +83,8 @@ fn entry(geometry: Geometry) -> impl Strategy<Value = Entry> {
         1 => sized().prop_map(|(volume, blocks)| Entry::VolumeCreate { volume, blocks }),
         1 => sized().prop_map(|(volume, blocks)| Entry::VolumeResize { volume, blocks }),
         1 => user_volume().prop_map(|volume| Entry::VolumeDelete { volume }),
+        1 => (user_volume(), select(&VolumeMedia::ALL[..]))
+            .prop_map(|(volume, media)| Entry::VolumeMedia { volume, media }),
         1 => (user_volume(), 0_u8..4, any::<[u8; 16]>())
             .prop_map(|(volume, part, text)| Entry::VolumeName { volume, part, text }),
         1 => any::<u64>().prop_map(|number| Entry::Abandoned { sequence: Sequence(number) }),
@@ -183,14 +185,16 @@ fn name() -> impl Strategy<Value = VolumeName> {
 fn volume(geometry: Geometry, id: u32) -> impl Strategy<Value = Volume> {
     let parts =
         move |blocks| (name(), Just(blocks), vec(map_entry(geometry), Volume::roots_for(blocks)));
-    let volume = move |((name, blocks, roots), deleted)| Volume {
+    let volume = move |((name, blocks, roots), deleted, media)| Volume {
         id: VolumeId(id),
         name,
         blocks,
         deleted,
+        media,
         roots,
     };
-    ((0_u64..20 << 18).prop_flat_map(parts), any::<bool>()).prop_map(volume)
+    let media = select(&VolumeMedia::ALL[..]);
+    ((0_u64..20 << 18).prop_flat_map(parts), any::<bool>(), media).prop_map(volume)
 }
 
 fn volumes(geometry: Geometry) -> impl Strategy<Value = Vec<Volume>> {

@@ -4,7 +4,7 @@ use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
     LogicalBlock, MapEntry, MapPage, MediaClass, OpenUnit, PackedBlock, PageId, PoolDevice, PoolId,
     Revision, Sequence, Superblock, SuperblockPrefix, UnitEntry, UnitPage, Volume, VolumeId,
-    VolumeName, crc32c, home_mark, packed_block,
+    VolumeMedia, VolumeName, crc32c, home_mark, packed_block,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -90,7 +90,7 @@ fn superblock() -> Superblock {
     let second = vec![entry(19, 1992, 0xFEDC_BA98), MapEntry::UNMAPPED];
     let volume = |id, name, blocks, roots| {
         let id = VolumeId(id);
-        Volume { id, name, blocks, deleted: false, roots }
+        Volume { id, name, blocks, deleted: false, media: VolumeMedia::Auto, roots }
     };
     let old = VolumeName::new("old").expect("a name");
     let open = |unit, block, generation| OpenUnit {

@@ -3,7 +3,8 @@
 use thermocline_format::{
     Epoch, ErrorKind, Generation, Geometry, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER,
     MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_UNIT_PAGES, MAX_UNITS, MAX_VOLUMES,
-    MapEntry, OpenUnit, PoolId, Revision, Sequence, Superblock, Volume, VolumeId, VolumeName,
+    MapEntry, OpenUnit, PoolId, Revision, Sequence, Superblock, Volume, VolumeId, VolumeMedia,
+    VolumeName,
 };
 use thermocline_types::UnitId;
 
@@ -18,6 +19,7 @@ fn largest() -> Superblock {
         name: VolumeName::new(&"n".repeat(64)).expect("a name"),
         blocks: (roots as u64) << 18,
         deleted: true,
+        media: VolumeMedia::Capacity,
         roots: vec![root; roots],
     };
     let mut volumes: Vec<Volume> = (1..MAX_VOLUMES as u32).map(|id| volume(id, 1)).collect();

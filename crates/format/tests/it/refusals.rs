@@ -225,7 +225,7 @@ fn impossible_fields_of_a_chunk() {
     assert_eq!(field(chunk_with(84, &[1])), "packed entry", "without a packed block");
     assert_eq!(field(chunk_with(84, &[0, 0, 1])), "packed bytes", "logical blocks of 512 bytes");
     assert_eq!(field(chunk_with(86, &[0xFF, 0xFF])), "packed bytes");
-    assert_eq!(field(chunk_with(96, &[9])), "kind of entry");
+    assert_eq!(field(chunk_with(96, &[10])), "kind of entry");
     assert_eq!(field(chunk_with(96, &[0])), "kind of entry");
     assert_eq!(field(chunk_with(HEADER_BYTES - 1, &[1])), "padding of the header");
 }
@@ -318,7 +318,10 @@ fn impossible_contents_of_a_superblock() {
     assert_eq!(field(superblock_with(SECOND, &1_u32.to_le_bytes())), "volume");
     assert_eq!(field(superblock_with(SECOND, &u32::MAX.to_le_bytes())), "volume");
     assert_eq!(field(superblock_with(SECOND + 4, &[12])), "name of volume");
-    assert_eq!(field(superblock_with(SECOND + 5, &[2])), "flags of a volume");
+    for flags in [6, 8] {
+        assert_eq!(field(superblock_with(SECOND + 5, &[flags])), "flags of a volume", "{flags}");
+    }
+    assert_eq!(superblock_with(SECOND + 5, &[4]), None, "on capacity");
     assert_eq!(field(superblock_with(SECOND + 6, &[1])), "reserved field");
     assert_eq!(field(superblock_with(SECOND + 16, &[0xFF])), "name of volume");
     let size = |blocks: u64| field(superblock_with(SECOND + 8, &blocks.to_le_bytes()));

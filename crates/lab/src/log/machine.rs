@@ -12,7 +12,7 @@ use thermocline_engine::{
     Action, Config, DeviceCmd, Engine, HostError, HostRequest, Notice, OpId, Rejected, Reply,
     RequestId, Stats,
 };
-use thermocline_format::{PoolId, VolumeId, VolumeName};
+use thermocline_format::{PoolId, VolumeId, VolumeMedia, VolumeName};
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
 use super::device::{Device, Ended};
@@ -180,6 +180,15 @@ impl Machine {
         self.packs = packs;
     }
 
+    /// From now on, the volume's blocks are to be there.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] where there is no fast drive.
+    pub fn set_media(&mut self, media: VolumeMedia) -> Result<(), Error> {
+        let volume = self.volume;
+        self.control(HostRequest::SetMedia { volume, media }).map(|_| ())
+    }
+
     /// The present.
     pub fn now(&self) -> Time {
         self.now
@@ -233,8 +242,10 @@ impl Machine {
             stats.header_bytes + stats.map_pages_written * block + stats.superblock_bytes;
         let log = LogBytes {
             blocks: stats.host_blocks_written * block,
+            bypassed: stats.bypassed_blocks * block,
             absorbed: stats.absorbed_blocks * block,
             relocated: stats.relocated_blocks * block,
+            carried: stats.carried_blocks * block,
             destaged: stats.destaged_blocks * block,
             metadata,
             relocation_read: stats.gc_bytes_read,

@@ -1,7 +1,7 @@
 //! Settings of the log, as `log.KEY=VALUE` on the command line.
 
 use thermocline_engine::{ReadPlan, Tuning};
-use thermocline_format::LogicalBlock;
+use thermocline_format::{LogicalBlock, VolumeMedia};
 use thermocline_types::Bytes;
 
 use super::payload::PACKS;
@@ -17,13 +17,15 @@ pub struct LogOptions {
     pub logical_block: Option<LogicalBlock>,
     /// Share of the blocks of a workload that pack into the slack of a header.
     pub packs: Option<f64>,
+    /// Where the volume's blocks are to be, under `tier`.
+    pub media: Option<VolumeMedia>,
     /// Settings of the engine.
     pub engine: Tuning,
 }
 
 impl LogOptions {
     /// Every key with a line about it.
-    pub const KEYS: [(&'static str, &'static str); 17] = [
+    pub const KEYS: [(&'static str, &'static str); 19] = [
         ("log.unit", "size of the units that a drive without zones is cut into"),
         ("log.volume", "size of the volume, which is thin (default: what the workload addresses)"),
         ("log.logical_block", "smallest piece that is read or written: 512 or 4096 (default)"),
@@ -46,6 +48,14 @@ impl LogOptions {
         (
             "log.memory",
             "memory for pages of the map; all of it takes 8 bytes for each 4 KiB of the volume",
+        ),
+        (
+            "log.bypass",
+            "under tier, of a sequential stream before what follows bypasses the fast drive",
+        ),
+        (
+            "log.media",
+            "under tier, where the volume's blocks are to be: auto (default), fast, capacity",
         ),
     ];
 
@@ -79,6 +89,8 @@ impl LogOptions {
             "checkpoint" => engine.checkpoint = Some(size(value)?),
             "reserved_units" => engine.reserved_units = Some(count(value)?),
             "memory" => engine.memory = Some(size(value)?),
+            "bypass" => engine.bypass = Some(size(value)?),
+            "media" => self.media = Some(read(value)?),
             _ => {
                 let keys: Vec<&str> = LogOptions::KEYS.iter().map(|(key, _)| *key).collect();
                 return Err(format!("log.{key} is unknown; there are {}", keys.join(", ")));
@@ -161,6 +173,7 @@ mod tests {
             "log.write_cache" => "on",
             "log.logical_block" => "512",
             "log.packs" => "0.25",
+            "log.media" => "fast",
             "log.gc.ahead_units" | "log.write_depth" | "log.reserved_units"
             | "log.max_requests" => "7",
             _ => "2MiB",

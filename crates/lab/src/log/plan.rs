@@ -1,7 +1,9 @@
 //! From a stack and a workload's size to a drive in units and an engine's configuration.
 
 use thermocline_engine::{Config, MAX_IO_BLOCKS, default_unit};
-use thermocline_format::{Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice};
+use thermocline_format::{
+    Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice, VolumeMedia,
+};
 use thermocline_nand::profile::{Cut, Zns};
 use thermocline_nand::{Drive, Kind, Profile, Sliced, Zoned};
 use thermocline_types::{Bytes, UnitId};
@@ -25,6 +27,8 @@ pub struct Plan {
     pub blocks: u64,
     /// The share of blocks that pack.
     pub packs: f64,
+    /// Where the volume's blocks are to be.
+    pub media: VolumeMedia,
     /// Seed of all randomness.
     pub seed: u64,
 }
@@ -73,8 +77,11 @@ impl Plan {
         })?;
         check_capacity(&config, unit, room, stack)?;
         let blocks = room.span.div_ceil(Bytes::BLOCK);
-        let packs = stack.log.packs();
-        Ok(Plan { config, drive, fast, unit, blocks, packs, seed: settings.seed })
+        let (packs, media) = (stack.log.packs(), stack.log.media.unwrap_or_default());
+        if media != VolumeMedia::Auto && fast.is_none() {
+            return Err(refuse(format!("log.media={media} needs a fast drive: use tier")));
+        }
+        Ok(Plan { config, drive, fast, unit, blocks, packs, media, seed: settings.seed })
     }
 
     /// Makes the pool.
@@ -88,6 +95,9 @@ impl Plan {
         let mut machine =
             super::machine::Machine::format(self.config, device, self.blocks, self.seed)?;
         machine.set_packs(self.packs);
+        if self.media != VolumeMedia::Auto {
+            machine.set_media(self.media)?;
+        }
         Ok(machine)
     }
 }

@@ -83,6 +83,7 @@ impl Atlas {
             Entry::Trim { volume, lba, blocks } => Some((volume, lba.0, blocks)),
             Entry::VolumeCreate { volume, .. }
             | Entry::VolumeResize { volume, .. }
+            | Entry::VolumeMedia { volume, .. }
             | Entry::VolumeDelete { volume } => Some((volume, 0, u64::MAX)),
             _ => None,
         }));

@@ -14,7 +14,7 @@ mod verdict;
 use std::collections::{BTreeMap, BTreeSet};
 
 use thermocline_engine::Extent;
-use thermocline_format::{VolumeId, VolumeName};
+use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
 use crate::data::Content;
 pub use history::{History, Progress, Step, Version};
@@ -27,6 +27,8 @@ pub struct FoundVolume {
     pub volume: VolumeId,
     /// Its name.
     pub name: VolumeName,
+    /// Where its blocks are to be.
+    pub media: VolumeMedia,
     /// What each of its blocks shows; `None` where reading was an error.
     pub blocks: Vec<Option<Content>>,
 }
@@ -75,6 +77,8 @@ struct Size {
 struct VolumeModel {
     /// What its size may be: all but the first were not completed.
     sizes: Vec<Size>,
+    /// Where its blocks may be to be: all but the first were not completed.
+    media: Vec<(Version, VolumeMedia)>,
     blocks: Vec<History>,
 }
 
@@ -89,6 +93,7 @@ enum Change {
     Blocks(Extent),
     /// A new size, and the blocks that were cut off by it.
     Size(VolumeId, Extent),
+    Media(VolumeId),
 }
 
 /// What all volumes may hold.
@@ -180,13 +185,30 @@ impl Model {
         version
     }
 
-    /// A change of blocks or of a size has ended.
+    /// The blocks of a volume are to be elsewhere.
+    pub fn begin_media(&mut self, id: VolumeId, media: VolumeMedia) -> Version {
+        let version = self.tick();
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            volume.media.push((version, media));
+        }
+        self.changes.insert(version, Change::Media(id));
+        version
+    }
+
+    /// A change of blocks, of a size or of media has ended.
     pub fn end_change(&mut self, version: Version, outcome: Outcome) {
         let tick = self.tick();
         let change = self.changes.remove(&version);
         self.size_changes += u64::from(matches!(change, Some(Change::Size(..))));
         match change {
             Some(Change::Blocks(extent)) => self.end_blocks(version, extent, outcome, tick),
+            Some(Change::Media(id)) => {
+                if let Some(volume) = self.volumes.get_mut(&id)
+                    && outcome != Outcome::Failed
+                {
+                    volume.media.retain(|(said, _)| *said >= version);
+                }
+            }
             Some(Change::Size(_, cut)) if outcome == Outcome::Failed => {
                 self.end_blocks(version, cut, outcome, tick);
             }
@@ -235,6 +257,11 @@ impl Model {
         self.creates.remove(&version);
         match self.changes.remove(&version) {
             Some(Change::Blocks(extent)) => self.histories(extent, |block| block.cancel(version)),
+            Some(Change::Media(id)) => {
+                if let Some(volume) = self.volumes.get_mut(&id) {
+                    volume.media.retain(|(said, _)| *said != version);
+                }
+            }
             Some(Change::Size(id, cut)) => {
                 self.histories(cut, |block| block.cancel(version));
                 if let Some(volume) = self.volumes.get_mut(&id) {
@@ -249,13 +276,15 @@ impl Model {
     pub fn end_create(&mut self, version: Version, id: Option<VolumeId>) {
         let Some(id) = id else { return };
         if let Some(create) = self.creates.remove(&version) {
-            self.insert(id, version, vec![History::default(); create.blocks as usize]);
+            let blocks = vec![History::default(); create.blocks as usize];
+            self.insert(id, version, VolumeMedia::Auto, blocks);
         }
     }
 
-    fn insert(&mut self, id: VolumeId, version: Version, blocks: Vec<History>) {
+    fn insert(&mut self, id: VolumeId, version: Version, media: VolumeMedia, blocks: Vec<History>) {
         let size = Size { version, blocks: Some(blocks.len() as u64), open: false };
-        self.volumes.insert(id, VolumeModel { sizes: vec![size], blocks });
+        let media = vec![(version, media)];
+        self.volumes.insert(id, VolumeModel { sizes: vec![size], media, blocks });
     }
 
     /// A flush is submitted.
@@ -316,6 +345,10 @@ impl Model {
             if let Some(reason) = self.judge_size(volume, size) {
                 wrong.push(reason);
                 continue;
+            }
+            let media = self.volumes.get(&volume.volume).map(|volume| &volume.media);
+            if media.is_some_and(|some| some.iter().all(|(_, media)| *media != volume.media)) {
+                wrong.push(Verdict::MediaWrong { volume: volume.volume, media: volume.media });
             }
             let judged = volume.blocks.iter().enumerate().filter_map(|(lba, content)| {
                 let content = (*content)?;
@@ -379,7 +412,8 @@ impl Model {
         let mut before = std::mem::take(&mut self.volumes);
         for volume in found {
             let old = before.remove(&volume.volume).map(|volume| volume.blocks).unwrap_or_default();
-            self.volumes.insert(volume.volume, VolumeModel { sizes: Vec::new(), blocks: old });
+            let model = VolumeModel { sizes: Vec::new(), media: Vec::new(), blocks: old };
+            self.volumes.insert(volume.volume, model);
             let settled = volume.blocks.iter().enumerate().map(|(lba, content)| {
                 let mut kept = self.history(volume.volume, lba as u64).cloned().unwrap_or_default();
                 kept.doubt();
@@ -390,7 +424,7 @@ impl Model {
                 })
             });
             let settled = settled.collect();
-            self.insert(volume.volume, now, settled);
+            self.insert(volume.volume, now, volume.media, settled);
         }
         self.creates.clear();
         self.changes.clear();

@@ -27,7 +27,7 @@ fn model() -> Model {
 
 fn found(contents: &[Content]) -> Vec<FoundVolume> {
     let blocks = contents.iter().copied().map(Some).collect();
-    vec![FoundVolume { volume: VOLUME, name: name("a"), blocks }]
+    vec![FoundVolume { volume: VOLUME, name: name("a"), media: VolumeMedia::Auto, blocks }]
 }
 
 /// Whether the model allows block 0 to be `content` after a crash, the rest being zeros.
@@ -149,6 +149,7 @@ fn volumes_come_and_go_with_their_completions() {
     let mut model = model();
     let create = model.begin_create(name("b"), 2);
     let second = |blocks, text| FoundVolume {
+        media: VolumeMedia::Auto,
         volume: VolumeId(2),
         name: name(text),
         blocks: vec![Some(Content::Zeros); blocks],

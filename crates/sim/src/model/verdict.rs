@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use thermocline_format::VolumeId;
+use thermocline_format::{VolumeId, VolumeMedia};
 
 use super::history::{History, Version};
 use crate::data::Content;
@@ -58,6 +58,13 @@ pub enum Verdict {
     },
     /// A volume that must exist does not.
     VolumeLost(VolumeId),
+    /// The blocks of a volume are to be where nobody wanted them last.
+    MediaWrong {
+        /// The volume.
+        volume: VolumeId,
+        /// Where they are to be.
+        media: VolumeMedia,
+    },
 }
 
 impl Verdict {
@@ -66,7 +73,9 @@ impl Verdict {
     pub const fn is_rollback(&self) -> bool {
         match self {
             Verdict::Block { why, .. } => matches!(why, Why::Lost),
-            Verdict::VolumeWrong { .. } | Verdict::VolumeLost(_) => true,
+            Verdict::VolumeWrong { .. } | Verdict::VolumeLost(_) | Verdict::MediaWrong { .. } => {
+                true
+            }
         }
     }
 
@@ -113,6 +122,9 @@ impl fmt::Display for Verdict {
                 write!(f, "volume {} of {blocks} blocks exists, and must not", volume.0)
             }
             Verdict::VolumeLost(volume) => write!(f, "volume {} is gone", volume.0),
+            Verdict::MediaWrong { volume, media } => {
+                write!(f, "volume {} is on {media} media, and nobody wants it there", volume.0)
+            }
         }
     }
 }

@@ -129,9 +129,9 @@ impl World {
         let older = verdict.is_rollback() || verdict.is_return();
         let explained = match *verdict {
             Verdict::Block { volume, lba, .. } => self.atlas().explains_older(volume, lba),
-            Verdict::VolumeWrong { volume, .. } | Verdict::VolumeLost(volume) => {
-                self.atlas().explains_older(volume, 0)
-            }
+            Verdict::VolumeWrong { volume, .. }
+            | Verdict::VolumeLost(volume)
+            | Verdict::MediaWrong { volume, .. } => self.atlas().explains_older(volume, 0),
         };
         if !(older && explained) {
             self.wrong.push(verdict.to_string());

@@ -10,7 +10,7 @@ use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Extent, HostError};
-use thermocline_format::VolumeName;
+use thermocline_format::{VolumeMedia, VolumeName};
 use thermocline_runtime::Pool;
 use thermocline_target::{BlockTarget as _, EXTENTS_MAX};
 
@@ -26,8 +26,8 @@ const DESPITE_CLIENTS: &str = "despite=clients";
 pub enum Change {
     /// `POST /volumes` with a [`NewVolume`].
     Create,
-    /// `PATCH /volumes/NAME` with a [`Size`].
-    Resize(Subject),
+    /// `PATCH /volumes/NAME` with a [`Size`] or a [`Media`].
+    Alter(Subject),
     /// `DELETE /volumes/NAME`.
     Delete(Subject),
 }
@@ -59,6 +59,21 @@ struct Size {
     yes_destroy: Option<String>,
 }
 
+/// Body of a change of media.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Media {
+    media: String,
+}
+
+/// Body of a change of a volume.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Alteration {
+    Media(Media),
+    Size(Size),
+}
+
 impl Change {
     /// The change that a request asks for, if it does.
     pub fn asked_for(method: &Method, url: &str) -> Option<Change> {
@@ -69,7 +84,7 @@ impl Change {
         let name = unescaped(path.strip_prefix("/volumes/")?)?;
         let subject = Subject { name, despite_clients: query == DESPITE_CLIENTS };
         match *method {
-            Method::PATCH => Some(Change::Resize(subject)),
+            Method::PATCH => Some(Change::Alter(subject)),
             Method::DELETE => Some(Change::Delete(subject)),
             _ => None,
         }
@@ -82,7 +97,13 @@ impl Change {
     pub fn make(&self, body: &[u8], pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
         match self {
             Change::Create => create(&parsed(body)?, pool, fronts),
-            Change::Resize(subject) => resize(subject, &parsed(body)?, pool, fronts),
+            Change::Alter(subject) => match parsed(body)? {
+                Alteration::Size(size) => resize(subject, &size, pool, fronts),
+                Alteration::Media(Media { media }) => {
+                    let volume = subject.find(pool)?.id();
+                    pool.set_media(volume, media.parse()?).map_err(refusal)
+                }
+            },
             Change::Delete(subject) => delete(subject, pool, fronts),
         }
     }
@@ -204,6 +225,15 @@ impl Serving {
     ) -> anyhow::Result<()> {
         let body = serde_json::to_string(&Size { size_bytes, yes_destroy })?;
         self.ask(&format!("PATCH {}", volume.url()), &body)
+    }
+
+    /// Asks for the blocks of a volume to be elsewhere.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn set_media(self, name: &str, media: VolumeMedia) -> anyhow::Result<()> {
+        let body = serde_json::to_string(&Media { media: media.to_string() })?;
+        self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
     }
 
     /// Asks to delete a volume.

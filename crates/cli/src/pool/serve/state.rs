@@ -57,6 +57,8 @@ pub struct VolumeStatus {
     pub id: u32,
     pub name: String,
     pub size_bytes: u64,
+    /// Where its blocks are to be.
+    pub media: &'static str,
     /// Written by the host, those absorbed included.
     pub host_bytes_written: u64,
     pub absorbed_bytes: u64,
@@ -100,12 +102,16 @@ pub struct EngineStatus {
     pub damaged_blocks: u64,
 }
 
-/// Units of a class of media, those of superblocks aside.
+/// Units of a class of media, those of superblocks aside, and blocks written there, by cause.
 #[derive(Serialize)]
 pub struct MediaStatus {
     pub class: &'static str,
     pub units: u32,
     pub free_units: u32,
+    /// Of the host: below fast devices, what bypassed them.
+    pub host_bytes: u64,
+    pub destage_bytes: u64,
+    pub relocation_bytes: u64,
 }
 
 impl MediaStatus {
@@ -113,12 +119,33 @@ impl MediaStatus {
     pub fn all<P: Payload>(engine: &Engine<P>) -> Vec<MediaStatus> {
         let geometry = engine.geometry();
         let classes = [(MediaClass::Capacity, "capacity"), (MediaClass::Fast, "fast")];
+        let stats = engine.stats();
+        let tiered = geometry.is_tiered();
         let status = classes.map(|(media, class)| {
+            let (host, relocated) = match media {
+                MediaClass::Capacity if !tiered => {
+                    (stats.host_blocks_written, stats.relocated_blocks)
+                }
+                MediaClass::Capacity => {
+                    (stats.bypassed_blocks, stats.relocated_blocks - stats.carried_blocks)
+                }
+                MediaClass::Fast => {
+                    (stats.host_blocks_written - stats.bypassed_blocks, stats.carried_blocks)
+                }
+            };
+            let destaged = if media == MediaClass::Capacity { stats.destaged_blocks } else { 0 };
             let range = geometry.units_of(media);
             let superblocks =
                 geometry.all_superblock_units().filter(|unit| range.contains(&unit.0));
             let units = range.len() as u32 - superblocks.count() as u32;
-            MediaStatus { class, units, free_units: engine.free_units_of(media) }
+            MediaStatus {
+                class,
+                units,
+                free_units: engine.free_units_of(media),
+                host_bytes: host * 4096,
+                destage_bytes: destaged * 4096,
+                relocation_bytes: relocated * 4096,
+            }
         });
         status.into_iter().filter(|media| media.units > 0).collect()
     }
@@ -247,6 +274,7 @@ fn volume_status(info: &VolumeInfo, requests: &Traffic) -> VolumeStatus {
         id: info.id.0,
         name: info.name.to_string(),
         size_bytes: bytes(info.blocks),
+        media: info.media.name(),
         host_bytes_written: host,
         absorbed_bytes: bytes(traffic.absorbed_blocks),
         device_bytes_written: device,
