@@ -298,32 +298,6 @@ impl<P: Payload> Engine<P> {
         self.launch(class, at, cause, entries, (Body::User(body), packed), owners, host_blocks);
     }
 
-    /// Counts the blocks of a chunk: the host's, and copies, some of which are destaged. Returns its cause.
-    fn count_blocks(
-        &mut self,
-        capacity: bool,
-        host: u32,
-        copies: u32,
-        destaged: u32,
-    ) -> ChunkCause {
-        // Placement sees what comes to the devices for capacity.
-        self.host_writes += u64::from(destaged) + if capacity { u64::from(host) } else { 0 };
-        let stats = &mut self.stats;
-        stats.host_blocks_written += u64::from(host);
-        stats.destaged_blocks += u64::from(destaged);
-        stats.relocated_blocks += u64::from(copies - destaged);
-        if !capacity {
-            stats.carried_blocks += u64::from(copies);
-        } else if self.config.geometry.is_tiered() {
-            stats.bypassed_blocks += u64::from(host);
-        }
-        match (host, destaged) {
-            (0, 0) => ChunkCause::Relocation,
-            (0, _) => ChunkCause::Destage,
-            _ => ChunkCause::Host,
-        }
-    }
-
     /// Seals all control entries; `false` when there is no unit for them.
     pub(crate) fn seal_control(&mut self) -> bool {
         let block = self.config.geometry.logical_block();

@@ -4,7 +4,7 @@
 //! * What leaves a fast unit goes to another only if one is free that hosts may not use, and while at most half of what
 //!   left others did: so however large fast volumes are, fast units are gained.
 
-use thermocline_format::{MediaClass, VolumeId, VolumeMedia};
+use thermocline_format::{ChunkCause, MediaClass, VolumeId, VolumeMedia};
 use thermocline_ftl::placement::Write;
 use thermocline_types::{Bytes, Class, Lba};
 
@@ -75,6 +75,32 @@ impl<P: Payload> Engine<P> {
             && self.units_are_coming(MediaClass::Fast);
         mark!(WaitsToStay if waits);
         waits
+    }
+
+    /// Counts the blocks of a chunk: the host's, and copies, some of which are destaged. Returns its cause.
+    pub(crate) fn count_blocks(
+        &mut self,
+        capacity: bool,
+        host: u32,
+        copies: u32,
+        destaged: u32,
+    ) -> ChunkCause {
+        // Placement sees what comes to the devices for capacity.
+        self.host_writes += u64::from(destaged) + if capacity { u64::from(host) } else { 0 };
+        let stats = &mut self.stats;
+        stats.host_blocks_written += u64::from(host);
+        stats.destaged_blocks += u64::from(destaged);
+        stats.relocated_blocks += u64::from(copies - destaged);
+        if !capacity {
+            stats.carried_blocks += u64::from(copies);
+        } else if self.config.geometry.is_tiered() {
+            stats.bypassed_blocks += u64::from(host);
+        }
+        match (host, destaged) {
+            (0, 0) => ChunkCause::Relocation,
+            (0, _) => ChunkCause::Destage,
+            _ => ChunkCause::Host,
+        }
     }
 
     fn has_unit_to_stay(&mut self) -> bool {
