@@ -12,13 +12,28 @@ pub fn plain() -> Table {
     table
 }
 
+/// A table of text: all columns but the first are numbers and stand to the right.
+pub fn draw(heads: &[String], rows: &[Vec<String>]) -> Table {
+    let cell = |(index, text): (usize, &String)| {
+        let left = index == 0;
+        let side = if left { CellAlignment::Left } else { CellAlignment::Right };
+        Cell::new(text).set_alignment(side)
+    };
+    let mut table = plain();
+    table.set_header(heads.iter().enumerate().map(cell).collect::<Vec<_>>());
+    for row in rows {
+        table.add_row(row.iter().enumerate().map(cell).collect::<Vec<_>>());
+    }
+    table
+}
+
 /// What is shown where nothing was measured.
 const NONE: &str = "-";
 
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 32] = [
+const ROWS: [Row; 34] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -47,6 +62,10 @@ const ROWS: [Row; 32] = [
     ("host read rate", |r| rate(r, |b| b.host_read_bytes_per_second)),
     ("requests per second", |r| {
         optional(r.bandwidth.as_ref().map(|b| format!("{:.0}", b.requests_per_second)))
+    }),
+    ("limited by", |r| limit(r)),
+    ("  of the theoretical rate", |r| {
+        optional(r.bandwidth.as_ref().and_then(|b| b.share_of_theoretical()).map(percent))
     }),
     ("life P50 (P10 - P90)", |r| life(r)),
     ("  with the product full to", |r| {
@@ -173,6 +192,17 @@ fn nanos(ns: u64) -> String {
 fn rate(record: &RunRecord, of: fn(&thermocline_record::Bandwidth) -> f64) -> String {
     let rate = record.bandwidth.as_ref().map(of).filter(|rate| *rate > 0.0);
     optional(rate.map(|rate| format!("{:.1} MB/s", rate / 1e6)))
+}
+
+/// What limited the run, and how busy the busiest of its kind was.
+fn limit(record: &RunRecord) -> String {
+    optional(record.bandwidth.as_ref().and_then(|bandwidth| {
+        let limit = bandwidth.limit.as_ref()?;
+        Some(match bandwidth.busy.get(limit) {
+            Some(busy) => format!("{limit} ({} busy)", percent(busy.busiest)),
+            None => limit.clone(),
+        })
+    }))
 }
 
 fn life(record: &RunRecord) -> String {

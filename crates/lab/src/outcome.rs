@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
-use thermocline_nand::{Counters, Drive, Kind, Profile, UnitView};
+use thermocline_nand::{BusyTimes, Counters, Drive, Kind, Profile, UnitView};
 use thermocline_record::{
-    Bandwidth, DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState,
-    Units, Wear,
+    DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
 };
 use thermocline_types::{Bytes, Cause, Time};
+
+mod bandwidth;
 
 use crate::byte_counts::{ByteCounts, LogBytes};
 use crate::input::Prepared;
@@ -54,6 +55,8 @@ pub struct Outcome<'a> {
     pub units: Vec<UnitView>,
     /// The drive, or that for capacity.
     pub drive: &'a Drive,
+    /// How long its resources had been busy when measurement began, where time is modelled.
+    pub busy_before: Option<BusyTimes>,
     /// The fast drive, if there is one.
     pub fast: Option<&'a Drive>,
     /// How the log is set up, if there is one, and the blocks of its volume.
@@ -111,7 +114,8 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         latency_ns: outcome.meter.latencies().map(|latencies| {
             latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
         }),
-        bandwidth: (timed && outcome.simulated > Time::ZERO).then(|| bandwidth(outcome, &run)),
+        bandwidth: (timed && outcome.simulated > Time::ZERO)
+            .then(|| bandwidth::bandwidth(outcome, &run)),
         series: outcome.meter.series(),
         units: units(&outcome.units),
         wear: wear(outcome),
@@ -371,21 +375,6 @@ fn fdp(run: &Counters) -> FdpStats {
         mbmw: run.media_total,
         mbe: run.erased,
         events: events.map(|(name, count)| (name.to_owned(), count)).into(),
-    }
-}
-
-fn bandwidth(outcome: &Outcome, run: &ByteCounts) -> Bandwidth {
-    let seconds = outcome.simulated.as_secs_f64();
-    Bandwidth {
-        seconds,
-        host_write_bytes_per_second: run.host_written as f64 / seconds,
-        host_read_bytes_per_second: run.host_read as f64 / seconds,
-        media_write_bytes_per_second: run.drive.media_total as f64 / seconds,
-        requests_per_second: outcome.requests as f64 / seconds,
-        queue_depth: match outcome.pacing {
-            Pacing::QueueDepth(depth) => Some(depth),
-            Pacing::Clock { .. } => None,
-        },
     }
 }
 

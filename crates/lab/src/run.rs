@@ -50,6 +50,7 @@ pub fn run(
     let tags = Tags::new(stack, workload, drive.cut())?;
     let mut bench = Bench::new(drive, tags, workload, settings);
     let prefilled = bench.prefill(workload)?;
+    let busy_before = bench.drive.media().busy();
     let cpu = cost::thread_cpu_seconds();
     bench.measure(workload, progress)?;
     let cpu_seconds = cost::thread_cpu_seconds() - cpu;
@@ -68,6 +69,7 @@ pub fn run(
         cpu_seconds,
         units: bench.drive.units(),
         drive: &bench.drive,
+        busy_before,
         fast: None,
         log: None,
     })
@@ -84,6 +86,7 @@ fn run_log(
     let rounds = Rounds::new(plan.drive.cut().capacity(), workload.pass());
     let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings));
     let prefilled = bench.prefill(workload)?;
+    let busy_before = bench.machine.device().drive().media().busy();
     let cpu = cost::thread_cpu_seconds();
     bench.measure(workload, progress)?;
     let cpu_seconds = cost::thread_cpu_seconds() - cpu;
@@ -103,6 +106,7 @@ fn run_log(
         cpu_seconds,
         units,
         drive: bench.machine.device().drive(),
+        busy_before,
         fast: bench.machine.device().fast(),
         log: Some((&config, blocks)),
     })

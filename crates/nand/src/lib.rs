@@ -10,6 +10,7 @@
 //!   [`thermocline_ftl::Ftl`] for the argument.
 
 mod buffer;
+mod busy;
 mod counters;
 mod direct;
 mod drive;
@@ -22,6 +23,7 @@ mod timing;
 mod wear;
 mod zoned;
 
+pub use busy::{BusyShare, BusyTimes};
 pub use counters::Counters;
 pub use direct::Direct;
 pub use drive::{Drive, UnitView};

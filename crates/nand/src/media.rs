@@ -3,6 +3,7 @@
 use thermocline_ftl::{Erased, Shape};
 use thermocline_types::{Bytes, Cause, Pba, Time, UnitId};
 
+use crate::busy::BusyTimes;
 use crate::profile::{Cut, Profile};
 use crate::timing::{Page, Timeline};
 use crate::wear::Endurance;
@@ -51,6 +52,12 @@ impl NandArray {
     #[must_use]
     pub fn is_timed(&self) -> bool {
         self.timeline.is_some()
+    }
+
+    /// How long each resource was busy since the start; `None` where time is not modelled.
+    #[must_use]
+    pub fn busy(&self) -> Option<BusyTimes> {
+        self.timeline.as_ref().map(Timeline::busy)
     }
 
     /// Endurance and spares.

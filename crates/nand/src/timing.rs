@@ -5,7 +5,8 @@
 //!   units; the next one is admitted when the oldest has been programmed.
 //! * A program occupies the channel for its transfer and then the die for tPROG; a read the die for tR and then the
 //!   channel. Programs of all dies together may be limited to a rate. Channels and links serve in order of arrival and
-//!   lose no idle time to transfers that are not ready yet.
+//!   lose no idle time to transfers that are not ready yet. A die without a second page register is busy during its
+//!   transfers as well, and, where the bus is in order, until the turn of what the host reads has come.
 //! * A read goes before queued programs and erases of its die. A running one is suspended if the drive can do that,
 //!   else waited for; what it displaces is delayed by as much.
 //! * The translation layer decides relocations at once, so that time never changes write amplification. Their reads,
@@ -21,6 +22,7 @@ use std::collections::VecDeque;
 
 use thermocline_types::{Bytes, Time, UnitId};
 
+use crate::busy::BusyTimes;
 use crate::profile::{Geometry, Timing};
 
 /// Where program unit `page` of unit `unit` lies.
@@ -36,11 +38,13 @@ pub struct Page {
 #[derive(Clone, Copy, Debug, Default)]
 struct Server {
     free_at: u64,
+    busy: u64,
 }
 
 impl Server {
     /// Serves `work` ns that is ready at `ready`, asked for at `now`; returns when it is done.
     fn serve(&mut self, now: u64, ready: u64, work: u64) -> u64 {
+        self.busy += work;
         self.free_at = self.free_at.max(now) + work;
         self.free_at.max(ready + work)
     }
@@ -52,9 +56,15 @@ struct Die {
     work: VecDeque<(u64, u64)>,
     reads_end: u64,
     relocation_reads_end: u64,
+    busy: u64,
 }
 
 impl Die {
+    /// When all that is queued will be done.
+    fn free_at(&self) -> u64 {
+        self.work_end().max(self.reads_end)
+    }
+
     fn work_end(&self) -> u64 {
         self.work.back().map_or(0, |&(_, end)| end)
     }
@@ -68,7 +78,8 @@ impl Die {
     /// Queues a program or erase that is ready at `ready`; returns when it is done.
     fn enqueue(&mut self, now: u64, ready: u64, duration: u64) -> u64 {
         self.forget_before(now);
-        let start = ready.max(self.work_end()).max(self.reads_end);
+        let start = ready.max(self.free_at());
+        self.busy += duration;
         self.work.push_back((start, start + duration));
         start + duration
     }
@@ -81,6 +92,7 @@ impl Die {
         let at = self.work.partition_point(|&(start, _)| start < after);
         let begun = at.checked_sub(1).map_or(0, |running| self.work[running].1);
         let start = now.max(begun).max(self.reads_end);
+        self.busy += duration;
         self.delay(at, start, duration);
         self.work.insert(at, (start, start + duration));
         self.relocation_reads_end = start + duration;
@@ -108,9 +120,19 @@ impl Die {
             }
             break;
         }
+        self.busy += duration;
         self.reads_end = start + duration;
         self.delay(first_delayed, start, duration);
         self.reads_end
+    }
+
+    /// Keeps the die from `from`, when a read ended, until `until`, when its only page register is empty.
+    fn hold(&mut self, from: u64, until: u64) {
+        let duration = until.saturating_sub(from);
+        self.busy += duration;
+        self.reads_end = self.reads_end.max(until);
+        let first = self.work.partition_point(|&(_, end)| end <= from);
+        self.delay(first, from, duration);
     }
 
     /// Pushes back what overlaps a read of `duration` from `start`: the suspended operation by the whole read, later
@@ -155,6 +177,7 @@ pub struct Timeline {
     program: u64,
     erase: u64,
     suspend: Option<u64>,
+    bus_in_order: bool,
     command: u64,
     ns_per_bus_byte: f64,
     ns_per_programmed_byte: f64,
@@ -169,7 +192,8 @@ pub struct Timeline {
     /// What all dies together may program, by power or controller.
     power: Server,
     link_in: Server,
-    link_out: Server,
+    /// Without it, both directions share the other.
+    link_out: Option<Server>,
     buffered: VecDeque<u64>,
     buffer_pages: usize,
     debt: VecDeque<Debt>,
@@ -199,6 +223,7 @@ impl Timeline {
             program: ns(timing.program_us),
             erase: ns(timing.erase_us * size.min(1.0)),
             suspend: timing.suspend_us.map(ns),
+            bus_in_order: timing.bus_in_order,
             command: ns(timing.command_us),
             ns_per_bus_byte: 1e3 / timing.bus_mb_per_s,
             ns_per_programmed_byte: timing.program_mb_per_s.map_or(0.0, |rate| 1e3 / rate),
@@ -212,7 +237,7 @@ impl Timeline {
             controller: Server::default(),
             power: Server::default(),
             link_in: Server::default(),
-            link_out: Server::default(),
+            link_out: (!timing.link_half_duplex).then(Server::default),
             buffered: VecDeque::new(),
             buffer_pages: (buffer.0 / page.0).max(u64::from(geometry.dies)) as usize,
             debt: VecDeque::new(),
@@ -294,16 +319,37 @@ impl Timeline {
     /// Reads `bytes` of `page` inside the drive; returns when the controller has them.
     pub fn read(&mut self, page: Page, bytes: Bytes) -> Time {
         let (die, channel) = self.place(page);
-        let ready = self.dies[die].read(self.now, self.read, self.suspend);
         let transfer = self.command + (bytes.as_f64() * self.ns_per_bus_byte) as u64;
-        Time(self.channels[channel].serve(self.now, ready, transfer))
+        let cached = self.geometry.cache_register;
+        let kept = if cached || self.bus_in_order { 0 } else { transfer };
+        let die = &mut self.dies[die];
+        let ready = die.read(self.now, self.read + kept, self.suspend) - kept;
+        let done = self.channels[channel].serve(self.now, ready, transfer);
+        if !cached && self.bus_in_order {
+            die.hold(ready, done);
+        }
+        Time(done)
+    }
+
+    /// How long each resource was busy since the start.
+    #[must_use]
+    pub fn busy(&self) -> BusyTimes {
+        BusyTimes {
+            dies: self.dies.iter().map(|die| die.busy).collect(),
+            buses: self.channels.iter().map(|channel| channel.busy).collect(),
+            controller: self.controller.busy,
+            program_power: (self.ns_per_programmed_byte > 0.0).then_some(self.power.busy),
+            link_in: self.link_in.busy,
+            link_out: self.link_out.map(|link| link.busy),
+        }
     }
 
     /// Sends `bytes`, ready at `ready`, to the host; returns when it has them.
     pub fn send(&mut self, ready: Time, bytes: Bytes) -> Time {
         let transfer = (bytes.as_f64() * self.ns_per_byte_out) as u64;
         let ready = ready.as_nanos().max(self.now);
-        Time(self.link_out.serve(self.now, ready, transfer) + self.firmware_read)
+        let link = self.link_out.as_mut().unwrap_or(&mut self.link_in);
+        Time(link.serve(self.now, ready, transfer) + self.firmware_read)
     }
 
     /// The current request's arrival.
@@ -337,17 +383,24 @@ impl Timeline {
         let (die, channel) = self.place(page);
         let bytes = self.geometry.program_unit().as_f64();
         let transfer = self.command + (bytes * self.ns_per_bus_byte) as u64;
+        let cached = self.geometry.cache_register;
+        let ready = if cached { ready } else { ready.max(self.dies[die].free_at()) };
         let transferred = self.channels[channel].serve(now, ready, transfer);
         let powered = self.power.serve(now, now, (bytes * self.ns_per_programmed_byte) as u64);
-        self.dies[die].enqueue(now, transferred.max(powered), self.program)
+        let there = transferred.max(powered);
+        // Without a second register, the die takes the transfer itself.
+        let with = if cached { 0 } else { transfer };
+        self.dies[die].enqueue(now, there.saturating_sub(with), with + self.program)
     }
 
     fn work_off(&mut self, debt: Debt, now: u64) {
         match debt {
             Debt::Read { page, bytes } => {
                 let (die, channel) = self.place(page);
-                let ready = self.dies[die].read_to_relocate(now, self.read);
                 let transfer = self.command + (bytes as f64 * self.ns_per_bus_byte) as u64;
+                // Without a second register, the die keeps the page while it is on the bus.
+                let kept = if self.geometry.cache_register { 0 } else { transfer };
+                let ready = self.dies[die].read_to_relocate(now, self.read + kept) - kept;
                 let done = self.channels[channel].serve(now, ready, transfer);
                 self.relocation_ready = self.relocation_ready.max(done);
             }

@@ -7,6 +7,8 @@
 //! * The causes in `media_bytes_written` sum to its `total`, and so do those of each tier.
 //! * A reader refuses a record whose `schema` it does not know.
 
+pub mod plot;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -238,6 +240,36 @@ pub struct Bandwidth {
     pub requests_per_second: f64,
     /// Requests in flight: the queue depth held, or `null` when the trace's own clock paced the run.
     pub queue_depth: Option<u32>,
+    /// How busy each resource of the drive was (`dies`, `buses`, `controller`, `program_power`, `link` or `link_in` and
+    /// `link_out`); of two drives, that for capacity.
+    #[serde(default)]
+    pub busy: BTreeMap<String, ResourceBusy>,
+    /// What limited the run: the resource of which one was busy 90 % of the time or more, the busiest of them; else
+    /// `host`, which had too little in flight, or `clock`, by which the workload came.
+    #[serde(default)]
+    pub limit: Option<String>,
+    /// What the drive could read and write together at this mix and mean size if garbage collection cost nothing
+    /// (`lab theory bandwidth`), bytes per second.
+    #[serde(default)]
+    pub theoretical_bytes_per_second: Option<f64>,
+}
+
+/// How busy the resources of one kind were, as shares of the time, 0..=1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResourceBusy {
+    /// Mean over all of that kind.
+    pub mean: f64,
+    /// The busiest of them.
+    pub busiest: f64,
+}
+
+impl Bandwidth {
+    /// What was read and written together, as a share of [`Self::theoretical_bytes_per_second`].
+    #[must_use]
+    pub fn share_of_theoretical(&self) -> Option<f64> {
+        let reached = self.host_read_bytes_per_second + self.host_write_bytes_per_second;
+        self.theoretical_bytes_per_second.map(|theoretical| reached / theoretical)
+    }
 }
 
 /// How long the product lasts.

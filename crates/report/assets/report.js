@@ -15,6 +15,7 @@ const BUILDERS = {
   wear_map: wearMap,
   valid_histogram: validHistogram,
   wear_histogram: wearHistogram,
+  plot,
 };
 
 // Above this many cells a map is drawn as pixels: as many SVG elements would make the page slow.
@@ -27,7 +28,8 @@ function draw() {
   const t = theme();
   charts = [...document.querySelectorAll(".chart")].map((element) => {
     const { chart: name, record, title } = element.dataset;
-    const build = BUILDERS[name](records[Number(record)]);
+    const of = name === "plot" ? page.plots : records;
+    const build = BUILDERS[name](of[Number(record)]);
     const option = build(element, t);
     const cells = name.endsWith("_map") ? option.series.data.length : 0;
     const renderer = cells > MOST_SVG_CELLS ? "canvas" : "svg";

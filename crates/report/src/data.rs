@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use thermocline_record::RunRecord;
+use thermocline_record::plot::Plot;
 
 use crate::palette::{CAUSES, CauseStyle, Ramp, Style, VALID, WEAR, style, swatch};
 use crate::text::escape;
@@ -14,6 +15,7 @@ struct PageData<'a> {
     causes: &'a [CauseStyle],
     ramps: Ramps,
     records: Vec<&'a RunRecord>,
+    plots: &'a [Plot],
 }
 
 /// Colours of the two maps.
@@ -90,7 +92,25 @@ pub(crate) fn json(runs: &[Run<'_>]) -> String {
         causes: &CAUSES,
         ramps: Ramps { valid: VALID, wear: WEAR },
         records: runs.iter().map(|run| run.record).collect(),
+        plots: &[],
     };
-    let text = serde_json::to_string(&data).expect("a record holds only JSON values");
+    inside_script(&data)
+}
+
+/// The same for a page of charts without records.
+pub(crate) fn plots_json(plots: &[Plot]) -> String {
+    let lines = plots.iter().map(|plot| plot.lines.len()).max().unwrap_or(0);
+    inside_script(&PageData {
+        labels: Vec::new(),
+        styles: (0..lines).map(style).collect(),
+        causes: &CAUSES,
+        ramps: Ramps { valid: VALID, wear: WEAR },
+        records: Vec::new(),
+        plots,
+    })
+}
+
+fn inside_script(data: &PageData) -> String {
+    let text = serde_json::to_string(data).expect("a record holds only JSON values");
     text.replace('<', "\\u003c")
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use thermocline_record::RunRecord;
+use thermocline_record::{Bandwidth, RunRecord};
 
 use crate::data::Run;
-use crate::text::{UNKNOWN, count, data, duration, escape, fullness, percent, significant};
+use crate::text::{UNKNOWN, count, data, duration, escape, fullness, percent, significant, words};
 
 /// One line of the table of facts: a name, and HTML for each run.
 type Fact = (String, Vec<String>);
@@ -136,6 +136,14 @@ fn run_facts(runs: &[Run<'_>]) -> Vec<Fact> {
                 Some(None) => "paced by the workload's clock".to_owned(),
                 Some(Some(depth)) => depth.to_string(),
             }
+        }),
+        fact(runs, "limited by", |r| {
+            let limit = r.bandwidth.as_ref().and_then(|bandwidth| bandwidth.limit.as_deref());
+            limit.map_or_else(|| "not modelled".to_owned(), words)
+        }),
+        fact(runs, "share of the theoretical rate", |r| {
+            let share = r.bandwidth.as_ref().and_then(Bandwidth::share_of_theoretical);
+            share.map_or_else(|| "not modelled".to_owned(), percent)
         }),
         fact(runs, "simulated time", |r| {
             r.bandwidth

@@ -17,8 +17,10 @@ mod finding;
 mod life;
 mod page;
 mod palette;
+mod plots;
 mod table;
 mod text;
 mod units;
 
-pub use page::render;
+pub use page::{render, render_plots};
+pub use plots::{PlotPage, TextTable};

@@ -2,19 +2,21 @@
 
 use thermocline_record::RunRecord;
 
-use crate::data::{Run, json, runs};
+use crate::data::{Run, json, plots_json, runs};
+use crate::plots::{self, PlotPage};
 use crate::text::{data, duration, escape};
 use crate::{bytes, facts, figure, finding, life, table, units};
 
 /// The charting library, built as `assets/README.md` says.
 const LIBRARY: &str = include_str!("../assets/echarts.min.js");
 /// Our charts, in the order in which they use each other.
-const CHARTS: [&str; 6] = [
+const CHARTS: [&str; 7] = [
     include_str!("../assets/format.js"),
     include_str!("../assets/options.js"),
     include_str!("../assets/lines.js"),
     include_str!("../assets/bars.js"),
     include_str!("../assets/maps.js"),
+    include_str!("../assets/plots.js"),
     include_str!("../assets/report.js"),
 ];
 const STYLE: &str = include_str!("../assets/report.css");
@@ -44,12 +46,26 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 #[must_use]
 pub fn render(title: &str, records: &[RunRecord]) -> String {
     let runs = runs(records);
-    let title = escape(title);
     let main = if runs.is_empty() {
         "<p class=\"lead\">There are no runs to report.</p>".to_owned()
     } else {
         sections(&runs)
     };
+    let version =
+        runs.first().map_or_else(String::new, |run| format!(" {}", escape(&run.record.version)));
+    whole(&escape(title), &introduction(&runs), &main, &version, &json(&runs))
+}
+
+/// A page of charts that are not about runs, as [`render`] makes it: complete, and the same bytes for the same content.
+#[must_use]
+pub fn render_plots(page: &PlotPage) -> String {
+    let introduction = format!("<p class=\"lead\">{}</p>", escape(&page.introduction));
+    let (main, data) = (plots::sections(page), plots_json(&page.plots));
+    whole(&escape(&page.title), &introduction, &main, "", &data)
+}
+
+/// The page around its parts, all of them HTML but `data`, which is JSON.
+fn whole(title: &str, introduction: &str, main: &str, version: &str, data: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
@@ -61,9 +77,7 @@ pub fn render(title: &str, records: &[RunRecord]) -> String {
          JavaScript; findings and tables hold without it.</p></noscript></header>\n<main>\n{main}\n</main>\n{footer}\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n<script>{LIBRARY}</script>\n\
          <script>(() => {{\n\"use strict\";\n{charts}}})();</script>\n</body>\n</html>\n",
-        introduction = introduction(&runs),
-        footer = footer(&runs),
-        data = json(&runs),
+        footer = footer(version),
         charts = CHARTS.concat(),
     )
 }
@@ -108,9 +122,7 @@ fn introduction(runs: &[Run<'_>]) -> String {
 }
 
 /// What made the page, and the licences of what it carries.
-fn footer(runs: &[Run<'_>]) -> String {
-    let version =
-        runs.first().map_or_else(String::new, |run| format!(" {}", escape(&run.record.version)));
+fn footer(version: &str) -> String {
     let licences: String = LICENCES
         .iter()
         .map(|(name, text)| format!("<h4>{name}</h4><pre>{}</pre>", escape(text.trim())))

@@ -7,6 +7,7 @@ mod convert;
 mod explain;
 mod list;
 mod output;
+mod plots;
 mod reproduce;
 mod run;
 mod theory;

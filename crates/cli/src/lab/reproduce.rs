@@ -8,7 +8,10 @@ use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, Options};
+use thermocline_report::TextTable;
 
+use super::plots;
+use crate::file;
 use crate::progress::Progress;
 use crate::table::plain;
 
@@ -19,6 +22,7 @@ Examples:
   thermocline lab list experiments
   thermocline lab reproduce uniform-greedy
   thermocline lab reproduce micron-zones --quick
+  thermocline lab reproduce snia-bandwidth --report snia.html
   thermocline lab reproduce all --json")]
 pub struct ReproduceArgs {
     /// Name of an experiment (`lab list experiments`), or `all`
@@ -36,6 +40,9 @@ pub struct ReproduceArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    /// Write an HTML page with charts of theirs and ours: one file, no network needed to read it
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -61,11 +68,16 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     };
     let options = Options { seed: args.seed, traces: args.traces.clone(), quick: args.quick };
     chosen.iter().try_for_each(|experiment| experiment.check(&options))?;
+    args.report.iter().try_for_each(|path| file::check(path))?;
     let mut out = std::io::stdout().lock();
+    let (mut plots, mut tables, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for experiment in chosen {
         let bar = Progress::default().bar(experiment.name);
-        let figures = experiment.run(&options, &mut |share| bar.set(share))?;
+        let (figures, drawn) = experiment.draw(&options, &mut |share| bar.set(share))?;
         drop(bar);
+        plots.extend(drawn);
+        tables.push(table(experiment, &figures));
+        notes.extend(experiment.notes);
         if args.json {
             let outcome = Outcome {
                 schema: "thermocline.reproduce/1",
@@ -81,7 +93,23 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
             show(experiment, &figures, &mut out)?;
         }
     }
-    Ok(())
+    let title = format!("Thermocline: {}", args.experiment);
+    let introduction = "Published experiments, repeated: marks are theirs, lines are ours.";
+    plots::write(args.report.as_deref(), &title, introduction, (plots, tables), &notes)
+}
+
+/// The figures as a table for the report.
+fn table(experiment: &Experiment, figures: &[Figure]) -> TextTable {
+    let row = |figure: &Figure| {
+        let theirs = figure.theirs.map_or("-".into(), |value| format!("{value:.3}"));
+        let error = figure.error().map_or("-".into(), |error| format!("{:+.2} %", error * 100.0));
+        vec![figure.what.clone(), theirs, format!("{:.3}", figure.ours), error]
+    };
+    TextTable {
+        title: format!("{}: {}. Theirs: {}", experiment.name, experiment.title, experiment.source),
+        heads: ["figure", "theirs", "ours", "difference"].map(str::to_owned).to_vec(),
+        rows: figures.iter().map(row).collect(),
+    }
 }
 
 fn show(

@@ -1,9 +1,11 @@
 //! `lab theory`.
 
+mod bandwidth;
+
 use std::num::NonZeroU32;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, Subcommand};
 use comfy_table::{Cell, CellAlignment};
 use thermocline_lab::theory::{
     Overprovisioning, Population, Row, Table, separation, skew, tables, uniform,
@@ -13,16 +15,20 @@ use crate::table::plain;
 
 /// Arguments of `lab theory`.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 #[command(after_help = "Examples:
   thermocline lab theory                         every table
   thermocline lab theory jesd219                 the tables with that in their title
   thermocline lab theory --op 0.12               uniform random writes at 12 % overprovisioning
   thermocline lab theory --garbage 0.15 --zipf 1.0
   thermocline lab theory --op 0.07 --hotcold 10:90
+  thermocline lab theory bandwidth --media slc --link pcie1-x4
 
 The closed forms hold for memoryless workloads in steady state; `thermocline lab reproduce uniform-greedy`
 holds the simulator against them.")]
 pub struct TheoryArgs {
+    #[command(subcommand)]
+    topic: Option<Topic>,
     /// Only tables whose title contains this text
     #[arg(value_name = "TEXT", conflicts_with_all = ["op", "garbage", "spare"])]
     title: Option<String>,
@@ -40,6 +46,13 @@ pub struct TheoryArgs {
     /// Zipf with this exponent over a million blocks
     #[arg(long, value_name = "THETA", requires = "space")]
     zipf: Option<f64>,
+}
+
+/// What is computed from more than room and skew.
+#[derive(Subcommand)]
+enum Topic {
+    /// What dies, buses and link can do at most, by the mix of reads and writes
+    Bandwidth(bandwidth::BandwidthArgs),
 }
 
 /// How much room there is, in one of the ways people say it.
@@ -71,6 +84,10 @@ const ZIPF_BLOCKS: u64 = 1_000_000;
 
 /// `lab theory`.
 pub fn theory(args: &TheoryArgs) -> anyhow::Result<()> {
+    match &args.topic {
+        Some(Topic::Bandwidth(args)) => return bandwidth::bandwidth(args),
+        None => {}
+    }
     let mut out = std::io::stdout().lock();
     let computed = args.space.given()?.map(|op| compute(args, op)).transpose()?;
     let all = if computed.is_some() { Vec::new() } else { tables() };

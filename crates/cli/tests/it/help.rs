@@ -8,10 +8,11 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 25] = [
     "",
     "lab list",
     "lab theory",
+    "lab theory bandwidth",
     "lab convert",
     "lab analyze",
     "lab run",

@@ -5,7 +5,7 @@ use crate::lab;
 #[test]
 fn every_listing_names_what_the_other_commands_take() {
     let cases = [
-        ("devices", "p5316 pm9d3 pm1725a micron2300 zn540 p5800x ideal"),
+        ("devices", "p5316 pm9d3 pm1725a micron2300 zn540 p5800x ideal sata-b pci-c"),
         ("layers", "raw tag log"),
         (
             "workloads",
@@ -24,7 +24,7 @@ fn every_listing_names_what_the_other_commands_take() {
         ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10 declining-cost own"),
         (
             "experiments",
-            "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones",
+            "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones snia-bandwidth",
         ),
     ];
     for (what, names) in cases {
@@ -85,6 +85,31 @@ fn theory_holds_the_published_values() {
     let csv = lab("theory uniform --csv").ok();
     let row = csv.lines().find(|line| line.contains("GP 15 %")).expect("the same row");
     assert!(row.split(',').any(|cell| cell == "3.4971"), "{row}");
+}
+
+#[test]
+fn bandwidth_is_that_of_the_tutorial_and_says_what_limits_it() {
+    let out = lab("theory bandwidth --media slc --dies 192 --link pcie1-x4 --json").json();
+    let points = out["points"].as_array().expect("points");
+    let whole = points.iter().filter(|point| point["dies"] == 192);
+    for point in whole {
+        assert_eq!(point["mb_per_s"].as_f64(), Some(960.0), "{point}");
+        assert_eq!(point["limit"], "buses");
+    }
+    assert!(lab("theory bandwidth --media xlc").refused(2).contains("slc, mlc, tlc, qlc"));
+}
+
+#[test]
+fn a_run_says_what_limited_it_and_its_share_of_the_theoretical_rate() {
+    let run =
+        "run --json --stack raw:pci-c --span 256MiB --workload seq --io-size 1MiB --queue-depth 64";
+    let rates = &lab(run).json()["bandwidth"];
+    assert_eq!(rates["limit"], "buses", "{rates}");
+    let theoretical = rates["theoretical_bytes_per_second"].as_f64().expect("a rate");
+    let reached = rates["host_write_bytes_per_second"].as_f64().expect("a rate");
+    assert!((0.97..1.03).contains(&(reached / theoretical)), "{rates}");
+    let alone = &lab(&run.replace("64", "1").replace("1MiB", "4KiB")).json()["bandwidth"];
+    assert_eq!(alone["limit"], "host", "one request of 4 KiB at a time: {alone}");
 }
 
 #[test]

@@ -7,12 +7,14 @@ mod lsm_zgc;
 mod micron;
 mod micron_size;
 mod micron_zones;
+mod snia;
 mod uniform;
 mod zones;
 
 use std::path::PathBuf;
 
 use serde::Serialize;
+use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
 
 use crate::Error;
 
@@ -80,8 +82,11 @@ impl Figure {
 const LSM_ZGC: &str =
     "Choi et al., A New LSM-style Garbage Collection Scheme for ZNS SSDs, HotStorage 2020";
 
+/// Where figures of 2009 come from.
+const SNIA: &str = "Thatcher (Fusion-io), NAND Flash Solid State Storage Performance and Capability, SNIA tutorial, 2009";
+
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 10] = [
+pub const EXPERIMENTS: [Experiment; 11] = [
     Experiment {
         name: "uniform-greedy",
         title: "WAF of uniform random 4 KiB writes, greedy cleaning, against the fluid limit for finite units",
@@ -268,6 +273,19 @@ pub const EXPERIMENTS: [Experiment; 10] = [
              published. Ours keeps the drive busy, so collection costs it bandwidth and not only latency",
         ],
     },
+    Experiment {
+        name: "snia-bandwidth",
+        title: "Bandwidth of the drives of 2009 by mix of reads and writes, against the closed form",
+        source: SNIA,
+        run: |options, progress| Ok(snia::bandwidth(options, progress)?.0),
+        traces: &[],
+        notes: &[
+            "theirs is the closed form (`lab theory bandwidth`): the slides state its assumptions and results, the formula is \
+             our reconstruction, with pages of 4 KiB here where they have 4,000 B",
+            "ours: transfers of 1 MiB in order, 64 in flight, on pci-c and sata-b cut to 1 GiB, without firmware and with buses \
+             that carry what is ready; in order of arrival, as the profiles have it, mixes collide and fall below both",
+        ],
+    },
 ];
 
 impl Experiment {
@@ -305,6 +323,41 @@ impl Experiment {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Figure>, Error> {
         (self.run)(options, progress)
+    }
+}
+
+/// Figures, and the same as charts.
+pub type FiguresDrawn = (Vec<Figure>, Vec<Plot>);
+
+impl Experiment {
+    /// Repeats it, and draws theirs and ours: its own charts if it has some, else all figures that have both.
+    ///
+    /// # Errors
+    /// As [`Experiment::run`].
+    pub fn draw(
+        &self,
+        options: &Options,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<FiguresDrawn, Error> {
+        if let Some(drawn) = snia::drawn(self.name) {
+            return drawn(options, progress);
+        }
+        let figures = self.run(options, progress)?;
+        let both = || figures.iter().enumerate().filter(|(_, figure)| figure.theirs.is_some());
+        let points = |value: fn(&Figure) -> f64| {
+            both().map(|(index, figure)| [index as f64 + 1.0, value(figure)]).collect()
+        };
+        let plot = Plot {
+            title: self.title.to_owned(),
+            caption: "Figures in the order of the table.".to_owned(),
+            x: PlotAxis::linear("figure"),
+            y: PlotAxis::linear("value"),
+            lines: vec![
+                PlotLine::reference("theirs", points(|figure| figure.theirs.unwrap_or(f64::NAN))),
+                PlotLine::ours("ours", points(|figure| figure.ours)),
+            ],
+        };
+        Ok((figures, vec![plot]))
     }
 }
 

@@ -9,6 +9,7 @@
 //! Common to all: the layer appends to blocks of `b` mapping units, the host overwrites units independently of each
 //! other with fixed probabilities (no memory), and garbage collection copies the valid units of one victim at a time.
 
+pub mod bandwidth;
 pub mod fdp;
 pub mod indirection;
 pub mod lifetime;

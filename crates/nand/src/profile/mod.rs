@@ -191,6 +191,14 @@ pub struct Geometry {
     /// Unit of erasure of the product (reclaim unit); one erase block of every plane of those dies if absent.
     #[serde(default, deserialize_with = "optional_size")]
     pub unit: Option<Bytes>,
+    /// Whether a die has a second page register, so that it reads or programs one page while another is on the bus;
+    /// without it, a die waits for its transfers.
+    #[serde(default = "yes")]
+    pub cache_register: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Geometry {
@@ -239,6 +247,13 @@ pub struct Timing {
     pub link_read_mb_per_s: f64,
     /// Host link, host writes.
     pub link_write_mb_per_s: f64,
+    /// Whether a bus carries pages in the order in which they were asked for, so that a die without a second register
+    /// keeps what the host reads until its turn; without it, what is ready goes before what is not.
+    #[serde(default)]
+    pub bus_in_order: bool,
+    /// Whether both directions share the link, as on SATA.
+    #[serde(default)]
+    pub link_half_duplex: bool,
     /// Controller latency of a read.
     pub firmware_read_us: f64,
     /// Controller latency of a write.

@@ -19,6 +19,7 @@ fn timeline_of(
         block: Bytes::kib(256),
         unit_dies: None,
         unit: None,
+        cache_register: true,
     };
     let timing = Timing {
         read_us: 50.0,
@@ -30,6 +31,8 @@ fn timeline_of(
         suspend_us: suspend,
         link_read_mb_per_s: 1e6,
         link_write_mb_per_s: 1e6,
+        link_half_duplex: false,
+        bus_in_order: false,
         firmware_read_us: 0.0,
         firmware_write_us: 0.0,
         controller_kiops: 1e9,

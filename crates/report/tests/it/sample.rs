@@ -121,6 +121,8 @@ pub fn record(shape: &Shape) -> RunRecord {
             media_write_bytes_per_second: 4.1e9,
             requests_per_second: 1e6 / shape.waf,
             queue_depth: Some(32),
+            limit: Some("dies".to_owned()),
+            ..Bandwidth::default()
         }),
         life: shape.life.map(life),
         series,
