@@ -303,7 +303,7 @@ fn log_config(
             "log.checkpoint" => log.checkpoint_bytes.into(),
             "log.reserved_units" => log.reserved_units.into(),
             "log.memory" => log.map_memory_bytes.into(),
-            "log.bypass" => log.bypass_bytes.into(),
+            "log.bypass" => (log.bypass_bytes < u64::MAX).then_some(log.bypass_bytes).into(),
             "log.media" => stated.media.unwrap_or_default().name().into(),
             _ => unreachable!("every key has an arm"),
         }

@@ -67,6 +67,9 @@ pub struct Zoned {
     max_open: u32,
     max_active: u32,
     zones: Vec<Cell>,
+    /// Zones that are active, and those of them that are open.
+    active: u32,
+    open: u32,
     /// Implicitly open zones, longest open first: the drive closes the first when it needs the place.
     implicit: Vec<u32>,
     media: NandArray,
@@ -88,6 +91,8 @@ impl Zoned {
             max_open: if zns.max_open == 0 { u32::MAX } else { zns.max_open },
             max_active: if zns.max_active == 0 { u32::MAX } else { zns.max_active },
             zones: vec![empty; cut.shape.units() as usize],
+            active: 0,
+            open: 0,
             implicit: Vec::new(),
             media: NandArray::new(profile, &cut, seed),
             counters: Counters::default(),
@@ -413,14 +418,11 @@ impl Zoned {
     /// Checks that one more zone can be open (and active, if `zone` is not yet), closing an implicitly open one if that
     /// makes the place.
     fn take_place(&mut self, zone: u32) -> Result<(), DriveError> {
-        let count = |keep: fn(ZoneState) -> bool| {
-            self.zones.iter().filter(|cell| keep(cell.state)).count() as u32
-        };
         let state = self.state(zone);
-        if !state.is_active() && count(ZoneState::is_active) >= self.max_active {
+        if !state.is_active() && self.active >= self.max_active {
             return Err(fail(zone, ZoneError::TooManyActive));
         }
-        if !state.is_open() && count(ZoneState::is_open) >= self.max_open {
+        if !state.is_open() && self.open >= self.max_open {
             let Some(&oldest) = self.implicit.first() else {
                 return Err(fail(zone, ZoneError::TooManyOpen));
             };
@@ -434,7 +436,9 @@ impl Zoned {
         if state == ZoneState::ImplicitlyOpen {
             self.implicit.push(zone);
         }
-        self.zones[zone as usize].state = state;
+        let old = std::mem::replace(&mut self.zones[zone as usize].state, state);
+        self.active = self.active + u32::from(state.is_active()) - u32::from(old.is_active());
+        self.open = self.open + u32::from(state.is_open()) - u32::from(old.is_open());
     }
 }
 
