@@ -131,6 +131,7 @@ mod counted {
         LifeStillThere: "a released life of a unit is found whole",
         // opening/replay.rs
         CondemnedFound: "a listed unit takes no writes any more",
+        TooManyLives: "more units were being written than may be open: one of them is closed",
         LifeGoesOn: "a unit is written on behind what was found in it",
         LifeEnds: "a unit is closed behind what was found in it",
         TornHeaderOnly: "something was written to a unit, and no chunk is found in it",

@@ -33,6 +33,9 @@ pub(crate) struct Volumes {
     /// Pages that went with the end of their volume, and that an opening would need as they were before: those that a
     /// checkpoint in progress makes needless, and later ones.
     cut: (u64, u64),
+    /// Bytes of memory that what led to the pages of volumes took which went or became smaller, and that an opening would
+    /// need again, in the same two parts.
+    gone: (u64, u64),
 }
 
 /// A volume as others see it.
@@ -201,15 +204,19 @@ impl Volumes {
     pub(crate) fn forget(&mut self, index: u16) {
         self.noted -= self.map(index).noted;
         self.roots -= self.map(index).roots.len();
-        self.fixed -= VolumeMap::memory_for(self.map(index).blocks);
+        let bytes = VolumeMap::memory_for(self.map(index).blocks);
+        self.fixed -= bytes;
+        self.gone.1 += bytes;
         self.slots[usize::from(index)] = None;
     }
 
     /// Gives a volume another size. What is beyond it must be unmapped already.
     pub(crate) fn resize(&mut self, index: u16, blocks: u64) {
         self.roots -= self.map(index).roots.len();
-        self.fixed -= VolumeMap::memory_for(self.map(index).blocks);
-        self.fixed += VolumeMap::memory_for(blocks);
+        let (old, new) =
+            (VolumeMap::memory_for(self.map(index).blocks), VolumeMap::memory_for(blocks));
+        self.fixed = self.fixed - old + new;
+        self.gone.1 += old.saturating_sub(new);
         self.map_mut(index).resize(blocks);
         self.roots += self.map(index).roots.len();
         self.note_pages(index);
@@ -247,11 +254,13 @@ impl Volumes {
     /// A checkpoint begins: its record will make it needless to have what went before it.
     pub(crate) fn begin_checkpoint(&mut self) {
         self.cut = (self.cut.0 + self.cut.1, 0);
+        self.gone = (self.gone.0 + self.gone.1, 0);
     }
 
     /// The record of that checkpoint is flushed.
     pub(crate) fn cut_landed(&mut self) {
         self.cut.0 = 0;
+        self.gone.0 = 0;
     }
 
     /// How many pages of each kind there are now.
@@ -260,6 +269,11 @@ impl Volumes {
         let mut all = Tally { dirty, emptied, ..Tally::default() };
         self.slots.iter().flatten().for_each(|map| all += map.tally());
         all
+    }
+
+    /// Bytes of memory that all maps take at most beside their pages when a pool is opened after a crash now.
+    fn fixed_after_crash(&self) -> u64 {
+        self.fixed + self.gone.0 + self.gone.1
     }
 
     /// Bytes of memory that all maps take at most beside their pages.
@@ -368,7 +382,7 @@ impl<P: Payload> Engine<P> {
         self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
     }
 
-    fn may_have(&self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
+    fn may_have(&mut self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
         let alive = self.volumes.alive();
         if alive.iter().any(|map| map.name == *name) {
             return Err(HostError::NameTaken);
@@ -381,7 +395,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes.
-    fn may_grow(&self, old: u64, blocks: u64, volumes: usize) -> Result<(), HostError> {
+    fn may_grow(&mut self, old: u64, blocks: u64, volumes: usize) -> Result<(), HostError> {
         if blocks > MAX_VOLUME_BLOCKS {
             return Err(HostError::OutOfRange);
         }
@@ -393,11 +407,13 @@ impl<P: Payload> Engine<P> {
             return Err(HostError::TooManyVolumes);
         }
         let more = VolumeMap::memory_for(blocks) - VolumeMap::memory_for(old);
-        let needed = self.volumes.fixed_bytes()
+        let needed = self.volumes.fixed_after_crash()
             + more
             + self.config.least_pages() * self.packing.page_bytes();
         let budget = self.config.map_memory_bytes;
         if needed > budget {
+            // What went since the last checkpoint takes none after the next.
+            self.want_checkpoint();
             return Err(HostError::NoMemory { needed, budget });
         }
         Ok(())

@@ -56,7 +56,10 @@ impl<P: Payload> Engine<P> {
         let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
         // Its first header may be damaged.
         let class = life.class.unwrap_or_else(|| self.class_of(unit));
+        let may = self.space.may_open_another(class);
+        mark!(TooManyLives if !may);
         let goes_on = life.class.is_some()
+            && may
             && self.space.frontiers[class.index()].open.is_none()
             && room >= block.chunk_header(1) + block.per_block()
             && written >= life.end;

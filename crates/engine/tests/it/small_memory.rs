@@ -220,3 +220,32 @@ fn less_memory_than_the_least_is_refused_with_what_is_needed() {
     let refused = thermocline_engine::Notice::OpenFailed(OpenError::NoMemory { needed, budget });
     assert_eq!(machine.opened, Some(refused));
 }
+
+/// An opening meets the volumes that went since the last checkpoint beside those that came: there is memory for both.
+#[test]
+fn a_volume_takes_the_place_of_another_only_when_no_opening_needs_both() {
+    let config = config();
+    let mut machine = Machine::format(&config);
+    machine.create("one", BLOCKS);
+    let volume = machine.create("two", BLOCKS);
+    machine.ask(HostRequest::Close).expect("it can be closed");
+    let mut machine =
+        Machine::new(Engine::open(config.clone(), 1).expect("it can work"), machine.device);
+    machine.open();
+    machine.ask(HostRequest::DeleteVolume { volume }).expect("it is deleted");
+    machine.settle();
+    let name = thermocline_format::VolumeName::new("three").expect("a name");
+    let create = || HostRequest::CreateVolume { name: name.clone(), blocks: BLOCKS };
+    let refused = machine.ask(create());
+    assert!(matches!(refused, Err(HostError::NoMemory { .. })), "{refused:?}");
+    // A checkpoint is taken for it.
+    machine.settle();
+    machine.ask(create()).expect("there is memory now");
+    for seed in 2..4 {
+        machine =
+            Machine::new(Engine::open(config.clone(), seed).expect("it can work"), machine.device);
+        machine.open();
+        machine.settle();
+        assert_eq!(machine.engine.volumes().len(), 2);
+    }
+}

@@ -88,3 +88,10 @@ fn openings_that_are_cut_short_use_up_no_units() {
 fn a_page_that_comes_during_a_scrub_is_no_damage() {
     all_is_well(Situation::Sparse, &[526]);
 }
+
+/// After a crash, units that classes had closed early were written again beside those that they had shared since: more
+/// than may be open, so that none could be opened for anything else.
+#[test]
+fn a_crash_leaves_no_more_units_open_than_may_be() {
+    all_is_well(Situation::Crowded, &[174, 775]);
+}
