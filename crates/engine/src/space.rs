@@ -210,8 +210,8 @@ impl Space {
             .map_or(class, |index| Class(index as u8))
     }
 
-    /// Whether a unit may be open for `class` beside those that are: a class whose unit was closed early may have had its
-    /// blocks put into that of another since.
+    /// Whether a unit may be open for `class` beside those that are: a class whose unit was closed early may have had
+    /// its blocks put into that of another since.
     pub(crate) fn may_open_another(&self, class: Class) -> bool {
         let open = self.frontiers[..self.shared].iter().filter(|frontier| frontier.open.is_some());
         class.index() >= self.shared || (open.count() as u32) < self.most_open

@@ -33,7 +33,7 @@ pub(crate) struct Volumes {
     /// Pages that went with the end of their volume, and that an opening would need as they were before: those that a
     /// checkpoint in progress makes needless, and later ones.
     cut: (u64, u64),
-    /// Bytes of memory that what led to the pages of volumes took which went or became smaller, and that an opening would
+    /// Bytes of memory that what led to pages took of volumes that went or became smaller, and that an opening would
     /// need again, in the same two parts.
     gone: (u64, u64),
 }

@@ -1,6 +1,7 @@
 //! What happens when there is no room left.
 
-use thermocline_engine::{DeviceError, Extent, HostError};
+use thermocline_engine::{DeviceError, Extent, HostError, HostRequest, Reply};
+use thermocline_format::VolumeName;
 use thermocline_sim::data::{Arena, Content};
 use thermocline_sim::disk::{Disk, Image, Latency};
 use thermocline_sim::faults::{CommandKind, Fault, Injector, Rule};
@@ -8,7 +9,7 @@ use thermocline_sim::machine::{Event, Machine};
 use thermocline_sim::settings::{Scale, Settings};
 use thermocline_types::Rng;
 
-use crate::asking::{create, submit, write};
+use crate::asking::{ask, create, submit, write};
 
 /// A block is written without FUA, which completes in memory, and at once again with FUA, while units go out of
 /// service. Whatever becomes of the second write, the block does not go back to what it was before the first.
@@ -64,4 +65,28 @@ fn an_acknowledged_write_does_not_vanish_when_what_overwrote_it_finds_no_room() 
         }
     }
     assert!(ran_out > 20, "{ran_out}");
+}
+
+/// A write finds the pool full in the moment in which a volume is deleted: it waits for the room.
+#[test]
+pub fn a_write_waits_for_what_a_deletion_gives_back() {
+    let settings = Settings::draw(1, Scale::Small);
+    let arena = Arena::new();
+    let disk = Disk::new(&arena, Image::new(settings.media), Latency::NONE, 1);
+    let mut machine = Machine::format(settings.config.clone(), &arena, disk, 1);
+    machine.wait_until_open().expect("a pool is made");
+    let blocks = settings.config.capacity_blocks(0) + 1;
+    let volume = create(&mut machine, blocks);
+    let full = (0..blocks).find(|&lba| {
+        let (told, _) = ask(&mut machine, write(&arena, volume, lba, lba + 1, false));
+        told == Err(HostError::NoSpace)
+    });
+    let full = full.expect("that is more than there is room for");
+    assert!(full > blocks / 2, "{full} of {blocks}");
+    let name = VolumeName::new("b").expect("a name");
+    let (made, _) = ask(&mut machine, HostRequest::CreateVolume { name, blocks });
+    let Ok(Reply::Created(other)) = made else { panic!("{made:?}") };
+    submit(&mut machine, HostRequest::DeleteVolume { volume });
+    let (told, _) = ask(&mut machine, write(&arena, other, 0, 1, false));
+    assert_eq!(told, Ok(Reply::Done));
 }
