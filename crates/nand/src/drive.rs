@@ -9,6 +9,7 @@ use crate::error::DriveError;
 use crate::mapped::Mapped;
 use crate::media::NandArray;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
+use crate::rewriting::BlockMapped;
 use crate::zoned::{ZoneState, Zoned};
 
 /// A simulated drive.
@@ -20,6 +21,8 @@ pub enum Drive {
     Zoned(Box<Zoned>),
     /// In-place media.
     Direct(Box<Direct>),
+    /// Block-mapped.
+    BlockMapped(Box<BlockMapped>),
 }
 
 /// One unit of a drive at one instant.
@@ -49,6 +52,9 @@ impl Drive {
         Ok(match profile.kind {
             Kind::Zns => Drive::Zoned(Box::new(Zoned::new(profile, cut, seed))),
             Kind::Direct => Drive::Direct(Box::new(Direct::new(profile, cut, seed))),
+            Kind::BlockMapped => {
+                Drive::BlockMapped(Box::new(BlockMapped::new(profile, cut, seed)?))
+            }
             Kind::Conventional | Kind::MultiStream | Kind::Fdp => {
                 Drive::Mapped(Box::new(Mapped::new(profile, cut, seed)?))
             }
@@ -66,6 +72,7 @@ impl Drive {
             Drive::Mapped(drive) => drive.submit(at, request, handle),
             Drive::Zoned(drive) => drive.submit(at, request),
             Drive::Direct(drive) => drive.submit(at, request),
+            Drive::BlockMapped(drive) => drive.submit(at, request),
         }
     }
 
@@ -84,7 +91,7 @@ impl Drive {
     pub fn drain(&mut self) -> Result<(), DriveError> {
         match self {
             Drive::Mapped(drive) => drive.drain(),
-            Drive::Zoned(_) | Drive::Direct(_) => Ok(()),
+            Drive::Zoned(_) | Drive::Direct(_) | Drive::BlockMapped(_) => Ok(()),
         }
     }
 
@@ -95,6 +102,7 @@ impl Drive {
             Drive::Mapped(drive) => drive.cut(),
             Drive::Zoned(drive) => drive.cut(),
             Drive::Direct(drive) => drive.cut(),
+            Drive::BlockMapped(drive) => drive.cut(),
         }
     }
 
@@ -105,6 +113,7 @@ impl Drive {
             Drive::Mapped(drive) => drive.counters(),
             Drive::Zoned(drive) => drive.counters(),
             Drive::Direct(drive) => drive.counters(),
+            Drive::BlockMapped(drive) => drive.counters(),
         }
     }
 
@@ -113,7 +122,7 @@ impl Drive {
     pub fn placement_handles(&self) -> u16 {
         match self {
             Drive::Mapped(drive) => drive.placement_handles(),
-            Drive::Zoned(_) | Drive::Direct(_) => 1,
+            Drive::Zoned(_) | Drive::Direct(_) | Drive::BlockMapped(_) => 1,
         }
     }
 
@@ -130,6 +139,7 @@ impl Drive {
             Drive::Mapped(drive) => drive.media(),
             Drive::Zoned(drive) => drive.media(),
             Drive::Direct(drive) => drive.media(),
+            Drive::BlockMapped(drive) => drive.media(),
         }
     }
 
@@ -140,6 +150,7 @@ impl Drive {
             Drive::Mapped(drive) => drive.free_units(),
             Drive::Zoned(drive) => drive.empty_zones(),
             Drive::Direct(_) => 0,
+            Drive::BlockMapped(drive) => drive.free_units(),
         }
     }
 
@@ -159,6 +170,7 @@ impl Drive {
             }
             Drive::Zoned(drive) => (0..drive.zones()).map(|zone| zone_view(drive, zone)).collect(),
             Drive::Direct(_) => Vec::new(),
+            Drive::BlockMapped(drive) => drive.units(),
         }
     }
 }

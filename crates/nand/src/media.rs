@@ -23,6 +23,19 @@ pub struct NandArray {
     admitted: Time,
 }
 
+/// A unit that is written as a whole, with what stays of another.
+#[derive(Clone, Copy, Debug)]
+pub struct Rewrite<'a> {
+    /// Where what stays is now.
+    pub from: Option<UnitId>,
+    /// Pages of it that are read.
+    pub kept_pages: &'a [u32],
+    /// Where it all goes.
+    pub to: UnitId,
+    /// Whether `to` is erased first, once what stays was read from it.
+    pub erase_first: bool,
+}
+
 /// What the error correction of a read decodes at once, and so the least that crosses the channel. Chosen: the usual
 /// size of a host block; makers do not publish it.
 const CODEWORD: Bytes = Bytes::kib(4);
@@ -156,6 +169,39 @@ impl NandArray {
             (Some(timeline), Some((page, bytes))) => timeline.read(page, Bytes(bytes)),
             _ => Time::ZERO,
         }
+    }
+
+    /// Reads what stays, erases if asked, and programs the whole unit, one after the other. The pages take places in
+    /// the write buffer.
+    pub fn rewrite(&mut self, rewrite: &Rewrite<'_>) {
+        let Some(timeline) = &mut self.timeline else { return };
+        let bytes = Bytes(self.block.0 * u64::from(self.blocks_per_page));
+        let mut ready = timeline.now();
+        if let Some(unit) = rewrite.from {
+            for &page in rewrite.kept_pages {
+                ready = ready.max(timeline.read(Page { unit, page }, bytes));
+            }
+        }
+        if rewrite.erase_first {
+            ready = timeline.erase_now(rewrite.to, ready);
+        }
+        for page in 0..self.shape.blocks_per_unit() / self.blocks_per_page {
+            self.admitted = self.admitted.max(timeline.admit());
+            self.acknowledged = self.acknowledged.max(self.admitted);
+            timeline.program_host_after(Page { unit: rewrite.to, page }, ready);
+        }
+    }
+
+    /// Erases a unit when there is time, without wear: see [`NandArray::wear`].
+    pub fn erase_in_background(&mut self, unit: UnitId) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.erase(unit);
+        }
+    }
+
+    /// Records that `unit` is being erased for the `erases`-th time, without taking time.
+    pub fn wear(&mut self, unit: UnitId, erases: u32) -> Erased {
+        self.endurance.erase(unit, erases)
     }
 
     fn page(&self, pba: Pba) -> Page {

@@ -282,13 +282,18 @@ impl Timeline {
 
     /// Programs a page of host data and works off the share of debt due with it.
     pub fn program_host(&mut self, page: Page) {
+        self.program_host_after(page, Time(self.now));
+    }
+
+    /// The same for data that is there at `ready`.
+    pub fn program_host_after(&mut self, page: Page, ready: Time) {
         self.begin(page);
         let pages_left = (self.pages_per_unit - page.page).max(1) as usize;
         for _ in 0..self.debt.len().div_ceil(pages_left) {
             let debt = self.debt.pop_front().expect("counted");
             self.work_off(debt, self.now);
         }
-        let done = self.schedule_program(page, self.now, self.now);
+        let done = self.schedule_program(page, self.now, ready.as_nanos());
         self.buffered.push_back(done);
     }
 
@@ -314,6 +319,16 @@ impl Timeline {
             begin.holds = false;
         }
         self.debt.push_back(Debt::Erase(unit));
+    }
+
+    /// Erases a unit for the host, once what stays of it was read at `ready`; returns when it is done.
+    pub fn erase_now(&mut self, unit: UnitId, ready: Time) -> Time {
+        let mut done = ready.as_nanos();
+        for page in 0..self.geometry.dies_per_unit().min(self.pages_per_unit) {
+            let (die, _) = self.place(Page { unit, page });
+            done = done.max(self.dies[die].enqueue(self.now, ready.as_nanos(), self.erase));
+        }
+        Time(done)
     }
 
     /// Reads `bytes` of `page` inside the drive; returns when the controller has them.

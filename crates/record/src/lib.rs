@@ -104,7 +104,7 @@ pub struct DeviceInfo {
     pub profile: String,
     /// What the profile describes, such as `Solidigm D5-P5316 15.36 TB`.
     pub title: String,
-    /// `conventional`, `multi-stream`, `fdp`, `zns` or `direct`.
+    /// `conventional`, `multi-stream`, `fdp`, `zns`, `direct` or `block-mapped`.
     pub kind: String,
     /// Capacity of the product itself.
     pub product_capacity_bytes: u64,

@@ -1,6 +1,7 @@
 //! `lab theory`.
 
 mod bandwidth;
+mod controllers;
 
 use std::num::NonZeroU32;
 
@@ -53,6 +54,8 @@ pub struct TheoryArgs {
 enum Topic {
     /// What dies, buses and link can do at most, by the mix of reads and writes
     Bandwidth(bandwidth::BandwidthArgs),
+    /// Three controllers of 2009 step by step: what they copy for a small write
+    Controllers(controllers::ControllersArgs),
 }
 
 /// How much room there is, in one of the ways people say it.
@@ -86,6 +89,7 @@ const ZIPF_BLOCKS: u64 = 1_000_000;
 pub fn theory(args: &TheoryArgs) -> anyhow::Result<()> {
     match &args.topic {
         Some(Topic::Bandwidth(args)) => return bandwidth::bandwidth(args),
+        Some(Topic::Controllers(args)) => return controllers::controllers(args),
         None => {}
     }
     let mut out = std::io::stdout().lock();

@@ -8,11 +8,12 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "",
     "lab list",
     "lab theory",
     "lab theory bandwidth",
+    "lab theory controllers",
     "lab convert",
     "lab analyze",
     "lab run",

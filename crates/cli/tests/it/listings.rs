@@ -5,7 +5,7 @@ use crate::lab;
 #[test]
 fn every_listing_names_what_the_other_commands_take() {
     let cases = [
-        ("devices", "p5316 pm9d3 pm1725a micron2300 zn540 p5800x ideal sata-b pci-c"),
+        ("devices", "p5316 pm9d3 pm1725a micron2300 zn540 p5800x ideal sata-a sata-b pci-c"),
         ("layers", "raw tag log"),
         (
             "workloads",
@@ -24,7 +24,7 @@ fn every_listing_names_what_the_other_commands_take() {
         ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10 declining-cost own"),
         (
             "experiments",
-            "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones snia-bandwidth",
+            "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones snia-bandwidth snia-controllers snia-pathological snia-collisions",
         ),
     ];
     for (what, names) in cases {

@@ -86,7 +86,7 @@ const LSM_ZGC: &str =
 const SNIA: &str = "Thatcher (Fusion-io), NAND Flash Solid State Storage Performance and Capability, SNIA tutorial, 2009";
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 11] = [
+pub const EXPERIMENTS: [Experiment; 14] = [
     Experiment {
         name: "uniform-greedy",
         title: "WAF of uniform random 4 KiB writes, greedy cleaning, against the fluid limit for finite units",
@@ -284,6 +284,48 @@ pub const EXPERIMENTS: [Experiment; 11] = [
              our reconstruction, with pages of 4 KiB here where they have 4,000 B",
             "ours: transfers of 1 MiB in order, 64 in flight, on pci-c and sata-b cut to 1 GiB, without firmware and with buses \
              that carry what is ready; in order of arrival, as the profiles have it, mixes collide and fall below both",
+        ],
+    },
+    Experiment {
+        name: "snia-controllers",
+        title: "Three controllers of 2009: operations, WAF and bandwidth by transfer size and mix",
+        source: SNIA,
+        run: |options, progress| Ok(snia::controllers(options, progress)?.0),
+        traces: &[],
+        notes: &[
+            "their values are not in what we hold; the worked examples (25 %, 25 %, 50 % of what is written is the host's) are \
+             `lab theory controllers`",
+            "block-mapped: sata-a, every write rewrites erase blocks of 256 KiB, in place or elsewhere; garbage collecting: \
+             sata-b. Random, 64 in flight, drives cut to 64 MiB and filled in order before",
+            "transfers smaller than 4 KiB cost sata-b a read-modify-write of 4 KiB, its mapping unit; pages are programmed whole",
+        ],
+    },
+    Experiment {
+        name: "snia-pathological",
+        title: "Pathological writes: bandwidth by how much of 80 GiB is in use, and by reserve",
+        source: SNIA,
+        run: |options, progress| Ok(snia::pathological(options, progress)?.0),
+        traces: &[],
+        notes: &[
+            "their values are not in what we hold: the shape is, which falls with what is in use, and most where little is left",
+            "pci-c with 3 % of media beyond 80 GiB, cut to a 32nd (--quick: 128th), erased before; writes of 4 KiB, 64 in \
+             flight, four times what is in use; a controller of a million commands per second, so that it is not the limit",
+            "in order: what is written together is overwritten together, data with a relation in time; random has none",
+            "first is the mean of the first tenth, the end the last quarter of the run",
+            "idle time: the model collects when it needs units, not ahead of need, so that idle time only hides copies that \
+             are already due; there is no figure for it",
+        ],
+    },
+    Experiment {
+        name: "snia-collisions",
+        title: "Why mixes of reads and writes fall below both: page registers and the order of the bus",
+        source: SNIA,
+        run: |options, progress| Ok(snia::collisions(options, progress)?.0),
+        traces: &[],
+        notes: &[
+            "their values are not in what we hold: the finding is, that mixes fall below pure reads and pure writes",
+            "pci-c cut to 1 GiB, 2 GiB of transfers of 1 MiB (the last case: of 128 KiB, as Linux split them) in order, 64 in \
+             flight; nothing has to be copied",
         ],
     },
 ];

@@ -1,6 +1,6 @@
 //! The profiles that come with Thermocline.
 
-const PROFILES: [(&str, &str); 9] = [
+const PROFILES: [(&str, &str); 10] = [
     ("ideal", include_str!("../../profiles/ideal.toml")),
     ("p5316", include_str!("../../profiles/p5316.toml")),
     ("pm9d3", include_str!("../../profiles/pm9d3.toml")),
@@ -8,6 +8,7 @@ const PROFILES: [(&str, &str); 9] = [
     ("micron2300", include_str!("../../profiles/micron2300.toml")),
     ("zn540", include_str!("../../profiles/zn540.toml")),
     ("p5800x", include_str!("../../profiles/p5800x.toml")),
+    ("sata-a", include_str!("../../profiles/sata-a.toml")),
     ("sata-b", include_str!("../../profiles/sata-b.toml")),
     ("pci-c", include_str!("../../profiles/pci-c.toml")),
 ];

@@ -82,6 +82,11 @@ impl Profile {
                 "a multi-stream drive needs [streams] with a count of 1 to 254",
             ),
             (
+                "rewrite",
+                self.rewrite.is_some() || !is(Kind::BlockMapped),
+                "a block-mapped drive needs [rewrite] with the order in-place or elsewhere",
+            ),
+            (
                 "fdp",
                 self.fdp.as_ref().is_some_and(Fdp::fits) || !is(Kind::Fdp),
                 "an FDP drive needs [fdp] with at least 1 group and 1 handle, and at most 255 open \

@@ -28,6 +28,8 @@ pub enum Kind {
     Zns,
     /// Media written in place without erase.
     Direct,
+    /// One map entry for each unit: every write rewrites the units that it touches.
+    BlockMapped,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             Kind::Fdp => "fdp",
             Kind::Zns => "zns",
             Kind::Direct => "direct",
+            Kind::BlockMapped => "block-mapped",
         }
     }
 
@@ -90,6 +93,9 @@ pub struct Profile {
     /// How long things take; needs `geometry`.
     #[serde(default)]
     pub timing: Option<Timing>,
+    /// How a block-mapped drive rewrites its units.
+    #[serde(default)]
+    pub rewrite: Option<Rewriting>,
     /// Streams of a multi-stream drive.
     #[serde(default)]
     pub streams: Option<Streams>,
@@ -260,6 +266,24 @@ pub struct Timing {
     pub firmware_write_us: f64,
     /// Commands the controller can start per second, in thousands.
     pub controller_kiops: f64,
+}
+
+/// How a block-mapped drive rewrites its units.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rewriting {
+    /// Where to.
+    pub order: RewriteOrder,
+}
+
+/// Where a rewritten unit goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RewriteOrder {
+    /// Read, erase, modify, write into the same unit.
+    InPlace,
+    /// Read, modify, write into an erased one; the old one is erased when there is time.
+    Elsewhere,
 }
 
 /// Streams of a multi-stream drive.

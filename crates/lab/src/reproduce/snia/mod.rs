@@ -1,6 +1,9 @@
 //! The SNIA tutorial of 2009 (Thatcher, Fusion-io), chart by chart.
 
 mod bandwidth;
+mod collisions;
+mod controllers;
+mod pathological;
 
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
@@ -10,12 +13,20 @@ use super::{FiguresDrawn, Options};
 use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack, run};
 
 pub use bandwidth::bandwidth;
+pub use collisions::collisions;
+pub use controllers::controllers;
+pub use pathological::pathological;
 
 /// Repeats an experiment and draws it, telling the share done.
 pub type Draw = fn(&Options, &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error>;
 
 /// The experiments of this tutorial, each with its charts.
-const DRAWN: [(&str, Draw); 1] = [("snia-bandwidth", bandwidth)];
+const DRAWN: [(&str, Draw); 4] = [
+    ("snia-bandwidth", bandwidth),
+    ("snia-controllers", controllers),
+    ("snia-pathological", pathological),
+    ("snia-collisions", collisions),
+];
 
 /// What repeats the experiment called `name` with its charts, if it is one of the tutorial's.
 pub fn drawn(name: &str) -> Option<Draw> {
