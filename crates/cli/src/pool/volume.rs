@@ -33,7 +33,7 @@ pub enum Command {
     /// Say where the blocks of a volume are to be, in a pool with fast devices: auto (on fast ones until they leave
     /// them), fast (there for as long as there is room) or capacity. What is there already goes elsewhere when it is
     /// written or destaged next
-    #[command(after_help = example("media pool.toml backup capacity"))]
+    #[command(after_help = example("media pool.toml backup auto"))]
     Media(MediaArgs),
     /// Delete a volume and all that is in it, be its pool served or not
     #[command(after_help = example("delete pool.toml backup --yes-destroy backup"))]

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 27] = [
     "",
     "lab list",
     "lab theory",
@@ -32,6 +32,7 @@ const COMMANDS: [&str; 26] = [
     "volume create",
     "volume list",
     "volume resize",
+    "volume media",
     "volume delete",
     "serve",
     "stat",

@@ -27,7 +27,7 @@ says in its record what limited a run, and what share of this it reached.
 Examples:
   thermocline lab theory bandwidth
   thermocline lab theory bandwidth --media slc,mlc --link sata-ii --dies-per-bus 4
-  thermocline lab theory bandwidth --media qlc --dies 128 --dies-per-bus 8 --chip-selects 8 --link pcie4-x4
+  thermocline lab theory bandwidth --media qlc --dies 128 --link pcie4-x4
   thermocline lab theory bandwidth --report bandwidth.html
   thermocline lab theory bandwidth --media mlc --json")]
 pub struct BandwidthArgs {
