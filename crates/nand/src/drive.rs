@@ -5,6 +5,7 @@ use thermocline_types::{Bytes, Request, Time, UnitId};
 
 use crate::counters::Counters;
 use crate::direct::Direct;
+use crate::disk::HardDisk;
 use crate::error::DriveError;
 use crate::mapped::Mapped;
 use crate::media::NandArray;
@@ -23,6 +24,8 @@ pub enum Drive {
     Direct(Box<Direct>),
     /// Block-mapped.
     BlockMapped(Box<BlockMapped>),
+    /// A hard disk.
+    Disk(Box<HardDisk>),
 }
 
 /// One unit of a drive at one instant.
@@ -55,6 +58,7 @@ impl Drive {
             Kind::BlockMapped => {
                 Drive::BlockMapped(Box::new(BlockMapped::new(profile, cut, seed)?))
             }
+            Kind::Disk => Drive::Disk(Box::new(HardDisk::new(profile, cut, seed))),
             Kind::Conventional | Kind::MultiStream | Kind::Fdp => {
                 Drive::Mapped(Box::new(Mapped::new(profile, cut, seed)?))
             }
@@ -73,6 +77,7 @@ impl Drive {
             Drive::Zoned(drive) => drive.submit(at, request),
             Drive::Direct(drive) => drive.submit(at, request),
             Drive::BlockMapped(drive) => drive.submit(at, request),
+            Drive::Disk(drive) => drive.submit(at, request),
         }
     }
 
@@ -91,7 +96,7 @@ impl Drive {
     pub fn drain(&mut self) -> Result<(), DriveError> {
         match self {
             Drive::Mapped(drive) => drive.drain(),
-            Drive::Zoned(_) | Drive::Direct(_) | Drive::BlockMapped(_) => Ok(()),
+            Drive::Zoned(_) | Drive::Direct(_) | Drive::BlockMapped(_) | Drive::Disk(_) => Ok(()),
         }
     }
 
@@ -103,6 +108,7 @@ impl Drive {
             Drive::Zoned(drive) => drive.cut(),
             Drive::Direct(drive) => drive.cut(),
             Drive::BlockMapped(drive) => drive.cut(),
+            Drive::Disk(drive) => drive.cut(),
         }
     }
 
@@ -114,6 +120,7 @@ impl Drive {
             Drive::Zoned(drive) => drive.counters(),
             Drive::Direct(drive) => drive.counters(),
             Drive::BlockMapped(drive) => drive.counters(),
+            Drive::Disk(drive) => drive.counters(),
         }
     }
 
@@ -122,14 +129,14 @@ impl Drive {
     pub fn placement_handles(&self) -> u16 {
         match self {
             Drive::Mapped(drive) => drive.placement_handles(),
-            Drive::Zoned(_) | Drive::Direct(_) | Drive::BlockMapped(_) => 1,
+            Drive::Zoned(_) | Drive::Direct(_) | Drive::BlockMapped(_) | Drive::Disk(_) => 1,
         }
     }
 
     /// Whether time is modelled.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        self.media().is_timed()
+        matches!(self, Drive::Disk(_)) || self.media().is_timed()
     }
 
     /// Media: endurance and spares.
@@ -140,6 +147,7 @@ impl Drive {
             Drive::Zoned(drive) => drive.media(),
             Drive::Direct(drive) => drive.media(),
             Drive::BlockMapped(drive) => drive.media(),
+            Drive::Disk(drive) => drive.media(),
         }
     }
 
@@ -149,7 +157,7 @@ impl Drive {
         match self {
             Drive::Mapped(drive) => drive.free_units(),
             Drive::Zoned(drive) => drive.empty_zones(),
-            Drive::Direct(_) => 0,
+            Drive::Direct(_) | Drive::Disk(_) => 0,
             Drive::BlockMapped(drive) => drive.free_units(),
         }
     }
@@ -169,7 +177,7 @@ impl Drive {
                 units.ids().map(view).collect()
             }
             Drive::Zoned(drive) => (0..drive.zones()).map(|zone| zone_view(drive, zone)).collect(),
-            Drive::Direct(_) => Vec::new(),
+            Drive::Direct(_) | Drive::Disk(_) => Vec::new(),
             Drive::BlockMapped(drive) => drive.units(),
         }
     }

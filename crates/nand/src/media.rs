@@ -21,6 +21,12 @@ pub struct NandArray {
     /// When the latest page got a place in the write buffer. Places are given in order of arrival, so that no later
     /// write is acknowledged before.
     admitted: Time,
+    /// When the block that is being rewritten in part is whole.
+    whole: Time,
+    /// The same for pages that were begun, by unit: the latest of their blocks.
+    begun: Vec<(UnitId, Time)>,
+    /// Whether a write is acknowledged only when its blocks are whole.
+    whole_units: bool,
 }
 
 /// A unit that is written as a whole, with what stays of another.
@@ -58,6 +64,9 @@ impl NandArray {
             endurance: Endurance::new(&profile.wear, cut.shape.units(), seed),
             acknowledged: Time::ZERO,
             admitted: Time::ZERO,
+            whole: Time::ZERO,
+            begun: Vec::new(),
+            whole_units: profile.buffer.as_ref().is_some_and(|buffer| buffer.whole_units),
         }
     }
 
@@ -142,11 +151,14 @@ impl NandArray {
         }
     }
 
-    /// Reads the block at `pba` because the rest of it is being rewritten.
+    /// Reads the block at `pba` because the rest of it is being rewritten; what is written next waits for it.
     #[inline]
     pub fn read_to_modify(&mut self, pba: Option<Pba>) {
-        if self.timeline.is_some() {
-            self.gather(pba.map(|pba| (pba, self.block.0)).into_iter());
+        let Some(page) = pba.map(|pba| self.page(pba)) else { return };
+        let Some(timeline) = &mut self.timeline else { return };
+        self.whole = timeline.read_to_modify(page, self.block);
+        if self.whole_units {
+            self.acknowledged = self.acknowledged.max(self.whole);
         }
     }
 
@@ -188,7 +200,7 @@ impl NandArray {
         for page in 0..self.shape.blocks_per_unit() / self.blocks_per_page {
             self.admitted = self.admitted.max(timeline.admit());
             self.acknowledged = self.acknowledged.max(self.admitted);
-            timeline.program_host_after(Page { unit: rewrite.to, page }, ready);
+            timeline.program_host(Page { unit: rewrite.to, page }, ready);
         }
     }
 
@@ -222,15 +234,24 @@ impl thermocline_ftl::Media for NandArray {
     fn program(&mut self, pba: Pba, cause: Cause) {
         let page = self.page(pba);
         let Some(timeline) = &mut self.timeline else { return };
+        let relocated = matches!(cause, Cause::Relocation | Cause::WearLevelling);
+        let mut whole = if relocated { Time::ZERO } else { std::mem::take(&mut self.whole) };
         if self.shape.offset(pba) % self.blocks_per_page + 1 != self.blocks_per_page {
+            if whole > Time::ZERO {
+                self.begun.push((page.unit, whole));
+            }
             return;
         }
+        self.begun.retain(|&(unit, ready)| {
+            whole = if unit == page.unit { whole.max(ready) } else { whole };
+            unit != page.unit
+        });
         match cause {
             Cause::Relocation | Cause::WearLevelling => timeline.program_relocated(page),
             Cause::Host | Cause::ReadModifyWrite | Cause::Padding => {
                 self.admitted = self.admitted.max(timeline.admit());
                 self.acknowledged = self.acknowledged.max(self.admitted);
-                timeline.program_host(page);
+                timeline.program_host(page, whole);
             }
         }
     }

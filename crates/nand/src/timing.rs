@@ -13,6 +13,9 @@
 //!   programs and erases queue as *debt*, which is worked off when a die would be idle, and in step with host programs
 //!   so that it is gone when the open unit is full. The reserve units are what makes waiting safe. Reads for relocation
 //!   go before the programs queued on their die, so that what they feed finds its data when its turn comes.
+//! * What is written in part of a block is programmed when the rest of the block has been read. Such reads may have to
+//!   wait for one of a few places (`timing.modify_at_once`): the media are busy with them at once, so that reads of the
+//!   host never queue behind what waits for a place; only their end is put off.
 //! * A unit begins on the die after those that units opened before it cover. Units of the product cover every die
 //!   equally often; the units of a drive cut to a small capacity do so together.
 //!
@@ -200,6 +203,9 @@ pub struct Timeline {
     relocation_ready: u64,
     /// Where each unit begun so far begins, by unit.
     begins: Vec<Begin>,
+    /// When the latest read-modify-writes have their data, as many as can be in work at once, oldest first; empty where
+    /// any number can.
+    modifying: VecDeque<u64>,
     /// Where the next one will.
     next_die: u32,
     now: u64,
@@ -243,6 +249,7 @@ impl Timeline {
             debt: VecDeque::new(),
             relocation_ready: 0,
             begins: Vec::new(),
+            modifying: vec![0; timing.modify_at_once.unwrap_or(0) as usize].into(),
             next_die: 0,
             now: 0,
             previous: 0,
@@ -280,20 +287,15 @@ impl Timeline {
         Time(self.buffered.iter().copied().max().unwrap_or(0).max(self.now) + self.firmware_write)
     }
 
-    /// Programs a page of host data and works off the share of debt due with it.
-    pub fn program_host(&mut self, page: Page) {
-        self.program_host_after(page, Time(self.now));
-    }
-
-    /// The same for data that is there at `ready`.
-    pub fn program_host_after(&mut self, page: Page, ready: Time) {
+    /// Programs a page of host data, which is whole at `ready`, and works off the share of debt due with it.
+    pub fn program_host(&mut self, page: Page, ready: Time) {
         self.begin(page);
         let pages_left = (self.pages_per_unit - page.page).max(1) as usize;
         for _ in 0..self.debt.len().div_ceil(pages_left) {
             let debt = self.debt.pop_front().expect("counted");
             self.work_off(debt, self.now);
         }
-        let done = self.schedule_program(page, self.now, ready.as_nanos());
+        let done = self.schedule_program(page, self.now, ready.as_nanos().max(self.now));
         self.buffered.push_back(done);
     }
 
@@ -357,6 +359,15 @@ impl Timeline {
             link_in: self.link_in.busy,
             link_out: self.link_out.map(|link| link.busy),
         }
+    }
+
+    /// Reads `bytes` of `page` because the rest of them is being written; returns when the controller has them.
+    pub fn read_to_modify(&mut self, page: Page, bytes: Bytes) -> Time {
+        let takes = self.read(page, bytes).as_nanos() - self.now;
+        let Some(place) = self.modifying.pop_front() else { return Time(self.now + takes) };
+        let ready = self.now.max(place) + takes;
+        self.modifying.push_back(ready);
+        Time(ready)
     }
 
     /// Sends `bytes`, ready at `ready`, to the host; returns when it has them.

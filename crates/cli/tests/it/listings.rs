@@ -5,7 +5,10 @@ use crate::lab;
 #[test]
 fn every_listing_names_what_the_other_commands_take() {
     let cases = [
-        ("devices", "p5316 pm9d3 pm1725a micron2300 zn540 p5800x ideal sata-a sata-b pci-c"),
+        (
+            "devices",
+            "p5316 pm9d3 pm1725a micron2300 zn540 p5800x micron9100 hdd ideal sata-a sata-b pci-c",
+        ),
         ("layers", "raw tag log"),
         (
             "workloads",

@@ -1,6 +1,6 @@
 //! The profiles that come with Thermocline.
 
-const PROFILES: [(&str, &str); 10] = [
+const PROFILES: [(&str, &str); 12] = [
     ("ideal", include_str!("../../profiles/ideal.toml")),
     ("p5316", include_str!("../../profiles/p5316.toml")),
     ("pm9d3", include_str!("../../profiles/pm9d3.toml")),
@@ -11,6 +11,8 @@ const PROFILES: [(&str, &str); 10] = [
     ("sata-a", include_str!("../../profiles/sata-a.toml")),
     ("sata-b", include_str!("../../profiles/sata-b.toml")),
     ("pci-c", include_str!("../../profiles/pci-c.toml")),
+    ("micron9100", include_str!("../../profiles/micron9100.toml")),
+    ("hdd", include_str!("../../profiles/hdd.toml")),
 ];
 
 /// The text of the built-in profile `name`.

@@ -11,7 +11,9 @@ type Rule = (&'static str, bool, &'static str);
 impl Profile {
     /// Checks every value against the others.
     pub(super) fn check(&self, file: &str) -> Result<(), ProfileError> {
-        let rules = [self.sizes(), self.wear(), self.kinds(), self.dies(), self.times()].concat();
+        let rules =
+            [self.sizes(), self.wear(), self.kinds(), self.dies(), self.times(), self.arm()]
+                .concat();
         rules
             .iter()
             .find(|(_, holds, _)| !holds)
@@ -101,6 +103,24 @@ impl Profile {
         ]
     }
 
+    fn arm(&self) -> Vec<Rule> {
+        let Some(disk) = &self.disk else {
+            return vec![("disk", self.kind != Kind::Disk, "a disk needs [disk]")];
+        };
+        let turns = (1.0..=1e6).contains(&disk.rpm);
+        let rate = disk.transfer_mb_per_s > 0.0 && disk.transfer_mb_per_s <= 1e9;
+        let seeks = (0.0..=disk.seek_ms).contains(&disk.track_seek_ms) && disk.seek_ms <= 1e6;
+        vec![
+            (
+                "disk.seek_ms",
+                seeks,
+                "must be at most 10^6 and at least track_seek_ms, which is 0 or more",
+            ),
+            ("disk.rpm", turns, "must be 1 to 10^6"),
+            ("disk.transfer_mb_per_s", rate, "must be above 0 and at most 10^9"),
+        ]
+    }
+
     fn dies(&self) -> Vec<Rule> {
         let Some(geometry) = &self.geometry else {
             return vec![("timing", self.timing.is_none(), "needs [geometry] beside it")];
@@ -151,6 +171,11 @@ impl Profile {
             ("timing.link_read_mb_per_s", rate(t.link_read_mb_per_s), RATE),
             ("timing.link_write_mb_per_s", rate(t.link_write_mb_per_s), RATE),
             ("timing.controller_kiops", rate(t.controller_kiops), RATE),
+            (
+                "timing.modify_at_once",
+                t.modify_at_once.is_none_or(|places| (1..=65_536).contains(&places)),
+                "must be a number from 1 to 65536",
+            ),
         ]
     }
 }

@@ -30,6 +30,8 @@ pub enum Kind {
     Direct,
     /// One map entry for each unit: every write rewrites the units that it touches.
     BlockMapped,
+    /// A hard disk.
+    Disk,
 }
 
 impl Kind {
@@ -43,6 +45,7 @@ impl Kind {
             Kind::Zns => "zns",
             Kind::Direct => "direct",
             Kind::BlockMapped => "block-mapped",
+            Kind::Disk => "disk",
         }
     }
 
@@ -105,6 +108,9 @@ pub struct Profile {
     /// Zones of a ZNS drive.
     #[serde(default)]
     pub zns: Option<Zns>,
+    /// Arm and platters of a hard disk.
+    #[serde(default)]
+    pub disk: Option<DiskTiming>,
     /// Where each number comes from, by key; the longest matching prefix of a key counts.
     #[serde(default)]
     pub source: BTreeMap<String, String>,
@@ -138,6 +144,9 @@ pub struct Buffer {
     pub merge: bool,
     /// Whether capacitors save the buffer at power loss; without them a flush programs it, padding the last page.
     pub power_loss_protection: bool,
+    /// Whether it holds whole mapping units: a write of a part of one is acknowledged when the rest has been read.
+    #[serde(default)]
+    pub whole_units: bool,
 }
 
 /// Endurance.
@@ -266,6 +275,9 @@ pub struct Timing {
     pub firmware_write_us: f64,
     /// Commands the controller can start per second, in thousands.
     pub controller_kiops: f64,
+    /// Read-modify-writes that are in work at once; without it, any number.
+    #[serde(default)]
+    pub modify_at_once: Option<u32>,
 }
 
 /// How a block-mapped drive rewrites its units.
@@ -320,6 +332,20 @@ pub struct Zns {
     pub max_open: u32,
     /// Zones that can be open or closed at once; 0 is no limit.
     pub max_active: u32,
+}
+
+/// Arm and platters of a hard disk.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskTiming {
+    /// Average seek in milliseconds, between two places drawn at random.
+    pub seek_ms: f64,
+    /// Seek to the next track in milliseconds.
+    pub track_seek_ms: f64,
+    /// Turns per minute.
+    pub rpm: f64,
+    /// What passes under the head, in 10^6 bytes per second.
+    pub transfer_mb_per_s: f64,
 }
 
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {

@@ -101,7 +101,7 @@ fn cutting_keeps_ratios_and_refuses_what_is_too_small() {
         for capacity in [Bytes::gib(1), Bytes::gib(64)] {
             let cut = Cut::new(&profile, Some(capacity)).unwrap();
             let off = cut.overprovisioning() - profile.overprovisioning();
-            let unit = 1.0 / f64::from(cut.shape.units());
+            let unit = (1.0 + profile.overprovisioning()) / f64::from(cut.shape.units());
             assert!((-1.1 * unit..=1e-3).contains(&off), "{name} {capacity}: {off}");
             assert!(cut.shape.units() <= full.shape.units().max(cut.shape.units().min(1 << 20)));
             assert_eq!(cut.shape.blocks_per_unit() % cut.blocks_per_page, 0);

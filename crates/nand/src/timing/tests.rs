@@ -36,6 +36,7 @@ fn timeline_of(
         firmware_read_us: 0.0,
         firmware_write_us: 0.0,
         controller_kiops: 1e9,
+        modify_at_once: None,
     };
     Timeline::new(&geometry, &timing, unit, buffer)
 }
@@ -88,7 +89,7 @@ fn a_read_waits_for_a_program_or_suspends_it() {
     for (suspend, expected) in [(None, 1510 + 60), (Some(20.0), 1100 + 20 + 60)] {
         let mut t = timeline(1, 1, suspend);
         t.arrive(us(1000));
-        t.program_host(page(0)); // Transfer until 1010, program until 1510.
+        t.program_host(page(0), Time::ZERO); // Transfer until 1010, program until 1510.
         t.arrive(us(1100));
         assert_eq!(t.read(page(1), Bytes::kib(16)), us(expected), "suspend {suspend:?}");
         let end = t.dies[0].work_end();
@@ -101,8 +102,8 @@ fn a_read_waits_for_a_program_or_suspends_it() {
 fn a_read_goes_before_programs_that_have_not_started() {
     let mut t = timeline(1, 1, None);
     t.arrive(us(1000));
-    t.program_host(page(0));
-    t.program_host(page(1));
+    t.program_host(page(0), Time::ZERO);
+    t.program_host(page(1), Time::ZERO);
     t.arrive(us(1100));
     assert_eq!(t.read(page(2), Bytes::kib(16)), us(1510 + 60));
     assert_eq!(t.dies[0].work_end(), us(2010 + 50).as_nanos());
@@ -116,7 +117,7 @@ fn the_write_buffer_admits_at_the_rate_of_the_dies() {
     for n in 0..12 {
         t.arrive(us(1000));
         admitted.push(t.admit());
-        t.program_host(page(n));
+        t.program_host(page(n), Time::ZERO);
     }
     assert_eq!(admitted[..4], [us(1000); 4]);
     assert_eq!(admitted[4..8], [us(1510); 4], "when the first four are programmed");
@@ -136,7 +137,7 @@ fn debt_is_gone_when_the_open_unit_is_full() {
     assert_eq!(t.debt.len(), 65, "reads of one page merge");
     let mut left = Vec::new();
     for n in 0..64 {
-        t.program_host(Page { unit: UnitId(2), page: n });
+        t.program_host(Page { unit: UnitId(2), page: n }, Time::ZERO);
         left.push(t.debt.len());
     }
     assert_eq!(left[63], 0);
@@ -160,13 +161,13 @@ fn units_that_cover_no_whole_stripe_still_load_every_die_alike() {
     let mut t = timeline_of(8, 8, None, 3, Bytes::mib(16));
     for unit in [5, 2, 7, 0, 1, 3, 4, 6] {
         for n in 0..3 {
-            t.program_host(Page { unit: UnitId(unit), page: n });
+            t.program_host(Page { unit: UnitId(unit), page: n }, Time::ZERO);
         }
     }
     let ends: Vec<u64> = t.dies.iter().map(Die::work_end).collect();
     assert_eq!(ends, vec![us(3 * 500 + 10).as_nanos(); 8], "24 pages on 8 dies are 3 each");
     let before = t.place(Page { unit: UnitId(5), page: 1 });
-    t.program_host(Page { unit: UnitId(5), page: 0 });
+    t.program_host(Page { unit: UnitId(5), page: 0 }, Time::ZERO);
     assert_eq!(t.place(Page { unit: UnitId(5), page: 1 }), before, "in-place media stays put");
 }
 
@@ -187,8 +188,8 @@ fn a_page_is_read_once_however_many_programs_it_feeds() {
 fn relocation_reads_go_before_waiting_programs_and_after_each_other() {
     let mut t = timeline_of(1, 1, None, 64, Bytes::mib(1));
     t.arrive(us(1000));
-    t.program_host(page(0)); // 1010 to 1510.
-    t.program_host(page(1));
+    t.program_host(page(0), Time::ZERO); // 1010 to 1510.
+    t.program_host(page(1), Time::ZERO);
     t.arrive(us(1100));
     t.work_off(Debt::Read { page: page(2), bytes: 4096 }, t.now);
     t.work_off(Debt::Read { page: page(3), bytes: 4096 }, t.now);
@@ -220,7 +221,7 @@ fn garbage_collection_costs_what_the_dies_spend_on_it() {
         for n in 0..unit {
             t.arrive(Time::ZERO);
             t.admit();
-            t.program_host(at(base + 5, n));
+            t.program_host(at(base + 5, n), Time::ZERO);
         }
     }
     let busy = f64::from(rounds * unit) * (3.0 * 500.0 + 3.0 * 50.0) / f64::from(dies);
@@ -235,9 +236,29 @@ fn programs_of_all_dies_share_a_power_limit() {
     limited.ns_per_programmed_byte = 1e3 / 81.92; // 16 KiB per 200 us, a fifth of what eight dies can do
     let last_end = |t: &mut Timeline| {
         t.arrive(us(0));
-        (0..40).for_each(|n| t.program_host(page(n)));
+        (0..40).for_each(|n| t.program_host(page(n), Time::ZERO));
         t.dies.iter().map(Die::work_end).max().unwrap()
     };
     assert_eq!(last_end(&mut free), us(5 * 500 + 10).as_nanos());
     assert_eq!(last_end(&mut limited), us(40 * 200 + 500).as_nanos());
+}
+
+#[test]
+fn what_is_written_in_part_is_programmed_when_the_rest_was_read() {
+    let mut t = timeline(4, 4, None);
+    t.arrive(us(1000));
+    let whole = t.read_to_modify(page(1), Bytes::kib(16));
+    assert_eq!(whole, us(1060));
+    t.program_host(page(0), whole);
+    assert_eq!(t.dies[0].work_end(), us(1060 + 10 + 500).as_nanos());
+}
+
+#[test]
+fn modifications_wait_for_a_place_and_reads_do_not_wait_for_them() {
+    let mut t = timeline(8, 8, None);
+    t.modifying = vec![0; 2].into();
+    t.arrive(us(1000));
+    let ready: Vec<Time> = (0..6).map(|n| t.read_to_modify(page(n), Bytes::kib(16))).collect();
+    assert_eq!(ready, [1060, 1060, 1120, 1120, 1180, 1180].map(us));
+    assert_eq!(t.read(page(6), Bytes::kib(16)), us(1060));
 }
