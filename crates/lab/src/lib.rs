@@ -15,6 +15,7 @@ mod error;
 pub mod explain;
 pub mod headroom;
 pub mod input;
+pub mod jobs;
 mod life;
 pub mod log;
 mod meter;

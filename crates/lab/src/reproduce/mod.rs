@@ -2,9 +2,11 @@
 
 mod autostream;
 mod cachelib;
+mod csal;
 mod indirection;
 mod lsm_zgc;
 mod micron;
+mod micron_hse;
 mod micron_size;
 mod micron_zones;
 mod snia;
@@ -86,7 +88,7 @@ const LSM_ZGC: &str =
 const SNIA: &str = "Thatcher (Fusion-io), NAND Flash Solid State Storage Performance and Capability, SNIA tutorial, 2009";
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 14] = [
+pub const EXPERIMENTS: [Experiment; 16] = [
     Experiment {
         name: "uniform-greedy",
         title: "WAF of uniform random 4 KiB writes, greedy cleaning, against the fluid limit for finite units",
@@ -326,6 +328,53 @@ pub const EXPERIMENTS: [Experiment; 14] = [
             "their values are not in what we hold: the finding is, that mixes fall below pure reads and pure writes",
             "pci-c cut to 1 GiB, 2 GiB of transfers of 1 MiB (the last case: of 128 KiB, as Linux split them) in order, 64 in \
              flight; nothing has to be copied",
+    },
+    Experiment {
+        name: "micron-hse",
+        title: "A database on a capacity drive alone, behind a hot tier, and behind a hot tier on zones",
+        source: "Micron, Accelerating Flash for a Competitive Edge in the Cloud and Beyond, 2021",
+        run: micron_hse::hse,
+        traces: &[],
+        notes: &[
+            "theirs: MongoDB under TPC-C with the storage engine HSE, which is a log-structured merge tree that puts files \
+             on the hot or the capacity drive; after five hours. Ours: a page-based database (redo log, double write buffer, \
+             pages by Zipf 0.9) of 4 GiB (1 with --quick) that writes five times its size, with a tier below it that knows \
+             nothing of it",
+            "bytes of the application: those of the redo log, 35 % of what the database writes; so its own write \
+             amplification is 2.86, and theirs was about 5 (11.1 / 2.2 to 6.7 / 1.1), which no tier below it can change",
+            "capacity drive 85 % full, which is not published of theirs; hot tier of 20 % of the volume (150 to 200 of 800 GB)",
+            "placement sepbit on both tiers, with log.write_cache=off: the default has one class more than a ZN540 lets zones \
+             be open beside a fast device",
+            "no drive merges writes in its buffer, which is the product's and would absorb more of a volume this small",
+            "no reads, no think time: MB/s is what the drives can take at depth 32",
+        ],
+    },
+    Experiment {
+        name: "csal",
+        title: "A fast write tier before a QLC drive with mapping units of 64 KiB: disks, drive alone, tier",
+        source: "Intel and Alibaba, Cloud Storage Acceleration Layer (CSAL), SNIA SDC 2022",
+        run: csal::csal,
+        traces: &[],
+        notes: &[
+            "theirs: eight disks, one D5-P5316 with 10 % left unused, and CSAL with 800 GB of Optane before it; MB/s of each \
+             of so many jobs, as rounded in their table. How many requests a job has in flight is not said there; 128 here",
+            "ours: a volume of 4 GiB (1 with --quick) on a P5316 with a tenth more, and a P5800X of 800 GB for each 15.36 TB \
+             beside it: all ratios kept, speeds those of the products. Each job has a part of the volume of its own; the \
+             volume is filled in order, then written twice over, then half of it while it is measured (jobs of 4 KiB on the \
+             drive alone, which rewrites 64 KiB for each: a sixteenth). Both sides have the same volume, media, depth, and \
+             no trims",
+            "tier: the log engine (ADR 0024) with its defaults, but for log.write_cache=off, as the peer has no cache in \
+             memory; WAF is bytes on the media of the drive for capacity for each byte of the host",
+            "unused: what of the drive the volume leaves, as a share of the volume. 10 % is the document's for the drive alone, \
+             22 % (18 % of the drive) is how CSAL's authors set it up in their artifact (EuroSys 2024); the table is on 10 %",
+            "units of the drive's size: the log's units are as large as what the drive erases at once; by default they are \
+             smaller",
+            "disk: one for each job, by a stated model: average seek 8.2 ms, half a turn of 7,200 rpm, 270 MB/s, requests in \
+             flight taken in the order of their addresses",
+            "the mixed case: one job of each kind here, on all of the volume; which jobs theirs has is not in what we hold",
+            "drive alone by what is not known of it: no number here is fitted, each shows what a single change would do. A read \
+             of what a write leaves out of its mapping unit goes before the program of that unit, and the write is \
+             acknowledged after it. Whether the drive does as any of them is not known",
         ],
     },
 ];

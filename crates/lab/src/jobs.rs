@@ -1,0 +1,358 @@
+//! Several jobs at once, each with a depth of its own: what it gets does not depend on how fast the others are.
+//!
+//! A run with one depth for all tenants keeps their shares of the requests fixed, so that the slowest sets the pace of
+//! all. Benchmarks of drives run jobs beside each other, each with so many requests in flight.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use thermocline_nand::Drive;
+use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_workload::Source as _;
+use thermocline_workload::synthetic::{Generator, Limit, Options, Pattern, Spec};
+
+use crate::byte_counts::ByteCounts;
+use crate::log::machine::Machine;
+use crate::log::plan::Plan;
+use crate::stack::{Layer, Stack};
+use crate::{Error, Room, Settings, run};
+
+/// One job: a pattern on a part of the volume of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct JobSpec {
+    /// Where it reads or writes.
+    pub pattern: Pattern,
+    /// Bytes of each request.
+    pub io_size: Bytes,
+    /// Share of its requests that read, 0..=1.
+    pub read_share: f64,
+    /// Requests that it keeps in flight.
+    pub depth: u32,
+}
+
+/// Where and how long jobs run.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// Whether each has all of the volume; else each has a part of its own, all equal, in order.
+    pub shared: bool,
+    /// Bytes that all jobs together write before measurement.
+    pub before: Bytes,
+    /// Bytes that they write while they are measured.
+    pub measured: Bytes,
+}
+
+/// What jobs got, in the window measured.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// Bytes written per second, of each job.
+    pub written_per_second: Vec<f64>,
+    /// Bytes read per second, of each job.
+    pub read_per_second: Vec<f64>,
+    /// Simulated seconds of the window.
+    pub seconds: f64,
+    /// Bytes through all layers in the window.
+    pub counts: ByteCounts,
+}
+
+impl Share {
+    /// Bytes programmed on the media of the drive, or of that for capacity, for each byte of the host.
+    #[must_use]
+    pub fn waf(&self) -> f64 {
+        self.counts.drive.media_total as f64 / self.counts.host_written.max(1) as f64
+    }
+}
+
+/// Runs `jobs` beside each other on a volume of `volume` bytes, which is filled in order before.
+///
+/// # Errors
+/// [`Error`] when the stack cannot be made so, or gives up.
+pub fn run_jobs(
+    stack: &Stack,
+    settings: &Settings,
+    volume: Bytes,
+    jobs: &[JobSpec],
+    length: Length,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Share, Error> {
+    let mut target = Target::new(stack, settings, volume)?;
+    target.fill(volume)?;
+    let mut streams = Streams::new(jobs, volume, length.shared, settings.seed)?;
+    let (begin, end) = (length.before.0, length.before.0 + length.measured.0);
+    let (mut window, mut written) = (None, 0);
+    for (job, spec) in jobs.iter().enumerate() {
+        for _ in 0..spec.depth {
+            target.submit(job, &streams.next(job)?)?;
+        }
+    }
+    loop {
+        let Some(done) = target.next_done()? else { continue };
+        let bytes = jobs[done.job].io_size.0;
+        if window.is_some() {
+            streams.count(&done, bytes);
+        }
+        written += if done.op == Op::Write { bytes } else { 0 };
+        if window.is_none() && written >= begin {
+            window = Some((target.now(), target.counts()));
+        } else if written >= end {
+            break;
+        }
+        progress(written as f64 / end as f64);
+        target.submit(done.job, &streams.next(done.job)?)?;
+    }
+    let (from, counts) = window.expect("it began before it ended");
+    let seconds = target.now().since(from).as_secs_f64();
+    if seconds <= 0.0 {
+        let what = "the jobs took no simulated time: their drive has none, or the log's write cache took all they wrote";
+        return Err(Error::Settings(format!(
+            "{what}; give a drive with [timing], or log.write_cache=off"
+        )));
+    }
+    let rate = |bytes: &[u64]| bytes.iter().map(|&bytes| bytes as f64 / seconds).collect();
+    Ok(Share {
+        written_per_second: rate(&streams.written),
+        read_per_second: rate(&streams.read),
+        seconds,
+        counts: target.counts().since(&counts),
+    })
+}
+
+/// A request that is done.
+struct Done {
+    job: usize,
+    op: Op,
+}
+
+/// The requests of all jobs, and what was counted of them.
+struct Streams {
+    generators: Vec<(Generator, VecDeque<Request>)>,
+    /// From where one begins to where the next does.
+    distance: u64,
+    batch: Vec<Request>,
+    written: Vec<u64>,
+    read: Vec<u64>,
+}
+
+impl Streams {
+    fn new(jobs: &[JobSpec], volume: Bytes, shared: bool, seed: u64) -> Result<Streams, Error> {
+        let largest = jobs.iter().map(|job| job.io_size.0).max().unwrap_or(1).max(1);
+        let parts = if shared { 1 } else { jobs.len().max(1) as u64 };
+        let part = volume.0 / parts / largest * largest;
+        let generators = jobs.iter().zip(0..).map(|(job, index)| {
+            let options = Options {
+                io_size: Some(job.io_size),
+                read_share: job.read_share,
+                seed: seed.wrapping_mul(1000).wrapping_add(index),
+                ..Options::new(Bytes(part), Limit::Requests(u64::MAX))
+            };
+            Ok((Generator::new(&Spec::One(job.pattern), &options)?, VecDeque::new()))
+        });
+        Ok(Streams {
+            generators: generators.collect::<Result<_, Error>>()?,
+            distance: if shared { 0 } else { part },
+            batch: Vec::new(),
+            written: vec![0; jobs.len()],
+            read: vec![0; jobs.len()],
+        })
+    }
+
+    fn next(&mut self, job: usize) -> Result<Request, Error> {
+        let (generator, ahead) = &mut self.generators[job];
+        if ahead.is_empty() {
+            generator.fill(&mut self.batch)?;
+            ahead.extend(self.batch.drain(..));
+        }
+        let request = ahead.pop_front().expect("a generator without a limit");
+        let offset = Bytes(request.offset.0 + job as u64 * self.distance);
+        Ok(Request { offset, tenant: TenantId(job as u32), ..request })
+    }
+
+    fn count(&mut self, done: &Done, bytes: u64) {
+        match done.op {
+            Op::Read => self.read[done.job] += bytes,
+            Op::Write => self.written[done.job] += bytes,
+            Op::Trim | Op::WriteZeroes | Op::Flush => {}
+        }
+    }
+}
+
+/// What jobs run on.
+enum Target {
+    Drive {
+        drive: Box<Drive>,
+        now: Time,
+        /// Requests in work by their end, in order of submission at one instant.
+        due: BinaryHeap<Reverse<(Time, u64, usize, bool)>>,
+        submitted: u64,
+    },
+    Log {
+        machine: Box<Machine>,
+        done: VecDeque<Done>,
+    },
+}
+
+impl Target {
+    fn new(stack: &Stack, settings: &Settings, volume: Bytes) -> Result<Target, Error> {
+        if matches!(stack.layer, Layer::Log | Layer::Tier) {
+            let machine = Plan::new(stack, settings, Room::all_of(volume))?.build()?;
+            let machine = Box::new(machine);
+            return Ok(Target::Log { machine, done: VecDeque::new() });
+        }
+        let cut = run::cut(&stack.profile, stack, settings, volume)?;
+        run::check_memory(&cut, stack, 0)?;
+        let drive = Box::new(Drive::new(&stack.profile, Some(cut.capacity()), settings.seed)?);
+        Ok(Target::Drive { drive, now: Time::ZERO, due: BinaryHeap::new(), submitted: 0 })
+    }
+
+    /// Writes all of the volume in order, in pieces of 128 KiB (SNIA PTS), and waits until that is on the media.
+    fn fill(&mut self, volume: Bytes) -> Result<(), Error> {
+        let piece = Bytes::kib(128).0;
+        for offset in (0..volume.0).step_by(piece as usize) {
+            let request = Request {
+                at: Time::ZERO,
+                offset: Bytes(offset),
+                length: Bytes(piece.min(volume.0 - offset)),
+                tenant: TenantId(0),
+                stream: thermocline_types::StreamId::UNKNOWN,
+                op: Op::Write,
+            };
+            self.submit(0, &request)?;
+            while self.in_work() >= 32 {
+                self.next_done()?;
+            }
+        }
+        while self.in_work() > 0 {
+            self.next_done()?;
+        }
+        match self {
+            Target::Drive { drive, now, .. } => {
+                drive.drain().map_err(|error| gave_up(&error))?;
+                *now = (*now).max(drive.media().drained());
+                Ok(())
+            }
+            Target::Log { machine, .. } => machine.settle(),
+        }
+    }
+
+    fn in_work(&self) -> usize {
+        match self {
+            Target::Drive { due, .. } => due.len(),
+            Target::Log { machine, done, .. } => machine.in_work() + done.len(),
+        }
+    }
+
+    fn submit(&mut self, job: usize, request: &Request) -> Result<(), Error> {
+        match self {
+            Target::Drive { drive, now, due, submitted } => {
+                let end = drive.submit(*now, request, 0).map_err(|error| gave_up(&error))?;
+                let is_read = request.op == Op::Read;
+                due.push(Reverse((end, *submitted, job, is_read)));
+                *submitted += 1;
+            }
+            Target::Log { machine, .. } => {
+                machine.submit(machine.now(), std::slice::from_ref(request), job as u16);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next request that is done, or nothing if only time has passed.
+    fn next_done(&mut self) -> Result<Option<Done>, Error> {
+        match self {
+            Target::Drive { now, due, .. } => {
+                let Some(Reverse((end, _, job, is_read))) = due.pop() else {
+                    return Ok(None);
+                };
+                *now = (*now).max(end);
+                Ok(Some(Done { job, op: if is_read { Op::Read } else { Op::Write } }))
+            }
+            Target::Log { machine, done } => {
+                if done.is_empty() {
+                    machine.step()?;
+                    machine.take_finished(|finished| {
+                        done.push_back(Done { job: finished.tenant.0 as usize, op: finished.op });
+                    });
+                    if let Some(error) = machine.failed() {
+                        return Err(Error::Engine(error.to_string()));
+                    }
+                }
+                Ok(done.pop_front())
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        match self {
+            Target::Drive { now, .. } => *now,
+            Target::Log { machine, .. } => machine.now(),
+        }
+    }
+
+    fn counts(&self) -> ByteCounts {
+        match self {
+            Target::Drive { drive, .. } => ByteCounts::direct(drive.counters()),
+            Target::Log { machine, .. } => machine.byte_counts(),
+        }
+    }
+}
+
+fn gave_up(error: &thermocline_nand::DriveError) -> Error {
+    Error::Engine(format!("the drive refused a request of a job: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITER: JobSpec =
+        JobSpec { pattern: Pattern::Uniform, io_size: Bytes::BLOCK, read_share: 0.0, depth: 8 };
+    const READER: JobSpec =
+        JobSpec { pattern: Pattern::Uniform, io_size: Bytes::kib(64), read_share: 1.0, depth: 8 };
+
+    fn share(stack: &str, jobs: &[JobSpec]) -> Share {
+        let stack = Stack::parse(stack, &["log.write_cache=off".to_owned()]).unwrap();
+        let settings = Settings { utilisation: 0.8, ..Settings::default() };
+        let length = Length { shared: false, before: Bytes::mib(4), measured: Bytes::mib(8) };
+        run_jobs(&stack, &settings, Bytes::mib(512), jobs, length, &mut |_| {}).unwrap()
+    }
+
+    #[test]
+    fn jobs_keep_their_own_depth_and_bytes_are_those_of_the_window() {
+        for stack in ["raw:p5316", "log:zn540"] {
+            let both = share(stack, &[WRITER, READER]);
+            let [written, read] = [both.written_per_second[0], both.read_per_second[1]];
+            // The drive alone rewrites 64 KiB for each write of 4: its reader does not wait for that.
+            let held_up = stack == "raw:p5316" && read < 4.0 * written;
+            assert!(!held_up && read > 0.0, "{stack}: {read} beside {written}");
+            assert!(both.written_per_second[1] == 0.0 && both.read_per_second[0] == 0.0);
+            let bytes = written * both.seconds;
+            assert!((bytes / Bytes::mib(8).as_f64() - 1.0).abs() < 0.01, "{stack}: {bytes}");
+            // What is in flight at either end of the window differs by a depth at most.
+            let off = (both.counts.host_written as f64 - bytes).abs();
+            assert!(off <= 16.0 * 4096.0, "{stack}: {off}");
+        }
+    }
+
+    #[test]
+    fn jobs_that_take_no_time_are_refused() {
+        let stack = Stack::parse("raw:p5316", &[]).unwrap().untimed();
+        let length = Length { shared: true, before: Bytes::BLOCK, measured: Bytes::mib(1) };
+        let settings = Settings { utilisation: 0.8, ..Settings::default() };
+        let jobs = [WRITER];
+        let refused =
+            run_jobs(&stack, &settings, Bytes::mib(512), &jobs, length, &mut |_| {}).unwrap_err();
+        assert!(refused.to_string().contains("no simulated time"), "{refused}");
+    }
+
+    #[test]
+    fn equal_seeds_give_equal_shares_and_more_in_flight_is_faster() {
+        let [first, second] = [0, 1].map(|_| share("raw:p5316", &[READER, WRITER]));
+        assert_eq!(first.written_per_second, second.written_per_second);
+        assert_eq!(first.counts, second.counts);
+        let one = share("raw:p5316", &[JobSpec { depth: 1, ..WRITER }]).written_per_second[0];
+        let many = share("raw:p5316", &[JobSpec { depth: 64, ..WRITER }]).written_per_second[0];
+        assert!(
+            many > 2.0 * one,
+            "{many} and {one}: one waits for each read of the rest of a unit"
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! What the document's loads run on: drives cut down with their ratios kept.
+
+use thermocline_nand::{Cut, Kind};
+use thermocline_types::Bytes;
+
+use super::Options;
+use crate::jobs::{JobSpec, Length, Share, run_jobs};
+use crate::{Error, Layer, Settings, Stack};
+
+/// What of the drive's capacity the volume leaves unused, as a share of the volume: the document's 10 % for the drive
+/// alone.
+pub const UNUSED: f64 = 0.10;
+/// The same of CSAL as its authors set it up (`--overprovisioning 18` in their published artifact, which is a share of
+/// the capacity).
+pub const UNUSED_BY_CSAL: f64 = 0.18 / 0.82;
+
+/// The volume, and everything sized with it.
+pub struct Bed {
+    /// Bytes that the jobs address.
+    pub volume: Bytes,
+    unused: f64,
+    /// Whether jobs share all of the volume.
+    shared: bool,
+    seed: u64,
+}
+
+impl Bed {
+    /// A bed of the size asked for.
+    pub fn new(options: &Options) -> Bed {
+        Bed::of(Bytes::gib(if options.quick { 1 } else { 4 }), options.seed)
+    }
+
+    /// A bed with a volume of so many bytes.
+    pub fn of(volume: Bytes, seed: u64) -> Bed {
+        Bed { volume, unused: UNUSED, shared: false, seed }
+    }
+
+    /// The same with so much of the drive unused, and one volume for all jobs.
+    pub fn shared(&self, unused: f64) -> Bed {
+        Bed { unused, shared: true, ..*self }
+    }
+
+    /// Capacity of the drive.
+    fn capacity(&self) -> Bytes {
+        Bytes((self.volume.as_f64() * (1.0 + self.unused)) as u64 >> 20 << 20)
+    }
+
+    /// Runs `jobs` on `side`: `disk`, `drive`, `tier`, `tier, units of the drive's size`, or a stack.
+    ///
+    /// # Errors
+    /// [`Error`] when the stack gives up.
+    pub fn run(
+        &self,
+        side: &str,
+        jobs: &[JobSpec],
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Share, Error> {
+        let stack = self.stack(side)?;
+        let settings =
+            Settings { capacity: Some(self.capacity()), seed: self.seed, ..Settings::default() };
+        run_jobs(&stack, &settings, self.volume, jobs, self.length(&stack, jobs), progress)
+    }
+
+    fn stack(&self, side: &str) -> Result<Stack, Error> {
+        let off = "log.write_cache=off".to_owned();
+        match side {
+            "disk" => Stack::parse("raw:hdd", &[]),
+            "drive" => Stack::parse("raw:p5316", &[]),
+            "tier" => Stack::parse("tier:p5800x+p5316", &[off]),
+            "tier, units of the drive's size" => {
+                let drive = Stack::parse("raw:p5316", &[])?.profile;
+                let unit = Cut::new(&drive, Some(self.capacity()))?.unit();
+                Stack::parse("tier:p5800x+p5316", &[off, format!("log.unit={}", unit.0)])
+            }
+            other => Stack::parse(other, &[]),
+        }
+    }
+
+    /// Twice the volume before, and half of it while it is measured, in units that the drive writes: 4 KiB written to
+    /// the drive alone are 64 KiB.
+    fn length(&self, stack: &Stack, jobs: &[JobSpec]) -> Length {
+        let raw = matches!(stack.layer, Layer::Raw);
+        let unit = stack.profile.mapping_unit.as_f64();
+        let writes = jobs.iter().filter(|job| job.read_share < 1.0);
+        let least = writes.map(|job| job.io_size.as_f64()).fold(f64::INFINITY, f64::min);
+        let share = match stack.profile.kind {
+            Kind::Disk => least / 16e6,
+            _ if raw => (least / unit).min(1.0),
+            _ => 1.0,
+        };
+        let bytes = |times: f64| Bytes((self.volume.as_f64() * share * times) as u64);
+        Length { shared: self.shared, before: bytes(2.0), measured: bytes(0.5) }
+    }
+}

@@ -1,0 +1,186 @@
+//! A database on a capacity drive, and on tiers: the tiering half of Micron's document.
+
+use thermocline_record::RunRecord;
+use thermocline_types::Bytes;
+use thermocline_workload::synthetic::{self, Limit, Spec};
+
+use super::{Figure, Options, part};
+use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack, run};
+
+/// The database, by the bytes of its parts.
+const DATABASE: &str = include_str!("tpcc.toml");
+/// Share of its bytes that are redo log: what the application itself changed.
+const APPLICATION: f64 = 0.35;
+/// The document: the hot tier had 150 to 200 of 800 GB.
+const HOT: f64 = 0.2;
+/// How full the capacity drive is; how full theirs was is not published.
+const FILLED: f64 = 0.85;
+
+/// A set-up, with the document's write amplification of the capacity drive and of the whole, from the application's
+/// bytes, after five hours.
+struct SetUp {
+    what: &'static str,
+    stack: &'static str,
+    device: f64,
+    total: f64,
+}
+
+const SET_UPS: [SetUp; 3] = [
+    SetUp { what: "capacity drive alone", stack: "raw:micron2300", device: 2.2, total: 11.1 },
+    SetUp { what: "tiered", stack: "tier:micron9100+micron2300", device: 1.9, total: 10.0 },
+    SetUp { what: "tiered, on zones", stack: "tier:micron9100+zn540", device: 1.1, total: 6.7 },
+];
+
+/// The same with other fast devices and sizes of the hot tier, for which the document has no figure.
+const OTHERS: [(&str, &str, f64); 3] = [
+    ("tiered, on zones, P5800X", "tier:p5800x+zn540", HOT),
+    ("tiered, on zones, hot tier of 10 %", "tier:micron9100+zn540", HOT / 2.0),
+    ("tiered, on zones, hot tier of 40 %", "tier:micron9100+zn540", 2.0 * HOT),
+];
+
+/// Settings of the log. Its default placement has a class more than the zones that a ZN540 lets be open.
+const SETTINGS: [&str; 2] = ["log.write_cache=off", "log.placement=sepbit"];
+
+/// The database's volume.
+fn volume(options: &Options) -> Bytes {
+    Bytes::gib(if options.quick { 1 } else { 4 })
+}
+
+pub fn hse(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+    let steps = SET_UPS.len() + OTHERS.len();
+    let mut figures = Vec::new();
+    let mut alone = None;
+    for (step, set_up) in SET_UPS.iter().enumerate() {
+        let record = measure(options, set_up.stack, HOT, &mut part(progress, step, steps))?;
+        let theirs = [Some(set_up.device), Some(set_up.total)];
+        let these = of(set_up.what, &record, theirs);
+        let total = these[1].ours;
+        figures.extend(these);
+        let alone = *alone.get_or_insert(total);
+        if step > 0 {
+            let theirs = Some(set_up.total / SET_UPS[0].total);
+            let what = format!("{}: the same against the capacity drive alone", set_up.what);
+            figures.push(Figure { what, theirs, ours: total / alone });
+        }
+    }
+    for (step, (what, stack, hot)) in OTHERS.iter().enumerate() {
+        let mut progress = part(progress, SET_UPS.len() + step, steps);
+        figures.extend(of(what, &measure(options, stack, *hot, &mut progress)?, [None; 2]));
+    }
+    Ok(figures)
+}
+
+/// The database on `stack`, whose hot tier has the share `hot` of the volume: five times the volume written.
+fn measure(
+    options: &Options,
+    stack: &str,
+    hot: f64,
+    progress: &mut dyn FnMut(f64),
+) -> Result<RunRecord, Error> {
+    let mut settings = SETTINGS.map(str::to_owned).to_vec();
+    for (drive, setting) in [("micron9100", "fast"), ("micron2300", "device")] {
+        let given = stack.contains(drive).then(|| format!("{setting}.buffer.merge=false"));
+        settings.extend(given);
+    }
+    let stack = Stack::parse(stack, &settings)?;
+    let volume = volume(options);
+    let limit = Limit::drive_writes(5.0, volume)?;
+    let workload =
+        synthetic::Options { seed: options.seed, ..synthetic::Options::new(volume, limit) };
+    let input = Input::Synthetic { spec: Spec::from_toml(DATABASE)?, options: workload };
+    let granule = stack.profile.mapping_unit.max(Bytes::BLOCK);
+    let mut prepared = Prepared::new(input, Some(Prefill::Sequential), granule, None)?;
+    let settings = Settings {
+        utilisation: FILLED,
+        fast_capacity: Some(Bytes((volume.as_f64() * hot) as u64)),
+        pacing: Some(Pacing::QueueDepth(32)),
+        seed: options.seed,
+        ..Settings::default()
+    };
+    run(&mut prepared, &stack, &settings, progress)
+}
+
+/// The figures of one set-up; `theirs` are of the capacity drive and of the whole.
+fn of(what: &str, record: &RunRecord, theirs: [Option<f64>; 2]) -> Vec<Figure> {
+    let host = record.host_bytes_written as f64;
+    let application = host * APPLICATION;
+    let capacity = record.media_bytes_written.total as f64;
+    let (hot_given, hot_media) = record.fast.as_ref().map_or((0.0, 0.0), |fast| {
+        (fast.device_bytes_written as f64, fast.media_bytes_written.total as f64)
+    });
+    let mut figures = Vec::new();
+    let mut take = |name: &str, theirs, ours| {
+        figures.push(Figure { what: format!("{what}: {name}"), theirs, ours });
+    };
+    let given = record.device_bytes_written as f64;
+    take("WA of the capacity drive", theirs[0], capacity / given);
+    take(
+        "media bytes of all drives per byte of the application",
+        theirs[1],
+        (capacity + hot_media) / application,
+    );
+    for (name, part) in [("first", 0), ("last", 4)] {
+        let wa = fifth(record, part);
+        take(&format!("media bytes of the capacity drive per host byte, {name} fifth"), None, wa);
+    }
+    if record.fast.is_some() {
+        let log = record.engine_bytes_written.values();
+        let destaged: u64 = log.filter_map(|causes| causes.get("destage")).sum();
+        take("host bytes that died on the hot drive", None, 1.0 - destaged as f64 / host);
+        take(
+            "share of all writes to drives that the hot one takes",
+            theirs[1].and(Some(0.8)),
+            hot_given / (hot_given + given),
+        );
+        take("WA of the hot drive", None, hot_media / hot_given);
+    }
+    if let Some(bandwidth) = &record.bandwidth {
+        take("host MB/s", None, bandwidth.host_write_bytes_per_second / 1e6);
+    }
+    figures
+}
+
+/// Media bytes of the drive for capacity for each byte of the host, in one fifth of the run.
+fn fifth(record: &RunRecord, part: u64) -> f64 {
+    let all = record.host_bytes_written;
+    let within = |host: u64| host > all * part / 5 && host <= all * (part + 1) / 5;
+    let points = record.series.iter().filter(|point| within(point.host_bytes));
+    let (media, host) = points.fold((0, 0), |(media, host), point| {
+        (media + point.media_bytes_written, host + point.host_bytes_written)
+    });
+    media as f64 / host.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shares of requests times their sizes are the shares of bytes that the file and [`APPLICATION`] say.
+    #[test]
+    fn the_redo_log_has_its_share_of_the_bytes() {
+        let Spec::Tenants(tenants) = Spec::from_toml(DATABASE).unwrap() else { panic!("tenants") };
+        let bytes = |tenant: &synthetic::Tenant| tenant.share * tenant.io_size.unwrap().as_f64();
+        let all: f64 = tenants.iter().map(bytes).sum();
+        assert!((bytes(&tenants[0]) / all - APPLICATION).abs() < 1e-9);
+        assert!((bytes(&tenants[1]) / bytes(&tenants[2]) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn zones_below_a_tier_write_less_than_a_drive_and_a_larger_hot_tier_absorbs_more() {
+        let options = Options { seed: 1, traces: None, quick: true };
+        let run = |stack, hot| measure(&options, stack, hot, &mut |_| {}).unwrap();
+        let ours = |record: &RunRecord, name: &str| {
+            let figures = of("", record, [None; 2]);
+            figures.into_iter().find(|figure| figure.what.contains(name)).unwrap().ours
+        };
+        let zones = run("tier:micron9100+zn540", HOT);
+        let drive = run("tier:micron9100+micron2300", HOT);
+        assert!(ours(&zones, "WA of the capacity drive") < 1.01);
+        assert!(
+            ours(&drive, "WA of the capacity drive") > ours(&zones, "WA of the capacity drive")
+        );
+        let larger = run("tier:micron9100+zn540", 2.0 * HOT);
+        let absorbed = "died on the hot drive";
+        assert!(ours(&larger, absorbed) > ours(&zones, absorbed));
+    }
+}
