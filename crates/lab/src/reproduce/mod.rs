@@ -328,6 +328,7 @@ pub const EXPERIMENTS: [Experiment; 16] = [
             "their values are not in what we hold: the finding is, that mixes fall below pure reads and pure writes",
             "pci-c cut to 1 GiB, 2 GiB of transfers of 1 MiB (the last case: of 128 KiB, as Linux split them) in order, 64 in \
              flight; nothing has to be copied",
+        ],
     },
     Experiment {
         name: "micron-hse",
