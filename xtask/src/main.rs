@@ -14,6 +14,7 @@ mod rust_source;
 mod sim;
 mod step;
 mod tidy;
+mod validation;
 
 use std::process::ExitCode;
 
@@ -74,6 +75,15 @@ enum Command {
         #[arg(long)]
         fast: bool,
     },
+    /// Reruns every published experiment and writes the table of truth into `docs/VALIDATION.md`: a quarter of an hour.
+    Validation {
+        /// Compare with what is written instead of writing.
+        #[arg(long)]
+        check: bool,
+        /// Compare only the rows of experiments that take two minutes together.
+        #[arg(long, requires = "check")]
+        quick: bool,
+    },
     /// What CI runs: the same as `test`.
     Ci,
 }
@@ -107,6 +117,8 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Sim { arguments } => sim::run(&repo, &arguments),
         Command::Mutants { seed, count, fast } => mutants::run(&repo, seed, count, fast),
+        Command::Validation { check: true, quick } => validation::check(&repo, quick),
+        Command::Validation { check: false, .. } => validation::write(&repo),
         Command::Ci => test(&repo, false),
     }
 }

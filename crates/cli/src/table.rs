@@ -180,7 +180,7 @@ fn latency(record: &RunRecord, kind: &str) -> String {
 }
 
 /// A time in the unit that keeps it short.
-fn nanos(ns: u64) -> String {
+pub fn nanos(ns: u64) -> String {
     match ns {
         0..10_000 => format!("{:.1} us", ns as f64 / 1e3),
         10_000..1_000_000 => format!("{:.0} us", ns as f64 / 1e3),

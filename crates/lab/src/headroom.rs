@@ -1,6 +1,8 @@
 //! Whether placement can help a workload: write amplification without separation, with the best known rates, and with
 //! perfect knowledge of the future, on a full ideal drive.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use thermocline_ftl::placement::{Clairvoyant, Nothing, Placement, SeparateRelocation, TrueRates};
 use thermocline_ftl::victim::{CostBenefit, Victim};
@@ -38,6 +40,9 @@ pub struct Headroom {
     pub blocks_per_unit: u32,
     /// One line per kind of knowledge, least first.
     pub lines: Vec<Line>,
+    /// Which part was simulated, if not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<SampledPart>,
 }
 
 /// Write amplification with one kind of knowledge.
@@ -47,6 +52,9 @@ pub struct Line {
     pub knowledge: &'static str,
     /// WAF with the best victim policy.
     pub waf: f64,
+    /// Standard error of that, where it is a mean over samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
     /// Which victim policy that was.
     pub victim: String,
 }
@@ -76,12 +84,209 @@ impl Headroom {
     }
 }
 
+/// Block writes that the simulations replay at most, unless told otherwise: some half a minute.
+pub const WRITES: u64 = 16_000_000;
+/// The same for a first look: some seconds.
+pub const QUICK_WRITES: u64 = 1_000_000;
+/// Samples that a workload of more is seen through: enough to tell how far apart they are.
+const SAMPLES: u64 = 4;
+/// Blocks that a sample must hold, so that there are units enough for every policy.
+const FEWEST_IN_SAMPLE: u64 = UNITS * FEWEST_BLOCKS as u64;
+
+/// What the simulations saw of a workload that was too long to be replayed whole.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SampledPart {
+    /// Samples, each of other blocks; figures are their means.
+    pub samples: u32,
+    /// Share of the blocks in each.
+    pub share_of_blocks: f64,
+    /// Share of the block writes that all of them saw together. Where it is less than that of the blocks, the end of
+    /// the workload was left out.
+    pub share_of_writes: f64,
+}
+
 /// Simulates `workload` at 4 KiB granularity. Discards are ignored, so the drive is full throughout.
+///
+/// Of a workload that writes more than `most_writes` blocks, four samples are simulated: all writes to blocks
+/// whose hash is in one class, on a drive as much smaller with units as much smaller, down to 16 blocks. The life of a
+/// block, counted in units, stays what it is (spatial sampling, as SHARDS does for caches: Waldspurger et al., FAST
+/// 2015). The error of a line is that of the mean over the samples; smaller units lower the figure beyond that.
 ///
 /// # Errors
 /// When the workload cannot be read, holds too many blocks, or too few to make units of.
-pub fn headroom(workload: &mut Prepared, progress: &mut dyn FnMut(f64)) -> Result<Headroom, Error> {
-    let (sequence, prefill, blocks) = sequence(workload)?;
+pub fn headroom(
+    workload: &mut Prepared,
+    most_writes: u64,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Headroom, Error> {
+    let plan = Plan::new(workload, most_writes)?;
+    let read = collect(workload, &plan, &mut |share| progress(0.1 * share))?;
+    let count = read.samples.len();
+    let mut all = Vec::new();
+    for (index, sample) in read.samples.iter().enumerate() {
+        let mut progress = |share: f64| progress(0.1 + 0.9 * (index as f64 + share) / count as f64);
+        all.push(simulate(sample, plan.classes, &mut progress)?);
+    }
+    let seen: u64 = read.samples.iter().map(|sample| sample.writes() as u64).sum();
+    let sampled = (plan.classes > 1 || seen < read.blocks_written).then(|| SampledPart {
+        samples: count as u32,
+        share_of_blocks: 1.0 / plan.classes as f64,
+        share_of_writes: seen as f64 / read.blocks_written.max(1) as f64,
+    });
+    Ok(Headroom {
+        blocks_written: read.blocks_written,
+        blocks_distinct: plan.blocks,
+        garbage: GARBAGE,
+        blocks_per_unit: all[0].0,
+        lines: (0..4).map(|line| mean(all.iter().map(|(_, lines)| &lines[line]))).collect(),
+        sampled,
+    })
+}
+
+/// The mean of a line over the samples, with the error of that mean.
+fn mean<'a>(lines: impl Iterator<Item = &'a Line> + Clone) -> Line {
+    let count = lines.clone().count() as f64;
+    let waf = lines.clone().map(|line| line.waf).sum::<f64>() / count;
+    let squares: f64 = lines.clone().map(|line| (line.waf - waf).powi(2)).sum();
+    let error = (count > 1.0).then(|| (squares / (count - 1.0) / count).sqrt());
+    let first = lines.into_iter().next().expect("there is a sample");
+    Line { waf, error, ..first.clone() }
+}
+
+/// Which blocks are simulated.
+struct Plan {
+    /// Blocks of the workload.
+    blocks: u64,
+    /// Classes that the blocks are divided into; each sample has those of one.
+    classes: u64,
+    /// Samples.
+    samples: u64,
+    /// Block writes of each sample at most.
+    most_writes: u64,
+}
+
+impl Plan {
+    fn new(workload: &Prepared, most_writes: u64) -> Result<Plan, Error> {
+        let blocks = workload.footprint().div_ceil(Bytes::BLOCK);
+        if blocks >= u64::from(u32::MAX) {
+            return Err(Error::Settings(
+                "headroom takes up to 2^32 distinct blocks of 4 KiB, this workload writes more: try one --volume, or a \
+                 part of it"
+                    .into(),
+            ));
+        }
+        let written = match workload.pass() {
+            Some(bytes) => bytes.div_ceil(Bytes::BLOCK),
+            None => workload.bytes_to_write().div_ceil(Bytes::BLOCK),
+        };
+        let whole = Plan { blocks, classes: 1, samples: 1, most_writes };
+        if written <= most_writes {
+            return Ok(whole);
+        }
+        let classes = (written * SAMPLES).div_ceil(most_writes);
+        let classes = classes.min(blocks / FEWEST_IN_SAMPLE);
+        Ok(if classes < SAMPLES {
+            whole
+        } else {
+            Plan { classes, samples: SAMPLES, most_writes: most_writes / SAMPLES, ..whole }
+        })
+    }
+
+    /// The sample that has this block, if one has.
+    fn sample_of(&self, block: u32) -> Option<usize> {
+        let class = if self.classes == 1 { 0 } else { hash(block) % self.classes };
+        (class < self.samples).then_some(class as usize)
+    }
+}
+
+/// A number that says nothing of where the block is (SplitMix64, Steele et al., OOPSLA 2014).
+fn hash(block: u32) -> u64 {
+    let mut x = u64::from(block).wrapping_add(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// Blocks written in order, those of the prefill first, numbered from 0.
+#[derive(Default)]
+struct Sequence {
+    written: Vec<u32>,
+    prefill: usize,
+    /// Blocks that there are.
+    blocks: u64,
+    /// Where they are numbered anew, by their number in the workload.
+    numbers: HashMap<u32, u32>,
+}
+
+impl Sequence {
+    fn take(&mut self, block: u32, renumber: bool) {
+        let number = if renumber {
+            let next = self.numbers.len() as u32;
+            *self.numbers.entry(block).or_insert(next)
+        } else {
+            block
+        };
+        self.written.push(number);
+    }
+
+    /// Block writes after the prefill.
+    fn writes(&self) -> usize {
+        self.written.len() - self.prefill
+    }
+}
+
+/// What was read.
+struct Read {
+    samples: Vec<Sequence>,
+    /// By the whole workload.
+    blocks_written: u64,
+}
+
+fn collect(
+    workload: &mut Prepared,
+    plan: &Plan,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Read, Error> {
+    let renumber = plan.classes > 1;
+    let mut samples: Vec<Sequence> = (0..plan.samples).map(|_| Sequence::default()).collect();
+    workload.prefill(|request| {
+        for block in blocks_of(&request) {
+            if let Some(sample) = plan.sample_of(block) {
+                samples[sample].take(block, renumber);
+            }
+        }
+        Ok(())
+    })?;
+    samples.iter_mut().for_each(|sample| sample.prefill = sample.written.len());
+    let mut blocks_written = 0;
+    workload.replay(|batch| {
+        progress(batch.done);
+        for request in batch.pieces().iter().filter(|request| request.op == Op::Write) {
+            for block in blocks_of(request) {
+                blocks_written += 1;
+                let Some(sample) = plan.sample_of(block) else { continue };
+                if (samples[sample].writes() as u64) < plan.most_writes {
+                    samples[sample].take(block, renumber);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    for sample in &mut samples {
+        sample.blocks = if renumber { sample.numbers.len() as u64 } else { plan.blocks };
+        sample.numbers = HashMap::new();
+    }
+    Ok(Read { samples, blocks_written })
+}
+
+/// Blocks in a unit, and a line for each kind of knowledge, of one sample of a workload whose blocks are in so many
+/// classes.
+fn simulate(
+    sample: &Sequence,
+    classes: u64,
+    progress: &mut dyn FnMut(f64),
+) -> Result<(u32, Vec<Line>), Error> {
+    let blocks = sample.blocks;
     let physical = (blocks as f64 / (1.0 - GARBAGE)) as u64;
     let small = |_: ShapeError| {
         Error::Settings(format!(
@@ -89,60 +294,33 @@ pub fn headroom(workload: &mut Prepared, progress: &mut dyn FnMut(f64)) -> Resul
             Bytes(blocks * Bytes::BLOCK.0)
         ))
     };
-    let per_unit = ((physical / UNITS) as u32).clamp(FEWEST_BLOCKS, BLOCKS_PER_UNIT);
+    let most = (u64::from(BLOCKS_PER_UNIT) / classes).max(u64::from(FEWEST_BLOCKS)) as u32;
+    let per_unit = ((physical / UNITS) as u32).clamp(FEWEST_BLOCKS, most);
     let units = (physical / u64::from(per_unit)) as u32;
     let shape = Shape::new(blocks, units, per_unit).map_err(small)?;
-    let study = Study { shape, sequence: &sequence, prefill };
+    let (sequence, prefill) = (&sample.written[..], sample.prefill);
+    let study = Study { shape, sequence, prefill };
     let mut counts = vec![0_u32; blocks as usize];
     sequence[prefill..].iter().for_each(|&lba| counts[lba as usize] += 1);
     let rates = TrueRates::new(&counts, RATE_CLASSES);
-    let future = Clairvoyant::new(&sequence, blocks, per_unit, FUTURE_CLASSES, FUTURE_RATIO);
+    let future = Clairvoyant::new(sequence, blocks, per_unit, FUTURE_CLASSES, FUTURE_RATIO);
+    let mut done = 0.0;
+    let mut tell = || {
+        done += 1.0;
+        progress(done / 16.0);
+    };
+    let bests = [
+        ("nothing: one open unit", study.best(&Nothing, &mut tell)),
+        ("which blocks were relocated", study.best(&SeparateRelocation, &mut tell)),
+        ("every block's true write rate", study.best(&rates, &mut tell)),
+        ("every block's next write", study.best(&future, &mut tell)),
+    ];
     let mut lines = Vec::new();
-    let mut add = |knowledge, best: Result<(f64, Victim), ShapeError>| {
+    for (knowledge, best) in bests {
         let (waf, victim) = best.map_err(small)?;
-        lines.push(Line { knowledge, waf, victim: victim.to_string() });
-        progress(lines.len() as f64 / 4.0);
-        Ok::<(), Error>(())
-    };
-    add("nothing: one open unit", study.best(&Nothing))?;
-    add("which blocks were relocated", study.best(&SeparateRelocation))?;
-    add("every block's true write rate", study.best(&rates))?;
-    add("every block's next write", study.best(&future))?;
-    Ok(Headroom {
-        blocks_written: (sequence.len() - prefill) as u64,
-        blocks_distinct: blocks,
-        garbage: GARBAGE,
-        blocks_per_unit: per_unit,
-        lines,
-    })
-}
-
-/// The sequence of blocks written, those of the prefill first, their number, and how many blocks there are.
-fn sequence(workload: &mut Prepared) -> Result<(Vec<u32>, usize, u64), Error> {
-    let blocks = workload.footprint().div_ceil(Bytes::BLOCK);
-    let too_many = || {
-        Error::Settings(
-            "headroom keeps 4 bytes per block written in memory and takes up to 2^32 of them; this \
-             workload writes more: try one --volume, or a part of it"
-                .into(),
-        )
-    };
-    let total = blocks + workload.working_set().bytes_written.div_ceil(Bytes::BLOCK);
-    if total >= u64::from(u32::MAX) {
-        return Err(too_many());
+        lines.push(Line { knowledge, waf, error: None, victim: victim.to_string() });
     }
-    let mut sequence: Vec<u32> = Vec::with_capacity(total as usize);
-    workload.prefill(|request| {
-        sequence.extend(blocks_of(&request));
-        Ok(())
-    })?;
-    let prefill = sequence.len();
-    workload.replay(|batch| {
-        let writes = batch.pieces().iter().filter(|request| request.op == Op::Write);
-        sequence.extend(writes.flat_map(blocks_of));
-        if sequence.len() < u32::MAX as usize { Ok(()) } else { Err(too_many()) }
-    })?;
-    Ok((sequence, prefill, blocks))
+    Ok((per_unit, lines))
 }
 
 /// The 4 KiB blocks a request touches.
@@ -158,7 +336,11 @@ struct Study<'a> {
 
 impl Study<'_> {
     /// The lowest write amplification over victim policies, and which gave it.
-    fn best<P: Placement + Clone>(&self, placement: &P) -> Result<(f64, Victim), ShapeError> {
+    fn best<P: Placement + Clone>(
+        &self,
+        placement: &P,
+        done: &mut dyn FnMut(),
+    ) -> Result<(f64, Victim), ShapeError> {
         let mut best = (f64::INFINITY, Victim::Greedy);
         for victim in [
             Victim::Greedy,
@@ -167,6 +349,7 @@ impl Study<'_> {
             Victim::CostBenefit(CostBenefit::Kawaguchi),
         ] {
             let waf = self.waf(placement.clone(), victim)?;
+            done();
             if waf < best.0 {
                 best = (waf, victim);
             }
@@ -186,5 +369,48 @@ impl Study<'_> {
         let before = write(prefill);
         let copied = write(measured) - before;
         Ok(1.0 + copied as f64 / measured.len().max(1) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Input;
+    use thermocline_workload::synthetic::{self, Limit};
+
+    fn workload(spec: &str, span: Bytes, times: f64) -> Prepared {
+        let limit = Limit::drive_writes(times, span).unwrap();
+        let options = synthetic::Options::new(span, limit);
+        let input = Input::Synthetic { spec: spec.parse().unwrap(), options };
+        Prepared::new(input, None, Bytes::BLOCK, None).unwrap()
+    }
+
+    /// Whole and sampled, on a skew that most policies differ on. Units of a sample are smaller, which lowers what
+    /// greedy cleaning copies, so the bound is not the error that is told.
+    #[test]
+    fn a_sample_gives_what_the_whole_gives_within_a_tenth() {
+        let mut zipf = workload("zipf:0.9", Bytes::mib(512), 4.0);
+        let whole = headroom(&mut zipf, WRITES, &mut |_| {}).unwrap();
+        assert!(whole.sampled.is_none() && whole.lines.iter().all(|line| line.error.is_none()));
+        let part = headroom(&mut zipf, 262_144, &mut |_| {}).unwrap();
+        let sampled = part.sampled.clone().unwrap();
+        assert_eq!((sampled.samples, part.blocks_written), (4, whole.blocks_written));
+        assert!((0.3..=0.55).contains(&sampled.share_of_writes), "{sampled:?}");
+        for (whole, part) in whole.lines.iter().zip(&part.lines) {
+            let (ratio, error) = (part.waf / whole.waf, part.error.unwrap());
+            assert!((0.85..1.1).contains(&ratio), "{}: {part:?} of {whole:?}", whole.knowledge);
+            assert!(error > 0.0 && error < 0.1 * part.waf, "{part:?}");
+        }
+    }
+
+    #[test]
+    fn however_much_is_written_no_more_is_simulated_than_was_asked_for() {
+        let mut few_blocks = workload("uniform", Bytes::mib(16), 40.0);
+        let mut last = 0.0;
+        let part = headroom(&mut few_blocks, 20_000, &mut |share| last = share).unwrap();
+        let sampled = part.sampled.unwrap();
+        assert_eq!(sampled.samples, 1, "blocks are too few to divide");
+        assert!((sampled.share_of_writes - 20_000.0 / part.blocks_written as f64).abs() < 1e-9);
+        assert!((last - 1.0).abs() < 1e-9, "{last}");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thermocline_record::WorkloadInfo;
 use thermocline_types::{Bytes, Op, Request, StreamId, TenantId, Time};
 use thermocline_workload::remap::{AddressMap, Remap, WorkingSet};
-use thermocline_workload::synthetic::{self, Generator, Spec};
+use thermocline_workload::synthetic::{self, Generator, Limit, Spec};
 use thermocline_workload::{BATCH, Source, trace};
 
 use crate::Error;
@@ -338,6 +338,20 @@ impl Prepared {
         match &self.input {
             Input::Trace { .. } => Some(self.set.bytes_written),
             Input::Synthetic { .. } => None,
+        }
+    }
+
+    /// Bytes that a generator will write, as far as its options tell.
+    #[must_use]
+    pub fn bytes_to_write(&self) -> Bytes {
+        match &self.input {
+            Input::Trace { .. } => self.set.bytes_written,
+            Input::Synthetic { options, .. } => match options.limit {
+                Limit::BytesWritten(bytes) => bytes,
+                Limit::Writes(count) | Limit::Requests(count) => {
+                    Bytes(count.saturating_mul(options.io_size.unwrap_or(Bytes::BLOCK).0))
+                }
+            },
         }
     }
 

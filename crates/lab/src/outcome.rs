@@ -111,6 +111,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         steady_state,
         fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run.drive)),
         command: None,
+        spec: None,
         latency_ns: outcome.meter.latencies().map(|latencies| {
             latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
         }),

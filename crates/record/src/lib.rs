@@ -1,4 +1,5 @@
-//! The run record `thermocline.run/1`: what one lab run measured, as versioned JSON.
+//! The run record `thermocline.run/1`: what one lab run measured, as versioned JSON; and the run specification
+//! `thermocline.spec/1`: what decides it.
 //!
 //! Invariants:
 //! * Every number is a JSON number in the unit its name ends in; bytes and counts are exact integers.
@@ -8,10 +9,13 @@
 //! * A reader refuses a record whose `schema` it does not know.
 
 pub mod plot;
+mod spec;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use spec::{RunSpec, SPEC_SCHEMA, WorkloadSpec};
 
 /// The schema name this version writes and reads.
 pub const SCHEMA: &str = "thermocline.run/1";
@@ -28,6 +32,9 @@ pub struct RunRecord {
     /// The command that made this record, where there was one; run in the same folder it makes the same figures.
     #[serde(default)]
     pub command: Option<String>,
+    /// What was run: a run of the same version with this specification makes the same figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<Box<RunSpec>>,
     /// The device as simulated; of two, the one for capacity, of which all that follows is said.
     pub device: DeviceInfo,
     /// The fast device and what was written to it, if there is one.
@@ -386,6 +393,14 @@ pub enum ReadError {
     /// The record was written under another schema.
     #[error("the record's schema is `{found}`, this version reads `{SCHEMA}`")]
     Schema {
+        /// The schema found.
+        found: String,
+    },
+    /// A specification was asked for, and the text is of another schema or a record without one.
+    #[error(
+        "the schema of the specification is `{found}`, this version reads `{SPEC_SCHEMA}`; `lab run ... --print-spec` prints one"
+    )]
+    SpecSchema {
         /// The schema found.
         found: String,
     },

@@ -18,9 +18,11 @@ mod life;
 mod page;
 mod palette;
 mod plots;
+mod sweep;
 mod table;
 mod text;
 mod units;
 
 pub use page::{render, render_plots};
 pub use plots::{PlotPage, TextTable};
+pub use sweep::{SweepCell, SweepKey, sweep_page};

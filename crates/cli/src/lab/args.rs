@@ -1,5 +1,7 @@
 //! Arguments shared by the commands of the lab.
 
+pub mod spec;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure};
@@ -20,7 +22,7 @@ Ctrl-C ends a run early and shows what was measured by then; a second one ends i
 Exit code: 0 done; 2 wrong arguments or input; 1 a file cannot be written, or a defect; 130 interrupted.";
 
 /// Where requests come from: a trace, or a generator.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct SourceArgs {
     /// Block trace: a file, plain, gzip or zstd, of any format (`lab list formats`), or one that comes with the program
     /// (`lab list traces`)
@@ -80,16 +82,16 @@ const PASSES: u32 = 5;
 pub struct ReplayArgs {
     /// Fill the drive first: first-touch (default of traces), sequential (of generators), none
     #[arg(long, value_name = "HOW", value_parser = parse_prefill, help_heading = "Replay")]
-    prefill: Option<Prefill>,
+    pub prefill: Option<Prefill>,
     /// Replay the trace so many times [default: 5, the passes that steady state takes]
     #[arg(long, value_name = "N", help_heading = "Replay")]
-    loops: Option<u32>,
+    pub loops: Option<u32>,
     /// Fit the trace's addresses into the device: dense, fold or none
     #[arg(long, value_name = "HOW", default_value = "dense", help_heading = "Replay")]
-    remap: Remap,
+    pub remap: Remap,
     /// Leave out trims, as on a file system mounted without discard
     #[arg(long, help_heading = "Replay")]
-    ignore_trims: bool,
+    pub ignore_trims: bool,
 }
 
 impl Default for ReplayArgs {
@@ -202,18 +204,18 @@ impl SourceArgs {
 }
 
 /// What to run on, and how.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct DeviceArgs {
     /// Override a field of the profile, such as device.op=0.07, or a setting of the log, such as log.write_depth=8
     /// (`lab list log`); may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Device")]
-    set: Vec<String>,
+    pub set: Vec<String>,
     /// Capacity the device exports [default: what the workload addresses]
     #[arg(long, value_name = "SIZE", help_heading = "Device")]
     pub capacity: Option<Bytes>,
     /// Capacity of the fast device under tier [default: beside the other as large as the products are]
     #[arg(long, value_name = "SIZE", help_heading = "Device")]
-    fast_capacity: Option<Bytes>,
+    pub fast_capacity: Option<Bytes>,
     /// Or: share of the capacity that the workload fills, above 0 to 1; 1 is full, under log: full beside what the log
     /// sets aside
     #[arg(
@@ -223,30 +225,35 @@ pub struct DeviceArgs {
         help_heading = "Device",
         conflicts_with = "capacity"
     )]
-    utilisation: f64,
+    pub utilisation: f64,
     /// Which unit garbage collection takes (`lab list victims`) [default: the profile's]
     #[arg(long, value_name = "NAME", help_heading = "Device")]
-    victim: Option<Victim>,
+    pub victim: Option<Victim>,
     /// Under log, the class of a block; under tag, the handle of a write (`lab list placements`)
     #[arg(long, value_name = "NAME", help_heading = "Device")]
-    placement: Option<String>,
+    pub placement: Option<String>,
     /// Under tag, what has a handle of its own: file, directory (or kind of file) or volume; of no effect under other
     /// layers
     #[arg(long, value_name = "WHAT", help_heading = "Device", conflicts_with = "placement")]
     #[arg(value_parser = ["file", "directory", "volume"])]
-    tag_by: Option<String>,
+    pub tag_by: Option<String>,
     /// Keep so many requests in flight [default: 32 if the workload has no clock]
     #[arg(long, value_name = "N", help_heading = "Time", conflicts_with = "speed")]
-    queue_depth: Option<u32>,
+    pub queue_depth: Option<u32>,
     /// Follow the workload's clock, so many times as fast; 1 is its own pace
     #[arg(long, value_name = "X", help_heading = "Time")]
-    speed: Option<f64>,
+    pub speed: Option<f64>,
     /// Written to the product per day [default: a trace's pace, else one capacity]
     #[arg(long, value_name = "SIZE", help_heading = "Life")]
-    daily_writes: Option<Bytes>,
+    pub daily_writes: Option<Bytes>,
 }
 
 impl DeviceArgs {
+    /// The same on a drive of this capacity.
+    pub fn with_capacity(self, capacity: Bytes) -> DeviceArgs {
+        DeviceArgs { capacity: Some(capacity), ..self }
+    }
+
     /// The same on the drive of a pool, set up as the pool is unless these arguments say otherwise.
     pub fn of_pool(&self, pool: LabRun) -> DeviceArgs {
         let set = pool.set.into_iter().chain(self.set.iter().cloned()).collect();

@@ -10,7 +10,9 @@ mod output;
 mod plots;
 mod reproduce;
 mod run;
+mod sweep;
 mod theory;
+mod whatif;
 
 use clap::Subcommand;
 
@@ -21,6 +23,10 @@ pub enum Command {
     Run(run::RunArgs),
     /// Run the same workload against several stacks: one table, one report
     Compare(run::CompareArgs),
+    /// Run a workload for each value of a key, or of two against each other: table, curves, heat maps
+    Sweep(sweep::SweepArgs),
+    /// What discards, hints, streams, FDP, zones or a fast tier would buy: each alone, on equal media
+    Whatif(whatif::WhatIfArgs),
     /// Tell what a workload is made of, and whether placement can help it
     Analyze(analyze::AnalyzeArgs),
     /// Closed forms: write amplification without simulating anything
@@ -45,6 +51,8 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => run::compare(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
+        Command::Whatif(args) => whatif::whatif(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Theory(args) => theory::theory(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),

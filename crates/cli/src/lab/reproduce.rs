@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
+use thermocline_lab::reproduce::point::{self, Point};
 use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, Options};
 use thermocline_report::TextTable;
 
@@ -23,11 +24,15 @@ Examples:
   thermocline lab reproduce uniform-greedy
   thermocline lab reproduce micron-zones --quick
   thermocline lab reproduce snia-bandwidth --report snia.html
-  thermocline lab reproduce all --json")]
+  thermocline lab reproduce indirection-unit cachelib-fdp --points
+  thermocline lab reproduce all --json
+
+`all` ends with the table of truth: each published value, ours, the difference, what explains it, and the median and
+worst error of all. It takes about a quarter of an hour; with --quick some minutes.")]
 pub struct ReproduceArgs {
-    /// Name of an experiment (`lab list experiments`), or `all`
-    #[arg(value_name = "EXPERIMENT")]
-    experiment: String,
+    /// Names of experiments (`lab list experiments`), or `all`
+    #[arg(value_name = "EXPERIMENT", required = true)]
+    experiments: Vec<String>,
     /// Seed of all randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -37,12 +42,26 @@ pub struct ReproduceArgs {
     /// Smaller where an experiment is of its document's size (micron-zones): a sixteenth, in seconds
     #[arg(long)]
     quick: bool,
+    /// Print the table of truth only, as Markdown: published values, ours, differences and what explains them
+    #[arg(long)]
+    points: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
     /// Write an HTML page with charts of theirs and ours: one file, no network needed to read it
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+}
+
+/// The table of truth as JSON.
+#[derive(Serialize)]
+struct Truth {
+    schema: &'static str,
+    seed: u64,
+    quick: bool,
+    /// Of all points that test anything.
+    errors: Option<point::Errors>,
+    points: Vec<Point>,
 }
 
 #[derive(Serialize)]
@@ -58,44 +77,58 @@ struct Outcome {
 
 /// `lab reproduce`.
 pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
-    let chosen: Vec<&Experiment> = if args.experiment == "all" {
-        EXPERIMENTS.iter().collect()
-    } else {
-        let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        vec![Experiment::find(&args.experiment).with_context(|| {
-            format!("`{}` is no experiment; there are {}", args.experiment, names.join(", "))
-        })?]
+    let chosen = chosen(&args.experiments)?;
+    let options = Options {
+        seed: args.seed,
+        traces: args.traces.clone(),
+        quick: args.quick,
+        points: args.points,
     };
-    let options = Options { seed: args.seed, traces: args.traces.clone(), quick: args.quick };
     chosen.iter().try_for_each(|experiment| experiment.check(&options))?;
     args.report.iter().try_for_each(|path| file::check(path))?;
     let mut out = std::io::stdout().lock();
     let (mut plots, mut tables, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    for experiment in chosen {
-        let bar = Progress::default().bar(experiment.name);
+    let mut points = Vec::new();
+    let all = Progress::default();
+    for (index, experiment) in chosen.iter().enumerate() {
+        let bar = all.bar(&format!("{} ({} of {})", experiment.name, index + 1, chosen.len()));
         let (figures, drawn) = experiment.draw(&options, &mut |share| bar.set(share))?;
         drop(bar);
         plots.extend(drawn);
         tables.push(table(experiment, &figures));
         notes.extend(experiment.notes);
+        points.extend(experiment.points(&figures));
+        if args.points {
+            continue;
+        }
         if args.json {
-            let outcome = Outcome {
-                schema: "thermocline.reproduce/1",
-                experiment: experiment.name,
-                title: experiment.title,
-                source: experiment.source,
-                seed: args.seed,
-                figures,
-                notes: experiment.notes,
-            };
+            let outcome = Outcome::new(experiment, figures, args.seed);
             writeln!(out, "{}", serde_json::to_string_pretty(&outcome)?)?;
         } else {
             show(experiment, &figures, &mut out)?;
         }
     }
-    let title = format!("Thermocline: {}", args.experiment);
+    if args.points || args.experiments.iter().any(|name| name == "all") {
+        show_points(points, args, &mut out)?;
+    }
+    let title = format!("Thermocline: {}", args.experiments.join(", "));
     let introduction = "Published experiments, repeated: marks are theirs, lines are ours.";
     plots::write(args.report.as_deref(), &title, introduction, (plots, tables), &notes)
+}
+
+/// The table of truth.
+fn show_points(
+    points: Vec<Point>,
+    args: &ReproduceArgs,
+    out: &mut impl std::io::Write,
+) -> anyhow::Result<()> {
+    if !args.json {
+        return Ok(write!(out, "{}", point::table(&points))?);
+    }
+    let errors = point::Errors::of(&points);
+    let (schema, seed, quick) = ("thermocline.points/1", args.seed, args.quick);
+    let truth = Truth { schema, seed, quick, errors, points };
+    Ok(writeln!(out, "{}", serde_json::to_string_pretty(&truth)?)?)
 }
 
 /// The figures as a table for the report.
@@ -109,6 +142,38 @@ fn table(experiment: &Experiment, figures: &[Figure]) -> TextTable {
         title: format!("{}: {}. Theirs: {}", experiment.name, experiment.title, experiment.source),
         heads: ["figure", "theirs", "ours", "difference"].map(str::to_owned).to_vec(),
         rows: figures.iter().map(row).collect(),
+    }
+}
+
+/// The experiments called `names`, each once.
+fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Experiment>> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(EXPERIMENTS.iter().collect());
+    }
+    let mut chosen: Vec<&Experiment> = Vec::new();
+    for name in names {
+        let experiment = Experiment::find(name).with_context(|| {
+            let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+            format!("`{name}` is no experiment; there are {}", known.join(", "))
+        })?;
+        if !chosen.iter().any(|other| other.name == experiment.name) {
+            chosen.push(experiment);
+        }
+    }
+    Ok(chosen)
+}
+
+impl Outcome {
+    fn new(experiment: &Experiment, figures: Vec<Figure>, seed: u64) -> Outcome {
+        Outcome {
+            schema: "thermocline.reproduce/1",
+            experiment: experiment.name,
+            title: experiment.title,
+            source: experiment.source,
+            seed,
+            figures,
+            notes: experiment.notes,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `lab run` and `lab compare`.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::thread;
 
@@ -10,6 +11,7 @@ use thermocline_record::RunRecord;
 use thermocline_runtime::Settings as PoolSettings;
 use thermocline_types::Bytes;
 
+use super::args::spec::{self, RunOf};
 use super::args::{CONVENTIONS, DeviceArgs, ReplayArgs, SourceArgs};
 use super::output::OutputArgs;
 use crate::interrupt::Interrupt;
@@ -37,7 +39,11 @@ Examples:
   Your own drive: start from a built-in profile, edit it, name the file:
     thermocline lab list devices p5316 > mine.toml
     thermocline lab run --stack raw:./mine.toml --workload jesd219 --span 1GiB \\
-      --utilisation 0.9 --json";
+      --utilisation 0.9 --json
+  A run as one file that others can repeat, also from its record:
+    thermocline lab run --stack raw:ideal --workload uniform --print-spec > spec.json
+    thermocline lab run --spec spec.json --record run.json
+    thermocline lab run --spec run.json";
 
 /// Examples of `lab compare`.
 const COMPARE_EXAMPLES: &str = "\
@@ -51,12 +57,19 @@ Example:
 pub struct RunArgs {
     /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316, raw:p5316,op=0.2 or raw:./mine.toml (`lab list layers` and
     /// `devices`)
-    #[arg(long, value_name = "STACK", required_unless_present = "pool")]
+    #[arg(long, value_name = "STACK", required_unless_present_any = ["pool", "spec"])]
     stack: Option<String>,
     /// What the pool of this settings file would make of the workload: its size and settings, on its simulated drive or
     /// on that of --stack
     #[arg(long, value_name = "POOL.toml", conflicts_with_all = ["capacity", "utilisation"])]
     pool: Option<PathBuf>,
+    /// Everything that decides the run from a file instead: a specification that --print-spec printed, or the record of
+    /// a run. Files that it names must be the same as then
+    #[arg(long, value_name = "FILE", conflicts_with_all = DECIDING)]
+    spec: Option<PathBuf>,
+    /// Print the specification of the run (thermocline.spec/1) instead of running it
+    #[arg(long, help_heading = "Output")]
+    print_spec: bool,
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
@@ -66,6 +79,38 @@ pub struct RunArgs {
     #[command(flatten)]
     output: OutputArgs,
 }
+
+/// Arguments that decide a run, which a specification holds.
+pub const DECIDING: [&str; 28] = [
+    "stack",
+    "trace",
+    "workload",
+    "format",
+    "skip_bad",
+    "volume",
+    "span",
+    "drive_writes",
+    "writes",
+    "io_size",
+    "read_share",
+    "trim_share",
+    "rate",
+    "seed",
+    "prefill",
+    "loops",
+    "remap",
+    "ignore_trims",
+    "set",
+    "capacity",
+    "fast_capacity",
+    "utilisation",
+    "victim",
+    "placement",
+    "tag_by",
+    "queue_depth",
+    "speed",
+    "daily_writes",
+];
 
 /// Arguments of `lab compare`.
 #[derive(Args)]
@@ -86,24 +131,38 @@ pub struct CompareArgs {
 
 /// `lab run`.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
-    args.output.check(args.source.trace.as_deref())?;
-    let pool =
-        args.pool.as_deref().map(|path| LabRun::of(&PoolSettings::load(path)?)).transpose()?;
-    let (device, text) = match (pool, &args.stack) {
-        (Some(pool), stack) => {
-            let text = stack.clone().unwrap_or_else(|| pool.stack.clone());
-            (args.device.of_pool(pool), text)
-        }
-        (None, stack) => (args.device.clone(), stack.clone().expect("clap asks for one")),
-    };
-    let stacks = [device.stack(&text)?];
-    let settings = device.settings(args.source.seed)?;
+    let asked = args.asked()?;
+    args.output.check(asked.source.trace.as_deref())?;
+    let stacks = [asked.device.stack(&asked.stack)?];
+    let settings = asked.device.settings(asked.source.seed)?;
+    if args.print_spec {
+        return Ok(write!(std::io::stdout(), "{}", asked.spec()?.to_json())?);
+    }
     let interrupt = Interrupt::watch()?;
-    let records = run_all(&stacks, &args.source, &args.replay, &settings, &interrupt)?;
-    if let Some(record) = records.first() {
-        args.output.give_run(record)?;
+    let records = run_all(&stacks, &asked.source, &asked.replay, &settings, &interrupt)?;
+    if let Some(record) = records.into_iter().next() {
+        let spec = Some(Box::new(asked.spec()?));
+        args.output.give_run(&RunRecord { spec, ..record })?;
     }
     interrupt.check()
+}
+
+impl RunArgs {
+    /// The run that is asked for: in a file, of a pool, or by arguments.
+    fn asked(&self) -> anyhow::Result<RunOf> {
+        if let Some(path) = &self.spec {
+            return RunOf::of(&spec::load(path)?);
+        }
+        let pool = self.pool.as_deref().map(|path| LabRun::of(&PoolSettings::load(path)?));
+        let (device, stack) = match (pool.transpose()?, &self.stack) {
+            (Some(pool), stack) => {
+                let text = stack.clone().unwrap_or_else(|| pool.stack.clone());
+                (self.device.of_pool(pool), text)
+            }
+            (None, stack) => (self.device.clone(), stack.clone().expect("clap asks for one")),
+        };
+        Ok(RunOf { stack, source: self.source.clone(), replay: self.replay.clone(), device })
+    }
 }
 
 /// `lab compare`.
@@ -140,23 +199,13 @@ fn run_all(
     let granule =
         stacks.iter().map(|stack| stack.profile.mapping_unit).max().unwrap_or(Bytes::BLOCK);
     let progress = Progress::default();
-    let one = |stack: &Stack| -> anyhow::Result<Option<RunRecord>> {
+    let one = |stack: &Stack| {
         let bar = progress.bar(&stack.text);
-        let capacity = settings.capacity;
-        let mut prepared = match stack.layer {
-            Layer::Log | Layer::Tier => source.prepare_thin(replay, granule, capacity)?,
-            Layer::Raw | Layer::Tag => source.prepare(replay, granule, capacity)?,
-        };
-        prepared.stop_on(interrupt.flag());
         let mut progress = |share| {
             interrupt.something_to_show();
             bar.set(share);
         };
-        match thermocline_lab::run(&mut prepared, stack, settings, &mut progress) {
-            Ok(record) => Ok(Some(RunRecord { command: Some(command_line()), ..record })),
-            Err(thermocline_lab::Error::Interrupted) => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("cannot run {}", stack.text)),
-        }
+        one(stack, source, replay, settings, granule, interrupt, &mut progress)
     };
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     let mut records = Vec::with_capacity(stacks.len());
@@ -170,6 +219,47 @@ fn run_all(
         }
     }
     Ok(records)
+}
+
+/// Runs one stack with addresses kept together in granules of `granule`; `None` if it was interrupted before anything
+/// was measured.
+fn one(
+    stack: &Stack,
+    source: &SourceArgs,
+    replay: &ReplayArgs,
+    settings: &Settings,
+    granule: Bytes,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(f64),
+) -> anyhow::Result<Option<RunRecord>> {
+    let capacity = settings.capacity;
+    let mut prepared = match stack.layer {
+        Layer::Log | Layer::Tier => source.prepare_thin(replay, granule, capacity)?,
+        Layer::Raw | Layer::Tag => source.prepare(replay, granule, capacity)?,
+    };
+    prepared.stop_on(interrupt.flag());
+    match thermocline_lab::run(&mut prepared, stack, settings, progress) {
+        Ok(record) => Ok(Some(RunRecord { command: Some(command_line()), ..record })),
+        Err(thermocline_lab::Error::Interrupted) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot run {}", stack.text)),
+    }
+}
+
+/// Runs what is asked for by itself; `None` if it was interrupted before anything was measured. Addresses are kept
+/// together in granules of `granule`, of the drive's mapping unit without one.
+///
+/// # Errors
+/// When it cannot be run.
+pub fn run_one(
+    asked: &RunOf,
+    granule: Option<Bytes>,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(f64),
+) -> anyhow::Result<Option<RunRecord>> {
+    let stack = asked.device.stack(&asked.stack)?;
+    let settings = asked.device.settings(asked.source.seed)?;
+    let granule = granule.unwrap_or(stack.profile.mapping_unit.max(Bytes::BLOCK));
+    one(&stack, &asked.source, &asked.replay, &settings, granule, interrupt, progress)
 }
 
 /// The command this process was started with, as a POSIX shell reads it back.

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 29] = [
     "",
     "lab list",
     "lab theory",
@@ -18,6 +18,8 @@ const COMMANDS: [&str; 27] = [
     "lab analyze",
     "lab run",
     "lab compare",
+    "lab sweep",
+    "lab whatif",
     "lab explain",
     "lab reproduce",
     "lab bench-placement",
@@ -39,7 +41,8 @@ const COMMANDS: [&str; 27] = [
 ];
 
 /// Those that take minutes or have no end: started, and ended by Ctrl-C after some seconds.
-const LONG: [&str; 5] = [
+const LONG: [&str; 6] = [
+    "thermocline lab whatif",
     "thermocline lab explain",
     "thermocline lab reproduce",
     "thermocline lab bench-placement",

@@ -116,6 +116,29 @@ fn a_run_says_what_limited_it_and_its_share_of_the_theoretical_rate() {
 }
 
 #[test]
+fn the_table_of_truth_has_theirs_ours_and_what_explains_the_difference() {
+    let truth = lab("reproduce indirection-unit --points --json").json();
+    assert_eq!(truth["schema"], "thermocline.points/1");
+    let points = truth["points"].as_array().expect("points");
+    assert_eq!(points.len(), 5, "one for each mapping unit");
+    for point in points {
+        let number = |key: &str| point[key].as_f64().expect(key);
+        let difference = number("ours") / number("theirs") - 1.0;
+        assert!((number("difference") - difference).abs() < 1e-9, "{point}");
+        let cause = &point["reference"]["standing"]["cause"];
+        let left = number("ours") / cause["theirs"].as_f64().expect("measured") - 1.0;
+        assert!(left.abs() < 0.003, "{point}");
+        assert_eq!(point["experiment"], "indirection-unit");
+    }
+    let worst = truth["errors"]["worst"].as_f64().expect("worst");
+    assert!((0.01..0.02).contains(&worst), "{worst}");
+    let text = lab("reproduce indirection-unit --points").ok();
+    assert!(text.contains("| everything | 5 | 5 |"), "{text}");
+    let row = text.lines().find(|line| line.contains("mapping unit 64 KiB")).expect("a row");
+    assert!(row.contains("| 8.870 |") && row.ends_with("| `indirection-unit` |"), "{row}");
+}
+
+#[test]
 fn an_experiment_gives_our_figures_beside_theirs() {
     let outcome = lab("reproduce indirection-unit --json").json();
     assert_eq!(outcome["schema"], "thermocline.reproduce/1");

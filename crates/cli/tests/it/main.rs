@@ -28,6 +28,8 @@ mod serve_mistakes;
 mod serve_postgres;
 mod serve_settings;
 mod serve_volumes;
+mod specs;
+mod whatif;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -8,6 +8,7 @@ use thermocline_workload::remap::Remap;
 use thermocline_workload::synthetic::{self, Limit, Spec};
 use thermocline_workload::trace::{self, BuiltIn};
 
+use super::point::{AUTOSTREAM, Meant, Reference};
 use super::{Figure, Options, part};
 use crate::{Error, Input, Pacing, Prepared, Settings, Stack, run};
 
@@ -57,6 +58,17 @@ const MYSQL: Theirs =
 /// Cassandra, half of it reads: up to 40 % less 99.9 % latency; tagged by hand, up to 3 times.
 const CASSANDRA: Theirs =
     Theirs { throughput: None, latency: None, tail: Some(0.6), throughput_told: Some(3.0) };
+
+/// What is published, as it is meant.
+const THROUGHPUT: Reference =
+    Reference::new(AUTOSTREAM, "MySQL, TPC-C, 8 streams: throughput", "times")
+        .meant(Meant::AtLeast);
+const LATENCY: Reference =
+    Reference::new(AUTOSTREAM, "MySQL, TPC-C, 8 streams: latency", "times").meant(Meant::AtMost);
+const TAIL: Reference =
+    Reference::new(AUTOSTREAM, "Cassandra, half reads: 99.9 % latency, at best", "times");
+const TOLD_THROUGHPUT: Reference =
+    Reference::new(AUTOSTREAM, "Cassandra, tagged by hand, at best", "times");
 
 /// A database made up for volumes that are known exactly, sized and loaded after what InnoDB does in its trace.
 const DATABASE: (&str, &str) = ("five volumes, generated", include_str!("database.toml"));
@@ -114,9 +126,9 @@ pub fn autostream(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Ve
 impl Theirs {
     /// Those that speak of number `index` of [`POLICIES`] and [`TOLD`]: AutoStream's own two, or what is told.
     fn of(self, index: usize) -> Theirs {
-        let told = Theirs { throughput: self.throughput_told, ..Theirs::default() };
+        let told = Theirs { throughput_told: self.throughput_told, ..Theirs::default() };
         match index {
-            0 | 1 => self,
+            0 | 1 => Theirs { throughput_told: None, ..self },
             _ if index >= POLICIES.len() => told,
             _ => Theirs::default(),
         }
@@ -151,16 +163,22 @@ struct Effect {
 
 impl Effect {
     fn add_to(&self, figures: &mut Vec<Figure>, which: &str, theirs: &Theirs) {
+        let (throughput, published) = match theirs.throughput_told {
+            Some(told) => (Some(told), TOLD_THROUGHPUT),
+            None => (theirs.throughput, THROUGHPUT),
+        };
         let all = [
-            ("WAF", None, self.waf),
-            ("times the throughput", theirs.throughput, self.throughput),
-            ("times the mean latency", theirs.latency, self.latency),
-            ("times the 99.9 % latency", theirs.tail, self.tail),
+            ("WAF", None, self.waf, THROUGHPUT),
+            ("times the throughput", throughput, self.throughput, published),
+            ("times the mean latency", theirs.latency, self.latency, LATENCY),
+            ("times the 99.9 % latency", theirs.tail, self.tail, TAIL),
         ];
-        figures.extend(all.map(|(what, theirs, ours)| Figure {
-            what: format!("{which}: {what}"),
-            theirs,
-            ours,
+        figures.extend(all.map(|(what, theirs, ours, reference)| {
+            let what = format!("{which}: {what}");
+            theirs.map_or_else(
+                || Figure::ours(&what, ours),
+                |theirs| Figure::new(&what, theirs, ours, reference),
+            )
         }));
     }
 }
@@ -183,7 +201,7 @@ impl Tails {
             end.map(|(name, tail)| (format!("times the 99.9 % latency, {which}: {name}"), *tail))
         });
         let share = ("share of these with a higher 99.9 % latency than one stream".into(), share);
-        ends.chain([share]).map(|(what, ours)| Figure { what, theirs: None, ours }).collect()
+        ends.chain([share]).map(|(what, ours)| Figure::ours(what, ours)).collect()
     }
 }
 
@@ -223,11 +241,7 @@ impl Measured {
             ("99.9 % latency, ms", self.p99_9_ns as f64 / 1e6),
             ("WAF", self.waf),
         ];
-        figures.extend(all.map(|(what, ours)| Figure {
-            what: format!("{which}: {what}"),
-            theirs: None,
-            ours,
-        }));
+        figures.extend(all.map(|(what, ours)| Figure::ours(format!("{which}: {what}"), ours)));
     }
 }
 

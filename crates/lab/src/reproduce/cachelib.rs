@@ -3,6 +3,7 @@
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::{self, Limit, Spec};
 
+use super::point::{CACHELIB, Reference, Standing};
 use super::{Figure, Options, part};
 use crate::{Error, Input, Prepared, Settings, Stack, run};
 
@@ -17,16 +18,22 @@ const LARGE_WRITE: Bytes = Bytes::kib(64);
 
 pub fn fdp(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let cases = [
-        ("raw:pm9d3", 0.5, "without FDP, 50 % utilisation", Some(1.3)),
-        ("raw:pm9d3", 1.0, "without FDP, 100 % utilisation", Some(3.5)),
-        ("tag:pm9d3", 0.5, "with FDP, 50 % utilisation", Some(1.03)),
-        ("tag:pm9d3", 1.0, "with FDP, 100 % utilisation", Some(1.03)),
+        ("raw:pm9d3", 0.5, "without FDP, 50 % utilisation", 1.3, Standing::Unexplained),
+        ("raw:pm9d3", 1.0, "without FDP, 100 % utilisation", 3.5, Standing::Fitted),
+        ("tag:pm9d3", 0.5, "with FDP, 50 % utilisation", 1.03, Standing::Unexplained),
+        ("tag:pm9d3", 1.0, "with FDP, 100 % utilisation", 1.03, Standing::Unexplained),
     ];
     let mut figures = Vec::new();
-    for (index, (stack, utilisation, what, theirs)) in cases.into_iter().enumerate() {
-        let waf =
+    for (index, (stack, utilisation, what, theirs, standing)) in cases.into_iter().enumerate() {
+        let ours =
             dlwa(stack, utilisation, SMALL_SHARE, options.seed, &mut part(progress, index, 4))?;
-        figures.push(Figure { what: what.into(), theirs, ours: waf });
+        let quantity = if stack.starts_with("tag") {
+            "KV cache with FDP: DLWA"
+        } else {
+            "KV cache without FDP: DLWA"
+        };
+        let reference = Reference::new(CACHELIB, quantity, "ratio").standing(standing);
+        figures.push(Figure::new(what, theirs, ours, reference));
     }
     Ok(figures)
 }

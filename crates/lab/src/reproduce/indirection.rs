@@ -1,9 +1,11 @@
 //! What mapping units larger than writes cost.
 
 use thermocline_types::Bytes;
-use thermocline_workload::synthetic::{self, Limit};
+use thermocline_workload::synthetic::{self, JESD219_SIZES, Limit};
 
+use super::point::{RAGHAV, Reference, Standing};
 use super::{Figure, Options, part};
+use crate::theory::indirection::IndirectionUnit;
 use crate::{Error, Input, Prefill, Prepared, Settings, Stack, run};
 
 /// Bytes the mix is spread over.
@@ -27,13 +29,20 @@ pub fn jesd219(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<F
         let cause =
             |name: &str| record.media_bytes_written.by_cause.get(name).copied().unwrap_or(0);
         let written = cause("host") + cause("read_modify_write");
-        figures.push(Figure {
-            what: format!("mapping unit {kib} KiB"),
-            theirs: Some(theirs),
-            ours: written as f64 / record.host_bytes_written as f64,
-        });
+        let ours = written as f64 / record.host_bytes_written as f64;
+        let what = format!("mapping unit {kib} KiB");
+        figures.push(Figure::new(what, theirs, ours, reference(kib)));
     }
     Ok(figures)
+}
+
+/// The closed form, which starts every write on 4 KiB; with what is below 4 KiB started on 512 bytes, as in our mix.
+fn reference(kib: u64) -> Reference {
+    let unit = IndirectionUnit::new(Bytes::kib(kib)).expect("above 0");
+    let start = |size: Bytes| if size < Bytes::BLOCK { Bytes::SECTOR } else { Bytes::BLOCK };
+    let theirs = unit.mix_waf(&JESD219_SIZES, start);
+    let cause = Standing::Cause { what: "small writes start on 512 B", theirs };
+    Reference::new(RAGHAV, "JESD219 mix, read-modify-write alone: WAF", "ratio").standing(cause)
 }
 
 #[cfg(test)]
@@ -42,7 +51,7 @@ mod tests {
 
     #[test]
     fn published_read_modify_write_factors_are_met() {
-        let options = Options { seed: 1, traces: None, quick: true };
+        let options = Options { seed: 1, traces: None, quick: true, points: false };
         for figure in jesd219(&options, &mut |_| {}).unwrap() {
             assert!(figure.error().unwrap().abs() < 0.02, "{figure:?}");
         }

@@ -35,6 +35,8 @@ pub fn zero_op(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<F
         .flat_map(|trace| terms.clone().map(move |terms| (trace, terms)))
         .flat_map(|(trace, terms)| UNITS.map(|unit| (trace, terms, unit)))
         .collect();
+    // Its published values are points of `micron-zones`.
+    let cases = if options.points { Vec::new() } else { cases };
     let mut figures = Vec::new();
     for (index, &(&(trace, what, theirs), (trims, filled), unit)) in cases.iter().enumerate() {
         let mut progress = part(progress, index, cases.len());
@@ -42,7 +44,7 @@ pub fn zero_op(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<F
         let ours = waf_of(&mut prepared, filled, unit, options.seed, &mut progress)?;
         let percent = filled * 100.0;
         let what = format!("{what}, {percent} % full, trims {trims}, units of {unit}");
-        figures.push(Figure { what, theirs: Some(theirs), ours });
+        figures.push(Figure::beside(what, Some(theirs), ours));
     }
     Ok(figures)
 }

@@ -60,7 +60,7 @@ pub fn hse(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figur
         if step > 0 {
             let theirs = Some(set_up.total / SET_UPS[0].total);
             let what = format!("{}: the same against the capacity drive alone", set_up.what);
-            figures.push(Figure { what, theirs, ours: total / alone });
+            figures.push(Figure::beside(what, theirs, total / alone));
         }
     }
     for (step, (what, stack, hot)) in OTHERS.iter().enumerate() {
@@ -110,7 +110,7 @@ fn of(what: &str, record: &RunRecord, theirs: [Option<f64>; 2]) -> Vec<Figure> {
     });
     let mut figures = Vec::new();
     let mut take = |name: &str, theirs, ours| {
-        figures.push(Figure { what: format!("{what}: {name}"), theirs, ours });
+        figures.push(Figure::beside(format!("{what}: {name}"), theirs, ours));
     };
     let given = record.device_bytes_written as f64;
     take("WA of the capacity drive", theirs[0], capacity / given);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn zones_below_a_tier_write_less_than_a_drive_and_a_larger_hot_tier_absorbs_more() {
-        let options = Options { seed: 1, traces: None, quick: true };
+        let options = Options { seed: 1, traces: None, quick: true, points: false };
         let run = |stack, hot| measure(&options, stack, hot, &mut |_| {}).unwrap();
         let ours = |record: &RunRecord, name: &str| {
             let figures = of("", record, [None; 2]);

@@ -3,6 +3,7 @@
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::{self, Generator, Limit, Spec};
 
+use super::micron_zones::{CONVENTIONAL, ZONED};
 use super::{Figure, Options, part};
 use crate::{Error, Input, Prefill, Prepared, Settings, Stack, run};
 
@@ -193,36 +194,47 @@ impl Scale {
 /// The range of figures over what the document leaves open.
 pub fn range(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let scale = Scale { divisor: if options.quick { QUICK } else { 1 }, seed: options.seed };
-    let (grid, others) = (grid(), others());
+    let (mut grid, mut others) = (grid(), others());
+    if options.points {
+        grid.retain(is_compared);
+        others.clear();
+    }
     // The log takes as long as a dozen of the others.
     let steps = grid.len() + others.len() + 12;
-    let mut figures = store(scale)?;
+    let mut figures = if options.points { Vec::new() } else { store(scale)? };
     let mut all = Vec::new();
     for (step, case) in grid.iter().enumerate() {
         let ours = scale.conventional(case, &mut part(progress, step, steps))?;
         all.push((case.discard, ours));
-        figures.push(Figure { what: described(case, scale), theirs: Some(THEIRS), ours });
+        let what = described(case, scale);
+        // The rest of the range shows what the choice is worth.
+        figures.push(if is_compared(case) {
+            Figure::new(what, THEIRS, ours, CONVENTIONAL)
+        } else {
+            Figure::beside(what, Some(THEIRS), ours)
+        });
     }
     for (step, (what, case)) in others.iter().enumerate() {
         let ours = scale.conventional(case, &mut part(progress, grid.len() + step, steps))?;
         let what = format!("300 GB, as marked *, but {what}: WAF");
-        figures.push(Figure { what, theirs: Some(THEIRS), ours });
+        figures.push(Figure::beside(what, Some(THEIRS), ours));
     }
-    for (discard, name) in [(false, "ignored"), (true, "obeyed")] {
+    let ends = [(false, "ignored"), (true, "obeyed")];
+    for (discard, name) in ends.into_iter().filter(|_| !options.points) {
         let some = all.iter().filter(|(obeyed, _)| *obeyed == discard).map(|(_, waf)| *waf);
         let least = some.clone().fold(f64::INFINITY, f64::min);
         let most = some.fold(0.0, f64::max);
         for (what, ours) in [("least", least), ("most", most)] {
             let what = format!("300 GB, discards {name}, {what} of 24: WAF");
-            figures.push(Figure { what, theirs: Some(THEIRS), ours });
+            figures.push(Figure::beside(what, Some(THEIRS), ours));
         }
     }
     let zoned = Case { discard: true, prefill: Prefill::None, ..BASE };
     let last = (steps - 12) as f64 / steps as f64;
     let mut progress = |share| progress(last + share * (1.0 - last));
     let ours = scale.zones(&zoned, &mut progress)?;
-    let what = "300 GB, as marked *, zones of 400 MiB under the log, discards obeyed: WAF".into();
-    figures.push(Figure { what, theirs: Some(THEIR_ZONES), ours });
+    let what = "300 GB, as marked *, zones of 400 MiB under the log, discards obeyed: WAF";
+    figures.push(Figure::new(what, THEIR_ZONES, ours, ZONED));
     Ok(figures)
 }
 
@@ -230,25 +242,23 @@ fn store(scale: Scale) -> Result<Vec<Figure>, Error> {
     let (amplification, peak) = scale.store(&BASE)?;
     let what = |what: &str| format!("300 GB, the store marked * itself: {what}");
     Ok(vec![
-        Figure {
-            what: what("bytes to files for each byte written to it"),
-            theirs: None,
-            ours: amplification,
-        },
-        Figure { what: what("share of the volume in use, at most"), theirs: None, ours: peak },
+        Figure::ours(what("bytes to files for each byte written to it"), amplification),
+        Figure::ours(what("share of the volume in use, at most"), peak),
     ])
+}
+
+/// Whether it is the case that others are held against, with discards or without.
+fn is_compared(case: &Case) -> bool {
+    let Case { allocator, extent, metadata, apart, .. } = *case;
+    let base = (BASE.allocator, BASE.extent, BASE.metadata, BASE.apart);
+    (allocator, extent, metadata, apart) == base
 }
 
 /// A case in words; `*` marks the one that others are held against.
 fn described(case: &Case, scale: Scale) -> String {
-    let is_base = case.allocator == BASE.allocator
-        && case.extent == BASE.extent
-        && case.metadata == BASE.metadata
-        && case.discard == BASE.discard
-        && case.apart == BASE.apart;
     format!(
         "300 GB{}, discards {}, survivors {}, metadata {} %, extents of {}, {} fit: WAF",
-        if is_base { " *" } else { "" },
+        if is_compared(case) && !case.discard { " *" } else { "" },
         if case.discard { "obeyed" } else { "ignored" },
         if case.apart { "apart" } else { "with host writes" },
         case.metadata,

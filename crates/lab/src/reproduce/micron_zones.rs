@@ -7,6 +7,7 @@ use thermocline_types::Bytes;
 
 use super::micron::{TRACES, prepare};
 use super::micron_size::range;
+use super::point::{MICRON, Reference};
 use super::{Figure, Options, part};
 use crate::{Error, Settings, Stack, run};
 
@@ -18,6 +19,16 @@ const UNIT: Bytes = Bytes::mib(4);
 /// Units of the conventional drive beyond the capacity that it exports: open for host and relocation, reserve, one to
 /// spare.
 const EXTRA_UNITS: u64 = 5;
+
+/// Write amplification of the conventional drive.
+pub const CONVENTIONAL: Reference =
+    Reference::new(MICRON, "LSM store, conventional drive, no overprovisioning: WAF", "ratio");
+/// The same of zones.
+pub const ZONED: Reference =
+    Reference::new(MICRON, "LSM store, the same drive zoned: WAF", "ratio");
+const LIFE: Reference = Reference::new(MICRON, "zoned against conventional: life", "times");
+const PACKED: Reference =
+    Reference::new(MICRON, "zone map: written share of zones in use", "share");
 
 /// What they published of a workload.
 struct Theirs {
@@ -103,33 +114,35 @@ impl Four {
 
     fn figures(&self, name: &str, theirs: &Theirs) -> Result<Vec<Figure>, Error> {
         let mut figures = Vec::new();
-        let mut figure = |what: String, theirs: Option<f64>, ours: f64| {
-            figures.push(Figure { what: format!("{name}: {what}"), theirs, ours });
-        };
+        let named = |what: String| format!("{name}: {what}");
         let all = [
-            ("conventional", &self.conventional, theirs.conventional),
-            ("zones", &self.zones, theirs.zones),
+            ("conventional", &self.conventional, theirs.conventional, CONVENTIONAL),
+            ("zones", &self.zones, theirs.zones, ZONED),
         ];
-        for (drive, records, theirs) in all {
-            figure(format!("{drive}, overprovisioning in effect"), None, spare(&records[0]));
+        for (drive, records, theirs, reference) in all {
+            let what = named(format!("{drive}, overprovisioning in effect"));
+            figures.push(Figure::ours(what, spare(&records[0])));
             for (record, trims) in records.iter().zip(Trims::BOTH) {
-                figure(format!("{drive}, {}, WAF", trims.name()), Some(theirs), waf(record)?);
+                let what = named(format!("{drive}, {}, WAF", trims.name()));
+                figures.push(Figure::new(what, theirs, waf(record)?, reference));
             }
         }
         for (conventional, its) in self.conventional.iter().zip(Trims::BOTH) {
             for (zones, log) in self.zones.iter().zip(Trims::BOTH) {
-                let terms = if its == log {
-                    format!("equal terms, {}", its.name())
-                } else {
-                    format!("unequal terms, conventional {}, zones {}", its.name(), log.name())
-                };
                 let ours = waf(conventional)? / waf(zones)?;
-                figure(format!("times the life, {terms}"), Some(theirs.life), ours);
+                figures.push(if its == log {
+                    let what = named(format!("times the life, equal terms, {}", its.name()));
+                    Figure::new(what, theirs.life, ours, LIFE)
+                } else {
+                    let terms = format!("conventional {}, zones {}", its.name(), log.name());
+                    let what = named(format!("times the life, unequal terms, {terms}"));
+                    Figure::beside(what, Some(theirs.life), ours)
+                });
             }
         }
         for (record, trims) in self.zones.iter().zip(Trims::BOTH) {
-            let what = format!("written share of zones in use, {}", trims.name());
-            figure(what, Some(theirs.packed), packed(record));
+            let what = named(format!("written share of zones in use, {}", trims.name()));
+            figures.push(Figure::new(what, theirs.packed, packed(record), PACKED));
         }
         Ok(figures)
     }

@@ -9,6 +9,7 @@ mod micron;
 mod micron_hse;
 mod micron_size;
 mod micron_zones;
+pub mod point;
 mod snia;
 mod uniform;
 mod zones;
@@ -19,6 +20,8 @@ use serde::Serialize;
 use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
 
 use crate::Error;
+
+use point::{Point, Reference};
 
 /// An experiment that can be repeated by name.
 #[derive(Clone, Copy)]
@@ -48,6 +51,8 @@ pub struct Options {
     pub traces: Option<PathBuf>,
     /// Smaller where an experiment is of its document's size: the same figures, roughly, in seconds.
     pub quick: bool,
+    /// Only what the points of the table of truth need: figures that stand beside them may be left out.
+    pub points: bool,
 }
 
 impl Options {
@@ -70,9 +75,31 @@ pub struct Figure {
     pub theirs: Option<f64>,
     /// Value measured here.
     pub ours: f64,
+    /// What the published value is, where this figure is a point of the table of truth. Others stand beside a published
+    /// value to show what it depends on.
+    #[serde(skip)]
+    pub reference: Option<Reference>,
 }
 
 impl Figure {
+    /// A point: ours, held against `theirs`.
+    #[must_use]
+    pub fn new(what: impl Into<String>, theirs: f64, ours: f64, reference: Reference) -> Figure {
+        Figure { reference: Some(reference), ..Figure::beside(what, Some(theirs), ours) }
+    }
+
+    /// A figure without a published counterpart.
+    #[must_use]
+    pub fn ours(what: impl Into<String>, ours: f64) -> Figure {
+        Figure::beside(what, None, ours)
+    }
+
+    /// A figure beside a published value that it is not a test of, if there is one.
+    #[must_use]
+    pub fn beside(what: impl Into<String>, theirs: Option<f64>, ours: f64) -> Figure {
+        Figure { what: what.into(), theirs, ours, reference: None }
+    }
+
     /// Relative difference of ours from theirs.
     #[must_use]
     pub fn error(&self) -> Option<f64> {
@@ -415,6 +442,12 @@ impl Experiment {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Figure>, Error> {
         (self.run)(options, progress)
+    }
+
+    /// The points of the table of truth among `figures` of this experiment.
+    #[must_use]
+    pub fn points(&self, figures: &[Figure]) -> Vec<Point> {
+        figures.iter().filter_map(|figure| Point::of(self.name, figure)).collect()
     }
 }
 

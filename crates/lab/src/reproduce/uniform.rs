@@ -7,6 +7,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_ftl::{Ftl, NoMedia, Shape};
 use thermocline_types::{Cause, Lba, Rng};
 
+use super::point::{DESNOYERS, FTLSIM, Reference, Standing};
 use super::{Figure, Options};
 use crate::Error;
 use crate::theory::{Overprovisioning, uniform};
@@ -26,13 +27,12 @@ pub fn greedy(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Fi
     let mut figures = Vec::new();
     for (op, blocks) in cases {
         let spare = Overprovisioning::from_ratio(op).expect("above 0");
-        let theirs = uniform::greedy_waf(spare, NonZeroU32::new(blocks).expect("above 0"));
+        let waf = |spare| uniform::greedy_waf(spare, NonZeroU32::new(blocks).expect("above 0"));
         let ours = simulate(UNITS, op, blocks, Victim::Greedy, options.seed)?;
-        figures.push(Figure {
-            what: format!("OP {:.0} %, {blocks} blocks per unit", op * 100.0),
-            theirs: Some(theirs),
-            ours,
-        });
+        let reference =
+            reference("greedy cleaning of uniform writes: WAF", waf(usable(UNITS, op, blocks)));
+        let what = format!("OP {:.0} %, {blocks} blocks per unit", op * 100.0);
+        figures.push(Figure::new(what, waf(spare), ours, reference));
         done += f64::from(blocks);
         progress(done / weight);
     }
@@ -45,11 +45,13 @@ pub fn fifo(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figu
         [(0.07, 64), (0.15, 64), (0.20, 64), (0.28, 64), (0.07, 256), (0.15, 256), (0.28, 256)]
     {
         let spare = Overprovisioning::from_ratio(op).expect("above 0");
-        figures.push(Figure {
-            what: format!("OP {:.0} %, {blocks} blocks per unit", op * 100.0),
-            theirs: Some(uniform::fifo_waf(spare)),
-            ours: simulate(UNITS, op, blocks, Victim::Fifo, options.seed)?,
-        });
+        let reference = reference(
+            "cleaning of uniform writes in order of writing: WAF",
+            uniform::fifo_waf(usable(UNITS, op, blocks)),
+        );
+        let what = format!("OP {:.0} %, {blocks} blocks per unit", op * 100.0);
+        let ours = simulate(UNITS, op, blocks, Victim::Fifo, options.seed)?;
+        figures.push(Figure::new(what, uniform::fifo_waf(spare), ours, reference));
         progress(figures.len() as f64 / 7.0);
     }
     Ok(figures)
@@ -66,14 +68,27 @@ pub fn ftlsim(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Fi
     let mut figures = Vec::new();
     for (units, spare, blocks, theirs) in golden {
         let op = spare / (1.0 - spare);
-        figures.push(Figure {
-            what: format!("{units} units of {blocks} blocks, spare {:.1} %", spare * 100.0),
-            theirs: Some(theirs),
-            ours: simulate(units, op, blocks, Victim::Greedy, options.seed)?,
-        });
+        let what = format!("{units} units of {blocks} blocks, spare {:.1} %", spare * 100.0);
+        let ours = simulate(units, op, blocks, Victim::Greedy, options.seed)?;
+        let reference = Reference::new(FTLSIM, "greedy cleaning of uniform writes: WAF", "ratio");
+        figures.push(Figure::new(what, theirs, ours, reference));
         progress(figures.len() as f64 / golden.len() as f64);
     }
     Ok(figures)
+}
+
+/// What is spare of a device so small beside what it keeps for itself: on average one free unit waits, and the open one
+/// is half written. The closed forms are of infinitely many units, where that is nothing.
+fn usable(units: u32, op: f64, blocks: u32) -> Overprovisioning {
+    let exported = (f64::from(units) * f64::from(blocks) / (1.0 + op)).floor();
+    let usable = (f64::from(units) - 1.5 - 0.5) * f64::from(blocks);
+    Overprovisioning::from_ratio(usable / exported - 1.0).expect("thousands of units leave some")
+}
+
+/// A closed form that gives `theirs` with what is [`usable`].
+fn reference(quantity: &'static str, theirs: f64) -> Reference {
+    let what = "open unit and reserve taken out of the spare";
+    Reference::new(DESNOYERS, quantity, "ratio").standing(Standing::Cause { what, theirs })
 }
 
 /// WAF of uniform random overwrites after [`FILLS`] drive fills of them.
@@ -117,10 +132,7 @@ mod tests {
     fn simulation_matches_closed_forms() {
         let check = |victim, op: f64, blocks: u32, units: u32, bound: f64| {
             let ours = simulate(units, op, blocks, victim, 1).unwrap();
-            let exported = (f64::from(units) * f64::from(blocks) / (1.0 + op)).floor();
-            // On average one free unit waits and the open one is half written.
-            let usable = (f64::from(units) - 1.5 - 0.5) * f64::from(blocks);
-            let spare = Overprovisioning::from_ratio(usable / exported - 1.0).unwrap();
+            let spare = usable(units, op, blocks);
             let theory = match victim {
                 Victim::Fifo => uniform::fifo_waf(spare),
                 _ => uniform::greedy_waf(spare, NonZeroU32::new(blocks).unwrap()),

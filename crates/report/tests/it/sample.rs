@@ -79,6 +79,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         schema: SCHEMA.to_owned(),
         version: "0.1.0".to_owned(),
         stack: shape.stack.to_owned(),
+        spec: None,
         command: Some("thermocline lab run --stack raw:p5316 --workload uniform".into()),
         device: device(shape),
         fast: None,

@@ -33,6 +33,12 @@ pub const BUILT_IN: [BuiltIn; 3] = [
 ];
 
 impl BuiltIn {
+    /// The file itself, as it is in `testdata`.
+    #[must_use]
+    pub fn bytes(&self) -> &'static [u8] {
+        self.content
+    }
+
     /// The trace that `path` names, if it is one of these.
     #[must_use]
     pub fn named(path: &Path) -> Option<&'static BuiltIn> {

@@ -42,7 +42,7 @@ pub fn knobs(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Er
             let ours = share.written_per_second.iter().sum::<f64>() / 1e6 / count;
             worst = worst.max(ours / theirs).max(theirs / ours);
             let what = format!("drive, {name}: {what}, MB/s per job");
-            figures.push(Figure { what, theirs: Some(theirs), ours });
+            figures.push(Figure::beside(what, Some(theirs), ours));
             Ok::<(), Error>(())
         };
         for row in HELD.map(|row| &ROWS[row]) {
@@ -51,7 +51,7 @@ pub fn knobs(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Er
         }
         take("1 x 4 KiB random", &[job(Pattern::Uniform, 4, 0.0)], ONE_JOB, 1.0)?;
         let what = format!("drive, {name}: off by a factor of, at worst");
-        figures.push(Figure { what, theirs: None, ours: worst });
+        figures.push(Figure::beside(what, None, worst));
     }
     Ok(figures)
 }

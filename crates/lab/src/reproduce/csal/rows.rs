@@ -154,10 +154,10 @@ pub fn table(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Er
             let [writes, reads] = rates(bed, row, side, &mut progress)?;
             let what = |kind: &str| format!("{}, {side}: {kind} MB/s per job", row.what);
             let theirs = Some(row.writes[at]);
-            figures.push(Figure { what: what("writes"), theirs, ours: writes });
+            figures.push(Figure::beside(what("writes"), theirs, writes));
             if let Some(theirs) = row.reads {
                 let theirs = Some(theirs[at]);
-                figures.push(Figure { what: what("reads"), theirs, ours: reads });
+                figures.push(Figure::beside(what("reads"), theirs, reads));
             }
         }
     }

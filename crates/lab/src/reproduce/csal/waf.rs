@@ -56,7 +56,7 @@ pub fn figures(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, 
         let share = bed.shared(unused).run(side, &jobs, &mut progress)?;
         let mut take = |what: &str, theirs: Option<f64>, ours: f64| {
             let what = format!("{}, {side}, {:.0} % unused: {what}", case.what, unused * 100.0);
-            figures.push(Figure { what, theirs, ours });
+            figures.push(Figure::beside(what, theirs, ours));
         };
         take("WAF", theirs.map(|at| case.waf[at]), share.waf());
         let all = |rates: &[f64]| rates.iter().sum::<f64>() / 1_048_576.0;

@@ -3,8 +3,9 @@
 use thermocline_types::Bytes;
 
 use super::super::zones::Zones;
-use super::{Figure, UTILISATIONS, ours, part};
+use super::{Figure, LONGER, SMALL_READS, UTILISATIONS, ours, part};
 use crate::Error;
+use crate::reproduce::point::{CHOI, Reference};
 
 /// Capacity of the drive: 384 zones of nine segments.
 const CAPACITY: Bytes = Bytes::mib(384 * 18);
@@ -142,7 +143,10 @@ fn times(
         let most = ratios.iter().copied().fold(0.0, f64::max);
         for (index, (which, ours)) in [("mean", mean), ("most", most)].into_iter().enumerate() {
             let what = format!("{name}: {what}, {which}");
-            figures.push(Figure { what, theirs: theirs.map(|theirs| theirs[index]), ours });
+            figures.push(match theirs {
+                Some(theirs) => Figure::new(what, theirs[index], ours, LONGER[index]),
+                None => Figure::ours(what, ours),
+            });
         }
     }
     Ok(figures)
@@ -168,11 +172,13 @@ fn io_size(seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Erro
     };
     let what = |how: &str| format!("4 KiB reads, {how}, take so many times as long as 128 KiB");
     Ok(vec![
-        Figure { what: what("one by one"), theirs: Some(11.0), ours: small / large },
+        Figure::new(what("one by one"), 11.0, small / large, SMALL_READS),
         ours(what("all at once"), small_at_once / large_at_once),
     ])
 }
 
+/// What their job, which takes 40 alone, takes beside collections.
+const JOB_TAKES: Reference = Reference::new(CHOI, "job of 40, with collections", "its units");
 /// Requests of the foreground job.
 const JOB: usize = 40_000;
 /// Its requests in work, the size of each, and the share that reads; theirs is not published. Chosen.
@@ -209,7 +215,7 @@ fn foreground(seed: u64) -> Result<Vec<Figure>, Error> {
     for (name, scheme, theirs) in [("LSM_ZGC", Scheme::Lsm, 45.0), ("basic", Scheme::Basic, 53.0)] {
         let with = job(scheme, 0.7)?;
         let what = format!("the same with collections, {name}");
-        figures.push(Figure { what, theirs: Some(theirs), ours: 40.0 * with / alone });
+        figures.push(Figure::new(what, theirs, 40.0 * with / alone, JOB_TAKES));
     }
     Ok(figures)
 }

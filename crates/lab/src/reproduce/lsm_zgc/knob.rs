@@ -4,8 +4,9 @@ use thermocline_types::{Bytes, Time};
 
 use super::collection::{Job, LARGE, Order, Rig, Way};
 use super::population::{Hot, Population, Scheme, Start, Updates, ZONE_BLOCKS, ZONES};
-use super::{Figure, UTILISATIONS, ours, part};
+use super::{Figure, LONGER, SMALL_READS, UTILISATIONS, ours, part};
 use crate::Error;
+use crate::reproduce::point::{CHOI, Reference};
 
 /// Utilisations of a victim between which the time of its collection grows.
 const GROWTH: [f64; 3] = [0.05, 0.25, 0.9];
@@ -38,6 +39,9 @@ fn lsm(in_flight: u32) -> Way {
 fn basic(in_flight: u32) -> Way {
     Way { reads_all: false, write: Bytes::BLOCK, in_flight }
 }
+
+/// How much more the basic scheme adds to their job.
+const ADDED: Reference = Reference::new(CHOI, "time added to a job, basic / LSM_ZGC", "times");
 
 /// What the basic scheme may do with what it read: the document does not say.
 const BASICS: [(&str, Bytes); 2] =
@@ -76,9 +80,15 @@ struct Meets(Vec<f64>);
 
 impl Meets {
     /// Adds a figure with its published value.
-    fn take(&mut self, figures: &mut Vec<Figure>, what: String, theirs: f64, ours: f64) {
+    fn take(
+        &mut self,
+        figures: &mut Vec<Figure>,
+        what: String,
+        (theirs, reference): (f64, Reference),
+        ours: f64,
+    ) {
         self.0.push((ours / theirs).max(theirs / ours));
-        figures.push(Figure { what, theirs: Some(theirs), ours });
+        figures.push(Figure::new(what, theirs, ours, reference));
     }
 
     /// By which factor the worst of them is off.
@@ -106,6 +116,7 @@ pub fn knob(seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Err
         }
     }
     let rig = Rig::new()?;
+    let mut ways = Vec::new();
     for (index, in_flight) in IN_FLIGHT.into_iter().enumerate() {
         progress((2 + index) as f64 / (2 + IN_FLIGHT.len()) as f64);
         let times = Times::new(&rig, in_flight, &victims);
@@ -120,9 +131,23 @@ pub fn knob(seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Err
             times.ratios(&name, way, &mut meets, &mut figures);
             times.beside_job(&name, way, &mut meets, &mut figures);
             figures.push(ours(format!("{name}: off by a factor of, at worst"), meets.worst()));
+            ways.push((meets.worst(), std::mem::take(&mut figures)));
         }
     }
-    Ok(figures)
+    Ok(nearest(ways))
+}
+
+/// All figures, of which those of the way with the smallest worst factor are points: one number of commands in flight
+/// for all that is published of times.
+fn nearest(mut ways: Vec<(f64, Vec<Figure>)>) -> Vec<Figure> {
+    let worst = ways.iter().map(|(worst, _)| *worst);
+    let least = worst.enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index);
+    for (index, (_, figures)) in ways.iter_mut().enumerate() {
+        if Some(index) != least {
+            figures.iter_mut().for_each(|figure| figure.reference = None);
+        }
+    }
+    ways.into_iter().flat_map(|(_, figures)| figures).collect()
 }
 
 /// Times with one number of commands in flight.
@@ -162,7 +187,12 @@ impl Times<'_> {
     /// A zone read in blocks of 4 KiB and in pieces of 128 KiB: observation 2.
     fn small_reads(&self, name: &str, meets: &mut Meets, figures: &mut Vec<Figure>) {
         let what = format!("{name}: reads of 4 KiB take so many times as long as of 128 KiB");
-        meets.take(figures, what, THEIR_SMALL_READS, self.small_to_large(Order::Addresses));
+        meets.take(
+            figures,
+            what,
+            (THEIR_SMALL_READS, SMALL_READS),
+            self.small_to_large(Order::Addresses),
+        );
     }
 
     fn small_to_large(&self, order: Order) -> f64 {
@@ -178,8 +208,9 @@ impl Times<'_> {
             let ratios: Vec<f64> = basic.iter().zip(lsm).map(|(basic, lsm)| basic / lsm).collect();
             let what = |which| format!("{name}: basic / LSM_ZGC, {pattern}, {which}");
             let sum: f64 = ratios.iter().sum();
-            meets.take(figures, what("mean"), mean, sum / ratios.len() as f64);
-            meets.take(figures, what("most"), most, ratios.into_iter().fold(0.0, f64::max));
+            meets.take(figures, what("mean"), (mean, LONGER[0]), sum / ratios.len() as f64);
+            let longest = ratios.into_iter().fold(0.0, f64::max);
+            meets.take(figures, what("most"), (most, LONGER[1]), longest);
         }
     }
 
@@ -188,7 +219,8 @@ impl Times<'_> {
         let [alone, with_lsm, with_basic] = THEIR_JOB;
         let what = format!("{name}: time added to a job, basic / LSM_ZGC");
         let ratio = self.added(basic) / self.added(lsm(self.in_flight));
-        meets.take(figures, what, (with_basic - alone) / (with_lsm - alone), ratio);
+        let theirs = (with_basic - alone) / (with_lsm - alone);
+        meets.take(figures, what, (theirs, ADDED), ratio);
     }
 
     /// Seconds that each zone collected beside the job adds to it.
@@ -247,10 +279,19 @@ mod tests {
     #[test]
     fn what_is_off_by_as_much_up_or_down_is_as_far_off() {
         let (mut meets, mut figures) = (Meets::default(), Vec::new());
-        meets.take(&mut figures, "twice".into(), 2.0, 4.0);
-        meets.take(&mut figures, "a third".into(), 3.0, 1.0);
+        meets.take(&mut figures, "twice".into(), (2.0, ADDED), 4.0);
+        meets.take(&mut figures, "a third".into(), (3.0, ADDED), 1.0);
         assert!((meets.worst() - 3.0).abs() < 1e-9);
         assert_eq!(figures[1].theirs, Some(3.0));
+    }
+
+    #[test]
+    fn points_are_of_the_one_way_that_is_nearest_to_all() {
+        let way = |worst, what: &str| (worst, vec![Figure::new(what, 1.0, 2.0, ADDED)]);
+        let figures = nearest(vec![way(5.0, "a"), way(3.9, "b"), way(4.1, "c")]);
+        let points: Vec<_> = figures.iter().filter(|f| f.reference.is_some()).collect();
+        assert_eq!((points.len(), points[0].what.as_str()), (1, "b"));
+        assert!(figures.iter().all(|figure| figure.theirs == Some(1.0)));
     }
 
     /// Which is why the large gain of large reads and the small one of segments do not go together.

@@ -4,6 +4,7 @@ use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::Limit;
 
+use super::super::point::{Reference, THATCHER};
 use super::super::{Figure, FiguresDrawn, Options, part};
 use super::{Job, mb_per_s, mix};
 use crate::Error;
@@ -15,6 +16,9 @@ const DRIVES: [(&str, &str, &str, f64, &str); 3] = [
     ("PCI-C, MLC", "raw:pci-c", "mlc", 24.0, "pcie1-x4"),
     ("SATA-B, SLC", "raw:sata-b", "slc", 10.0, "sata-ii"),
 ];
+
+/// What is held against the closed form.
+const BANDWIDTH: Reference = Reference::new(THATCHER, "dies, buses and link: bandwidth", "MB/s");
 
 /// Banks of a bus that work at the same time: chip selects.
 const BANKS: f64 = 4.0;
@@ -40,7 +44,7 @@ pub fn bandwidth(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Fig
             theory.push([read * 100.0, expected]);
             simulated.push([read * 100.0, ours]);
             let what = format!("{}, reads/writes {}: MB/s", drive.0, mix(read));
-            figures.push(Figure { what, theirs: Some(expected), ours });
+            figures.push(Figure::new(what, expected, ours, BANDWIDTH));
         }
         plots.push(Plot {
             title: format!("{}: bandwidth by mix", drive.0),

@@ -33,7 +33,7 @@ pub fn collisions(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Fi
             let ours = at((settings, size), read, options.seed, &mut part(progress, step, steps))?;
             points.push([read * 100.0, ours]);
             let what = format!("{name}, reads/writes {}: MB/s", mix(read));
-            figures.push(Figure { what, theirs: None, ours });
+            figures.push(Figure::beside(what, None, ours));
         }
         lines.push(PlotLine::ours(name, points));
     }

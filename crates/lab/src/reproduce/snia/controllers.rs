@@ -57,7 +57,7 @@ pub fn controllers(
             amplification.push([size as f64, record.waf.unwrap_or(f64::NAN)]);
             let figure = |what: &str, ours| {
                 let what = format!("{name}, random writes of {}: {what}", Bytes(size));
-                Figure { what, theirs: None, ours }
+                Figure::beside(what, None, ours)
             };
             figures.push(figure("per second", per_second(&record)));
             figures.push(figure("WAF", record.waf.unwrap_or(f64::NAN)));
@@ -76,10 +76,10 @@ pub fn controllers(
                 };
                 values.push(value);
                 let what = format!("{name}, {} at reads/writes {}: {unit}", Bytes(size), mix(read));
-                figures.push(Figure { what, theirs: None, ours: value });
+                figures.push(Figure::beside(what, None, value));
             }
             let what = format!("{name}, {}: root of the mean square of the five", Bytes(size));
-            figures.push(Figure { what, theirs: None, ours: root_mean_square(&values) });
+            figures.push(Figure::beside(what, None, root_mean_square(&values)));
         }
     }
     let size = || PlotAxis::logarithmic("transfer, bytes");

@@ -43,7 +43,7 @@ pub fn pathological(
                 ("WAF in the end", waf_in_the_end(&record)),
             ] {
                 let what = format!("{name}, {used} of {DRIVE} GiB in use: {what}");
-                figures.push(Figure { what, theirs: None, ours });
+                figures.push(Figure::beside(what, None, ours));
             }
         }
         plots.push(Plot {
@@ -61,7 +61,7 @@ pub fn pathological(
         pegs.push([reserve * 100.0, steady(&record)]);
         let what =
             format!("random, 74 GiB in use, reserve of {:.0} % added: MB/s", reserve * 100.0);
-        figures.push(Figure { what, theirs: None, ours: steady(&record) });
+        figures.push(Figure::beside(what, None, steady(&record)));
     }
     plots.push(Plot {
         title: "More pegs: reserve against bandwidth".into(),

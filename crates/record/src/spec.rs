@@ -1,0 +1,200 @@
+//! The run specification `thermocline.spec/1`: everything that decides the figures of one lab run, as versioned JSON.
+//!
+//! Invariants:
+//! * Two runs of one version with equal specifications and the files it names give equal figures.
+//! * A reader refuses a schema or a field that it does not know: what it would leave out decides figures.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ReadError;
+
+/// The schema name that this version writes and reads.
+pub const SPEC_SCHEMA: &str = "thermocline.spec/1";
+
+/// One lab run before it is run: stack, workload, settings, seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// Always [`SPEC_SCHEMA`].
+    pub schema: String,
+    /// Version of Thermocline that wrote it; another may give other figures.
+    pub version: String,
+    /// The stack, such as `raw:p5316,op=0.2`.
+    pub stack: String,
+    /// Overrides of device, fast device, log and tag, each `KEY=VALUE`, in order.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Placement policy, where the stack's own text does not choose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<String>,
+    /// What has a placement handle of its own: `file`, `directory` or `volume`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag_by: Option<String>,
+    /// Victim policy; without it, the profile's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim: Option<String>,
+    /// What is replayed.
+    pub workload: WorkloadSpec,
+    /// How the drive is filled first: `first-touch`, `sequential` or `none`; without it, as suits the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<String>,
+    /// Capacity of the drive; without it, what the workload addresses over [`RunSpec::utilisation`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// Capacity of the fast drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast_capacity_bytes: Option<u64>,
+    /// Share of the capacity that the workload addresses, above 0 to 1.
+    pub utilisation: f64,
+    /// Requests kept in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<u32>,
+    /// How many times as fast as the workload's own clock requests are issued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+    /// Host bytes to the product per day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daily_writes_bytes: Option<u64>,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// SHA-256 in hexadecimal digits of every file that is read, by the path or name under which it is read.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+}
+
+/// What a run replays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum WorkloadSpec {
+    /// A block trace.
+    Trace {
+        /// File, or name of one that comes with the program.
+        path: String,
+        /// Format, where detection does not settle it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        format: Option<String>,
+        /// The one volume whose requests are taken.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        volume: Option<String>,
+        /// Whether lines that cannot be read are left out.
+        skip_bad: bool,
+        /// How addresses are fitted into the device: `dense`, `fold` or `none`.
+        remap: String,
+        /// Passes; without it, as many as steady state takes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        loops: Option<u32>,
+        /// Whether trims are left out.
+        ignore_trims: bool,
+    },
+    /// A generator.
+    Generator {
+        /// Its specification, such as `zipf:0.99`, or the path of a file of tenants.
+        generator: String,
+        /// Bytes addressed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        span_bytes: Option<u64>,
+        /// How often the span is written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        drive_writes: Option<f64>,
+        /// Write requests.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        writes: Option<u64>,
+        /// Size of each request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        io_size_bytes: Option<u64>,
+        /// Share of requests that read.
+        read_share: f64,
+        /// Share of requests that trim.
+        trim_share: f64,
+        /// Requests per second.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate: Option<f64>,
+    },
+}
+
+impl RunSpec {
+    /// The specification as indented JSON, ending in a line feed.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self);
+        text.expect("a specification holds only JSON values") + "\n"
+    }
+
+    /// Reads a specification, or that of the record that `text` is.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the text is neither, has another schema, or is a record without one.
+    pub fn from_json(text: &str) -> Result<RunSpec, ReadError> {
+        let mut value: serde_json::Value = serde_json::from_str(text)?;
+        if value["schema"] == crate::SCHEMA {
+            value = value["spec"].take();
+        }
+        match value["schema"].as_str() {
+            Some(SPEC_SCHEMA) => Ok(serde_json::from_value(value)?),
+            found => {
+                let found = found.unwrap_or("none").to_owned();
+                Err(ReadError::SpecSchema { found })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> RunSpec {
+        RunSpec {
+            schema: SPEC_SCHEMA.into(),
+            version: "1.2.3".into(),
+            stack: "raw:p5316".into(),
+            set: vec!["device.op=0.07".into()],
+            placement: None,
+            tag_by: None,
+            victim: Some("greedy".into()),
+            workload: WorkloadSpec::Generator {
+                generator: "zipf:0.99".into(),
+                span_bytes: Some(1 << 30),
+                drive_writes: Some(2.5),
+                writes: None,
+                io_size_bytes: None,
+                read_share: 0.25,
+                trim_share: 0.0,
+                rate: None,
+            },
+            prefill: None,
+            capacity_bytes: None,
+            fast_capacity_bytes: None,
+            utilisation: 0.8,
+            queue_depth: Some(32),
+            speed: None,
+            daily_writes_bytes: None,
+            seed: u64::MAX,
+            files: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_specification_comes_back_as_it_was() {
+        assert_eq!(RunSpec::from_json(&spec().to_json()).unwrap(), spec());
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        let text = spec().to_json();
+        let other = text.replace("spec/1", "spec/2");
+        let error = RunSpec::from_json(&other).unwrap_err().to_string();
+        assert!(error.contains("thermocline.spec/2"), "{error}");
+        for (from, to) in [("\"seed\"", "\"sead\""), ("\"read_share\"", "\"reed_share\"")] {
+            assert!(matches!(
+                RunSpec::from_json(&text.replace(from, to)),
+                Err(ReadError::Shape(_))
+            ));
+        }
+        let record = format!("{{\"schema\": \"{}\"}}", crate::SCHEMA);
+        let error = RunSpec::from_json(&record).unwrap_err().to_string();
+        assert!(error.contains("--print-spec"), "{error}");
+    }
+}
