@@ -34,7 +34,7 @@ const PAGES_PER_CHUNK: usize = 64;
 const PAGE_CHUNKS: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Step {
     /// Looking for metadata units with few valid blocks, from this one on.
     Sparse(u32),
     /// Looking for the pages that stand in them.
@@ -57,7 +57,7 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     sequence: Sequence,
-    stage: Stage,
+    step: Step,
     table: BTreeMap<u32, OpenUnit>,
     /// Metadata units with few valid blocks: what counts in them is written elsewhere, so that they can be freed.
     sparse: FxHashSet<u32>,
@@ -71,9 +71,9 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     /// A checkpoint of all before `sequence`, with this table of units.
-    fn new(sequence: Sequence, stage: Stage, table: BTreeMap<u32, OpenUnit>, last: bool) -> Self {
+    fn new(sequence: Sequence, step: Step, table: BTreeMap<u32, OpenUnit>, last: bool) -> Self {
         let (sparse, moved) = (FxHashSet::default(), VecDeque::new());
-        Checkpoint { sequence, stage, table, sparse, moved, moving: 0, pages: 0, last }
+        Checkpoint { sequence, step, table, sparse, moved, moving: 0, pages: 0, last }
     }
 
     /// A page that waits to be written as it was read.
@@ -85,14 +85,14 @@ impl Checkpoint {
 
     /// One after which nothing is left to replay: nothing but pages came after *S*.
     pub(crate) fn clean(sequence: Sequence, table: BTreeMap<u32, OpenUnit>) -> Checkpoint {
-        Checkpoint::new(sequence, Stage::Writing, table, true)
+        Checkpoint::new(sequence, Step::Writing, table, true)
     }
 
     /// Begins to write its record if that is next; `false` if it is not.
     pub(crate) fn begin_writing(&mut self) -> bool {
-        let ready = self.stage == Stage::Record;
+        let ready = self.step == Step::Record;
         if ready {
-            self.stage = Stage::Writing;
+            self.step = Step::Writing;
         }
         ready
     }
@@ -132,13 +132,13 @@ impl<P: Payload> Engine<P> {
     /// Takes a checkpoint further. Returns whether anything was done.
     pub(crate) fn checkpoint_step(&mut self) -> bool {
         let Some(checkpoint) = &self.checkpoint else { return self.begin_checkpoint() };
-        match checkpoint.stage {
-            Stage::Sparse(unit) => self.find_sparse(unit),
-            Stage::Moving(cursor) => self.mark_sparse(cursor),
-            Stage::Pages(cursor) => self.write_pages(cursor),
-            Stage::Units(index) => self.write_units(index),
-            Stage::Roots(cursor) => self.write_roots(cursor),
-            Stage::Flush(_) | Stage::Record | Stage::Writing => false,
+        match checkpoint.step {
+            Step::Sparse(unit) => self.find_sparse(unit),
+            Step::Moving(cursor) => self.mark_sparse(cursor),
+            Step::Pages(cursor) => self.write_pages(cursor),
+            Step::Units(index) => self.write_units(index),
+            Step::Roots(cursor) => self.write_roots(cursor),
+            Step::Flush(_) | Step::Record | Step::Writing => false,
         }
     }
 
@@ -158,26 +158,26 @@ impl<P: Payload> Engine<P> {
         self.since_checkpoint = 0;
         let last = self.phase == Phase::Closing && self.is_quiet();
         let table = self.space.begin_tail();
-        self.tail_from = self.log.next();
-        let mut sequence = self.log.next();
+        self.tail_from = self.flights.next();
+        let mut sequence = self.flights.next();
         if bug!(self.config, CheckpointOneTooHigh) {
             sequence.0 += 1;
         }
         self.begin_unit_table();
         self.volumes.begin_checkpoint();
-        self.checkpoint = Some(Checkpoint::new(sequence, Stage::Sparse(0), table, last));
+        self.checkpoint = Some(Checkpoint::new(sequence, Step::Sparse(0), table, last));
         true
     }
 
     /// Whether nothing of the host is under way any more.
     fn is_quiet(&self) -> bool {
-        self.stage.is_empty()
+        self.cache.is_empty()
             && self.unmapping.is_empty()
-            && self.log.completed() == self.log.sealed()
+            && self.flights.completed() == self.flights.sealed()
             && self.gc.is_idle()
             && self.space.resetting() == 0
             && self.pages_idle()
-            && self.superblocks.closing.is_some_and(|request| self.only_request(request))
+            && self.superblocks.closing.is_some_and(|request| self.requests.is_only(request))
     }
 
     /// Room for pages, and how many fit.
@@ -188,7 +188,7 @@ impl<P: Payload> Engine<P> {
         }
         let block = self.config.geometry.logical_block();
         let (at, room) = self.room(class, block.per_block())?;
-        Some((at, crate::log::fitting(block, room).min(PAGES_PER_CHUNK)))
+        Some((at, crate::seal::fitting(block, room).min(PAGES_PER_CHUNK)))
     }
 
     fn write_pages(&mut self, mut cursor: PageCursor) -> bool {
@@ -218,7 +218,7 @@ impl<P: Payload> Engine<P> {
             self.unit_table.advance(written);
         }
         if picked.is_empty() {
-            self.set_stage(if over { Stage::Units(0) } else { Stage::Pages(cursor) });
+            self.set_step(if over { Step::Units(0) } else { Step::Pages(cursor) });
             return true;
         }
         let block = self.config.geometry.logical_block();
@@ -238,7 +238,7 @@ impl<P: Payload> Engine<P> {
         }
         self.count_pages(picked.len());
         self.seal_pages(at, VolumeId::MAP, pages);
-        self.set_stage(Stage::Pages(cursor));
+        self.set_step(Step::Pages(cursor));
         true
     }
 
@@ -255,7 +255,7 @@ impl<P: Payload> Engine<P> {
                 Mapping::Staged(_) if bug!(self.config, StagedPageEntryLost) => None,
                 Mapping::Staged(slot) => {
                     staged = true;
-                    self.stage.slots[slot as usize].old
+                    self.cache.block(slot).old
                 }
             };
             if let Some(value) = value {
@@ -269,7 +269,7 @@ impl<P: Payload> Engine<P> {
         let Some((at, most)) = self.room_for_pages() else { return false };
         let next = self.write_unit_pages(from, at, most);
         let over = next == self.config.geometry.unit_pages();
-        self.set_stage(if over { Stage::Roots(PageCursor::default()) } else { Stage::Units(next) });
+        self.set_step(if over { Step::Roots(PageCursor::default()) } else { Step::Units(next) });
         true
     }
 
@@ -288,13 +288,13 @@ impl<P: Payload> Engine<P> {
             }
         }
         self.stats.looked_at += u64::from(looked_at);
-        self.set_stage(Stage::Roots(cursor));
+        self.set_step(Step::Roots(cursor));
         if picked.is_empty() && looked_at == WORDS {
             return true;
         }
         if picked.is_empty() || bug!(self.config, RootsNotWritten) {
-            let target = self.log.sealed();
-            self.set_stage(Stage::Flush(target));
+            let target = self.flights.sealed();
+            self.set_step(Step::Flush(target));
             if bug!(self.config, RecordBeforePages) {
                 self.pages_durable(target);
                 return true;
@@ -323,9 +323,9 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    fn set_stage(&mut self, stage: Stage) {
+    fn set_step(&mut self, step: Step) {
         if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.stage = stage;
+            checkpoint.step = step;
         }
     }
 
@@ -379,19 +379,19 @@ impl<P: Payload> Engine<P> {
     /// Has the checkpoint in progress look once more for pages to write, unless its record is on its way.
     pub(crate) fn write_pages_again(&mut self) {
         if let Some(checkpoint) = &mut self.checkpoint
-            && checkpoint.stage != Stage::Writing
+            && checkpoint.step != Step::Writing
         {
             mark!(PagesWrittenAgain);
-            checkpoint.stage = Stage::Pages(PageCursor::default());
+            checkpoint.step = Step::Pages(PageCursor::default());
             self.begin_unit_table();
         }
     }
 
     /// Every page of the checkpoint is durable, unless one was lost on the way.
     pub(crate) fn pages_durable(&mut self, target: Sequence) {
-        let waits = Stage::Flush(target);
-        if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.stage == waits) {
-            self.set_stage(Stage::Record);
+        let waits = Step::Flush(target);
+        if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.step == waits) {
+            self.set_step(Step::Record);
         }
     }
 }

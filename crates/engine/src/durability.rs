@@ -277,23 +277,23 @@ impl<P: Payload> Engine<P> {
     /// place is sealed.
     #[must_use]
     pub fn at_risk_blocks(&self) -> u64 {
-        let waiting = u64::from(self.stage.waiting());
+        let waiting = u64::from(self.cache.waiting());
         waiting + self.stats.host_blocks_written - self.durability.host_blocks()
     }
 
     /// Answers a flush of the host when all that was complete before it is durable.
     pub(crate) fn flush(&mut self, request: u32) {
         if !self.config.write_cache {
-            self.await_flush(self.newest_done, Then::Host { request });
-        } else if bug!(self.config, FlushLeavesStage) || !self.stage.flush(request) {
-            self.await_flush(self.log.sealed(), Then::Host { request });
+            self.await_flush(self.flights.newest_done(), Then::Host { request });
+        } else if bug!(self.config, FlushLeavesStage) || !self.cache.flush(request) {
+            self.await_flush(self.flights.sealed(), Then::Host { request });
         }
     }
 
     /// Goes on with flushes for which everything has been sealed.
     pub(crate) fn flush_sealed(&mut self) {
-        while let Some(request) = self.stage.next_flush() {
-            self.await_flush(self.log.sealed(), Then::Host { request });
+        while let Some(request) = self.cache.next_flush() {
+            self.await_flush(self.flights.sealed(), Then::Host { request });
         }
     }
 
@@ -329,9 +329,9 @@ impl<P: Payload> Engine<P> {
     }
 
     fn flush_device(&mut self, device: DeviceId) -> bool {
-        let mut on_media = self.log.on_media(device, &self.config);
+        let mut on_media = self.flights.on_media(device, &self.config);
         if bug!(self.config, FlushTooEarly) {
-            (on_media.all, on_media.for_hosts) = (self.log.sealed(), self.log.sealed());
+            (on_media.all, on_media.for_hosts) = (self.flights.sealed(), self.flights.sealed());
         }
         if bug!(self.config, DurableOffByOne) {
             on_media.all.0 += 1;

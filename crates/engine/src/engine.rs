@@ -12,14 +12,15 @@ use crate::checkpoint::Checkpoint;
 use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
 use crate::device::{DeviceCmd, DeviceError, Done, OpId};
 use crate::durability::{Durability, Then};
+use crate::flights::Flights;
 use crate::gc::Gc;
-use crate::log::{Log, Owner, Stage};
 use crate::map::{Packing, Value};
 use crate::marks::mark;
 use crate::opening::Opening;
 use crate::pages::Pages;
 use crate::payload::Payload;
-use crate::request::{Action, HostError, HostRequest, Rejected, Reply, RequestId};
+use crate::request::{Action, HostError, HostRequest, Rejected, RequestId};
+use crate::requests::{Progress, Requests};
 use crate::scrub::Scrub;
 use crate::space::Space;
 use crate::stats::{Memory, Stats};
@@ -28,6 +29,7 @@ use crate::tier::Stays;
 use crate::unit_table::UnitTable;
 use crate::unmap::Unmapping;
 use crate::volumes::Volumes;
+use crate::write_cache::{Owner, WriteCache};
 
 /// What the device was asked for.
 #[derive(Debug)]
@@ -66,22 +68,6 @@ pub(crate) enum Phase {
     Failed,
 }
 
-/// A request of the host in work.
-#[derive(Debug)]
-pub(crate) struct Request {
-    id: RequestId,
-    /// What is still missing.
-    parts: u32,
-    error: Option<HostError>,
-    reply: Reply,
-    /// Whether it changes anything.
-    writes: bool,
-    /// Whether it completes only when it is durable.
-    durable: bool,
-    /// The volume whose size it changes, and to what.
-    resizes: Option<(thermocline_format::VolumeId, u64)>,
-}
-
 /// A log-structured pool of volumes over the units of its devices.
 ///
 /// Call [`Engine::submit`] and [`Engine::handle_completion`] as things happen, and carry out everything that
@@ -97,13 +83,16 @@ pub struct Engine<P: Payload> {
     pub(crate) epoch: Epoch,
     pub(crate) actions: VecDeque<Action<P>>,
     pub(crate) ops: Slab<Op<P>>,
-    pub(crate) requests: Slab<Request>,
+    pub(crate) requests: Requests,
     pub(crate) volumes: Volumes,
     pub(crate) pages: Pages<P>,
     pub(crate) space: Space,
     pub(crate) unit_table: UnitTable,
-    pub(crate) stage: Stage<P>,
-    pub(crate) log: Log<P>,
+    pub(crate) cache: WriteCache<P>,
+    pub(crate) flights: Flights<P>,
+    /// Scratch of sealing: the slots of a chunk, and queues of the host.
+    pub(crate) picked: Vec<u32>,
+    pub(crate) order: Vec<usize>,
     pub(crate) durability: Durability,
     pub(crate) gc: Gc<P>,
     pub(crate) stays: Stays,
@@ -118,8 +107,6 @@ pub struct Engine<P: Payload> {
     pub(crate) tail_from: Sequence,
     /// Chunks and entries that were replayed.
     pub(crate) replayed: (u64, u64),
-    /// The newest chunk that the host was told about.
-    pub(crate) newest_done: Sequence,
     /// Blocks written by the host, the clock of placement and victim policies.
     pub(crate) host_writes: u64,
     pub(crate) rng: Rng,
@@ -156,7 +143,7 @@ impl<P: Payload> Engine<P> {
         config.check()?;
         let geometry = config.geometry;
         let block = geometry.logical_block();
-        let full = crate::log::fitting(block, block.max_chunk());
+        let full = crate::seal::fitting(block, block.max_chunk());
         let dense = config.blocks_per_unit() as u32;
         let units = thermocline_ftl::Units::new(geometry.units(), geometry.blocks_per_unit())
             .with_most_valid(dense);
@@ -172,13 +159,15 @@ impl<P: Payload> Engine<P> {
             epoch: Epoch(1),
             actions: VecDeque::new(),
             ops: Slab::new(),
-            requests: Slab::new(),
+            requests: Requests::default(),
             volumes: Volumes::default(),
             pages: Pages::default(),
             space: Space::new(units, &config),
             unit_table: UnitTable::new(&geometry),
-            stage: Stage::new(usize::from(config.user_classes()), full),
-            log: Log::new(Sequence(1)),
+            cache: WriteCache::new(usize::from(config.user_classes()), full),
+            flights: Flights::new(Sequence(1)),
+            picked: Vec::new(),
+            order: Vec::new(),
             durability: Durability::new(geometry.devices().len()),
             gc: Gc::default(),
             stays: Stays::new(fast * u64::from(dense)),
@@ -190,7 +179,6 @@ impl<P: Payload> Engine<P> {
             since_checkpoint: 0,
             tail_from: Sequence(0),
             replayed: (0, 0),
-            newest_done: Sequence(0),
             host_writes: 0,
             rng: Rng::new(seed),
             now: Time::ZERO,
@@ -230,7 +218,7 @@ impl<P: Payload> Engine<P> {
                 if !(1..=MAX_IO_BLOCKS).contains(&extent.blocks) {
                     return Err(Rejected::Malformed);
                 }
-                let staged = u64::from(self.stage.host_blocks) + extent.blocks;
+                let staged = u64::from(self.cache.host_blocks()) + extent.blocks;
                 if writing && staged > u64::from(self.config.max_staged_blocks) {
                     return Err(Rejected::Busy);
                 }
@@ -293,11 +281,9 @@ impl<P: Payload> Engine<P> {
         false
     }
 
-    /// A request with one part, so that it does not complete while its parts are being found.
+    /// Takes a request with one part, so that it does not complete while its parts are being found.
     fn accept(&mut self, id: RequestId, writes: bool, durable: bool) -> u32 {
-        let reply = Reply::Done;
-        let request = Request { id, parts: 1, error: None, reply, writes, durable, resizes: None };
-        self.requests.insert(request) as u32
+        self.requests.accept(id, writes, durable && !bug!(self.config, FuaIgnored))
     }
 
     fn refuse(&mut self, request: RequestId, error: HostError) -> Result<(), Rejected> {
@@ -305,59 +291,27 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// `request` waits for `parts` more.
-    pub(crate) fn request_needs(&mut self, request: u32, parts: u32) {
-        self.requests[request as usize].parts += parts;
-    }
-
     /// Whether a write of the host is complete as soon as it is in memory.
     pub(crate) fn completes_in_memory(&self, request: u32) -> bool {
-        self.config.write_cache && !self.requests[request as usize].durable
-    }
-
-    /// What `request` will be answered.
-    pub(crate) fn request_reply(&mut self, request: u32, reply: Reply) {
-        self.requests[request as usize].reply = reply;
-    }
-
-    /// `request` changes the size of `volume`; blocks that it adds can be used when it is done.
-    pub(crate) fn request_resizes(
-        &mut self,
-        request: u32,
-        volume: thermocline_format::VolumeId,
-        blocks: u64,
-    ) {
-        self.requests[request as usize].resizes = Some((volume, blocks));
+        self.config.write_cache && !self.requests.is_durable(request)
     }
 
     /// `parts` of what `request` waits for are done, or failed.
     pub(crate) fn request_progress(&mut self, request: u32, parts: u32, error: Option<HostError>) {
-        let failed = self.phase_failed();
-        let entry = &mut self.requests[request as usize];
-        entry.parts -= parts;
-        entry.error = entry.error.or(error);
-        if failed && entry.writes {
-            entry.error = entry.error.or(Some(HostError::Failed));
+        match self.requests.progress(request, parts, error, self.phase_failed()) {
+            Progress::Waits => {}
+            Progress::MakeDurable => {
+                let target = self.flights.sealed().min(self.flights.newest_done());
+                self.await_flush(target, Then::Host { request });
+            }
+            Progress::Over { id, result, resized } => {
+                if let Some(index) = resized.and_then(|volume| self.volumes.index(volume)) {
+                    let map = self.volumes.map_mut(index);
+                    map.limit = map.blocks;
+                }
+                self.actions.push_back(Action::Complete { request: id, result });
+            }
         }
-        if entry.parts > 0 {
-            return;
-        }
-        if entry.durable && entry.error.is_none() && !bug!(self.config, FuaIgnored) {
-            entry.parts = 1;
-            entry.durable = false;
-            let target = self.log.sealed().min(self.newest_done);
-            self.await_flush(target, Then::Host { request });
-            return;
-        }
-        let Request { id, error, reply, resizes, .. } = self.requests.remove(request as usize);
-        if let Some((volume, _)) = resizes
-            && let Some(index) = self.volumes.index(volume)
-        {
-            let map = self.volumes.map_mut(index);
-            map.limit = map.blocks;
-        }
-        let result = error.map_or(Ok(reply), Err);
-        self.actions.push_back(Action::Complete { request: id, result });
     }
 
     /// The device carried out `op`, or failed to.
@@ -432,14 +386,14 @@ impl<P: Payload> Engine<P> {
         if self.paused {
             return Some(self.now);
         }
-        self.stage.due.filter(|_| self.phase == Phase::Open && self.config.write_cache)
+        self.cache.due().filter(|_| self.phase == Phase::Open && self.config.write_cache)
     }
 
     /// Tells the time. Spurious calls change nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = self.now.max(now);
-        if self.stage.due.is_some_and(|due| due <= self.now) {
-            self.stage.hurry_all();
+        if self.cache.due().is_some_and(|due| due <= self.now) {
+            self.cache.hurry_all();
             self.settled = false;
         }
     }
@@ -470,7 +424,7 @@ impl<P: Payload> Engine<P> {
     /// ever. Returns whether anything did.
     fn give_up_waiting(&mut self) -> bool {
         let working = matches!(self.phase, Phase::Open | Phase::Closing);
-        let waits = !self.stage.is_empty() || !self.requests.is_empty();
+        let waits = !self.cache.is_empty() || !self.requests.is_empty();
         if !working || !self.ops.is_empty() || !waits || self.lingers() {
             return false;
         }
@@ -497,11 +451,6 @@ impl<P: Payload> Engine<P> {
         self.config.capacity_beside(pages, roots, self.space.retired)
     }
 
-    /// Whether `request` is the only one in work.
-    pub(crate) fn only_request(&self, request: u32) -> bool {
-        self.requests.len() == 1 && self.requests.contains(request as usize)
-    }
-
     pub(crate) fn phase_failed(&self) -> bool {
         self.phase == Phase::Failed
     }
@@ -518,16 +467,7 @@ impl<P: Payload> Engine<P> {
                 _ => {}
             }
         }
-        let queued: Vec<u32> =
-            self.stage.queues.iter_mut().flat_map(|queue| queue.drain(..)).collect();
-        self.stage.copies = 0;
-        let mut owners: Vec<Owner> = Vec::new();
-        for slot in queued {
-            mark!(StageFailed);
-            self.stage.slots[slot as usize].supersede(&mut owners);
-        }
-        mark!(ControlFailed if !self.stage.control.is_empty());
-        owners.extend(self.stage.control.drain(..).flat_map(|control| control.owners));
+        let (owners, flushes) = self.cache.give_up();
         for owner in owners {
             match owner {
                 Owner::Nobody => {}
@@ -537,7 +477,7 @@ impl<P: Payload> Engine<P> {
                 Owner::Failed(_) => self.settle_owners(&[(owner, 1)]),
             }
         }
-        for (_, request) in std::mem::take(&mut self.stage.flushes) {
+        for request in flushes {
             self.request_progress(request, 1, Some(HostError::Failed));
         }
         if let Some(request) = self.superblocks.closing.take() {
@@ -558,7 +498,7 @@ impl<P: Payload> Engine<P> {
             maps: self.volumes.memory_bytes(),
             units: self.space.memory_bytes() + self.unit_table.memory_bytes(),
             placement: self.config.placement.memory_bytes() as u64,
-            waiting: self.stage.memory_bytes(),
+            waiting: self.cache.memory_bytes(),
         }
     }
 

@@ -24,12 +24,12 @@ use crate::bugs::bug;
 use crate::config::ReadPlan;
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
 use crate::engine::{Engine, Op, Phase};
-use crate::log::{Owner, Staged};
 use crate::map::{PAGE, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
 use crate::volumes::PageCursor;
+use crate::write_cache::{Owner, Staged};
 
 use pace::Pace;
 
@@ -70,7 +70,7 @@ struct Valid<P> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Step {
     /// Looking for chunks from this logical block on.
     Walk(u32),
     /// Waiting for chunks.
@@ -86,7 +86,7 @@ enum Stage {
 #[derive(Debug)]
 struct Job<P> {
     victim: UnitId,
-    stage: Stage,
+    step: Step,
     /// Where the walk goes on after this segment.
     next: u32,
     /// Where the segment ends.
@@ -178,7 +178,7 @@ impl<P> Gc<P> {
     /// Whether all that is to be copied now has been staged.
     fn has_staged_all(&self) -> bool {
         self.job.as_ref().is_none_or(|job| {
-            (job.stage == Stage::Done || job.drains && job.valid.is_empty()) && job.ready.is_empty()
+            (job.step == Step::Done || job.drains && job.valid.is_empty()) && job.ready.is_empty()
         })
     }
 }
@@ -257,20 +257,20 @@ impl<P: Payload> Engine<P> {
 
     /// Whether blocks of the host wait that have no unit to go to.
     pub(crate) fn host_is_held_up(&self) -> bool {
-        let bypass = self.config.geometry.is_tiered() && self.stage.hosts_wait_below(&self.config);
+        let bypass = self.config.geometry.is_tiered() && self.cache.hosts_wait_below(&self.config);
         !self.host_may_seal(self.config.host_media())
             || bypass && !self.host_may_seal(MediaClass::Capacity)
     }
 
     /// Whether as many copies wait as there is room for.
     pub(crate) fn copies_are_many(&self) -> bool {
-        self.stage.copies > 2 * thermocline_format::MAX_ENTRIES
+        self.cache.copies() > 2 * thermocline_format::MAX_ENTRIES
     }
 
     /// Whether copies should be sealed though they do not fill a chunk.
     pub(crate) fn copies_are_urgent(&self) -> bool {
         self.gc.has_staged_all()
-            || self.stage.replacements > 0
+            || self.cache.has_replacements()
             || !self.pages.waiting.is_empty()
             || self.host_has_no_unit()
     }
@@ -284,16 +284,16 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn gc_step(&mut self) -> bool {
         self.gc.borrows &= self.host_has_no_unit();
         let Some(job) = &self.gc.job else { return self.choose_victim() };
-        let (stage, ready) = (job.stage, job.ready.len());
+        let (step, ready) = (job.step, job.ready.len());
         let placed = ready > 0 && self.place();
-        let moved = match stage {
-            Stage::Walk(from) if self.gc.is_behind() => self.look_up(from),
-            Stage::Walk(_) if ready > READY => false,
-            Stage::Walk(from) => self.walk(from),
-            Stage::Searching(cursor) => self.search(cursor),
-            Stage::Reading(0) => self.segment_read(),
-            Stage::Walking | Stage::Reading(_) => false,
-            Stage::Done => ready == 0 && self.finish_job(),
+        let moved = match step {
+            Step::Walk(from) if self.gc.is_behind() => self.look_up(from),
+            Step::Walk(_) if ready > READY => false,
+            Step::Walk(from) => self.walk(from),
+            Step::Searching(cursor) => self.search(cursor),
+            Step::Reading(0) => self.segment_read(),
+            Step::Walking | Step::Reading(_) => false,
+            Step::Done => ready == 0 && self.finish_job(),
         };
         placed || moved
     }
@@ -308,7 +308,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn gc_borrow(&mut self) -> bool {
         let media = self.config.host_media();
         let same = media == MediaClass::Capacity;
-        let waits = same && self.host_has_no_unit() && self.stage.copies > 0;
+        let waits = same && self.host_has_no_unit() && self.cache.copies() > 0;
         let helps = waits && self.space.free_units(media) > 1;
         helps && !std::mem::replace(&mut self.gc.borrows, true)
     }
@@ -330,7 +330,7 @@ impl<P: Payload> Engine<P> {
         self.space.units.begin_relocation(victim);
         self.gc.job = Some(Job {
             victim,
-            stage: Stage::Walk(0),
+            step: Step::Walk(0),
             next: 0,
             segment_end: self.segment_blocks().min(end),
             end,
@@ -359,12 +359,12 @@ impl<P: Payload> Engine<P> {
 
     /// Reads on in the victim until its segment is known.
     fn walk(&mut self, from: u32) -> bool {
-        let job = self.gc.job.as_mut().expect("a job is at this stage");
+        let job = self.gc.job.as_mut().expect("a job is at this step");
         if from >= job.segment_end {
             job.next = from;
             return self.read_valid();
         }
-        job.stage = Stage::Walking;
+        job.step = Step::Walking;
         let (victim, left) = (job.victim, job.end - from);
         let block = self.config.geometry.logical_block().bytes() as u32;
         let header = thermocline_format::MAX_HEADER_BYTES as u32 / block;
@@ -393,7 +393,7 @@ impl<P: Payload> Engine<P> {
             self.find_valid(&mut job, chunk);
         }
         let stopped = found.unsound || found.chunks.is_empty();
-        job.stage = Stage::Walk(if stopped { job.end } else { found.next });
+        job.step = Step::Walk(if stopped { job.end } else { found.next });
         if stopped {
             mark!(HeaderMissing);
             job.segment_end = job.end;
@@ -477,7 +477,7 @@ impl<P: Payload> Engine<P> {
 
     pub(crate) fn gc_unreadable(&mut self, _error: DeviceError) {
         let Some(job) = &mut self.gc.job else { return };
-        job.stage = Stage::Walk(job.end);
+        job.step = Step::Walk(job.end);
         job.segment_end = job.end;
         job.broken = true;
         mark!(VictimUnreadable);
@@ -485,10 +485,10 @@ impl<P: Payload> Engine<P> {
 
     /// Reads the valid blocks of the segment that are not in memory yet.
     fn read_valid(&mut self) -> bool {
-        let mut job = self.gc.job.take().expect("a job is at this stage");
+        let mut job = self.gc.job.take().expect("a job is at this step");
         job.valid.sort_unstable_by_key(|valid| valid.at.block);
         job.reads = self.plan_reads(&job.valid);
-        job.stage = Stage::Reading(job.reads.len() as u32);
+        job.step = Step::Reading(job.reads.len() as u32);
         for range in &job.reads {
             self.read_range(&job.valid[range.clone()], range.start);
         }
@@ -556,7 +556,7 @@ impl<P: Payload> Engine<P> {
                 }
             }
         }
-        if let Stage::Reading(left) = &mut job.stage {
+        if let Step::Reading(left) = &mut job.step {
             *left -= 1;
         }
         self.gc.job = Some(job);
@@ -567,12 +567,12 @@ impl<P: Payload> Engine<P> {
         let per_block = self.config.geometry.logical_block().per_block();
         let whole = (self.segment_blocks() / per_block).max(1);
         let segment = self.segment_blocks();
-        let job = self.gc.job.as_mut().expect("a job is at this stage");
+        let job = self.gc.job.as_mut().expect("a job is at this step");
         let utilisation = (job.valid.len() as f32 / whole as f32).min(1.0);
         job.ready.extend(job.valid.drain(..).map(|valid| (valid, utilisation)));
         job.segment_end = (job.next + segment).min(job.end);
         let over = job.next >= job.end && !job.is_behind();
-        job.stage = if over { Stage::Done } else { Stage::Walk(job.next) };
+        job.step = if over { Step::Done } else { Step::Walk(job.next) };
         true
     }
 
@@ -585,7 +585,7 @@ impl<P: Payload> Engine<P> {
             .as_ref()
             .is_some_and(|job| self.space.media_of(job.victim) == self.config.host_media());
         let urgent = self.host_has_no_unit() || !own;
-        let idle = self.requests.is_empty() && self.stage.waiting() == 0;
+        let idle = self.requests.is_empty() && self.cache.waiting() == 0;
         let idle = idle || self.phase == Phase::Closing;
         // Who waits for memory earns no credit.
         let idle = idle || !self.pages.waiting.is_empty();
@@ -660,16 +660,16 @@ impl<P: Payload> Engine<P> {
             also: Vec::new(),
             payload,
         };
-        self.stage.push_copy(staged);
+        self.cache.push_copy(staged);
     }
 
     /// The victim is done with when none of its blocks waits to be sealed.
     fn finish_job(&mut self) -> bool {
-        if self.stage.copies > 0 {
+        if self.cache.copies() > 0 {
             return false;
         }
         self.unpin_all();
-        let job = self.gc.job.take().expect("a job is at this stage");
+        let job = self.gc.job.take().expect("a job is at this step");
         self.space.units.end_relocation(job.victim);
         self.stats.gc_units += 1;
         if self.space.media_of(job.victim) == MediaClass::Fast {

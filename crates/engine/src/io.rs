@@ -7,13 +7,13 @@ use thermocline_types::{Class, Lba, UnitId};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
 use crate::engine::{Engine, Op};
-use crate::log::{Owner, Staged};
 use crate::map::{Mapping, PAGE, Value};
 use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{Loaded, Tried, Waits};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, HostError, Notice};
+use crate::write_cache::{Owner, Staged};
 
 /// Blocks that follow each other on media.
 struct Run {
@@ -95,13 +95,13 @@ impl<P: Payload> Engine<P> {
         match mapping {
             Mapping::Unmapped => into.slice(index, 1).fill_zero(),
             Mapping::Staged(slot) => {
-                into.slice(index, 1).copy_block(&self.stage.slots[slot as usize].payload);
+                into.slice(index, 1).copy_block(&self.cache.block(slot).payload);
             }
             Mapping::At(value) => {
                 let at = self.packing.location(value.address());
                 let writers = self.space.tails[at.unit.index()].writers;
                 let held = (writers > 0 && !bug!(self.config, InFlightReadFromMedia))
-                    .then(|| self.log.in_flight(at, &self.config));
+                    .then(|| self.flights.in_flight(at, &self.config));
                 match held.flatten() {
                     Some(block) => into.slice(index, 1).copy_block(block),
                     None => return Some((at, value)),
@@ -112,7 +112,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn read_run(&mut self, request: u32, run: Run, into: &P) {
-        self.request_needs(request, 1);
+        self.requests.need(request, 1);
         self.space.tail(run.at.unit).readers += 1;
         let blocks = run.values.len() as u32;
         let into = into.slice(run.first, blocks);
@@ -254,7 +254,7 @@ impl<P: Payload> Engine<P> {
         let owner = if self.completes_in_memory(request) {
             Owner::Nobody
         } else {
-            self.request_needs(request, extent.blocks as u32);
+            self.requests.need(request, extent.blocks as u32);
             Owner::Request(request)
         };
         for index in 0..extent.blocks as u32 {
@@ -293,7 +293,7 @@ impl<P: Payload> Engine<P> {
         let old = match mapping {
             Mapping::Unmapped => None,
             Mapping::At(value) => Some(value),
-            Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
+            Mapping::Staged(slot) => self.cache.block(slot).old,
         };
         let unit = old.map(|value| self.packing.location(value.address()).unit);
         let (in_pool, now) = (Lba(base + lba), self.host_writes);
@@ -301,13 +301,10 @@ impl<P: Payload> Engine<P> {
         let class = self.class_of_write(media, write);
         let crc = payload.crc(0) ^ home_mark(id, Lba(lba));
         if let Mapping::Staged(slot) = mapping {
-            let superseded = &mut self.stage.slots[slot as usize];
-            if !superseded.replaces {
+            if !self.cache.block(slot).replaces {
                 return self.supersede(slot, crc, payload, owner);
             }
-            // It is written all the same, as a copy: what waits for it must not wait for the host's turn.
-            superseded.copy = true;
-            self.stage.host_blocks -= 1;
+            self.cache.becomes_copy(slot);
         }
         let staged = Staged {
             volume,
@@ -325,9 +322,9 @@ impl<P: Payload> Engine<P> {
             also: Vec::new(),
             payload,
         };
-        let slot = self.stage.push(staged, self.now);
+        let slot = self.cache.push(staged, self.now);
         if owner != Owner::Nobody {
-            self.stage.hurry(slot);
+            self.cache.hurry(slot);
         }
         self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
     }
@@ -335,20 +332,13 @@ impl<P: Payload> Engine<P> {
     /// A staged block has new contents, in its old place: what waits for the block waits for these.
     fn supersede(&mut self, slot: u32, crc: u32, payload: P, owner: Owner) {
         self.stats.absorbed_blocks += 1;
-        let staged = &mut self.stage.slots[slot as usize];
+        let staged = self.cache.block(slot);
+        let crc = if bug!(self.config, SupersededKeepsChecksum) { staged.crc } else { crc };
         self.volumes.map_mut(staged.volume).traffic.absorbed_blocks += 1;
-        staged.payload = payload;
-        if !bug!(self.config, SupersededKeepsChecksum) {
-            staged.crc = crc;
-        }
-        staged.acknowledged |= owner == Owner::Nobody;
-        let before = std::mem::replace(&mut staged.owner, owner);
-        if bug!(self.config, SupersededDoneEarly) {
-            return self.settle_owners(&[(before, 1)]);
-        }
-        staged.also.extend((before != Owner::Nobody).then_some(before));
-        if owner != Owner::Nobody {
-            self.stage.hurry(slot);
+        let early = bug!(self.config, SupersededDoneEarly);
+        let before = self.cache.write_again(slot, crc, payload, owner, early);
+        if early {
+            self.settle_owners(&[(before, 1)]);
         }
     }
 }

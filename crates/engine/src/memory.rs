@@ -218,8 +218,8 @@ impl<P: Payload> Engine<P> {
         let dirty = self.volumes.tally().dirty > 0;
         let since = *self.pages.short_since.get_or_insert(self.stats.checkpoints);
         if !dirty || self.stats.checkpoints > since {
-            mark!(StageHurried if self.stage.waiting() > 0);
-            self.stage.hurry_all();
+            mark!(StageHurried if self.cache.waiting() > 0);
+            self.cache.hurry_all();
         }
         if dirty && self.checkpoint.is_none() && self.pages.landing.is_none() {
             mark!(CheckpointForMemory);

@@ -20,6 +20,7 @@ use thermocline_types::{Class, UnitId};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitReport};
 use crate::engine::{Engine, Op, Phase};
+use crate::flights::Flights;
 use crate::map::{PAGE, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
@@ -56,7 +57,7 @@ struct Doubtful {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Step {
     Report,
     /// Formatting: emptying superblock units.
     Emptying,
@@ -90,7 +91,7 @@ enum Stage {
 /// What is known while a pool is being opened.
 #[derive(Debug)]
 pub(crate) struct Opening<P> {
-    stage: Stage,
+    step: Step,
     format: Option<PoolId>,
     reports: Vec<UnitReport>,
     record: Option<Superblock>,
@@ -118,7 +119,7 @@ pub(crate) struct Opening<P> {
     recount: bool,
     /// How far pages were asked for that the tail does not touch, to be counted.
     others: Option<PageCursor>,
-    /// What the stage still asks the device for.
+    /// What the step still asks the device for.
     wanted: VecDeque<(usize, DeviceCmd<P>)>,
     /// Commands that were asked for and not answered.
     asked: usize,
@@ -141,7 +142,7 @@ const CHUNKS: usize = 16;
 impl<P: Payload> Engine<P> {
     pub(crate) fn begin_opening(&mut self, format: Option<PoolId>) {
         self.opening = Some(Box::new(Opening {
-            stage: Stage::Report,
+            step: Step::Report,
             format,
             reports: Vec::new(),
             record: None,
@@ -165,7 +166,7 @@ impl<P: Payload> Engine<P> {
         self.ask(0, DeviceCmd::ReportUnits);
     }
 
-    /// Asks the device for part `index` of what this stage needs.
+    /// Asks the device for part `index` of what this step needs.
     fn ask(&mut self, index: usize, cmd: DeviceCmd<P>) {
         let opening = self.opening.as_mut().expect("the pool is being opened");
         opening.wanted.push_back((index, cmd));
@@ -192,36 +193,36 @@ impl<P: Payload> Engine<P> {
         self.actions.push_back(Action::Notice(Notice::OpenFailed(error)));
     }
 
-    /// Part `index` of what this stage asked for is there.
+    /// Part `index` of what this step asked for is there.
     pub(crate) fn opening_progress(&mut self, index: usize, done: Result<Done<P>, DeviceError>) {
         if self.phase != Phase::Opening {
             return;
         }
         let mut opening = self.opening.take().expect("the pool is being opened");
         opening.asked -= 1;
-        let outcome = match (opening.stage, done) {
-            (Stage::Doubts, done) => {
+        let outcome = match (opening.step, done) {
+            (Step::Doubts, done) => {
                 self.opening = Some(opening);
                 self.doubt_read(index, done.as_ref().ok());
                 opening = self.opening.take().expect("it was just put there");
                 Ok(())
             }
-            (Stage::Tail, Ok(Done::Chunks(found))) => {
+            (Step::Tail, Ok(Done::Chunks(found))) => {
                 self.opening = Some(opening);
                 self.tail_found(index, &found);
                 opening = self.opening.take().expect("it was just put there");
                 Ok(())
             }
-            (Stage::Roots, done) => self.root_read(&opening, index, done),
-            (Stage::UnitTable, done) => {
+            (Step::Roots, done) => self.root_read(&opening, index, done),
+            (Step::UnitTable, done) => {
                 self.unit_page_read(&mut opening, index, &done);
                 Ok(())
             }
-            (Stage::Report, Ok(Done::Units(reports))) => {
+            (Step::Report, Ok(Done::Units(reports))) => {
                 opening.reports = reports;
                 Ok(())
             }
-            (Stage::Superblocks, Ok(Done::Superblocks(records))) => {
+            (Step::Superblocks, Ok(Done::Superblocks(records))) => {
                 self.choose_superblock(&mut opening, records)
             }
             (_, Ok(Done::Ok)) => Ok(()),
@@ -235,69 +236,69 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Goes to the next stage when this one has all it asked for. Returns whether anything was done.
+    /// Goes to the next step when this one has all it asked for. Returns whether anything was done.
     pub(crate) fn opening_step(&mut self) -> bool {
         let Some(mut opening) = self.opening.take() else {
             // The opening record is on its way.
             return self.flush_step();
         };
-        let stage = opening.stage;
-        let waits = opening.asked > 0 || stage == Stage::Pages && !self.pages_idle();
-        let done = match stage {
-            Stage::Pages => opening.has_asked_for_pages(),
-            Stage::Replay => opening.replayed == opening.tail.len(),
-            Stage::Counting => opening.counting.is_none(),
-            Stage::Units => opening.adopted == self.config.geometry.units(),
+        let step = opening.step;
+        let waits = opening.asked > 0 || step == Step::Pages && !self.pages_idle();
+        let done = match step {
+            Step::Pages => opening.has_asked_for_pages(),
+            Step::Replay => opening.replayed == opening.tail.len(),
+            Step::Counting => opening.counting.is_none(),
+            Step::Units => opening.adopted == self.config.geometry.units(),
             _ => true,
         };
         if waits || !done {
             self.opening = Some(opening);
-            return self.opening_goes_on(stage);
+            return self.opening_goes_on(step);
         }
-        opening.stage = match stage {
-            Stage::Report if opening.format.is_some() => Stage::Emptying,
-            Stage::Report | Stage::FirstRecord => Stage::Flush,
-            Stage::Flush => Stage::Superblocks,
-            Stage::Emptying => Stage::FlushEmpty,
-            Stage::FlushEmpty => Stage::EmptyingRest,
-            Stage::EmptyingRest => Stage::FirstRecord,
-            Stage::Superblocks => Stage::Roots,
-            Stage::Roots => Stage::UnitTable,
-            Stage::UnitTable => Stage::Tail,
-            Stage::Tail => Stage::Doubts,
-            Stage::Doubts => Stage::Pages,
-            Stage::Pages => Stage::Replay,
-            Stage::Replay => Stage::Counting,
-            Stage::Counting => Stage::Units,
-            Stage::Units | Stage::Record => Stage::Record,
+        opening.step = match step {
+            Step::Report if opening.format.is_some() => Step::Emptying,
+            Step::Report | Step::FirstRecord => Step::Flush,
+            Step::Flush => Step::Superblocks,
+            Step::Emptying => Step::FlushEmpty,
+            Step::FlushEmpty => Step::EmptyingRest,
+            Step::EmptyingRest => Step::FirstRecord,
+            Step::Superblocks => Step::Roots,
+            Step::Roots => Step::UnitTable,
+            Step::UnitTable => Step::Tail,
+            Step::Tail => Step::Doubts,
+            Step::Doubts => Step::Pages,
+            Step::Pages => Step::Replay,
+            Step::Replay => Step::Counting,
+            Step::Counting => Step::Units,
+            Step::Units | Step::Record => Step::Record,
         };
-        let entered = opening.stage;
+        let entered = opening.step;
         self.opening = Some(opening);
         let result = match entered {
-            Stage::Emptying => self.empty_superblocks(),
-            Stage::EmptyingRest => self.empty_rest(),
-            Stage::FlushEmpty | Stage::Flush => {
+            Step::Emptying => self.empty_superblocks(),
+            Step::EmptyingRest => self.empty_rest(),
+            Step::FlushEmpty | Step::Flush => {
                 let devices: Vec<_> = self.config.geometry.device_units().collect();
                 devices.into_iter().for_each(|(device, _)| self.ask(0, DeviceCmd::Flush(device)));
                 Ok(())
             }
-            Stage::FirstRecord => self.write_first_record(),
-            Stage::Superblocks => {
+            Step::FirstRecord => self.write_first_record(),
+            Step::Superblocks => {
                 self.ask(0, DeviceCmd::ReadSuperblocks);
                 Ok(())
             }
-            Stage::Roots => self.read_roots(),
-            Stage::UnitTable => self.read_unit_table(),
-            Stage::Tail => self.read_tail(),
-            Stage::Doubts => self.check_tail(),
-            Stage::Pages => {
+            Step::Roots => self.read_roots(),
+            Step::UnitTable => self.read_unit_table(),
+            Step::Tail => self.read_tail(),
+            Step::Doubts => self.check_tail(),
+            Step::Pages => {
                 self.find_touched();
                 Ok(())
             }
-            Stage::Replay => self.begin_replay(),
-            Stage::Counting | Stage::Units => Ok(()),
-            Stage::Record => self.finish_opening(),
-            Stage::Report => Ok(()),
+            Step::Replay => self.begin_replay(),
+            Step::Counting | Step::Units => Ok(()),
+            Step::Record => self.finish_opening(),
+            Step::Report => Ok(()),
         };
         if let Err(error) = result {
             self.open_failed(error);
@@ -494,13 +495,13 @@ impl<P: Payload> Engine<P> {
         self.want_checkpoint();
     }
 
-    /// Does a bounded part of a stage that does more than ask. Returns whether anything was done.
-    fn opening_goes_on(&mut self, stage: Stage) -> bool {
-        match stage {
-            Stage::Pages => self.load_touched(),
-            Stage::Replay => self.replay_next(),
-            Stage::Counting => self.count_next(),
-            Stage::Units => self.adopt_next(),
+    /// Does a bounded part of a step that does more than ask. Returns whether anything was done.
+    fn opening_goes_on(&mut self, step: Step) -> bool {
+        match step {
+            Step::Pages => self.load_touched(),
+            Step::Replay => self.replay_next(),
+            Step::Counting => self.count_next(),
+            Step::Units => self.adopt_next(),
             _ => false,
         }
     }
@@ -581,9 +582,8 @@ impl<P: Payload> Engine<P> {
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let newest = opening.tail.last().map_or(0, |header| header.origin.sequence.0);
         let next = newest.max(opening.durable.0).max(record.checkpoint.0 - 1) + 1;
-        self.log = crate::log::Log::new(Sequence(next));
+        self.flights = Flights::new(Sequence(next));
         self.durability.recovered(Sequence(next - 1));
-        self.newest_done = Sequence(next - 1);
         let step = u32::from(!bug!(self.config, EpochNotAdvanced));
         self.epoch = Epoch(record.epoch.0.max(opening.named.1.0) + step);
         let of_epoch = u64::from(self.epoch.0) << 32;

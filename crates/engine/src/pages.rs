@@ -263,7 +263,7 @@ impl<P: Payload> Engine<P> {
         }
         let waits = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.moved(volume, page));
         let writers = self.space.tails[at.unit.index()].writers > 0;
-        let flies = || self.log.page_in_flight(at, self.config.geometry.logical_block());
+        let flies = || self.flights.page_in_flight(at, self.config.geometry.logical_block());
         waits.or_else(|| if writers { flies() } else { None }).cloned()
     }
 

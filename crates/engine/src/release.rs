@@ -9,7 +9,6 @@ use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
 use crate::durability::Then;
 use crate::engine::{Engine, Op};
-use crate::log::Control;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
@@ -87,15 +86,14 @@ impl<P: Payload> Engine<P> {
                 let more = u32::from(bug!(self.config, ReleaseMiscounted));
                 let (generation, chunks, sum) = (tail.generation, tail.chunks + more, tail.sum);
                 let entries = vec![Entry::Released { unit, generation, chunks, sum }];
-                self.stage.control.push_back(Control { entries, owners: Vec::new() });
+                self.cache.say(entries, Vec::new());
                 said += 1;
             }
         }
         if said > 0 && !self.seal_control() {
             mark!(NoUnitForRelease);
             // No unit for the entries: nobody waits for these. Those of a failed write before them must stay.
-            let left = self.stage.control.len();
-            self.stage.control.truncate(left - left.min(said));
+            self.cache.unsay(said);
             ready.into_iter().for_each(|unit| self.space.supply_of(unit).dead.push(unit));
             self.want_checkpoint();
             return false;
@@ -106,7 +104,7 @@ impl<P: Payload> Engine<P> {
             self.reset_released(&ready);
             return true;
         }
-        self.await_flush(self.log.sealed(), Then::Release { units: ready });
+        self.await_flush(self.flights.sealed(), Then::Release { units: ready });
         true
     }
 

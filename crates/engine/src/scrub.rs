@@ -52,7 +52,7 @@ pub(crate) struct Counted {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Step {
     /// Nothing was done yet.
     Begin,
     /// Pages of maps that could not be read are tried once more.
@@ -77,7 +77,7 @@ enum Stage {
 pub(crate) struct Scrub {
     request: u32,
     unit: UnitId,
-    stage: Stage,
+    step: Step,
     /// Where the chunks of the unit end.
     end: u32,
     waiting: u32,
@@ -103,7 +103,7 @@ impl<P: Payload> Engine<P> {
         self.scrubs.push_back(Scrub {
             request,
             unit: UnitId(0),
-            stage: Stage::Begin,
+            step: Step::Begin,
             end: 0,
             waiting: 0,
             suspects: Vec::new(),
@@ -133,9 +133,9 @@ impl<P: Payload> Engine<P> {
         }
         mark!(ScrubFailedPool if self.phase == Phase::Failed && !self.scrubs.is_empty());
         let Some(mut scrub) = self.scrubs.pop_front() else { return false };
-        let reading = scrub.stage == Stage::Read && !scrub.left.is_empty();
+        let reading = scrub.step == Step::Read && !scrub.left.is_empty();
         // A pool that failed flushes no more: the device's answers are all there is to wait for.
-        let ended = matches!(scrub.stage, Stage::Walk(from) if from >= scrub.end);
+        let ended = matches!(scrub.step, Step::Walk(from) if from >= scrub.end);
         let writers = || self.space.tails[scrub.unit.index()].writers > 0;
         let blocked = self.phase == Phase::Failed && ended && writers();
         if blocked || scrub.waiting > 0 && !(reading && scrub.waiting < READS) {
@@ -148,25 +148,25 @@ impl<P: Payload> Engine<P> {
             return worked;
         }
         let mut worked = true;
-        match scrub.stage {
-            Stage::Begin => {
+        match scrub.step {
+            Step::Begin => {
                 scrub.suspects = self.take_damaged();
-                scrub.stage = Stage::Retry;
+                scrub.step = Step::Retry;
             }
-            Stage::Retry => worked = self.scrub_retry(&mut scrub),
-            Stage::Next => {
+            Step::Retry => worked = self.scrub_retry(&mut scrub),
+            Step::Next => {
                 if self.scrub_next_unit(&mut scrub) {
                     return true;
                 }
             }
-            Stage::Walk(from) if from < scrub.end => self.scrub_on(&mut scrub, from),
-            Stage::Walk(_) => self.scrub_end(&mut scrub),
-            Stage::Recount(done, counting) => {
+            Step::Walk(from) if from < scrub.end => self.scrub_on(&mut scrub, from),
+            Step::Walk(_) => self.scrub_end(&mut scrub),
+            Step::Recount(done, counting) => {
                 worked = self.scrub_recount(&mut scrub, done, counting);
             }
-            Stage::Search(cursor) => worked = self.scrub_search(&mut scrub, cursor),
-            Stage::Roots(cursor) => self.scrub_roots(&mut scrub, cursor),
-            Stage::Read => match scrub.left.pop() {
+            Step::Search(cursor) => worked = self.scrub_search(&mut scrub, cursor),
+            Step::Roots(cursor) => self.scrub_roots(&mut scrub, cursor),
+            Step::Read => match scrub.left.pop() {
                 Some(block) => self.scrub_block(&mut scrub, block),
                 None => self.scrubbed_unit(&mut scrub),
             },
@@ -256,7 +256,7 @@ impl<P: Payload> Engine<P> {
             }
             scrub.suspects.pop();
         }
-        scrub.stage = Stage::Next;
+        scrub.step = Step::Next;
         true
     }
 
@@ -264,7 +264,7 @@ impl<P: Payload> Engine<P> {
     fn scrub_next_unit(&mut self, scrub: &mut Scrub) -> bool {
         if scrub.unit.0 == self.config.geometry.units() {
             let reply = Reply::Scrubbed { blocks: scrub.blocks, damaged: scrub.damaged };
-            self.request_reply(scrub.request, reply);
+            self.requests.set_reply(scrub.request, reply);
             self.request_progress(scrub.request, 1, None);
             return true;
         }
@@ -273,7 +273,7 @@ impl<P: Payload> Engine<P> {
             scrub.unit.0 += 1;
         } else {
             self.space.tail(scrub.unit).readers += 1;
-            scrub.stage = Stage::Walk(0);
+            scrub.step = Step::Walk(0);
         }
         false
     }
@@ -299,7 +299,7 @@ impl<P: Payload> Engine<P> {
             mark!(ScrubGoesFurther if scrub.end > 0);
             scrub.end = extent;
         } else {
-            scrub.stage = Stage::Recount(0, 0);
+            scrub.step = Step::Recount(0, 0);
         }
     }
 
@@ -320,7 +320,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn scrub_found(&mut self, found: Result<FoundChunks<P>, DeviceError>) {
         let Some(mut scrub) = self.scrubs.pop_front() else { return };
         scrub.waiting -= 1;
-        let Stage::Walk(from) = scrub.stage else { panic!("a unit is being walked through") };
+        let Step::Walk(from) = scrub.step else { panic!("a unit is being walked through") };
         mark!(ScrubUnreadable if found.is_err());
         // What cannot be read as a whole is read block by block.
         let mut next = scrub.end;
@@ -340,7 +340,7 @@ impl<P: Payload> Engine<P> {
                 self.scrub_chunk(&mut scrub, chunk);
             }
         }
-        scrub.stage = Stage::Walk(next.max(from + 1));
+        scrub.step = Step::Walk(next.max(from + 1));
         self.scrubs.push_front(scrub);
     }
 
@@ -413,14 +413,14 @@ impl<P: Payload> Engine<P> {
         if until == done && until < scrub.seen.len() {
             return false;
         }
-        scrub.stage = if until < scrub.seen.len() {
-            Stage::Recount(until, counting)
+        scrub.step = if until < scrub.seen.len() {
+            Step::Recount(until, counting)
         } else if counting >= self.space.units.valid_count(scrub.unit) {
-            Stage::Read
+            Step::Read
         } else {
             mark!(ScrubSearches);
             scrub.compared = scrub.seen.iter().map(|block| block.value.address()).collect();
-            Stage::Search(PageCursor::default())
+            Step::Search(PageCursor::default())
         };
         true
     }
@@ -431,23 +431,23 @@ impl<P: Payload> Engine<P> {
         let begin = cursor;
         let metadata = self.space.units.class(scrub.unit) == self.config.metadata_class();
         let mut budget = WORDS;
-        scrub.stage = loop {
+        scrub.step = loop {
             let before = cursor;
             match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
                 Walk::Found(volume, page) if metadata => self.scrub_page(scrub, volume, page),
                 Walk::Found(volume, page) => {
                     match self.scrub_needs(volume, page) {
-                        Some(false) => break Stage::Search(before),
+                        Some(false) => break Step::Search(before),
                         Some(true) => self.scrub_entries(scrub, volume, page),
                         None => {}
                     }
                     budget = budget.saturating_sub(WORDS / SEARCHED);
                 }
-                Walk::Pause => break Stage::Search(cursor),
-                Walk::End => break Stage::Roots(PageCursor::default()),
+                Walk::Pause => break Step::Search(cursor),
+                Walk::End => break Step::Roots(PageCursor::default()),
             }
         };
-        scrub.stage != Stage::Search(begin)
+        scrub.step != Step::Search(begin)
     }
 
     fn scrub_entries(&mut self, scrub: &mut Scrub, index: u16, page: u64) {
@@ -473,7 +473,7 @@ impl<P: Payload> Engine<P> {
                     let lba = PageId::of_units(page).lba();
                     self.scrub_missing_page(scrub, VolumeId::UNITS, lba, *at);
                 }
-                scrub.stage = Stage::Read;
+                scrub.step = Step::Read;
                 return;
             };
             let map = self.volumes.map(index);
@@ -481,7 +481,7 @@ impl<P: Payload> Engine<P> {
             self.scrub_missing_page(scrub, VolumeId::ROOT, lba, map.roots[root].at);
         }
         self.stats.looked_at += u64::from(WORDS);
-        scrub.stage = Stage::Roots(cursor);
+        scrub.step = Step::Roots(cursor);
     }
 
     fn scrub_missing_page(&self, scrub: &mut Scrub, volume: VolumeId, lba: Lba, at: MapEntry) {
@@ -541,7 +541,7 @@ impl<P: Payload> Engine<P> {
         }
         scrub.seen.clear();
         scrub.told.clear();
-        scrub.stage = Stage::Next;
+        scrub.step = Step::Next;
         scrub.unit.0 += 1;
     }
 

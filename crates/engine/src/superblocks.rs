@@ -164,7 +164,7 @@ impl<P: Payload> Engine<P> {
     /// Units that the table may list now. A checkpoint in progress gets as many as a record can hold, so that failing
     /// writes do not keep it from shortening the table, and so do the blocks of failed writes that it waits for.
     fn table_limit(&self) -> usize {
-        let most = if self.checkpoint.is_some() || self.stage.replacements > 0 {
+        let most = if self.checkpoint.is_some() || self.cache.has_replacements() {
             self.config.most_listed_ever()
         } else {
             self.config.max_listed_units
@@ -188,7 +188,7 @@ impl<P: Payload> Engine<P> {
             || bug!(self.config, CleanTooEarly) && self.phase == Phase::Closing;
         if clean {
             // Nothing but pages came after S: nothing is left to replay.
-            let (sequence, table) = (self.log.next(), self.space.begin_tail());
+            let (sequence, table) = (self.flights.next(), self.space.begin_tail());
             self.tail_from = sequence;
             self.checkpoint = Some(Checkpoint::clean(sequence, table));
         }
@@ -230,9 +230,9 @@ impl<P: Payload> Engine<P> {
         record.clean = false;
         if settled {
             record.tail_epoch = self.epoch;
-            record.checkpoint = self.log.next();
+            record.checkpoint = self.flights.next();
         }
-        record.tail_end = (!settled).then(|| self.log.next());
+        record.tail_end = (!settled).then(|| self.flights.next());
         if bug!(self.config, EpochNotAdvanced) {
             record.tail_end = None;
         }

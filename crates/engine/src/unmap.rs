@@ -8,7 +8,6 @@ use thermocline_types::{Lba, UnitId};
 
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
-use crate::log::{Control, Owner};
 use crate::map::{Mapping, PAGE, Value, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
@@ -16,6 +15,7 @@ use crate::pages::{Loaded, Needs, PAGES};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
 use crate::volumes::PageCursor;
+use crate::write_cache::Owner;
 
 /// Blocks on their way to being unmapped.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl<P: Payload> Engine<P> {
         let Some(mut work) = self.unmapping.pop_front() else { return false };
         let end = work.end.min((work.next / PAGE + PAGES) * PAGE);
         let mut from = work.next;
-        let mut heirs = Vec::new();
+        let mut waiting = Vec::new();
         let mut stuck = false;
         let mapped = self.volumes.mapped;
         while from < end {
@@ -90,7 +90,7 @@ impl<P: Payload> Engine<P> {
                     let error = self.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
                         self.pages.need(Needs::Trim, None);
-                        self.log_trim(&work, work.next, from, heirs);
+                        self.log_trim(&work, work.next, from, waiting);
                         self.request_progress(request, 1, Some(error));
                         return true;
                     }
@@ -98,7 +98,7 @@ impl<P: Payload> Engine<P> {
                     self.stats.lost_pages += 1;
                 }
             }
-            self.unmap(work.volume, from, until, &mut heirs);
+            self.unmap(work.volume, from, until, &mut waiting);
             from = until;
         }
         if !stuck {
@@ -108,7 +108,7 @@ impl<P: Payload> Engine<P> {
         let worked = from > work.next;
         // Nobody asks for a word about the parts of a deleted volume that nothing was in.
         if work.request.is_some() || self.volumes.mapped < mapped {
-            self.log_trim(&work, work.next, from, heirs);
+            self.log_trim(&work, work.next, from, waiting);
         }
         work.next = from;
         if work.next == work.end && !self.is_loading(work.volume) {
@@ -119,8 +119,8 @@ impl<P: Payload> Engine<P> {
         worked && !stuck
     }
 
-    /// Unmaps blocks of one page; `heirs` gets who waited for those of them that were staged.
-    fn unmap(&mut self, volume: u16, from: u64, until: u64, heirs: &mut Vec<Owner>) {
+    /// Unmaps blocks of one page; `waiting` gets who waited for those of them that were staged.
+    fn unmap(&mut self, volume: u16, from: u64, until: u64, waiting: &mut Vec<Owner>) {
         if !self.volumes.map(volume).is_loaded(from / PAGE) {
             return;
         }
@@ -129,12 +129,11 @@ impl<P: Payload> Engine<P> {
                 Mapping::Unmapped => continue,
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => {
-                    let staged = &mut self.stage.slots[slot as usize];
                     mark!(StagedTrimmed);
-                    let absorbed = u64::from(!staged.replaces);
+                    let absorbed = u64::from(!self.cache.block(slot).replaces);
                     self.stats.absorbed_blocks += absorbed;
                     self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
-                    staged.supersede(heirs)
+                    self.cache.trim(slot, waiting)
                 }
             };
             self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
@@ -184,12 +183,12 @@ impl<P: Payload> Engine<P> {
             return;
         }
         if let Some(request) = work.request {
-            self.request_needs(request, 1);
+            self.requests.need(request, 1);
             owners.push(Owner::Request(request));
         }
         let volume = self.volumes.map(work.volume).id;
         let entries = vec![Entry::Trim { volume, lba: Lba(from), blocks: until - from }];
-        self.stage.control.push_back(Control { entries, owners });
+        self.cache.say(entries, owners);
     }
 
     fn unmapped(&mut self, work: &Unmapping) {
@@ -200,10 +199,10 @@ impl<P: Payload> Engine<P> {
                 self.volumes.resize(work.volume, blocks);
                 let volume = self.volumes.map(work.volume).id;
                 let request = work.request.expect("somebody asked for the size");
-                self.request_needs(request, 1);
+                self.requests.need(request, 1);
                 let entries = vec![Entry::VolumeResize { volume, blocks }];
                 let owners = vec![Owner::Request(request)];
-                self.stage.control.push_back(Control { entries, owners });
+                self.cache.say(entries, owners);
             }
             Afterwards::Forget => {
                 self.drop_pages_beyond(work.volume, 0);

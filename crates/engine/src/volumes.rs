@@ -7,12 +7,12 @@ use thermocline_format::{
 
 use crate::bugs::bug;
 use crate::engine::Engine;
-use crate::log::{Control, Owner};
 use crate::map::{Evictable, PAGE, Packing, Swept, Tally, VolumeMap, Wanted};
 use crate::payload::Payload;
 use crate::request::{HostError, Reply};
 use crate::stats::VolumeTraffic;
 use crate::unmap::{Afterwards, Unmapping};
+use crate::write_cache::Owner;
 
 /// All volumes, each under a small index.
 #[derive(Debug, Default)]
@@ -378,8 +378,8 @@ impl<P: Payload> Engine<P> {
         self.volumes.add(volume, name.clone(), blocks, self.packing);
         let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
         entries.extend(Entry::name_parts(volume, name));
-        self.request_reply(request, Reply::Created(volume));
-        self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
+        self.requests.set_reply(request, Reply::Created(volume));
+        self.cache.say(entries, vec![Owner::Request(request)]);
     }
 
     fn may_have(&mut self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
@@ -429,7 +429,7 @@ impl<P: Payload> Engine<P> {
             entries.clear();
             entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
         }
-        self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
+        self.cache.say(entries, vec![Owner::Request(request)]);
         self.unmap_deleted(index);
     }
 
@@ -456,7 +456,7 @@ impl<P: Payload> Engine<P> {
         }
         self.volumes.map_mut(index).media = media;
         let entries = vec![Entry::VolumeMedia { volume, media }];
-        self.stage.control.push_back(Control { entries, owners: vec![Owner::Request(request)] });
+        self.cache.say(entries, vec![Owner::Request(request)]);
     }
 
     pub(crate) fn resize_volume(&mut self, request: u32, volume: VolumeId, blocks: u64) {
@@ -469,7 +469,7 @@ impl<P: Payload> Engine<P> {
         }
         let map = self.volumes.map_mut(index);
         map.limit = map.limit.min(blocks);
-        self.request_resizes(request, volume, blocks);
+        self.requests.set_resizes(request, volume);
         self.pages.forget_damage(index, 0, u64::MAX);
         self.unmapping.push_back(Unmapping {
             volume: index,

@@ -3,7 +3,7 @@
 use thermocline_format::{Location, MapEntry, MapPage, PageId, Sequence, VolumeId, crc32c};
 use thermocline_types::UnitId;
 
-use super::{PAGES_PER_CHUNK, Stage};
+use super::{PAGES_PER_CHUNK, Step};
 use crate::device::{DeviceCmd, PageBytes};
 use crate::engine::{Engine, Op};
 use crate::map::Wanted;
@@ -34,10 +34,10 @@ impl<P: Payload> Engine<P> {
             closed.into_iter().filter(|unit| (1..per_unit.div_ceil(2)).contains(&valid(unit)));
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
         checkpoint.sparse.extend(sparse.map(|unit| unit.0));
-        checkpoint.stage = match (next, checkpoint.sparse.is_empty()) {
-            (Some(next), _) => Stage::Sparse(next),
-            (None, false) => Stage::Moving(PageCursor::default()),
-            (None, true) => Stage::Pages(PageCursor::default()),
+        checkpoint.step = match (next, checkpoint.sparse.is_empty()) {
+            (Some(next), _) => Step::Sparse(next),
+            (None, false) => Step::Moving(PageCursor::default()),
+            (None, true) => Step::Pages(PageCursor::default()),
         };
         true
     }
@@ -78,7 +78,7 @@ impl<P: Payload> Engine<P> {
             }
         };
         if !over || moving + asked > 0 {
-            self.set_stage(Stage::Moving(cursor));
+            self.set_step(Step::Moving(cursor));
             return !over && room > 0 || asked > 0;
         }
         let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is in progress");
@@ -86,7 +86,7 @@ impl<P: Payload> Engine<P> {
         let is_bad =
             |at: MapEntry| at.location(geometry).is_some_and(|at| sparse.contains(&at.unit.0));
         self.unit_table.write_again(is_bad);
-        self.set_stage(Stage::Pages(PageCursor::default()));
+        self.set_step(Step::Pages(PageCursor::default()));
         true
     }
 

@@ -6,7 +6,7 @@
 
 use std::mem::take;
 
-use super::{Job, SEARCHED, Stage, Valid};
+use super::{Job, SEARCHED, Step, Valid};
 use crate::engine::Engine;
 use crate::map::{PAGE, Wanted};
 use crate::marks::mark;
@@ -81,7 +81,7 @@ impl<P: Payload> Engine<P> {
     /// Looks up what is left of what was found so far; `from` is where the walk goes on. Returns whether anything was
     /// done.
     pub(super) fn look_up(&mut self, from: u32) -> bool {
-        let mut job = self.gc.job.take().expect("a job is at this stage");
+        let mut job = self.gc.job.take().expect("a job is at this step");
         if job.drains {
             return self.drain(job, from);
         }
@@ -111,7 +111,7 @@ impl<P: Payload> Engine<P> {
             self.gc.job = Some(job);
             return self.read_valid();
         }
-        let over = job.ready.is_empty() && self.stage.copies == 0;
+        let over = job.ready.is_empty() && self.cache.copies() == 0;
         job.drains &= !over;
         self.gc.job = Some(job);
         if over {
@@ -201,7 +201,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn set_search(&mut self, cursor: PageCursor) {
-        self.gc.job.as_mut().expect("a job searches").stage = Stage::Searching(cursor);
+        self.gc.job.as_mut().expect("a job searches").step = Step::Searching(cursor);
     }
 
     /// Begins to look for the valid blocks of the victim that no header told of: a header is damaged.
@@ -212,19 +212,18 @@ impl<P: Payload> Engine<P> {
         }
         mark!(FoundByMap);
         // Those of earlier segments wait to be placed or sealed.
-        let copies = self.stage.slots.iter().filter(|(_, staged)| staged.copy);
-        let staged = copies.filter_map(|(_, staged)| Some(staged.old?.0));
+        let staged = self.cache.copied().map(|value| value.0);
         let ready = job.ready.iter().map(|(valid, _)| valid);
         job.known =
             job.valid.iter().chain(ready).map(|valid| valid.value.0).chain(staged).collect();
-        job.stage = Stage::Searching(PageCursor::default());
+        job.step = Step::Searching(PageCursor::default());
     }
 
     /// Looks through some pages of the maps.
     pub(super) fn search(&mut self, mut cursor: PageCursor) -> bool {
-        let mut job = self.gc.job.take().expect("a job is at this stage");
+        let mut job = self.gc.job.take().expect("a job is at this step");
         let (mut budget, mut worked) = (WORDS, false);
-        job.stage = loop {
+        job.step = loop {
             let before = cursor;
             match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
                 Walk::Found(volume, page) => {
@@ -232,14 +231,14 @@ impl<P: Payload> Engine<P> {
                     match self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Collection) {
                         Loaded::Wait(_) | Loaded::NoRoom => {
                             mark!(SearchWaits);
-                            break Stage::Searching(before);
+                            break Step::Searching(before);
                         }
                         // Who needs what stands in a damaged page must wait until it can be read.
                         Loaded::No(_) => {}
                         Loaded::Yes if !self.search_page(&mut job, volume, page) => {
                             job.drains = true;
                             job.search = Some(before);
-                            break Stage::Walk(job.end);
+                            break Step::Walk(job.end);
                         }
                         Loaded::Yes => {}
                     }
@@ -249,12 +248,12 @@ impl<P: Payload> Engine<P> {
                 }
                 Walk::Pause => {
                     worked = true;
-                    break Stage::Searching(cursor);
+                    break Step::Searching(cursor);
                 }
-                Walk::End => break Stage::Walk(job.end),
+                Walk::End => break Step::Walk(job.end),
             }
         };
-        worked |= !matches!(job.stage, Stage::Searching(_));
+        worked |= !matches!(job.step, Step::Searching(_));
         self.gc.job = Some(job);
         worked
     }

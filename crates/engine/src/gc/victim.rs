@@ -22,7 +22,7 @@ impl<P: Payload> Engine<P> {
         let none_left = self.space.free_units(media) <= self.reserve_of(media);
         let patient = self.units_are_coming(media) && none_left;
         let may = self.superblocks.settled
-            && (self.phase != Phase::Closing || self.stage.waiting() > 0)
+            && (self.phase != Phase::Closing || self.cache.waiting() > 0)
             && !patient;
         if enough && !evacuate || !may {
             return false;
@@ -97,7 +97,7 @@ impl<P: Payload> Engine<P> {
         let (units, stuck, now) = (&self.space.units, &self.gc.stuck, self.host_writes);
         let metadata = self.config.metadata_class();
         let (tails, blind) = (&self.space.tails, bug!(self.config, VictimOnItsWay));
-        let on_media = if blind { self.log.sealed() } else { self.log.completed() };
+        let on_media = if blind { self.flights.sealed() } else { self.flights.completed() };
         // A unit without a valid block is dead already; what is on its way to media cannot be read from there.
         let allowed = |unit: UnitId| {
             units.valid_count(unit) > 0
@@ -129,7 +129,7 @@ impl<P: Payload> Engine<P> {
                 && units.state(unit) == UnitState::Closed
                 && units.valid_count(unit) > 0
                 && units.class(unit) != metadata
-                && self.space.tails[unit.index()].last <= self.log.completed()
+                && self.space.tails[unit.index()].last <= self.flights.completed()
                 && !self.gc.stuck.contains(&unit.0)
         })
     }
@@ -147,8 +147,8 @@ impl<P: Payload> Engine<P> {
             || !self.superblocks.are_idle()
             || self.superblocks.wanted
             || self.space.resetting() > 0
-            || self.stage.copies > 0
-            || self.log.completed() < self.log.sealed();
+            || self.cache.copies() > 0
+            || self.flights.completed() < self.flights.sealed();
         if waiting {
             return false;
         }

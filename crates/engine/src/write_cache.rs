@@ -1,4 +1,7 @@
-//! What waits in memory to be sealed into a chunk.
+//! The write cache: what waits in memory to be sealed into a chunk.
+//!
+//! Blocks wait in queues, two for each class: one of the host's blocks, and one of copies and of blocks of failed writes.
+//! Control entries wait in a queue of their own.
 
 use std::collections::VecDeque;
 
@@ -8,6 +11,7 @@ use thermocline_types::{Class, Time};
 
 use crate::config::{Config, LINGER};
 use crate::map::Value;
+use crate::marks::mark;
 
 /// Who waits for a block or control entry to be on media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +55,11 @@ pub(crate) struct Staged<P> {
 impl<P> Staged<P> {
     /// It will not be written; returns what it would have replaced on media. Who waited for it, waits for what comes
     /// in its place.
-    pub(crate) fn supersede(&mut self, heirs: &mut Vec<Owner>) -> Option<Value> {
+    fn drop_out(&mut self, waiting: &mut Vec<Owner>) -> Option<Value> {
         self.alive = false;
-        heirs.append(&mut self.also);
+        waiting.append(&mut self.also);
         let owner = std::mem::replace(&mut self.owner, Owner::Nobody);
-        heirs.extend((owner != Owner::Nobody).then_some(owner));
+        waiting.extend((owner != Owner::Nobody).then_some(owner));
         self.old.take()
     }
 }
@@ -69,37 +73,57 @@ pub(crate) struct Control {
 
 /// What waits to be sealed.
 #[derive(Debug)]
-pub(crate) struct Stage<P> {
+pub(crate) struct WriteCache<P> {
     /// Blocks that fill a chunk.
-    pub(crate) full: usize,
-    pub(crate) slots: Slab<Staged<P>>,
+    full: usize,
+    slots: Slab<Staged<P>>,
     /// Slots of each class, in the order in which they came: first those of the host, then copies.
-    pub(crate) queues: Vec<VecDeque<u32>>,
-    pub(crate) control: VecDeque<Control>,
+    queues: Vec<VecDeque<u32>>,
+    control: VecDeque<Control>,
     /// Blocks of the host that are staged or on their way.
-    pub(crate) host_blocks: u32,
+    host_blocks: u32,
     /// Those of them that are on their way.
-    pub(crate) flying: u32,
+    flying: u32,
     /// The newest ticket that was given out.
     ticket: u64,
     /// For each class, the newest ticket whose block is to be sealed without waiting for a full chunk.
     hurried: Vec<u64>,
     /// Flushes of the host that wait for all blocks up to a ticket to be sealed.
-    pub(crate) flushes: VecDeque<(u64, u32)>,
+    flushes: VecDeque<(u64, u32)>,
     /// When whatever is staged is to be sealed; `None` while nothing waits.
-    pub(crate) due: Option<Time>,
+    due: Option<Time>,
     /// Whether a queue of the host may be full, or in a hurry.
-    pub(crate) ripe: bool,
+    ripe: bool,
     /// Blocks of copies, and of failed writes, that wait to be sealed.
-    pub(crate) copies: usize,
+    copies: usize,
     /// Staged blocks of failed writes.
-    pub(crate) replacements: u32,
+    replacements: u32,
 }
 
-impl<P> Stage<P> {
+/// The queue of a class for blocks of the host.
+pub(crate) fn host_queue(class: Class) -> usize {
+    2 * class.index()
+}
+
+/// The queue of a class for copies and blocks of failed writes.
+pub(crate) fn copy_queue(class: Class) -> usize {
+    2 * class.index() + 1
+}
+
+/// The class whose blocks wait in `queue`.
+pub(crate) fn class_of(queue: usize) -> Class {
+    Class((queue / 2) as u8)
+}
+
+/// Whether `queue` is one of copies.
+pub(crate) fn is_of_copies(queue: usize) -> bool {
+    queue % 2 == 1
+}
+
+impl<P> WriteCache<P> {
     /// `full` blocks fill a chunk.
-    pub(crate) fn new(classes: usize, full: usize) -> Stage<P> {
-        Stage {
+    pub(crate) fn new(classes: usize, full: usize) -> WriteCache<P> {
+        WriteCache {
             full,
             slots: Slab::new(),
             queues: (0..2 * classes).map(|_| VecDeque::new()).collect(),
@@ -120,7 +144,7 @@ impl<P> Stage<P> {
     pub(crate) fn push(&mut self, mut staged: Staged<P>, now: Time) -> u32 {
         self.ticket += 1;
         staged.ticket = self.ticket;
-        let queue = 2 * staged.class.index();
+        let queue = host_queue(staged.class);
         let slot = self.slots.insert(staged) as u32;
         self.queues[queue].push_back(slot);
         self.ripe |= self.queues[queue].len() >= self.full;
@@ -133,24 +157,25 @@ impl<P> Stage<P> {
 
     /// Stages a block of a failed write, before all others: until it is on media, nothing behind it can be durable, and
     /// no unit be freed.
-    pub(super) fn push_first(&mut self, staged: Staged<P>) -> u32 {
-        let queue = 2 * staged.class.index() + 1;
+    pub(crate) fn push_first(&mut self, staged: Staged<P>) -> u32 {
+        let queue = copy_queue(staged.class);
         let slot = self.slots.insert(staged) as u32;
         self.queues[queue].push_front(slot);
         self.copies += 1;
         self.replacements += 1;
+        self.host_blocks += u32::from(!self.slots[slot as usize].copy);
         slot
     }
 
     /// Whether one of `slots` is of the same block.
-    pub(super) fn holds(&self, slots: &[u32], staged: &Staged<P>) -> bool {
+    pub(crate) fn holds(&self, slots: &[u32], staged: &Staged<P>) -> bool {
         let same = |other: &Staged<P>| (other.id, other.lba) == (staged.id, staged.lba);
         slots.iter().any(|&slot| same(&self.slots[slot as usize]))
     }
 
     /// Stages a copy.
     pub(crate) fn push_copy(&mut self, staged: Staged<P>) {
-        let queue = 2 * staged.class.index() + 1;
+        let queue = copy_queue(staged.class);
         let slot = self.slots.insert(staged) as u32;
         self.queues[queue].push_back(slot);
         self.copies += 1;
@@ -160,7 +185,181 @@ impl<P> Stage<P> {
     pub(crate) fn pop(&mut self, queue: usize) -> Option<u32> {
         let slot = self.queues[queue].pop_front()?;
         self.copies -= queue % 2;
+        self.replacements -= u32::from(self.slots[slot as usize].replaces);
         Some(slot)
+    }
+
+    /// What waits in a slot.
+    #[inline]
+    pub(crate) fn block(&self, slot: u32) -> &Staged<P> {
+        &self.slots[slot as usize]
+    }
+
+    /// The block that `slot` will replace stands at `old` now.
+    pub(crate) fn replaces(&mut self, slot: u32, old: Value) {
+        self.slots[slot as usize].old = Some(old);
+    }
+
+    /// The host has written the block in `slot` once more. Returns who waited for it, who waits for the new contents as
+    /// well unless `forget` says otherwise.
+    pub(crate) fn write_again(
+        &mut self,
+        slot: u32,
+        crc: u32,
+        payload: P,
+        owner: Owner,
+        forget: bool,
+    ) -> Owner {
+        let staged = &mut self.slots[slot as usize];
+        staged.payload = payload;
+        staged.crc = crc;
+        staged.acknowledged |= owner == Owner::Nobody;
+        let before = std::mem::replace(&mut staged.owner, owner);
+        if forget {
+            return before;
+        }
+        staged.also.extend((before != Owner::Nobody).then_some(before));
+        if owner != Owner::Nobody {
+            self.hurry(slot);
+        }
+        before
+    }
+
+    /// The block in `slot` will not be written; `waiting` gets who waited for it. Returns what it would have replaced.
+    pub(crate) fn trim(&mut self, slot: u32, waiting: &mut Vec<Owner>) -> Option<Value> {
+        self.slots[slot as usize].drop_out(waiting)
+    }
+
+    /// The block of the host in `slot`, of a failed write, is written all the same though the host wrote it again: as a
+    /// copy, for what waits for it must not wait for the host's turn.
+    pub(crate) fn becomes_copy(&mut self, slot: u32) {
+        self.slots[slot as usize].copy = true;
+        self.host_blocks -= 1;
+    }
+
+    /// Takes out a block that was popped and is on its way now.
+    pub(crate) fn launch(&mut self, slot: u32) -> Staged<P> {
+        let staged = self.slots.remove(slot as usize);
+        self.flying += u32::from(!staged.copy);
+        staged
+    }
+
+    /// Takes out a block that was popped and is not to be written.
+    pub(crate) fn discard(&mut self, slot: u32) {
+        let staged = self.slots.remove(slot as usize);
+        self.host_blocks -= u32::from(!staged.copy);
+    }
+
+    /// So many blocks of the host that were on their way have arrived.
+    pub(crate) fn landed(&mut self, host_blocks: u32) {
+        self.host_blocks -= host_blocks;
+        self.flying -= host_blocks;
+    }
+
+    /// Has entries written that stand in one chunk; `owners` wait for that.
+    pub(crate) fn say(&mut self, entries: Vec<Entry>, owners: Vec<Owner>) {
+        self.control.push_back(Control { entries, owners });
+    }
+
+    /// Takes back the last `count` that were to be said.
+    pub(crate) fn unsay(&mut self, count: usize) {
+        let left = self.control.len();
+        self.control.truncate(left - left.min(count));
+    }
+
+    /// The next control entries that stand in one chunk, if they are at most `room`.
+    pub(crate) fn next_control(&mut self, room: usize) -> Option<Control> {
+        self.control.pop_front_if(|control| control.entries.len() <= room)
+    }
+
+    /// Whether control entries wait.
+    pub(crate) fn has_control(&self) -> bool {
+        !self.control.is_empty()
+    }
+
+    /// `owner` waits for all control entries that wait. Returns how many of them that are, as they were said.
+    pub(crate) fn await_control(&mut self, owner: Owner) -> u32 {
+        self.control.iter_mut().for_each(|control| control.owners.push(owner));
+        self.control.len() as u32
+    }
+
+    /// Queues in which blocks wait.
+    pub(crate) fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// How many blocks wait in a queue.
+    pub(crate) fn length(&self, queue: usize) -> usize {
+        self.queues[queue].len()
+    }
+
+    /// Whether what waits in a queue fills a chunk.
+    pub(crate) fn is_full(&self, queue: usize) -> bool {
+        self.queues[queue].len() >= self.full
+    }
+
+    /// Blocks of the host that are staged or on their way.
+    pub(crate) fn host_blocks(&self) -> u32 {
+        self.host_blocks
+    }
+
+    /// Those of them that are on their way.
+    pub(crate) fn flying(&self) -> u32 {
+        self.flying
+    }
+
+    /// Blocks of copies, and of failed writes, that wait to be sealed.
+    pub(crate) fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// Whether blocks of failed writes wait to be sealed.
+    pub(crate) fn has_replacements(&self) -> bool {
+        self.replacements > 0
+    }
+
+    /// Where the blocks stand of which copies wait to be sealed.
+    pub(crate) fn copied(&self) -> impl Iterator<Item = Value> {
+        let copies = self.slots.iter().filter(|(_, staged)| staged.copy);
+        copies.filter_map(|(_, staged)| staged.old)
+    }
+
+    /// When whatever is staged is to be sealed.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Whether a queue of the host may be full, or in a hurry.
+    pub(crate) fn is_ripe(&self) -> bool {
+        self.ripe
+    }
+
+    /// Whether a block waits of which the host was told that it is written.
+    pub(crate) fn holds_acknowledged(&self) -> bool {
+        let slots = self.queues.iter().step_by(2).flatten();
+        let mut staged = slots.map(|&slot| &self.slots[slot as usize]);
+        staged.any(|staged| staged.alive && staged.acknowledged)
+    }
+
+    /// Takes out all blocks of the host that wait.
+    pub(crate) fn take_hosts(&mut self) -> Vec<Staged<P>> {
+        let queues = self.queues.iter_mut().step_by(2);
+        let slots: Vec<u32> = queues.flat_map(|queue| queue.drain(..)).collect();
+        self.host_blocks -= slots.len() as u32;
+        slots.into_iter().map(|slot| self.slots.remove(slot as usize)).collect()
+    }
+
+    /// Nothing is sealed any more. What is staged can still be read. Returns who waited, requests that flush apart.
+    pub(crate) fn give_up(&mut self) -> (Vec<Owner>, Vec<u32>) {
+        let mut owners = Vec::new();
+        for slot in self.queues.iter_mut().flat_map(|queue| queue.drain(..)) {
+            mark!(StageFailed);
+            self.slots[slot as usize].drop_out(&mut owners);
+        }
+        self.copies = 0;
+        mark!(ControlFailed if !self.control.is_empty());
+        owners.extend(self.control.drain(..).flat_map(|control| control.owners));
+        (owners, self.flushes.drain(..).map(|(_, request)| request).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -213,7 +412,7 @@ impl<P> Stage<P> {
     }
 
     /// The queues of the host in which anything waits, in the order in which their first blocks came.
-    pub(super) fn oldest_first(&self, order: &mut Vec<usize>) {
+    pub(crate) fn oldest_first(&self, order: &mut Vec<usize>) {
         order.clear();
         let hosts = (0..self.queues.len()).step_by(2);
         order.extend(hosts.filter(|&queue| !self.queues[queue].is_empty()));
@@ -278,26 +477,27 @@ mod tests {
 
     #[test]
     fn queues_come_in_the_order_in_which_their_first_blocks_came() {
-        let mut stage = Stage::new(4, 253);
+        let mut cache = WriteCache::new(4, 253);
         for class in [2, 0, 2, 3] {
-            stage.push(staged(class), Time::ZERO);
+            cache.push(staged(class), Time::ZERO);
         }
-        stage.push_copy(staged(1));
+        cache.push_copy(staged(1));
         let mut order = vec![7];
-        stage.oldest_first(&mut order);
+        cache.oldest_first(&mut order);
         assert_eq!(order, [4, 0, 6], "classes 2, 0 and 3; copies are apart");
-        stage.pop(4);
-        stage.oldest_first(&mut order);
+        cache.pop(4);
+        cache.oldest_first(&mut order);
         assert_eq!(order, [0, 4, 6]);
     }
 
     #[test]
     fn memory_is_that_of_slots_and_of_every_payload_that_is_held() {
-        let mut stage = Stage::new(1, 253);
-        let slots = |stage: &Stage<()>| (stage.slots.capacity() * size_of::<Staged<()>>()) as u64;
-        (0..3).for_each(|_| _ = stage.push(staged(0), Time::ZERO));
-        assert_eq!(stage.memory_bytes(), slots(&stage) + 3 * 4096);
-        stage.flying = 2;
-        assert_eq!(stage.memory_bytes(), slots(&stage) + 5 * 4096);
+        let mut cache = WriteCache::new(1, 253);
+        let slots =
+            |cache: &WriteCache<()>| (cache.slots.capacity() * size_of::<Staged<()>>()) as u64;
+        (0..3).for_each(|_| _ = cache.push(staged(0), Time::ZERO));
+        assert_eq!(cache.memory_bytes(), slots(&cache) + 3 * 4096);
+        cache.flying = 2;
+        assert_eq!(cache.memory_bytes(), slots(&cache) + 5 * 4096);
     }
 }

@@ -6,127 +6,30 @@
 //!
 //! Invariants:
 //! * Control entries are sealed before any block that was staged after them.
-//! * A flight is done when its blocks are on media, or those that replace the blocks of a failed write are.
 //! * A block that is written again before it was sealed is replaced in its slot, and what is trimmed then leaves a slot
 //!   that is never written.
 
 mod failed;
-mod flying;
 mod packing;
-mod stage;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_DEVICES, MAX_ENTRIES,
-    MediaClass, PackedBlock, PageId, Sequence, VolumeId,
+    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_ENTRIES, MediaClass,
+    PackedBlock, PageId, Sequence, VolumeId,
 };
 use thermocline_ftl::placement::Classifier as _;
-use thermocline_types::{Class, DeviceId, Lba, UnitId};
+use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;
-use crate::config::{Config, MAX_IO_BLOCKS};
+use crate::config::MAX_IO_BLOCKS;
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
-use crate::durability::OnMedia;
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, PAGE, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
-
-pub(crate) use stage::{Control, Owner, Stage, Staged};
-
-/// A chunk on its way.
-#[derive(Debug)]
-pub(crate) struct Flight<P> {
-    pub(crate) chunk: Arc<Chunk<P>>,
-    /// Who waits, and for how many of its blocks.
-    owners: Vec<(Owner, u32)>,
-    /// Blocks of the host in it, as long as these count as on their way.
-    host_blocks: u32,
-    /// Blocks of the host in it.
-    written: u32,
-    /// Whether it counts no more: its write, or one before it in its unit, failed.
-    abandoned: bool,
-    /// Blocks that replace those of a failed write and are not on media yet, and one for the write itself.
-    pending: u32,
-}
-
-/// Chunks on their way, and the numbers of those that were.
-#[derive(Debug)]
-pub(crate) struct Log<P> {
-    /// From sequence `first` on; those behind it may be done already.
-    flights: VecDeque<Flight<P>>,
-    first: u64,
-    /// Of each device, blocks of the host in those before it.
-    host_blocks: [u64; MAX_DEVICES],
-    /// Writes that failed in a row.
-    failures: u32,
-    /// Scratch: the slots of a chunk, and queues of the host.
-    picked: Vec<u32>,
-    order: Vec<usize>,
-}
-
-impl<P> Log<P> {
-    /// The first chunk gets sequence `first`.
-    pub(crate) fn new(first: Sequence) -> Log<P> {
-        let (picked, order) = (Vec::new(), Vec::new());
-        let flights = VecDeque::new();
-        let host_blocks = [0; MAX_DEVICES];
-        Log { flights, first: first.0, host_blocks, failures: 0, picked, order }
-    }
-
-    /// The sequence that the next chunk gets.
-    pub(crate) fn next(&self) -> Sequence {
-        Sequence(self.first + self.flights.len() as u64)
-    }
-
-    /// The newest sequence that was given out.
-    pub(crate) fn sealed(&self) -> Sequence {
-        Sequence(self.next().0 - 1)
-    }
-
-    /// Every chunk up to this sequence is on media.
-    pub(crate) fn completed(&self) -> Sequence {
-        Sequence(self.first - 1)
-    }
-
-    /// How far the log is on media of `device`. Hosts wait for their blocks, for control entries, and for all that
-    /// stands before one of these in its unit: a hole there may hide it, or have it written again elsewhere.
-    pub(crate) fn on_media(&self, device: DeviceId, config: &Config) -> OnMedia {
-        let sealed = self.sealed();
-        let host_blocks = self.host_blocks[device.index()];
-        let mut reached = OnMedia { all: sealed, for_hosts: sealed, host_blocks };
-        // Units to which copies or pages are on their way.
-        let mut passed: Vec<UnitId> = Vec::new();
-        for flight in &self.flights {
-            let origin = &flight.chunk.header.origin;
-            if config.geometry.device_of(origin.location.unit) != device {
-                continue;
-            }
-            let awaited = origin.cause == ChunkCause::Host
-                && (flight.written > 0 || !bug!(config, FlushForgetsControl));
-            let behind = passed.contains(&origin.location.unit);
-            mark!(FlushAwaitsUnit if awaited && flight.pending == 0 && behind);
-            if awaited && (flight.pending > 0 || behind) {
-                reached.for_hosts = Sequence(origin.sequence.0 - 1);
-                reached.all = reached.all.min(reached.for_hosts);
-                break;
-            }
-            if flight.pending > 0 {
-                reached.all = reached.all.min(Sequence(origin.sequence.0 - 1));
-                passed.push(origin.location.unit);
-            }
-            reached.host_blocks += u64::from(flight.written);
-        }
-        reached
-    }
-
-    fn flight(&mut self, sequence: Sequence) -> &mut Flight<P> {
-        &mut self.flights[(sequence.0 - self.first) as usize]
-    }
-}
+use crate::write_cache::{Owner, class_of, is_of_copies};
 
 /// Blocks of users that fit, with their header, into `room` logical blocks.
 pub(crate) fn fitting(block: LogicalBlock, room: u32) -> usize {
@@ -147,7 +50,7 @@ impl<P: Payload> Engine<P> {
         match self.volumes.map(volume).get(lba) {
             Mapping::Unmapped => None,
             Mapping::At(value) => Some(value),
-            Mapping::Staged(slot) => self.stage.slots[slot as usize].old,
+            Mapping::Staged(slot) => self.cache.block(slot).old,
         }
     }
 
@@ -160,47 +63,45 @@ impl<P: Payload> Engine<P> {
         if !self.seal_control() {
             return false;
         }
-        let class = Class((queue / 2) as u8);
-        let class = self.space.shared_class(class, self.may_open(class));
-        mark!(ClassesShareUnit if class.index() != queue / 2);
+        let own = class_of(queue);
+        let class = self.space.shared_class(own, self.may_open(own));
+        mark!(ClassesShareUnit if class != own);
         let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
         else {
             return false;
         };
         let block = self.config.geometry.logical_block();
         let limit = fitting(block, room);
-        let mut owners = Vec::with_capacity(limit.min(self.stage.queues[queue].len()));
+        let mut owners = Vec::with_capacity(limit.min(self.cache.length(queue)));
         // Who waited for blocks of failed writes that were replaced meanwhile: for what replaced them, from now on.
         let mut outlived = Vec::new();
-        let mut picked = std::mem::take(&mut self.log.picked);
+        let mut picked = std::mem::take(&mut self.picked);
         picked.clear();
         // Only then can a block be copied by garbage collection and as part of a failed write at once.
-        let twice = self.log.flights.iter().any(|flight| flight.abandoned);
+        let twice = self.flights.has_abandoned();
         while picked.len() < limit
             && let Some(slot) = self.next_staged(queue, picked.len())
         {
-            let staged = &self.stage.slots[slot as usize];
-            self.stage.replacements -= u32::from(staged.replaces);
+            let staged = self.cache.block(slot);
             let alive = if staged.copy && bug!(self.config, CopyNotCheckedAgain) {
                 true
             } else if staged.copy {
                 self.volumes.is(staged.volume, staged.id)
                     && staged.lba < self.volumes.map(staged.volume).blocks
                     && self.on_media(staged.volume, staged.lba) == staged.old
-                    && !(twice && self.stage.holds(&picked, staged))
+                    && !(twice && self.cache.holds(&picked, staged))
             } else {
                 staged.alive
             };
             mark!(CopyOutdated if !alive && staged.copy);
-            mark!(CopiedTwice if staged.copy && twice && self.stage.holds(&picked, staged));
+            mark!(CopiedTwice if staged.copy && twice && self.cache.holds(&picked, staged));
             let waiting = if alive || !staged.replaces { &mut owners } else { &mut outlived };
             owe(waiting, staged.owner);
             staged.also.iter().for_each(|owner| owe(waiting, *owner));
             if alive {
                 picked.push(slot);
             } else {
-                let staged = self.stage.slots.remove(slot as usize);
-                self.stage.host_blocks -= u32::from(!staged.copy);
+                self.cache.discard(slot);
             }
         }
         if picked.is_empty() {
@@ -208,7 +109,7 @@ impl<P: Payload> Engine<P> {
         } else {
             self.launch_blocks(class, at, &picked, owners);
         }
-        self.log.picked = picked;
+        self.picked = picked;
         for (owner, _) in &outlived {
             if let Owner::Failed(sequence) = *owner {
                 mark!(ReplacementOutlived);
@@ -221,19 +122,18 @@ impl<P: Payload> Engine<P> {
 
     /// Takes the next block of a queue; of the nearest like it if that is empty and its chunk would be small.
     fn next_staged(&mut self, queue: usize, picked: usize) -> Option<u32> {
-        if let Some(slot) = self.stage.pop(queue) {
+        if let Some(slot) = self.cache.pop(queue) {
             return Some(slot);
         }
         if picked >= JOINED {
             return None;
         }
-        let queues = &self.stage.queues;
-        let media = |queue: usize| self.config.media_of(Class((queue / 2) as u8));
-        let alike = |other: &usize| !queues[*other].is_empty() && media(*other) == media(queue);
-        let some = (queue % 2..queues.len()).step_by(2).filter(alike);
+        let media = |queue: usize| self.config.media_of(class_of(queue));
+        let alike = |other: &usize| self.cache.length(*other) > 0 && media(*other) == media(queue);
+        let some = (queue % 2..self.cache.queues()).step_by(2).filter(alike);
         let nearest = some.min_by_key(|other| other.abs_diff(queue))?;
         mark!(QueuesJoined);
-        self.stage.pop(nearest)
+        self.cache.pop(nearest)
     }
 
     /// Seals the picked blocks into a chunk at `at` and sends it off.
@@ -257,7 +157,7 @@ impl<P: Payload> Engine<P> {
             let in_header = packed.as_ref().is_some_and(|(_, packed)| packed.entry == number);
             let address = if in_header { header } else { next };
             next += if in_header { 0 } else { u64::from(block.per_block()) };
-            let staged = self.stage.slots.remove(slot as usize);
+            let staged = self.cache.launch(slot);
             let leaves = capacity && staged.copy && staged.old.is_some_and(|old| self.is_fast(old));
             let volume = self.volumes.map_mut(staged.volume);
             if capacity {
@@ -273,7 +173,7 @@ impl<P: Payload> Engine<P> {
                 Mapping::Staged(other) if other != slot => {
                     mark!(StagedBlockMoved);
                     // A copy of what a staged block replaces: the page on media is to say so all the same.
-                    self.stage.slots[other as usize].old = Some(new);
+                    self.cache.replaces(other, new);
                     if !bug!(self.config, PageNotDirtyAfterCopy) {
                         volume.mark_dirty(staged.lba / PAGE);
                     }
@@ -293,7 +193,6 @@ impl<P: Payload> Engine<P> {
             host_blocks += u32::from(!staged.copy);
             body.push(staged.payload);
         }
-        self.stage.flying += host_blocks;
         let cause = self.count_blocks(capacity, host_blocks, copies, destaged);
         self.launch(class, at, cause, entries, (Body::User(body), packed), owners, host_blocks);
     }
@@ -301,22 +200,19 @@ impl<P: Payload> Engine<P> {
     /// Seals all control entries; `false` when there is no unit for them.
     pub(crate) fn seal_control(&mut self) -> bool {
         let block = self.config.geometry.logical_block();
-        while !self.stage.control.is_empty() {
+        while self.cache.has_control() {
             let class = self.config.metadata_class();
             let Some((at, room)) = self.room(class, 0) else { return false };
             let limit = (room as usize * block.bytes() - thermocline_format::CHUNK_PREFIX_BYTES)
                 / thermocline_format::ENTRY_BYTES;
             let mut entries = Vec::new();
             let mut owners = Vec::new();
-            while let Some(next) = self.stage.control.front()
-                && entries.len() + next.entries.len() <= limit.min(MAX_ENTRIES)
-            {
-                let next = self.stage.control.pop_front().expect("it was just looked at");
+            while let Some(next) = self.cache.next_control(limit.min(MAX_ENTRIES) - entries.len()) {
                 entries.extend(next.entries);
                 next.owners.iter().for_each(|owner| owe(&mut owners, *owner));
             }
             assert!(!entries.is_empty(), "what stands in one chunk fits into the smallest");
-            self.space.tail(at.unit).control = self.log.next();
+            self.space.tail(at.unit).control = self.flights.next();
             let body = (Body::User(Vec::new()), None);
             self.launch(class, at, ChunkCause::Host, entries, body, owners, 0);
         }
@@ -390,7 +286,7 @@ impl<P: Payload> Engine<P> {
     /// Whether units may be opened for users' blocks of `class`. Blocks of failed writes take what the table still has:
     /// a release may wait for them, and for that the checkpoint that shortens it.
     fn may_open(&self, class: Class) -> bool {
-        let replacing = self.stage.replacements > 0 && self.table_has_last_room();
+        let replacing = self.cache.has_replacements() && self.table_has_last_room();
         let media = self.config.media_of(class);
         let held = if media != self.config.host_media() {
             self.held_from_destage()
@@ -420,7 +316,7 @@ impl<P: Payload> Engine<P> {
         host_blocks: u32,
     ) {
         let geometry = self.config.geometry;
-        let sequence = self.log.next();
+        let sequence = self.flights.next();
         let tail = self.space.tail(at.unit);
         tail.chunks += 1;
         tail.sum = tail.sum.wrapping_add(sequence.0);
@@ -457,14 +353,7 @@ impl<P: Payload> Engine<P> {
         let device = geometry.device_of(at.unit);
         self.durability.sealed(device, sequence, cause == ChunkCause::Host);
         let chunk = Arc::new(Chunk { header, body, packed });
-        self.log.flights.push_back(Flight {
-            chunk: Arc::clone(&chunk),
-            owners,
-            host_blocks,
-            written: host_blocks,
-            abandoned: false,
-            pending: 1,
-        });
+        self.flights.launch(Arc::clone(&chunk), owners, host_blocks);
         let frontier = &mut self.space.frontiers[class.index()];
         frontier.in_flight += 1;
         frontier.open = Some(Location { block: at.block + blocks, ..at });
@@ -509,15 +398,14 @@ impl<P: Payload> Engine<P> {
         class: Class,
         result: Result<(), DeviceError>,
     ) {
-        let flight = self.log.flight(sequence);
-        let chunk = Arc::clone(&flight.chunk);
+        let chunk = self.flights.chunk(sequence);
         let unit = chunk.header.origin.location.unit;
         self.space.frontiers[class.index()].in_flight -= 1;
         self.space.tail(unit).writers -= 1;
         let broken = self.space.tails[unit.index()].broken;
         match result {
             Ok(()) if broken.is_none_or(|block| block > chunk.header.origin.location.block) => {
-                self.log.failures = 0;
+                self.flights.succeeded();
             }
             Ok(()) => {
                 mark!(BehindBroken);
@@ -535,30 +423,16 @@ impl<P: Payload> Engine<P> {
 
     /// `count` of what chunk `sequence` waited for is on media.
     fn flight_progress(&mut self, sequence: Sequence, count: u32) {
-        let flight = self.log.flight(sequence);
-        flight.pending -= count;
-        if flight.pending > 0 {
-            return;
-        }
-        if flight.abandoned {
-            let unit = flight.chunk.header.origin.location.unit;
+        let Some(landed) = self.flights.progress(sequence, count) else { return };
+        if let Some(unit) = landed.replaced {
             self.durability.replaced(self.config.geometry.device_of(unit));
         }
-        let flight = self.log.flight(sequence);
-        // A flight may be done twice: it was, and then a write before it in its unit failed.
-        let host_blocks = std::mem::take(&mut flight.host_blocks);
-        self.stage.host_blocks -= host_blocks;
-        self.stage.flying -= host_blocks;
-        let owners = std::mem::take(&mut flight.owners);
+        self.cache.landed(landed.host_blocks);
         if !self.phase_failed() {
-            self.newest_done = self.newest_done.max(sequence);
+            self.flights.told(sequence);
         }
-        self.settle_owners(&owners);
-        while let Some(flight) = self.log.flights.pop_front_if(|flight| flight.pending == 0) {
-            let device = self.config.geometry.device_of(flight.chunk.header.origin.location.unit);
-            self.log.host_blocks[device.index()] += u64::from(flight.written);
-            self.log.first += 1;
-        }
+        self.settle_owners(&landed.owners);
+        self.flights.retire(&self.config.geometry);
     }
 
     /// Tells owners that what they wait for is on media.
@@ -574,33 +448,33 @@ impl<P: Payload> Engine<P> {
 
     /// Seals whatever may be sealed now. Returns whether anything was.
     pub(crate) fn seal_ready(&mut self) -> bool {
-        let before = self.log.sealed();
-        if !self.stage.control.is_empty() {
+        let before = self.flights.sealed();
+        if self.cache.has_control() {
             self.seal_control();
         }
-        let mut worked = self.log.sealed() > before;
+        let mut worked = self.flights.sealed() > before;
         let tiered = self.config.geometry.is_tiered();
         let hosts =
             self.hosts_may_be_ripe() && (tiered || self.host_may_seal(self.config.host_media()));
         if hosts {
             // Those that wait longest go first: the host may have to stop for its debt after any chunk.
-            let mut order = std::mem::take(&mut self.log.order);
-            self.stage.oldest_first(&mut order);
+            let mut order = std::mem::take(&mut self.order);
+            self.cache.oldest_first(&mut order);
             for &queue in &order {
-                let media = self.config.media_of(Class((queue / 2) as u8));
+                let media = self.config.media_of(class_of(queue));
                 while self.is_to_be_sealed(queue) && self.host_may_seal(media) && self.seal(queue) {
                     worked = true;
                 }
             }
-            self.log.order = order;
+            self.order = order;
         }
-        for queue in (1..self.stage.queues.len()).step_by(2) {
-            while self.stage.copies > 0 && self.is_to_be_sealed(queue) && self.seal(queue) {
+        for queue in (1..self.cache.queues()).step_by(2) {
+            while self.cache.copies() > 0 && self.is_to_be_sealed(queue) && self.seal(queue) {
                 worked = true;
             }
         }
         if hosts {
-            self.stage.ripen();
+            self.cache.ripen();
         }
         self.flush_sealed();
         worked
@@ -608,8 +482,8 @@ impl<P: Payload> Engine<P> {
 
     /// Whether any queue of the host may be to be sealed: what [`Engine::is_to_be_sealed`] looks at, at a glance.
     pub(crate) fn hosts_may_be_ripe(&self) -> bool {
-        let stage = &self.stage;
-        stage.waiting() > 0 && (stage.ripe || !self.is_cached() || stage.waiting() > self.patient())
+        let waiting = self.cache.waiting();
+        waiting > 0 && (self.cache.is_ripe() || !self.is_cached() || waiting > self.patient())
     }
 
     /// Whether what the host writes has time.
@@ -626,15 +500,14 @@ impl<P: Payload> Engine<P> {
     /// Whether blocks of a queue are to be sealed as soon as that can be: they fill a chunk, or need not wait until
     /// they do.
     fn is_to_be_sealed(&self, queue: usize) -> bool {
-        let length = self.stage.queues[queue].len();
-        if length == 0 {
+        if self.cache.length(queue) == 0 {
             return false;
         }
-        let full = length >= self.stage.full;
-        let copies = queue % 2 == 1;
+        let full = self.cache.is_full(queue);
+        let copies = is_of_copies(queue);
         let cached = !copies && self.is_cached();
         // The device is kept busy, without a long queue there.
-        if full && (!cached || self.stage.flying <= self.config.max_staged_blocks / 2) {
+        if full && (!cached || self.cache.flying() <= self.config.max_staged_blocks / 2) {
             return true;
         }
         if self.space.frontiers[queue / 2].in_flight >= self.config.write_depth {
@@ -642,23 +515,23 @@ impl<P: Payload> Engine<P> {
         }
         match (copies, cached) {
             (true, _) => {
-                self.copies_are_urgent() || self.copies_are_many() && self.stage.is_longest(queue)
+                self.copies_are_urgent() || self.copies_are_many() && self.cache.is_longest(queue)
             }
             (false, false) => true,
             (false, true) => {
-                self.stage.is_hurried(queue)
-                    || self.stage.waiting() > self.patient() && self.stage.is_longest(queue)
+                self.cache.is_hurried(queue)
+                    || self.cache.waiting() > self.patient() && self.cache.is_longest(queue)
             }
         }
     }
 
     /// Whether blocks of the host wait in memory, and nothing is to be sealed as yet.
     pub(crate) fn lingers(&self) -> bool {
-        let mut copies = (1..self.stage.queues.len()).step_by(2);
-        self.stage.waiting() > 0
-            && self.stage.control.is_empty()
+        let mut copies = (1..self.cache.queues()).step_by(2);
+        self.cache.waiting() > 0
+            && !self.cache.has_control()
             && !self.hosts_may_be_ripe()
-            && (self.stage.copies == 0 || !copies.any(|queue| self.is_to_be_sealed(queue)))
+            && (self.cache.copies() == 0 || !copies.any(|queue| self.is_to_be_sealed(queue)))
     }
 }
 
@@ -670,6 +543,3 @@ fn owe(owners: &mut Vec<(Owner, u32)>, owner: Owner) {
         _ => owners.push((owner, 1)),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,8 @@
 //! Writes that fail: what still counts of them goes elsewhere, before all else.
 
-use std::sync::Arc;
-
 use thermocline_format::{Entry, Location, PageId, Sequence, VolumeId};
 use thermocline_types::{Class, Lba, UnitId};
 
-use super::{Control, Owner, Staged};
 use crate::bugs::bug;
 use crate::device::{Body, Chunk, DeviceError};
 use crate::engine::{Engine, Phase};
@@ -13,6 +10,7 @@ use crate::map::{Mapping, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, HostError, Notice, OpenError};
+use crate::write_cache::{Owner, Staged};
 
 /// Failed writes without a good one between them after which the device is given up. Chosen, not measured.
 const FAILURES: u32 = 8;
@@ -31,8 +29,7 @@ impl<P: Payload> Engine<P> {
         let block = chunk.header.origin.location.block;
         let tail = self.space.tail(unit);
         tail.broken = Some(tail.broken.map_or(block, |broken| broken.min(block)));
-        self.log.failures += 1;
-        if self.log.failures > FAILURES || error == DeviceError::Gone {
+        if self.flights.failed() > FAILURES || error == DeviceError::Gone {
             mark!(DeviceGivenUp);
             self.fail();
             return;
@@ -46,17 +43,8 @@ impl<P: Payload> Engine<P> {
         }
         self.replace_chunk(sequence, chunk, class);
         let mut lost = vec![sequence];
-        let behind: Vec<(Sequence, Arc<Chunk<P>>)> = self
-            .log
-            .flights
-            .iter()
-            .filter(|flight| {
-                let origin = &flight.chunk.header.origin;
-                // Those still on their way are dealt with when the device answers.
-                flight.pending == 0 && origin.location.unit == unit && origin.location.block > block
-            })
-            .map(|flight| (flight.chunk.header.origin.sequence, Arc::clone(&flight.chunk)))
-            .collect();
+        // Those still on their way are dealt with when the device answers.
+        let behind = self.flights.done_behind(Location { unit, block });
         for (sequence, chunk) in behind {
             if bug!(self.config, BehindFailedWriteKept) {
                 break;
@@ -75,16 +63,8 @@ impl<P: Payload> Engine<P> {
     pub(super) fn await_unit(&mut self, owners: &[(Owner, u32)], unit: UnitId) {
         for &(owner, _) in owners {
             let Owner::Failed(sequence) = owner else { continue };
-            let mut count = 0;
-            for flight in self.log.flights.iter_mut().filter(|flight| flight.pending > 0) {
-                let origin = &flight.chunk.header.origin;
-                if origin.sequence > sequence && origin.location.unit == unit {
-                    flight.owners.push((owner, 1));
-                    count += 1;
-                }
-            }
+            let count = self.flights.await_later(sequence, Some(unit));
             mark!(UnitAwaited if count > 0);
-            self.log.flight(sequence).pending += count;
         }
     }
 
@@ -94,27 +74,15 @@ impl<P: Payload> Engine<P> {
         if self.phase_failed() || bug!(self.config, SuccessorsNotAwaited) {
             return;
         }
-        let owner = Owner::Failed(sequence);
-        let mut count = 0;
-        for flight in self.log.flights.iter_mut() {
-            let later = flight.chunk.header.origin.sequence > sequence;
-            if later && flight.pending > 0 {
-                flight.owners.push((owner, 1));
-                count += 1;
-            }
-        }
-        for control in &mut self.stage.control {
-            control.owners.push(owner);
-            count += 1;
-        }
-        mark!(SuccessorsAwaited if count > 0);
-        self.log.flight(sequence).pending += count;
+        let control = self.cache.await_control(Owner::Failed(sequence));
+        self.flights.need(sequence, control);
+        let flights = self.flights.await_later(sequence, None);
+        mark!(SuccessorsAwaited if flights + control > 0);
     }
 
     /// Stages again what still counts of a chunk that is, or may be, lost.
     pub(super) fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
-        if std::mem::replace(&mut self.log.flight(sequence).abandoned, true) || self.phase_failed()
-        {
+        if !self.flights.abandon(sequence) || self.phase_failed() {
             return;
         }
         if sequence >= self.tail_from {
@@ -129,12 +97,12 @@ impl<P: Payload> Engine<P> {
         let mut pending = 1; // The entry that says so.
         let said = if bug!(self.config, WrongChunkAbandoned) { sequence.0 - 1 } else { sequence.0 };
         let entries = vec![Entry::Abandoned { sequence: Sequence(said) }];
-        self.stage.control.push_back(Control { entries, owners: vec![owner] });
+        self.cache.say(entries, vec![owner]);
         // The four entries of a name must share a chunk, and did.
         let control = chunk.header.entries.iter().filter(|entry| !entry.has_block());
         let still: Vec<Entry> = control.flat_map(|&entry| self.still_true(entry)).collect();
         for group in still.chunk_by(|_, next| matches!(next, Entry::VolumeName { .. })) {
-            self.stage.control.push_back(Control { entries: group.to_vec(), owners: vec![owner] });
+            self.cache.say(group.to_vec(), vec![owner]);
             pending += 1;
         }
         mark!(PackedReplaced if chunk.header.packed.is_some());
@@ -156,7 +124,7 @@ impl<P: Payload> Engine<P> {
                 }
             }
         }
-        self.log.flight(sequence).pending += pending;
+        self.flights.need(sequence, pending);
     }
 
     /// What is left to say of a control entry whose chunk failed, now that others came after it.
@@ -242,13 +210,12 @@ impl<P: Payload> Engine<P> {
                     also: Vec::new(),
                     payload,
                 };
-                let slot = self.stage.push_first(staged);
-                self.stage.host_blocks += 1;
+                let slot = self.cache.push_first(staged);
                 self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
                 1
             }
             // Written again while it was on its way: what replaces it may wait for the host's turn, this must not.
-            Mapping::Staged(slot) if self.stage.slots[slot as usize].old == Some(failed) => {
+            Mapping::Staged(slot) if self.cache.block(slot).old == Some(failed) => {
                 mark!(RestagedBelow);
                 let staged = Staged {
                     volume,
@@ -266,7 +233,7 @@ impl<P: Payload> Engine<P> {
                     also: Vec::new(),
                     payload,
                 };
-                self.stage.push_first(staged);
+                self.cache.push_first(staged);
                 1
             }
             _ => {
@@ -279,21 +246,15 @@ impl<P: Payload> Engine<P> {
     /// Fails all writes of the host that are staged: there is no space for them. Where the host was told that they are
     /// complete, all writing fails, and they can be read from memory.
     pub(crate) fn fail_staged(&mut self) -> bool {
-        let mut staged = self.stage.queues.iter().step_by(2).flatten();
-        let complete = |slot: &u32| {
-            let staged = &self.stage.slots[*slot as usize];
-            staged.alive && staged.acknowledged
-        };
-        if staged.any(complete) {
+        if self.cache.holds_acknowledged() {
             mark!(CompleteButNoRoom);
             self.fail();
             return true;
         }
-        let queued: Vec<u32> =
-            self.stage.queues.iter_mut().step_by(2).flat_map(|queue| queue.drain(..)).collect();
-        for &slot in &queued {
-            let staged = self.stage.slots.remove(slot as usize);
-            self.stage.host_blocks -= 1;
+        let hosts = self.cache.take_hosts();
+        let any = !hosts.is_empty();
+        mark!(NoRoom if any);
+        for staged in hosts {
             if staged.alive {
                 let mapping = staged.old.map_or(Mapping::Unmapped, Mapping::At);
                 self.volumes.mapped -= u64::from(staged.old.is_none());
@@ -310,8 +271,7 @@ impl<P: Payload> Engine<P> {
                 }
             }
         }
-        mark!(NoRoom if !queued.is_empty());
-        !queued.is_empty()
+        any
     }
 
     /// Gives up writing: every request that writes fails from now on.

@@ -1,0 +1,270 @@
+//! Chunks on their way to media.
+//!
+//! Invariants:
+//! * A flight is done when its blocks are on media, or those that replace the blocks of a failed write are.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use thermocline_format::{ChunkCause, Geometry, Location, LogicalBlock, MAX_DEVICES, Sequence};
+use thermocline_types::{DeviceId, UnitId};
+
+use crate::bugs::bug;
+use crate::config::Config;
+use crate::device::{Body, Chunk, PageBytes};
+use crate::durability::OnMedia;
+use crate::marks::mark;
+use crate::write_cache::Owner;
+
+/// A chunk on its way.
+#[derive(Debug)]
+struct Flight<P> {
+    chunk: Arc<Chunk<P>>,
+    /// Who waits, and for how many of its blocks.
+    owners: Vec<(Owner, u32)>,
+    /// Blocks of the host in it, as long as these count as on their way.
+    host_blocks: u32,
+    /// Blocks of the host in it.
+    written: u32,
+    /// Whether it counts no more: its write, or one before it in its unit, failed.
+    abandoned: bool,
+    /// Blocks that replace those of a failed write and are not on media yet, and one for the write itself.
+    pending: u32,
+}
+
+impl<P> Flight<P> {
+    fn sequence(&self) -> Sequence {
+        self.chunk.header.origin.sequence
+    }
+
+    fn at(&self) -> Location {
+        self.chunk.header.origin.location
+    }
+}
+
+/// What a chunk was that is done.
+#[derive(Debug)]
+pub(crate) struct Landed {
+    /// Who waited, and for how many of its blocks.
+    pub(crate) owners: Vec<(Owner, u32)>,
+    /// Blocks of the host in it, if they counted as on their way until now. A flight may be done twice: it was, and
+    /// then a write before it in its unit failed.
+    pub(crate) host_blocks: u32,
+    /// The unit that it, or a chunk before it, could not be written to: what was in it was written elsewhere.
+    pub(crate) replaced: Option<UnitId>,
+}
+
+/// Chunks on their way, and the numbers of those that were.
+#[derive(Debug)]
+pub(crate) struct Flights<P> {
+    /// From sequence `first` on; those behind it may be done already.
+    flights: VecDeque<Flight<P>>,
+    first: u64,
+    /// Of each device, blocks of the host in those before it.
+    host_blocks: [u64; MAX_DEVICES],
+    /// The newest chunk that the host was told about.
+    newest_done: Sequence,
+    /// Writes that failed in a row.
+    failures: u32,
+}
+
+impl<P> Flights<P> {
+    /// The first chunk gets sequence `first`.
+    pub(crate) fn new(first: Sequence) -> Flights<P> {
+        let (flights, host_blocks) = (VecDeque::new(), [0; MAX_DEVICES]);
+        let newest_done = Sequence(first.0 - 1);
+        Flights { flights, first: first.0, host_blocks, newest_done, failures: 0 }
+    }
+
+    /// The host was told that chunk `sequence` is done.
+    pub(crate) fn told(&mut self, sequence: Sequence) {
+        self.newest_done = self.newest_done.max(sequence);
+    }
+
+    /// The newest chunk that the host was told about.
+    pub(crate) fn newest_done(&self) -> Sequence {
+        self.newest_done
+    }
+
+    /// A chunk with so many blocks of the host sets off, with the sequence that comes next; `owners` wait for it.
+    pub(crate) fn launch(
+        &mut self,
+        chunk: Arc<Chunk<P>>,
+        owners: Vec<(Owner, u32)>,
+        host_blocks: u32,
+    ) {
+        debug_assert_eq!(chunk.header.origin.sequence, self.next());
+        let (written, abandoned, pending) = (host_blocks, false, 1);
+        let flight = Flight { chunk, owners, host_blocks, written, abandoned, pending };
+        self.flights.push_back(flight);
+    }
+
+    /// The chunk of this sequence.
+    pub(crate) fn chunk(&self, sequence: Sequence) -> Arc<Chunk<P>> {
+        Arc::clone(&self.flights[self.index(sequence)].chunk)
+    }
+
+    /// `count` of what chunk `sequence` waited for is on media. Tells what it was if that is all.
+    pub(crate) fn progress(&mut self, sequence: Sequence, count: u32) -> Option<Landed> {
+        let flight = self.flight(sequence);
+        flight.pending -= count;
+        (flight.pending == 0).then(|| Landed {
+            owners: std::mem::take(&mut flight.owners),
+            host_blocks: std::mem::take(&mut flight.host_blocks),
+            replaced: flight.abandoned.then(|| flight.at().unit),
+        })
+    }
+
+    /// Forgets those that are done, up to the first that is not.
+    pub(crate) fn retire(&mut self, geometry: &Geometry) {
+        while let Some(flight) = self.flights.pop_front_if(|flight| flight.pending == 0) {
+            let device = geometry.device_of(flight.at().unit);
+            self.host_blocks[device.index()] += u64::from(flight.written);
+            self.first += 1;
+        }
+    }
+
+    /// A write has succeeded.
+    pub(crate) fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    /// A write has failed. Returns how many did in a row.
+    pub(crate) fn failed(&mut self) -> u32 {
+        self.failures += 1;
+        self.failures
+    }
+
+    /// Chunk `sequence` counts no more. Returns whether it did.
+    pub(crate) fn abandon(&mut self, sequence: Sequence) -> bool {
+        !std::mem::replace(&mut self.flight(sequence).abandoned, true)
+    }
+
+    /// Whether any chunk is there that counts no more.
+    pub(crate) fn has_abandoned(&self) -> bool {
+        self.flights.iter().any(|flight| flight.abandoned)
+    }
+
+    /// Chunks behind `at` in its unit that are done already. Those on their way are dealt with when the device answers.
+    pub(crate) fn done_behind(&self, at: Location) -> Vec<(Sequence, Arc<Chunk<P>>)> {
+        let behind = |flight: &&Flight<P>| {
+            let place = flight.at();
+            flight.pending == 0 && place.unit == at.unit && place.block > at.block
+        };
+        let found = self.flights.iter().filter(behind);
+        found.map(|flight| (flight.sequence(), Arc::clone(&flight.chunk))).collect()
+    }
+
+    /// Chunk `sequence` waits for `count` more.
+    pub(crate) fn need(&mut self, sequence: Sequence, count: u32) {
+        self.flight(sequence).pending += count;
+    }
+
+    /// Has a failed chunk wait for those sealed behind it that are on their way, to `unit` alone if one is named.
+    /// Returns how many these are.
+    pub(crate) fn await_later(&mut self, sequence: Sequence, unit: Option<UnitId>) -> u32 {
+        let mut count = 0;
+        for flight in self.flights.iter_mut().filter(|flight| flight.pending > 0) {
+            if flight.sequence() > sequence && unit.is_none_or(|unit| flight.at().unit == unit) {
+                flight.owners.push((Owner::Failed(sequence), 1));
+                count += 1;
+            }
+        }
+        self.need(sequence, count);
+        count
+    }
+
+    /// The sequence that the next chunk gets.
+    pub(crate) fn next(&self) -> Sequence {
+        Sequence(self.first + self.flights.len() as u64)
+    }
+
+    /// The newest sequence that was given out.
+    pub(crate) fn sealed(&self) -> Sequence {
+        Sequence(self.next().0 - 1)
+    }
+
+    /// Every chunk up to this sequence is on media.
+    pub(crate) fn completed(&self) -> Sequence {
+        Sequence(self.first - 1)
+    }
+
+    /// How far the log is on media of `device`. Hosts wait for their blocks, for control entries, and for all that
+    /// stands before one of these in its unit: a hole there may hide it, or have it written again elsewhere.
+    pub(crate) fn on_media(&self, device: DeviceId, config: &Config) -> OnMedia {
+        let sealed = self.sealed();
+        let host_blocks = self.host_blocks[device.index()];
+        let mut reached = OnMedia { all: sealed, for_hosts: sealed, host_blocks };
+        // Units to which copies or pages are on their way.
+        let mut passed: Vec<UnitId> = Vec::new();
+        for flight in &self.flights {
+            let origin = &flight.chunk.header.origin;
+            if config.geometry.device_of(origin.location.unit) != device {
+                continue;
+            }
+            let awaited = origin.cause == ChunkCause::Host
+                && (flight.written > 0 || !bug!(config, FlushForgetsControl));
+            let behind = passed.contains(&origin.location.unit);
+            mark!(FlushAwaitsUnit if awaited && flight.pending == 0 && behind);
+            if awaited && (flight.pending > 0 || behind) {
+                reached.for_hosts = Sequence(origin.sequence.0 - 1);
+                reached.all = reached.all.min(reached.for_hosts);
+                break;
+            }
+            if flight.pending > 0 {
+                reached.all = reached.all.min(Sequence(origin.sequence.0 - 1));
+                passed.push(origin.location.unit);
+            }
+            reached.host_blocks += u64::from(flight.written);
+        }
+        reached
+    }
+
+    fn index(&self, sequence: Sequence) -> usize {
+        (sequence.0 - self.first) as usize
+    }
+
+    fn flight(&mut self, sequence: Sequence) -> &mut Flight<P> {
+        let index = self.index(sequence);
+        &mut self.flights[index]
+    }
+
+    /// The block at `at` if its chunk is still on its way.
+    pub(crate) fn in_flight(&self, at: Location, config: &Config) -> Option<&P> {
+        let geometry = &config.geometry;
+        let covers = |flight: &&Flight<P>| {
+            let origin = &flight.chunk.header.origin.location;
+            let end = origin.block + flight.chunk.header.blocks;
+            flight.pending > 0 && origin.unit == at.unit && (origin.block..end).contains(&at.block)
+        };
+        let flight = self.flights.iter().find(covers)?;
+        let header = &flight.chunk.header;
+        mark!(PackedInFlight if header.packed.is_some());
+        let shift = header.packed.is_some() && bug!(config, PackedShiftForgotten);
+        let number = header.places(geometry).number(at)? + u32::from(shift);
+        match &flight.chunk.body {
+            Body::User(blocks) => blocks.get(number as usize),
+            Body::Pages(_) => None,
+        }
+    }
+
+    /// The page of a map at `at` if its chunk is still on its way.
+    pub(crate) fn page_in_flight(&self, at: Location, block: LogicalBlock) -> Option<&PageBytes> {
+        self.flights.iter().find_map(|flight| {
+            let header = &flight.chunk.header;
+            let origin = header.origin.location;
+            let first = origin.block + block.chunk_header(header.entries.len());
+            match &flight.chunk.body {
+                Body::Pages(pages)
+                    if flight.pending > 0 && origin.unit == at.unit && at.block >= first =>
+                {
+                    pages.get(((at.block - first) / block.per_block()) as usize)
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
