@@ -150,7 +150,7 @@ impl<P: Payload> Engine<P> {
             || self.many_are_dirty()
             || self.phase == Phase::Closing && self.is_quiet();
         // Counts in Released entries are those of the checkpoint before.
-        let releasing = self.space.releasing > 0;
+        let releasing = self.space.is_releasing();
         if !due || releasing || self.pages.landing.is_some() || !self.superblocks.are_idle() {
             return false;
         }
@@ -183,7 +183,7 @@ impl<P: Payload> Engine<P> {
     /// Room for pages, and how many fit.
     fn room_for_pages(&mut self) -> Option<(Location, usize)> {
         let class = self.config.metadata_class();
-        if self.space.frontiers[class.index()].in_flight >= PAGE_CHUNKS || !self.seal_control() {
+        if self.space.in_flight(class) >= PAGE_CHUNKS || !self.seal_control() {
             return None;
         }
         let block = self.config.geometry.logical_block();

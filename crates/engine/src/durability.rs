@@ -370,7 +370,7 @@ impl<P: Payload> Engine<P> {
                 Then::Host { request } => self.request_progress(request, 1, None),
                 Then::Release { units } => self.reset_released(&units),
                 Then::Scrub => self.scrub_goes_on(),
-                Then::Dead => self.space.flushing_dead = false,
+                Then::Dead => self.space.dead_flushed(),
                 Then::Pages { target } => self.pages_durable(target),
                 Then::Superblock => self.superblock_durable(),
             }

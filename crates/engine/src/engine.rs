@@ -344,8 +344,7 @@ impl<P: Payload> Engine<P> {
             (Op::GcRead { first }, Err(_)) => self.gc_data_read(first, None),
             (Op::Reset { unit }, _) => self.unit_reset(unit, status),
             (Op::Finish { unit }, _) => {
-                self.space.tail(unit).writers -= 1;
-                self.space.closed_if_quiet(unit);
+                self.space.finished(unit);
             }
             (Op::Flush { device }, _) => self.flushed(device, status),
             (Op::Superblock, _) => self.superblock_written(status),
@@ -448,7 +447,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn capacity_blocks(&self, more: u64) -> u64 {
         let pages = self.volumes.pages_in_use() + more;
         let roots = pages.min(self.volumes.total_roots() as u64);
-        self.config.capacity_beside(pages, roots, self.space.retired)
+        self.config.capacity_beside(pages, roots, self.space.retired())
     }
 
     pub(crate) fn phase_failed(&self) -> bool {
@@ -511,7 +510,7 @@ impl<P: Payload> Engine<P> {
     /// The units of the pool: what each is doing and how many of its blocks are valid.
     #[must_use]
     pub fn units(&self) -> &thermocline_ftl::Units {
-        &self.space.units
+        self.space.units()
     }
 
     /// Brings the map's entry of a block towards the cache, ahead of a request for it. Changes nothing.

@@ -222,9 +222,8 @@ impl<P: Payload> Engine<P> {
     /// Units of `media` that are free, or will be without further copies; dead ones are not freed while a checkpoint is
     /// taken.
     fn coming_units(&self, media: MediaClass) -> u32 {
-        let supply = self.space.supply(media);
-        let dead = if self.checkpoint.is_none() { supply.dead.len() as u32 } else { 0 };
-        self.space.free_units(media) + supply.resetting + dead
+        let dead = if self.checkpoint.is_none() { self.space.dead(media).len() as u32 } else { 0 };
+        self.space.free_units(media) + self.space.resetting_on(media) + dead
     }
 
     /// Whether units of `media` are to be freed.
@@ -316,8 +315,8 @@ impl<P: Payload> Engine<P> {
     fn begin_job(&mut self, victim: UnitId) {
         self.gc.starved_at = None;
         self.gc.round.victims += 1;
-        let valid = self.space.units.valid_count(victim);
-        let end = self.space.units.written(victim);
+        let valid = self.space.units().valid_count(victim);
+        let end = self.space.units().written(victim);
         // What is destaged takes no room where it was.
         let fast = self.space.media_of(victim) == MediaClass::Fast;
         let dense = if fast { u64::MAX } else { self.dense };
@@ -325,9 +324,9 @@ impl<P: Payload> Engine<P> {
             self.gc.pace.set_ratio(valid, self.config.geometry.blocks_per_unit(), dense);
         }
         if !fast {
-            self.config.placement.collected(&self.space.units, victim, self.host_writes);
+            self.config.placement.collected(self.space.units(), victim, self.host_writes);
         }
-        self.space.units.begin_relocation(victim);
+        self.space.begin_relocation(victim);
         self.gc.job = Some(Job {
             victim,
             step: Step::Walk(0),
@@ -457,7 +456,7 @@ impl<P: Payload> Engine<P> {
             let valid = Valid {
                 volume,
                 id,
-                from: self.space.units.class(job.victim),
+                from: self.space.units().class(job.victim),
                 crc,
                 lba: lba.0,
                 value,
@@ -670,15 +669,12 @@ impl<P: Payload> Engine<P> {
         }
         self.unpin_all();
         let job = self.gc.job.take().expect("a job is at this step");
-        self.space.units.end_relocation(job.victim);
+        let left = self.space.end_relocation(job.victim);
         self.stats.gc_units += 1;
         if self.space.media_of(job.victim) == MediaClass::Fast {
             self.fast_unit_left();
         }
-        let left = self.space.units.valid_count(job.victim);
-        if left == 0 {
-            self.space.bury(job.victim);
-        } else if left >= job.at_first {
+        if left > 0 && left >= job.at_first {
             mark!(NothingCopied);
             // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
             self.gc.stuck.insert(job.victim.0);

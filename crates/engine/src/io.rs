@@ -99,9 +99,9 @@ impl<P: Payload> Engine<P> {
             }
             Mapping::At(value) => {
                 let at = self.packing.location(value.address());
-                let writers = self.space.tails[at.unit.index()].writers;
-                let held = (writers > 0 && !bug!(self.config, InFlightReadFromMedia))
-                    .then(|| self.flights.in_flight(at, &self.config));
+                let held = (self.space.has_writers(at.unit)
+                    && !bug!(self.config, InFlightReadFromMedia))
+                .then(|| self.flights.in_flight(at, &self.config));
                 match held.flatten() {
                     Some(block) => into.slice(index, 1).copy_block(block),
                     None => return Some((at, value)),
@@ -113,7 +113,7 @@ impl<P: Payload> Engine<P> {
 
     fn read_run(&mut self, request: u32, run: Run, into: &P) {
         self.requests.need(request, 1);
-        self.space.tail(run.at.unit).readers += 1;
+        self.space.add_reader(run.at.unit);
         let blocks = run.values.len() as u32;
         let into = into.slice(run.first, blocks);
         let unit = run.at.unit;
@@ -130,7 +130,7 @@ impl<P: Payload> Engine<P> {
         into: &P,
         result: Result<(), DeviceError>,
     ) {
-        self.space.tail(unit).readers -= 1;
+        self.space.drop_reader(unit);
         let wrong = match result {
             Err(_) => expected.first(),
             Ok(()) => {

@@ -14,7 +14,6 @@ use thermocline_format::{
     ChunkHeader, Entry, Epoch, Generation, Location, MapPage, OpenUnit, PAGE_UNITS, PageId, PoolId,
     Revision, Sequence, Superblock, UnitPage,
 };
-use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
 
 use crate::bugs::bug;
@@ -476,9 +475,9 @@ impl<P: Payload> Engine<P> {
         let first = (index * PAGE_UNITS) as u32;
         for (unit, entry) in (first..geometry.units()).map(UnitId).zip(page.0.iter()) {
             let known = Some(entry.generation).filter(|one| *one != Generation::UNKNOWN);
-            self.space.tail(unit).generation = known.unwrap_or_default();
+            self.space.set_generation(unit, known.unwrap_or_default());
             if entry.valid > 0 {
-                self.space.units.set_valid(unit, entry.valid);
+                self.space.set_valid(unit, entry.valid);
                 self.volumes.mapped += u64::from(entry.valid);
             }
         }
@@ -488,7 +487,7 @@ impl<P: Payload> Engine<P> {
     fn count_all(&mut self) {
         for unit in (0..self.config.geometry.units()).map(UnitId) {
             if self.unit_table.entry(unit).valid > 0 {
-                self.space.units.set_valid(unit, 0);
+                self.space.set_valid(unit, 0);
             }
         }
         self.volumes.mapped = 0;
@@ -587,7 +586,8 @@ impl<P: Payload> Engine<P> {
         let step = u32::from(!bug!(self.config, EpochNotAdvanced));
         self.epoch = Epoch(record.epoch.0.max(opening.named.1.0) + step);
         let of_epoch = u64::from(self.epoch.0) << 32;
-        self.space.next_generation = Generation(record.next_generation.0.max(of_epoch));
+        let generation = Generation(record.next_generation.0.max(of_epoch));
+        self.space.set_next_generation(generation);
         self.adopt_units(&opening, record);
         self.opening = Some(opening);
         Ok(())
@@ -637,10 +637,7 @@ impl<P: Payload> Engine<P> {
 
     /// Finishes zones that are not written on: they would count as active until they are reset.
     fn finish_zones(&mut self) {
-        let closed = |unit: &UnitId| self.space.units.state(*unit) == UnitState::Closed;
-        let unfinished = std::mem::take(&mut self.space.unfinished);
-        let unfinished: Vec<UnitId> = unfinished.into_iter().filter(closed).collect();
-        unfinished.into_iter().for_each(|unit| self.finish_if_quiet(unit));
+        self.space.take_unfinished().into_iter().for_each(|unit| self.finish_if_quiet(unit));
     }
 
     /// The record of this opening is durable.

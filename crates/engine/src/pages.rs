@@ -247,7 +247,7 @@ impl<P: Payload> Engine<P> {
         let entry = self.volumes.map(volume).page_at(page);
         let at = entry.location(&self.config.geometry).expect("a page that is nowhere is loaded");
         self.stats.pages_loaded += 1;
-        self.space.tail(at.unit).readers += 1;
+        self.space.add_reader(at.unit);
         if let Some(bytes) = self.page_in_memory(volume, page, at) {
             mark!(PageOnItsWay);
             return self.pages.arrived.push_back((volume, page, at, bytes));
@@ -262,7 +262,7 @@ impl<P: Payload> Engine<P> {
             return None;
         }
         let waits = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.moved(volume, page));
-        let writers = self.space.tails[at.unit.index()].writers > 0;
+        let writers = self.space.has_writers(at.unit);
         let flies = || self.flights.page_in_flight(at, self.config.geometry.logical_block());
         waits.or_else(|| if writers { flies() } else { None }).cloned()
     }
@@ -328,7 +328,7 @@ impl<P: Payload> Engine<P> {
         let map = self.volumes.map(volume);
         let (id, parent) = (PageId { volume: map.id, index: page as u32 }, map.page_at(page));
         let geometry = self.config.geometry;
-        self.space.tail(at.unit).readers -= 1;
+        self.space.drop_reader(at.unit);
         let moved = parent.location(&geometry) != Some(at);
         let decoded =
             bytes.and_then(|bytes| MapPage::decode(bytes.as_slice(), id, parent, &geometry).ok());

@@ -11,7 +11,6 @@
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, home_mark};
-use thermocline_ftl::UnitState;
 use thermocline_types::{Lba, UnitId};
 
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
@@ -136,7 +135,7 @@ impl<P: Payload> Engine<P> {
         let reading = scrub.step == Step::Read && !scrub.left.is_empty();
         // A pool that failed flushes no more: the device's answers are all there is to wait for.
         let ended = matches!(scrub.step, Step::Walk(from) if from >= scrub.end);
-        let writers = || self.space.tails[scrub.unit.index()].writers > 0;
+        let writers = || self.space.has_writers(scrub.unit);
         let blocked = self.phase == Phase::Failed && ended && writers();
         if blocked || scrub.waiting > 0 && !(reading && scrub.waiting < READS) {
             self.scrubs.push_front(scrub);
@@ -269,29 +268,21 @@ impl<P: Payload> Engine<P> {
             return true;
         }
         scrub.end = 0;
-        if self.scrub_extent(scrub.unit) == 0 || self.space.units.valid_count(scrub.unit) == 0 {
+        if self.space.sealed_into(scrub.unit) == 0
+            || self.space.units().valid_count(scrub.unit) == 0
+        {
             scrub.unit.0 += 1;
         } else {
-            self.space.tail(scrub.unit).readers += 1;
+            self.space.add_reader(scrub.unit);
             scrub.step = Step::Walk(0);
         }
         false
     }
 
-    /// Logical blocks of a unit that chunks were sealed into.
-    fn scrub_extent(&self, unit: UnitId) -> u32 {
-        let open = self.space.frontiers.iter().filter_map(|frontier| frontier.open);
-        match self.space.units.state(unit) {
-            UnitState::Closed | UnitState::Relocating => self.space.units.written(unit),
-            UnitState::Open => open.filter(|at| at.unit == unit).map(|at| at.block).sum(),
-            UnitState::Free | UnitState::Retired => 0,
-        }
-    }
-
     /// All that was known of the unit was read: there may be more by now. What is on its way is waited for.
     fn scrub_end(&mut self, scrub: &mut Scrub) {
-        let extent = self.scrub_extent(scrub.unit);
-        if self.space.tails[scrub.unit.index()].writers > 0 {
+        let extent = self.space.sealed_into(scrub.unit);
+        if self.space.has_writers(scrub.unit) {
             scrub.waiting += 1;
             mark!(ScrubWaits);
             self.await_next_flush(Then::Scrub);
@@ -309,7 +300,7 @@ impl<P: Payload> Engine<P> {
         scrub.waiting += 1;
         let at = Location { unit: scrub.unit, block: from };
         let window = longest.min(scrub.end - from);
-        let generation = self.space.tails[at.unit.index()].generation;
+        let generation = self.space.generation(at.unit);
         let generation = (generation.0 > 0).then_some(generation);
         let pool = self.pool;
         let cmd = ReadChunks { at, window, pool, generation, search: true, data: true };
@@ -415,7 +406,7 @@ impl<P: Payload> Engine<P> {
         }
         scrub.step = if until < scrub.seen.len() {
             Step::Recount(until, counting)
-        } else if counting >= self.space.units.valid_count(scrub.unit) {
+        } else if counting >= self.space.units().valid_count(scrub.unit) {
             Step::Read
         } else {
             mark!(ScrubSearches);
@@ -429,7 +420,7 @@ impl<P: Payload> Engine<P> {
     /// and nothing else, other units no pages.
     fn scrub_search(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) -> bool {
         let begin = cursor;
-        let metadata = self.space.units.class(scrub.unit) == self.config.metadata_class();
+        let metadata = self.space.units().class(scrub.unit) == self.config.metadata_class();
         let mut budget = WORDS;
         scrub.step = loop {
             let before = cursor;
@@ -493,7 +484,7 @@ impl<P: Payload> Engine<P> {
     /// Whether this was written behind a failed write: then it is written elsewhere, whatever is left of it here, or
     /// all writing has failed.
     fn is_behind_failed(&self, at: Location) -> bool {
-        let broken = self.space.tails[at.unit.index()].broken;
+        let broken = self.space.broken(at.unit);
         broken.is_some_and(|broken| at.block >= broken)
     }
 
@@ -533,7 +524,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn scrubbed_unit(&mut self, scrub: &mut Scrub) {
-        self.space.tail(scrub.unit).readers -= 1;
+        self.space.drop_reader(scrub.unit);
         if let Some(at) = scrub.untold.take() {
             // A header that should tell of it is not there, wherever it was.
             mark!(ScrubHeaderDamaged);

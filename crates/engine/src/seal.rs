@@ -212,11 +212,11 @@ impl<P: Payload> Engine<P> {
                 next.owners.iter().for_each(|owner| owe(&mut owners, *owner));
             }
             assert!(!entries.is_empty(), "what stands in one chunk fits into the smallest");
-            self.space.tail(at.unit).control = self.flights.next();
+            self.space.note_control(at.unit, self.flights.next());
             let body = (Body::User(Vec::new()), None);
             self.launch(class, at, ChunkCause::Host, entries, body, owners, 0);
         }
-        self.space.control_sealed += 1;
+        self.space.no_control_waits();
         true
     }
 
@@ -252,7 +252,7 @@ impl<P: Payload> Engine<P> {
         let block = self.config.geometry.logical_block();
         let least = block.chunk_header(1) + least;
         loop {
-            let at = match self.space.frontiers[class.index()].open {
+            let at = match self.space.next_of(class) {
                 Some(at) => at,
                 None => self.open_unit(class)?,
             };
@@ -278,7 +278,7 @@ impl<P: Payload> Engine<P> {
         let media = self.config.media_of(class);
         let at = may_open.then(|| self.space.open(class, media))??;
         if class.0 < self.config.placement_classes() {
-            self.config.placement.opened(&self.space.units, at.unit, self.host_writes);
+            self.config.placement.opened(self.space.units(), at.unit, self.host_writes);
         }
         Some(at)
     }
@@ -317,15 +317,10 @@ impl<P: Payload> Engine<P> {
     ) {
         let geometry = self.config.geometry;
         let sequence = self.flights.next();
-        let tail = self.space.tail(at.unit);
-        tail.chunks += 1;
-        tail.sum = tail.sum.wrapping_add(sequence.0);
-        tail.writers += 1;
-        tail.last = sequence;
         let origin = ChunkOrigin {
             pool: self.pool,
             location: at,
-            generation: tail.generation,
+            generation: self.space.begin_chunk(at.unit, sequence),
             epoch: self.epoch,
             sequence,
             durable: self.durability.durable(),
@@ -354,9 +349,7 @@ impl<P: Payload> Engine<P> {
         self.durability.sealed(device, sequence, cause == ChunkCause::Host);
         let chunk = Arc::new(Chunk { header, body, packed });
         self.flights.launch(Arc::clone(&chunk), owners, host_blocks);
-        let frontier = &mut self.space.frontiers[class.index()];
-        frontier.in_flight += 1;
-        frontier.open = Some(Location { block: at.block + blocks, ..at });
+        self.space.end_chunk(class, Location { block: at.block + blocks, ..at });
         let op = self.ops.insert(Op::WriteChunk { sequence, class });
         self.device(op, DeviceCmd::WriteChunk(chunk));
         if self.config.geometry.blocks_per_unit() - at.block - blocks
@@ -369,23 +362,14 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn close_frontier(&mut self, class: Class) {
         if let Some(at) = self.space.close(class, self.host_writes) {
             self.finish_if_quiet(at.unit);
-            if self.space.tails[at.unit.index()].writers > 0 {
-                self.space.closing.insert(at.unit.0);
-            }
         }
     }
 
     /// Lets the device let go of a closed unit that is not full, once nothing is on its way to it.
     pub(crate) fn finish_if_quiet(&mut self, unit: UnitId) {
-        let written = self.space.units.written(unit);
-        let tail = &self.space.tails[unit.index()];
-        // Where a write failed, the device may have less of it.
-        let full = written == self.config.geometry.blocks_per_unit() && tail.broken.is_none();
-        if tail.writers == 0 && !full && written > 0 {
-            let left = u64::from(self.config.geometry.blocks_per_unit() - written);
-            self.stats.unused_bytes += left * self.config.geometry.logical_block().bytes() as u64;
-            self.space.tail(unit).writers += 1;
-            self.space.closing.insert(unit.0);
+        if let Some(left) = self.space.finish_if_quiet(unit) {
+            let bytes = self.config.geometry.logical_block().bytes() as u64;
+            self.stats.unused_bytes += u64::from(left) * bytes;
             let op = self.ops.insert(Op::Finish { unit });
             self.device(op, DeviceCmd::Finish(unit));
         }
@@ -400,9 +384,8 @@ impl<P: Payload> Engine<P> {
     ) {
         let chunk = self.flights.chunk(sequence);
         let unit = chunk.header.origin.location.unit;
-        self.space.frontiers[class.index()].in_flight -= 1;
-        self.space.tail(unit).writers -= 1;
-        let broken = self.space.tails[unit.index()].broken;
+        self.space.chunk_answered(class, unit);
+        let broken = self.space.broken(unit);
         match result {
             Ok(()) if broken.is_none_or(|block| block > chunk.header.origin.location.block) => {
                 self.flights.succeeded();
@@ -414,7 +397,7 @@ impl<P: Payload> Engine<P> {
             }
             Err(error) => self.write_failed(sequence, &chunk, class, error),
         }
-        if self.space.units.state(unit) == thermocline_ftl::UnitState::Closed {
+        if self.space.units().state(unit) == thermocline_ftl::UnitState::Closed {
             self.finish_if_quiet(unit);
             self.space.closed_if_quiet(unit);
         }
@@ -510,7 +493,7 @@ impl<P: Payload> Engine<P> {
         if full && (!cached || self.cache.flying() <= self.config.max_staged_blocks / 2) {
             return true;
         }
-        if self.space.frontiers[queue / 2].in_flight >= self.config.write_depth {
+        if self.space.in_flight(class_of(queue)) >= self.config.write_depth {
             return false;
         }
         match (copies, cached) {

@@ -8,72 +8,49 @@
 //! * Only a reserved unit is opened.
 //! * `tail` of a unit counts its chunks from the newest chosen checkpoint on.
 
+mod dead;
+mod freeing;
+mod tail;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use thermocline_format::{Generation, Location, MediaClass, OpenUnit, PAGE_UNITS, Sequence};
+use thermocline_format::{Generation, Location, MediaClass, OpenUnit, PAGE_UNITS};
 use thermocline_ftl::{UnitState, Units};
 use thermocline_types::{Class, UnitId};
 
 use crate::config::Config;
-use crate::release::Dead;
 
-/// What of a unit recovery would replay.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tail {
-    /// Wrapping sum of the sequences of the chunks.
-    pub(crate) sum: u64,
-    /// Chunks from the checkpoint on.
-    pub(crate) chunks: u32,
-    /// Reads of the host or of garbage collection that are on their way.
-    pub(crate) readers: u32,
-    /// Chunks that are on their way to it.
-    pub(crate) writers: u32,
-    /// The logical block of a failed write, behind which nothing counts.
-    pub(crate) broken: Option<u32>,
-    /// The newest chunk.
-    pub(crate) last: Sequence,
-    /// Whether the device will not write or reset it again.
-    pub(crate) condemned: bool,
-    /// The newest chunk with control entries.
-    pub(crate) control: Sequence,
-    /// How often no control entry had waited when it died.
-    pub(crate) died: u64,
-    /// Whether pages of the map were found in it when the pool was opened.
-    pub(crate) metadata: bool,
-    /// Whether the opening replayed chunks in it.
-    pub(crate) replayed: bool,
-    /// Generation of the unit's life.
-    pub(crate) generation: Generation,
-}
+pub(crate) use dead::{Dead, Terms, Verdict};
+use tail::Tail;
 
 /// Where blocks of a class are written.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Frontier {
+struct Frontier {
     /// The open unit, and its next logical block.
-    pub(crate) open: Option<Location>,
+    open: Option<Location>,
     /// Chunks on their way.
-    pub(crate) in_flight: u32,
+    in_flight: u32,
 }
 
 /// Units of a class of media that can be written next.
 #[derive(Debug, Default)]
-pub(crate) struct Supply {
+struct Supply {
     /// Empty units that no superblock lists.
-    pub(crate) free: VecDeque<UnitId>,
+    free: VecDeque<UnitId>,
     /// Listed units that were not opened yet.
-    pub(crate) reserved: VecDeque<OpenUnit>,
+    reserved: VecDeque<OpenUnit>,
     /// Units on their way from dead to free: waiting for a flush or a reset.
-    pub(crate) resetting: u32,
+    resetting: u32,
     /// Closed units without a valid block.
-    pub(crate) dead: Dead,
+    dead: Dead,
 }
 
 /// The units of a pool.
 #[derive(Debug)]
 pub(crate) struct Space {
-    pub(crate) units: Units,
-    pub(crate) tails: Vec<Tail>,
-    pub(crate) frontiers: Vec<Frontier>,
+    units: Units,
+    tails: Vec<Tail>,
+    frontiers: Vec<Frontier>,
     /// Classes of the placement, which may share open units.
     shared: usize,
     /// Units that can be open for these at once.
@@ -82,26 +59,26 @@ pub(crate) struct Space {
     fast_from: u32,
     supplies: [Supply; 2],
     /// Every unit that the newest flushed superblock lists.
-    pub(crate) listed: BTreeMap<u32, OpenUnit>,
+    listed: BTreeMap<u32, OpenUnit>,
     /// Units whose release is durable, and resets that are on their way.
-    pub(crate) to_reset: VecDeque<UnitId>,
-    pub(crate) resets: u32,
+    to_reset: VecDeque<UnitId>,
+    resets: u32,
     /// Units whose release is not durable yet.
-    pub(crate) releasing: u32,
+    releasing: u32,
     /// Whether a flush is on its way after which dead units can be released.
-    pub(crate) flushing_dead: bool,
+    flushing_dead: bool,
     /// How often no control entry was waiting. One that waits may be why a unit is dead.
-    pub(crate) control_sealed: u64,
+    control_sealed: u64,
     /// Closed units to which something is on its way still.
-    pub(crate) closing: BTreeSet<u32>,
+    closing: BTreeSet<u32>,
     /// Zones that an opening found neither empty nor full.
-    pub(crate) unfinished: Vec<UnitId>,
+    unfinished: Vec<UnitId>,
     /// Condemned units that still hold something.
-    pub(crate) condemned: BTreeSet<u32>,
+    condemned: BTreeSet<u32>,
     /// Units out of service.
-    pub(crate) retired: u32,
+    retired: u32,
     /// The generation that the next listed unit gets.
-    pub(crate) next_generation: Generation,
+    next_generation: Generation,
     /// Units that are of metadata, and some that were.
     metadata_units: BTreeSet<u32>,
     /// Pages of the unit table with units of which something has changed since the page was compared.
@@ -136,21 +113,26 @@ impl Space {
         }
     }
 
+    /// What each unit is doing and how many of its blocks are valid.
+    pub(crate) fn units(&self) -> &Units {
+        &self.units
+    }
+
     /// The class of the media that `unit` is on.
     pub(crate) fn media_of(&self, unit: UnitId) -> MediaClass {
         if unit.0 < self.fast_from { MediaClass::Capacity } else { MediaClass::Fast }
     }
 
-    pub(crate) fn supply(&self, media: MediaClass) -> &Supply {
+    fn supply(&self, media: MediaClass) -> &Supply {
         &self.supplies[media as usize]
     }
 
-    pub(crate) fn supply_mut(&mut self, media: MediaClass) -> &mut Supply {
+    fn supply_mut(&mut self, media: MediaClass) -> &mut Supply {
         &mut self.supplies[media as usize]
     }
 
     /// The supply that `unit` belongs to.
-    pub(crate) fn supply_of(&mut self, unit: UnitId) -> &mut Supply {
+    fn supply_of(&mut self, unit: UnitId) -> &mut Supply {
         self.supply_mut(self.media_of(unit))
     }
 
@@ -160,8 +142,28 @@ impl Space {
         (supply.free.len() + supply.reserved.len()) as u32
     }
 
+    /// Whether units of a class of media are free that no superblock lists.
+    pub(crate) fn has_unlisted(&self, media: MediaClass) -> bool {
+        !self.supply(media).free.is_empty()
+    }
+
+    /// Units of a class of media that are listed and not opened yet.
+    pub(crate) fn reserved_on(&self, media: MediaClass) -> usize {
+        self.supply(media).reserved.len()
+    }
+
+    /// Units of a class of media on their way from dead to free.
+    pub(crate) fn resetting_on(&self, media: MediaClass) -> u32 {
+        self.supply(media).resetting
+    }
+
+    /// Closed units of a class of media without a valid block.
+    pub(crate) fn dead(&self, media: MediaClass) -> &Dead {
+        &self.supply(media).dead
+    }
+
     /// Units listed and not opened yet.
-    pub(crate) fn reserved(&self) -> usize {
+    fn reserved(&self) -> usize {
         self.supplies.iter().map(|supply| supply.reserved.len()).sum()
     }
 
@@ -191,8 +193,71 @@ impl Space {
         std::mem::take(&mut self.changed[index])
     }
 
-    pub(crate) fn tail(&mut self, unit: UnitId) -> &mut Tail {
-        &mut self.tails[unit.index()]
+    /// Where the next chunk of `class` goes, if a unit is open for it.
+    pub(crate) fn next_of(&self, class: Class) -> Option<Location> {
+        self.frontiers[class.index()].open
+    }
+
+    /// Chunks of `class` on their way.
+    pub(crate) fn in_flight(&self, class: Class) -> u32 {
+        self.frontiers[class.index()].in_flight
+    }
+
+    /// Logical blocks of `unit` that chunks were sealed into.
+    pub(crate) fn sealed_into(&self, unit: UnitId) -> u32 {
+        let open = self.frontiers.iter().filter_map(|frontier| frontier.open);
+        match self.units.state(unit) {
+            UnitState::Closed | UnitState::Relocating => self.units.written(unit),
+            UnitState::Open => open.filter(|at| at.unit == unit).map(|at| at.block).sum(),
+            UnitState::Free | UnitState::Retired => 0,
+        }
+    }
+
+    /// The generation that the next listed unit gets.
+    pub(crate) fn next_generation(&self) -> Generation {
+        self.next_generation
+    }
+
+    pub(crate) fn set_next_generation(&mut self, generation: Generation) {
+        self.next_generation = generation;
+    }
+
+    /// An opening found the zone `unit` neither empty nor full.
+    pub(crate) fn note_unfinished(&mut self, unit: UnitId) {
+        self.unfinished.push(unit);
+    }
+
+    /// Those of these that nothing is written to any more.
+    pub(crate) fn take_unfinished(&mut self) -> Vec<UnitId> {
+        let found = std::mem::take(&mut self.unfinished);
+        let closed = |unit: &UnitId| self.units.state(*unit) == UnitState::Closed;
+        found.into_iter().filter(closed).collect()
+    }
+
+    /// These units the newest flushed superblock lists.
+    pub(crate) fn set_listed(&mut self, listed: &[OpenUnit]) {
+        self.listed = listed.iter().map(|listed| (listed.next.unit.0, *listed)).collect();
+    }
+
+    /// The units that the newest flushed superblock lists.
+    pub(crate) fn listed(&self) -> &BTreeMap<u32, OpenUnit> {
+        &self.listed
+    }
+
+    /// A unit is listed in a durable record, and can be opened.
+    pub(crate) fn reserve(&mut self, listed: OpenUnit) {
+        self.supply_of(listed.next.unit).reserved.push_back(listed);
+    }
+
+    /// An empty unit can be listed.
+    pub(crate) fn free(&mut self, unit: UnitId) {
+        self.supply_of(unit).free.push_back(unit);
+    }
+
+    /// Writing goes on where an earlier opening left off.
+    pub(crate) fn go_on(&mut self, class: Class, at: Location) {
+        self.adopt(at.unit, UnitState::Open, class, 0);
+        self.frontiers[class.index()].open = Some(at);
     }
 
     /// The class whose unit blocks of `class` go to: its own, unless it has none and may open none; then the nearest
@@ -269,6 +334,9 @@ impl Space {
         let at = self.frontiers[class.index()].open.take()?;
         self.units.close(at.unit, at.block, now);
         self.bury(at.unit);
+        if self.has_writers(at.unit) {
+            self.closing.insert(at.unit.0);
+        }
         Some(at)
     }
 
@@ -326,6 +394,33 @@ impl Space {
         }
     }
 
+    /// As a page of the unit table says, or, when that counts no more, none.
+    pub(crate) fn set_valid(&mut self, unit: UnitId, valid: u32) {
+        self.units.set_valid(unit, valid);
+    }
+
+    /// One valid block less in `unit`, which an opening will count again if it is still there. Returns whether it was
+    /// counted: a table that is wrong must not stop an opening.
+    pub(crate) fn uncount(&mut self, unit: UnitId) -> bool {
+        let counted = self.units.valid_count(unit) > 0;
+        if counted {
+            self.units.drop_valid(unit);
+        }
+        counted
+    }
+
+    /// Garbage collection begins with `unit`.
+    pub(crate) fn begin_relocation(&mut self, unit: UnitId) {
+        self.units.begin_relocation(unit);
+    }
+
+    /// Garbage collection is done with `unit`. Returns the valid blocks that are left in it; it is dead without.
+    pub(crate) fn end_relocation(&mut self, unit: UnitId) -> u32 {
+        self.units.end_relocation(unit);
+        self.bury(unit);
+        self.units.valid_count(unit)
+    }
+
     /// Lists up to `count` free units on `media` with new generations for the next superblock.
     pub(crate) fn list_free(&mut self, media: MediaClass, count: usize) -> Vec<OpenUnit> {
         let free = &mut self.supply_mut(media).free;
@@ -359,3 +454,6 @@ impl Space {
         (self.units.memory_bytes() + self.tails.capacity() * size_of::<Tail>()) as u64
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,18 +103,17 @@ impl<P: Payload> Engine<P> {
         // Where fewer are free than would be listed, all soon are; but a record is not written for each that comes.
         let short = |media: &MediaClass| {
             let half_of_free = self.space.free_units(*media).div_ceil(2) as usize;
-            let supply = self.space.supply(*media);
-            let short = supply.reserved.len() < half_of_free.min(self.listed_ahead() / 2);
-            short && !supply.free.is_empty()
+            let least = half_of_free.min(self.listed_ahead() / 2);
+            self.space.reserved_on(*media) < least && self.space.has_unlisted(*media)
         };
-        let full = self.space.listed.len() >= self.table_limit();
+        let full = self.space.listed().len() >= self.table_limit();
         if full || !MEDIA.iter().any(short) {
             return false;
         }
         mark!(UnitsListed);
-        let fresh = self.list_more(self.space.listed.len());
+        let fresh = self.list_more(self.space.listed().len());
         let mut record = self.superblocks.durable.clone().expect("it was just looked at");
-        let mut table = self.space.listed.clone();
+        let mut table = self.space.listed().clone();
         table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
         if !bug!(self.config, NewUnitsNotListed) {
             record.open_units = table.into_values().collect();
@@ -135,7 +134,7 @@ impl<P: Payload> Engine<P> {
         let mut listed = Vec::new();
         // What is on fast devices takes whatever comes, and metadata.
         for media in MEDIA.into_iter().rev() {
-            let there = self.space.supply(media).reserved.len();
+            let there = self.space.reserved_on(media);
             let wanted = self.listed_ahead().saturating_sub(there);
             let more = self.space.list_free(media, wanted.min(room));
             room -= more.len();
@@ -147,14 +146,14 @@ impl<P: Payload> Engine<P> {
     /// These units are listed in a durable record.
     fn reserve(&mut self, fresh: &[OpenUnit]) {
         for listed in fresh {
-            self.space.supply_of(listed.next.unit).reserved.push_back(*listed);
+            self.space.reserve(*listed);
         }
     }
 
     /// Units to be listed ahead: the more, the longer the table, so that what is written of it stays in proportion to
     /// the units that are opened.
     fn listed_ahead(&self) -> usize {
-        self.config.listed_ahead().max(self.space.listed.len() / 8)
+        self.config.listed_ahead().max(self.space.listed().len() / 8)
     }
 
     pub(crate) fn most_listed(&self) -> usize {
@@ -248,7 +247,7 @@ impl<P: Payload> Engine<P> {
         record.epoch = Epoch(self.epoch.0);
         record.revision =
             Revision(self.superblocks.durable_revision().0.max(record.revision.0) + 1);
-        record.next_generation = self.space.next_generation;
+        record.next_generation = self.space.next_generation();
         let obsolete = match purpose {
             Purpose::Checkpoint => std::mem::take(&mut self.superblocks.obsolete),
             Purpose::Opening | Purpose::MoreUnits => Vec::new(),
@@ -327,8 +326,7 @@ impl<P: Payload> Engine<P> {
         }
         let writing = self.superblocks.writing.take().expect("it was just looked at");
         let Writing { record, purpose, fresh, obsolete, .. } = writing;
-        self.space.listed =
-            record.open_units.iter().map(|listed| (listed.next.unit.0, *listed)).collect();
+        self.space.set_listed(&record.open_units);
         self.reserve(&fresh);
         if purpose == Purpose::MoreUnits
             && let Some(checkpoint) = &mut self.checkpoint

@@ -12,7 +12,6 @@ use crate::engine::Engine;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::Extent;
-use crate::space::Supply;
 
 /// Requests of a volume that follow each other in its blocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,9 +60,9 @@ impl<P: Payload> Engine<P> {
     /// Whether units of `media` are about to be free: of fast ones, which what stays there needs, those that wait for a
     /// flush or a checkpoint on its way among them.
     pub(crate) fn units_are_coming(&self, media: MediaClass) -> bool {
-        let Supply { resetting, dead, .. } = self.space.supply(media);
+        let dead = self.space.dead(media);
         let about = dead.is_moving() || dead.has_held() && self.checkpoint.is_some();
-        *resetting > 0 || media == MediaClass::Fast && about
+        self.space.resetting_on(media) > 0 || media == MediaClass::Fast && about
     }
 
     /// Whether a block of this volume waits to leave a fast unit until there is another for it.

@@ -211,7 +211,7 @@ impl<P: Payload> Engine<P> {
 
     /// What is to be said of a unit. `names` are what chunk headers call the classes, that of metadata the last.
     fn unit_entry(&self, unit: UnitId, names: &[Class]) -> UnitEntry {
-        let (units, generation) = (&self.space.units, self.space.tails[unit.index()].generation);
+        let (units, generation) = (self.space.units(), self.space.generation(unit));
         let state = units.state(unit);
         let empty = matches!(state, UnitState::Free | UnitState::Retired);
         let class = units.class(unit);
@@ -267,8 +267,8 @@ impl<P: Payload> Engine<P> {
         }
         let metadata = self.config.metadata_class();
         let units = (0..self.config.geometry.units()).map(UnitId);
-        let counted = units.map(|unit| (unit, self.space.units.valid_count(unit)));
-        let users = counted.filter(|(unit, _)| self.space.units.class(*unit) != metadata);
+        let counted = units.map(|unit| (unit, self.space.units().valid_count(unit)));
+        let users = counted.filter(|(unit, _)| self.space.units().class(*unit) != metadata);
         users
             .map(|(unit, count)| (unit, count, led_to[unit.index()]))
             .find(|(_, count, led_to)| count != led_to)

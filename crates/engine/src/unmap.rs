@@ -165,7 +165,7 @@ impl<P: Payload> Engine<P> {
             _ if self.superblocks.settled || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}
             _ => {
                 let unit = self.unit_of(value);
-                if self.space.units.class(unit) != self.config.metadata_class() {
+                if self.space.units().class(unit) != self.config.metadata_class() {
                     self.unit_table.keep(unit);
                     self.space.touch(unit);
                 }

@@ -29,7 +29,7 @@ impl<P: Payload> Engine<P> {
         let per_unit = self.config.blocks_per_unit();
         let (closed, next) = self.space.closed_metadata(from, UNITS as usize);
         self.stats.looked_at += closed.len() as u64;
-        let valid = |unit: &UnitId| u64::from(self.space.units.valid_count(*unit));
+        let valid = |unit: &UnitId| u64::from(self.space.units().valid_count(*unit));
         let sparse =
             closed.into_iter().filter(|unit| (1..per_unit.div_ceil(2)).contains(&valid(unit)));
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
@@ -95,7 +95,7 @@ impl<P: Payload> Engine<P> {
         let map = self.volumes.map(index);
         let (volume, at) = (map.id, map.page_at(page));
         let place = at.location(&self.config.geometry).expect("it stands in a unit");
-        self.space.tail(place.unit).readers += 1;
+        self.space.add_reader(place.unit);
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
         checkpoint.moving += 1;
         let page = Place { index, volume, page, at, by: checkpoint.sequence };
@@ -105,7 +105,7 @@ impl<P: Payload> Engine<P> {
 
     /// A page that is to be written elsewhere was read, or cannot be: then it stays.
     pub(crate) fn page_to_move(&mut self, place: Place, unit: UnitId, bytes: Option<PageBytes>) {
-        self.space.tail(unit).readers -= 1;
+        self.space.drop_reader(unit);
         let current = self.checkpoint.as_mut().filter(|current| current.sequence == place.by);
         let Some(checkpoint) = current else { return };
         checkpoint.moving -= 1;

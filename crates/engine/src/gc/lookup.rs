@@ -207,7 +207,7 @@ impl<P: Payload> Engine<P> {
     /// Begins to look for the valid blocks of the victim that no header told of: a header is damaged.
     fn find_by_map(&mut self) {
         let job = self.gc.job.as_mut().expect("a job came to a damaged header");
-        if job.found >= self.space.units.valid_count(job.victim) {
+        if job.found >= self.space.units().valid_count(job.victim) {
             return;
         }
         mark!(FoundByMap);
@@ -262,7 +262,7 @@ impl<P: Payload> Engine<P> {
     fn search_page(&mut self, job: &mut Job<P>, volume: u16, page: u64) -> bool {
         let map = self.volumes.map(volume);
         let id = map.id;
-        let from = self.space.units.class(job.victim);
+        let from = self.space.units().class(job.victim);
         let end = ((page + 1) * PAGE).min(map.blocks);
         for lba in page * PAGE..end {
             let Some(value) = self.on_media(volume, lba) else { continue };

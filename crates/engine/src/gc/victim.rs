@@ -17,7 +17,7 @@ impl<P: Payload> Engine<P> {
         let media = self.media_to_collect();
         let enough = media.is_none();
         let media = media.unwrap_or(self.config.host_media());
-        let evacuate = !self.space.condemned.is_empty();
+        let evacuate = self.space.condemned().next().is_some();
         // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
         let none_left = self.space.free_units(media) <= self.reserve_of(media);
         let patient = self.units_are_coming(media) && none_left;
@@ -33,7 +33,7 @@ impl<P: Payload> Engine<P> {
         }
         let condemned = if evacuate { self.condemned_unit() } else { None };
         let chosen = match condemned {
-            None if enough || self.gc.round.victims > ROUNDS * self.space.units.count() => None,
+            None if enough || self.gc.round.victims > ROUNDS * self.space.units().count() => None,
             None => {
                 // At the last units the least work that frees one counts: a crash may come before it is done, again and
                 // again.
@@ -94,14 +94,14 @@ impl<P: Payload> Engine<P> {
 
     /// What `policy` chooses, if copying it gains anything.
     fn best_victim(&mut self, policy: Victim, media: MediaClass) -> Option<UnitId> {
-        let (units, stuck, now) = (&self.space.units, &self.gc.stuck, self.host_writes);
+        let (units, stuck, now) = (self.space.units(), &self.gc.stuck, self.host_writes);
         let metadata = self.config.metadata_class();
-        let (tails, blind) = (&self.space.tails, bug!(self.config, VictimOnItsWay));
+        let blind = bug!(self.config, VictimOnItsWay);
         let on_media = if blind { self.flights.sealed() } else { self.flights.completed() };
         // A unit without a valid block is dead already; what is on its way to media cannot be read from there.
         let allowed = |unit: UnitId| {
             units.valid_count(unit) > 0
-                && tails[unit.index()].last <= on_media
+                && self.space.newest_chunk(unit) <= on_media
                 && units.class(unit) != metadata
                 && (stuck.is_empty() || !stuck.contains(&unit.0))
         };
@@ -114,22 +114,22 @@ impl<P: Payload> Engine<P> {
             // Copying it must take less than the unit that it frees, where it takes room on the same media.
             .filter(|&unit| {
                 media == MediaClass::Fast
-                    || u64::from(self.space.units.valid_count(unit)) < self.dense
+                    || u64::from(self.space.units().valid_count(unit)) < self.dense
             })
     }
 
     /// A unit that the device will not write again, and that holds something; of a write that failed, not before it is
     /// done elsewhere.
     fn condemned_unit(&self) -> Option<UnitId> {
-        let (units, metadata) = (&self.space.units, self.config.metadata_class());
-        self.space.condemned.iter().map(|&unit| UnitId(unit)).find(|&unit| {
+        let (units, metadata) = (self.space.units(), self.config.metadata_class());
+        self.space.condemned().find(|&unit| {
             let finds_room =
                 self.space.media_of(unit) == MediaClass::Capacity || self.can_destage();
             finds_room
                 && units.state(unit) == UnitState::Closed
                 && units.valid_count(unit) > 0
                 && units.class(unit) != metadata
-                && self.space.tails[unit.index()].last <= self.flights.completed()
+                && self.space.newest_chunk(unit) <= self.flights.completed()
                 && !self.gc.stuck.contains(&unit.0)
         })
     }

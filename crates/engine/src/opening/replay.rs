@@ -23,26 +23,23 @@ impl<P: Payload> Engine<P> {
     /// Takes over the listed units as they were found.
     pub(super) fn adopt_units(&mut self, opening: &Opening<P>, record: &Superblock) {
         let geometry = self.config.geometry;
-        self.space.listed =
-            record.open_units.iter().map(|listed| (listed.next.unit.0, *listed)).collect();
+        self.space.set_listed(&record.open_units);
         for life in &opening.lives {
             let unit = life.listed.next.unit;
             let report = opening.reports[unit.index()];
             let written = report.written.unwrap_or(life.end);
             let untouched = life.class.is_none() && life.listed.next.block == 0;
-            self.space.tail(unit).replayed = !life.chunks.is_empty();
+            self.space.set_replayed(unit, !life.chunks.is_empty());
             self.note_unfinished(unit, report);
             if report.condition != UnitCondition::Good {
                 mark!(CondemnedFound);
                 let class = life.class.unwrap_or_else(|| self.class_of(unit));
                 self.space.adopt(unit, UnitState::Closed, class, life.end);
-                self.space.tail(unit).generation = life.listed.generation;
+                self.space.set_generation(unit, life.listed.generation);
                 self.condemn(unit);
             } else if untouched && report.written.is_none_or(|written| written == 0) {
-                self.space
-                    .supply_of(unit)
-                    .reserved
-                    .push_back(OpenUnit { next: Location { unit, block: 0 }, ..life.listed });
+                let next = Location { unit, block: 0 };
+                self.space.reserve(OpenUnit { next, ..life.listed });
             } else {
                 // What was written may be no chunk, or be reset already: then the unit will turn out to be dead.
                 mark!(TornHeaderOnly if life.class.is_none());
@@ -60,18 +57,15 @@ impl<P: Payload> Engine<P> {
         mark!(TooManyLives if !may);
         let goes_on = life.class.is_some()
             && may
-            && self.space.frontiers[class.index()].open.is_none()
+            && self.space.next_of(class).is_none()
             && room >= block.chunk_header(1) + block.per_block()
             && written >= life.end;
-        let tail = self.space.tail(unit);
-        tail.generation = life.listed.generation;
+        self.space.set_generation(unit, life.listed.generation);
         if goes_on {
             mark!(LifeGoesOn);
-            self.space.adopt(unit, UnitState::Open, class, 0);
             let back = bug!(self.config, TailOverwritten) && written > life.listed.next.block;
             let written = if back { life.listed.next.block } else { written };
-            let at = Location { unit, block: written };
-            self.space.frontiers[class.index()].open = Some(at);
+            self.space.go_on(class, Location { unit, block: written });
         } else {
             mark!(LifeEnds);
             self.space.adopt(unit, UnitState::Closed, class, written);
@@ -178,9 +172,7 @@ impl<P: Payload> Engine<P> {
         }
         for value in self.values_of(volume, page) {
             let unit = self.unit_of(value);
-            // A table that is wrong must not stop an opening.
-            if self.space.units.valid_count(unit) > 0 {
-                self.space.units.drop_valid(unit);
+            if self.space.uncount(unit) {
                 self.volumes.mapped = self.volumes.mapped.saturating_sub(1);
             }
         }
@@ -254,8 +246,8 @@ impl<P: Payload> Engine<P> {
         self.stats.looked_at += u64::from(until - from);
         for unit in (from..until).map(UnitId) {
             let known =
-                self.space.listed.contains_key(&unit.0) || geometry.is_superblock_unit(unit);
-            if known || self.space.units.state(unit) != UnitState::Free {
+                self.space.listed().contains_key(&unit.0) || geometry.is_superblock_unit(unit);
+            if known || self.space.units().state(unit) != UnitState::Free {
                 self.space.bury(unit);
             } else {
                 self.adopt_unlisted(unit, opening.reports[unit.index()]);
@@ -268,7 +260,7 @@ impl<P: Payload> Engine<P> {
         let part = 1..self.config.geometry.blocks_per_unit();
         let good = report.condition == UnitCondition::Good;
         if good && report.written.is_some_and(|written| part.contains(&written)) {
-            self.space.unfinished.push(unit);
+            self.space.note_unfinished(unit);
         }
     }
 
@@ -277,8 +269,8 @@ impl<P: Payload> Engine<P> {
         let written = report.written.unwrap_or(self.config.geometry.blocks_per_unit());
         let good = report.condition == UnitCondition::Good;
         let untouched = report.written.is_none_or(|written| written == 0);
-        if good && untouched && self.space.units.valid_count(unit) == 0 {
-            return self.space.supply_of(unit).free.push_back(unit);
+        if good && untouched && self.space.units().valid_count(unit) == 0 {
+            return self.space.free(unit);
         }
         mark!(UnlistedClosed);
         let entry = self.unit_table.entry(unit);
@@ -294,7 +286,7 @@ impl<P: Payload> Engine<P> {
 
     /// Metadata units are told from others by the pages in them, and those of arrivals by where they are.
     fn class_of(&self, unit: UnitId) -> Class {
-        let metadata = self.space.tails[unit.index()].metadata;
+        let metadata = self.space.held_pages(unit);
         match (metadata, self.space.media_of(unit)) {
             (true, _) => self.config.metadata_class(),
             (false, MediaClass::Fast) => self.config.arrivals().expect("there is a fast device"),

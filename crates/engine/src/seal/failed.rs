@@ -27,14 +27,13 @@ impl<P: Payload> Engine<P> {
     ) {
         let unit = chunk.header.origin.location.unit;
         let block = chunk.header.origin.location.block;
-        let tail = self.space.tail(unit);
-        tail.broken = Some(tail.broken.map_or(block, |broken| broken.min(block)));
+        self.space.break_at(chunk.header.origin.location);
         if self.flights.failed() > FAILURES || error == DeviceError::Gone {
             mark!(DeviceGivenUp);
             self.fail();
             return;
         }
-        if self.space.frontiers[class.index()].open.is_some_and(|at| at.unit == unit) {
+        if self.space.next_of(class).is_some_and(|at| at.unit == unit) {
             self.close_frontier(class);
         }
         if matches!(error, DeviceError::ReadOnly | DeviceError::Offline) {
@@ -86,9 +85,7 @@ impl<P: Payload> Engine<P> {
             return;
         }
         if sequence >= self.tail_from {
-            let tail = self.space.tail(chunk.header.origin.location.unit);
-            tail.chunks -= 1;
-            tail.sum = tail.sum.wrapping_sub(sequence.0);
+            self.space.uncount_chunk(chunk.header.origin.location.unit, sequence);
         }
         let owner = Owner::Failed(sequence);
         if bug!(self.config, FailedWriteForgotten) {

@@ -11,7 +11,7 @@ use thermocline_types::UnitId;
 
 /// Whether a dead unit can be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It can.
     Ready,
     /// Not before its newest chunk, this one, is durable.
@@ -24,13 +24,13 @@ pub(super) enum Verdict {
 
 /// What decides which units are held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Terms {
+pub(crate) struct Terms {
     /// *S* of the newest flushed record.
-    pub(super) checkpoint: Sequence,
+    pub(crate) checkpoint: Sequence,
     /// Whether units with chunks to be replayed can be released.
-    pub(super) any: bool,
+    pub(crate) any: bool,
     /// How often no control entry had waited, if some wait now.
-    pub(super) control: Option<u64>,
+    pub(crate) control: Option<u64>,
 }
 
 /// Dead units of a class of media.
@@ -57,7 +57,7 @@ impl Dead {
     }
 
     /// Whether units are to be looked at whatever else happens.
-    pub(super) fn has_fresh(&self) -> bool {
+    pub(crate) fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 
@@ -72,13 +72,13 @@ impl Dead {
     }
 
     /// The chunk that must be durable for all units.
-    pub(super) fn newest(&self) -> Option<Sequence> {
+    pub(crate) fn newest(&self) -> Option<Sequence> {
         self.not_durable.last().map(|(sequence, _)| *sequence)
     }
 
     /// Has units looked at for which something changed: every chunk up to `durable` is durable, and these are the
     /// terms.
-    pub(super) fn renew(&mut self, durable: Sequence, terms: Terms) {
+    pub(crate) fn renew(&mut self, durable: Sequence, terms: Terms) {
         while let Some(&(sequence, unit)) = self.not_durable.first()
             && sequence <= durable
         {
@@ -93,7 +93,7 @@ impl Dead {
     }
 
     /// Looks at units, at most as many as `budget` says, until `ready` has `most` of those that can be released.
-    pub(super) fn look(
+    pub(crate) fn look(
         &mut self,
         ready: &mut Vec<UnitId>,
         most: usize,

@@ -1,0 +1,182 @@
+//! What is known of each unit's life: its chunks, and what is on its way to it and from it.
+
+use thermocline_format::{Generation, Location, Sequence};
+use thermocline_types::{Class, UnitId};
+
+use super::Space;
+
+/// What of a unit recovery would replay, and what is on its way to it and from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tail {
+    /// Wrapping sum of the sequences of the chunks.
+    pub(super) sum: u64,
+    /// Chunks from the checkpoint on.
+    pub(super) chunks: u32,
+    /// Reads of the host or of garbage collection that are on their way.
+    pub(super) readers: u32,
+    /// Chunks that are on their way to it.
+    pub(super) writers: u32,
+    /// The logical block of a failed write, behind which nothing counts.
+    pub(super) broken: Option<u32>,
+    /// The newest chunk.
+    pub(super) last: Sequence,
+    /// Whether the device will not write or reset it again.
+    pub(super) condemned: bool,
+    /// The newest chunk with control entries.
+    pub(super) control: Sequence,
+    /// How often no control entry had waited when it died.
+    pub(super) died: u64,
+    /// Whether pages of the map were found in it when the pool was opened.
+    pub(super) metadata: bool,
+    /// Whether the opening replayed chunks in it.
+    pub(super) replayed: bool,
+    /// Generation of the unit's life.
+    pub(super) generation: Generation,
+}
+
+impl Space {
+    pub(super) fn tail(&mut self, unit: UnitId) -> &mut Tail {
+        &mut self.tails[unit.index()]
+    }
+
+    /// Begins a chunk in an open unit. Returns the generation of the unit's life.
+    pub(crate) fn begin_chunk(&mut self, unit: UnitId, sequence: Sequence) -> Generation {
+        let tail = self.tail(unit);
+        tail.chunks += 1;
+        tail.sum = tail.sum.wrapping_add(sequence.0);
+        tail.writers += 1;
+        tail.last = sequence;
+        tail.generation
+    }
+
+    /// The chunk that was begun for `class` ends before `next`, where its unit goes on.
+    pub(crate) fn end_chunk(&mut self, class: Class, next: Location) {
+        let frontier = &mut self.frontiers[class.index()];
+        frontier.in_flight += 1;
+        frontier.open = Some(next);
+    }
+
+    /// The device answered for a chunk of `class` in `unit`.
+    pub(crate) fn chunk_answered(&mut self, class: Class, unit: UnitId) {
+        self.frontiers[class.index()].in_flight -= 1;
+        self.tail(unit).writers -= 1;
+    }
+
+    /// A chunk in `unit` will not be replayed: its write failed, or one before it in the unit.
+    pub(crate) fn uncount_chunk(&mut self, unit: UnitId, sequence: Sequence) {
+        let tail = self.tail(unit);
+        tail.chunks -= 1;
+        tail.sum = tail.sum.wrapping_sub(sequence.0);
+    }
+
+    /// Chunk `sequence` in `unit` has control entries.
+    pub(crate) fn note_control(&mut self, unit: UnitId, sequence: Sequence) {
+        self.tail(unit).control = sequence;
+    }
+
+    /// The newest chunk in `unit` with control entries that was not released.
+    pub(crate) fn newest_control(&self, unit: UnitId) -> Sequence {
+        self.tails[unit.index()].control
+    }
+
+    /// No control entry waits.
+    pub(crate) fn no_control_waits(&mut self) {
+        self.control_sealed += 1;
+    }
+
+    /// How often that was so.
+    pub(crate) fn control_sealed(&self) -> u64 {
+        self.control_sealed
+    }
+
+    /// How often it had been so when `unit` died.
+    pub(crate) fn died(&self, unit: UnitId) -> u64 {
+        self.tails[unit.index()].died
+    }
+
+    /// Chunks in `unit` that would be replayed, and the wrapping sum of their sequences.
+    pub(crate) fn tail_of(&self, unit: UnitId) -> (u32, u64) {
+        let tail = &self.tails[unit.index()];
+        (tail.chunks, tail.sum)
+    }
+
+    /// The newest chunk in `unit`.
+    pub(crate) fn newest_chunk(&self, unit: UnitId) -> Sequence {
+        self.tails[unit.index()].last
+    }
+
+    /// Something reads from `unit`: it is not reset before [`Space::drop_reader`].
+    pub(crate) fn add_reader(&mut self, unit: UnitId) {
+        self.tail(unit).readers += 1;
+    }
+
+    pub(crate) fn drop_reader(&mut self, unit: UnitId) {
+        self.tail(unit).readers -= 1;
+    }
+
+    pub(crate) fn has_readers(&self, unit: UnitId) -> bool {
+        self.tails[unit.index()].readers > 0
+    }
+
+    /// Whether chunks are on their way to `unit`.
+    #[inline]
+    pub(crate) fn has_writers(&self, unit: UnitId) -> bool {
+        self.tails[unit.index()].writers > 0
+    }
+
+    /// A write to this place failed: nothing counts that is behind it in its unit.
+    pub(crate) fn break_at(&mut self, at: Location) {
+        let tail = self.tail(at.unit);
+        tail.broken = Some(tail.broken.map_or(at.block, |broken| broken.min(at.block)));
+    }
+
+    /// The logical block of a failed write in `unit`, behind which nothing counts.
+    pub(crate) fn broken(&self, unit: UnitId) -> Option<u32> {
+        self.tails[unit.index()].broken
+    }
+
+    /// Generation of the unit's life; 0 if it is not known.
+    pub(crate) fn generation(&self, unit: UnitId) -> Generation {
+        self.tails[unit.index()].generation
+    }
+
+    pub(crate) fn set_generation(&mut self, unit: UnitId, generation: Generation) {
+        self.tail(unit).generation = generation;
+    }
+
+    /// Whether pages of the map were found in `unit` when the pool was opened.
+    pub(crate) fn held_pages(&self, unit: UnitId) -> bool {
+        self.tails[unit.index()].metadata
+    }
+
+    /// The opening replayed chunks in `unit`, or none.
+    pub(crate) fn set_replayed(&mut self, unit: UnitId, replayed: bool) {
+        self.tail(unit).replayed = replayed;
+    }
+
+    /// Whether the opening replayed chunks in `unit`.
+    pub(crate) fn was_replayed(&self, unit: UnitId) -> bool {
+        self.tails[unit.index()].replayed
+    }
+
+    /// Has the device let go of a closed unit that is not full, once nothing is on its way to it. Returns the logical
+    /// blocks that stay empty in it; `None` if that is not to be done.
+    pub(crate) fn finish_if_quiet(&mut self, unit: UnitId) -> Option<u32> {
+        let (written, size) = (self.units.written(unit), self.units.blocks_per_unit());
+        let tail = self.tail(unit);
+        // Where a write failed, the device may have less of it.
+        let full = written == size && tail.broken.is_none();
+        if tail.writers > 0 || full || written == 0 {
+            return None;
+        }
+        tail.writers += 1;
+        self.closing.insert(unit.0);
+        Some(size - written)
+    }
+
+    /// The device has let go of `unit`, or failed to.
+    pub(crate) fn finished(&mut self, unit: UnitId) {
+        self.tail(unit).writers -= 1;
+        self.closed_if_quiet(unit);
+    }
+}

@@ -1,0 +1,115 @@
+use thermocline_format::{Geometry, LogicalBlock, Sequence};
+
+use super::*;
+use crate::config::Config;
+
+const CLASS: Class = Class(0);
+
+/// A pool of 64 units of 256 logical blocks, of which units 2 to 5 are listed.
+fn space() -> Space {
+    let geometry = Geometry::new(LogicalBlock::B4096, 256, 64, [0, 1].map(UnitId));
+    let config = Config::new(geometry.expect("sound units"));
+    let mut space = Space::new(Units::new(64, 256), &config);
+    (2..64).for_each(|unit| space.free(UnitId(unit)));
+    let listed = space.list_free(MediaClass::Capacity, 4);
+    space.set_listed(&listed);
+    listed.into_iter().for_each(|listed| space.reserve(listed));
+    space
+}
+
+/// Writes a chunk of `blocks` logical blocks behind the last of `CLASS`.
+fn write(space: &mut Space, blocks: u32, sequence: u64) -> UnitId {
+    let at = space.next_of(CLASS).expect("a unit is open");
+    space.begin_chunk(at.unit, Sequence(sequence));
+    space.end_chunk(CLASS, Location { block: at.block + blocks, ..at });
+    at.unit
+}
+
+#[test]
+fn a_unit_goes_from_listed_to_free_again() {
+    let mut space = space();
+    let (units, free) = (space.units().count(), space.free_units(MediaClass::Capacity));
+    assert_eq!((units, free, space.reserved_on(MediaClass::Capacity)), (64, 62, 4));
+    let at = space.open(CLASS, MediaClass::Capacity).expect("units are listed");
+    assert_eq!((at, space.opened(), space.active_units()), (Location::new(2, 0), 1, 1));
+    let unit = write(&mut space, 8, 20);
+    space.add_valid(unit);
+    assert_eq!((space.tail_of(unit), space.sealed_into(unit)), ((1, 20), 8));
+    space.close(CLASS, 0);
+    assert_eq!((space.active_units(), space.finish_if_quiet(unit)), (1, None), "a chunk flies");
+    space.chunk_answered(CLASS, unit);
+    assert_eq!(space.finish_if_quiet(unit), Some(248));
+    space.finished(unit);
+    assert_eq!((space.active_units(), space.dead_units()), (0, 0));
+    space.drop_valid(unit);
+    assert_eq!((space.dead_units(), space.died(unit)), (1, 0));
+    space.begin_release(&[unit]);
+    assert_eq!((space.resetting(), space.next_reset(true)), (1, None), "its release may be lost");
+    assert!(!space.released(unit) && !space.is_releasing());
+    assert_eq!((space.next_reset(false), space.next_reset(true)), (Some(unit), None));
+    space.reset_answered(unit, true);
+    assert_eq!((space.resetting(), space.free_units(MediaClass::Capacity)), (0, 62));
+}
+
+#[test]
+fn one_unit_is_reset_at_a_time_unless_many_may_be() {
+    let mut space = space();
+    let units = [UnitId(10), UnitId(11), UnitId(12)];
+    space.begin_release(&units);
+    units.into_iter().for_each(|unit| _ = space.released(unit));
+    assert_eq!((space.next_reset(false), space.next_reset(false)), (Some(units[0]), None));
+    assert_eq!((space.next_reset(true), space.next_reset(true)), (Some(units[1]), Some(units[2])));
+}
+
+#[test]
+fn a_condemned_unit_is_retired_and_never_reset() {
+    let mut space = space();
+    space.open(CLASS, MediaClass::Capacity);
+    let unit = write(&mut space, 8, 20);
+    assert!(space.condemn(unit) && !space.condemn(unit));
+    assert_eq!(space.condemned().collect::<Vec<_>>(), [unit]);
+    space.close(CLASS, 0);
+    space.begin_release(&[unit]);
+    assert!(space.released(unit), "it is to be retired");
+    assert_eq!((space.resetting(), space.next_reset(true)), (0, None));
+    space.retire(unit);
+    assert_eq!((space.retired(), space.condemned().next()), (1, None));
+    assert!(!space.listed().contains_key(&unit.0) && !space.condemn(unit));
+    assert_eq!(space.condemned().next(), None, "it stays out of service");
+}
+
+#[test]
+fn nothing_counts_behind_the_first_failed_write_of_a_unit() {
+    let mut space = space();
+    space.open(CLASS, MediaClass::Capacity);
+    let unit = write(&mut space, 8, 20);
+    write(&mut space, 8, 21);
+    space.break_at(Location { unit, block: 8 });
+    space.break_at(Location { unit, block: 0 });
+    space.break_at(Location { unit, block: 8 });
+    assert_eq!(space.broken(unit), Some(0));
+    space.uncount_chunk(unit, Sequence(20));
+    assert_eq!(space.tail_of(unit), (1, 21));
+}
+
+#[test]
+fn a_checkpoint_lists_open_units_where_they_stand_and_counts_from_there() {
+    let mut space = space();
+    space.open(CLASS, MediaClass::Capacity);
+    let unit = write(&mut space, 8, 20);
+    let table = space.begin_tail();
+    assert_eq!(table.keys().copied().collect::<Vec<_>>(), [2, 3, 4, 5]);
+    assert_eq!(table[&unit.0].next, Location { unit, block: 8 });
+    write(&mut space, 8, 21);
+    assert_eq!(space.tail_of(unit), (1, 21));
+}
+
+#[test]
+fn only_pages_of_the_unit_table_with_changes_are_compared() {
+    let mut space = space();
+    assert!(space.take_changed(0) && !space.take_changed(0));
+    space.add_valid(UnitId(7));
+    assert!(space.take_changed(0));
+    space.drop_valid(UnitId(7));
+    assert!(space.take_changed(0));
+}
