@@ -8,6 +8,7 @@ mod bench;
 mod bench_serve;
 mod imports;
 mod mutants;
+mod parts;
 mod purity;
 mod repo;
 mod rust_source;
@@ -129,6 +130,7 @@ fn check(repo: &Repo) -> Result<()> {
     tidy_rules(repo)?;
     rules("who may import whom", &imports::check(repo)?)?;
     rules("pure crates stay pure", &purity::check(repo)?)?;
+    rules("parts of the engine own their state", &parts::check(repo)?)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     cargo(repo, "clippy", &clippy)?;
     let doc = ["doc", "--workspace", "--no-deps", "--quiet"];

@@ -310,7 +310,7 @@ impl Config {
         let mut left = self.geometry.blocks_per_unit();
         let mut held = 0;
         loop {
-            let fit = crate::seal::fitting(block, left.min(block.max_chunk()));
+            let fit = block.blocks_in_chunk(left.min(block.max_chunk()));
             if fit == 0 {
                 return held;
             }

@@ -12,12 +12,6 @@
 use thermocline_format::{MAX_DEVICES, Sequence};
 use thermocline_types::{DeviceId, UnitId};
 
-use crate::bugs::bug;
-use crate::device::{DeviceCmd, DeviceError};
-use crate::engine::{Engine, Op};
-use crate::marks::mark;
-use crate::payload::Payload;
-
 /// What happens when something is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
@@ -36,7 +30,7 @@ pub(crate) enum Then {
 }
 
 impl Then {
-    fn is_host(&self) -> bool {
+    pub(crate) fn is_host(&self) -> bool {
         matches!(self, Then::Host { .. })
     }
 }
@@ -170,7 +164,7 @@ impl Durability {
     }
 
     /// `then` is due when every chunk up to `target` is durable.
-    fn wait(&mut self, target: Sequence, then: Then) {
+    pub(crate) fn wait(&mut self, target: Sequence, then: Then) {
         let mut needed = [Needed::default(); MAX_DEVICES];
         for (needed, device) in needed.iter_mut().zip(&self.devices) {
             *needed = device.needed(target, then.is_host());
@@ -179,7 +173,7 @@ impl Durability {
     }
 
     /// The newest who waits does not wait for devices but `home`: a mistake, for tests of the tests.
-    fn forget_others(&mut self, home: DeviceId) {
+    pub(crate) fn forget_others(&mut self, home: DeviceId) {
         if let Some(waiter) = self.waiters.last_mut() {
             let kept = waiter.needed[home.index()];
             waiter.needed = [Needed::default(); MAX_DEVICES];
@@ -188,7 +182,7 @@ impl Durability {
     }
 
     /// `then` is due when flushes of all these devices are done that are sent from now on.
-    fn wait_for_next(&mut self, devices: impl Iterator<Item = DeviceId>, then: Then) {
+    pub(crate) fn wait_for_next(&mut self, devices: impl Iterator<Item = DeviceId>, then: Then) {
         let mut needed = [Needed::default(); MAX_DEVICES];
         for device in devices {
             needed[device.index()].flushes = self.devices[device.index()].sent + 1;
@@ -196,14 +190,17 @@ impl Durability {
         self.waiters.push(Waiter { needed, then });
     }
 
-    fn satisfies(&self, waiter: &Waiter) -> bool {
-        let host = waiter.then.is_host();
-        let mut devices = self.devices.iter().zip(waiter.needed);
-        devices.all(|(device, needed)| device.has(needed, host))
+    /// Whether all that some host waits for is durable.
+    pub(crate) fn is_due_for_hosts(&self) -> bool {
+        let due = |waiter: &Waiter| {
+            let mut devices = self.devices.iter().zip(waiter.needed);
+            waiter.then.is_host() && devices.all(|(device, needed)| device.has(needed, true))
+        };
+        self.waiters.iter().any(due)
     }
 
     /// Devices whose flush could help somebody.
-    fn may_flush(&self) -> impl Iterator<Item = DeviceId> {
+    pub(crate) fn may_flush(&self) -> impl Iterator<Item = DeviceId> {
         let lacks = |waiter: &Waiter, index: usize, device: &Written| {
             !device.has(waiter.needed[index], waiter.then.is_host())
         };
@@ -215,7 +212,7 @@ impl Durability {
     }
 
     /// Whether a flush of `device` is to be sent now that this is on media: somebody waits for what it makes durable.
-    fn begin_flush(&mut self, device: DeviceId, on_media: OnMedia) -> bool {
+    pub(crate) fn begin_flush(&mut self, device: DeviceId, on_media: OnMedia) -> bool {
         let written = &mut self.devices[device.index()];
         let helps = |waiter: &Waiter| {
             let (needed, host) = (waiter.needed[device.index()], waiter.then.is_host());
@@ -230,7 +227,7 @@ impl Durability {
     }
 
     /// The flush of `device` is done; what it covered is durable if it did not fail.
-    fn end_flush(&mut self, device: DeviceId, sound: bool) {
+    pub(crate) fn end_flush(&mut self, device: DeviceId, sound: bool) {
         let written = &mut self.devices[device.index()];
         written.done = written.sent;
         if let Some(flushed) = written.flushing.take().filter(|_| sound) {
@@ -254,7 +251,7 @@ impl Durability {
     }
 
     /// Who waits no more, in the order in which they came. Hosts go on waiting unless they are `let_on`.
-    fn due(&mut self, let_on: bool, at_once: bool) -> Vec<Then> {
+    pub(crate) fn due(&mut self, let_on: bool, at_once: bool) -> Vec<Then> {
         let devices = &self.devices;
         let due = |waiter: &mut Waiter| {
             let host = waiter.then.is_host();
@@ -268,113 +265,6 @@ impl Durability {
     /// Nobody waits any more; returns who did.
     pub(crate) fn abandon(&mut self) -> Vec<Then> {
         self.waiters.drain(..).map(|waiter| waiter.then).collect()
-    }
-}
-
-impl<P: Payload> Engine<P> {
-    /// Blocks that hosts wrote and that a power cut may take: they wait in memory, are on their way to media, or are
-    /// there without a flush since. One that is overwritten in memory counts once, one that was trimmed there until its
-    /// place is sealed.
-    #[must_use]
-    pub fn at_risk_blocks(&self) -> u64 {
-        let waiting = u64::from(self.cache.waiting());
-        waiting + self.stats.host_blocks_written - self.durability.host_blocks()
-    }
-
-    /// Answers a flush of the host when all that was complete before it is durable.
-    pub(crate) fn flush(&mut self, request: u32) {
-        if !self.config.write_cache {
-            self.await_flush(self.flights.newest_done(), Then::Host { request });
-        } else if bug!(self.config, FlushLeavesStage) || !self.cache.flush(request) {
-            self.await_flush(self.flights.sealed(), Then::Host { request });
-        }
-    }
-
-    /// Goes on with flushes for which everything has been sealed.
-    pub(crate) fn flush_sealed(&mut self) {
-        while let Some(request) = self.cache.next_flush() {
-            self.await_flush(self.flights.sealed(), Then::Host { request });
-        }
-    }
-
-    /// Does `then` when every chunk up to `target` is durable.
-    pub(crate) fn await_flush(&mut self, target: Sequence, then: Then) {
-        let host = then.is_host();
-        let release = matches!(then, Then::Release { .. });
-        self.durability.wait(target, then);
-        let of_host = bug!(self.config, OtherDevicesNotFlushed);
-        let of_release = bug!(self.config, ReleaseAwaitsHomeAlone);
-        if host && of_host || release && of_release {
-            self.durability.forget_others(self.config.geometry.home());
-        }
-        self.resolve();
-    }
-
-    /// Does `then` when flushes of all devices are done that are sent from now on.
-    pub(crate) fn await_next_flush(&mut self, then: Then) {
-        let all = self.config.geometry.device_units().map(|(device, _)| device);
-        self.durability.wait_for_next(all, then);
-    }
-
-    /// Does `then` when a flush of `device` is done that is sent from now on.
-    pub(crate) fn await_next_flush_of(&mut self, device: DeviceId, then: Then) {
-        self.durability.wait_for_next(std::iter::once(device), then);
-    }
-
-    /// Flushes devices if somebody waits for what a flush would make durable. Returns whether it did.
-    pub(crate) fn flush_step(&mut self) -> bool {
-        let wanted: Vec<DeviceId> = self.durability.may_flush().collect();
-        let sent = wanted.into_iter().filter(|&device| self.flush_device(device)).count();
-        sent > 0
-    }
-
-    fn flush_device(&mut self, device: DeviceId) -> bool {
-        let mut on_media = self.flights.on_media(device, &self.config);
-        if bug!(self.config, FlushTooEarly) {
-            (on_media.all, on_media.for_hosts) = (self.flights.sealed(), self.flights.sealed());
-        }
-        if bug!(self.config, DurableOffByOne) {
-            on_media.all.0 += 1;
-            on_media.for_hosts.0 += 1;
-        }
-        if !self.durability.begin_flush(device, on_media) {
-            return false;
-        }
-        mark!(FlushPassesCopies if on_media.for_hosts > on_media.all);
-        self.stats.flushes += 1;
-        let op = self.ops.insert(Op::Flush { device });
-        self.device(op, DeviceCmd::Flush(device));
-        true
-    }
-
-    pub(crate) fn flushed(&mut self, device: DeviceId, result: Result<(), DeviceError>) {
-        self.durability.end_flush(device, result.is_ok());
-        match result {
-            Ok(()) => self.resolve(),
-            Err(_) => {
-                mark!(FlushFailed);
-                self.fail();
-            }
-        }
-    }
-
-    /// Goes on with all whose wait is over. What the host waits for must also be recoverable: not before the recovery
-    /// itself is, in a checkpoint.
-    pub(crate) fn resolve(&mut self) {
-        let settled = self.superblocks.settled || bug!(self.config, FlushBeforeRecoveryIsSafe);
-        let state = &self.durability;
-        let held = |waiter: &Waiter| state.satisfies(waiter) && waiter.then.is_host();
-        mark!(FlushAwaitsRecovery if !settled && state.waiters.iter().any(held));
-        for then in self.durability.due(settled, bug!(self.config, FlushNotSent)) {
-            match then {
-                Then::Host { request } => self.request_progress(request, 1, None),
-                Then::Release { units } => self.reset_released(&units),
-                Then::Scrub => self.scrub_goes_on(),
-                Then::Dead => self.space.dead_flushed(),
-                Then::Pages { target } => self.pages_durable(target),
-                Then::Superblock => self.superblock_durable(),
-            }
-        }
     }
 }
 

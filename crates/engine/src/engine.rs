@@ -1,5 +1,22 @@
 //! The state machine: what it holds, what comes in, what goes out.
 
+mod checkpoint;
+mod flush;
+mod gc;
+mod io;
+mod memory;
+mod opening;
+mod pages;
+mod records;
+mod release;
+mod runs;
+mod scrub;
+mod seal;
+mod tier;
+mod trim;
+mod unit_pages;
+mod volumes;
+
 use std::collections::VecDeque;
 
 use slab::Slab;
@@ -8,28 +25,30 @@ use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId};
 
 use crate::bugs::bug;
-use crate::checkpoint::Checkpoint;
 use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
 use crate::device::{DeviceCmd, DeviceError, Done, OpId};
 use crate::durability::{Durability, Then};
 use crate::flights::Flights;
-use crate::gc::Gc;
 use crate::map::{Packing, Value};
 use crate::marks::mark;
-use crate::opening::Opening;
 use crate::pages::Pages;
 use crate::payload::Payload;
 use crate::request::{Action, HostError, HostRequest, Rejected, RequestId};
 use crate::requests::{Progress, Requests};
-use crate::scrub::Scrub;
 use crate::space::Space;
 use crate::stats::{Memory, Stats};
 use crate::superblocks::Superblocks;
 use crate::tier::Stays;
 use crate::unit_table::UnitTable;
-use crate::unmap::Unmapping;
 use crate::volumes::Volumes;
 use crate::write_cache::{Owner, WriteCache};
+
+use checkpoint::{Checkpoint, Due};
+use gc::Gc;
+use opening::Opening;
+pub use runs::Run;
+use scrub::Scrub;
+use trim::Unmapping;
 
 /// What the device was asked for.
 #[derive(Debug)]
@@ -37,7 +56,7 @@ pub(crate) enum Op<P> {
     WriteChunk { sequence: Sequence, class: Class },
     HostRead { request: u32, unit: UnitId, expected: Vec<Value>, into: P },
     LoadPage { volume: u16, page: u64, at: thermocline_format::Location },
-    MovePage { page: crate::checkpoint::Place, unit: UnitId },
+    MovePage { page: checkpoint::Place, unit: UnitId },
     GcChunks,
     GcRead { first: usize },
     Reset { unit: UnitId },
@@ -45,7 +64,7 @@ pub(crate) enum Op<P> {
     Flush { device: DeviceId },
     Superblock,
     ScrubChunks,
-    ScrubRead { block: crate::scrub::Counted },
+    ScrubRead { block: scrub::Counted },
     Opening { index: usize },
 }
 
@@ -74,48 +93,48 @@ pub(crate) enum Phase {
 /// [`Engine::poll_action`] gives, until it gives nothing, after every such call.
 #[derive(Debug)]
 pub struct Engine<P: Payload> {
-    pub(crate) config: Config,
-    pub(crate) packing: Packing,
+    config: Config,
+    packing: Packing,
     /// Blocks of users that fit into a unit written in chunks as large as possible.
-    pub(crate) dense: u64,
-    pub(crate) phase: Phase,
-    pub(crate) pool: PoolId,
-    pub(crate) epoch: Epoch,
-    pub(crate) actions: VecDeque<Action<P>>,
-    pub(crate) ops: Slab<Op<P>>,
-    pub(crate) requests: Requests,
-    pub(crate) volumes: Volumes,
-    pub(crate) pages: Pages<P>,
-    pub(crate) space: Space,
-    pub(crate) unit_table: UnitTable,
-    pub(crate) cache: WriteCache<P>,
-    pub(crate) flights: Flights<P>,
+    dense: u64,
+    phase: Phase,
+    pool: PoolId,
+    epoch: Epoch,
+    actions: VecDeque<Action<P>>,
+    ops: Slab<Op<P>>,
+    requests: Requests,
+    volumes: Volumes,
+    pages: Pages<P>,
+    space: Space,
+    unit_table: UnitTable,
+    cache: WriteCache<P>,
+    flights: Flights<P>,
     /// Scratch of sealing: the slots of a chunk, and queues of the host.
-    pub(crate) picked: Vec<u32>,
-    pub(crate) order: Vec<usize>,
-    pub(crate) durability: Durability,
-    pub(crate) gc: Gc<P>,
-    pub(crate) stays: Stays,
-    pub(crate) unmapping: VecDeque<Unmapping>,
-    pub(crate) scrubs: VecDeque<Scrub>,
-    pub(crate) checkpoint: Option<Checkpoint>,
-    pub(crate) superblocks: Superblocks,
-    pub(crate) opening: Option<Box<Opening<P>>>,
-    /// Bytes that went into chunks since the newest checkpoint began.
-    pub(crate) since_checkpoint: u64,
-    /// Chunks from here on are counted in the tails of their units.
-    pub(crate) tail_from: Sequence,
+    picked: Vec<u32>,
+    order: Vec<usize>,
+    durability: Durability,
+    gc: Gc<P>,
+    stays: Stays,
+    unmapping: VecDeque<Unmapping>,
+    scrubs: VecDeque<Scrub>,
+    checkpoint: Option<Checkpoint>,
+    superblocks: Superblocks,
+    opening: Option<Box<Opening<P>>>,
+    /// Why the next checkpoint is due.
+    due: Due,
+    /// The request that waits for the pool to be closed.
+    closing: Option<u32>,
     /// Chunks and entries that were replayed.
-    pub(crate) replayed: (u64, u64),
+    replayed: (u64, u64),
     /// Blocks written by the host, the clock of placement and victim policies.
-    pub(crate) host_writes: u64,
-    pub(crate) rng: Rng,
-    pub(crate) now: Time,
+    host_writes: u64,
+    rng: Rng,
+    now: Time,
     /// Whether there is nothing to do until something comes in.
     settled: bool,
     /// Whether there is more to look through than one call may.
     paused: bool,
-    pub(crate) stats: Stats,
+    stats: Stats,
 }
 
 impl<P: Payload> Engine<P> {
@@ -143,7 +162,7 @@ impl<P: Payload> Engine<P> {
         config.check()?;
         let geometry = config.geometry;
         let block = geometry.logical_block();
-        let full = crate::seal::fitting(block, block.max_chunk());
+        let full = block.blocks_in_chunk(block.max_chunk());
         let dense = config.blocks_per_unit() as u32;
         let units = thermocline_ftl::Units::new(geometry.units(), geometry.blocks_per_unit())
             .with_most_valid(dense);
@@ -176,8 +195,8 @@ impl<P: Payload> Engine<P> {
             checkpoint: None,
             superblocks: Superblocks::default(),
             opening: None,
-            since_checkpoint: 0,
-            tail_from: Sequence(0),
+            due: Due::default(),
+            closing: None,
             replayed: (0, 0),
             host_writes: 0,
             rng: Rng::new(seed),
@@ -479,7 +498,7 @@ impl<P: Payload> Engine<P> {
         for request in flushes {
             self.request_progress(request, 1, Some(HostError::Failed));
         }
-        if let Some(request) = self.superblocks.closing.take() {
+        if let Some(request) = self.closing.take() {
             mark!(ClosingFailed);
             self.request_progress(request, 1, Some(HostError::Failed));
         }

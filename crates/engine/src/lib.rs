@@ -13,46 +13,36 @@
 //! * A flush is answered only when all that was complete before it would be found by recovery.
 //! * The map points at a block, or says that there is none; nothing else is ever returned by a read.
 
-mod allocation;
 mod bugs;
-mod checkpoint;
 mod config;
 mod device;
 mod durability;
 mod engine;
 mod flights;
-mod gc;
-mod io;
 mod map;
 mod marks;
 mod memory;
-mod opening;
 mod pages;
 mod payload;
-mod release;
 mod request;
 mod requests;
-mod scrub;
-mod seal;
 mod space;
 mod stats;
 mod superblocks;
 mod tier;
 mod tuning;
 mod unit_table;
-mod unmap;
 mod volumes;
 pub mod wire;
 mod write_cache;
 
-pub use allocation::Run;
 pub use bugs::Bug;
 pub use config::{Config, ConfigError, GcConfig, LINGER, MAX_IO_BLOCKS, ReadPlan};
 pub use device::{
     Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, OpId, PageBytes,
     ReadChunks, UnitCondition, UnitReport,
 };
-pub use engine::Engine;
+pub use engine::{Engine, Run};
 #[cfg(feature = "marks")]
 pub use marks::{Mark, Marks, take as take_marks};
 pub use payload::Payload;

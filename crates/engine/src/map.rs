@@ -14,6 +14,7 @@
 
 mod leaf;
 mod paging;
+mod roots;
 
 use thermocline_format::{
     BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, TAG_BITS, VolumeId, VolumeMedia,
@@ -185,11 +186,11 @@ pub(crate) enum Wanted {
 
 /// 262,144 blocks of a volume, or what is left of it.
 #[derive(Debug)]
-pub(crate) struct Root {
+struct Root {
     /// The root page on media.
-    pub(crate) at: MapEntry,
+    at: MapEntry,
     /// Whether the pages differ from those in the root page on media.
-    pub(crate) changed: bool,
+    changed: bool,
     /// `None` while nothing was ever mapped here.
     leaf: Option<Box<Leaf>>,
 }
@@ -214,7 +215,7 @@ impl Root {
     }
 
     /// Where the pages are on media, as in a root page.
-    pub(crate) fn pages(&self) -> Box<[MapEntry; PAGE_ENTRIES]> {
+    fn pages(&self) -> Box<[MapEntry; PAGE_ENTRIES]> {
         let unmapped = || Box::new([MapEntry::UNMAPPED; PAGE_ENTRIES]);
         self.leaf.as_ref().map_or_else(unmapped, |leaf| Box::new(leaf.at))
     }
@@ -234,7 +235,7 @@ pub(crate) struct VolumeMap {
     pub(crate) blocks: u64,
     /// Blocks that the host may use: less than `blocks` while the size changes.
     pub(crate) limit: u64,
-    pub(crate) roots: Vec<Root>,
+    roots: Vec<Root>,
     /// Where the blocks of this volume begin among those of all volumes there ever were, for placement.
     pub(crate) base: u64,
     pub(crate) traffic: VolumeTraffic,
@@ -249,8 +250,8 @@ pub(crate) struct VolumeMap {
     leaves: u64,
     /// How many pages there are of each kind.
     tally: Tally,
-    /// What [`crate::volumes::Volumes::note_pages`] noted last.
-    pub(crate) noted: Tally,
+    /// How many there were when that was noted last.
+    noted: Tally,
 }
 
 impl VolumeMap {
@@ -305,6 +306,18 @@ impl VolumeMap {
     /// How many pages there are of each kind.
     pub(crate) fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// How many there were when that was noted last.
+    pub(crate) fn noted(&self) -> Tally {
+        self.noted
+    }
+
+    /// Notes how many there are, if that is something new; returns how many there were.
+    #[inline]
+    pub(crate) fn note(&mut self) -> Option<Tally> {
+        let new = self.noted != self.tally;
+        new.then(|| std::mem::replace(&mut self.noted, self.tally))
     }
 
     #[inline]

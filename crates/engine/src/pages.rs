@@ -7,17 +7,11 @@
 use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use thermocline_format::{Location, MapEntry, MapPage, PageId, VolumeId};
+use thermocline_format::Location;
 
-use crate::bugs::bug;
-use crate::device::{DeviceCmd, PageBytes};
-use crate::engine::{Engine, Op, Phase};
-use crate::map::{PAGE, Presence, Wanted};
-use crate::marks::mark;
-use crate::memory::{Room, Share};
-use crate::payload::Payload;
-use crate::request::{Action, Extent, HostError, Notice};
-use crate::volumes::{PageCursor, Walk};
+use crate::device::PageBytes;
+use crate::request::Extent;
+use crate::volumes::PageCursor;
 
 /// Pages that are loaded at once ahead of their use. Chosen, not measured.
 pub(crate) const LOADS: usize = 64;
@@ -31,9 +25,15 @@ pub(crate) const UNITS: u32 = 4096;
 /// A request that waits for a page, or for memory.
 #[derive(Debug)]
 pub(crate) struct Parked<P> {
-    what: Waits<P>,
+    pub(crate) what: Waits<P>,
     /// A page in memory that it needs as well.
-    held: Option<(u16, u64)>,
+    pub(crate) held: Option<(u16, u64)>,
+}
+
+impl<P> Parked<P> {
+    fn writes(&self) -> bool {
+        matches!(self.what, Waits::Write { .. })
+    }
 }
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub(crate) enum Needs {
 
 /// How far the background has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Background {
+pub(crate) enum Background {
     /// It asks for the pages from here on.
     Asks(PageCursor),
     /// It has asked for all of them.
@@ -82,23 +82,23 @@ pub(crate) struct Pages<P> {
     /// Pages that cannot be read.
     damaged: FxHashSet<(u16, u64)>,
     /// Requests that wait for memory.
-    pub(crate) waiting: VecDeque<Parked<P>>,
+    waiting: VecDeque<Parked<P>>,
     /// Pages in memory that are needed by requests which wait for others, and by how many.
     held: FxHashMap<(u16, u64), u32>,
     /// The page that each of those needs which go from page to page.
     next: [Option<(u16, u64)>; 3],
     /// Where the hand is that takes pages out of memory.
-    pub(crate) hand: PageCursor,
+    hand: PageCursor,
     /// How far the pages are gone through that were written for a flushed record.
-    pub(crate) landing: Option<PageCursor>,
+    landing: Option<PageCursor>,
     /// Whether somebody found no memory, and nothing that could go.
-    pub(crate) short: bool,
+    short: bool,
     /// Checkpoints when the host first found none.
-    pub(crate) short_since: Option<u64>,
+    short_since: Option<u64>,
     /// Whether the hand has not come around yet for somebody.
-    pub(crate) goes_on: bool,
+    goes_on: bool,
     /// Whether an opening may have taken more memory than there is, and has not given it back yet.
-    pub(crate) excess: bool,
+    excess: bool,
 }
 
 impl<P> Default for Pages<P> {
@@ -122,6 +122,7 @@ impl<P> Default for Pages<P> {
 }
 
 impl<P> Pages<P> {
+    /// How many pages are on their way.
     pub(crate) fn on_their_way(&self) -> usize {
         self.loading.len()
     }
@@ -136,6 +137,39 @@ impl<P> Pages<P> {
         self.damaged.remove(&(volume, page));
     }
 
+    /// The page cannot be read.
+    pub(crate) fn note_damaged(&mut self, page: (u16, u64)) {
+        self.damaged.insert(page);
+    }
+
+    pub(crate) fn is_damaged(&self, page: (u16, u64)) -> bool {
+        self.damaged.contains(&page)
+    }
+
+    /// The pages that cannot be read, in order.
+    pub(crate) fn damaged(&self) -> Vec<(u16, u64)> {
+        let mut damaged: Vec<(u16, u64)> = self.damaged.iter().copied().collect();
+        damaged.sort_unstable();
+        damaged
+    }
+
+    /// Lets a page be read again that could not be. Returns whether it could not.
+    pub(crate) fn retry(&mut self, page: (u16, u64)) -> bool {
+        let damaged = self.damaged.remove(&page);
+        if damaged {
+            self.ask_again();
+        }
+        damaged
+    }
+
+    /// Lets all of these be read again. Returns whether there are any.
+    pub(crate) fn retry_all(&mut self) -> bool {
+        let any = !self.damaged.is_empty();
+        self.damaged.clear();
+        self.ask_again();
+        any
+    }
+
     /// The background has to ask for pages anew that it asked for already.
     fn ask_again(&mut self) {
         if self.background == Background::Asked {
@@ -143,8 +177,58 @@ impl<P> Pages<P> {
         }
     }
 
+    /// How far the background has come.
+    pub(crate) fn background(&self) -> Background {
+        self.background
+    }
+
+    pub(crate) fn set_background(&mut self, background: Background) {
+        self.background = background;
+    }
+
+    /// A page is asked for.
+    pub(crate) fn begin(&mut self, page: (u16, u64)) {
+        self.loading.insert(page, Vec::new());
+    }
+
+    /// A page is on its way that need not be read: it was in memory on its way to media.
+    pub(crate) fn arrive(&mut self, page: (u16, u64), at: Location, bytes: PageBytes) {
+        self.arrived.push_back((page.0, page.1, at, bytes));
+    }
+
+    /// The next of these.
+    pub(crate) fn next_arrived(&mut self) -> Option<(u16, u64, Location, PageBytes)> {
+        self.arrived.pop_front()
+    }
+
+    /// A page has come, or will not; returns who waited for it.
+    pub(crate) fn end(&mut self, page: (u16, u64)) -> Vec<Parked<P>> {
+        self.loading.remove(&page).unwrap_or_default()
+    }
+
+    pub(crate) fn is_loading(&self, page: (u16, u64)) -> bool {
+        self.loading.contains_key(&page)
+    }
+
+    /// Whether any page of a volume is on its way.
+    pub(crate) fn is_loading_of(&self, volume: u16) -> bool {
+        self.loading.keys().any(|&(of, _)| of == volume)
+    }
+
+    /// Parks what waits for `page`, which is on its way, and keeps the page that it `held` in memory.
+    ///
+    /// # Panics
+    /// If that page is not on its way.
+    pub(crate) fn park(&mut self, page: (u16, u64), what: Waits<P>, held: Option<(u16, u64)>) {
+        if let Some(held) = held {
+            *self.held.entry(held).or_default() += 1;
+        }
+        let waiting = self.loading.get_mut(&page).expect("the page was asked for");
+        waiting.push(Parked { what, held });
+    }
+
     /// A request that waited needs this page no more.
-    fn let_go(&mut self, held: Option<(u16, u64)>) {
+    pub(crate) fn let_go(&mut self, held: Option<(u16, u64)>) {
         if let Some(page) = held
             && let Some(count) = self.held.get_mut(&page)
         {
@@ -153,6 +237,100 @@ impl<P> Pages<P> {
                 self.held.remove(&page);
             }
         }
+    }
+
+    /// Parks what waits for memory; first, if it waited already.
+    pub(crate) fn await_memory(&mut self, what: Waits<P>, first: bool) {
+        let parked = Parked { what, held: None };
+        if first {
+            self.waiting.push_front(parked);
+        } else {
+            self.waiting.push_back(parked);
+        }
+    }
+
+    /// How many requests wait for memory.
+    #[inline]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes the first request that waits for memory.
+    pub(crate) fn next_waiting(&mut self) -> Option<Parked<P>> {
+        self.waiting.pop_front()
+    }
+
+    /// Takes the requests that wait and would write, in order.
+    pub(crate) fn take_writes(&mut self) -> Vec<Parked<P>> {
+        let mut keys: Vec<(u16, u64)> = self.loading.keys().copied().collect();
+        keys.sort_unstable();
+        let mut writes = Vec::new();
+        for key in keys {
+            let waiting = self.loading.get_mut(&key).expect("the key was just seen");
+            writes.extend(waiting.extract_if(.., |parked| parked.writes()));
+        }
+        let (failed, reads) = self.waiting.drain(..).partition::<Vec<_>, _>(Parked::writes);
+        self.waiting = reads.into();
+        writes.extend(failed);
+        writes.iter().for_each(|parked| self.let_go(parked.held));
+        writes
+    }
+
+    /// Somebody found no memory, and nothing that could go.
+    pub(crate) fn note_short(&mut self) {
+        self.short = true;
+    }
+
+    /// Whether that was so since this was asked last.
+    pub(crate) fn take_short(&mut self) -> bool {
+        std::mem::take(&mut self.short)
+    }
+
+    /// Checkpoints when the host first found no memory, so many as there are now if that is new.
+    pub(crate) fn short_since(&mut self, checkpoints: u64) -> u64 {
+        *self.short_since.get_or_insert(checkpoints)
+    }
+
+    /// The host has found memory.
+    pub(crate) fn relieved(&mut self) {
+        self.short_since = None;
+    }
+
+    /// The hand has not come around yet for somebody.
+    pub(crate) fn note_goes_on(&mut self) {
+        self.goes_on = true;
+    }
+
+    /// Whether that was so since this was asked last.
+    pub(crate) fn take_goes_on(&mut self) -> bool {
+        std::mem::take(&mut self.goes_on)
+    }
+
+    /// Where the hand is that takes pages out of memory.
+    pub(crate) fn hand(&self) -> PageCursor {
+        self.hand
+    }
+
+    pub(crate) fn set_hand(&mut self, hand: PageCursor) {
+        self.hand = hand;
+    }
+
+    /// How far the pages are gone through that were written for a flushed record; `None` if that is over.
+    pub(crate) fn landing(&self) -> Option<PageCursor> {
+        self.landing
+    }
+
+    pub(crate) fn set_landing(&mut self, landing: Option<PageCursor>) {
+        self.landing = landing;
+    }
+
+    /// Whether an opening may have taken more memory than there is, and has not given it back yet.
+    pub(crate) fn has_excess(&self) -> bool {
+        self.excess
+    }
+
+    pub(crate) fn excess_is_over(&mut self) {
+        self.excess = false;
     }
 
     /// What `who` needs now.
@@ -182,302 +360,82 @@ pub(crate) enum Loaded {
     No(u64),
 }
 
-impl<P: Payload> Engine<P> {
-    /// Whether the pages of blocks `from` to `end` are in memory; asks for those that are not.
-    #[inline]
-    pub(crate) fn loaded(&mut self, volume: u16, from: u64, end: u64, share: Share) -> Loaded {
-        let (from, end) = (from / PAGE, end.div_ceil(PAGE));
-        let map = self.volumes.map_mut(volume);
-        let here = |presence| match presence {
-            Presence::Staged => true,
-            Presence::Resident | Presence::Empty => share != Share::Write,
-            Presence::Absent => false,
+#[cfg(test)]
+mod tests {
+    use thermocline_format::VolumeId;
+
+    use super::*;
+
+    fn extent() -> Extent {
+        Extent { volume: VolumeId(1), lba: 0, blocks: 1 }
+    }
+
+    fn read(request: u32) -> Waits<()> {
+        Waits::Read { request, extent: extent(), into: () }
+    }
+
+    fn write(request: u32) -> Waits<()> {
+        Waits::Write { request, extent: extent(), data: (), handle: 0 }
+    }
+
+    fn numbers(parked: &[Parked<()>]) -> Vec<u32> {
+        let number = |parked: &Parked<()>| match parked.what {
+            Waits::Read { request, .. } | Waits::Write { request, .. } => request,
         };
-        if (from..end).all(|page| here(map.touch(page))) {
-            return Loaded::Yes;
-        }
-        self.find_pages(volume, from, end, share)
+        parked.iter().map(number).collect()
     }
 
-    /// Makes room for the pages `from` to `end` that are not in memory, and asks for those on media.
-    #[cold]
-    fn find_pages(&mut self, volume: u16, from: u64, end: u64, share: Share) -> Loaded {
-        let (mut absent, mut new, mut staged) = (Vec::new(), 0, 0);
-        let map = self.volumes.map_mut(volume);
-        for page in from..end {
-            match map.touch(page) {
-                Presence::Staged => {}
-                Presence::Resident => staged += u64::from(share == Share::Write),
-                Presence::Empty => new += u64::from(share == Share::Write),
-                Presence::Absent if self.pages.damaged.contains(&(volume, page)) => {
-                    return Loaded::No(page);
-                }
-                Presence::Absent => absent.push(page),
-            }
-        }
-        if staged + new > 0 && !self.may_stage_in(staged + new) {
-            mark!(StagingWaits);
-            self.pages.short = true;
-            return Loaded::NoRoom;
-        }
-        let asked = |page: &u64| self.pages.loading.contains_key(&(volume, *page));
-        let fresh: Vec<u64> = absent.iter().copied().filter(|page| !asked(page)).collect();
-        let count = new + fresh.len() as u64;
-        if count > 0 {
-            match self.make_room(count, share, (volume, from, end)) {
-                Room::Yes => {}
-                Room::Later => {
-                    self.pages.goes_on = true;
-                    return Loaded::NoRoom;
-                }
-                Room::No => {
-                    self.pages.short = true;
-                    return Loaded::NoRoom;
-                }
-            }
-        }
-        for page in fresh {
-            self.load_page(volume, page);
-        }
-        absent.first().map_or(Loaded::Yes, |page| Loaded::Wait(*page))
+    #[test]
+    fn a_page_is_kept_while_a_request_needs_it_beside_one_on_its_way() {
+        let mut pages = Pages::default();
+        let (one, other) = ((0, 7), (0, 8));
+        pages.begin(other);
+        pages.park(other, read(1), Some(one));
+        pages.park(other, write(2), Some(one));
+        assert!(pages.is_needed(one) && !pages.is_needed(other) && pages.is_loading_of(0));
+        let parked = pages.end(other);
+        assert_eq!((numbers(&parked), pages.on_their_way()), (vec![1, 2], 0));
+        pages.let_go(parked[0].held);
+        assert!(pages.is_needed(one), "the other still needs it");
+        pages.let_go(parked[1].held);
+        assert!(!pages.is_needed(one));
     }
 
-    fn load_page(&mut self, volume: u16, page: u64) {
-        self.pages.loading.insert((volume, page), Vec::new());
-        let entry = self.volumes.map(volume).page_at(page);
-        let at = entry.location(&self.config.geometry).expect("a page that is nowhere is loaded");
-        self.stats.pages_loaded += 1;
-        self.space.add_reader(at.unit);
-        if let Some(bytes) = self.page_in_memory(volume, page, at) {
-            mark!(PageOnItsWay);
-            return self.pages.arrived.push_back((volume, page, at, bytes));
+    #[test]
+    fn requests_wait_for_memory_in_the_order_in_which_they_came() {
+        let mut pages = Pages::default();
+        [1, 2, 3].into_iter().for_each(|request| pages.await_memory(read(request), false));
+        let first = pages.next_waiting().expect("three wait");
+        pages.await_memory(first.what, true);
+        let mut order = Vec::new();
+        while let Some(parked) = pages.next_waiting() {
+            order.push(parked);
         }
-        let op = self.ops.insert(Op::LoadPage { volume, page, at });
-        self.device(op, DeviceCmd::ReadPage { at });
+        assert_eq!(numbers(&order), [1, 2, 3]);
     }
 
-    /// A page that is not loaded, and was moved on media and may not be there yet.
-    pub(crate) fn page_in_memory(&self, volume: u16, page: u64, at: Location) -> Option<PageBytes> {
-        if bug!(self.config, MovedPageFromMedia) {
-            return None;
-        }
-        let waits = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.moved(volume, page));
-        let writers = self.space.has_writers(at.unit);
-        let flies = || self.flights.page_in_flight(at, self.config.geometry.logical_block());
-        waits.or_else(|| if writers { flies() } else { None }).cloned()
+    #[test]
+    fn those_that_would_write_are_taken_and_those_that_read_wait_on() {
+        let mut pages = Pages::default();
+        pages.begin((0, 1));
+        pages.park((0, 1), write(1), Some((0, 5)));
+        pages.park((0, 1), read(2), None);
+        pages.await_memory(read(3), false);
+        pages.await_memory(write(4), false);
+        assert_eq!(numbers(&pages.take_writes()), [1, 4]);
+        assert!(!pages.is_needed((0, 5)));
+        assert_eq!((numbers(&pages.end((0, 1))), pages.waiting()), (vec![2], 1));
     }
 
-    /// Takes over pages that need not be read. Returns whether there were any.
-    pub(crate) fn pages_arrive(&mut self) -> bool {
-        let mut any = false;
-        while let Some((volume, page, at, bytes)) = self.pages.arrived.pop_front() {
-            any = true;
-            self.page_read(volume, page, at, Some(&bytes));
-        }
-        any
-    }
-
-    /// Whether no page is on its way.
-    pub(crate) fn pages_idle(&self) -> bool {
-        self.pages.loading.is_empty()
-    }
-
-    /// Whether any page of a volume is on its way.
-    pub(crate) fn is_loading(&self, volume: u16) -> bool {
-        self.pages.loading.keys().any(|&(of, _)| of == volume)
-    }
-
-    /// Parks what waits for `page`, which is on its way; the other page that it needs stays.
-    pub(crate) fn park(&mut self, volume: u16, page: u64, what: Waits<P>) {
-        mark!(RequestWaits);
-        let (Waits::Read { extent, .. } | Waits::Write { extent, .. }) = &what;
-        let pages = extent.lba / PAGE..(extent.lba + extent.blocks).div_ceil(PAGE);
-        let held = pages.filter(|other| *other != page).map(|other| (volume, other)).next();
-        if let Some(held) = held {
-            *self.pages.held.entry(held).or_default() += 1;
-        }
-        let waiting = self.pages.loading.get_mut(&(volume, page)).expect("the page was asked for");
-        waiting.push(Parked { what, held });
-    }
-
-    /// Parks what waits for memory; first, if it waited already.
-    pub(crate) fn await_memory(&mut self, what: Waits<P>, tried: Tried) {
-        mark!(RequestWaitsForMemory);
-        let parked = Parked { what, held: None };
-        match tried {
-            Tried::Not => self.pages.waiting.push_back(parked),
-            Tried::Memory | Tried::Page => self.pages.waiting.push_front(parked),
-        }
-    }
-
-    /// The error of a request for blocks of a damaged page.
-    pub(crate) fn damaged_page(&self, volume: u16, page: u64) -> HostError {
-        let at = self.volumes.map(volume).page_at(page).location(&self.config.geometry);
-        HostError::Unreadable(at.expect("a page that is nowhere is not damaged"))
-    }
-
-    /// Page `page` was read from `at`.
-    pub(crate) fn page_read(
-        &mut self,
-        volume: u16,
-        page: u64,
-        at: Location,
-        bytes: Option<&PageBytes>,
-    ) {
-        let parked = self.pages.loading.remove(&(volume, page)).unwrap_or_default();
-        let map = self.volumes.map(volume);
-        let (id, parent) = (PageId { volume: map.id, index: page as u32 }, map.page_at(page));
-        let geometry = self.config.geometry;
-        self.space.drop_reader(at.unit);
-        let moved = parent.location(&geometry) != Some(at);
-        let decoded =
-            bytes.and_then(|bytes| MapPage::decode(bytes.as_slice(), id, parent, &geometry).ok());
-        match decoded {
-            Some(MapPage(entries)) => self.page_loaded(volume, page, entries.as_slice()),
-            // It stands elsewhere by now, and is read there by who needs it.
-            None if moved => {
-                return parked.into_iter().for_each(|parked| self.unpark(parked, Tried::Memory));
-            }
-            None => {
-                mark!(PageDamaged);
-                self.pages.damaged.insert((volume, page));
-                self.actions.push_back(Action::Notice(Notice::Damaged { at }));
-            }
-        }
-        parked.into_iter().for_each(|parked| self.unpark(parked, Tried::Page));
-    }
-
-    fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
-        self.volumes.map_mut(volume).load(page, entries);
-        if self.phase == Phase::Opening {
-            self.page_opened(volume, page);
-        }
-        self.volumes.note_pages(volume);
-    }
-
-    /// Where the pages stand that cannot be read, in order.
-    pub(crate) fn damaged_pages(&self) -> Vec<Location> {
-        let mut damaged: Vec<(u16, u64)> = self.pages.damaged.iter().copied().collect();
-        damaged.sort_unstable();
-        let at = |&(volume, page): &(u16, u64)| {
-            self.volumes.map(volume).page_at(page).location(&self.config.geometry)
-        };
-        damaged.iter().filter_map(at).collect()
-    }
-
-    /// Lets damaged pages be read again. Returns whether there are any.
-    pub(crate) fn retry_damaged(&mut self) -> bool {
-        let any = !self.pages.damaged.is_empty();
-        self.pages.damaged.clear();
-        self.pages.ask_again();
-        any
-    }
-
-    /// A page is about to be written elsewhere as it was read: if it could not be read before, it can then.
-    pub(crate) fn damaged_page_moved(&mut self, volume: u16, page: u64) {
-        let damaged = self.pages.damaged.remove(&(volume, page));
-        mark!(DamagedMoved if damaged);
-        if damaged {
-            self.pages.ask_again();
-        }
-    }
-
-    /// Takes the pages that could not be read, those of deleted volumes apart, in order: they are to be tried again.
-    pub(crate) fn take_damaged(&mut self) -> Vec<(u16, VolumeId, u64)> {
-        let alive = |&(volume, page): &(u16, u64)| {
-            let map = self.volumes.map(volume);
-            (!map.deleted).then_some((volume, map.id, page))
-        };
-        let mut taken: Vec<_> = self.pages.damaged.iter().filter_map(alive).collect();
-        taken.sort_unstable();
-        for &(volume, _, page) in &taken {
-            self.pages.forget(volume, page);
-            self.pages.ask_again();
-        }
-        taken
-    }
-
-    /// A piece of a walk through the pages of all maps, see [`crate::volumes::Volumes::next_page`].
-    pub(crate) fn next_page(
-        &mut self,
-        cursor: &mut PageCursor,
-        wanted: Wanted,
-        budget: &mut u32,
-    ) -> Walk {
-        let before = *budget;
-        let walk = self.volumes.next_page(cursor, wanted, budget);
-        self.stats.looked_at += u64::from(before - *budget);
-        walk
-    }
-
-    /// Goes on in the background. Returns whether anything was done.
-    pub(crate) fn load_step(&mut self) -> bool {
-        let Background::Asks(mut cursor) = self.pages.background else {
-            let loaded = self.pages.background == Background::Asked && self.pages_idle();
-            if loaded && self.pages.damaged.is_empty() {
-                self.pages.background = Background::Over;
-                self.actions.push_back(Action::Notice(Notice::MapLoaded));
-            }
-            return loaded && self.pages.damaged.is_empty();
-        };
-        // A pool that is closed needs nothing more.
-        if self.pages.loading.len() >= LOADS || self.phase == Phase::Closing {
-            return false;
-        }
-        if !self.all_pages_fit() {
-            self.pages.background = Background::Over;
-            return false;
-        }
-        let mut budget = WORDS;
-        match self.next_page(&mut cursor, Wanted::Unloaded, &mut budget) {
-            Walk::Found(volume, page) => {
-                self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Read);
-            }
-            Walk::Pause => {}
-            Walk::End => {
-                self.pages.background = Background::Asked;
-                return true;
-            }
-        }
-        self.pages.background = Background::Asks(cursor);
-        true
-    }
-
-    pub(crate) fn unpark(&mut self, Parked { what, held }: Parked<P>, tried: Tried) {
-        self.pages.let_go(held);
-        match what {
-            Waits::Read { request, extent, into } => self.read_again(request, extent, into, tried),
-            Waits::Write { request, extent, data, handle } => {
-                self.write_again(request, extent, data, handle, tried);
-            }
-        }
-    }
-
-    /// Fails what waits for pages and would write.
-    pub(crate) fn pages_failed(&mut self) {
-        let mut keys: Vec<(u16, u64)> = self.pages.loading.keys().copied().collect();
-        keys.sort_unstable();
-        let mut failed = Vec::new();
-        for key in keys {
-            let waiting = self.pages.loading.get_mut(&key).expect("the key was just seen");
-            let (writes, reads): (Vec<Parked<P>>, Vec<Parked<P>>) = std::mem::take(waiting)
-                .into_iter()
-                .partition(|parked| matches!(parked.what, Waits::Write { .. }));
-            *waiting = reads;
-            failed.extend(writes);
-        }
-        let (writes, reads): (Vec<Parked<P>>, Vec<Parked<P>>) =
-            std::mem::take(&mut self.pages.waiting)
-                .into_iter()
-                .partition(|parked| matches!(parked.what, Waits::Write { .. }));
-        self.pages.waiting = reads.into();
-        failed.extend(writes);
-        for parked in failed {
-            mark!(WaitingFailed);
-            self.pages.let_go(parked.held);
-            if let Waits::Write { request, .. } = parked.what {
-                self.request_progress(request, 1, Some(HostError::Failed));
-            }
-        }
+    #[test]
+    fn the_background_asks_again_when_a_page_may_be_readable() {
+        let mut pages: Pages<()> = Pages::default();
+        pages.note_damaged((1, 2));
+        pages.note_damaged((0, 9));
+        pages.set_background(Background::Asked);
+        assert_eq!(pages.damaged(), [(0, 9), (1, 2)]);
+        assert!(!pages.retry((3, 3)) && pages.background() == Background::Asked);
+        assert!(pages.retry((1, 2)) && pages.background() != Background::Asked);
+        assert!(pages.retry_all() && !pages.retry_all());
     }
 }

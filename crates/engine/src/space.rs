@@ -14,7 +14,7 @@ mod tail;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use thermocline_format::{Generation, Location, MediaClass, OpenUnit, PAGE_UNITS};
+use thermocline_format::{Generation, Location, MediaClass, OpenUnit, PAGE_UNITS, Sequence};
 use thermocline_ftl::{UnitState, Units};
 use thermocline_types::{Class, UnitId};
 
@@ -58,6 +58,8 @@ pub(crate) struct Space {
     /// Units from here on are on fast devices.
     fast_from: u32,
     supplies: [Supply; 2],
+    /// Chunks from here on are counted in the tails of their units.
+    tail_from: Sequence,
     /// Every unit that the newest flushed superblock lists.
     listed: BTreeMap<u32, OpenUnit>,
     /// Units whose release is durable, and resets that are on their way.
@@ -97,6 +99,7 @@ impl Space {
             most_open: config.most_open(),
             fast_from: config.geometry.units_of(MediaClass::Fast).start,
             supplies: Default::default(),
+            tail_from: Sequence(0),
             listed: BTreeMap::new(),
             to_reset: VecDeque::new(),
             resets: 0,
@@ -433,9 +436,10 @@ impl Space {
         units.into_iter().map(list).collect()
     }
 
-    /// What a checkpoint that begins now would have to list: open units where they stand, and reserved ones. From now
-    /// on tails count from here.
-    pub(crate) fn begin_tail(&mut self) -> BTreeMap<u32, OpenUnit> {
+    /// What a checkpoint that begins now would have to list: open units where they stand, and reserved ones. Tails
+    /// count from chunk `from` on, the next.
+    pub(crate) fn begin_tail(&mut self, from: Sequence) -> BTreeMap<u32, OpenUnit> {
+        self.tail_from = from;
         for unit in self.listed.keys() {
             let tail = &mut self.tails[*unit as usize];
             (tail.chunks, tail.sum) = (0, 0);

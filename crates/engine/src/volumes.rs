@@ -1,18 +1,10 @@
-//! The volumes of a pool, and how they come, change and go.
+//! The volumes of a pool and their maps.
 
 use rustc_hash::FxHashMap;
-use thermocline_format::{
-    Entry, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeMedia, VolumeName,
-};
+use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
-use crate::bugs::bug;
-use crate::engine::Engine;
 use crate::map::{Evictable, PAGE, Packing, Swept, Tally, VolumeMap, Wanted};
-use crate::payload::Payload;
-use crate::request::{HostError, Reply};
 use crate::stats::VolumeTraffic;
-use crate::unmap::{Afterwards, Unmapping};
-use crate::write_cache::Owner;
 
 /// All volumes, each under a small index.
 #[derive(Debug, Default)]
@@ -21,9 +13,9 @@ pub(crate) struct Volumes {
     /// Indices of those that were not deleted.
     index: FxHashMap<u32, u16>,
     /// No volume has had this identifier or a higher one.
-    pub(crate) next: VolumeId,
+    next: VolumeId,
     /// Blocks that are mapped, staged ones included.
-    pub(crate) mapped: u64,
+    mapped: u64,
     base: u64,
     /// How many pages of each kind there are, as of when each map was noted last.
     noted: Tally,
@@ -109,12 +101,37 @@ impl Volumes {
         Walk::End
     }
 
+    /// The identifier of the next volume.
+    pub(crate) fn next_id(&self) -> VolumeId {
+        self.next
+    }
+
+    /// No volume has had `next` or a higher identifier.
+    pub(crate) fn set_next_id(&mut self, next: VolumeId) {
+        self.next = next;
+    }
+
+    /// Blocks that are mapped, staged ones included.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.mapped
+    }
+
+    /// `blocks` more are mapped.
+    pub(crate) fn map_more(&mut self, blocks: u64) {
+        self.mapped += blocks;
+    }
+
+    /// `blocks` less are mapped. Where the unit table was wrong, fewer may have been counted.
+    pub(crate) fn map_less(&mut self, blocks: u64) {
+        self.mapped = self.mapped.saturating_sub(blocks);
+    }
+
     /// The root of the page at `cursor`, which goes on to the next; `None` behind the last.
     pub(crate) fn next_root(&self, cursor: &mut PageCursor) -> Option<(u16, usize)> {
         loop {
             let root = (cursor.page / PAGE) as usize;
             let slot = self.slots.get(usize::from(cursor.volume))?;
-            if slot.as_ref().is_some_and(|map| root < map.roots.len()) {
+            if slot.as_ref().is_some_and(|map| root < map.roots()) {
                 cursor.page += PAGE;
                 return Some((cursor.volume, root));
             }
@@ -179,7 +196,7 @@ impl Volumes {
     ) -> u16 {
         let map = VolumeMap::new(id, name, blocks, self.base, packing);
         self.base += blocks;
-        self.roots += map.roots.len();
+        self.roots += map.roots();
         self.fixed += VolumeMap::memory_for(blocks);
         self.next = VolumeId(self.next.0.max(id.0 + 1));
         let free = self.slots.iter().position(Option::is_none);
@@ -202,8 +219,8 @@ impl Volumes {
 
     /// Forgets a hidden volume of which nothing is mapped any more.
     pub(crate) fn forget(&mut self, index: u16) {
-        self.noted -= self.map(index).noted;
-        self.roots -= self.map(index).roots.len();
+        self.noted -= self.map(index).noted();
+        self.roots -= self.map(index).roots();
         let bytes = VolumeMap::memory_for(self.map(index).blocks);
         self.fixed -= bytes;
         self.gone.1 += bytes;
@@ -212,13 +229,13 @@ impl Volumes {
 
     /// Gives a volume another size. What is beyond it must be unmapped already.
     pub(crate) fn resize(&mut self, index: u16, blocks: u64) {
-        self.roots -= self.map(index).roots.len();
+        self.roots -= self.map(index).roots();
         let (old, new) =
             (VolumeMap::memory_for(self.map(index).blocks), VolumeMap::memory_for(blocks));
         self.fixed = self.fixed - old + new;
         self.gone.1 += old.saturating_sub(new);
         self.map_mut(index).resize(blocks);
-        self.roots += self.map(index).roots.len();
+        self.roots += self.map(index).roots();
         self.note_pages(index);
     }
 
@@ -226,9 +243,8 @@ impl Volumes {
     #[inline]
     pub(crate) fn note_pages(&mut self, index: u16) {
         let map = self.map_mut(index);
-        let now = map.tally();
-        if map.noted != now {
-            let before = std::mem::replace(&mut map.noted, now);
+        if let Some(before) = map.note() {
+            let now = map.tally();
             self.noted -= before;
             self.noted += now;
         }
@@ -272,7 +288,7 @@ impl Volumes {
     }
 
     /// Bytes of memory that all maps take at most beside their pages when a pool is opened after a crash now.
-    fn fixed_after_crash(&self) -> u64 {
+    pub(crate) fn fixed_after_crash(&self) -> u64 {
         self.fixed + self.gone.0 + self.gone.1
     }
 
@@ -344,139 +360,5 @@ impl Volumes {
 
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.slots.iter().flatten().map(VolumeMap::memory_bytes).sum()
-    }
-}
-
-impl<P: Payload> Engine<P> {
-    /// The volumes, by rising identifier.
-    #[must_use]
-    pub fn volumes(&self) -> Vec<VolumeInfo> {
-        let info = |map: &VolumeMap| {
-            let VolumeMap { id, blocks, media, traffic, .. } = *map;
-            VolumeInfo { id, name: map.name.clone(), blocks, media, traffic }
-        };
-        self.volumes.alive().into_iter().map(info).collect()
-    }
-
-    /// Identity of the pool; all zeros before a superblock was found.
-    #[must_use]
-    pub fn pool_id(&self) -> thermocline_format::PoolId {
-        self.pool
-    }
-
-    /// Blocks of all volumes that are mapped, those of deleted ones among them that are still to be unmapped.
-    #[must_use]
-    pub fn mapped_blocks(&self) -> u64 {
-        self.volumes.mapped
-    }
-
-    pub(crate) fn create_volume(&mut self, request: u32, name: &VolumeName, blocks: u64) {
-        if let Err(error) = self.may_have(name, blocks) {
-            return self.request_progress(request, 1, Some(error));
-        }
-        let volume = self.volumes.next;
-        self.volumes.add(volume, name.clone(), blocks, self.packing);
-        let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
-        entries.extend(Entry::name_parts(volume, name));
-        self.requests.set_reply(request, Reply::Created(volume));
-        self.cache.say(entries, vec![Owner::Request(request)]);
-    }
-
-    fn may_have(&mut self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
-        let alive = self.volumes.alive();
-        if alive.iter().any(|map| map.name == *name) {
-            return Err(HostError::NameTaken);
-        }
-        let volumes = self.volumes.all().len() + 1;
-        if volumes > MAX_VOLUMES || !self.volumes.next.is_user() {
-            return Err(HostError::TooManyVolumes);
-        }
-        self.may_grow(0, blocks, volumes)
-    }
-
-    /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes.
-    fn may_grow(&mut self, old: u64, blocks: u64, volumes: usize) -> Result<(), HostError> {
-        if blocks > MAX_VOLUME_BLOCKS {
-            return Err(HostError::OutOfRange);
-        }
-        if blocks <= old {
-            return Ok(());
-        }
-        let roots = self.volumes.total_roots() + Volume::roots_for(blocks) - Volume::roots_for(old);
-        if roots > MAX_ROOTS || !self.config.superblock_holds(volumes, roots) {
-            return Err(HostError::TooManyVolumes);
-        }
-        let more = VolumeMap::memory_for(blocks) - VolumeMap::memory_for(old);
-        let needed = self.volumes.fixed_after_crash()
-            + more
-            + self.config.least_pages() * self.packing.page_bytes();
-        let budget = self.config.map_memory_bytes;
-        if needed > budget {
-            // What went since the last checkpoint takes none after the next.
-            self.want_checkpoint();
-            return Err(HostError::NoMemory { needed, budget });
-        }
-        Ok(())
-    }
-
-    pub(crate) fn delete_volume(&mut self, request: u32, volume: VolumeId) {
-        let Some(index) = self.volumes.index(volume) else {
-            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
-        };
-        self.volumes.hide(index);
-        let mut entries = vec![Entry::VolumeDelete { volume }];
-        if bug!(self.config, DeleteNotLogged) {
-            entries.clear();
-            entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
-        }
-        self.cache.say(entries, vec![Owner::Request(request)]);
-        self.unmap_deleted(index);
-    }
-
-    /// Unmaps the blocks of a deleted volume, and forgets it then.
-    pub(crate) fn unmap_deleted(&mut self, index: u16) {
-        let end = self.volumes.map(index).blocks;
-        self.pages.forget_damage(index, 0, u64::MAX);
-        let afterwards = Afterwards::Forget;
-        self.unmapping.push_back(Unmapping {
-            volume: index,
-            next: 0,
-            end,
-            request: None,
-            afterwards,
-        });
-    }
-
-    pub(crate) fn set_media(&mut self, request: u32, volume: VolumeId, media: VolumeMedia) {
-        let Some(index) = self.volumes.index(volume) else {
-            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
-        };
-        if !self.config.geometry.is_tiered() && media != VolumeMedia::Auto {
-            return self.request_progress(request, 1, Some(HostError::NoFastDevice));
-        }
-        self.volumes.map_mut(index).media = media;
-        let entries = vec![Entry::VolumeMedia { volume, media }];
-        self.cache.say(entries, vec![Owner::Request(request)]);
-    }
-
-    pub(crate) fn resize_volume(&mut self, request: u32, volume: VolumeId, blocks: u64) {
-        let Some(index) = self.volumes.index(volume) else {
-            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
-        };
-        let old = self.volumes.map(index).blocks;
-        if let Err(error) = self.may_grow(old, blocks, self.volumes.all().len()) {
-            return self.request_progress(request, 1, Some(error));
-        }
-        let map = self.volumes.map_mut(index);
-        map.limit = map.limit.min(blocks);
-        self.requests.set_resizes(request, volume);
-        self.pages.forget_damage(index, 0, u64::MAX);
-        self.unmapping.push_back(Unmapping {
-            volume: index,
-            next: blocks.min(old),
-            end: old,
-            request: Some(request),
-            afterwards: Afterwards::Resize(blocks),
-        });
     }
 }

@@ -1,7 +1,7 @@
 //! The write cache: what waits in memory to be sealed into a chunk.
 //!
-//! Blocks wait in queues, two for each class: one of the host's blocks, and one of copies and of blocks of failed writes.
-//! Control entries wait in a queue of their own.
+//! Blocks wait in queues, two for each class: one of the host's blocks, and one of copies and of blocks of failed
+//! writes. Control entries wait in a queue of their own.
 
 use std::collections::VecDeque;
 
@@ -52,16 +52,14 @@ pub(crate) struct Staged<P> {
     pub(crate) payload: P,
 }
 
-impl<P> Staged<P> {
-    /// It will not be written; returns what it would have replaced on media. Who waited for it, waits for what comes
-    /// in its place.
-    fn drop_out(&mut self, waiting: &mut Vec<Owner>) -> Option<Value> {
-        self.alive = false;
-        waiting.append(&mut self.also);
-        let owner = std::mem::replace(&mut self.owner, Owner::Nobody);
-        waiting.extend((owner != Owner::Nobody).then_some(owner));
-        self.old.take()
-    }
+/// A block that is staged will not be written; returns what it would have replaced on media. Who waited for it, waits
+/// for what comes in its place.
+fn drop_out<P>(staged: &mut Staged<P>, waiting: &mut Vec<Owner>) -> Option<Value> {
+    staged.alive = false;
+    waiting.append(&mut staged.also);
+    let owner = std::mem::replace(&mut staged.owner, Owner::Nobody);
+    waiting.extend((owner != Owner::Nobody).then_some(owner));
+    staged.old.take()
 }
 
 /// Control entries that stand in one chunk.
@@ -227,7 +225,7 @@ impl<P> WriteCache<P> {
 
     /// The block in `slot` will not be written; `waiting` gets who waited for it. Returns what it would have replaced.
     pub(crate) fn trim(&mut self, slot: u32, waiting: &mut Vec<Owner>) -> Option<Value> {
-        self.slots[slot as usize].drop_out(waiting)
+        drop_out(&mut self.slots[slot as usize], waiting)
     }
 
     /// The block of the host in `slot`, of a failed write, is written all the same though the host wrote it again: as a
@@ -354,7 +352,7 @@ impl<P> WriteCache<P> {
         let mut owners = Vec::new();
         for slot in self.queues.iter_mut().flat_map(|queue| queue.drain(..)) {
             mark!(StageFailed);
-            self.slots[slot as usize].drop_out(&mut owners);
+            drop_out(&mut self.slots[slot as usize], &mut owners);
         }
         self.copies = 0;
         mark!(ControlFailed if !self.control.is_empty());

@@ -66,6 +66,17 @@ impl LogicalBlock {
         self.to_hold(CHUNK_PREFIX_BYTES + entries * ENTRY_BYTES)
     }
 
+    /// Blocks of [`BLOCK_BYTES`] that fit, with the header of their chunk, into `room` logical blocks.
+    #[must_use]
+    pub const fn blocks_in_chunk(self, room: u32) -> usize {
+        let most = room / self.per_block();
+        let mut blocks = if most > MAX_ENTRIES as u32 { MAX_ENTRIES as u32 } else { most };
+        while blocks > 0 && self.chunk_header(blocks as usize) + blocks * self.per_block() > room {
+            blocks -= 1;
+        }
+        blocks as usize
+    }
+
     /// Logical blocks in the longest chunk.
     #[must_use]
     pub const fn max_chunk(self) -> u32 {

@@ -64,9 +64,11 @@ impl Space {
 
     /// A chunk in `unit` will not be replayed: its write failed, or one before it in the unit.
     pub(crate) fn uncount_chunk(&mut self, unit: UnitId, sequence: Sequence) {
-        let tail = self.tail(unit);
-        tail.chunks -= 1;
-        tail.sum = tail.sum.wrapping_sub(sequence.0);
+        if sequence >= self.tail_from {
+            let tail = self.tail(unit);
+            tail.chunks -= 1;
+            tail.sum = tail.sum.wrapping_sub(sequence.0);
+        }
     }
 
     /// Chunk `sequence` in `unit` has control entries.

@@ -21,7 +21,7 @@ impl<P: Payload> Engine<P> {
         // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
         let none_left = self.space.free_units(media) <= self.reserve_of(media);
         let patient = self.units_are_coming(media) && none_left;
-        let may = self.superblocks.settled
+        let may = self.superblocks.are_settled()
             && (self.phase != Phase::Closing || self.cache.waiting() > 0)
             && !patient;
         if enough && !evacuate || !may {
@@ -87,7 +87,7 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         mark!(StuckRetried if !self.gc.stuck.is_empty());
-        let any = self.retry_damaged() | !self.gc.stuck.is_empty();
+        let any = self.pages.retry_all() | !self.gc.stuck.is_empty();
         self.gc.stuck.clear();
         any
     }
@@ -145,7 +145,7 @@ impl<P: Payload> Engine<P> {
         // Units that a record on its way lists for the first time can be opened when it counts.
         let waiting = self.checkpoint.is_some()
             || !self.superblocks.are_idle()
-            || self.superblocks.wanted
+            || self.due.is_wanted()
             || self.space.resetting() > 0
             || self.cache.copies() > 0
             || self.flights.completed() < self.flights.sealed();

@@ -38,7 +38,7 @@ impl<P: Payload> Engine<P> {
         }
         // Without a unit for control entries, those can be released that need none and died of none that waits.
         let sealed = self.seal_control();
-        let any = self.superblocks.settled && self.checkpoint.is_none() && sealed;
+        let any = self.superblocks.are_settled() && self.checkpoint.is_none() && sealed;
         let control = (!sealed).then_some(self.space.control_sealed());
         let terms = Terms { checkpoint: self.superblocks.durable_checkpoint(), any, control };
         let ready = self.releasable(terms);
@@ -125,7 +125,7 @@ impl<P: Payload> Engine<P> {
         // were cut short and by nobody else.
         let listed = self.space.listed().contains_key(&unit.0);
         let vain = !self.space.was_replayed(unit) && self.space.tail_of(unit).0 == 0;
-        let in_vain = !self.superblocks.settled && vain;
+        let in_vain = !self.superblocks.are_settled() && vain;
         mark!(WrittenInVain if listed && in_vain);
         let counts = terms.any || !listed || in_vain;
         let known = terms.control.is_none_or(|sealed| self.space.died(unit) < sealed);

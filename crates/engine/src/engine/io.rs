@@ -188,7 +188,7 @@ impl<P: Payload> Engine<P> {
     /// Stages what the host writes. Returns `false` if something else came of it.
     #[inline]
     pub(crate) fn write(&mut self, request: u32, extent: Extent, data: P, handle: u16) -> bool {
-        if !self.pages.waiting.is_empty() {
+        if self.pages.waiting() > 0 {
             // It would make a page dirty that is about to go for those that came before it.
             self.await_memory(Waits::Write { request, extent, data, handle }, Tried::Not);
             return false;
@@ -239,7 +239,7 @@ impl<P: Payload> Engine<P> {
         if new > 0 {
             let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.is_empty(page));
             let capacity = self.capacity_blocks(pages.count() as u64);
-            if self.volumes.mapped + new > capacity {
+            if self.volumes.mapped() + new > capacity {
                 if self.is_deleting() {
                     mark!(WriteAwaitsDeletion);
                     self.await_memory(Waits::Write { request, extent, data, handle }, tried);
@@ -249,7 +249,7 @@ impl<P: Payload> Engine<P> {
                 return false;
             }
         }
-        self.volumes.mapped += new;
+        self.volumes.map_more(new);
         let media = self.lands_on(volume, extent);
         let owner = if self.completes_in_memory(request) {
             Owner::Nobody

@@ -3,7 +3,7 @@
 //! Done page by page, a bounded number at a time, so that a trim of a terabyte stops nobody. A trim counts in pieces:
 //! each piece is logged when its blocks are unmapped.
 
-use thermocline_format::{Entry, MapEntry, Volume};
+use thermocline_format::{Entry, Volume};
 use thermocline_types::{Lba, UnitId};
 
 use crate::bugs::bug;
@@ -69,7 +69,7 @@ impl<P: Payload> Engine<P> {
         let mut from = work.next;
         let mut waiting = Vec::new();
         let mut stuck = false;
-        let mapped = self.volumes.mapped;
+        let mapped = self.volumes.mapped();
         while from < end {
             let until = end.min((from / PAGE + 1) * PAGE);
             self.pages.need(Needs::Trim, Some((work.volume, from / PAGE)));
@@ -107,11 +107,11 @@ impl<P: Payload> Engine<P> {
         self.volumes.note_pages(work.volume);
         let worked = from > work.next;
         // Nobody asks for a word about the parts of a deleted volume that nothing was in.
-        if work.request.is_some() || self.volumes.mapped < mapped {
+        if work.request.is_some() || self.volumes.mapped() < mapped {
             self.log_trim(&work, work.next, from, waiting);
         }
         work.next = from;
-        if work.next == work.end && !self.is_loading(work.volume) {
+        if work.next == work.end && !self.pages.is_loading_of(work.volume) {
             self.unmapped(&work);
             return true;
         }
@@ -137,7 +137,7 @@ impl<P: Payload> Engine<P> {
                 }
             };
             self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
-            self.volumes.mapped -= 1;
+            self.volumes.map_less(1);
             self.stats.trimmed_blocks += 1;
             if let Some(value) = old {
                 let page = PageCursor::at(volume, from / PAGE);
@@ -162,14 +162,15 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn drop_value(&mut self, value: Value) {
         match self.phase {
             Phase::Opening => return, // Counted when the replay is over.
-            _ if self.superblocks.settled || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}
+            _ if self.superblocks.are_settled()
+                || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}
             _ => {
                 let unit = self.unit_of(value);
                 if self.space.units().class(unit) != self.config.metadata_class() {
                     self.unit_table.keep(unit);
                     self.space.touch(unit);
                 }
-                return self.superblocks.unsettled.push(value);
+                return self.superblocks.keep(value);
             }
         }
         let unit = self.unit_of(value);
@@ -225,8 +226,7 @@ impl<P: Payload> Engine<P> {
             self.pages.forget(volume, page);
             self.superblocks.drop_later(old);
         }
-        for root in map.roots.iter_mut().skip(Volume::roots_for(end)) {
-            let old = std::mem::replace(&mut root.at, MapEntry::UNMAPPED);
+        for old in map.cut_roots(Volume::roots_for(end)) {
             self.superblocks.drop_later(old);
         }
         self.volumes.cut(cut);

@@ -317,7 +317,7 @@ impl<P: Payload> Engine<P> {
         }
         self.pool = newest.pool;
         self.epoch = Epoch(newest.epoch.0 + 1);
-        self.volumes.next = newest.next_volume;
+        self.volumes.set_next_id(newest.next_volume);
         let sizes = newest.volumes.iter().map(|volume| volume.blocks);
         let total = self.config.least_map_memory(sizes);
         if total > self.config.map_memory_bytes {
@@ -328,9 +328,7 @@ impl<P: Payload> Engine<P> {
         for volume in &newest.volumes {
             let name = volume.name.clone();
             let index = self.volumes.add(volume.id, name, volume.blocks, self.packing);
-            for (root, at) in self.volumes.map_mut(index).roots.iter_mut().zip(&volume.roots) {
-                root.at = *at;
-            }
+            self.volumes.map_mut(index).adopt_roots(&volume.roots);
             self.volumes.map_mut(index).media = volume.media;
             if volume.deleted {
                 self.volumes.hide(index);
@@ -387,7 +385,7 @@ impl<P: Payload> Engine<P> {
             // The unit with its newest goes last, in case both must be reset.
             let mut units = geometry.devices()[device.index()].superblock_units;
             units.sort_by_key(|unit| *unit != label.location.unit);
-            self.superblocks.labels.extend(units);
+            self.superblocks.label(units);
         }
         Ok(newest.clone())
     }
@@ -396,8 +394,8 @@ impl<P: Payload> Engine<P> {
         let geometry = self.config.geometry;
         let mut wanted = Vec::new();
         for index in self.volumes.indices() {
-            for (number, root) in self.volumes.map(index).roots.iter().enumerate() {
-                if let Some(at) = root.at.location(&geometry) {
+            for (number, root) in self.volumes.map(index).roots_at().enumerate() {
+                if let Some(at) = root.location(&geometry) {
                     wanted.push((index, number, at));
                 }
             }
@@ -420,7 +418,8 @@ impl<P: Payload> Engine<P> {
         let (volume, number) = opening.roots[index];
         let geometry = self.config.geometry;
         let map = self.volumes.map(volume);
-        let (parent, id) = (map.roots[number].at, PageId { volume: map.id, index: number as u32 });
+        let parent = map.root_at(number).expect("it was asked for");
+        let id = PageId { volume: map.id, index: number as u32 };
         let at = parent.location(&geometry).expect("it was read from somewhere");
         let Ok(Done::Page(bytes)) = done else { return Err(OpenError::MapDamaged(at)) };
         let page = MapPage::decode(bytes.as_slice(), id, parent, &geometry);
@@ -478,7 +477,7 @@ impl<P: Payload> Engine<P> {
             self.space.set_generation(unit, known.unwrap_or_default());
             if entry.valid > 0 {
                 self.space.set_valid(unit, entry.valid);
-                self.volumes.mapped += u64::from(entry.valid);
+                self.volumes.map_more(u64::from(entry.valid));
             }
         }
     }
@@ -490,7 +489,7 @@ impl<P: Payload> Engine<P> {
                 self.space.set_valid(unit, 0);
             }
         }
-        self.volumes.mapped = 0;
+        self.volumes.map_less(u64::MAX);
         self.want_checkpoint();
     }
 
@@ -630,7 +629,7 @@ impl<P: Payload> Engine<P> {
         let settled = opening.tail.is_empty() || bug!(self.config, RecoveryNotCheckpointed);
         let mut record = opening.record.expect("a superblock was chosen");
         record.revision = record.revision.max(opening.named.0);
-        self.adopt_record(record.clone());
+        self.superblocks.adopt(record.clone());
         self.write_opening_record(record, settled);
         Ok(())
     }
@@ -648,7 +647,7 @@ impl<P: Payload> Engine<P> {
                 self.unmap_deleted(index);
             }
         }
-        if !self.superblocks.settled {
+        if !self.superblocks.are_settled() {
             self.want_checkpoint();
         }
         self.finish_zones();

@@ -127,7 +127,7 @@ impl<P: Payload> Engine<P> {
     /// Takes the first scrub a step further. Returns whether anything was done.
     pub(crate) fn scrub_step(&mut self) -> bool {
         // Until a recovery is itself safe, blocks count that nothing leads to.
-        if !self.superblocks.settled && self.phase != Phase::Failed {
+        if !self.superblocks.are_settled() && self.phase != Phase::Failed {
             return false;
         }
         mark!(ScrubFailedPool if self.phase == Phase::Failed && !self.scrubs.is_empty());
@@ -375,8 +375,8 @@ impl<P: Payload> Engine<P> {
         let map = self.volumes.map(index);
         let entry = match volume {
             VolumeId::MAP if u64::from(page.index) < map.pages() => map.page_at(page.index.into()),
-            VolumeId::ROOT => match map.roots.get(page.index as usize) {
-                Some(root) => root.at,
+            VolumeId::ROOT => match map.root_at(page.index as usize) {
+                Some(at) => at,
                 None => return false,
             },
             _ => return false,
@@ -469,7 +469,8 @@ impl<P: Payload> Engine<P> {
             };
             let map = self.volumes.map(index);
             let lba = PageId { volume: map.id, index: root as u32 }.lba();
-            self.scrub_missing_page(scrub, VolumeId::ROOT, lba, map.roots[root].at);
+            let at = map.root_at(root).expect("the walk found it");
+            self.scrub_missing_page(scrub, VolumeId::ROOT, lba, at);
         }
         self.stats.looked_at += u64::from(WORDS);
         scrub.step = Step::Roots(cursor);

@@ -173,7 +173,7 @@ impl<P: Payload> Engine<P> {
         for value in self.values_of(volume, page) {
             let unit = self.unit_of(value);
             if self.space.uncount(unit) {
-                self.volumes.mapped = self.volumes.mapped.saturating_sub(1);
+                self.volumes.map_less(1);
             }
         }
     }
@@ -182,7 +182,7 @@ impl<P: Payload> Engine<P> {
         for value in self.values_of(volume, page) {
             let unit = self.unit_of(value);
             self.space.add_valid(unit);
-            self.volumes.mapped += 1;
+            self.volumes.map_more(1);
         }
     }
 

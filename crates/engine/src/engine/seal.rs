@@ -15,8 +15,8 @@ mod packing;
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, LogicalBlock, MAX_ENTRIES, MediaClass,
-    PackedBlock, PageId, Sequence, VolumeId,
+    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, MAX_ENTRIES, MediaClass, PackedBlock,
+    PageId, Sequence, VolumeId,
 };
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, Lba, UnitId};
@@ -30,15 +30,6 @@ use crate::marks::mark;
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
 use crate::write_cache::{Owner, class_of, is_of_copies};
-
-/// Blocks of users that fit, with their header, into `room` logical blocks.
-pub(crate) fn fitting(block: LogicalBlock, room: u32) -> usize {
-    let mut blocks = (room / block.per_block()).min(MAX_ENTRIES as u32);
-    while blocks > 0 && block.chunk_header(blocks as usize) + blocks * block.per_block() > room {
-        blocks -= 1;
-    }
-    blocks as usize
-}
 
 /// Blocks below which a chunk is filled up with blocks of other classes: they would have a header each, of up to 4 KiB,
 /// which costs more than their separation gains. Chosen, not measured.
@@ -71,7 +62,7 @@ impl<P: Payload> Engine<P> {
             return false;
         };
         let block = self.config.geometry.logical_block();
-        let limit = fitting(block, room);
+        let limit = block.blocks_in_chunk(room);
         let mut owners = Vec::with_capacity(limit.min(self.cache.length(queue)));
         // Who waited for blocks of failed writes that were replaced meanwhile: for what replaced them, from now on.
         let mut outlived = Vec::new();
@@ -342,7 +333,7 @@ impl<P: Payload> Engine<P> {
         }
         // Pages are not replayed; if they counted, a checkpoint of many would be followed by the next at once.
         if cause != ChunkCause::Checkpoint {
-            self.since_checkpoint += u64::from(blocks) * geometry.logical_block().bytes() as u64;
+            self.due.add(u64::from(blocks) * geometry.logical_block().bytes() as u64);
         }
         self.await_unit(&owners, at.unit);
         let device = geometry.device_of(at.unit);

@@ -270,7 +270,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn copies_are_urgent(&self) -> bool {
         self.gc.has_staged_all()
             || self.cache.has_replacements()
-            || !self.pages.waiting.is_empty()
+            || self.pages.waiting() > 0
             || self.host_has_no_unit()
     }
 
@@ -587,7 +587,7 @@ impl<P: Payload> Engine<P> {
         let idle = self.requests.is_empty() && self.cache.waiting() == 0;
         let idle = idle || self.phase == Phase::Closing;
         // Who waits for memory earns no credit.
-        let idle = idle || !self.pages.waiting.is_empty();
+        let idle = idle || self.pages.waiting() > 0;
         let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
         if self.copies_are_many() {
             return false;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
-    BLOCK_BYTES, Location, MapEntry, MapPage, OpenUnit, PageId, Sequence, VolumeId, crc32c,
+    BLOCK_BYTES, Location, MapEntry, OpenUnit, PageId, Sequence, VolumeId, crc32c,
 };
 
 use crate::bugs::bug;
@@ -51,6 +51,36 @@ enum Step {
     Record,
     /// It is being written.
     Writing,
+}
+
+/// Why the next checkpoint is due.
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    /// Whether somebody waits for one.
+    wanted: bool,
+    /// Bytes that went into chunks since the newest began, but for pages of maps.
+    bytes: u64,
+}
+
+impl Due {
+    /// Bytes went into a chunk.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Whether somebody waits for one.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// Whether it is due, after so many bytes at the latest.
+    fn is_now(&self, bytes: u64) -> bool {
+        self.wanted || self.bytes >= bytes
+    }
 }
 
 /// A checkpoint in progress.
@@ -121,12 +151,12 @@ impl Checkpoint {
 impl<P: Payload> Engine<P> {
     /// Makes sure that a checkpoint is taken soon.
     pub(crate) fn want_checkpoint(&mut self) {
-        self.superblocks.wanted = true;
+        self.due.want();
     }
 
     pub(crate) fn begin_closing(&mut self, request: u32) {
         self.phase = Phase::Closing;
-        self.superblocks.closing = Some(request);
+        self.closing = Some(request);
     }
 
     /// Takes a checkpoint further. Returns whether anything was done.
@@ -143,23 +173,20 @@ impl<P: Payload> Engine<P> {
     }
 
     fn begin_checkpoint(&mut self) -> bool {
-        let due = self.since_checkpoint >= self.config.checkpoint_bytes
+        let due = self.due.is_now(self.config.checkpoint_bytes)
             || self.space.opened() >= self.most_listed() / 2
             || !self.table_has_room()
-            || self.superblocks.wanted
             || self.many_are_dirty()
             || self.phase == Phase::Closing && self.is_quiet();
         // Counts in Released entries are those of the checkpoint before.
         let releasing = self.space.is_releasing();
-        if !due || releasing || self.pages.landing.is_some() || !self.superblocks.are_idle() {
+        if !due || releasing || self.pages.landing().is_some() || !self.superblocks.are_idle() {
             return false;
         }
-        self.superblocks.wanted = false;
-        self.since_checkpoint = 0;
+        self.due = Due::default();
         let last = self.phase == Phase::Closing && self.is_quiet();
-        let table = self.space.begin_tail();
-        self.tail_from = self.flights.next();
         let mut sequence = self.flights.next();
+        let table = self.space.begin_tail(sequence);
         if bug!(self.config, CheckpointOneTooHigh) {
             sequence.0 += 1;
         }
@@ -177,7 +204,7 @@ impl<P: Payload> Engine<P> {
             && self.gc.is_idle()
             && self.space.resetting() == 0
             && self.pages_idle()
-            && self.superblocks.closing.is_some_and(|request| self.requests.is_only(request))
+            && self.closing.is_some_and(|request| self.requests.is_only(request))
     }
 
     /// Room for pages, and how many fit.
@@ -188,7 +215,7 @@ impl<P: Payload> Engine<P> {
         }
         let block = self.config.geometry.logical_block();
         let (at, room) = self.room(class, block.per_block())?;
-        Some((at, crate::seal::fitting(block, room).min(PAGES_PER_CHUNK)))
+        Some((at, block.blocks_in_chunk(room).min(PAGES_PER_CHUNK)))
     }
 
     fn write_pages(&mut self, mut cursor: PageCursor) -> bool {
@@ -282,8 +309,9 @@ impl<P: Payload> Engine<P> {
             && let Some((index, root)) = self.volumes.next_root(&mut cursor)
         {
             looked_at += 1;
-            let held = &self.volumes.map(index).roots[root];
-            if held.changed || self.is_sparse(held.at) {
+            let map = self.volumes.map(index);
+            if map.has_root_changed(root) || map.root_at(root).is_some_and(|at| self.is_sparse(at))
+            {
                 picked.push((index, root));
             }
         }
@@ -309,11 +337,9 @@ impl<P: Payload> Engine<P> {
         for &(index, number) in &picked {
             let map = self.volumes.map_mut(index);
             let id = PageId { volume: map.id, index: number as u32 };
-            let root = &mut map.roots[number];
-            let bytes: PageBytes = Box::new(MapPage(root.pages()).encode());
+            let bytes: PageBytes = Box::new(map.root_page(number).encode());
             let crc = crc32c(bytes.as_slice());
-            root.changed = false;
-            let old = std::mem::replace(&mut root.at, MapEntry::new(&geometry, place, crc));
+            let old = map.move_root(number, MapEntry::new(&geometry, place, crc));
             pages.push((id, bytes, crc));
             self.superblocks.drop_later(old);
             place.block += block.per_block();
@@ -367,11 +393,10 @@ impl<P: Payload> Engine<P> {
                     checkpoint.moved.push_back((place, bytes.clone()));
                 }
             }
-        } else if let Some(root) = map.roots.get_mut(number as usize)
-            && root.at.location(&geometry) == Some(at)
+        } else if map.root_at(number as usize).and_then(|root| root.location(&geometry)) == Some(at)
         {
             mark!(RootLost);
-            root.changed = true;
+            map.change_root(number as usize);
         }
         self.write_pages_again();
     }

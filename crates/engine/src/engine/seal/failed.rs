@@ -84,9 +84,7 @@ impl<P: Payload> Engine<P> {
         if !self.flights.abandon(sequence) || self.phase_failed() {
             return;
         }
-        if sequence >= self.tail_from {
-            self.space.uncount_chunk(chunk.header.origin.location.unit, sequence);
-        }
+        self.space.uncount_chunk(chunk.header.origin.location.unit, sequence);
         let owner = Owner::Failed(sequence);
         if bug!(self.config, FailedWriteForgotten) {
             return;
@@ -254,7 +252,7 @@ impl<P: Payload> Engine<P> {
         for staged in hosts {
             if staged.alive {
                 let mapping = staged.old.map_or(Mapping::Unmapped, Mapping::At);
-                self.volumes.mapped -= u64::from(staged.old.is_none());
+                self.volumes.map_less(u64::from(staged.old.is_none()));
                 self.volumes.map_mut(staged.volume).set(staged.lba, mapping);
             }
             for owner in staged.also.into_iter().chain([staged.owner]) {

@@ -1,0 +1,194 @@
+//! Memory for pages of maps: which go, and what is done when none can.
+
+use crate::bugs::bug;
+use crate::engine::{Engine, Phase};
+use crate::map::Evictable;
+use crate::marks::mark;
+use crate::memory::{Room, Share};
+use crate::pages::{PAGES, Tried, WORDS};
+use crate::payload::Payload;
+use crate::volumes::PageCursor;
+
+/// Pages that garbage collection may need at once, at most: as many blocks as it reads ahead, in pages of their own,
+/// some times over. Chosen, not measured.
+const MOST_PINS: u64 = 1024;
+
+/// Pages of nobody.
+const NOBODY: (u16, u64, u64) = (u16::MAX, 0, 0);
+
+impl<P: Payload> Engine<P> {
+    /// Pages that may be in memory or on their way there.
+    fn frame_limit(&self) -> u64 {
+        let left = self.config.map_memory_bytes.saturating_sub(self.volumes.fixed_bytes());
+        (left / self.packing.page_bytes()).max(self.config.least_pages())
+    }
+
+    /// Bytes of memory that maps take now, as in [`Engine::memory`], which looks through more.
+    #[must_use]
+    pub fn map_memory(&self) -> u64 {
+        self.volumes.memory_bytes()
+    }
+
+    /// Memory that maps take at most, now: what leads to pages, and the pages that the budget is for. From an opening
+    /// until the first checkpoint after it these may be twice as many, and four more in a pool that failed.
+    #[must_use]
+    pub fn map_memory_bound(&self) -> u64 {
+        let (all, opens) =
+            (self.frame_limit(), self.phase == Phase::Opening || self.pages.has_excess());
+        let pages = all + if opens { all } else { 0 } + if self.phase_failed() { 4 } else { 0 };
+        self.volumes.fixed_bytes() + pages * self.packing.page_bytes()
+    }
+
+    /// Pages that garbage collection may need at once.
+    pub(crate) fn most_pins(&self) -> usize {
+        let least = u64::from(self.config.gc.pages);
+        (self.frame_limit() / 8).min(MOST_PINS).max(least) as usize
+    }
+
+    /// Pages that may be in memory or on their way there when one for `share` has come.
+    fn limit_for(&self, share: Share) -> u64 {
+        let all = self.frame_limit();
+        let left = self.most_pins().saturating_sub(self.gc.pins()) as u64;
+        match (self.phase, share) {
+            // What the tail touches is needed at once.
+            (Phase::Opening, _) => u64::MAX,
+            // Nothing becomes clean any more: a few pages beyond what stays serve reads one after the other.
+            (Phase::Failed, _) => {
+                let tally = self.volumes.tally();
+                all.max(tally.frames + tally.emptied - tally.idle) + 4
+            }
+            (_, Share::Collection) => all,
+            (_, Share::Upkeep) => all - left,
+            (_, Share::Read | Share::Write) => all - left - 3,
+        }
+    }
+
+    /// Whether so many pages are dirty that a checkpoint should begin: the others are for what comes meanwhile.
+    pub(crate) fn many_are_dirty(&self) -> bool {
+        self.volumes.dirty_pages() * 2 > self.frame_limit()
+    }
+
+    /// Whether every page that is on media may be in memory at once.
+    pub(crate) fn all_pages_fit(&self) -> bool {
+        let tally = self.volumes.tally();
+        tally.frames + tally.emptied + tally.absent <= self.limit_for(Share::Read)
+    }
+
+    /// Makes room for `count` pages, without taking away those that `own` needs, pages of one volume.
+    pub(crate) fn make_room(&mut self, count: u64, share: Share, own: (u16, u64, u64)) -> Room {
+        let limit = self.limit_for(share);
+        loop {
+            let tally = self.volumes.tally();
+            if tally.frames + tally.emptied + self.pages.on_their_way() as u64 + count <= limit {
+                return Room::Yes;
+            }
+            if tally.idle <= self.idle_and_needed(own) {
+                return Room::No;
+            }
+            if !self.evict_one(own) {
+                return Room::Later;
+            }
+        }
+    }
+
+    /// Whether hosts may stage blocks in `count` more pages: until these are sealed, their pages stay.
+    pub(crate) fn may_stage_in(&self, count: u64) -> bool {
+        let most = self.frame_limit() - self.most_pins() as u64 - 3;
+        self.phase == Phase::Opening || self.volumes.tally().staged + count <= most
+    }
+
+    /// Idle pages that somebody needs all the same.
+    fn idle_and_needed(&self, (volume, from, end): (u16, u64, u64)) -> u64 {
+        let mut needed: Vec<(u16, u64)> = (from..end).map(|page| (volume, page)).collect();
+        needed.extend(self.pages.needed());
+        needed.sort_unstable();
+        needed.dedup();
+        needed.retain(|&(volume, page)| self.volumes.is_idle(volume, page));
+        needed.len() as u64
+    }
+
+    fn evict_one(&mut self, (volume, from, end): (u16, u64, u64)) -> bool {
+        let any = Evictable {
+            dirty: bug!(self.config, DirtyPageEvicted),
+            staged: bug!(self.config, StagedPageEvicted),
+        };
+        let mut budget = WORDS;
+        let pages = &self.pages;
+        let own = |(of, page)| of == volume && (from..end).contains(&page);
+        let keep = |at| own(at) || pages.is_needed(at);
+        let mut hand = pages.hand();
+        let evicted = self.volumes.sweep(&mut hand, &mut budget, any, keep);
+        self.pages.set_hand(hand);
+        self.stats.looked_at += u64::from(WORDS - budget);
+        self.stats.pages_evicted += u64::from(evicted);
+        mark!(PageEvicted if evicted);
+        evicted
+    }
+
+    /// Goes on with what waits for memory. Returns whether anything was done.
+    pub(crate) fn memory_step(&mut self) -> bool {
+        let mut worked = self.land_step() | self.pages_arrive() | self.shed_step();
+        worked |= self.pages.take_goes_on();
+        if let Some(parked) = self.pages.next_waiting() {
+            let left = self.pages.waiting();
+            self.unpark(parked, Tried::Memory);
+            let served = self.pages.waiting() == left;
+            if served {
+                self.pages.relieved();
+            }
+            worked |= served;
+        }
+        if self.pages.take_short() {
+            self.relieve();
+        }
+        worked
+    }
+
+    /// Nothing in memory can go: what is dirty is to become clean, and what is staged to be sealed.
+    fn relieve(&mut self) {
+        let dirty = self.volumes.tally().dirty > 0;
+        let since = self.pages.short_since(self.stats.checkpoints);
+        if !dirty || self.stats.checkpoints > since {
+            mark!(StageHurried if self.cache.waiting() > 0);
+            self.cache.hurry_all();
+        }
+        if dirty && self.checkpoint.is_none() && self.pages.landing().is_none() {
+            mark!(CheckpointForMemory);
+            self.want_checkpoint();
+        }
+    }
+
+    /// A record is flushed: the pages that were written for it may go.
+    pub(crate) fn pages_landed(&mut self) {
+        self.volumes.cut_landed();
+        self.pages.set_landing(Some(PageCursor::default()));
+    }
+
+    /// Gives back what an opening took beyond the budget, a bounded number of pages. Returns whether anything was done.
+    fn shed_step(&mut self) -> bool {
+        if !self.pages.has_excess() || self.pages.landing().is_some() {
+            return false;
+        }
+        for _ in 0..PAGES {
+            let tally = self.volumes.tally();
+            if tally.frames + tally.emptied <= self.frame_limit() {
+                self.pages.excess_is_over();
+                return true;
+            }
+            // What cannot go now is dirty, and a checkpoint will come.
+            if tally.idle <= self.idle_and_needed(NOBODY) || !self.evict_one(NOBODY) {
+                return tally.idle > self.idle_and_needed(NOBODY);
+            }
+        }
+        true
+    }
+
+    fn land_step(&mut self) -> bool {
+        let Some(mut cursor) = self.pages.landing() else { return false };
+        let mut budget = WORDS;
+        let over = self.volumes.land(&mut cursor, &mut budget);
+        self.stats.looked_at += u64::from(WORDS - budget);
+        self.pages.set_landing((!over).then_some(cursor));
+        true
+    }
+}

@@ -1,0 +1,136 @@
+//! Pages of the unit table: which are written, and what they say.
+
+use thermocline_format::{
+    Generation, Location, MapEntry, MapPage, PAGE_UNITS, PageId, UnitEntry, UnitPage, VolumeId,
+    crc32c,
+};
+use thermocline_ftl::UnitState;
+use thermocline_types::{Class, UnitId};
+
+use crate::device::PageBytes;
+use crate::engine::{Engine, Phase};
+use crate::map::{PAGE, Value};
+use crate::pages::UNITS;
+use crate::payload::Payload;
+
+impl<P: Payload> Engine<P> {
+    /// As [`UnitTable::begin`]: what is said next of units that were ahead differs.
+    pub(crate) fn begin_unit_table(&mut self) {
+        self.unit_table.begin().for_each(|unit| self.space.touch(unit));
+    }
+
+    /// Writes those pages of the unit table from page `from` on that are due, at most `most`, to `at`. Returns the
+    /// first page that was not looked at.
+    pub(crate) fn write_unit_pages(&mut self, from: usize, at: Location, most: usize) -> usize {
+        let geometry = self.config.geometry;
+        let block = geometry.logical_block();
+        let end = geometry.unit_pages().min(from + UNITS as usize / PAGE_UNITS);
+        let mut picked: Vec<(usize, UnitPage)> = Vec::new();
+        let mut next = from;
+        while next < end && picked.len() < most {
+            if self.space.take_changed(next) || self.unit_table.is_lost(next) {
+                let page = self.unit_page(next);
+                if self.unit_table.is_due(next, &page) {
+                    picked.push((next, page));
+                }
+                self.stats.looked_at += PAGE_UNITS as u64;
+            }
+            next += 1;
+        }
+        self.stats.looked_at += (next - from) as u64;
+        if picked.is_empty() {
+            return next;
+        }
+        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
+        let mut pages = Vec::with_capacity(picked.len());
+        for (index, page) in picked {
+            let bytes: PageBytes = Box::new(page.encode());
+            let crc = crc32c(bytes.as_slice());
+            let entry = MapEntry::new(&geometry, place, crc);
+            let old = self.unit_table.replace(index, entry, &page);
+            self.superblocks.drop_later(old);
+            pages.push((PageId::of_units(index as u32), bytes, crc));
+            place.block += block.per_block();
+        }
+        self.count_pages(pages.len());
+        self.seal_pages(at, VolumeId::UNITS, pages);
+        next
+    }
+
+    /// Page `index` of the unit table, as the map pages on media are.
+    fn unit_page(&self, index: usize) -> UnitPage {
+        let mut page = UnitPage::free();
+        let classes = 0..=self.config.metadata_class().0;
+        let names: Vec<Class> = classes.map(|class| self.config.named(Class(class))).collect();
+        let units = index * PAGE_UNITS..self.config.geometry.units() as usize;
+        for (entry, unit) in page.0.iter_mut().zip(units) {
+            *entry = self.unit_entry(UnitId(unit as u32), &names);
+        }
+        page
+    }
+
+    /// What is to be said of a unit. `names` are what chunk headers call the classes, that of metadata the last.
+    fn unit_entry(&self, unit: UnitId, names: &[Class]) -> UnitEntry {
+        let (units, generation) = (self.space.units(), self.space.generation(unit));
+        let state = units.state(unit);
+        let empty = matches!(state, UnitState::Free | UnitState::Retired);
+        let class = units.class(unit);
+        // Metadata units hold pages, which are counted by what leads to them.
+        let metadata = class.index() + 1 == names.len();
+        let held = if metadata { 0 } else { units.valid_count(unit) };
+        let valid = self.unit_table.on_media(unit, held);
+        if valid == 0 && (empty || generation.0 == 0) {
+            return UnitEntry::FREE;
+        }
+        let generation = generation.max(Generation::UNKNOWN);
+        UnitEntry { generation, valid, class: names[class.index()] }
+    }
+
+    /// What a page leads to, which may not be in memory; `None` if it cannot be read.
+    fn values_on_media(
+        &self,
+        index: u16,
+        page: u64,
+        read: impl Fn(Location) -> Option<PageBytes>,
+    ) -> Option<Vec<Value>> {
+        let map = self.volumes.map(index);
+        if map.is_loaded(page) {
+            let blocks = page * PAGE..((page + 1) * PAGE).min(map.blocks);
+            return Some(blocks.filter_map(|lba| self.on_media(index, lba)).collect());
+        }
+        let (id, parent) = (PageId { volume: map.id, index: page as u32 }, map.page_at(page));
+        let at = parent.location(&self.config.geometry)?;
+        let bytes = self.page_in_memory(index, page, at).or_else(|| read(at))?;
+        let decoded = MapPage::decode(bytes.as_slice(), id, parent, &self.config.geometry).ok()?;
+        let mapped = decoded.0.iter().filter(|entry| !entry.is_unmapped());
+        Some(mapped.map(|entry| Value(entry.pack())).collect())
+    }
+
+    /// A unit of which more or fewer blocks count as valid than the maps lead to: how many count, and how many they
+    /// lead to. Looks at every block, for tests; `read` gives what is on media of pages that are not in memory. `None`,
+    /// too, if one of these cannot be read, or the pool is not open for writing.
+    #[must_use]
+    pub fn miscounted(
+        &self,
+        read: impl Fn(Location) -> Option<PageBytes>,
+    ) -> Option<(UnitId, u32, u32)> {
+        if !self.superblocks.are_settled() || self.phase != Phase::Open {
+            return None;
+        }
+        let mut led_to = vec![0; self.config.geometry.units() as usize];
+        for index in self.volumes.indices() {
+            for page in 0..self.volumes.map(index).pages() {
+                for value in self.values_on_media(index, page, &read)? {
+                    led_to[self.unit_of(value).index()] += 1;
+                }
+            }
+        }
+        let metadata = self.config.metadata_class();
+        let units = (0..self.config.geometry.units()).map(UnitId);
+        let counted = units.map(|unit| (unit, self.space.units().valid_count(unit)));
+        let users = counted.filter(|(unit, _)| self.space.units().class(*unit) != metadata);
+        users
+            .map(|(unit, count)| (unit, count, led_to[unit.index()]))
+            .find(|(_, count, led_to)| count != led_to)
+    }
+}
