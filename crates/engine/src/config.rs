@@ -234,7 +234,7 @@ impl Config {
         self.geometry.units_of(media).len() as u32
     }
 
-    /// Slots of the stage: blocks of the host, those of failed writes among them, and copies.
+    /// Slots of the write cache: blocks of the host, those of failed writes among them, and copies.
     pub(crate) fn stage_slots(&self) -> u32 {
         let copies = 4 * MAX_ENTRIES as u32 + (self.gc.segment_bytes / 4096) as u32;
         2 * self.max_staged_blocks + copies
@@ -391,7 +391,7 @@ pub enum ConfigError {
         /// Least number.
         needed: u32,
     },
-    /// The stage is too small for one request, or absurdly large.
+    /// The write cache is too small for one request, or absurdly large.
     #[error("max_staged_blocks is {0}, must be 253 to 1048576")]
     Stage(u32),
     /// No depth at all.

@@ -10,7 +10,7 @@
 //! * Entries of a page that is not loaded are never read or written.
 //! * A page that is nowhere on media and never was loaded counts as loaded: all of it is unmapped.
 //! * A page stays in memory while it is dirty, while no flushed record leads to what was written of it, while an entry
-//!   leads to a slot of the stage, and while garbage collection needs it.
+//!   leads to a slot of the write cache, and while garbage collection needs it.
 
 mod leaf;
 mod paging;
@@ -36,7 +36,7 @@ pub(crate) const PAGE: u64 = PAGE_ENTRIES as u64;
 pub(crate) enum Mapping {
     /// Nothing.
     Unmapped,
-    /// In memory, in this slot of the stage.
+    /// In memory, in this slot of the write cache.
     Staged(u32),
     /// On media, or on its way there.
     At(Value),
@@ -74,7 +74,7 @@ impl Value {
 /// How entries are packed in a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packing {
-    /// Addresses from here on are slots of the stage.
+    /// Addresses from here on are slots of the write cache.
     staged: u64,
     nibbles: u32,
     mask: u64,
@@ -84,13 +84,13 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// Whether there are addresses enough for a pool of this geometry with so many slots in its stage.
+    /// Whether there are addresses enough for a pool of this geometry with so many slots in its write cache.
     pub(crate) fn fits(geometry: &Geometry, slots: u32) -> bool {
         let blocks = u64::from(geometry.units()) * u64::from(geometry.blocks_per_unit());
         blocks + u64::from(slots) < 1 << (64 - TAG_BITS)
     }
 
-    /// For a pool of this geometry with at most `slots` slots in its stage.
+    /// For a pool of this geometry with at most `slots` slots in its write cache.
     pub(crate) fn new(geometry: &Geometry, slots: u32) -> Packing {
         let staged = u64::from(geometry.units()) * u64::from(geometry.blocks_per_unit());
         let limit = staged + u64::from(slots);
