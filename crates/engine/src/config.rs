@@ -88,9 +88,9 @@ pub struct Config {
     /// Units that a superblock record lists at most: a checkpoint begins when half as many are listed, so that any
     /// number of units can be written.
     pub max_listed_units: u32,
-    /// Units that the device lets be open at once, metadata's among them. Placements that let classes share an open
-    /// unit keep to it; with others, [`Config::frontiers`] must not be more.
-    pub max_open_units: u32,
+    /// Units of each class of media, by its number, that the devices let be open at once. Placements that let classes
+    /// share an open unit keep to it; with others, [`Config::frontiers_on`] must not be more.
+    pub max_open_units: [u32; MediaClass::ALL.len()],
     /// Memory for the maps of all volumes; at least [`Config::least_map_memory`].
     pub map_memory_bytes: u64,
     /// Whether a pool is opened although chunks that had been flushed are missing.
@@ -132,7 +132,7 @@ impl Config {
             checkpoint_bytes: (pool_bytes / 8).max(unit_bytes * 4).min(CHECKPOINT),
             reserved_units: (geometry.units() / 16).clamp(8, 64),
             max_listed_units: most_listed(&geometry),
-            max_open_units: u32::MAX,
+            max_open_units: [u32::MAX; MediaClass::ALL.len()],
             map_memory_bytes: 4 << 30,
             open_despite_loss: false,
             bypass_bytes: u64::MAX,
@@ -194,6 +194,17 @@ impl Config {
         self.most_open() + 1 + u32::from(self.geometry.is_tiered())
     }
 
+    /// As [`Config::frontiers`], those on a class of media.
+    #[must_use]
+    pub fn frontiers_on(&self, media: MediaClass) -> u32 {
+        match (media, self.geometry.is_tiered()) {
+            (MediaClass::Capacity, true) => self.most_open(),
+            (MediaClass::Capacity, false) => self.most_open() + 1,
+            (MediaClass::Fast, true) => 2,
+            (MediaClass::Fast, false) => 0,
+        }
+    }
+
     /// Units that can be open for users' blocks. Classes share them if the policy lets them and there would be more
     /// than one for every 24 units. Chosen, not measured.
     pub(crate) fn most_open(&self) -> u32 {
@@ -201,7 +212,9 @@ impl Config {
         let classes = u32::from(topology.classes());
         let shares = usize::from(topology.reserve()) < topology.relocation_classes(0).len();
         let units = self.units_of(MediaClass::Capacity);
-        let most = (units / 24).min(self.max_open_units.saturating_sub(1)).max(2);
+        let metadata = u32::from(self.host_media() == MediaClass::Capacity);
+        let open = self.max_open_units[MediaClass::Capacity as usize].saturating_sub(metadata);
+        let most = (units / 24).min(open).max(2);
         if shares { classes.min(most) } else { classes }
     }
 

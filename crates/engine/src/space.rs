@@ -350,10 +350,12 @@ impl Space {
         }
     }
 
-    /// Units that are neither empty nor full nor finished, those of superblocks aside.
-    pub(crate) fn active_units(&self) -> u32 {
-        let open = self.frontiers.iter().filter(|frontier| frontier.open.is_some());
-        (open.count() + self.closing.len()) as u32
+    /// Units of a class of media that are neither empty nor full nor finished, those of superblocks aside.
+    pub(crate) fn active_units(&self, media: MediaClass) -> u32 {
+        let open = self.frontiers.iter().filter_map(|frontier| frontier.open);
+        let closing = self.closing.iter().copied().map(UnitId);
+        let active = open.map(|at| at.unit).chain(closing);
+        active.filter(|unit| self.media_of(*unit) == media).count() as u32
     }
 
     /// Notes that a closed unit is dead if it has no valid block.

@@ -3,7 +3,7 @@
 //! All that is not stated is as [`Config::new`] has it. Service and lab both hold what they are told as a [`Tuning`],
 //! so that what the lab measures is what is served.
 
-use thermocline_format::Geometry;
+use thermocline_format::{Geometry, MediaClass};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::Bytes;
@@ -79,13 +79,17 @@ impl Tuning {
 const ZONES_BESIDE: u32 = 3;
 
 impl Config {
-    /// Keeps to the zones that the device lets be active at once.
+    /// Keeps to the zones that devices of a class of media let be active at once.
     ///
     /// # Errors
     /// [`ConfigError::ActiveZones`] when the placement needs more.
-    pub fn keep_to_active_zones(&mut self, active: u32) -> Result<(), ConfigError> {
-        self.max_open_units = active.saturating_sub(ZONES_BESIDE);
-        let needed = self.frontiers() + ZONES_BESIDE;
+    pub fn keep_to_active_zones(
+        &mut self,
+        media: MediaClass,
+        active: u32,
+    ) -> Result<(), ConfigError> {
+        self.max_open_units[media as usize] = active.saturating_sub(ZONES_BESIDE);
+        let needed = self.frontiers_on(media) + ZONES_BESIDE;
         if needed > active {
             return Err(ConfigError::ActiveZones { needed, active });
         }

@@ -93,6 +93,11 @@ pub enum MediaClass {
     Fast,
 }
 
+impl MediaClass {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [MediaClass; 2] = [MediaClass::Capacity, MediaClass::Fast];
+}
+
 /// A device as its pool uses it: a run of the pool's units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolDevice {

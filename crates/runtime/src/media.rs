@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use thermocline_engine::default_unit;
 use thermocline_format::{
-    DecodeError, Geometry, GeometryError, LogicalBlock, PoolId, SuperblockPrefix,
+    DecodeError, Geometry, GeometryError, LogicalBlock, MediaClass, PoolId, SuperblockPrefix,
 };
 use thermocline_nand::{Drive, Profile, profile};
 use thermocline_types::{Bytes, UnitId};
@@ -370,10 +370,10 @@ impl Settings {
     }
 
     /// Zones that the device lets be written at once, each from its first byte until it is full or finished; `None` if
-    /// as many as there are. Of several devices, those of the one that has the fewest.
-    pub(crate) fn active_zones(&self) -> Result<Option<u32>, SettingsError> {
+    /// as many as there are. Of several devices of a class, those of the one that has the fewest.
+    pub(crate) fn active_zones(&self, media: MediaClass) -> Result<Option<u32>, SettingsError> {
         let mut fewest = None;
-        for one in self.each_device() {
+        for one in self.each_device().filter(|one| one.device().class == media) {
             let active = match one.kind() {
                 DeviceKind::File | DeviceKind::Block => None,
                 DeviceKind::Zoned => queue_attribute(&one.device().path, "max_active_zones")

@@ -339,9 +339,11 @@ impl Settings {
     /// [`SettingsError`] when the pool could not work so.
     pub fn config(&self, geometry: Geometry) -> Result<Config, SettingsError> {
         let mut config = self.pool.tuning().config(geometry);
-        if let Some(active) = self.active_zones()? {
-            let wrong = |error: ConfigError| self.error("pool.placement", error.to_string());
-            config.keep_to_active_zones(active).map_err(wrong)?;
+        for media in MediaClass::ALL {
+            if let Some(active) = self.active_zones(media)? {
+                let wrong = |error: ConfigError| self.error("pool.placement", error.to_string());
+                config.keep_to_active_zones(media, active).map_err(wrong)?;
+            }
         }
         config.check().map_err(|error| self.unworkable(&error))?;
         Ok(config)

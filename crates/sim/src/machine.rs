@@ -6,7 +6,7 @@ use thermocline_engine::{
     Action, Config, DeviceCmd, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice,
     OpenError, Reply, RequestId, VolumeInfo,
 };
-use thermocline_format::{Location, PoolId};
+use thermocline_format::{Location, MediaClass, PoolId};
 use thermocline_types::{Time, UnitId};
 
 use crate::data::{Arena, Content, Data};
@@ -70,8 +70,8 @@ pub struct Machine {
     pub pages_lost_before: u64,
     arena: Rc<Arena>,
     next_request: u64,
-    /// Zones that may be active when another one is opened.
-    most_active: u32,
+    /// Zones of each class of media that may be active when another one is opened.
+    most_active: [u32; MediaClass::ALL.len()],
 }
 
 impl Machine {
@@ -97,7 +97,12 @@ impl Machine {
         Machine::new(engine, arena, disk, most_active)
     }
 
-    fn new(engine: Engine<Data>, arena: &Rc<Arena>, disk: Disk, most_active: u32) -> Machine {
+    fn new(
+        engine: Engine<Data>,
+        arena: &Rc<Arena>,
+        disk: Disk,
+        most_active: [u32; MediaClass::ALL.len()],
+    ) -> Machine {
         let (now, turns) = (Time::ZERO, 0);
         let (arena, pages_lost_before, next_request) = (Rc::clone(arena), 0, 0);
         Machine { engine, disk, now, turns, pages_lost_before, arena, next_request, most_active }
@@ -159,12 +164,15 @@ impl Machine {
     /// A device with zones lets so many be active at once, beside those of superblocks. One that it failed to finish
     /// stays active.
     fn count_zones(&self, cmd: &DeviceCmd<Data>) {
-        let (DeviceCmd::WriteChunk(chunk), most) = (cmd, self.most_active) else { return };
+        let DeviceCmd::WriteChunk(chunk) = cmd else { return };
+        let at = chunk.header.origin.location;
+        let media = self.engine.geometry().media_of(at.unit);
+        let most = self.most_active[media as usize];
         let log = self.disk.injector().log();
         let finished = log.iter().all(|injected| injected.kind != CommandKind::Finish);
-        if most < u32::MAX && chunk.header.origin.location.block == 0 && finished {
-            let active = self.disk.active_zones();
-            assert!(active <= most, "{active} zones are active, and another is opened");
+        if most < u32::MAX && at.block == 0 && finished {
+            let active = self.disk.active_zones(media);
+            assert!(active <= most, "{active} {media:?} zones are active, and another is opened");
         }
     }
 

@@ -205,7 +205,9 @@ fn draw_pool(rng: &mut Rng, scale: Scale, placement: &Policy) -> (DiskShape, Con
         let mut config = draw_config(rng, media.geometry, placement);
         if media.is_zoned() {
             // As few as let the engine work.
-            let _enough = config.keep_to_active_zones(config.frontiers() + 3);
+            for media in MediaClass::ALL {
+                let _enough = config.keep_to_active_zones(media, config.frontiers_on(media) + 3);
+            }
         }
         if config.check().is_ok() && config.capacity_blocks(0) >= 2 * config.blocks_per_unit() {
             return (media, config);

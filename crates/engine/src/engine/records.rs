@@ -14,8 +14,6 @@ use crate::payload::Payload;
 use crate::request::{Action, Notice};
 use crate::superblocks::{Next, Purpose};
 
-const MEDIA: [MediaClass; 2] = [MediaClass::Capacity, MediaClass::Fast];
-
 impl<P: Payload> Engine<P> {
     /// Writes a record if one is due: of a checkpoint, or because listed units run short.
     pub(crate) fn superblock_step(&mut self) -> bool {
@@ -33,7 +31,7 @@ impl<P: Payload> Engine<P> {
             self.space.reserved_on(*media) < least && self.space.has_unlisted(*media)
         };
         let full = self.space.listed().len() >= self.table_limit();
-        if full || !MEDIA.iter().any(short) {
+        if full || !MediaClass::ALL.iter().any(short) {
             return false;
         }
         mark!(UnitsListed);
@@ -59,7 +57,7 @@ impl<P: Payload> Engine<P> {
         let mut room = self.table_limit().saturating_sub(others);
         let mut listed = Vec::new();
         // What is on fast devices takes whatever comes, and metadata.
-        for media in MEDIA.into_iter().rev() {
+        for media in MediaClass::ALL.into_iter().rev() {
             let there = self.space.reserved_on(media);
             let wanted = self.listed_ahead().saturating_sub(there);
             let more = self.space.list_free(media, wanted.min(room));

@@ -21,8 +21,6 @@ const RELEASED: usize = thermocline_format::MAX_ENTRIES;
 /// Dead units looked at in one step, at most. Chosen so that a step takes well under a millisecond.
 const LOOKED_AT: usize = 4 * RELEASED;
 
-const MEDIA: [MediaClass; 2] = [MediaClass::Capacity, MediaClass::Fast];
-
 impl<P: Payload> Engine<P> {
     /// Starts to free dead units. Those with chunks to be replayed not between the choice of a checkpoint and its
     /// superblock: the counts of chunks in Released entries would be those of the one or the other.
@@ -32,7 +30,7 @@ impl<P: Payload> Engine<P> {
             self.space.free_units(media) <= self.reserve_of(media) + ahead
                 && self.space.dead(media).len() > 0
         };
-        let scarce = MEDIA.into_iter().any(scarce);
+        let scarce = MediaClass::ALL.into_iter().any(scarce);
         if !scarce && self.space.dead_units() < BATCH {
             return false;
         }
@@ -42,7 +40,7 @@ impl<P: Payload> Engine<P> {
         let control = (!sealed).then_some(self.space.control_sealed());
         let terms = Terms { checkpoint: self.superblocks.durable_checkpoint(), any, control };
         let ready = self.releasable(terms);
-        let held = MEDIA.into_iter().any(|media| self.space.dead(media).has_held());
+        let held = MediaClass::ALL.into_iter().any(|media| self.space.dead(media).has_held());
         if held && scarce && any {
             mark!(PinnedByControl);
             // Control entries fill units that only a checkpoint frees, and it needs units itself: not when none is
@@ -55,14 +53,14 @@ impl<P: Payload> Engine<P> {
         if !ready.is_empty() {
             return self.release(ready, any);
         }
-        let fresh = MEDIA.into_iter().any(|media| self.space.dead(media).has_fresh());
+        let fresh = MediaClass::ALL.into_iter().any(|media| self.space.dead(media).has_fresh());
         self.flush_dead() || fresh
     }
 
     /// Dead units that can be released on these terms: some of those for which something may have changed.
     fn releasable(&mut self, terms: Terms) -> Vec<UnitId> {
         let (mut ready, mut budget) = (Vec::new(), LOOKED_AT);
-        for media in MEDIA {
+        for media in MediaClass::ALL {
             let mut dead = self.space.take_dead(media);
             dead.renew(self.durability.durable(), terms);
             dead.look(&mut ready, RELEASED, &mut budget, |unit| self.may_release(unit, terms));
@@ -134,7 +132,8 @@ impl<P: Payload> Engine<P> {
 
     /// Has the chunks of dead units flushed, so that they can be released. Returns whether there are any to flush.
     fn flush_dead(&mut self) -> bool {
-        let newest = MEDIA.into_iter().filter_map(|media| self.space.dead(media).newest());
+        let newest =
+            MediaClass::ALL.into_iter().filter_map(|media| self.space.dead(media).newest());
         let last = newest.max().unwrap_or_default();
         if last <= self.durability.durable() || !self.space.begin_flushing_dead() {
             return false;

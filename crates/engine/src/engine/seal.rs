@@ -258,15 +258,16 @@ impl<P: Payload> Engine<P> {
     /// Opens a unit for `class`. The last ones are for metadata alone: without room for a checkpoint no unit could ever
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
+        let media = self.config.media_of(class);
         // A device lets so many zones be active, and one stays so until it is full or finished.
-        let many = self.space.active_units() > self.config.max_open_units;
+        let most = self.config.max_open_units[media as usize];
+        let many = most < u32::MAX && self.space.active_units(media) > most;
         if many && !bug!(self.config, ZonesNotCounted) {
             mark!(WaitsForZone);
             return None;
         }
         let may_open = class == self.config.metadata_class() || self.may_open(class);
         mark!(NoUnitForHost if !may_open);
-        let media = self.config.media_of(class);
         let at = may_open.then(|| self.space.open(class, media))??;
         if class.0 < self.config.placement_classes() {
             self.config.placement.opened(self.space.units(), at.unit, self.host_writes);

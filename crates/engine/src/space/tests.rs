@@ -31,16 +31,23 @@ fn a_unit_goes_from_listed_to_free_again() {
     let (units, free) = (space.units().count(), space.free_units(MediaClass::Capacity));
     assert_eq!((units, free, space.reserved_on(MediaClass::Capacity)), (64, 62, 4));
     let at = space.open(CLASS, MediaClass::Capacity).expect("units are listed");
-    assert_eq!((at, space.opened(), space.active_units()), (Location::new(2, 0), 1, 1));
+    assert_eq!(
+        (at, space.opened(), space.active_units(MediaClass::Capacity)),
+        (Location::new(2, 0), 1, 1)
+    );
     let unit = write(&mut space, 8, 20);
     space.add_valid(unit);
     assert_eq!((space.tail_of(unit), space.sealed_into(unit)), ((1, 20), 8));
     space.close(CLASS, 0);
-    assert_eq!((space.active_units(), space.finish_if_quiet(unit)), (1, None), "a chunk flies");
+    assert_eq!(
+        (space.active_units(MediaClass::Capacity), space.finish_if_quiet(unit)),
+        (1, None),
+        "a chunk flies"
+    );
     space.chunk_answered(CLASS, unit);
     assert_eq!(space.finish_if_quiet(unit), Some(248));
     space.finished(unit);
-    assert_eq!((space.active_units(), space.dead_units()), (0, 0));
+    assert_eq!((space.active_units(MediaClass::Capacity), space.dead_units()), (0, 0));
     space.drop_valid(unit);
     assert_eq!((space.dead_units(), space.died(unit)), (1, 0));
     space.begin_release(&[unit]);

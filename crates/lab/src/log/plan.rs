@@ -70,7 +70,8 @@ impl Plan {
             config.gc.victim = victim;
         }
         if let Some(active) = active_zones(&stack.profile) {
-            config.keep_to_active_zones(active).map_err(|error| refuse(error.to_string()))?;
+            let kept = config.keep_to_active_zones(MediaClass::Capacity, active);
+            kept.map_err(|error| refuse(error.to_string()))?;
         }
         config.check().map_err(|error| {
             refuse(format!("{error}; give smaller units (log.unit, device.unit) or a larger drive"))

@@ -109,6 +109,21 @@ fn more_classes_than_zones_that_may_be_open_are_refused() {
     assert!(error.contains("fewer classes"), "{error}");
 }
 
+#[test]
+fn zones_behind_a_fast_drive_are_open_for_what_stays_alone() {
+    let fits = |layer: &str| {
+        let text = format!("{layer}zn540,zns.max_open=5,zns.max_active=5,log.placement=sepgc");
+        let stack = Stack::parse(&text, &["log.write_cache=off".to_owned()]).unwrap();
+        let mut workload = prepared("zipf:0.9", Bytes::mib(512), 1.0, None);
+        let settings = Settings { utilisation: 0.7, ..Settings::default() };
+        run(&mut workload, &stack.untimed(), &settings, &mut |_| {})
+    };
+    let error = fits("log:").unwrap_err().to_string();
+    assert!(error.contains("up to 6 zones"), "{error}");
+    let record = fits("tier:p5800x+").unwrap();
+    assert!(cause(&record, "destage") > 0);
+}
+
 /// A victim that has more valid blocks than may be staged at once, in classes none of which fills a chunk of its own.
 #[test]
 fn many_classes_collect_zones_of_many_blocks_without_a_standstill() {

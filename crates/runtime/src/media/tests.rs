@@ -58,7 +58,7 @@ fn a_pool_keeps_to_the_active_zones_of_its_drive() {
     let zones = config("'simulated'\nprofile = 'zn540'").expect("enough zones");
     assert!(zones.frontiers() + 3 <= 14, "it lets 14 be active: {}", zones.frontiers());
     let none = config("'simulated'\nprofile = 'p5316'").expect("no zones");
-    assert_eq!(none.max_open_units, u32::MAX);
+    assert_eq!(none.max_open_units, [u32::MAX; 2]);
     let wide = "'simulated'\nprofile = 'zn540'\n[pool]\nplacement = 'dac:14'";
     let error = config(wide).map(|_| ()).expect_err("too many classes");
     assert!(

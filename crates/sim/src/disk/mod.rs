@@ -18,6 +18,7 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use thermocline_engine::{DeviceCmd, DeviceError, Done, OpId, UnitCondition};
+use thermocline_format::MediaClass;
 use thermocline_types::{DeviceId, Rng, Time, UnitId};
 
 use crate::data::{Arena, Data, Sector};
@@ -236,9 +237,10 @@ impl Disk {
         self.due.len()
     }
 
-    /// Zones that are neither empty nor full nor finished, those of superblocks aside; of another medium, none.
+    /// Zones of a class of media that are neither empty nor full nor finished, those of superblocks aside; where there
+    /// are no zones, none.
     #[must_use]
-    pub fn active_zones(&self) -> u32 {
+    pub fn active_zones(&self, class: MediaClass) -> u32 {
         let media = self.cache.media();
         let active = |unit: &UnitId| {
             let pointer = self.cache.current().pointer(*unit);
@@ -246,7 +248,7 @@ impl Disk {
                 && self.conditions[unit.index()] == UnitCondition::Good
                 && !media.geometry.is_superblock_unit(*unit)
         };
-        let units = (0..media.geometry.units()).map(UnitId);
+        let units = media.geometry.units_of(class).map(UnitId);
         if media.is_zoned() { units.filter(active).count() as u32 } else { 0 }
     }
 
