@@ -146,6 +146,11 @@ impl<P> Pages<P> {
         self.damaged.contains(&page)
     }
 
+    /// Whether some pages cannot be read.
+    pub(crate) fn has_damaged(&self) -> bool {
+        !self.damaged.is_empty()
+    }
+
     /// The pages that cannot be read, in order.
     pub(crate) fn damaged(&self) -> Vec<(u16, u64)> {
         let mut damaged: Vec<(u16, u64)> = self.damaged.iter().copied().collect();

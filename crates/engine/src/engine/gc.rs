@@ -8,6 +8,7 @@
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
+mod choice;
 mod lookup;
 mod pace;
 mod victim;
@@ -254,11 +255,11 @@ impl<P: Payload> Engine<P> {
             && (!pays || !self.is_short(media) || !self.gc.pace.is_behind())
     }
 
-    /// Whether blocks of the host wait that have no unit to go to.
-    pub(crate) fn host_is_held_up(&self) -> bool {
-        let bypass = self.config.geometry.is_tiered() && self.cache.hosts_wait_below(&self.config);
-        !self.host_may_seal(self.config.host_media())
-            || bypass && !self.host_may_seal(MediaClass::Capacity)
+    /// Whether blocks of the host wait that have no unit to go to, whatever is owed.
+    fn host_is_stuck(&self) -> bool {
+        let (tiered, capacity) = (self.config.geometry.is_tiered(), MediaClass::Capacity);
+        let below = tiered && self.space.free_units(capacity) <= self.reserve_of(capacity);
+        self.host_has_no_unit() || below && self.cache.hosts_wait_below(&self.config)
     }
 
     /// Whether as many copies wait as there is room for.
@@ -282,7 +283,7 @@ impl<P: Payload> Engine<P> {
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
     pub(crate) fn gc_step(&mut self) -> bool {
         self.gc.borrows &= self.host_has_no_unit();
-        let Some(job) = &self.gc.job else { return self.choose_victim() };
+        let Some(job) = &self.gc.job else { return self.gc_next() };
         let (step, ready) = (job.step, job.ready.len());
         let placed = ready > 0 && self.place();
         let moved = match step {

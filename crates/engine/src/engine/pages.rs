@@ -215,7 +215,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn load_step(&mut self) -> bool {
         let Background::Asks(mut cursor) = self.pages.background() else {
             let asked = self.pages.background() == Background::Asked;
-            let all = asked && self.pages_idle() && self.pages.damaged().is_empty();
+            let all = asked && self.pages_idle() && !self.pages.has_damaged();
             if all {
                 self.pages.set_background(Background::Over);
                 self.actions.push_back(Action::Notice(Notice::MapLoaded));

@@ -6,6 +6,7 @@ use thermocline_ftl::placement::VictimRule as _;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::UnitId;
 
+use super::choice::{Choice, Lack, Need};
 use super::{ROUNDS, Round};
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
@@ -13,46 +14,68 @@ use crate::marks::mark;
 use crate::payload::Payload;
 
 impl<P: Payload> Engine<P> {
-    pub(super) fn choose_victim(&mut self) -> bool {
-        let media = self.media_to_collect();
-        let enough = media.is_none();
-        let media = media.unwrap_or(self.config.host_media());
-        let evacuate = self.space.condemned().next().is_some();
-        // What is left belongs to the blocks of a write that may fail, while other units are about to be free.
+    /// Decides what is done next, and does it. Returns whether anything was done.
+    pub(super) fn gc_next(&mut self) -> bool {
+        match self.choose() {
+            Choice::Enough => false,
+            Choice::Collect(victim) => {
+                self.begin_job(victim);
+                true
+            }
+            Choice::Retry => {
+                mark!(StuckRetried if !self.gc.stuck.is_empty());
+                self.gc.round.retried = true;
+                self.pages.retry_all();
+                self.gc.stuck.clear();
+                true
+            }
+            choice => self.do_without_victim(choice),
+        }
+    }
+
+    /// What is done next. Changes nothing but what policies remember of their choices.
+    fn choose(&mut self) -> Choice {
+        let short = self.media_to_collect();
+        let media = short.unwrap_or(self.config.host_media());
         let none_left = self.space.free_units(media) <= self.reserve_of(media);
-        let patient = self.units_are_coming(media) && none_left;
-        let may = self.superblocks.are_settled()
-            && (self.phase != Phase::Closing || self.cache.waiting() > 0)
-            && !patient;
-        if enough && !evacuate || !may {
-            return false;
+        let need = Need {
+            short,
+            condemned: self.space.condemned().next().is_some(),
+            settled: self.superblocks.are_settled(),
+            closing: self.phase == Phase::Closing && self.cache.waiting() == 0,
+            others_come: none_left && self.units_are_coming(media),
+        };
+        if !need.is_there() {
+            return Choice::Enough;
         }
         let done = self.stats.host_blocks_written + self.stats.trimmed_blocks;
         if self.gc.round.done != done {
             self.gc.round = Round { done, ..Round::default() };
         }
-        let condemned = if evacuate { self.condemned_unit() } else { None };
-        let chosen = match condemned {
-            None if enough || self.gc.round.victims > ROUNDS * self.space.units().count() => None,
-            None => {
-                // At the last units the least work that frees one counts: a crash may come before it is done, again and
-                // again.
-                let greedy = none_left || media == MediaClass::Fast;
-                let policy = if greedy { Victim::Greedy } else { self.config.gc.victim };
-                self.best_victim(policy, media)
-                    .or_else(|| self.best_victim(Victim::Greedy, media))
-                    .or_else(|| self.destaged_next(media))
-            }
-            some => {
-                mark!(CondemnedChosen);
-                some
-            }
-        };
-        let Some(victim) = chosen else {
-            return !enough && (self.retry_stuck() || self.nothing_to_collect());
-        };
-        self.begin_job(victim);
-        true
+        if need.condemned
+            && let Some(unit) = self.condemned_unit()
+        {
+            mark!(CondemnedChosen);
+            return Choice::Collect(unit);
+        }
+        if short.is_none() {
+            return Choice::Enough;
+        }
+        let victim = self.find_victim(media, none_left);
+        victim.map_or_else(|| self.lack().choose(), Choice::Collect)
+    }
+
+    /// The unit of `media` to be collected, if that may free any.
+    fn find_victim(&mut self, media: MediaClass, none_left: bool) -> Option<UnitId> {
+        if self.gc.round.victims > ROUNDS * self.space.units().count() {
+            return None;
+        }
+        // At the last units the least work that frees one counts: a crash may come before it is done, again and again.
+        let greedy = none_left || media == MediaClass::Fast;
+        let policy = if greedy { Victim::Greedy } else { self.config.gc.victim };
+        self.best_victim(policy, media)
+            .or_else(|| self.best_victim(Victim::Greedy, media))
+            .or_else(|| self.destaged_next(media))
     }
 
     /// The fast unit to be destaged although units of `media`, those for capacity, run short and none can be gained.
@@ -78,18 +101,6 @@ impl<P: Payload> Engine<P> {
         }
         let fast = self.config.geometry.is_tiered() && self.is_short(MediaClass::Fast);
         (fast && self.can_destage()).then_some(MediaClass::Fast)
-    }
-
-    /// Before there is nothing to collect: what could not be read may be readable by now. Returns whether anything is.
-    fn retry_stuck(&mut self) -> bool {
-        let retried = std::mem::replace(&mut self.gc.round.retried, true);
-        if retried {
-            return false;
-        }
-        mark!(StuckRetried if !self.gc.stuck.is_empty());
-        let any = self.pages.retry_all() | !self.gc.stuck.is_empty();
-        self.gc.stuck.clear();
-        any
     }
 
     /// What `policy` chooses, if copying it gains anything.
@@ -134,34 +145,40 @@ impl<P: Payload> Engine<P> {
         })
     }
 
-    /// Nothing can be collected though units are short: a checkpoint may free metadata units; if there was none to
-    /// wait for, what is staged cannot be written.
-    fn nothing_to_collect(&mut self) -> bool {
-        // Nothing can be copied, so nothing is owed.
-        let owed = self.gc.pace.forgive();
-        if !self.host_is_held_up() {
-            return owed;
-        }
+    /// Units are short, and there is no victim.
+    fn lack(&self) -> Lack {
+        let stuck = !self.gc.stuck.is_empty() || self.pages.has_damaged();
         // Units that a record on its way lists for the first time can be opened when it counts.
-        let waiting = self.checkpoint.is_some()
+        let others_come = self.checkpoint.is_some()
             || !self.superblocks.are_idle()
             || self.due.is_wanted()
             || self.space.resetting() > 0
             || self.cache.copies() > 0
             || self.flights.completed() < self.flights.sealed();
-        if waiting {
-            return false;
+        Lack {
+            untried: stuck && !self.gc.round.retried,
+            holds_host_up: self.host_is_stuck(),
+            others_come,
+            checkpointed: self.gc.starved_at.is_some_and(|at| self.stats.checkpoints >= at),
         }
-        if self.space.dead_units() > 0 && self.release_step() {
-            return true;
+    }
+
+    /// Nothing can be copied, so nothing is owed. Returns whether anything was done.
+    fn do_without_victim(&mut self, choice: Choice) -> bool {
+        let owed = self.gc.pace.forgive();
+        match choice {
+            Choice::Wait => owed,
+            _ if self.space.dead_units() > 0 && self.release_step() => true,
+            Choice::Checkpoint => {
+                mark!(Starved);
+                self.gc.starved_at = Some(self.stats.checkpoints + 1);
+                self.want_checkpoint();
+                true
+            }
+            _ => {
+                mark!(StarvedForGood);
+                self.fail_staged()
+            }
         }
-        if self.gc.starved_at.is_none_or(|at| self.stats.checkpoints < at) {
-            mark!(Starved);
-            self.gc.starved_at = Some(self.stats.checkpoints + 1);
-            self.want_checkpoint();
-            return true;
-        }
-        mark!(StarvedForGood);
-        self.fail_staged()
     }
 }
