@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use thermocline_engine::{DeviceError, MAX_IO_BLOCKS};
+use thermocline_engine::{Config, DeviceError, MAX_IO_BLOCKS};
 use thermocline_format::{Geometry, LogicalBlock, PAGE_ENTRIES};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
@@ -54,17 +54,20 @@ pub enum Situation {
     SlowReads,
     /// Volumes with many times as many pages of maps as there is memory for.
     Paged,
+    /// 100,000 units, and sparse volumes of several roots. A state takes a hundred times as long as elsewhere.
+    ManyUnits,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 6] = [
+    pub const ALL: [Situation; 7] = [
         Situation::Crowded,
         Situation::LongHoles,
         Situation::Trims,
         Situation::Sparse,
         Situation::SlowReads,
         Situation::Paged,
+        Situation::ManyUnits,
     ];
 
     /// As reports call it.
@@ -77,6 +80,7 @@ impl Situation {
             Situation::Sparse => "sparse volumes",
             Situation::SlowReads => "slow reads",
             Situation::Paged => "paged maps",
+            Situation::ManyUnits => "100,000 units",
         }
     }
 
@@ -91,6 +95,7 @@ impl Situation {
             Situation::Sparse => sparse(seed),
             Situation::SlowReads => slow_reads(seed, &mut rng),
             Situation::Paged => paged(seed, &mut rng),
+            Situation::ManyUnits => many_units(seed, &mut rng),
         }
     }
 
@@ -227,5 +232,29 @@ fn paged(seed: u64, rng: &mut Rng) -> Settings {
     settings.spread(rng);
     settings.mix.weights = [100, 30, 40, 10, 2, 2, 2, 2, 2];
     settings.requests = 600;
+    settings
+}
+
+fn many_units(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    let logical = LogicalBlock::B4096;
+    let geometry = Geometry::new(logical, 16, 100_000, [0, 1].map(UnitId));
+    let geometry = geometry.expect("units of 64 KiB");
+    let kind = [DiskKind::Keeping, DiskKind::Discarding, DiskKind::Zoned][rng.below(3) as usize];
+    settings.media = DiskShape { geometry, kind };
+    settings.config = Config::new(geometry);
+    settings.config.placement = "sepgc".parse::<Policy>().expect("it is listed");
+    settings.config.checkpoint_bytes = 1 << (18 + rng.below(4));
+    settings.mix.weights = [100, 20, 10, 10, 1, 1, 1, 2, 0];
+    settings.mix.most_volumes = 2;
+    settings.mix.most_blocks = 32;
+    // A root is of as many pages as a page has entries.
+    settings.mix.total_blocks = (2 + rng.below(4)) * (PAGE_ENTRIES * PAGE_ENTRIES) as u64;
+    settings.mix.hot_blocks = u64::MAX;
+    let volumes = std::iter::repeat_n(settings.mix.total_blocks, 3);
+    let least = settings.config.least_map_memory(volumes);
+    settings.config.map_memory_bytes = least + (rng.below(200) << 12);
+    settings.depth = 1 + rng.below(8) as usize;
+    settings.requests = 150;
     settings
 }

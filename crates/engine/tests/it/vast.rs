@@ -48,9 +48,9 @@ impl Full {
         let per_unit = u64::from(PER_UNIT / (header + MAX_ENTRIES as u32)) * ENTRIES;
         let pages = blocks.div_ceil(PAGE);
         let data_unit = PAGE_UNIT + pages.div_ceil(PER_UNIT.into()) as u32;
-        // A few that nothing is in, beside those that collection keeps free.
+        // A few that nothing is in, beside those that collection keeps free, and room for a second copy of every page.
         let units = data_unit + blocks.div_ceil(per_unit) as u32;
-        let units = units + 24 + (units / 256).clamp(4, 32);
+        let units = units + data_unit + 24 + (units / 256).clamp(4, 32);
         let geometry = Geometry::new(block, PER_UNIT, units, [0, 1].map(UnitId));
         let geometry = geometry.expect("sound units");
         let mut full = Full { geometry, blocks, header, per_unit, data_unit, roots: Vec::new() };

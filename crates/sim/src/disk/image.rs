@@ -151,24 +151,25 @@ pub enum Rest {
     Garbage(u8),
 }
 
-/// The sectors of a medium and the write pointers of its zones.
+/// The sectors of a medium and the write pointers of its zones. Copies share the units that are alike.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Image {
     media: DiskShape,
-    sectors: Vec<Sector>,
+    /// Of each unit, its sectors.
+    units: Vec<Rc<[Sector]>>,
     /// Of each unit, the sectors before its write pointer; of a conventional one without meaning.
     pointers: Vec<u32>,
 }
 
 impl Clone for Image {
     fn clone(&self) -> Image {
-        Image { media: self.media, sectors: self.sectors.clone(), pointers: self.pointers.clone() }
+        Image { media: self.media, units: self.units.clone(), pointers: self.pointers.clone() }
     }
 
     /// Keeps the room that `self` has.
     fn clone_from(&mut self, from: &Image) {
         self.media = from.media;
-        self.sectors.clone_from(&from.sectors);
+        self.units.clone_from(&from.units);
         self.pointers.clone_from(&from.pointers);
     }
 }
@@ -178,8 +179,8 @@ impl Image {
     #[must_use]
     pub fn new(media: DiskShape) -> Image {
         let units = media.geometry.units() as usize;
-        let sectors = vec![Sector::ZEROS; units * media.sectors_per_unit() as usize];
-        Image { media, sectors, pointers: vec![0; units] }
+        let empty: Rc<[Sector]> = vec![Sector::ZEROS; media.sectors_per_unit() as usize].into();
+        Image { media, units: vec![empty; units], pointers: vec![0; units] }
     }
 
     /// Kind and size.
@@ -197,8 +198,7 @@ impl Image {
     /// The sectors of a unit.
     #[must_use]
     pub fn unit(&self, unit: UnitId) -> &[Sector] {
-        let per_unit = self.media.sectors_per_unit() as usize;
-        &self.sectors[unit.index() * per_unit..][..per_unit]
+        &self.units[unit.index()]
     }
 
     /// The `blocks` logical blocks from `at` on.
@@ -270,7 +270,6 @@ impl Image {
     }
 
     fn range_mut(&mut self, unit: UnitId, from: u32, to: u32) -> &mut [Sector] {
-        let first = unit.index() * self.media.sectors_per_unit() as usize;
-        &mut self.sectors[first + from as usize..first + to as usize]
+        &mut Rc::make_mut(&mut self.units[unit.index()])[from as usize..to as usize]
     }
 }

@@ -16,6 +16,9 @@ const SOON: u64 = 1 << 16;
 /// Blocks of a volume that is made to be written to, where there is none.
 const BLOCKS: u64 = 16;
 
+/// Units that are written over at most: a pool of many more takes too long to come around.
+const UNITS: u32 = 1024;
+
 impl World {
     /// Lets the device do what it is told, and sees that the pool comes to rest: everything is answered, writes are
     /// written over until units had to be freed for them, what was flushed is read, and the pool is closed in order and
@@ -84,14 +87,14 @@ impl World {
         self.errors == before && self.goes_on()
     }
 
-    /// Writes the same blocks over and over, as many as all free units hold and more, and reads them. `None` if the
+    /// Writes the same blocks over and over, as many as all free units hold and more, or [`UNITS`], and reads them. `None` if the
     /// pool is full, or takes no writes for what is damaged.
     fn serve(&mut self) -> Option<()> {
         let (volume, blocks) = self.volume()?;
         let blocks = blocks.min(MAX_IO_BLOCKS);
         let extent = Extent { volume, lba: 0, blocks };
         let per_unit = self.settings.config.blocks_per_unit();
-        let most = (u64::from(self.machine.engine.free_units()) + 2) * per_unit;
+        let most = (u64::from(self.machine.engine.free_units().min(UNITS)) + 2) * per_unit;
         for _ in 0..=most / blocks {
             if !self.ask(Wish::Write { extent, fua: false, handle: 0 }) {
                 return None;

@@ -30,7 +30,7 @@ fn every_mark_is_reached() {
         let budget = Budget { states: 300, failures: 1, per_point: Some(1), only: None };
         marks.merge(&enumerate(seed, &budget).marks);
     }
-    for situation in Situation::ALL {
+    for situation in Situation::ALL.into_iter().filter(|one| *one != Situation::ManyUnits) {
         for seed in 0..4 {
             marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
         }
