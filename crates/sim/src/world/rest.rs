@@ -87,8 +87,8 @@ impl World {
         self.errors == before && self.goes_on()
     }
 
-    /// Writes the same blocks over and over, as many as all free units hold and more, or [`UNITS`], and reads them. `None` if the
-    /// pool is full, or takes no writes for what is damaged.
+    /// Writes the same blocks over and over, as many as all free units hold and more, or [`UNITS`], and reads them.
+    /// `None` if the pool is full, or takes no writes for what is damaged.
     fn serve(&mut self) -> Option<()> {
         let (volume, blocks) = self.volume()?;
         let blocks = blocks.min(MAX_IO_BLOCKS);
