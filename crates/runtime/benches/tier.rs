@@ -2,8 +2,8 @@
 //! which SPDK's FTL was measured, beside what it did there.
 //!
 //! 4 KiB random writes, the write cache of the engine off. As with `bdevperf -F`, the hot blocks of Zipf writes lie
-//! side by side. Warmed until every block was written twice over, then measured for some seconds. Bytes are counted where
-//! they reach the storages: *base* is the device for capacity, *fast* the other.
+//! side by side. Warmed until every block was written twice over, then measured for some seconds. Bytes are counted
+//! where they reach the storages: *base* is the device for capacity, *fast* the other.
 //!
 //! Arguments choose rows by a part of their name: `cargo bench -p thermocline-runtime --bench tier -- zipf`.
 
