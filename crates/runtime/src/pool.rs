@@ -7,11 +7,12 @@
 mod latency;
 mod overdue;
 mod traffic;
+mod turns;
 mod volume;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
@@ -20,16 +21,19 @@ use slab::Slab;
 use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
 use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
+use thermocline_types::Bytes;
 
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use traffic::{Operation, Traffic};
+pub use turns::Limits;
 pub use volume::Volume;
 
 use crate::storage::{Storage, Waker};
 use crate::{Buffer, Driver, Ended, Trouble};
 use overdue::Overdue;
+use turns::{Cost, Turn, Turns};
 
-/// Requests that may wait for the thread; whoever brings more waits. Chosen, not measured.
+/// Requests of a volume that may wait for the engine; whoever brings more waits. Chosen, not measured.
 const QUEUE: usize = 1024;
 
 type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
@@ -57,9 +61,19 @@ pub struct View<'a> {
 }
 
 enum Job {
-    Request { what: HostRequest<Buffer>, answer: Answer },
+    /// Of a volume, or of the pool.
+    Request {
+        what: HostRequest<Buffer>,
+        answer: Answer,
+        of: Option<Arc<Known>>,
+    },
     Look(Look),
-    Register { poller: Box<dyn Poller>, refused: mpsc::Sender<Box<dyn Poller>> },
+    Register {
+        poller: Box<dyn Poller>,
+        refused: mpsc::Sender<Box<dyn Poller>>,
+    },
+    /// A volume gets other limits.
+    Limit(VolumeId, Limits),
 }
 
 /// Somebody who works on the thread of a pool, between its steps, and does the waiting for both: so requests get from
@@ -107,12 +121,21 @@ struct Known {
     name: VolumeName,
     /// Zero when it was deleted.
     blocks: AtomicU64,
+    /// Requests that wait for the engine.
+    waiting: AtomicUsize,
+    limits: Mutex<Limits>,
     traffic: Mutex<Traffic>,
 }
 
 impl Known {
     fn new(id: VolumeId, name: VolumeName, blocks: u64) -> Known {
-        Known { id, name, blocks: AtomicU64::new(blocks), traffic: Mutex::default() }
+        let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
+        Known { id, name, blocks, waiting, limits: Mutex::default(), traffic: Mutex::default() }
+    }
+
+    fn limits(&self) -> MutexGuard<'_, Limits> {
+        // Nothing that happens under the lock can leave it half changed.
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn traffic(&self) -> MutexGuard<'_, Traffic> {
@@ -156,7 +179,8 @@ impl Pool {
         let service = Service {
             driver,
             shared: Arc::clone(&shared),
-            backlog: VecDeque::new(),
+            waiting: Turns::default(),
+            last: None,
             answers: Slab::new(),
             listener,
             poller: None,
@@ -228,6 +252,22 @@ impl Pool {
         self.carry_out(HostRequest::SetMedia { volume, media }).map(|_| ())
     }
 
+    /// Gives a volume other limits, until the pool is closed. Returns whether there is such a volume.
+    pub fn set_limits(&self, volume: VolumeId, limits: Limits) -> bool {
+        let known = self.shared.volumes().get(&volume.0).cloned();
+        if let Some(known) = &known {
+            *known.limits() = limits;
+            self.shared.push(Job::Limit(volume, limits), None);
+        }
+        known.is_some()
+    }
+
+    /// The limits of a volume.
+    #[must_use]
+    pub fn limits(&self, volume: VolumeId) -> Option<Limits> {
+        self.shared.volumes().get(&volume.0).map(|known| *known.limits())
+    }
+
     /// What was asked of the volumes since the pool was started, those included that were deleted.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
@@ -253,7 +293,7 @@ impl Pool {
             // Whoever asked waits below.
             let _ = sender.send(look(view));
         });
-        self.shared.push(Job::Look(look));
+        self.shared.push(Job::Look(look), None);
         receiver.recv().ok()
     }
 
@@ -264,7 +304,7 @@ impl Pool {
     /// has to live on a thread of its own then.
     pub fn register(&self, poller: Box<dyn Poller>) -> Result<(), Box<dyn Poller>> {
         let (refused, answer) = mpsc::channel();
-        self.shared.push(Job::Register { poller, refused });
+        self.shared.push(Job::Register { poller, refused }, None);
         answer.recv().map_or(Ok(()), Err)
     }
 
@@ -291,7 +331,7 @@ impl Pool {
             // Whoever asked waits below.
             let _ = sender.send(result);
         });
-        self.shared.push(Job::Request { what, answer });
+        self.shared.push(Job::Request { what, answer, of: None }, None);
         receiver.recv().unwrap_or(Err(HostError::Failed))
     }
 }
@@ -310,21 +350,34 @@ impl std::fmt::Debug for Pool {
 }
 
 impl Shared {
-    /// Hands a job to the thread. Waits for room, unless called by that thread itself.
-    fn push(&self, job: Job) {
+    /// Hands a job to the thread. Waits for room if it is `of` a volume, unless called by that thread itself.
+    fn push(&self, job: Job, of: Option<&Known>) {
         let mut queue = self.queue();
         let own = queue.thread == Some(thread::current().id());
-        while queue.jobs.len() >= QUEUE && !queue.closed && !own {
+        let full = |known: &Known| known.waiting.load(Ordering::Relaxed) >= QUEUE;
+        while of.is_some_and(full) && !queue.closed && !own {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         if queue.closed {
             return;
+        }
+        if let Some(known) = of {
+            known.waiting.fetch_add(1, Ordering::Relaxed);
         }
         queue.jobs.push(job);
         let first = queue.jobs.len() == 1;
         drop(queue);
         if first && !own {
             self.wake();
+        }
+    }
+
+    /// A request of a volume waits no more for the engine.
+    fn begun(&self, known: &Known) {
+        if known.waiting.fetch_sub(1, Ordering::Relaxed) == QUEUE {
+            // Whoever looked before that holds the lock until it waits.
+            drop(self.queue());
+            self.room.notify_all();
         }
     }
 
@@ -363,7 +416,9 @@ struct Service<S> {
     driver: Driver<S>,
     shared: Arc<Shared>,
     /// Taken from the queue, and not by the engine yet.
-    backlog: VecDeque<Job>,
+    waiting: Turns<Job>,
+    /// The request to close, which waits until nothing else does.
+    last: Option<Job>,
     answers: Slab<Answer>,
     listener: Listener,
     /// Who works here as well, and what both wait for.
@@ -378,9 +433,9 @@ impl<S: Storage> Service<S> {
         loop {
             let closed = self.take_jobs();
             self.flush_what_is_overdue();
-            let held_up = self.begin();
-            let hurry = closed || self.poller.is_some() || self.has_news() && !held_up;
-            let wait = self.overdue.wait(Instant::now());
+            let held = self.begin();
+            let hurry = closed || self.poller.is_some() || self.has_news() && held != Held::Busy;
+            let wait = self.wait(held);
             self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
             let any_ended = !ended.is_empty();
             for Ended { request, result } in ended.drain(..) {
@@ -396,20 +451,33 @@ impl<S: Storage> Service<S> {
             if closed {
                 break;
             }
-            self.give_turn(held_up && !any_ended);
+            self.give_turn(if any_ended { Held::No } else { held });
         }
         // The poller may have volumes, and those must find the pool closed.
         self.shared.close();
     }
 
-    /// The poller's turn, if there is one. While the engine is `held_up`, what waits for it is no reason to hurry.
-    fn give_turn(&mut self, held_up: bool) {
-        let waiting = self.has_news() || !self.backlog.is_empty();
-        let news = waiting && !held_up || self.shared.queue().closed;
+    /// How long nothing needs to be done though nothing happens.
+    fn wait(&self, held: Held) -> Option<Duration> {
+        let now = Instant::now();
+        let limits = match held {
+            Held::Until(when) => Some(when.saturating_duration_since(now)),
+            Held::No | Held::Busy => None,
+        };
+        limits.into_iter().chain(self.overdue.wait(now)).min()
+    }
+
+    /// The poller's turn, if there is one. What waits for the engine or for a limit is no reason to hurry.
+    fn give_turn(&mut self, held: Held) {
+        let news = match held {
+            Held::No => self.has_news() || !self.waiting.is_empty(),
+            Held::Busy => false,
+            Held::Until(_) => self.has_news(),
+        };
+        let news = news || self.shared.queue().closed;
+        let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten().min();
         let Some((poller, descriptor)) = &mut self.poller else { return };
         let hurry = news || !self.driver.is_settled();
-        let wait = [self.driver.timeout(), self.overdue.wait(Instant::now())];
-        let wait = wait.into_iter().flatten().min();
         poller.turn(if hurry { Some(Duration::ZERO) } else { wait }, Some(descriptor.as_fd()));
     }
 
@@ -419,7 +487,8 @@ impl<S: Storage> Service<S> {
         if self.overdue.is_due(Instant::now(), at_risk) {
             // If it fails, a notice says so.
             let answer: Answer = Box::new(|_| {});
-            self.backlog.push_back(Job::Request { what: HostRequest::Flush, answer });
+            let flush = Job::Request { what: HostRequest::Flush, answer, of: None };
+            self.waiting.push(OF_POOL, Cost::default(), flush);
         }
     }
 
@@ -440,45 +509,99 @@ impl<S: Storage> Service<S> {
         !self.shared.queue().jobs.is_empty()
     }
 
-    /// Moves what is in the queue to the backlog; returns whether it was closed. The backlog is bounded as well: while
-    /// the engine does not take it, the queue fills and whoever brings more waits.
+    /// Takes what is in the queue; returns whether it was closed. What waits is bounded as well: so many requests of each
+    /// volume.
     fn take_jobs(&mut self) -> bool {
-        let mut queue = self.shared.queue();
-        if self.backlog.len() < QUEUE {
-            let full = queue.jobs.len() >= QUEUE;
-            self.backlog.extend(queue.jobs.drain(..));
-            if full {
-                self.shared.room.notify_all();
+        let (jobs, closed) = {
+            let mut queue = self.shared.queue();
+            (std::mem::take(&mut queue.jobs), queue.closed)
+        };
+        for job in jobs {
+            match &job {
+                Job::Request { what: HostRequest::Close, .. } => {
+                    self.waiting.lift_limits();
+                    self.last = Some(job);
+                }
+                Job::Request { what, of, .. } => {
+                    let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
+                    self.waiting.push(volume, cost(what), job);
+                }
+                Job::Look(_) | Job::Register { .. } | Job::Limit(..) => {
+                    self.waiting.push(OF_POOL, Cost::default(), job);
+                }
             }
         }
-        queue.closed
+        closed
     }
 
-    /// Hands the backlog to the engine; returns whether it has enough for now.
-    fn begin(&mut self) -> bool {
-        while let Some(job) = self.backlog.pop_front() {
+    /// Hands what waits to the engine; returns what holds up the rest.
+    fn begin(&mut self) -> Held {
+        let now = Instant::now();
+        loop {
+            let (job, volume, cost) = match self.waiting.next(now) {
+                Turn::Job(job, volume, cost) => (job, volume, cost),
+                Turn::Later(when) => return Held::Until(when),
+                Turn::Nobody => match self.last.take() {
+                    Some(job) => (job, OF_POOL, Cost::default()),
+                    None => return Held::No,
+                },
+            };
             match job {
                 Job::Look(look) => {
                     let drive = self.driver.device().storage().drive_counters();
                     look(&View { engine: self.driver.engine(), drive });
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
-                Job::Request { what, answer } => {
+                Job::Limit(volume, limits) => self.waiting.set_limits(volume.0, limits, now),
+                Job::Request { what, answer, of } => {
                     let id = RequestId(self.answers.insert(answer) as u64);
                     // The handles in it are cheap to clone; the engine keeps what it takes.
-                    match self.driver.submit(id, what.clone()) {
-                        Ok(()) => {}
-                        Err(Rejected::Busy) => {
-                            let answer = self.answers.remove(id.0 as usize);
-                            self.backlog.push_front(Job::Request { what, answer });
-                            return true;
+                    let taken = self.driver.submit(id, what.clone());
+                    if taken == Err(Rejected::Busy) {
+                        let answer = self.answers.remove(id.0 as usize);
+                        self.waiting.put_back(volume, cost, Job::Request { what, answer, of });
+                        return Held::Busy;
+                    }
+                    if let Some(known) = of {
+                        self.shared.begun(&known);
+                    }
+                    match (taken, what) {
+                        (Err(_), _) => {
+                            self.answers.remove(id.0 as usize)(Err(HostError::Failed));
                         }
-                        Err(_) => self.answers.remove(id.0 as usize)(Err(HostError::Failed)),
+                        (Ok(()), HostRequest::DeleteVolume { volume }) => {
+                            self.waiting.forget(volume.0);
+                        }
+                        (Ok(()), _) => {}
                     }
                 }
             }
         }
-        false
+    }
+}
+
+/// Why what waits is not handed to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Nothing waits.
+    No,
+    /// The engine has enough for now.
+    Busy,
+    /// Limits allow nothing before.
+    Until(Instant),
+}
+
+/// What concerns no volume waits as if it were of this one, which no volume has the identifier of.
+const OF_POOL: u32 = 0;
+
+/// What a request counts for: bytes that are trimmed are not moved.
+fn cost(what: &HostRequest<Buffer>) -> Cost {
+    match what {
+        HostRequest::Read { extent, .. } | HostRequest::Write { extent, .. } => {
+            Cost { limited: true, bytes: extent.blocks * Bytes::BLOCK.0 }
+        }
+        HostRequest::Trim { .. } => Cost { limited: true, bytes: 0 },
+        _ => Cost::default(),
     }
 }
 

@@ -48,7 +48,8 @@ impl Volume {
         let answer: Answer = Box::new(move |result: Result<Reply, HostError>| {
             done(result.map(|_| ()).map_err(target_error));
         });
-        self.shared.push(Job::Request { what, answer });
+        let of = Some(Arc::clone(&self.known));
+        self.shared.push(Job::Request { what, answer, of }, Some(&self.known));
     }
 
     /// Does something for each piece of `extent` that the engine takes, and completes `done` when all are done.
@@ -138,7 +139,7 @@ impl BlockTarget for Volume {
             };
             done.complete(runs.map(|runs| runs.into_iter().map(extent).collect()));
         });
-        self.shared.push(Job::Look(look));
+        self.shared.push(Job::Look(look), None);
     }
 }
 

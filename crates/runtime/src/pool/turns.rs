@@ -1,0 +1,244 @@
+//! Whose request the engine gets next: volumes take turns in proportion to their shares, and each keeps to its limits.
+//!
+//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): in its turn a volume may bring as many bytes as its share
+//! allows, and what it did not bring is added to its next turn. So a volume with many requests in flight does not starve
+//! one with few, whatever their sizes. Limits are token buckets: what was not used is saved up for a tenth of a second.
+//!
+//! Invariants:
+//! * Requests of one volume are handed on in the order in which they came.
+//! * No volume waits while it has a request within its limits and no other has.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Bytes that a share of 1 brings in a turn: a long request. Chosen, not measured.
+const QUANTUM: u64 = 256 << 10;
+
+/// Bytes that a request counts for beside its own: what it costs whatever its size. Chosen, not measured.
+const REQUEST: u64 = 4096;
+
+/// How long what a limit allows is saved up. Chosen: bursts are shorter than people notice.
+const SAVED: Duration = Duration::from_millis(100);
+
+/// What a volume may do beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Its part of what the pool can do when others want it as well, in proportion to theirs; at least 1.
+    pub share: u32,
+    /// Reads, writes, trims and zeroings per second; `None` is no limit.
+    pub iops: Option<u64>,
+    /// Bytes read, written or zeroed per second; `None` is no limit.
+    pub bandwidth: Option<u64>,
+}
+
+impl Default for Limits {
+    /// One share, and no limits.
+    fn default() -> Limits {
+        Limits { share: 1, iops: None, bandwidth: None }
+    }
+}
+
+/// What a request counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// Whether the limits apply: they do not to flushes and to what concerns no volume.
+    pub(super) limited: bool,
+    /// Bytes that it moves.
+    pub(super) bytes: u64,
+}
+
+impl Cost {
+    /// What a turn pays for it.
+    fn of_turn(self) -> u64 {
+        REQUEST + self.bytes
+    }
+}
+
+/// Whose turn it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Turn<J> {
+    /// This is handed on; [`Turns::put_back`] takes it back as if it had not been.
+    Job(J, u32, Cost),
+    /// Nobody's before this time.
+    Later(Instant),
+    /// Nobody waits.
+    Nobody,
+}
+
+/// A limit, and what of it can be used now.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    per_second: u64,
+    /// What can be used; below zero when one request took more than there was.
+    left: f64,
+    since: Instant,
+}
+
+impl Bucket {
+    fn new(per_second: u64, now: Instant) -> Bucket {
+        Bucket { per_second, left: 0.0, since: now }
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let rate = self.per_second as f64;
+        let passed = now.saturating_duration_since(self.since).as_secs_f64();
+        self.left = (self.left + rate * passed).min(rate * SAVED.as_secs_f64());
+        self.since = now;
+    }
+
+    /// When something can be used.
+    fn ready(&self) -> Instant {
+        let missing = (-self.left).max(0.0) / self.per_second as f64;
+        self.since + Duration::from_secs_f64(missing)
+    }
+}
+
+/// What waits of a volume.
+#[derive(Debug)]
+struct Line<J> {
+    jobs: VecDeque<(J, Cost)>,
+    share: u64,
+    /// Bytes that it may bring in this turn.
+    deficit: u64,
+    requests: Option<Bucket>,
+    bytes: Option<Bucket>,
+}
+
+impl<J> Line<J> {
+    fn new() -> Line<J> {
+        Line { jobs: VecDeque::new(), share: 1, deficit: 0, requests: None, bytes: None }
+    }
+
+    /// When its first request is within the limits, and what that counts for.
+    fn first(&mut self, now: Instant) -> Option<(Instant, Cost)> {
+        let &(_, cost) = self.jobs.front()?;
+        let buckets = [&mut self.requests, &mut self.bytes].into_iter().flatten();
+        let limited = buckets.filter(|_| cost.limited).map(|bucket| {
+            bucket.fill(now);
+            bucket.ready()
+        });
+        Some((limited.max().unwrap_or(now), cost))
+    }
+
+    fn pay(&mut self, cost: Cost, sign: f64) {
+        if !cost.limited {
+            return;
+        }
+        for (bucket, amount) in [(&mut self.requests, 1), (&mut self.bytes, cost.bytes)] {
+            if let Some(bucket) = bucket {
+                bucket.left -= sign * amount as f64;
+            }
+        }
+    }
+}
+
+/// Requests that wait for the engine, of each volume apart. Volume 0 is what concerns no volume.
+#[derive(Debug)]
+pub(super) struct Turns<J> {
+    lines: BTreeMap<u32, Line<J>>,
+    /// Volumes with requests, the one whose turn it is first.
+    round: VecDeque<u32>,
+    /// Whether that one was given what its share allows.
+    begun: bool,
+}
+
+impl<J> Default for Turns<J> {
+    fn default() -> Turns<J> {
+        Turns { lines: BTreeMap::new(), round: VecDeque::new(), begun: false }
+    }
+}
+
+impl<J> Turns<J> {
+    /// Gives a volume other limits.
+    pub(super) fn set_limits(&mut self, volume: u32, limits: Limits, now: Instant) {
+        let line = self.lines.entry(volume).or_insert_with(Line::new);
+        line.share = u64::from(limits.share.max(1));
+        line.requests = limits.iops.map(|rate| Bucket::new(rate, now));
+        line.bytes = limits.bandwidth.map(|rate| Bucket::new(rate, now));
+    }
+
+    /// Lifts all limits: the pool is being closed.
+    pub(super) fn lift_limits(&mut self) {
+        self.lines.values_mut().for_each(|line| (line.requests, line.bytes) = (None, None));
+    }
+
+    /// Forgets a volume that was deleted, unless requests of it wait still.
+    pub(super) fn forget(&mut self, volume: u32) {
+        if self.lines.get(&volume).is_some_and(|line| line.jobs.is_empty()) {
+            self.lines.remove(&volume);
+        }
+    }
+
+    /// A request of a volume waits.
+    pub(super) fn push(&mut self, volume: u32, cost: Cost, job: J) {
+        let line = self.lines.entry(volume).or_insert_with(Line::new);
+        if line.jobs.is_empty() {
+            self.round.push_back(volume);
+        }
+        line.jobs.push_back((job, cost));
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.round.is_empty()
+    }
+
+    /// Takes the request whose turn it is.
+    pub(super) fn next(&mut self, now: Instant) -> Turn<J> {
+        let (mut passed, mut soonest) = (0, None::<Instant>);
+        while let Some(&volume) = self.round.front() {
+            let line = self.lines.get_mut(&volume).expect("those in the round have a line");
+            let (ready, cost) = line.first(now).expect("those in the round have a request");
+            if ready > now {
+                // Who waits for a limit saves up no turns.
+                line.deficit = 0;
+                soonest = Some(soonest.map_or(ready, |soonest| soonest.min(ready)));
+                passed += 1;
+                if passed == self.round.len() {
+                    break;
+                }
+            } else {
+                passed = 0;
+                if !self.begun {
+                    line.deficit += QUANTUM * line.share;
+                    self.begun = true;
+                }
+                if line.deficit >= cost.of_turn() {
+                    return self.take(volume);
+                }
+            }
+            self.begun = false;
+            self.round.rotate_left(1);
+        }
+        soonest.map_or(Turn::Nobody, Turn::Later)
+    }
+
+    /// Takes the first request of the volume whose turn it is.
+    fn take(&mut self, volume: u32) -> Turn<J> {
+        let line = self.lines.get_mut(&volume).expect("it has its turn");
+        let (job, cost) = line.jobs.pop_front().expect("it has a request");
+        line.deficit -= cost.of_turn();
+        line.pay(cost, 1.0);
+        if line.jobs.is_empty() {
+            line.deficit = 0;
+            self.round.pop_front();
+            self.begun = false;
+        }
+        Turn::Job(job, volume, cost)
+    }
+
+    /// Takes back the request that was handed on last.
+    pub(super) fn put_back(&mut self, volume: u32, cost: Cost, job: J) {
+        let line = self.lines.entry(volume).or_insert_with(Line::new);
+        line.pay(cost, -1.0);
+        if line.jobs.is_empty() {
+            self.round.push_front(volume);
+        }
+        self.begun = true;
+        line.deficit += cost.of_turn();
+        line.jobs.push_front((job, cost));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use std::collections::BTreeMap;
+
+use super::*;
+
+fn write(bytes: u64) -> Cost {
+    Cost { limited: true, bytes }
+}
+
+/// The volumes of the next requests, as many as `count`, all at `now`.
+fn order(turns: &mut Turns<u32>, count: usize, now: Instant) -> Vec<u32> {
+    let mut order = Vec::new();
+    while order.len() < count
+        && let Turn::Job(_, volume, _) = turns.next(now)
+    {
+        order.push(volume);
+    }
+    order
+}
+
+/// How many requests each volume brought.
+fn tally(order: &[u32]) -> BTreeMap<u32, usize> {
+    let mut tally = BTreeMap::new();
+    order.iter().for_each(|volume| *tally.entry(*volume).or_default() += 1);
+    tally
+}
+
+#[test]
+fn requests_of_a_volume_keep_their_order() {
+    let (mut turns, now) = (Turns::default(), Instant::now());
+    (0..100).for_each(|job| turns.push(1, write(1 << 20), job));
+    for expected in 0..100 {
+        assert_eq!(turns.next(now), Turn::Job(expected, 1, write(1 << 20)));
+    }
+    assert!(turns.next(now) == Turn::Nobody && turns.is_empty());
+}
+
+#[test]
+fn one_with_few_requests_waits_for_one_turn_of_each_other_at_most() {
+    let (mut turns, now) = (Turns::default(), Instant::now());
+    (0..10_000).for_each(|job| turns.push(1, write(4096), job));
+    assert_eq!(order(&mut turns, 100, now), [1; 100]);
+    turns.push(2, write(4096), 0);
+    let before = order(&mut turns, 1000, now).iter().take_while(|volume| **volume == 1).count();
+    assert!(before <= 32, "a turn is of 256 KiB: {before} requests of 8 KiB with what each costs");
+}
+
+#[test]
+fn turns_are_of_bytes_in_proportion_to_the_shares() {
+    let (mut turns, now) = (Turns::default(), Instant::now());
+    turns.set_limits(3, Limits { share: 3, ..Limits::default() }, now);
+    for job in 0..20_000 {
+        turns.push(1, write(4096), job);
+        turns.push(2, write(60 << 10), job);
+        turns.push(3, write(4096), job);
+    }
+    let tally = tally(&order(&mut turns, 9600, now));
+    let bytes = |volume: u32, each: usize| tally[&volume] * each;
+    let (first, long, third) = (bytes(1, 8192), bytes(2, 64 << 10), bytes(3, 8192));
+    assert!(first.abs_diff(long) < 512 << 10, "{first} and {long}");
+    assert!(third.abs_diff(3 * first) < 1536 << 10, "{third} and three times {first}");
+}
+
+#[test]
+fn a_request_longer_than_a_turn_is_handed_on_after_some() {
+    let (mut turns, now) = (Turns::default(), Instant::now());
+    (0..1000).for_each(|job| turns.push(1, write(4096), job));
+    turns.push(2, write(1 << 20), 0);
+    let before = order(&mut turns, 1000, now).iter().position(|volume| *volume == 2);
+    assert!(before.is_some_and(|before| before <= 5 * 32), "{before:?}");
+}
+
+#[test]
+fn limits_hold_and_what_was_not_used_is_saved_up_for_a_moment_only() {
+    let (mut turns, begin) = (Turns::default(), Instant::now());
+    turns.set_limits(1, Limits { iops: Some(1000), ..Limits::default() }, begin);
+    (0..100_000).for_each(|job| turns.push(1, write(4096), job));
+    let after = |millis: u64| begin + Duration::from_millis(millis);
+    let mut count = 0;
+    for millis in 0..2000 {
+        count += order(&mut turns, usize::MAX, after(millis)).len();
+    }
+    assert!((1990..=2010).contains(&count), "{count} in two seconds");
+    let Turn::Later(when) = turns.next(after(1999)) else { panic!("the limit is used up") };
+    assert!(when > after(1999) && when <= after(2001));
+    let burst = order(&mut turns, usize::MAX, after(60_000)).len();
+    assert!((100..=102).contains(&burst), "a tenth of a second's: {burst}");
+}
+
+#[test]
+fn a_limit_of_bytes_lets_long_requests_pass_and_makes_the_next_wait() {
+    let (mut turns, begin) = (Turns::default(), Instant::now());
+    turns.set_limits(1, Limits { bandwidth: Some(1 << 20), ..Limits::default() }, begin);
+    (0..10).for_each(|job| turns.push(1, write(4 << 20), job));
+    assert!(matches!(turns.next(begin), Turn::Job(0, ..)));
+    let Turn::Later(when) = turns.next(begin) else { panic!("it took more than there was") };
+    let waits = (when - begin).as_secs_f64();
+    assert!((3.99..=4.01).contains(&waits), "4 MiB at 1 MiB/s: {waits} s");
+}
+
+#[test]
+fn one_at_its_limit_holds_up_nobody_and_gains_nothing() {
+    let (mut turns, now) = (Turns::default(), Instant::now());
+    turns.set_limits(1, Limits { iops: Some(1), share: 1000, ..Limits::default() }, now);
+    for job in 0..100 {
+        turns.push(1, write(4096), job);
+        turns.push(2, write(4096), job);
+    }
+    let order = order(&mut turns, usize::MAX, now);
+    assert_eq!(tally(&order), BTreeMap::from([(1, 1), (2, 100)]));
+    assert!(matches!(turns.next(now), Turn::Later(_)));
+}
+
+#[test]
+fn flushes_pass_limits_and_what_is_put_back_comes_first_again() {
+    let (mut turns, now) = (Turns::default(), Instant::now());
+    turns.set_limits(1, Limits { iops: Some(1), ..Limits::default() }, now);
+    turns.push(1, write(4096), 0);
+    turns.push(1, Cost::default(), 1);
+    turns.push(1, write(4096), 2);
+    for _ in 0..3 {
+        let Turn::Job(job, volume, cost) = turns.next(now) else {
+            panic!("one is within the limit")
+        };
+        assert_eq!(job, 0);
+        turns.put_back(volume, cost, job);
+    }
+    assert!(matches!(turns.next(now), Turn::Job(0, ..)));
+    assert!(matches!(turns.next(now), Turn::Job(1, ..)), "the limit is used up, and it is a flush");
+    assert!(matches!(turns.next(now), Turn::Later(_)));
+}
