@@ -25,7 +25,7 @@ use thermocline_types::Bytes;
 
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use traffic::{Operation, Traffic};
-pub use turns::Limits;
+pub use turns::{VolumeLimitError, VolumeLimits};
 pub use volume::Volume;
 
 use crate::storage::{Storage, Waker};
@@ -73,7 +73,7 @@ enum Job {
         refused: mpsc::Sender<Box<dyn Poller>>,
     },
     /// A volume gets other limits.
-    Limit(VolumeId, Limits),
+    Limit(VolumeId, VolumeLimits),
 }
 
 /// Somebody who works on the thread of a pool, between its steps, and does the waiting for both: so requests get from
@@ -123,7 +123,7 @@ struct Known {
     blocks: AtomicU64,
     /// Requests that wait for the engine.
     waiting: AtomicUsize,
-    limits: Mutex<Limits>,
+    limits: Mutex<VolumeLimits>,
     traffic: Mutex<Traffic>,
 }
 
@@ -133,7 +133,7 @@ impl Known {
         Known { id, name, blocks, waiting, limits: Mutex::default(), traffic: Mutex::default() }
     }
 
-    fn limits(&self) -> MutexGuard<'_, Limits> {
+    fn limits(&self) -> MutexGuard<'_, VolumeLimits> {
         // Nothing that happens under the lock can leave it half changed.
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -253,7 +253,7 @@ impl Pool {
     }
 
     /// Gives a volume other limits, until the pool is closed. Returns whether there is such a volume.
-    pub fn set_limits(&self, volume: VolumeId, limits: Limits) -> bool {
+    pub fn set_limits(&self, volume: VolumeId, limits: VolumeLimits) -> bool {
         let known = self.shared.volumes().get(&volume.0).cloned();
         if let Some(known) = &known {
             *known.limits() = limits;
@@ -262,9 +262,24 @@ impl Pool {
         known.is_some()
     }
 
+    /// Lifts the limits of all volumes: what waits for them is carried out as soon as can be.
+    pub fn lift_limits(&self) {
+        let volumes: Vec<u32> = self.shared.volumes().keys().copied().collect();
+        volumes
+            .into_iter()
+            .for_each(|id| _ = self.set_limits(VolumeId(id), VolumeLimits::default()));
+    }
+
+    /// Requests of a volume that wait for its turn or for a limit.
+    #[must_use]
+    pub fn waiting(&self, volume: VolumeId) -> usize {
+        let volumes = self.shared.volumes();
+        volumes.get(&volume.0).map_or(0, |known| known.waiting.load(Ordering::Relaxed))
+    }
+
     /// The limits of a volume.
     #[must_use]
-    pub fn limits(&self, volume: VolumeId) -> Option<Limits> {
+    pub fn limits(&self, volume: VolumeId) -> Option<VolumeLimits> {
         self.shared.volumes().get(&volume.0).map(|known| *known.limits())
     }
 
@@ -509,8 +524,8 @@ impl<S: Storage> Service<S> {
         !self.shared.queue().jobs.is_empty()
     }
 
-    /// Takes what is in the queue; returns whether it was closed. What waits is bounded as well: so many requests of each
-    /// volume.
+    /// Takes what is in the queue; returns whether it was closed. What waits is bounded as well: so many requests of
+    /// each volume.
     fn take_jobs(&mut self) -> bool {
         let (jobs, closed) = {
             let mut queue = self.shared.queue();
@@ -587,7 +602,7 @@ enum Held {
     No,
     /// The engine has enough for now.
     Busy,
-    /// Limits allow nothing before.
+    /// VolumeLimits allow nothing before.
     Until(Instant),
 }
 

@@ -18,6 +18,7 @@ use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::Bytes;
 
+use crate::VolumeLimits;
 use crate::storage::{IoEngine, Latency};
 
 pub use serve::ServeSettings;
@@ -157,6 +158,22 @@ pub struct VolumeSettings {
     /// Where its blocks are to be, in a pool with fast devices.
     #[serde(default, deserialize_with = "text::optional")]
     pub media: Option<VolumeMedia>,
+    /// Its part of what the pool can do when others want it as well; at least 1.
+    pub share: Option<u32>,
+    /// Reads, writes, trims and zeroings per second, at most.
+    pub iops: Option<u64>,
+    /// Bytes read and written per second, at most.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub bandwidth: Option<Bytes>,
+}
+
+impl VolumeSettings {
+    /// What it may do beside others.
+    #[must_use]
+    pub fn limits(&self) -> VolumeLimits {
+        let (share, bandwidth) = (self.share.unwrap_or(1), self.bandwidth.map(|bytes| bytes.0));
+        VolumeLimits { share, iops: self.iops, bandwidth }
+    }
 }
 
 /// Chosen, not measured: where uniform random writes cost about four writes for one (Desnoyers, SYSTOR 2012), and
@@ -307,6 +324,9 @@ impl Settings {
         }
         for (index, volume) in self.volumes.iter().enumerate() {
             let key = |field| format!("volumes[{index}].{field}");
+            if let Err(error) = volume.limits().check() {
+                return Err(self.error(&key(error.key()), error.to_string()));
+            }
             if let Err(error) = VolumeName::for_new(&volume.name) {
                 return Err(self.error(&key("name"), error.to_string()));
             }

@@ -25,7 +25,7 @@ use clap::builder::RangedU64ValueParser;
 use thermocline_engine::Notice;
 use thermocline_nbd::{Export, Exports, Limits, Server};
 use thermocline_runtime::storage::Waker;
-use thermocline_runtime::{Event, Poller, Pool, ServeSettings, Settings, Trouble};
+use thermocline_runtime::{Event, Poller, Pool, ServeSettings, Settings, Trouble, VolumeLimits};
 use thermocline_target::Sectors;
 
 use super::open::to_write;
@@ -130,6 +130,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let server = Server::new(listeners, exports, limits)?;
     let stopper = server.stopper();
     house(&pool, server)?;
+    set_limits(&pool, &settings);
     let pool = Arc::new(pool);
     let uris = reach.uris(&pool.volume_names());
     let state = State::new(&pool, stopper.clone(), &failure, reach);
@@ -140,6 +141,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let _stop = signals.recv();
     systemd::notify("STOPPING=1");
     let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
+    // What waits for a limit is to be answered in time.
+    pool.lift_limits();
     stopper.stop();
     let unmounting = mounted.unmount().context("no thread to unmount")?;
     let until = Instant::now() + patience;
@@ -155,6 +158,16 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         say(format_args!("not every client got an answer in {} s", patience.as_secs()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives volumes the limits that the settings state.
+fn set_limits(pool: &Pool, settings: &Settings) {
+    for stated in settings.volumes.iter().filter(|one| one.limits() != VolumeLimits::default()) {
+        match pool.volume(&stated.name) {
+            Some(volume) => _ = pool.set_limits(volume.id(), stated.limits()),
+            None => say(format_args!("limits are stated of `{}`, which is no volume", stated.name)),
+        }
+    }
 }
 
 /// Waits until `done`, or until a moment or another signal has come. Returns whether it is done.

@@ -14,7 +14,7 @@ use thermocline_types::Bytes;
 
 use super::lost;
 use super::open::{Opened, on_trial, to_write};
-use super::serve::control::{Serving, Subject};
+use super::serve::control::{LimitChange, Serving, Subject};
 use super::serve::{STATUS, sockets};
 use super::{CODES, print};
 
@@ -35,6 +35,10 @@ pub enum Command {
     /// written or destaged next
     #[command(after_help = example("media pool.toml backup auto"))]
     Media(MediaArgs),
+    /// Limit what a volume of a served pool does beside others: its share when several want more than there is,
+    /// requests and bytes per second. Until the service ends; the settings state limits for good, in [[volumes]]
+    #[command(after_help = example("limit pool.toml main --iops 500 --bandwidth 50MiB"))]
+    Limit(LimitArgs),
     /// Delete a volume and all that is in it, be its pool served or not
     #[command(after_help = example("delete pool.toml backup --yes-destroy backup"))]
     Delete(DeleteArgs),
@@ -79,6 +83,26 @@ pub struct MediaArgs {
     name: String,
     /// auto, fast or capacity
     media: VolumeMedia,
+}
+
+/// Arguments of `volume limit`.
+#[derive(Args)]
+#[group(required = true, multiple = true, args = ["share", "iops", "bandwidth"])]
+pub struct LimitArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Name of the volume
+    name: String,
+    /// Its part of what the pool can do, in proportion to those of others: 1 unless stated
+    #[arg(long, value_name = "N")]
+    share: Option<u32>,
+    /// Reads, writes, trims and zeroings per second; 0 lifts the limit
+    #[arg(long, value_name = "N")]
+    iops: Option<u64>,
+    /// Bytes read and written per second, such as 100MiB; 0 lifts the limit
+    #[arg(long, value_name = "BYTES")]
+    bandwidth: Option<Bytes>,
 }
 
 /// What is to become of clients, when the pool is being served.
@@ -148,6 +172,7 @@ pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Create(args) => create(args),
         Command::Resize(args) => resize(args),
         Command::Media(args) => media(args),
+        Command::Limit(args) => limit(args),
         Command::Delete(args) => delete(args),
         Command::List(args) => list(args),
     }
@@ -196,6 +221,17 @@ fn media(args: &MediaArgs) -> anyhow::Result<ExitCode> {
         },
     )?;
     print(&format!("volume `{name}` is to be on {media} media from now on\n"))
+}
+
+fn limit(args: &LimitArgs) -> anyhow::Result<ExitCode> {
+    Settings::load(&args.settings)?;
+    let server = Serving::at(&sockets::beside(&args.settings, STATUS)).context(
+        "the pool is not served, and limits are those of a service: state them in [[volumes]] of the settings",
+    )?;
+    let bandwidth_bytes = args.bandwidth.map(|bytes| bytes.0);
+    server
+        .limit(&args.name, LimitChange { share: args.share, iops: args.iops, bandwidth_bytes })?;
+    print(&format!("volume `{}` has other limits until the service ends\n", args.name))
 }
 
 fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 29] = [
+const COMMANDS: [&str; 30] = [
     "",
     "lab list",
     "lab theory",
@@ -37,6 +37,7 @@ const COMMANDS: [&str; 29] = [
     "volume media",
     "volume delete",
     "serve",
+    "volume limit",
     "stat",
 ];
 

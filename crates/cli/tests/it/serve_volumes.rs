@@ -1,6 +1,6 @@
 //! Volumes that grow, shrink and go while their pool is served.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
@@ -257,6 +257,49 @@ fn volumes_of_a_tier_are_put_on_the_media_that_was_chosen() {
     let listed = run(folder, "volume list pool.toml --json").json();
     assert_eq!(listed["volumes"][0]["media"], "capacity");
     assert_eq!(run(folder, "scrub pool.toml").code, 0);
+}
+
+#[test]
+fn a_volume_keeps_to_its_limits_and_others_do_not_wait_for_it() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    run(folder, "volume create pool.toml slow 16MiB").ok();
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    let limits = "[[volumes]]\nname = 'slow'\nsize = '16MiB'\nbandwidth = '1'\nshare = 2\n";
+    write(folder, "pool.toml", format!("{text}\n{limits}"));
+    let served = Served::start(folder, "");
+    let limits = |served: &Served| served.status()["volumes"][2]["limits"].clone();
+    assert_eq!(limits(&served), serde_json::json!({ "share": 2, "bandwidth_bytes": 1 }));
+    let mut slow = served.client("slow");
+    // The first is within any limit. The second waits for an hour, if nobody lifts it.
+    slow.call(Command::Write, 0, 0, 0, &[1; 4096]).expect("written");
+    let waiting = std::thread::spawn(move || {
+        slow.call(Command::Write, 0, 4096, 0, &[2; 4096]).expect("written");
+        slow
+    });
+    let mut main = served.client("main");
+    for lba in 0..256 {
+        main.call(Command::Write, 0, lba << 12, 0, &[3; 4096]).expect("written");
+    }
+    while served.status()["volumes"][2]["waiting"] != 1 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!waiting.is_finished());
+    run(folder, "volume limit pool.toml slow --bandwidth 0 --iops 100000").ok();
+    let slow = waiting.join().expect("it was answered");
+    assert_eq!(limits(&served), serde_json::json!({ "share": 2, "iops": 100_000 }));
+    let refused = run(folder, "volume limit pool.toml slow --share 0").refused(2);
+    assert!(refused.contains("share is 0, must be 1 to 1000"), "{refused}");
+    let refused = run(folder, "volume limit pool.toml none --iops 5").refused(2);
+    assert!(refused.contains("no volume `none`"), "{refused}");
+    drop((slow, main));
+    assert_eq!(served.stop(), 0);
+    let refused = run(folder, "volume limit pool.toml slow --iops 5").refused(2);
+    assert!(refused.contains("state them in [[volumes]]"), "{refused}");
+    write(folder, "pool.toml", format!("{text}\n[[volumes]]\nname = 'a'\niops = 0\n"));
+    let refused = run(folder, "status pool.toml").refused(2);
+    assert!(refused.contains("iops: is 0, must be at least 1"), "{refused}");
 }
 
 #[test]

@@ -215,13 +215,15 @@ fn a_volume_at_its_limit_waits_and_holds_up_no_other_until_the_limit_is_lifted()
     let slow = pool.create_volume(name("slow"), 4096).expect("room");
     let other = pool.create_volume(name("other"), 4096).expect("room");
     // A byte per second: after the first write the next waits for more than an hour.
-    assert!(pool.set_limits(slow.id(), Limits { bandwidth: Some(1), ..Limits::default() }));
+    assert!(
+        pool.set_limits(slow.id(), VolumeLimits { bandwidth: Some(1), ..VolumeLimits::default() })
+    );
     let (held, free) = (write_many(&slow, 500), write_many(&other, 2000));
     assert_eq!(free.iter().take(2000).filter(|done| *done).count(), 2000);
     assert_eq!(held.recv(), Ok(true), "the first is within the limit");
     assert!(held.try_recv().is_err(), "the second is not");
     assert_eq!(pool.limits(slow.id()).and_then(|limits| limits.bandwidth), Some(1));
-    assert!(pool.set_limits(slow.id(), Limits::default()));
+    assert!(pool.set_limits(slow.id(), VolumeLimits::default()));
     assert_eq!(held.iter().take(499).filter(|done| *done).count(), 499);
     pool.close().expect("nothing fails");
 }
@@ -231,7 +233,7 @@ fn a_pool_that_is_closed_writes_what_waits_for_a_limit_first() {
     let config = config(LogicalBlock::B4096);
     let pool = start(config.clone(), Memory::new(layout(&config)));
     let slow = pool.create_volume(name("slow"), 4096).expect("room");
-    assert!(pool.set_limits(slow.id(), Limits { iops: Some(1), ..Limits::default() }));
+    assert!(pool.set_limits(slow.id(), VolumeLimits { iops: Some(1), ..VolumeLimits::default() }));
     let held = write_many(&slow, 300);
     pool.close().expect("nothing fails");
     assert_eq!(held.iter().take(300).filter(|done| *done).count(), 300);

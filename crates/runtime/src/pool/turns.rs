@@ -1,8 +1,9 @@
 //! Whose request the engine gets next: volumes take turns in proportion to their shares, and each keeps to its limits.
 //!
-//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): in its turn a volume may bring as many bytes as its share
-//! allows, and what it did not bring is added to its next turn. So a volume with many requests in flight does not starve
-//! one with few, whatever their sizes. Limits are token buckets: what was not used is saved up for a tenth of a second.
+//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): in its turn a volume may bring as many bytes as its
+//! share allows, and what it did not bring is added to its next turn. So a volume with many requests in flight does
+//! not starve one with few, whatever their sizes. VolumeLimits are token buckets: what was not used is saved up for a
+//! tenth of a second.
 //!
 //! Invariants:
 //! * Requests of one volume are handed on in the order in which they came.
@@ -17,12 +18,15 @@ const QUANTUM: u64 = 256 << 10;
 /// Bytes that a request counts for beside its own: what it costs whatever its size. Chosen, not measured.
 const REQUEST: u64 = 4096;
 
+/// Most shares of a volume: with one of so many, others have a turn every 256 MiB at least. Chosen, not measured.
+const MOST_SHARES: u32 = 1000;
+
 /// How long what a limit allows is saved up. Chosen: bursts are shorter than people notice.
 const SAVED: Duration = Duration::from_millis(100);
 
 /// What a volume may do beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct VolumeLimits {
     /// Its part of what the pool can do when others want it as well, in proportion to theirs; at least 1.
     pub share: u32,
     /// Reads, writes, trims and zeroings per second; `None` is no limit.
@@ -31,10 +35,53 @@ pub struct Limits {
     pub bandwidth: Option<u64>,
 }
 
-impl Default for Limits {
+/// Which limit no volume can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VolumeLimitError {
+    /// A share of nothing, or of more than there is sense in.
+    #[error("is {0}, must be 1 to {MOST_SHARES}")]
+    Share(u32),
+    /// No request is ever carried out.
+    #[error("is 0, must be at least 1; leave it out for no limit")]
+    Iops,
+    /// No request is ever carried out.
+    #[error("is 0, must be at least 1 byte per second; leave it out for no limit")]
+    Bandwidth,
+}
+
+impl VolumeLimitError {
+    /// What the limit is called in settings.
+    #[must_use]
+    pub fn key(&self) -> &'static str {
+        match self {
+            VolumeLimitError::Share(_) => "share",
+            VolumeLimitError::Iops => "iops",
+            VolumeLimitError::Bandwidth => "bandwidth",
+        }
+    }
+}
+
+impl VolumeLimits {
+    /// Whether a volume can live with them.
+    ///
+    /// # Errors
+    /// [`VolumeLimitError`].
+    pub fn check(&self) -> Result<(), VolumeLimitError> {
+        match *self {
+            VolumeLimits { share, .. } if !(1..=MOST_SHARES).contains(&share) => {
+                Err(VolumeLimitError::Share(share))
+            }
+            VolumeLimits { iops: Some(0), .. } => Err(VolumeLimitError::Iops),
+            VolumeLimits { bandwidth: Some(0), .. } => Err(VolumeLimitError::Bandwidth),
+            VolumeLimits { .. } => Ok(()),
+        }
+    }
+}
+
+impl Default for VolumeLimits {
     /// One share, and no limits.
-    fn default() -> Limits {
-        Limits { share: 1, iops: None, bandwidth: None }
+    fn default() -> VolumeLimits {
+        VolumeLimits { share: 1, iops: None, bandwidth: None }
     }
 }
 
@@ -150,7 +197,7 @@ impl<J> Default for Turns<J> {
 
 impl<J> Turns<J> {
     /// Gives a volume other limits.
-    pub(super) fn set_limits(&mut self, volume: u32, limits: Limits, now: Instant) {
+    pub(super) fn set_limits(&mut self, volume: u32, limits: VolumeLimits, now: Instant) {
         let line = self.lines.entry(volume).or_insert_with(Line::new);
         line.share = u64::from(limits.share.max(1));
         line.requests = limits.iops.map(|rate| Bucket::new(rate, now));

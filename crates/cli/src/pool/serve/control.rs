@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Extent, HostError};
 use thermocline_format::{VolumeMedia, VolumeName};
-use thermocline_runtime::Pool;
+use thermocline_runtime::{Pool, VolumeLimits};
 use thermocline_target::{BlockTarget as _, EXTENTS_MAX};
 
 use super::super::{lost, refusal};
@@ -26,7 +26,7 @@ const DESPITE_CLIENTS: &str = "despite=clients";
 pub enum Change {
     /// `POST /volumes` with a [`NewVolume`].
     Create,
-    /// `PATCH /volumes/NAME` with a [`Size`] or a [`Media`].
+    /// `PATCH /volumes/NAME` with a [`Size`], a [`Media`] or [`LimitChange`].
     Alter(Subject),
     /// `DELETE /volumes/NAME`.
     Delete(Subject),
@@ -66,12 +66,28 @@ struct Media {
     media: String,
 }
 
+/// Body of a change of limits: those that are named change, and 0 lifts one.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitChange {
+    /// Its part of what the pool can do when others want it as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<u32>,
+    /// Requests per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iops: Option<u64>,
+    /// Bytes per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_bytes: Option<u64>,
+}
+
 /// Body of a change of a volume.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Alteration {
     Media(Media),
     Size(Size),
+    Limits(LimitChange),
 }
 
 impl Change {
@@ -103,6 +119,7 @@ impl Change {
                     let volume = subject.find(pool)?.id();
                     pool.set_media(volume, media.parse()?).map_err(refusal)
                 }
+                Alteration::Limits(limits) => limit(subject, limits, pool),
             },
             Change::Delete(subject) => delete(subject, pool, fronts),
         }
@@ -143,6 +160,20 @@ fn resize(subject: &Subject, to: &Size, pool: &Pool, fronts: &Fronts) -> anyhow:
         lost::agree(&subject.name, beyond, to.yes_destroy.as_deref(), runs)?;
         Ok(pool.resize_volume(id, blocks)?)
     })
+}
+
+fn limit(subject: &Subject, change: LimitChange, pool: &Pool) -> anyhow::Result<()> {
+    let volume = subject.find(pool)?.id();
+    let now = pool.limits(volume).unwrap_or_default();
+    let changed = |to: Option<u64>, now| to.map_or(now, |to| Some(to).filter(|to| *to > 0));
+    let limits = VolumeLimits {
+        share: change.share.unwrap_or(now.share),
+        iops: changed(change.iops, now.iops),
+        bandwidth: changed(change.bandwidth_bytes, now.bandwidth),
+    };
+    limits.check().map_err(|error| anyhow!("{} {error}", error.key()))?;
+    pool.set_limits(volume, limits);
+    Ok(())
 }
 
 fn delete(subject: &Subject, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
@@ -233,6 +264,15 @@ impl Serving {
     /// As [`Serving::create`].
     pub fn set_media(self, name: &str, media: VolumeMedia) -> anyhow::Result<()> {
         let body = serde_json::to_string(&Media { media: media.to_string() })?;
+        self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
+    }
+
+    /// Asks for other limits of a volume.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn limit(self, name: &str, limits: LimitChange) -> anyhow::Result<()> {
+        let body = serde_json::to_string(&limits)?;
         self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
     }
 

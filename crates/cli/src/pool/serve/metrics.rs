@@ -95,6 +95,12 @@ fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
     for volume in volumes {
         page.sample("volume_size_bytes", &[("volume", &volume.name)], volume.size_bytes);
     }
+    let help = "Requests of a volume that wait for its turn or for a limit";
+    page.head("volume_waiting_requests", "gauge", help);
+    for volume in volumes {
+        let waiting = volume.waiting as u64;
+        page.sample("volume_waiting_requests", &[("volume", &volume.name)], waiting);
+    }
     page.head("volume_host_written_bytes_total", "counter", "Written by hosts to a volume");
     for volume in volumes {
         let value = volume.host_bytes_written;

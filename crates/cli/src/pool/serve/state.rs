@@ -7,7 +7,7 @@ use serde::Serialize;
 use thermocline_engine::{Engine, Payload, VolumeInfo};
 use thermocline_format::MediaClass;
 use thermocline_nbd::Stopper;
-use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic};
+use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
 
 use super::drive::DriveStatus;
 use super::sockets::Reach;
@@ -59,6 +59,9 @@ pub struct VolumeStatus {
     pub size_bytes: u64,
     /// Where its blocks are to be.
     pub media: &'static str,
+    pub limits: LimitStatus,
+    /// Requests that wait for its turn or for a limit.
+    pub waiting: usize,
     /// Written by the host, those absorbed included.
     pub host_bytes_written: u64,
     pub absorbed_bytes: u64,
@@ -70,6 +73,16 @@ pub struct VolumeStatus {
     /// Device bytes over host bytes.
     pub alwa: Option<f64>,
     pub requests: RequestStatus,
+}
+
+/// What a volume may do beside others. A limit that is absent does not exist.
+#[derive(Serialize)]
+pub struct LimitStatus {
+    pub share: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iops: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_bytes: Option<u64>,
 }
 
 /// Bytes written to the device are the sum of those with a cause.
@@ -235,9 +248,7 @@ impl State {
             let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
             (id, volumes, engine_status(engine), engine.memory(), view.drive)
         })?;
-        let volumes = volumes.iter();
-        let volumes =
-            volumes.map(|info| volume_status(info, &pool.traffic_of(info.id).unwrap_or_default()));
+        let volumes = volumes.iter().map(|info| volume_status(info, &pool));
         let drive = drive.as_ref().map(DriveStatus::new);
         let dlwa = drive.as_ref().and_then(|drive| drive.dlwa);
         let traffic = self.stopper.traffic();
@@ -264,7 +275,9 @@ pub fn ratio(written: u64, asked: u64) -> Option<f64> {
     (asked > 0).then(|| written as f64 / asked as f64)
 }
 
-fn volume_status(info: &VolumeInfo, requests: &Traffic) -> VolumeStatus {
+fn volume_status(info: &VolumeInfo, pool: &Pool) -> VolumeStatus {
+    let requests = pool.traffic_of(info.id).unwrap_or_default();
+    let VolumeLimits { share, iops, bandwidth } = pool.limits(info.id).unwrap_or_default();
     let bytes = |blocks: u64| blocks * 4096;
     let traffic = &info.traffic;
     let host = bytes(traffic.host_blocks_written + traffic.absorbed_blocks);
@@ -275,13 +288,15 @@ fn volume_status(info: &VolumeInfo, requests: &Traffic) -> VolumeStatus {
         name: info.name.to_string(),
         size_bytes: bytes(info.blocks),
         media: info.media.name(),
+        limits: LimitStatus { share, iops, bandwidth_bytes: bandwidth },
+        waiting: pool.waiting(info.id),
         host_bytes_written: host,
         absorbed_bytes: bytes(traffic.absorbed_blocks),
         device_bytes_written: device,
         relocated_bytes: bytes(traffic.relocated_blocks),
         destaged_bytes: bytes(traffic.destaged_blocks),
         alwa: ratio(device, host),
-        requests: request_status(requests),
+        requests: request_status(&requests),
     }
 }
 

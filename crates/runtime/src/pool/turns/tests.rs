@@ -47,7 +47,7 @@ fn one_with_few_requests_waits_for_one_turn_of_each_other_at_most() {
 #[test]
 fn turns_are_of_bytes_in_proportion_to_the_shares() {
     let (mut turns, now) = (Turns::default(), Instant::now());
-    turns.set_limits(3, Limits { share: 3, ..Limits::default() }, now);
+    turns.set_limits(3, VolumeLimits { share: 3, ..VolumeLimits::default() }, now);
     for job in 0..20_000 {
         turns.push(1, write(4096), job);
         turns.push(2, write(60 << 10), job);
@@ -72,7 +72,7 @@ fn a_request_longer_than_a_turn_is_handed_on_after_some() {
 #[test]
 fn limits_hold_and_what_was_not_used_is_saved_up_for_a_moment_only() {
     let (mut turns, begin) = (Turns::default(), Instant::now());
-    turns.set_limits(1, Limits { iops: Some(1000), ..Limits::default() }, begin);
+    turns.set_limits(1, VolumeLimits { iops: Some(1000), ..VolumeLimits::default() }, begin);
     (0..100_000).for_each(|job| turns.push(1, write(4096), job));
     let after = |millis: u64| begin + Duration::from_millis(millis);
     let mut count = 0;
@@ -89,7 +89,11 @@ fn limits_hold_and_what_was_not_used_is_saved_up_for_a_moment_only() {
 #[test]
 fn a_limit_of_bytes_lets_long_requests_pass_and_makes_the_next_wait() {
     let (mut turns, begin) = (Turns::default(), Instant::now());
-    turns.set_limits(1, Limits { bandwidth: Some(1 << 20), ..Limits::default() }, begin);
+    turns.set_limits(
+        1,
+        VolumeLimits { bandwidth: Some(1 << 20), ..VolumeLimits::default() },
+        begin,
+    );
     (0..10).for_each(|job| turns.push(1, write(4 << 20), job));
     assert!(matches!(turns.next(begin), Turn::Job(0, ..)));
     let Turn::Later(when) = turns.next(begin) else { panic!("it took more than there was") };
@@ -100,7 +104,11 @@ fn a_limit_of_bytes_lets_long_requests_pass_and_makes_the_next_wait() {
 #[test]
 fn one_at_its_limit_holds_up_nobody_and_gains_nothing() {
     let (mut turns, now) = (Turns::default(), Instant::now());
-    turns.set_limits(1, Limits { iops: Some(1), share: 1000, ..Limits::default() }, now);
+    turns.set_limits(
+        1,
+        VolumeLimits { iops: Some(1), share: 1000, ..VolumeLimits::default() },
+        now,
+    );
     for job in 0..100 {
         turns.push(1, write(4096), job);
         turns.push(2, write(4096), job);
@@ -113,7 +121,7 @@ fn one_at_its_limit_holds_up_nobody_and_gains_nothing() {
 #[test]
 fn flushes_pass_limits_and_what_is_put_back_comes_first_again() {
     let (mut turns, now) = (Turns::default(), Instant::now());
-    turns.set_limits(1, Limits { iops: Some(1), ..Limits::default() }, now);
+    turns.set_limits(1, VolumeLimits { iops: Some(1), ..VolumeLimits::default() }, now);
     turns.push(1, write(4096), 0);
     turns.push(1, Cost::default(), 1);
     turns.push(1, write(4096), 2);
