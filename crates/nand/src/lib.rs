@@ -16,6 +16,7 @@ mod direct;
 mod disk;
 mod drive;
 mod error;
+pub mod integrity;
 mod mapped;
 mod media;
 pub mod profile;

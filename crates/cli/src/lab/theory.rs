@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod controllers;
+mod integrity;
 
 use std::num::NonZeroU32;
 
@@ -54,6 +55,8 @@ pub struct TheoryArgs {
 enum Topic {
     /// What dies, buses and link can do at most, by the mix of reads and writes
     Bandwidth(bandwidth::BandwidthArgs),
+    /// How whole data is kept over a drive's life, and what that costs
+    Integrity(integrity::IntegrityArgs),
     /// Three controllers of 2009 step by step: what they copy for a small write
     Controllers(controllers::ControllersArgs),
 }
@@ -89,6 +92,7 @@ const ZIPF_BLOCKS: u64 = 1_000_000;
 pub fn theory(args: &TheoryArgs) -> anyhow::Result<()> {
     match &args.topic {
         Some(Topic::Bandwidth(args)) => return bandwidth::bandwidth(args),
+        Some(Topic::Integrity(args)) => return integrity::integrity(args),
         Some(Topic::Controllers(args)) => return controllers::controllers(args),
         None => {}
     }

@@ -14,6 +14,7 @@ const COMMANDS: [&str; 30] = [
     "lab theory",
     "lab theory bandwidth",
     "lab theory controllers",
+    "lab theory integrity",
     "lab convert",
     "lab analyze",
     "lab run",

@@ -12,6 +12,7 @@
 pub mod bandwidth;
 pub mod fdp;
 pub mod indirection;
+pub mod integrity;
 pub mod lifetime;
 mod overprovisioning;
 mod population;

@@ -4,6 +4,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_types::Bytes;
 
 use super::{Fdp, Kind, Profile, ProfileError, Zns};
+use crate::integrity::Integrity;
 
 /// A key, whether its value is acceptable, and what it must be.
 type Rule = (&'static str, bool, &'static str);
@@ -11,9 +12,9 @@ type Rule = (&'static str, bool, &'static str);
 impl Profile {
     /// Checks every value against the others.
     pub(super) fn check(&self, file: &str) -> Result<(), ProfileError> {
-        let rules =
-            [self.sizes(), self.wear(), self.kinds(), self.dies(), self.times(), self.arm()]
-                .concat();
+        let integrity = self.integrity.as_ref().map_or_else(Vec::new, Integrity::rules);
+        let (kinds, dies, times) = (self.kinds(), self.dies(), self.times());
+        let rules = [self.sizes(), self.wear(), kinds, dies, times, self.arm(), integrity].concat();
         rules
             .iter()
             .find(|(_, holds, _)| !holds)

@@ -4,15 +4,19 @@ mod builtin;
 mod check;
 mod cut;
 mod error;
+mod text;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use thermocline_types::Bytes;
+
+use crate::integrity::{self, Integrity};
 
 pub use builtin::{builtin, names};
 pub use cut::Cut;
 pub use error::ProfileError;
+pub use text::{WrongKey, optional_size, read, size};
 
 /// What kind of drive it is, as the host sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -111,6 +115,9 @@ pub struct Profile {
     /// Arm and platters of a hard disk.
     #[serde(default)]
     pub disk: Option<DiskTiming>,
+    /// How data is kept whole; without it, that is not modelled.
+    #[serde(default)]
+    pub integrity: Option<Integrity>,
     /// Where each number comes from, by key; the longest matching prefix of a key counts.
     #[serde(default)]
     pub source: BTreeMap<String, String>,
@@ -348,24 +355,6 @@ pub struct DiskTiming {
     pub transfer_mb_per_s: f64,
 }
 
-fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Number(u64),
-        Text(String),
-    }
-    match Written::deserialize(deserializer) {
-        Ok(Written::Number(bytes)) => Ok(Bytes(bytes)),
-        Ok(Written::Text(text)) => text.parse().map_err(serde::de::Error::custom),
-        Err(_) => Err(serde::de::Error::custom("expected a size such as \"16KiB\"")),
-    }
-}
-
-fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
-    size(deserializer).map(Some)
-}
-
 impl Profile {
     /// Reads a profile from TOML text; `file` names it in errors.
     ///
@@ -386,16 +375,8 @@ impl Profile {
         text: &str,
         overrides: &[(String, String)],
     ) -> Result<Profile, ProfileError> {
-        let mut table: toml::Table = toml::from_str(text)
-            .map_err(|source| ProfileError::new(file, "", source.to_string().trim_end()))?;
-        for (key, value) in overrides {
-            set(&mut table, key, value).map_err(|reason| ProfileError::new(file, key, &reason))?;
-        }
-        let profile: Profile = serde_path_to_error::deserialize(table).map_err(|error| {
-            let key = error.path().to_string();
-            let key = if key == "." { "" } else { &key };
-            ProfileError::new(file, key, error.inner().message())
-        })?;
+        let profile: Profile = text::read_completed(text, overrides, integrity::complete)
+            .map_err(|wrong| ProfileError::new(file, &wrong.key, &wrong.reason))?;
         profile.check(file)?;
         Ok(profile)
     }
@@ -417,25 +398,6 @@ impl Profile {
     pub fn product_unit(&self) -> Option<Bytes> {
         let zone = self.zns.as_ref().map(|zns| zns.zone_capacity);
         zone.or(self.geometry.as_ref().map(Geometry::product_unit))
-    }
-}
-
-/// Replaces the value at a dotted key, making tables on the way.
-fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), String> {
-    let parsed = format!("value = {value}").parse::<toml::Table>().ok();
-    let parsed = parsed.and_then(|mut table| table.remove("value"));
-    let parsed = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    match key.split_once('.') {
-        None => {
-            table.insert(key.to_owned(), parsed);
-            Ok(())
-        }
-        Some((head, rest)) => table
-            .entry(head)
-            .or_insert_with(|| toml::Value::Table(toml::Table::new()))
-            .as_table_mut()
-            .ok_or_else(|| format!("`{head}` is a value, not a table"))
-            .and_then(|inner| set(inner, rest, value)),
     }
 }
 

@@ -1,0 +1,50 @@
+//! What a drive does so that data stays correctable: it reads everything now and then, and rewrites what is getting
+//! bad.
+
+use serde::Deserialize;
+
+use super::{Condition, Integrity};
+
+/// Patrol and refresh.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Upkeep {
+    /// Days in which a patrol reads all of the media once; 0 without patrol.
+    pub patrol_days: f64,
+    /// A block is rewritten when its bad pages (two standard deviations above the mean) have this share of the wrong
+    /// bits that can be corrected; 0 without refresh.
+    pub refresh_at: f64,
+}
+
+/// Standard deviations above the mean of the pages that refresh looks at. Chosen: one page in forty-four is worse.
+const BAD_PAGES: f64 = 2.0;
+/// Longest interval that is told, days: a hundred years.
+const NEVER: f64 = 36_500.0;
+
+impl Integrity {
+    /// Days after which a block is rewritten at `wear`, `celsius` and so many reads of its pages a day; nothing where
+    /// it never is, or there is no refresh. A patrol that comes less often sees it later.
+    #[must_use]
+    pub fn refresh_days(&self, wear: f64, celsius: f64, reads_per_day: f64) -> Option<f64> {
+        if self.upkeep.refresh_at == 0.0 {
+            return None;
+        }
+        let (errors, ecc) = (&self.errors, &self.ecc);
+        let bad = (BAD_PAGES * errors.spread - 0.5 * errors.spread * errors.spread).exp();
+        let limit = self.upkeep.refresh_at * f64::from(ecc.most_bits()) / ecc.bits();
+        let rate = |age_days: f64| {
+            let reads = reads_per_day * age_days;
+            self.errors(&Condition { wear, age_days, celsius, reads }).rate() * bad
+        };
+        if rate(NEVER) <= limit {
+            return None;
+        }
+        // Rates grow with age: halve the interval in which the limit is passed.
+        let (mut low, mut high) = (0.0, NEVER);
+        for _ in 0..80 {
+            let middle = 0.5 * (low + high);
+            if rate(middle) <= limit { low = middle } else { high = middle }
+        }
+        Some(high.max(self.upkeep.patrol_days))
+    }
+}
