@@ -26,6 +26,7 @@ mod settings;
 mod stack;
 mod steady;
 mod tag;
+pub mod tco;
 pub mod theory;
 
 pub use error::Error;

@@ -20,7 +20,7 @@ use thermocline_types::Bytes;
 use crate::theory::lifetime::{Endurance, Warranty};
 
 /// Share of the P/E cycles that wear levelling makes usable. Chosen, not measured.
-const LEVELLING_EFFICIENCY: f64 = 0.95;
+pub const LEVELLING_EFFICIENCY: f64 = 0.95;
 /// Relative standard deviation of P/E ratings between what makers state or we derive and what drives take. Chosen.
 const RATING_DEVIATION: f64 = 0.2;
 /// Relative standard deviation of next year's load against today's. Chosen.
@@ -82,19 +82,32 @@ impl Measured {
     }
 }
 
+/// What the flash of the product behind `profile` can take, where its P/E cycles are known.
+#[must_use]
+pub fn media_endurance(profile: &Profile) -> Option<Endurance> {
+    let physical = profile.capacity.as_f64() * (1.0 + profile.overprovisioning());
+    profile.wear.pe_cycles.map(|pe_cycles| Endurance {
+        pe_cycles,
+        physical: Bytes(physical as u64),
+        wear_levelling_efficiency: LEVELLING_EFFICIENCY,
+    })
+}
+
+/// Bytes of the host that its maker rates the product for, where stated.
+#[must_use]
+pub fn rated_bytes(profile: &Profile) -> Option<f64> {
+    let (years, dwpd) = profile.wear.warranty_years.zip(profile.wear.rated_dwpd)?;
+    Some(Warranty { capacity: profile.capacity, years }.host_bytes(dwpd))
+}
+
 /// The life of the product behind `profile` at the write amplification `measured` under `load`. Nothing for media whose
 /// endurance is unknown.
 #[must_use]
 pub fn life(profile: &Profile, measured: &Measured, load: Load) -> Option<Life> {
     let wear = &profile.wear;
     let capacity = profile.capacity;
-    let warranty = wear.warranty_years.map(|years| Warranty { capacity, years });
-    let rated = warranty.zip(wear.rated_dwpd).map(|(warranty, dwpd)| warranty.host_bytes(dwpd));
-    let media = wear.pe_cycles.map(|pe_cycles| {
-        let physical = Bytes((capacity.as_f64() * (1.0 + profile.overprovisioning())) as u64);
-        let wear_levelling_efficiency = LEVELLING_EFFICIENCY;
-        Endurance { pe_cycles, physical, wear_levelling_efficiency }
-    });
+    let rated = rated_bytes(profile);
+    let media = media_endurance(profile);
     let dwpd = match load {
         Load::Daily(bytes) | Load::Measured(bytes) => bytes.as_f64() / capacity.as_f64(),
         Load::Assumed(dwpd) => dwpd,

@@ -108,6 +108,22 @@ fn parse_prefill(text: &str) -> Result<Prefill, String> {
 }
 
 impl SourceArgs {
+    /// A generator over `span` bytes, written `drive_writes` times over.
+    pub fn generated(workload: &str, span: Bytes, drive_writes: f64) -> SourceArgs {
+        SourceArgs {
+            workload: Some(workload.to_owned()),
+            span: Some(span),
+            drive_writes: Some(drive_writes),
+            seed: 1,
+            ..SourceArgs::default()
+        }
+    }
+
+    /// The same in requests of `io_size`, of which a share `read` reads.
+    pub fn in_requests(self, io_size: Option<Bytes>, read: f64) -> SourceArgs {
+        SourceArgs { io_size, read_share: read, ..self }
+    }
+
     /// The workload these arguments describe, put on a drive as `replay` says.
     pub fn input(&self, replay: &ReplayArgs) -> anyhow::Result<Input> {
         match (&self.trace, &self.workload) {

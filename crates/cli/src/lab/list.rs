@@ -8,6 +8,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_lab::Layer;
 use thermocline_lab::log::LogOptions;
 use thermocline_lab::reproduce::EXPERIMENTS;
+use thermocline_lab::tco::case::{CASES, Case};
 use thermocline_nand::profile::{Profile, builtin, names};
 use thermocline_workload::synthetic::FORMS;
 use thermocline_workload::synthetic::lsm::LSM_KEYS;
@@ -36,6 +37,8 @@ enum What {
     Placements,
     /// Victim policies of garbage collection
     Victims,
+    /// Cases that `lab tco` reckons
+    Cases,
     /// Experiments that `lab reproduce` repeats
     Experiments,
 }
@@ -91,6 +94,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         What::Log => LogOptions::KEYS.iter().map(|(key, about)| row(*key, about)).collect(),
         What::Placements => placements(),
         What::Victims => Victim::list().iter().map(|(victim, about)| row(victim, about)).collect(),
+        What::Cases => cases()?,
         What::Experiments => EXPERIMENTS.iter().map(|e| row(e.name, e.title)).collect(),
     };
     let mut table = plain();
@@ -133,6 +137,10 @@ fn placements() -> Vec<[String; 2]> {
         })
         .chain(others)
         .collect()
+}
+
+fn cases() -> anyhow::Result<Vec<[String; 2]>> {
+    CASES.iter().map(|(name, _)| Ok(row(*name, &Case::read(name, None)?.title))).collect()
 }
 
 fn devices() -> anyhow::Result<Vec<[String; 2]>> {

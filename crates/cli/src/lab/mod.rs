@@ -11,6 +11,7 @@ mod plots;
 mod reproduce;
 mod run;
 mod sweep;
+mod tco;
 mod theory;
 mod whatif;
 
@@ -27,6 +28,8 @@ pub enum Command {
     Sweep(sweep::SweepArgs),
     /// What discards, hints, streams, FDP, zones or a fast tier would buy: each alone, on equal media
     Whatif(whatif::WhatIfArgs),
+    /// What a workload costs on several stacks over five years: drives, replacements, energy, servers, racks, carbon
+    Tco(tco::TcoArgs),
     /// Tell what a workload is made of, and whether placement can help it
     Analyze(analyze::AnalyzeArgs),
     /// Closed forms: write amplification without simulating anything
@@ -53,6 +56,7 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
         Command::Compare(args) => run::compare(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Whatif(args) => whatif::whatif(&args),
+        Command::Tco(args) => tco::tco(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Theory(args) => theory::theory(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),

@@ -189,7 +189,10 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<()> {
 /// Runs every stack, as many at once as there are processors, and returns their records in order; after an interrupt,
 /// those of the stacks of which something was measured. All see the same addresses: granules are as large as the
 /// largest mapping unit.
-fn run_all(
+///
+/// # Errors
+/// When one cannot be run.
+pub fn run_all(
     stacks: &[Stack],
     source: &SourceArgs,
     replay: &ReplayArgs,

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 32] = [
     "",
     "lab list",
     "lab theory",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 30] = [
     "lab compare",
     "lab sweep",
     "lab whatif",
+    "lab tco",
     "lab explain",
     "lab reproduce",
     "lab bench-placement",

@@ -25,6 +25,7 @@ fn every_listing_names_what_the_other_commands_take() {
         ("placements", "none sepgc lsm-zgc:0.8 sepbit dac:6 midas tenant file directory"),
         ("log", "log.unit log.placement log.gc.read_plan log.checkpoint"),
         ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10 declining-cost own"),
+        ("cases", "wine cloudmark llog csal"),
         (
             "experiments",
             "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones snia-bandwidth snia-controllers snia-pathological snia-collisions",

@@ -29,6 +29,7 @@ mod serve_postgres;
 mod serve_settings;
 mod serve_volumes;
 mod specs;
+mod tco;
 mod whatif;
 
 use std::path::{Path, PathBuf};
