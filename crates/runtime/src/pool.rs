@@ -72,8 +72,6 @@ enum Job {
         poller: Box<dyn Poller>,
         refused: mpsc::Sender<Box<dyn Poller>>,
     },
-    /// A volume gets other limits.
-    Limit(VolumeId, VolumeLimits),
 }
 
 /// Somebody who works on the thread of a pool, between its steps, and does the waiting for both: so requests get from
@@ -109,6 +107,8 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     jobs: Vec<Job>,
+    /// Volumes that get other limits: at once, so that a request to close that comes behind lifts them.
+    limits: Vec<(VolumeId, VolumeLimits)>,
     /// The thread of the pool, once it runs.
     thread: Option<ThreadId>,
     /// Nothing is taken any more.
@@ -257,7 +257,8 @@ impl Pool {
         let known = self.shared.volumes().get(&volume.0).cloned();
         if let Some(known) = &known {
             *known.limits() = limits;
-            self.shared.push(Job::Limit(volume, limits), None);
+            self.shared.queue().limits.push((volume, limits));
+            self.shared.wake();
         }
         known.is_some()
     }
@@ -527,10 +528,13 @@ impl<S: Storage> Service<S> {
     /// Takes what is in the queue; returns whether it was closed. What waits is bounded as well: so many requests of
     /// each volume.
     fn take_jobs(&mut self) -> bool {
-        let (jobs, closed) = {
+        let (jobs, limits, closed) = {
             let mut queue = self.shared.queue();
-            (std::mem::take(&mut queue.jobs), queue.closed)
+            (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.limits), queue.closed)
         };
+        for (volume, limits) in limits {
+            self.waiting.set_limits(volume.0, limits, Instant::now());
+        }
         for job in jobs {
             match &job {
                 Job::Request { what: HostRequest::Close, .. } => {
@@ -541,7 +545,7 @@ impl<S: Storage> Service<S> {
                     let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
                     self.waiting.push(volume, cost(what), job);
                 }
-                Job::Look(_) | Job::Register { .. } | Job::Limit(..) => {
+                Job::Look(_) | Job::Register { .. } => {
                     self.waiting.push(OF_POOL, Cost::default(), job);
                 }
             }
@@ -567,7 +571,6 @@ impl<S: Storage> Service<S> {
                     look(&View { engine: self.driver.engine(), drive });
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
-                Job::Limit(volume, limits) => self.waiting.set_limits(volume.0, limits, now),
                 Job::Request { what, answer, of } => {
                     let id = RequestId(self.answers.insert(answer) as u64);
                     // The handles in it are cheap to clone; the engine keeps what it takes.
