@@ -20,7 +20,7 @@ pub(crate) fn figure(chart: Chart, title: &str, caption: &str) -> String {
     format!(
         "<figure><h3>{title}</h3><div class=\"chart\" data-chart=\"{name}\"{record} \
          data-title=\"{title}\" role=\"img\" \
-         aria-label=\"{title}\" style=\"height:{height}px\"></div><figcaption>{caption}</figcaption></figure>"
+         aria-label=\"{title}\" style=\"height:{height}px\"></div><figcaption>{caption} <a href=\"#provenance\">Source and command</a></figcaption></figure>"
     )
 }
 

@@ -24,5 +24,5 @@ mod text;
 mod units;
 
 pub use page::{render, render_plots};
-pub use plots::{PlotPage, TextTable};
+pub use plots::{Origin, PlotPage, TextTable};
 pub use sweep::{SweepCell, SweepKey, sweep_page};

@@ -3,24 +3,40 @@
 use std::path::Path;
 
 use thermocline_record::plot::Plot;
-use thermocline_report::{PlotPage, TextTable, render_plots};
+use thermocline_report::{Origin, PlotPage, TextTable, render_plots};
 
 use crate::file;
 
-/// Writes the page with `plots` and `tables` to `path`, if one is given.
+/// Charts, tables, and where each comes from.
+#[derive(Default)]
+pub struct Charts {
+    /// The charts.
+    pub plots: Vec<Plot>,
+    /// Name of the origin of each chart, if there are origins.
+    pub plot_origins: Vec<String>,
+    /// The same in numbers.
+    pub tables: Vec<TextTable>,
+    /// Sources and commands.
+    pub origins: Vec<Origin>,
+}
+
+/// Writes the page with what was drawn to `path`, if one is given.
 pub fn write(
     path: Option<&Path>,
     title: &str,
     introduction: &str,
-    (plots, tables): (Vec<Plot>, Vec<TextTable>),
+    drawn: Charts,
     notes: &[&str],
 ) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
+    let Charts { plots, plot_origins, tables, origins } = drawn;
     let page = PlotPage {
         title: title.to_owned(),
         introduction: introduction.to_owned(),
         plots,
+        plot_origins,
         tables,
+        origins,
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
     };
     file::write(path, &render_plots(&page))

@@ -9,7 +9,7 @@ use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use thermocline_lab::reproduce::point::{self, Point};
 use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, Options};
-use thermocline_report::TextTable;
+use thermocline_report::{Origin, TextTable};
 
 use super::plots;
 use crate::file;
@@ -87,15 +87,17 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     chosen.iter().try_for_each(|experiment| experiment.check(&options))?;
     args.report.iter().try_for_each(|path| file::check(path))?;
     let mut out = std::io::stdout().lock();
-    let (mut plots, mut tables, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut page, mut notes) = (plots::Charts::default(), Vec::new());
     let mut points = Vec::new();
     let all = Progress::default();
     for (index, experiment) in chosen.iter().enumerate() {
         let bar = all.bar(&format!("{} ({} of {})", experiment.name, index + 1, chosen.len()));
         let (figures, drawn) = experiment.draw(&options, &mut |share| bar.set(share))?;
         drop(bar);
-        plots.extend(drawn);
-        tables.push(table(experiment, &figures));
+        page.plot_origins.extend(drawn.iter().map(|_| experiment.name.to_owned()));
+        page.plots.extend(drawn);
+        page.tables.push(table(experiment, &figures));
+        page.origins.push(args.origin(experiment));
         notes.extend(experiment.notes);
         points.extend(experiment.points(&figures));
         if args.points {
@@ -113,7 +115,23 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     }
     let title = format!("Thermocline: {}", args.experiments.join(", "));
     let introduction = "Published experiments, repeated: marks are theirs, lines are ours.";
-    plots::write(args.report.as_deref(), &title, introduction, (plots, tables), &notes)
+    plots::write(args.report.as_deref(), &title, introduction, page, &notes)
+}
+
+impl ReproduceArgs {
+    /// Where the figures of `experiment` come from, with the command that repeats it alone.
+    fn origin(&self, experiment: &Experiment) -> Origin {
+        let mut command =
+            format!("thermocline lab reproduce {} --seed {}", experiment.name, self.seed);
+        if self.quick {
+            command += " --quick";
+        }
+        if let Some(traces) = &self.traces {
+            command += &format!(" --traces {}", traces.display());
+        }
+        let (name, source) = (experiment.name.to_owned(), experiment.source.to_owned());
+        Origin { name, source, command }
+    }
 }
 
 /// The table of truth.
@@ -142,6 +160,7 @@ fn table(experiment: &Experiment, figures: &[Figure]) -> TextTable {
         title: format!("{}: {}. Theirs: {}", experiment.name, experiment.title, experiment.source),
         heads: ["figure", "theirs", "ours", "difference"].map(str::to_owned).to_vec(),
         rows: figures.iter().map(row).collect(),
+        origin: Some(experiment.name.to_owned()),
     }
 }
 

@@ -72,6 +72,8 @@ fn the_page_loads_nothing() {
     // The library draws images into canvases, so it names `src`; the policy leaves it nothing but `data:` to load.
     let (before, rest) = page.split_once("<script>").expect("the library's script");
     let (_, after) = rest.split_once("</script>").expect("it ends");
+    // Links lead to places of the page itself.
+    let [before, after] = [before, after].map(|part| part.replace("href=\"#", ""));
     for load in ["src=", "href=", "@import", "url(", "<link", "<iframe", "<img"] {
         assert!(!before.contains(load) && !after.contains(load), "the page holds `{load}`");
     }

@@ -45,6 +45,7 @@ pub fn html(found: &Found<'_>, trials: u32, seed: u64) -> anyhow::Result<String>
         plots: vec![over_years(found)?, by_load(found)?],
         tables: tables(found),
         notes,
+        ..PlotPage::default()
     }))
 }
 
@@ -101,7 +102,12 @@ fn tables(found: &Found<'_>) -> Vec<TextTable> {
     money.push(row("energy", &|cost| band(cost.kwh, &tens("MWh", 1e3))));
     money.push(row("carbon", &|cost| band(cost.kg_co2e, &tens("t CO2e", 1e3))));
     let title = |title: &str| title.to_owned();
-    let table = |name: &str, rows| TextTable { title: title(name), heads: heads.clone(), rows };
+    let table = |name: &str, rows| TextTable {
+        title: title(name),
+        heads: heads.clone(),
+        rows,
+        origin: None,
+    };
     let mut all = vec![table("What it takes", plan), table("What it costs", money)];
     all.push(sensitivity(costs));
     let published = found.published();
@@ -110,7 +116,8 @@ fn tables(found: &Found<'_>) -> Vec<TextTable> {
         let rows = published
             .into_iter()
             .map(|ratio| vec![ratio.what, significant(ratio.theirs), significant(ratio.ours)]);
-        all.push(TextTable { title: title("Theirs and ours"), heads, rows: rows.collect() });
+        let rows = rows.collect();
+        all.push(TextTable { title: title("Theirs and ours"), heads, rows, origin: None });
     }
     all
 }
@@ -125,7 +132,7 @@ fn sensitivity(costs: &[StackCost]) -> TextTable {
         })
     });
     let title = "The total when one input is at its 10th and 90th percentile".to_owned();
-    TextTable { title, heads, rows: rows.collect() }
+    TextTable { title, heads, rows: rows.collect(), origin: None }
 }
 
 fn notes(found: &Found<'_>) -> Vec<String> {

@@ -116,9 +116,10 @@ pub fn bandwidth(args: &BandwidthArgs) -> anyhow::Result<()> {
         sources.iter().try_for_each(|source| writeln!(out, "{source}"))?;
     }
     let notes: Vec<&str> = sources.iter().map(String::as_str).collect();
-    let plots = (args.plots(&media, link)?, tables);
+    let plots = args.plots(&media, link)?;
+    let drawn = plots::Charts { plots, tables, ..plots::Charts::default() };
     let title = "Bandwidth of dies, buses and link";
-    plots::write(args.report.as_deref(), title, INTRODUCTION, plots, &notes)
+    plots::write(args.report.as_deref(), title, INTRODUCTION, drawn, &notes)
 }
 
 const INTRODUCTION: &str = "What a drive can do at most, after Thatcher's SNIA tutorial of 2009: large transfers, deep queues, steady state, one \
@@ -175,6 +176,7 @@ impl BandwidthArgs {
             ),
             heads,
             rows: self.sweep().into_iter().map(row).collect(),
+            origin: None,
         }
     }
 

@@ -116,7 +116,8 @@ pub fn integrity(args: &IntegrityArgs) -> anyhow::Result<()> {
     let notes: Vec<&str> = notes.iter().map(String::as_str).collect();
     let charts = charts(&profile, &usage);
     let title = format!("How {} keeps data whole", profile.title);
-    plots::write(args.report.as_deref(), &title, &stated(&usage), (charts, tables), &notes)
+    let charts = plots::Charts { plots: charts, tables, ..plots::Charts::default() };
+    plots::write(args.report.as_deref(), &title, &stated(&usage), charts, &notes)
 }
 
 impl IntegrityArgs {
@@ -176,7 +177,7 @@ fn main_table(points: &[Outlook]) -> TextTable {
         }),
     ]);
     let title = "Over the life: codewords of a drive (at the low and high end of the error rates)";
-    TextTable { title: title.into(), heads, rows }
+    TextTable { title: title.into(), heads, rows, origin: None }
 }
 
 fn of_ecc(model: &Integrity) -> f64 {
@@ -211,7 +212,7 @@ fn costs(model: &Integrity, points: &[Outlook], years: Option<[WearYears; 2]>) -
         rows.push(row("reads slower at the rated cycles than new, by", slower));
     }
     let heads = ["what keeping data whole takes", ""].map(str::to_owned).to_vec();
-    TextTable { title: "Protection and wear".into(), heads, rows }
+    TextTable { title: "Protection and wear".into(), heads, rows, origin: None }
 }
 
 /// Where the values of the model come from.
