@@ -1,12 +1,14 @@
 //! The profiles that come with Thermocline.
 
-const PROFILES: [(&str, &str); 12] = [
+const PROFILES: [(&str, &str); 14] = [
     ("ideal", include_str!("../../profiles/ideal.toml")),
     ("p5316", include_str!("../../profiles/p5316.toml")),
     ("pm9d3", include_str!("../../profiles/pm9d3.toml")),
     ("pm1725a", include_str!("../../profiles/pm1725a.toml")),
     ("micron2300", include_str!("../../profiles/micron2300.toml")),
     ("zn540", include_str!("../../profiles/zn540.toml")),
+    ("zn540-4tb", include_str!("../../profiles/zn540-4tb.toml")),
+    ("sn640", include_str!("../../profiles/sn640.toml")),
     ("p5800x", include_str!("../../profiles/p5800x.toml")),
     ("sata-a", include_str!("../../profiles/sata-a.toml")),
     ("sata-b", include_str!("../../profiles/sata-b.toml")),
