@@ -129,16 +129,17 @@ impl<'a> Batch<'a> {
 /// Bytes that hold data at once at most: of an application that discards, in use on its volume; else the span. An
 /// application is looked through for that, so that a volume that is too small is known before a drive is filled.
 fn most_live(generator: &mut Generator) -> Result<Bytes, Error> {
-    let Some(facts) = generator.lsm_facts() else { return Ok(generator.span()) };
+    if generator.room().is_none() {
+        return Ok(generator.span());
+    }
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         generator.fill(&mut batch)?;
         if batch.is_empty() {
-            break;
+            let room = generator.room().filter(|room| room.discards);
+            return Ok(room.map_or(generator.span(), |room| room.peak));
         }
     }
-    let peak = generator.lsm_facts().map_or(facts.peak, |facts| facts.peak);
-    Ok(if facts.discards { Bytes(peak) } else { generator.span() })
 }
 
 /// Largest write of a sequential prefill: that of SNIA PTS preconditioning.

@@ -48,7 +48,7 @@ pub struct SourceArgs {
     #[arg(long, value_name = "NAME", help_heading = "Trace")]
     volume: Option<String>,
 
-    /// Bytes addressed; of an application, its volume [default: 1GiB, of lsm 16GiB]
+    /// Bytes addressed; of an application, its volume [default: 1GiB, of applications 16GiB]
     #[arg(long, value_name = "SIZE", help_heading = "Generator")]
     span: Option<Bytes>,
     /// Write so many times the span [default: 5]
@@ -57,7 +57,7 @@ pub struct SourceArgs {
     /// Issue so many write requests instead
     #[arg(long, value_name = "N", help_heading = "Generator")]
     writes: Option<u64>,
-    /// Size of each request, of lsm the largest [default: 4KiB, or the workload's own mix; of lsm 1MiB]
+    /// Size of each request, of an application the largest [default: 4KiB, or the workload's own mix; 1MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Generator")]
     io_size: Option<Bytes>,
     /// Share of requests that read, 0 to 1

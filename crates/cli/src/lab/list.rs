@@ -10,8 +10,7 @@ use thermocline_lab::log::LogOptions;
 use thermocline_lab::reproduce::EXPERIMENTS;
 use thermocline_lab::tco::case::{CASES, Case};
 use thermocline_nand::profile::{Profile, builtin, names};
-use thermocline_workload::synthetic::FORMS;
-use thermocline_workload::synthetic::lsm::LSM_KEYS;
+use thermocline_workload::synthetic::{AppInfo, forms};
 use thermocline_workload::trace::{BUILT_IN, Format};
 
 use crate::table::plain;
@@ -27,6 +26,14 @@ enum What {
     Workloads,
     /// Keys of the LSM workload, with their defaults
     Lsm,
+    /// Keys of the workload of a database of pages, likewise
+    Btree,
+    /// Keys of the workload of a cache of keys and values, likewise
+    Kvcache,
+    /// Keys of the workload of an object store, likewise
+    Objects,
+    /// Keys of the workload of a tiered key-value store, likewise
+    Hse,
     /// Traces that come with the program, for --trace
     Traces,
     /// Trace formats
@@ -50,6 +57,7 @@ Examples:
   thermocline lab list traces
   thermocline lab list workloads
   thermocline lab list lsm
+  thermocline lab list btree
   thermocline lab list devices
   thermocline lab list devices p5316 > mine.toml   to start your own from")]
 pub struct ListArgs {
@@ -79,14 +87,15 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
             let tenants = row(
                 "FILE.toml",
                 "several tenants side by side, each [[tenant]] with name, workload, span, share, \
-                               io_size, read_share, trim_share; or one [lsm] with its keys",
+                               io_size, read_share, trim_share; or one application with its keys, as [lsm]",
             );
-            FORMS.iter().map(|form| row(form.syntax, form.description)).chain([tenants]).collect()
+            forms().map(|form| row(form.syntax, form.description)).chain([tenants]).collect()
         }
-        What::Lsm => LSM_KEYS
-            .iter()
-            .map(|key| row(key.name, &format!("{} [default: {}]", key.about, key.default)))
-            .collect(),
+        What::Lsm => keys("lsm"),
+        What::Btree => keys("btree"),
+        What::Kvcache => keys("kvcache"),
+        What::Objects => keys("objects"),
+        What::Hse => keys("hse"),
         What::Traces => BUILT_IN.iter().map(|trace| row(trace.name, trace.about)).collect(),
         What::Formats => {
             Format::ALL.iter().map(|format| row(format, format.description())).collect()
@@ -108,6 +117,13 @@ fn row(name: &(impl ToString + ?Sized), about: &str) -> [String; 2] {
     [name.to_string(), about.to_owned()]
 }
 
+/// The keys of an application.
+fn keys(app: &str) -> Vec<[String; 2]> {
+    let keys = AppInfo::named(app).map_or(&[][..], |app| app.keys);
+    let about = |about: &str, default: &str| format!("{about} [default: {default}]");
+    keys.iter().map(|key| row(key.name, &about(key.about, key.default))).collect()
+}
+
 /// The policies of the log, and what the other layers do.
 fn placements() -> Vec<[String; 2]> {
     let policies = Policy::list();
@@ -122,7 +138,7 @@ fn placements() -> Vec<[String; 2]> {
         ),
         row(
             "file",
-            "tag: files have handles in turn, where the workload knows files (lsm, traces with a stream column)",
+            "tag: files have handles in turn, where the workload knows files (applications, traces with a stream column)",
         ),
         row("directory", "tag: each directory, or kind of file, has a handle of its own; likewise"),
         row("hint", "tag: as the application could tell: one of four classes of lifetime"),

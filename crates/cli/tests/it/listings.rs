@@ -7,17 +7,22 @@ fn every_listing_names_what_the_other_commands_take() {
     let cases = [
         (
             "devices",
-            "p5316 pm9d3 pm1725a micron2300 zn540 p5800x micron9100 hdd ideal sata-a sata-b pci-c",
+            "p5316 pm9d3 pm1725a micron2300 zn540 zn540-4tb sn640 p5800x micron9100 hdd ideal sata-a sata-b pci-c",
         ),
         ("layers", "raw tag log"),
         (
             "workloads",
-            "uniform zipf:THETA hotcold:DATA%:WRITES% seq jesd219 lsm[:KEY=VALUE,...] FILE.toml",
+            "uniform zipf:THETA hotcold:DATA%:WRITES% seq jesd219 lsm[:KEY=VALUE,...] btree[:KEY=VALUE,...] kvcache[:KEY=VALUE,...] \
+             objects[:KEY=VALUE,...] hse[:KEY=VALUE,...] FILE.toml",
         ),
         (
             "lsm",
             "strategy keys skew memtable compactors pace ttl fs.allocator fs.extent fs.discard",
         ),
+        ("btree", "engine data page skew pool changes reads clients sync log undo load"),
+        ("kvcache", "small small.writes region region.evict gets"),
+        ("objects", "size spread fill delete short writers fs.extent fs.discard"),
+        ("hse", "staging staging.level keys memtable mblock fs.turn"),
         (
             "formats",
             "thermocline-csv fio-iolog blkparse ftrace biosnoop msr spc alibaba tencent systor17 vscsi disksim mqsim",
@@ -64,6 +69,11 @@ fn every_listed_victim_and_workload_runs() {
         "jesd219",
         "modern",
         "lsm:memtable=256KiB,log.segment=128KiB,fs.turn=64KiB,fs.extent=64KiB,tier.small=0",
+        "btree",
+        "btree:engine=wiredtiger,page=32KiB,pool=4MiB",
+        "kvcache:region=1MiB",
+        "objects:size=256KiB,fs.turn=64KiB,fs.extent=64KiB",
+        "hse:memtable=256KiB,mblock=128KiB,fs.turn=64KiB",
     ] {
         let run = format!(
             "run --json --stack raw:ideal --span 64MiB --drive-writes 1 --workload {workload}"

@@ -187,7 +187,8 @@ impl Scale {
             }
         }
         let facts = generator.lsm_facts().unwrap_or_default();
-        Ok((facts.write_amplification(), facts.peak as f64 / options.span.as_f64()))
+        let peak = generator.room().map_or(0.0, |room| room.peak.as_f64());
+        Ok((facts.write_amplification(), peak / options.span.as_f64()))
     }
 }
 

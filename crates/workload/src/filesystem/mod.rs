@@ -106,6 +106,12 @@ impl DataFile {
         Bytes(self.size)
     }
 
+    /// What its requests carry.
+    #[must_use]
+    pub fn stream(&self) -> StreamId {
+        self.stream
+    }
+
     /// What it has of the volume.
     #[must_use]
     pub fn extents(&self) -> &[Extent] {
@@ -272,7 +278,7 @@ impl FileSystem {
 }
 
 /// A request at time zero of the only tenant.
-fn request(op: Op, extent: Extent, stream: StreamId) -> Request {
+pub(crate) fn request(op: Op, extent: Extent, stream: StreamId) -> Request {
     Request {
         at: Time::ZERO,
         offset: Bytes(extent.start),

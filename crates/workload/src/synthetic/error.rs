@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::FORMS;
-
 /// Why a workload cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -11,7 +9,7 @@ pub enum Error {
     /// The text names no workload.
     #[error(
         "`{text}` is not a workload; write one of {}, or name a .toml file of tenants",
-        forms()
+        known()
     )]
     UnknownForm {
         /// The text as given.
@@ -28,9 +26,11 @@ pub enum Error {
         syntax: &'static str,
     },
     /// A key of an application is unknown, or its value out of range or against another one.
-    #[error("{key} is `{value}`: {what}; `thermocline lab list lsm` explains the keys")]
+    #[error("{app} {key} is `{value}`: {what}; `thermocline lab list {app}` explains the keys")]
     Key {
-        /// The application and its key.
+        /// The application.
+        app: String,
+        /// Its key.
         key: String,
         /// The value as given, or in bytes.
         value: String,
@@ -61,6 +61,6 @@ pub enum Error {
     Options(String),
 }
 
-fn forms() -> String {
-    FORMS.iter().map(|form| form.syntax).collect::<Vec<_>>().join(", ")
+fn known() -> String {
+    super::forms().map(|form| form.syntax).collect::<Vec<_>>().join(", ")
 }

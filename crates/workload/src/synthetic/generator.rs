@@ -2,10 +2,11 @@
 
 use thermocline_types::{Bytes, Op, Request, Rng, StreamId, TenantId, Time};
 
-use super::lsm::{LsmFacts, LsmSpec, Store};
+use super::app::{AppRoom, AppSpec, Application, VolumeFull};
+use super::lsm::LsmFacts;
 use super::select::{Bands, Cursor, Log, Ranked, Select, Uniform};
 use super::shape::{Fixed, JESD219_SIZES, MODERN_SIZES, Mixed, Shape};
-use super::spec::Region;
+use super::spec::{Region, Work};
 use super::{Error, Limit, Options, Pattern, Spec};
 use crate::{BATCH, Source, trace};
 
@@ -31,13 +32,62 @@ pub struct Generator {
 #[derive(Debug)]
 enum Body {
     Tenants(Tenants),
-    Lsm(Box<Store>),
+    App(App),
 }
 
-/// Patterns that take turns.
+/// An application with a region of its own.
+#[derive(Debug)]
+struct App {
+    name: &'static str,
+    app: Box<dyn Application>,
+    tenant: TenantId,
+    base: u64,
+    /// Added to the numbers of its directories, which those of tenants before it have.
+    directories: u16,
+}
+
+impl App {
+    fn new(spec: &AppSpec, options: &Options, seed: u64) -> Result<App, Error> {
+        options.check()?;
+        let app = spec.start(options, seed)?;
+        Ok(App { name: spec.info().name(), app, tenant: TenantId(0), base: 0, directories: 0 })
+    }
+
+    fn next(&mut self) -> Result<Request, trace::Error> {
+        let request = self.app.next().map_err(|VolumeFull(what)| {
+            let workload = format!("workload {}", self.name);
+            trace::Error::file(trace::ErrorKind::VolumeFull, &workload, what)
+        })?;
+        let directory = request.stream.directory + self.directories;
+        let stream = StreamId { directory, ..request.stream };
+        let base = if request.op == Op::Flush { 0 } else { self.base };
+        let offset = Bytes(request.offset.0 + base);
+        Ok(Request { offset, stream, tenant: self.tenant, ..request })
+    }
+}
+
+/// What a tenant does.
+#[derive(Debug)]
+enum Lane {
+    Stream(Box<Stream>),
+    App(App),
+}
+
+impl Lane {
+    fn next(&mut self) -> Result<Request, trace::Error> {
+        match self {
+            Lane::Stream(stream) => Ok(stream.next()),
+            Lane::App(app) => app.next(),
+        }
+    }
+}
+
+/// Tenants that take turns.
 #[derive(Debug)]
 struct Tenants {
-    streams: Vec<Stream>,
+    lanes: Vec<Lane>,
+    /// Names of the directories of all.
+    directories: Vec<String>,
     /// For each tenant, the random number below which it or an earlier one is next.
     turns: Vec<u64>,
     rng: Rng,
@@ -46,37 +96,57 @@ struct Tenants {
 impl Tenants {
     fn new(spec: &Spec, options: &Options) -> Result<Tenants, Error> {
         let regions = spec.regions(options)?;
-        let writes = regions.iter().any(|region| region.read_share + region.trim_share < 1.0);
-        if !writes && !matches!(options.limit, Limit::Requests(_)) {
+        let writes = |region: &Region| {
+            matches!(region.work, Work::App(_)) || region.read_share + region.trim_share < 1.0
+        };
+        if !regions.iter().any(writes) && !matches!(options.limit, Limit::Requests(_)) {
             let what = "the limit counts writes, but all requests are reads or trims; limit the requests instead";
             return Err(Error::Options(what.to_owned()));
         }
+        let names = spec.tenant_names();
         let mut rng = Rng::new(options.seed);
-        let streams = regions
-            .iter()
-            .zip(0..)
-            .map(|(region, id)| Stream::new(region, TenantId(id), rng.next_u64()));
-        let streams = streams.collect();
+        let (mut lanes, mut directories) = (Vec::new(), Vec::new());
+        for (index, region) in regions.iter().enumerate() {
+            let (tenant, seed) = (TenantId(index as u32), rng.next_u64());
+            let spec = match &region.work {
+                Work::Pattern(pattern) => {
+                    lanes.push(Lane::Stream(Box::new(Stream::new(*pattern, region, tenant, seed))));
+                    continue;
+                }
+                Work::App(spec) => spec,
+            };
+            let named = |what: String| Error::Tenant { tenant: names[index].to_owned(), what };
+            let (read_share, trim_share) = (region.read_share, region.trim_share);
+            let (span, io_size) = (region.span, region.io_size);
+            let own = Options { span, io_size, read_share, trim_share, ..*options };
+            let app = App::new(spec, &own, seed).map_err(|error| named(error.to_string()))?;
+            let before = directories.len() as u16;
+            let all = app.app.directories();
+            directories.extend(all.iter().map(|name| format!("{}/{name}", names[index])));
+            let base = region.base.get();
+            lanes.push(Lane::App(App { tenant, base, directories: before, ..app }));
+        }
         let all: f64 = regions.iter().map(|region| region.share).sum();
         let mut sum = 0.0;
         let turns = regions.iter().map(|region| {
             sum += region.share / all;
             fraction(sum)
         });
-        Ok(Tenants { streams, turns: turns.collect(), rng })
+        Ok(Tenants { lanes, directories, turns: turns.collect(), rng })
     }
 
-    fn draw(&mut self, count: usize, batch: &mut Vec<Request>) {
-        if let [only] = self.streams.as_mut_slice() {
+    fn draw(&mut self, count: usize, batch: &mut Vec<Request>) -> Result<(), trace::Error> {
+        if let [Lane::Stream(only)] = self.lanes.as_mut_slice() {
             only.extend(count, batch);
-            return;
+            return Ok(());
         }
         let last = self.turns.len() - 1;
-        batch.extend((0..count).map(|_| {
+        for _ in 0..count {
             let draw = self.rng.next_u64();
             let turn = self.turns[..last].iter().filter(|&&below| draw >= below).count();
-            self.streams[turn].next()
-        }));
+            batch.push(self.lanes[turn].next()?);
+        }
+        Ok(())
     }
 }
 
@@ -87,7 +157,7 @@ impl Generator {
     /// If options and spec do not fit each other, or the limit counts writes and nothing ever writes.
     pub fn new(spec: &Spec, options: &Options) -> Result<Self, Error> {
         let body = match spec {
-            Spec::Lsm(lsm) => Body::Lsm(Box::new(application(lsm, options)?)),
+            Spec::App(app) => Body::App(App::new(app, options, options.seed)?),
             _ => Body::Tenants(Tenants::new(spec, options)?),
         };
         Ok(Generator {
@@ -111,7 +181,16 @@ impl Generator {
     #[must_use]
     pub fn lsm_facts(&self) -> Option<LsmFacts> {
         match &self.body {
-            Body::Lsm(store) => Some(store.facts()),
+            Body::App(app) => app.app.lsm_facts(),
+            Body::Tenants(_) => None,
+        }
+    }
+
+    /// What an application's file system took of the span; `None` of what has none.
+    #[must_use]
+    pub fn room(&self) -> Option<AppRoom> {
+        match &self.body {
+            Body::App(app) => app.app.room(),
             Body::Tenants(_) => None,
         }
     }
@@ -119,16 +198,13 @@ impl Generator {
     fn draw(&mut self, count: usize, batch: &mut Vec<Request>) -> Result<(), trace::Error> {
         match &mut self.body {
             Body::Tenants(tenants) => tenants.draw(count, batch),
-            Body::Lsm(store) => {
-                for request in store.by_ref().take(count) {
-                    batch.push(request.map_err(|full| {
-                        let kind = trace::ErrorKind::VolumeFull;
-                        trace::Error::file(kind, "workload lsm", full.to_string())
-                    })?);
+            Body::App(app) => {
+                for _ in 0..count {
+                    batch.push(app.next()?);
                 }
+                Ok(())
             }
         }
-        Ok(())
     }
 
     /// Counts the batch, cut where the limit is reached.
@@ -179,20 +255,6 @@ impl Generator {
     }
 }
 
-/// An LSM store over the span.
-fn application(spec: &LsmSpec, options: &Options) -> Result<Store, Error> {
-    options.check()?;
-    for (name, share) in [("read", options.read_share), ("trim", options.trim_share)] {
-        if share > 0.0 {
-            let what = format!(
-                "the {name} share is {share}, and lsm has reads and trims of its own: lsm:reads=on, lsm:fs.discard=on"
-            );
-            return Err(Error::Options(what));
-        }
-    }
-    Store::new(spec, options.span, options.io_size, options.seed)
-}
-
 /// Bytes this request writes.
 fn written(request: &Request) -> u64 {
     if request.op == Op::Write { request.length.get() } else { 0 }
@@ -230,8 +292,8 @@ impl Source for Generator {
 
     fn directories(&self) -> Vec<String> {
         match &self.body {
-            Body::Lsm(_) => Store::directories().iter().map(|&name| name.to_owned()).collect(),
-            Body::Tenants(_) => Vec::new(),
+            Body::App(app) => app.app.directories().iter().map(|&name| name.to_owned()).collect(),
+            Body::Tenants(tenants) => tenants.directories.clone(),
         }
     }
 }
@@ -265,9 +327,9 @@ enum Shaper {
 }
 
 impl Stream {
-    fn new(region: &Region, tenant: TenantId, seed: u64) -> Self {
+    fn new(pattern: Pattern, region: &Region, tenant: TenantId, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let sizes = match region.pattern {
+        let sizes = match pattern {
             Pattern::Jesd219 => Some(JESD219_SIZES.as_slice()),
             Pattern::Modern => Some(MODERN_SIZES.as_slice()),
             _ => None,
@@ -282,7 +344,7 @@ impl Stream {
             }
         };
         let slots = region.span.div_ceil(slot);
-        let select = match region.pattern {
+        let select = match pattern {
             Pattern::Uniform => Selector::Uniform(Uniform { slots }),
             Pattern::Zipf { theta } => {
                 Selector::Ranked(Box::new(Ranked::new(slots, theta, None, &mut rng)))

@@ -1,7 +1,7 @@
 //! Generators: workloads made from a short text, a span and a seed.
 //!
-//! A [`Spec`] says what is written where (`zipf:0.99`, a file with several tenants, or an application such as [`lsm`]),
-//! [`Options`] how much of it and over which span, and a [`Generator`] yields the requests.
+//! A [`Spec`] says what is written where (`zipf:0.99`, an application such as [`lsm`], or a file with several tenants
+//! of either kind), [`Options`] how much of it and over which span, and a [`Generator`] yields the requests.
 //!
 //! ```
 //! use thermocline_types::Bytes;
@@ -32,9 +32,15 @@
 //! * Every request lies inside the span, has a length above 0, and starts and ends on a 512-byte sector.
 //! * A limit on writes or bytes written is met exactly.
 
+mod app;
+mod btree;
 mod error;
 mod generator;
+mod hse;
+mod keys;
+mod kvcache;
 pub mod lsm;
+mod objects;
 mod options;
 mod pattern;
 mod scatter;
@@ -43,10 +49,16 @@ mod shape;
 mod spec;
 pub mod zipf;
 
+pub use app::{APPLICATIONS, AppInfo, AppRoom, AppSpec, VolumeFull};
+pub use btree::BtreeSpec;
 pub use error::Error;
 pub use generator::Generator;
+pub use hse::HseSpec;
+pub use keys::{Amount, Key};
+pub use kvcache::KvCacheSpec;
+pub use objects::ObjectsSpec;
 pub use options::{Limit, Options};
-pub use pattern::{FORMS, Form, Pattern};
+pub use pattern::{Form, PATTERNS, Pattern, forms};
 pub use scatter::Permutation;
 pub use shape::{JESD219_SIZES, MODERN_SIZES};
-pub use spec::{Spec, Tenant, TenantSpan};
+pub use spec::{Spec, Tenant, TenantSpan, Work};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Error;
-use super::lsm::LSM_FORM;
+use super::app::APPLICATIONS;
 
 /// Which addresses are written, in which order and size.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,9 +84,13 @@ const MODERN: Form = form(
     "a present-day mix: 4 KiB to 256 KiB, no smaller writes, 60 % of requests to 10 % of the span",
 );
 
-/// Every form that a workload has, in the order of help texts; all but the last are patterns.
-pub const FORMS: [Form; 9] =
-    [UNIFORM, ZIPF, HOTCOLD, SEQ, DRIFT, CIRCULAR, JESD219, MODERN, LSM_FORM];
+/// Every form that a pattern has, in the order of help texts.
+pub const PATTERNS: [Form; 8] = [UNIFORM, ZIPF, HOTCOLD, SEQ, DRIFT, CIRCULAR, JESD219, MODERN];
+
+/// Every form that a workload has: patterns and then applications.
+pub fn forms() -> impl Iterator<Item = Form> {
+    PATTERNS.into_iter().chain(APPLICATIONS.iter().map(|app| app.form))
+}
 
 /// Live share of a circular log whose text does not say it (chosen, not measured).
 const DEFAULT_LIVE_PERCENT: f64 = 50.0;
@@ -165,14 +169,6 @@ impl FromStr for Pattern {
             }
             "jesd219" => Pattern::Jesd219,
             "modern" => Pattern::Modern,
-            "lsm" => {
-                let what = "is a whole workload and no tenant of another".to_owned();
-                return Err(Error::Parameter {
-                    text: text.to_owned(),
-                    what,
-                    syntax: LSM_FORM.syntax,
-                });
-            }
             _ => return Err(Error::UnknownForm { text: text.to_owned() }),
         };
         read.form = pattern.form();

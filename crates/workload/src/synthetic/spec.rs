@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use thermocline_types::Bytes;
 
-use super::lsm::{LSM_SPAN, LsmSpec};
+use super::app::{APP_SPAN, AppSpec};
 use super::options::{check_io_size, check_shares};
 use super::{Error, Options, Pattern};
 
@@ -18,8 +18,37 @@ pub enum Spec {
     One(Pattern),
     /// Several patterns at once, each in a region and with a tenant identifier of its own, in order.
     Tenants(Vec<Tenant>),
-    /// An LSM store on a file system that has the whole span.
-    Lsm(Box<LsmSpec>),
+    /// An application that has the whole span.
+    App(AppSpec),
+}
+
+/// What one tenant does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// A pattern.
+    Pattern(Pattern),
+    /// An application, on a volume that is the tenant's region.
+    App(AppSpec),
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Work::Pattern(pattern) => pattern.fmt(f),
+            Work::App(app) => app.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Work {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match AppSpec::parse(text) {
+            Some(app) => app.map(Work::App),
+            None => text.parse().map(Work::Pattern),
+        }
+    }
 }
 
 /// One tenant of a mix.
@@ -27,8 +56,8 @@ pub enum Spec {
 pub struct Tenant {
     /// For people.
     pub name: String,
-    /// What it writes in its region.
-    pub pattern: Pattern,
+    /// What it does in its region.
+    pub work: Work,
     /// How large its region is; regions follow each other from offset 0.
     pub span: TenantSpan,
     /// Its weight among the requests; shares need not sum to 1.
@@ -54,11 +83,12 @@ pub enum TenantSpan {
 
 /// The file as written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     tenant: Vec<Entry>,
-    lsm: Option<toml::Table>,
+    /// An application, by its name.
+    #[serde(flatten)]
+    app: toml::Table,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +123,7 @@ impl Spec {
     /// ```toml
     /// [[tenant]]
     /// name = "database"        # optional
-    /// workload = "zipf:0.99"   # any pattern
+    /// workload = "zipf:0.99"   # any pattern, or an application such as "btree:page=16KiB"
     /// span = "60%"             # or "24GiB"; default: an equal part of what the others leave
     /// share = 3                # of the requests, relative; default 1
     /// io_size = "8KiB"         # these three default to the options of the run
@@ -101,7 +131,7 @@ impl Spec {
     /// trim_share = 0.0
     /// ```
     ///
-    /// or of an application, by its keys ([`LSM_KEYS`](super::lsm::LSM_KEYS)):
+    /// or of an application, by its keys ([`APPLICATIONS`](super::APPLICATIONS)):
     ///
     /// ```toml
     /// [lsm]
@@ -113,18 +143,24 @@ impl Spec {
     /// If it is not TOML, has other keys, no tenants, or values out of range.
     pub fn from_toml(content: &str) -> Result<Spec, Error> {
         let file: File = toml::from_str(content)?;
-        match file.lsm {
-            Some(table) if file.tenant.is_empty() => {
-                return Ok(Spec::Lsm(Box::new(LsmSpec::from_table(&table)?)));
+        let mut apps = file.app.iter();
+        match (apps.next(), apps.next()) {
+            (Some((name, table)), None) if file.tenant.is_empty() => {
+                let table = table.as_table().and_then(|table| AppSpec::from_table(name, table));
+                if let Some(app) = table {
+                    return app.map(Spec::App);
+                }
             }
-            None if !file.tenant.is_empty() => {}
-            _ => {
-                let what = "a workload file needs at least one [[tenant]], or else [lsm]";
-                return Err(Error::Options(what.to_owned()));
+            (None, _) if !file.tenant.is_empty() => {
+                let tenants = file.tenant.into_iter().enumerate();
+                let tenants = tenants.map(|(index, entry)| entry.read(index));
+                return Ok(Spec::Tenants(tenants.collect::<Result<_, _>>()?));
             }
+            _ => {}
         }
-        let tenants = file.tenant.into_iter().enumerate().map(|(index, entry)| entry.read(index));
-        Ok(Spec::Tenants(tenants.collect::<Result<_, _>>()?))
+        let what =
+            "a workload file needs at least one [[tenant]], or else one application, such as [lsm]";
+        Err(Error::Options(what.to_owned()))
     }
 
     /// The span of this workload where none is given: of tenants that all give theirs in bytes, or of an application.
@@ -132,7 +168,7 @@ impl Spec {
     pub fn fixed_span(&self) -> Option<Bytes> {
         let tenants = match self {
             Spec::One(_) => return None,
-            Spec::Lsm(_) => return Some(LSM_SPAN),
+            Spec::App(_) => return Some(APP_SPAN),
             Spec::Tenants(tenants) => tenants,
         };
         tenants.iter().try_fold(Bytes::ZERO, |sum, tenant| match tenant.span {
@@ -146,7 +182,7 @@ impl Spec {
     /// # Errors
     /// If they do not fit the span of `options`.
     pub fn extents(&self, options: &Options) -> Result<Vec<std::ops::Range<Bytes>>, Error> {
-        if matches!(self, Spec::Lsm(_)) {
+        if matches!(self, Spec::App(_)) {
             return Ok(Vec::new());
         }
         let regions = self.regions(options)?;
@@ -157,7 +193,7 @@ impl Spec {
     #[must_use]
     pub fn tenant_names(&self) -> Vec<&str> {
         match self {
-            Spec::One(_) | Spec::Lsm(_) => Vec::new(),
+            Spec::One(_) | Spec::App(_) => Vec::new(),
             Spec::Tenants(tenants) => tenants.iter().map(|tenant| tenant.name.as_str()).collect(),
         }
     }
@@ -167,7 +203,7 @@ impl Entry {
     fn read(self, index: usize) -> Result<Tenant, Error> {
         let name = self.name.unwrap_or_else(|| index.to_string());
         let wrong = |what: String| Error::Tenant { tenant: name.clone(), what };
-        let pattern = self.workload.parse().map_err(|error: Error| wrong(error.to_string()))?;
+        let work = self.workload.parse().map_err(|error: Error| wrong(error.to_string()))?;
         let span =
             self.span.map_or(Ok(TenantSpan::Rest), |text| read_span(&text)).map_err(wrong)?;
         let share = self.share.unwrap_or(1.0);
@@ -180,7 +216,7 @@ impl Entry {
             .transpose()
             .map_err(|error| wrong(error.to_string()))?;
         Ok(Tenant {
-            pattern,
+            work,
             span,
             share,
             io_size,
@@ -209,7 +245,7 @@ fn read_span(text: &str) -> Result<TenantSpan, String> {
 /// One tenant with every default filled in.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
-    pub(super) pattern: Pattern,
+    pub(super) work: Work,
     pub(super) base: Bytes,
     pub(super) span: Bytes,
     pub(super) share: f64,
@@ -224,7 +260,7 @@ impl Spec {
         options.check()?;
         let regions = match self {
             Spec::One(pattern) => vec![Region {
-                pattern: *pattern,
+                work: Work::Pattern(*pattern),
                 base: Bytes::ZERO,
                 span: options.span,
                 share: 1.0,
@@ -233,10 +269,11 @@ impl Spec {
                 trim_share: options.trim_share,
             }],
             Spec::Tenants(tenants) => lay_out(tenants, options)?,
-            Spec::Lsm(_) => Vec::new(),
+            Spec::App(_) => Vec::new(),
         };
         for region in &regions {
-            if matches!(region.pattern, Pattern::Circular { .. }) && region.trim_share > 0.0 {
+            let is_log = matches!(region.work, Work::Pattern(Pattern::Circular { .. }));
+            if is_log && region.trim_share > 0.0 {
                 let what = "a circular log trims its own tail: its trim share must be 0";
                 return Err(Error::Options(what.to_owned()));
             }
@@ -265,7 +302,7 @@ fn lay_out(tenants: &[Tenant], options: &Options) -> Result<Vec<Region>, Error> 
             return Err(wrong(format!("no block of the span {} is left for it", options.span)));
         }
         let region = Region {
-            pattern: tenant.pattern,
+            work: tenant.work.clone(),
             base,
             span: Bytes(blocks * Bytes::BLOCK.get()),
             share: tenant.share,
@@ -287,11 +324,9 @@ impl FromStr for Spec {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        match text.trim().split(':').next() {
-            Some(name) if name.eq_ignore_ascii_case("lsm") => {
-                text.parse().map(|spec| Spec::Lsm(Box::new(spec)))
-            }
-            _ => text.parse().map(Spec::One),
+        match text.parse()? {
+            Work::Pattern(pattern) => Ok(Spec::One(pattern)),
+            Work::App(app) => Ok(Spec::App(app)),
         }
     }
 }
@@ -301,12 +336,12 @@ impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tenants = match self {
             Spec::One(pattern) => return write!(f, "{pattern}"),
-            Spec::Lsm(spec) => return write!(f, "{spec}"),
+            Spec::App(spec) => return write!(f, "{spec}"),
             Spec::Tenants(tenants) => tenants,
         };
         for (index, tenant) in tenants.iter().enumerate() {
             let between = if index == 0 { "" } else { " + " };
-            write!(f, "{between}{} ({}, share {}", tenant.name, tenant.pattern, tenant.share)?;
+            write!(f, "{between}{} ({}, share {}", tenant.name, tenant.work, tenant.share)?;
             match tenant.span {
                 TenantSpan::Bytes(bytes) => write!(f, ", {bytes}")?,
                 TenantSpan::Percent(percent) => write!(f, ", {percent} % of the span")?,
@@ -379,13 +414,17 @@ mod tests {
     #[test]
     fn errors_name_tenant_and_reason() {
         let cases = [
-            ("", "at least one [[tenant]], or else [lsm]"),
+            ("", "at least one [[tenant]], or else one application"),
             (
                 "[lsm]\nkey = '4GiB'",
                 "lsm key is `4GiB`: there is no such key; there are strategy, keys",
             ),
-            ("lsm = {}\ntenant = [{workload = 'seq'}]", "or else [lsm]"),
-            ("[[tenant]]\nworkload = 'lsm'", "is a whole workload and no tenant"),
+            ("lsm = {}\ntenant = [{workload = 'seq'}]", "or else one application"),
+            ("[lsn]\nkeys = '1%'", "or else one application, such as [lsm]"),
+            (
+                "[[tenant]]\nworkload = 'lsm:lag=1'",
+                "tenant `0`: lsm lag is `1`: there is no such key",
+            ),
             ("[[tenant]]\nworkload = 'seq'\ncolour = 'red'", "unknown field `colour`"),
             ("[[tenant]\n", "line 1"),
             ("tenant = []", "at least one [[tenant]]"),

@@ -14,7 +14,7 @@ pub struct BuiltIn {
 }
 
 /// Every trace that comes with the program.
-pub const BUILT_IN: [BuiltIn; 3] = [
+pub const BUILT_IN: [BuiltIn; 5] = [
     BuiltIn {
         name: "postgres-tpcc",
         about: "PostgreSQL under TPC-C",
@@ -29,6 +29,16 @@ pub const BUILT_IN: [BuiltIn; 3] = [
         name: "cassandra-ycsb-a",
         about: "Cassandra under YCSB A",
         content: include_bytes!("../../../../testdata/cassandra-ycsb-a.csv.gz"),
+    },
+    BuiltIn {
+        name: "mariadb-tpcc",
+        about: "MariaDB (InnoDB) under TPC-C",
+        content: include_bytes!("../../../../testdata/mariadb-tpcc.csv.gz"),
+    },
+    BuiltIn {
+        name: "wiredtiger-ycsb-a",
+        about: "WiredTiger (wtperf) under a load like YCSB A",
+        content: include_bytes!("../../../../testdata/wiredtiger-ycsb-a.csv.gz"),
     },
 ];
 

@@ -369,3 +369,40 @@ fn tenants_keep_to_their_regions_and_shares() {
     assert_share(&requests, 0.05, "reads of the table", |request| request.op == Op::Read);
     assert_eq!(requests, collect(&spec, &options));
 }
+
+#[test]
+fn applications_and_patterns_are_tenants_beside_each_other() {
+    let text =
+        "tenant = [{name='db', workload='btree', span='50%'}, {workload='zipf:1', span='10%'},
+        {name='cache', workload='kvcache:region=1MiB', share=2}]";
+    let spec = Spec::from_toml(text).expect("valid");
+    let span = Bytes::mib(512);
+    let options = Options::new(span, Limit::Requests(40_000));
+    let mut generator = Generator::new(&spec, &options).expect("fits");
+    let names = ["redo", "double-write", "pages", "undo"].map(|name| format!("db/{name}"));
+    let names = names.into_iter().chain(["cache/small".to_owned(), "cache/large".to_owned()]);
+    assert_eq!(generator.directories(), names.collect::<Vec<_>>());
+    let extents = spec.extents(&options).expect("fits");
+    let mut counts = [0_u32; 3];
+    let mut batch = Vec::new();
+    loop {
+        generator.fill(&mut batch).expect("no files that could fill it");
+        if batch.is_empty() {
+            break;
+        }
+        for request in &batch {
+            let tenant = request.tenant.0 as usize;
+            counts[tenant] += 1;
+            let directories = [1..=4, 0..=0, 5..=6][tenant].clone();
+            assert!(directories.contains(&request.stream.directory), "{request:?}");
+            let extent = &extents[tenant];
+            let inside = request.offset >= extent.start && request.end() <= extent.end;
+            assert!(inside || request.op == Op::Flush, "{request:?} outside {extent:?}");
+        }
+    }
+    assert!(counts[2] > 19_000 && counts[0] > 9_000 && counts[1] > 9_000, "{counts:?}");
+    let wrong = "tenant = [{name='db', workload='btree:data=100%'}]";
+    let spec = Spec::from_toml(wrong).expect("readable");
+    let error = Generator::new(&spec, &options).expect_err("no room for a log").to_string();
+    assert!(error.contains("tenant `db`: btree data is"), "{error}");
+}

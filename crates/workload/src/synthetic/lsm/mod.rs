@@ -20,13 +20,13 @@ mod load;
 mod store;
 mod table;
 
-pub use keys::{Amount, LSM_KEYS, LsmKey, LsmSpec, Strategy};
-pub use store::{LsmFacts, Store, VolumeFull};
+pub use keys::{LSM_KEYS, LsmSpec, Strategy};
+pub use store::{LsmFacts, Staging, Store};
 
 use thermocline_types::Bytes;
 
+use super::keys::wrong;
 use super::{Error, Form};
-use crate::filesystem::FileSystemOptions;
 
 /// How an LSM workload is written.
 pub(super) const LSM_FORM: Form = Form {
@@ -34,16 +34,6 @@ pub(super) const LSM_FORM: Form = Form {
     description: "an LSM store on a file system, Cassandra- or RocksDB-like; `lab list lsm` shows the keys \
                   (lsm:strategy=levels,fs.extent=4MiB)",
 };
-
-/// The volume of an LSM workload where none is given (chosen: a drive of minutes, not hours).
-pub(super) const LSM_SPAN: Bytes = Bytes::gib(16);
-
-/// The largest request where none is given (chosen: of the order of what Linux sends to drives at most, 1280 KiB).
-const REQUEST: Bytes = Bytes::mib(1);
-
-/// Share of the volume set aside for metadata, and the fewest nodes (chosen, not measured).
-const METADATA_AREA: f64 = 0.01;
-const METADATA_NODES: u64 = 64;
 
 /// A workload's sizes on its volume, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -70,34 +60,21 @@ impl LsmSpec {
     /// # Errors
     /// [`Error::Key`] for keys that contradict each other or the volume.
     fn sizes(&self, volume: Bytes) -> Result<Sizes, Error> {
-        let refuse = |key: &str, value: Bytes, what: String| {
-            Err(Error::Key { key: format!("lsm {key}"), value: value.to_string(), what })
-        };
-        let block = self.block.0;
-        let whole = |bytes: Bytes| bytes.0.next_multiple_of(block).max(block);
+        let refuse =
+            |key: &str, value: Bytes, what: String| Err(wrong("lsm", key, value.to_string(), what));
         let sizes = Sizes {
             volume: volume.0,
             keys: self.keys.of(volume).0,
             load: self.load.of(volume).0,
-            memtable: whole(self.memtable.of(volume)),
+            memtable: self.fs.whole(self.memtable.of(volume)),
             window: self.window.of(volume).0,
             ttl: self.ttl.of(volume).0,
-            turn: whole(self.turn),
+            turn: self.fs.whole(self.fs.turn),
         };
-        if !block.is_multiple_of(512) {
-            return refuse("fs.block", self.block, "must be a multiple of 512 B".to_owned());
-        }
-        for (key, size) in [("fs.extent", self.extent), ("log.segment", self.log_segment)] {
-            if !size.0.is_multiple_of(block) {
-                return refuse(
-                    key,
-                    size,
-                    format!("must be a multiple of fs.block, {}", self.block),
-                );
-            }
-        }
-        if !self.node.0.is_multiple_of(512) {
-            return refuse("fs.node", self.node, "must be a multiple of 512 B".to_owned());
+        self.fs.check("lsm")?;
+        if !self.log_segment.0.is_multiple_of(self.fs.block.0) {
+            let what = format!("must be a multiple of fs.block, {}", self.fs.block);
+            return refuse("log.segment", self.log_segment, what);
         }
         if sizes.keys < self.record.0 {
             let what = format!("must be at least a record, {}", self.record);
@@ -108,9 +85,8 @@ impl LsmSpec {
             return refuse("load", Bytes(sizes.load), what);
         }
         if self.tier_most < self.tier_tables {
-            let most = Bytes(self.tier_most as u64).0.to_string();
             let what = format!("must be at least tier.tables, {}", self.tier_tables);
-            return Err(Error::Key { key: "lsm tier.most".to_owned(), value: most, what });
+            return Err(wrong("lsm", "tier.most", self.tier_most.to_string(), what));
         }
         if self.strategy == Strategy::Windows {
             if sizes.load > 0 {
@@ -128,22 +104,6 @@ impl LsmSpec {
     /// Bytes that `level`, from 1, should have at most.
     fn level_target(&self, level: u32) -> f64 {
         self.level_base.as_f64() * self.level_factor.powi(level as i32 - 1)
-    }
-
-    /// The file system on a `volume`, with requests of at most `request` bytes.
-    fn filesystem(&self, volume: Bytes, request: Option<Bytes>) -> FileSystemOptions {
-        let nodes = (volume.as_f64() * METADATA_AREA / self.node.as_f64()) as u64;
-        let request = request.unwrap_or(REQUEST).0 / self.block.0 * self.block.0;
-        FileSystemOptions {
-            allocator: self.allocator,
-            extent: self.extent,
-            block: self.block,
-            metadata_share: self.metadata,
-            metadata_area: Bytes(nodes.max(METADATA_NODES) * self.node.0),
-            node: self.node,
-            discard: self.discard,
-            request: Bytes(request.max(self.block.0)),
-        }
     }
 }
 

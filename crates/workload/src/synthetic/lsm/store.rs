@@ -12,6 +12,7 @@ use super::load::Loading;
 use super::table::{Content, SortedTable, merge};
 use crate::filesystem::{DataFile, FileSystem, NoRoom};
 use crate::synthetic::Error;
+use crate::synthetic::app::{AppRoom, Application, VolumeFull};
 
 /// Kinds of files, as directories of streams. Merged tables follow, by level or by how often they were merged.
 const LOG: u16 = 1;
@@ -38,10 +39,6 @@ pub struct LsmFacts {
     pub live: u64,
     /// How many tables these are.
     pub tables: usize,
-    /// Of the volume in use at most, what is set aside for metadata included.
-    pub peak: u64,
-    /// Whether what deleted files leave is discarded.
-    pub discards: bool,
 }
 
 impl LsmFacts {
@@ -79,10 +76,86 @@ struct Merge {
     reading: (usize, u64),
 }
 
-/// There is no room for what the store is to write; the sentence names the keys to change.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct VolumeFull(String);
+/// A part of the volume for what is young.
+#[derive(Clone, Copy, Debug)]
+pub struct Staging {
+    /// Its size.
+    pub bytes: Bytes,
+    /// What was merged so often is there; what was merged more often is not.
+    pub level: u16,
+}
+
+/// The file systems that files are on: one, or one for staging before it.
+#[derive(Debug)]
+struct Volumes {
+    staging: Option<FileSystem>,
+    /// Kinds of files up to this one are in staging, but for what was loaded.
+    last: u16,
+    capacity: FileSystem,
+    base: u64,
+    /// Which of them had the last request.
+    turn: bool,
+}
+
+impl Volumes {
+    fn new(
+        spec: &LsmSpec,
+        staging: Option<Staging>,
+        span: Bytes,
+        request: Option<Bytes>,
+        seed: u64,
+    ) -> Volumes {
+        let metadata = StreamId { directory: METADATA, file: 0 };
+        let base = staging.map_or(Bytes::ZERO, |staging| staging.bytes);
+        let make = |volume: Bytes, seed| {
+            FileSystem::new(volume, spec.fs.options(volume, request), metadata, seed)
+        };
+        Volumes {
+            staging: staging.map(|staging| make(staging.bytes, seed.wrapping_add(1))),
+            last: LOAD + staging.map_or(0, |staging| staging.level),
+            capacity: make(Bytes(span.0 - base.0), seed),
+            base: base.0,
+            turn: false,
+        }
+    }
+
+    /// Where files of a kind are.
+    fn of(&mut self, directory: u16) -> &mut FileSystem {
+        match &mut self.staging {
+            Some(staging) if directory <= self.last && directory != LOAD => staging,
+            _ => &mut self.capacity,
+        }
+    }
+
+    fn close(&mut self, file: &mut DataFile) {
+        self.of(file.stream().directory).close(file);
+    }
+
+    fn delete(&mut self, file: DataFile) {
+        self.of(file.stream().directory).delete(file);
+    }
+
+    fn peak(&self) -> Bytes {
+        let staging = self.staging.as_ref().map_or(Bytes::ZERO, FileSystem::peak);
+        staging + self.capacity.peak()
+    }
+
+    /// The next request, of both in turns.
+    fn next_request(&mut self) -> Option<Request> {
+        self.turn = !self.turn;
+        let base = self.base;
+        let mut of_capacity = || {
+            let request = self.capacity.next_request()?;
+            Some(Request { offset: Bytes(request.offset.0 + base), ..request })
+        };
+        let Some(staging) = &mut self.staging else { return of_capacity() };
+        if self.turn {
+            staging.next_request().or_else(of_capacity)
+        } else {
+            of_capacity().or_else(|| staging.next_request())
+        }
+    }
+}
 
 /// An LSM store on its file system: its requests, without end.
 #[derive(Debug)]
@@ -90,7 +163,7 @@ pub struct Store {
     spec: LsmSpec,
     sizes: Sizes,
     space: KeySpace,
-    fs: FileSystem,
+    volumes: Volumes,
     loading: Loading,
     load_file: Option<(DataFile, Content)>,
     tables: Vec<SortedTable>,
@@ -120,19 +193,32 @@ impl Store {
         request: Option<Bytes>,
         seed: u64,
     ) -> Result<Store, Error> {
+        Store::tiered(spec, None, span, request, seed)
+    }
+
+    /// The same with the front of the volume as staging.
+    ///
+    /// # Errors
+    /// As [`Store::new`].
+    pub fn tiered(
+        spec: &LsmSpec,
+        staging: Option<Staging>,
+        span: Bytes,
+        request: Option<Bytes>,
+        seed: u64,
+    ) -> Result<Store, Error> {
         let sizes = spec.sizes(span)?;
         let space = match spec.strategy {
             Strategy::Windows => KeySpace::endless(),
             _ => KeySpace::new(Bytes(sizes.keys), spec.record, spec.theta),
         };
-        let metadata = StreamId { directory: METADATA, file: 0 };
-        let fs = FileSystem::new(span, spec.filesystem(span, request), metadata, seed);
+        let volumes = Volumes::new(spec, staging, span, request, seed);
         Ok(Store {
             loading: Loading::new(spec, &sizes, &space),
             spec: spec.clone(),
             sizes,
             space,
-            fs,
+            volumes,
             load_file: None,
             tables: Vec::new(),
             flushes: VecDeque::new(),
@@ -160,8 +246,6 @@ impl Store {
         LsmFacts {
             live: self.tables.iter().map(SortedTable::bytes).sum(),
             tables: self.tables.len(),
-            peak: self.fs.peak().0,
-            discards: self.spec.discard,
             ..self.facts.clone()
         }
     }
@@ -217,12 +301,12 @@ impl Store {
         let number = &mut self.files[usize::from(directory) - 1];
         let file = *number;
         *number = number.wrapping_add(1);
-        self.fs.create(StreamId { directory, file })
+        self.volumes.of(directory).create(StreamId { directory, file })
     }
 
     fn append(&mut self, file: &mut DataFile, bytes: u64, directory: u16) -> Result<(), NoRoom> {
         let before = file.size().0;
-        let done = self.fs.append(file, Bytes(bytes));
+        let done = self.volumes.of(directory).append(file, Bytes(bytes));
         self.facts.written[usize::from(directory) - 1] += file.size().0 - before;
         done
     }
@@ -246,7 +330,7 @@ impl Store {
         if file.size().0 < content.bytes {
             self.load_file = Some((file, content));
         } else {
-            self.fs.close(&mut file);
+            self.volumes.close(&mut file);
             self.add(file, content, self.loading.level, 0);
         }
         Ok(true)
@@ -276,7 +360,7 @@ impl Store {
         let is_full = |file: &DataFile| file.size().0 >= segment;
         if self.log.last().is_none_or(is_full) {
             if let Some(last) = self.log.last_mut() {
-                self.fs.close(last);
+                self.volumes.close(last);
             }
             let file = self.create(LOG);
             self.log.push(file);
@@ -293,7 +377,7 @@ impl Store {
         let content = Content::new(0.0..1.0, self.filled as f64, 0.0, &self.space);
         let mut log = std::mem::take(&mut self.log);
         if let Some(last) = log.last_mut() {
-            self.fs.close(last);
+            self.volumes.close(last);
         }
         let (file, newest) = (self.create(FLUSH), self.facts.ingested);
         self.flushes.push_back(Flush { file, content, newest, log });
@@ -314,9 +398,9 @@ impl Store {
                 }
                 continue;
             }
-            self.fs.close(&mut flush.file);
+            self.volumes.close(&mut flush.file);
             self.add(flush.file, flush.content, 0, flush.newest);
-            flush.log.into_iter().for_each(|file| self.fs.delete(file));
+            flush.log.into_iter().for_each(|file| self.volumes.delete(file));
         }
         Ok(())
     }
@@ -329,7 +413,7 @@ impl Store {
         let (ingested, ttl) = (self.facts.ingested, self.sizes.ttl);
         let old = |table: &mut SortedTable| !table.busy && table.newest + ttl <= ingested;
         for table in self.tables.extract_if(.., old) {
-            self.fs.delete(table.file);
+            self.volumes.delete(table.file);
         }
     }
 
@@ -402,7 +486,7 @@ impl Store {
             merge.file = Some(file);
             merge.outputs.push_front(content);
         } else {
-            self.fs.close(&mut file);
+            self.volumes.close(&mut file);
             merge.done.push((file, content));
         }
         if merge.outputs.is_empty() {
@@ -421,9 +505,9 @@ impl Store {
             let Some(id) = merge.inputs.get(input) else { return };
             let table = self.tables.iter().find(|table| table.id == *id);
             let file = &table.expect("what is merged stays").file;
-            let now = (merge.read_owed as u64).next_multiple_of(self.spec.block.0);
+            let now = (merge.read_owed as u64).next_multiple_of(self.spec.fs.block.0);
             let now = now.min(file.size().0 - offset);
-            self.fs.read(file, Bytes(offset), Bytes(now));
+            self.volumes.of(file.stream().directory).read(file, Bytes(offset), Bytes(now));
             merge.read_owed -= now as f64;
             let is_read = offset + now >= file.size().0;
             merge.reading = if is_read { (input + 1, 0) } else { (input, offset + now) };
@@ -437,25 +521,34 @@ impl Store {
         }
         let merged = |table: &mut SortedTable| merge.inputs.contains(&table.id);
         for table in self.tables.extract_if(.., merged) {
-            self.fs.delete(table.file);
+            self.volumes.delete(table.file);
         }
         self.changed = true;
     }
 }
 
-/// Requests without end, or that there is no room.
-impl Iterator for Store {
-    type Item = Result<Request, VolumeFull>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl Application for Store {
+    fn next(&mut self) -> Result<Request, VolumeFull> {
         loop {
-            if let Some(request) = self.fs.next_request() {
-                return Some(Ok(request));
+            if let Some(request) = self.volumes.next_request() {
+                return Ok(request);
             }
             if let Err(NoRoom) = self.round() {
-                return Some(Err(self.full()));
+                return Err(self.full());
             }
         }
+    }
+
+    fn directories(&self) -> &'static [&'static str] {
+        Store::directories()
+    }
+
+    fn room(&self) -> Option<AppRoom> {
+        Some(AppRoom { peak: self.volumes.peak(), discards: self.spec.fs.discard })
+    }
+
+    fn lsm_facts(&self) -> Option<LsmFacts> {
+        Some(self.facts())
     }
 }
 
@@ -463,7 +556,7 @@ impl Iterator for Store {
 impl Store {
     /// A request that waits to be taken, if there is one.
     pub(super) fn pending(&mut self) -> Option<Request> {
-        self.fs.next_request()
+        self.volumes.next_request()
     }
 
     /// Bytes written to all files that are there.

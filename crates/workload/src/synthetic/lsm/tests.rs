@@ -3,19 +3,21 @@ use std::collections::BTreeSet;
 use thermocline_types::{Op, Request};
 
 use super::*;
+use crate::synthetic::app::Application as _;
+use crate::synthetic::keys::Keyed as _;
 use crate::synthetic::{Generator, Limit, Options, Spec};
 use crate::{Source as _, trace};
 
 const MIB: u64 = 1 << 20;
 
 fn store(text: &str, span: Bytes) -> Store {
-    Store::new(&text.parse().expect(text), span, None, 1).expect(text)
+    Store::new(&LsmSpec::read(text).expect(text), span, None, 1).expect(text)
 }
 
 /// Runs until so much was written to the store.
 fn ingest(store: &mut Store, bytes: Bytes) {
     while store.facts().ingested < bytes.0 {
-        store.next().expect("endless").expect("room");
+        store.next().expect("room");
     }
 }
 
@@ -85,7 +87,7 @@ fn what_is_written_and_not_discarded_is_what_files_hold() {
         let mut store = store(&text, Bytes::gib(1));
         let mut all = Vec::new();
         while store.facts().ingested < 300 * MIB {
-            all.push(store.next().expect("endless").expect("room"));
+            all.push(store.next().expect("room"));
         }
         while let Some(request) = store.pending() {
             all.push(request);
@@ -228,7 +230,7 @@ fn merges_read_what_they_merge() {
     let mut store = store(&text, Bytes::gib(1));
     let (mut read, mut merged) = (0, 0);
     while store.facts().ingested < 64 * MIB + MIB / 2 {
-        let request = store.next().expect("endless").expect("room");
+        let request = store.next().expect("room");
         let length = request.length.0;
         match request.op {
             Op::Read => read += length,
