@@ -14,8 +14,8 @@ const DOCUMENT: &str = "docs/VALIDATION.md";
 const BEGIN: &str = "<!-- The table is written by `cargo xtask validation`. -->";
 const END: &str = "<!-- The table ends here. -->";
 /// Experiments that together take some two minutes of processor time.
-const QUICK: [&str; 5] =
-    ["indirection-unit", "cachelib-fdp", "uniform-fifo", "ftlsim", "autostream"];
+const QUICK: [&str; 6] =
+    ["indirection-unit", "cachelib-fdp", "uniform-fifo", "ftlsim", "autostream", "micron-hse"];
 
 /// Reruns every experiment and writes the table.
 ///

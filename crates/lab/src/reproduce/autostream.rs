@@ -6,16 +6,14 @@ use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 use thermocline_workload::remap::Remap;
 use thermocline_workload::synthetic::{self, Limit, Spec};
-use thermocline_workload::trace::{self, BuiltIn};
+use thermocline_workload::trace;
 
 use super::point::{AUTOSTREAM, Meant, Reference};
 use super::{Figure, Options, part};
 use crate::{Error, Input, Pacing, Prepared, Settings, Stack, run};
 
 /// The traces replayed, as they come with the program.
-pub const TRACES: [&str; 2] = ["postgres-tpcc", "cassandra-ycsb-a"];
-/// One that does not come with it, replayed if it is there.
-const INNODB: &str = "maria_tpcc";
+pub const TRACES: [&str; 3] = ["mariadb-tpcc", "postgres-tpcc", "cassandra-ycsb-a"];
 
 /// A trace to replay.
 #[derive(Clone, Copy)]
@@ -30,10 +28,10 @@ struct Case {
 }
 
 const CASES: [Case; 3] = [
-    Case { trace: INNODB, name: "MariaDB InnoDB, TPC-C", loops: 3, unit: None, theirs: MYSQL },
-    Case { trace: TRACES[0], name: "PostgreSQL, TPC-C", loops: 2, unit: None, theirs: MYSQL },
+    Case { trace: TRACES[0], name: "MariaDB InnoDB, TPC-C", loops: 3, unit: None, theirs: MYSQL },
+    Case { trace: TRACES[1], name: "PostgreSQL, TPC-C", loops: 2, unit: None, theirs: MYSQL },
     Case {
-        trace: TRACES[1],
+        trace: TRACES[2],
         name: "Cassandra, YCSB A, units of 8 MiB",
         loops: 6,
         // Whole files die with smaller units, whoever chooses the streams: there is nothing to gain or to lose.
@@ -89,14 +87,12 @@ const POLICIES: [(&str, &str); 3] =
 /// What the database tells of its writes.
 const TOLD: [(&str, &str); 2] = [("told by volume", "volume"), ("told by write hint", "hint")];
 
-/// Repeats it on every trace that is there, and on a generated database.
+/// Repeats it on every trace, and on a generated database.
 pub fn autostream(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut cases = vec![];
     for case in CASES {
         let path = options.trace(case.trace);
-        if path.is_file() || BuiltIn::named(&path).is_some() {
-            cases.push((case.name, replayed(&path, case.loops), case.unit, case.theirs));
-        }
+        cases.push((case.name, replayed(&path, case.loops), case.unit, case.theirs));
     }
     cases.push((DATABASE.0, generated(options.seed)?, None, Theirs::default()));
     let runs: Vec<_> =

@@ -4,6 +4,7 @@ use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::{self, Limit, Spec};
 
+use super::point::{MICRON, Reference, Standing};
 use super::{Figure, Options, part};
 use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack, run};
 
@@ -15,6 +16,9 @@ const APPLICATION: f64 = 0.35;
 const HOT: f64 = 0.2;
 /// How full the capacity drive is; how full theirs was is not published.
 const FILLED: f64 = 0.85;
+
+/// What the application of the document writes for each byte of its own: 11.1 / 2.2.
+const THEIR_APPLICATION: f64 = 11.1 / 2.2;
 
 /// A set-up, with the document's write amplification of the capacity drive and of the whole, from the application's
 /// bytes, after five hours.
@@ -30,6 +34,18 @@ const SET_UPS: [SetUp; 3] = [
     SetUp { what: "tiered", stack: "tier:micron9100+micron2300", device: 1.9, total: 10.0 },
     SetUp { what: "tiered, on zones", stack: "tier:micron9100+zn540", device: 1.1, total: 6.7 },
 ];
+
+const DEVICE: Reference =
+    Reference::new(MICRON, "MongoDB, TPC-C, five hours: WA of the capacity drive", "ratio");
+const TOTAL: Reference = Reference::new(
+    MICRON,
+    "MongoDB, TPC-C, five hours: media bytes for each of the application",
+    "ratio",
+);
+const AGAINST: Reference =
+    Reference::new(MICRON, "the same against the capacity drive alone", "times");
+const HOT_SHARE: Reference =
+    Reference::new(MICRON, "share of all writes that the hot tier takes", "share");
 
 /// The same with other fast devices and sizes of the hot tier, for which the document has no figure.
 const OTHERS: [(&str, &str, f64); 3] = [
@@ -47,25 +63,25 @@ fn volume(options: &Options) -> Bytes {
 }
 
 pub fn hse(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
-    let steps = SET_UPS.len() + OTHERS.len();
+    let steps = SET_UPS.len() + if options.points { 0 } else { OTHERS.len() };
     let mut figures = Vec::new();
     let mut alone = None;
     for (step, set_up) in SET_UPS.iter().enumerate() {
         let record = measure(options, set_up.stack, HOT, &mut part(progress, step, steps))?;
-        let theirs = [Some(set_up.device), Some(set_up.total)];
-        let these = of(set_up.what, &record, theirs);
+        let these = of(set_up.what, &record, Some(set_up));
         let total = these[1].ours;
         figures.extend(these);
         let alone = *alone.get_or_insert(total);
         if step > 0 {
-            let theirs = Some(set_up.total / SET_UPS[0].total);
+            let theirs = set_up.total / SET_UPS[0].total;
             let what = format!("{}: the same against the capacity drive alone", set_up.what);
-            figures.push(Figure::beside(what, theirs, total / alone));
+            figures.push(Figure::new(what, theirs, total / alone, AGAINST.part(set_up.what)));
         }
     }
-    for (step, (what, stack, hot)) in OTHERS.iter().enumerate() {
+    let others = if options.points { &[][..] } else { &OTHERS };
+    for (step, (what, stack, hot)) in others.iter().enumerate() {
         let mut progress = part(progress, SET_UPS.len() + step, steps);
-        figures.extend(of(what, &measure(options, stack, *hot, &mut progress)?, [None; 2]));
+        figures.extend(of(what, &measure(options, stack, *hot, &mut progress)?, None));
     }
     Ok(figures)
 }
@@ -100,8 +116,8 @@ fn measure(
     run(&mut prepared, &stack, &settings, progress)
 }
 
-/// The figures of one set-up; `theirs` are of the capacity drive and of the whole.
-fn of(what: &str, record: &RunRecord, theirs: [Option<f64>; 2]) -> Vec<Figure> {
+/// The figures of one set-up, beside those of the document if it has them.
+fn of(what: &str, record: &RunRecord, set_up: Option<&SetUp>) -> Vec<Figure> {
     let host = record.host_bytes_written as f64;
     let application = host * APPLICATION;
     let capacity = record.media_bytes_written.total as f64;
@@ -109,14 +125,23 @@ fn of(what: &str, record: &RunRecord, theirs: [Option<f64>; 2]) -> Vec<Figure> {
         (fast.device_bytes_written as f64, fast.media_bytes_written.total as f64)
     });
     let mut figures = Vec::new();
-    let mut take = |name: &str, theirs, ours| {
-        figures.push(Figure::beside(format!("{what}: {name}"), theirs, ours));
+    let mut take = |name: &str, theirs: Option<(f64, Reference)>, ours| {
+        let name = format!("{what}: {name}");
+        let figure = match theirs {
+            Some((theirs, reference)) => Figure::new(name, theirs, ours, reference),
+            None => Figure::ours(name, ours),
+        };
+        figures.push(figure);
+    };
+    let theirs = |value: fn(&SetUp) -> f64, reference: Reference| {
+        set_up.map(|set_up| (value(set_up), reference.part(set_up.what)))
     };
     let given = record.device_bytes_written as f64;
-    take("WA of the capacity drive", theirs[0], capacity / given);
+    let device = theirs(|set_up| set_up.device, DEVICE);
+    take("WA of the capacity drive", device, capacity / given);
     take(
         "media bytes of all drives per byte of the application",
-        theirs[1],
+        theirs(|set_up| set_up.total, total_reference(capacity + hot_media, host)),
         (capacity + hot_media) / application,
     );
     for (name, part) in [("first", 0), ("last", 4)] {
@@ -129,7 +154,7 @@ fn of(what: &str, record: &RunRecord, theirs: [Option<f64>; 2]) -> Vec<Figure> {
         take("host bytes that died on the hot drive", None, 1.0 - destaged as f64 / host);
         take(
             "share of all writes to drives that the hot one takes",
-            theirs[1].and(Some(0.8)),
+            theirs(|_| 0.8, HOT_SHARE),
             hot_given / (hot_given + given),
         );
         take("WA of the hot drive", None, hot_media / hot_given);
@@ -138,6 +163,12 @@ fn of(what: &str, record: &RunRecord, theirs: [Option<f64>; 2]) -> Vec<Figure> {
         take("host MB/s", None, bandwidth.host_write_bytes_per_second / 1e6);
     }
     figures
+}
+
+/// The published total, with what ours would be if the application wrote as much as theirs.
+fn total_reference(media: f64, host: f64) -> Reference {
+    let what = "an application that writes 5.05 (11.1 / 2.2) bytes for each of its own, not 2.86,";
+    TOTAL.standing(Standing::Knob { what, ours: media / host * THEIR_APPLICATION })
 }
 
 /// Media bytes of the drive for capacity for each byte of the host, in one fifth of the run.
@@ -170,7 +201,7 @@ mod tests {
         let options = Options { seed: 1, traces: None, quick: true, points: false };
         let run = |stack, hot| measure(&options, stack, hot, &mut |_| {}).unwrap();
         let ours = |record: &RunRecord, name: &str| {
-            let figures = of("", record, [None; 2]);
+            let figures = of("", record, None);
             figures.into_iter().find(|figure| figure.what.contains(name)).unwrap().ours
         };
         let zones = run("tier:micron9100+zn540", HOT);

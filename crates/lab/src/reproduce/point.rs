@@ -70,6 +70,10 @@ pub const THATCHER: Document = Document {
 pub const AUTOSTREAM: Document =
     Document { name: "Samsung, AutoStream, 2017", evidence: Evidence::Device };
 
+/// Disks, a QLC drive and the same behind a fast tier.
+pub const CSAL: Document =
+    Document { name: "Intel and Alibaba, CSAL, SDC 2022", evidence: Evidence::Device };
+
 /// How a published value is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -97,6 +101,13 @@ pub enum Standing {
         /// The reference with that difference taken into account.
         theirs: f64,
     },
+    /// One term that is not published, changed: it would explain so much, whether or not it was so.
+    Knob {
+        /// What was changed.
+        what: &'static str,
+        /// Ours with that change.
+        ours: f64,
+    },
 }
 
 /// What a figure is held against.
@@ -106,6 +117,8 @@ pub struct Reference {
     pub document: Document,
     /// Which quantity it is there, and where.
     pub quantity: &'static str,
+    /// Which part of it, where a table has several; else empty.
+    pub part: &'static str,
     /// Unit of the quantity.
     pub unit: &'static str,
     /// How the value is meant.
@@ -119,7 +132,13 @@ impl Reference {
     #[must_use]
     pub const fn new(document: Document, quantity: &'static str, unit: &'static str) -> Reference {
         let (meant, standing) = (Meant::Equal, Standing::Unexplained);
-        Reference { document, quantity, unit, meant, standing }
+        Reference { document, quantity, part: "", unit, meant, standing }
+    }
+
+    /// The same of a part of the quantity.
+    #[must_use]
+    pub const fn part(self, part: &'static str) -> Reference {
+        Reference { part, ..self }
     }
 
     /// The same, meant otherwise.
@@ -194,6 +213,10 @@ impl Point {
                 let left = (self.ours / theirs - 1.0) * 100.0;
                 format!("{what}: {theirs:.3} on our terms, {left:+.2} % left")
             }
+            Standing::Knob { what, ours } => {
+                let left = (ours / self.theirs - 1.0) * 100.0;
+                format!("not known; with {what} ours is {ours:.3}, {left:+.2} % left")
+            }
         }
     }
 }
@@ -229,8 +252,8 @@ impl Errors {
 /// leaves open.
 pub fn values<'a>(points: impl IntoIterator<Item = &'a Point>) -> usize {
     let key = |point: &'a Point| {
-        let Reference { document, quantity, .. } = point.reference;
-        (document.name, quantity, point.theirs.to_bits())
+        let Reference { document, quantity, part, .. } = point.reference;
+        (document.name, quantity, part, point.theirs.to_bits())
     };
     points.into_iter().map(key).collect::<HashSet<_>>().len()
 }
@@ -251,10 +274,11 @@ pub fn table(points: &[Point]) -> String {
         "`lab reproduce`",
     ];
     let rows = points.iter().map(|point| {
-        let Reference { document, quantity, unit, .. } = point.reference;
+        let Reference { document, quantity, part, unit, .. } = point.reference;
+        let of = if part.is_empty() { String::new() } else { format!(", {part}") };
         [
             document.name.to_owned(),
-            format!("{quantity}, {unit}"),
+            format!("{quantity}{of}, {unit}"),
             point.terms.clone(),
             point.theirs_as_meant(),
             format!("{:.3}", point.ours),
@@ -339,6 +363,11 @@ mod tests {
             "small: 1.020 on our terms, +0.98 % left",
             "`lsm-zgc`",
         ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        let knob = Standing::Knob { what: "half as much", ours: 1.1 };
+        let text = table(&[point(EQUAL.part("drive").standing(knob), 1.0, 1.3)]);
+        for part in ["times as long, drive, times", "with half as much ours is 1.100, +10.00 %"] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
     }

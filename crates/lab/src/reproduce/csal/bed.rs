@@ -14,6 +14,9 @@ pub const UNUSED: f64 = 0.10;
 /// the capacity).
 pub const UNUSED_BY_CSAL: f64 = 0.18 / 0.82;
 
+/// Requests of each job in flight. The document says 128 for its tenants on zones, and nothing for its table.
+pub const DEPTH: u32 = 128;
+
 /// The volume, and everything sized with it.
 pub struct Bed {
     /// Bytes that the jobs address.
@@ -21,23 +24,35 @@ pub struct Bed {
     unused: f64,
     /// Whether jobs share all of the volume.
     shared: bool,
+    /// Requests of each job in flight.
+    depth: u32,
     seed: u64,
 }
 
 impl Bed {
     /// A bed of the size asked for.
     pub fn new(options: &Options) -> Bed {
-        Bed::of(Bytes::gib(if options.quick { 1 } else { 4 }), options.seed)
+        Bed::of(Bytes::mib(if options.quick { 512 } else { 1024 }), options.seed)
     }
 
     /// A bed with a volume of so many bytes.
     pub fn of(volume: Bytes, seed: u64) -> Bed {
-        Bed { volume, unused: UNUSED, shared: false, seed }
+        Bed { volume, unused: UNUSED, shared: false, depth: DEPTH, seed }
     }
 
-    /// The same with so much of the drive unused, and one volume for all jobs.
+    /// The same with so many requests of each job in flight.
+    pub fn depth(&self, depth: u32) -> Bed {
+        Bed { depth, ..*self }
+    }
+
+    /// The same with so much of the drive unused.
+    pub fn with_unused(&self, unused: f64) -> Bed {
+        Bed { unused, ..*self }
+    }
+
+    /// The same, and one volume for all jobs.
     pub fn shared(&self, unused: f64) -> Bed {
-        Bed { unused, shared: true, ..*self }
+        Bed { shared: true, ..self.with_unused(unused) }
     }
 
     /// Capacity of the drive.
@@ -45,7 +60,8 @@ impl Bed {
         Bytes((self.volume.as_f64() * (1.0 + self.unused)) as u64 >> 20 << 20)
     }
 
-    /// Runs `jobs` on `side`: `disk`, `drive`, `tier`, `tier, units of the drive's size`, or a stack.
+    /// Runs `jobs` on `side`: `disk`, `disk, a quarter of a turn`, `drive`, `tier`, `tier, units of the drive's size`,
+    /// or a stack.
     ///
     /// # Errors
     /// [`Error`] when the stack gives up.
@@ -56,15 +72,19 @@ impl Bed {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Share, Error> {
         let stack = self.stack(side)?;
+        let jobs: Vec<JobSpec> =
+            jobs.iter().map(|job| JobSpec { depth: self.depth, ..*job }).collect();
         let settings =
             Settings { capacity: Some(self.capacity()), seed: self.seed, ..Settings::default() };
-        run_jobs(&stack, &settings, self.volume, jobs, self.length(&stack, jobs), progress)
+        let length = self.length(&stack, &jobs);
+        run_jobs(&stack, &settings, self.volume, &jobs, length, progress)
     }
 
     fn stack(&self, side: &str) -> Result<Stack, Error> {
         let off = "log.write_cache=off".to_owned();
         match side {
             "disk" => Stack::parse("raw:hdd", &[]),
+            "disk, a quarter of a turn" => Stack::parse("raw:hdd,disk.rpm=14400", &[]),
             "drive" => Stack::parse("raw:p5316", &[]),
             "tier" => Stack::parse("tier:p5800x+p5316", &[off]),
             "tier, units of the drive's size" => {

@@ -5,16 +5,47 @@ mod knob;
 mod rows;
 mod waf;
 
+use super::point::{self, Reference, Standing};
 use super::{Figure, Options, part};
 use crate::Error;
 use bed::Bed;
 
 pub fn csal(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let bed = Bed::new(options);
-    let mut figures = waf::figures(&bed, &mut part(progress, 0, 3))?;
-    figures.extend(rows::table(&bed, &mut part(progress, 1, 3))?);
-    figures.extend(knob::knobs(&bed, &mut part(progress, 2, 3))?);
+    let steps = if options.points { 2 } else { 3 };
+    let mut figures = waf::figures(&bed, options.points, &mut part(progress, 0, steps))?;
+    figures.extend(rows::table(&bed, &mut part(progress, 1, steps))?);
+    if !options.points {
+        figures.extend(knob::knobs(&bed, &mut part(progress, 2, steps))?);
+    }
     Ok(figures)
+}
+
+/// What the document does not say of its jobs, and how many requests they might have in flight instead of
+/// [`bed::DEPTH`].
+const ONE_IN_FLIGHT: &str = "one request of a job in flight, not 128,";
+
+/// The point of `theirs`, and figures beside it, each with one knob turned. That which comes nearest stands as what may
+/// explain the difference if it at least halves it; a difference below 5 % needs no explanation.
+fn turned(
+    what: &str,
+    theirs: f64,
+    reference: Reference,
+    ours: f64,
+    knobs: &[(&'static str, f64)],
+) -> Vec<Figure> {
+    let off = |ours: f64| (ours / theirs - 1.0).abs();
+    let best = knobs.iter().min_by(|a, b| off(a.1).total_cmp(&off(b.1)));
+    let explains = |with: f64| off(ours) > 0.05 && off(with) <= off(ours) / 2.0;
+    let standing = match best.filter(|(_, with)| explains(*with)) {
+        Some(&(what, ours)) => Standing::Knob { what, ours },
+        None => Standing::Unexplained,
+    };
+    let point = Figure::new(what, theirs, ours, reference.standing(standing));
+    let beside = knobs.iter().map(|(knob, with)| {
+        Figure::beside(format!("{what}; with {knob} it is"), Some(theirs), *with)
+    });
+    std::iter::once(point).chain(beside).collect()
 }
 
 #[cfg(test)]
@@ -33,6 +64,22 @@ mod tests {
         assert!((35.0..50.0).contains(&drive.waf()), "{}", drive.waf());
         assert!(drive.waf() > 5.0 * tier.waf(), "{} and {}", drive.waf(), tier.waf());
         assert!(tier.written_per_second[0] > drive.written_per_second[0]);
+    }
+
+    #[test]
+    fn a_knob_stands_only_if_it_halves_the_difference() {
+        let reference = Reference::new(point::CSAL, "writes", "MB/s");
+        let standing = |with: f64| {
+            let knobs = [(ONE_IN_FLIGHT, with), ("none", 40.0)];
+            let all = turned("a", 10.0, reference, 20.0, &knobs);
+            assert!((all[1].ours - with).abs() < 1e-9 && all[1].reference.is_none());
+            all[0].reference.map(|reference| reference.standing)
+        };
+        let knob = |ours| Some(Standing::Knob { what: ONE_IN_FLIGHT, ours });
+        assert_eq!(standing(14.0), knob(14.0));
+        assert_eq!(standing(6.0), knob(6.0));
+        assert_eq!(standing(16.0), Some(Standing::Unexplained));
+        assert_eq!(standing(1.0), Some(Standing::Unexplained));
     }
 
     #[test]

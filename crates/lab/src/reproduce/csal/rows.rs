@@ -3,18 +3,16 @@
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::Pattern;
 
-use super::bed::Bed;
-use super::{Figure, part};
+use super::bed::{Bed, DEPTH, UNUSED_BY_CSAL};
+use super::point::{CSAL, Reference};
+use super::{Figure, ONE_IN_FLIGHT, part, turned};
 use crate::Error;
 use crate::jobs::JobSpec;
-
-/// Requests of each job in flight. The document says 128 for its tenants on zones, and nothing for this table.
-pub const DEPTH: u32 = 128;
 
 /// Jobs of one kind: how many, and what each does.
 pub type Jobs = (usize, JobSpec);
 
-/// A job at [`DEPTH`].
+/// A job; the bed says its depth.
 pub const fn job(pattern: Pattern, kib: u64, read_share: f64) -> JobSpec {
     JobSpec { pattern, io_size: Bytes::kib(kib), read_share, depth: DEPTH }
 }
@@ -108,6 +106,19 @@ pub const ROWS: [Row; 10] = [
 /// What the rows run on, in the document's order.
 pub const SIDES: [&str; 3] = ["disk", "drive", "tier"];
 
+/// The table is on as much as the drive alone had.
+const MORE_UNUSED: &str = "22 % of the volume's size unused, not 10 %,";
+
+/// Disks choose among what waits by the angle of the platters as well, which the model leaves out.
+const QUARTER_TURN: &str = "disks that wait for a quarter of a turn, not half,";
+
+/// The document's columns, of what is written and what is read.
+const COLUMNS: [[&str; 2]; 3] = [
+    ["disk, a writer", "disk, a reader"],
+    ["QLC drive, a writer", "QLC drive, a reader"],
+    ["CSAL, a writer", "CSAL, a reader"],
+];
+
 /// Jobs that write, and jobs that read.
 fn writers(jobs: &[Jobs]) -> (usize, usize) {
     let read = |&(count, job): &Jobs| if job.read_share > 0.0 { count } else { 0 };
@@ -122,8 +133,8 @@ pub fn rates(
     side: &str,
     progress: &mut dyn FnMut(f64),
 ) -> Result<[f64; 2], Error> {
-    if side == "disk" {
-        return disks(bed, row);
+    if side.starts_with("disk") {
+        return disks(bed, row, side);
     }
     let all: Vec<JobSpec> = row.jobs.iter().flat_map(|&(count, job)| vec![job; count]).collect();
     let share = bed.run(side, &all, progress)?;
@@ -133,12 +144,12 @@ pub fn rates(
 }
 
 /// Each job has a disk of its own.
-fn disks(bed: &Bed, row: &Row) -> Result<[f64; 2], Error> {
+fn disks(bed: &Bed, row: &Row, side: &str) -> Result<[f64; 2], Error> {
     let mut rates = [0.0; 2];
     for (_, job) in row.jobs {
         let reads = job.read_share > 0.0;
         // What a disk reads is timed as what it writes.
-        let share = bed.run("disk", &[JobSpec { read_share: 0.0, ..*job }], &mut |_| {})?;
+        let share = bed.run(side, &[JobSpec { read_share: 0.0, ..*job }], &mut |_| {})?;
         rates[usize::from(reads)] = share.written_per_second[0] / 1e6;
     }
     Ok(rates)
@@ -151,13 +162,29 @@ pub fn table(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Er
         for (at, side) in SIDES.iter().enumerate() {
             let step = index * SIDES.len() + at;
             let mut progress = part(progress, step, ROWS.len() * SIDES.len());
-            let [writes, reads] = rates(bed, row, side, &mut progress)?;
+            let ours = rates(bed, row, side, &mut part(&mut progress, 0, 3))?;
+            let knobs = match *side {
+                "disk" => {
+                    let turned = rates(bed, row, "disk, a quarter of a turn", &mut |_| {})?;
+                    vec![(QUARTER_TURN, turned)]
+                }
+                _ => {
+                    let one = rates(&bed.depth(1), row, side, &mut part(&mut progress, 1, 3))?;
+                    let roomy = bed.with_unused(UNUSED_BY_CSAL);
+                    let unused = rates(&roomy, row, side, &mut part(&mut progress, 2, 3))?;
+                    vec![(ONE_IN_FLIGHT, one), (MORE_UNUSED, unused)]
+                }
+            };
             let what = |kind: &str| format!("{}, {side}: {kind} MB/s per job", row.what);
-            let theirs = Some(row.writes[at]);
-            figures.push(Figure::beside(what("writes"), theirs, writes));
+            let reference = Reference::new(CSAL, row.what, "MB/s per job");
+            let [writer, reader] = COLUMNS[at].map(|column| reference.part(column));
+            let mut take = |kind: &str, at: usize, theirs: f64, reference: Reference| {
+                let knobs: Vec<_> = knobs.iter().map(|(knob, with)| (*knob, with[at])).collect();
+                figures.extend(turned(&what(kind), theirs, reference, ours[at], &knobs));
+            };
+            take("writes", 0, row.writes[at], writer);
             if let Some(theirs) = row.reads {
-                let theirs = Some(theirs[at]);
-                figures.push(Figure::beside(what("reads"), theirs, reads));
+                take("reads", 1, theirs[at], reader);
             }
         }
     }

@@ -3,8 +3,9 @@
 use thermocline_workload::synthetic::Pattern;
 
 use super::bed::{Bed, UNUSED, UNUSED_BY_CSAL};
+use super::point::{CSAL, Reference};
 use super::rows::job;
-use super::{Figure, part};
+use super::{Figure, ONE_IN_FLIGHT, part, turned};
 use crate::Error;
 use crate::jobs::Share;
 
@@ -43,32 +44,60 @@ const BEDS: [(f64, &str, Option<usize>); 5] = [
     (UNUSED_BY_CSAL, "tier, units of the drive's size", None),
 ];
 
-/// The two loads on the drive alone and behind the tier.
-pub fn figures(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+/// The document's columns.
+const COLUMNS: [&str; 2] = ["QLC drive", "CSAL"];
+
+/// The two loads on the drive alone and behind the tier; `points` leaves out what the document has no figure for.
+pub fn figures(
+    bed: &Bed,
+    points: bool,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Vec<Figure>, Error> {
     let mut figures = Vec::new();
-    let runs = CASES.iter().flat_map(|case| BEDS.iter().map(move |on| (case, on)));
+    let beds = || BEDS.iter().filter(|(.., theirs)| !points || theirs.is_some());
+    let runs = CASES.iter().flat_map(|case| beds().map(move |on| (case, on)));
+    let steps = CASES.len() * beds().count();
     for (step, (case, &(unused, side, theirs))) in runs.enumerate() {
         let mut jobs = vec![job(Pattern::Uniform, 4, 0.0)];
         if case.reads {
             jobs.push(job(Pattern::Uniform, 64, 1.0));
         }
-        let mut progress = part(progress, step, BEDS.len() * CASES.len());
-        let share = bed.shared(unused).run(side, &jobs, &mut progress)?;
-        let mut take = |what: &str, theirs: Option<f64>, ours: f64| {
-            let what = format!("{}, {side}, {:.0} % unused: {what}", case.what, unused * 100.0);
-            figures.push(Figure::beside(what, theirs, ours));
+        let bed = bed.shared(unused);
+        let mut progress = part(progress, step, steps);
+        let share = bed.run(side, &jobs, &mut part(&mut progress, 0, 2))?;
+        let other = match theirs {
+            Some(_) => Some(bed.depth(1).run(side, &jobs, &mut part(&mut progress, 1, 2))?),
+            None => None,
         };
-        take("WAF", theirs.map(|at| case.waf[at]), share.waf());
-        let all = |rates: &[f64]| rates.iter().sum::<f64>() / 1_048_576.0;
-        take("MiB/s written", theirs.map(|at| case.written[at]), all(&share.written_per_second));
+        let name =
+            |what: &str| format!("{}, {side}, {:.0} % unused: {what}", case.what, unused * 100.0);
+        let mut take = |unit: &'static str, values: [f64; 2], of: fn(&Share) -> f64| {
+            let reference = |at: usize| Reference::new(CSAL, case.what, unit).part(COLUMNS[at]);
+            match theirs.zip(other.as_ref()) {
+                Some((at, other)) => {
+                    let knobs = [(ONE_IN_FLIGHT, of(other))];
+                    let name = name(unit);
+                    figures.extend(turned(&name, values[at], reference(at), of(&share), &knobs));
+                }
+                None => figures.push(Figure::ours(name(unit), of(&share))),
+            }
+        };
+        take("WAF", case.waf, Share::waf);
+        take("MiB/s written", case.written, |share| mib(&share.written_per_second));
         if let Some(read) = case.read {
-            take("MiB/s read", theirs.map(|at| read[at]), all(&share.read_per_second));
+            take("MiB/s read", read, |share| mib(&share.read_per_second));
         }
         if side != "drive" {
-            causes(&share).into_iter().for_each(|(what, ours)| take(what, None, ours));
+            let causes = causes(&share).into_iter();
+            figures.extend(causes.map(|(what, ours)| Figure::ours(name(what), ours)));
         }
     }
     Ok(figures)
+}
+
+/// All rates together.
+fn mib(rates: &[f64]) -> f64 {
+    rates.iter().sum::<f64>() / 1_048_576.0
 }
 
 /// What the tier's WAF is made of, for each byte of the host.

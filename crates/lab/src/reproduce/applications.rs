@@ -1,0 +1,170 @@
+//! Generated applications beside traces of the same, at their size.
+
+use thermocline_types::Bytes;
+use thermocline_workload::remap::Remap;
+use thermocline_workload::synthetic::{self, Generator, Limit, Spec};
+use thermocline_workload::{Source, profile::Profile, trace};
+
+use super::{Figure, Options, part};
+use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack, run};
+
+/// A trace and the application that is to be like it.
+struct Pair {
+    trace: &'static str,
+    what: &'static str,
+    /// The generator. What it has in common with what was traced is said; the rest is as by default.
+    spec: &'static str,
+}
+
+/// The traces replayed, as they come with the program.
+pub const TRACES: [&str; 4] =
+    ["mariadb-tpcc", "wiredtiger-ycsb-a", "rocksdb-overwrite", "cassandra-ycsb-a"];
+
+/// Each with the sizes that its trace shows: of log and pages. Memory, records and skew of the traced databases are not
+/// recorded. All of a working set is the volume, so that logs and files have their part of it.
+const PAIRS: [Pair; 4] = [
+    Pair {
+        trace: TRACES[0],
+        what: "InnoDB (MariaDB), TPC-C",
+        spec: "btree:page=16KiB,data=85%,log=9%,pool=25%,load=on",
+    },
+    Pair {
+        trace: TRACES[1],
+        what: "WiredTiger, YCSB A",
+        spec: "btree:engine=wiredtiger,page=28KiB,data=60%,log=20%,pool=30%,dirty=0.2,sync=off,reads=0",
+    },
+    Pair {
+        trace: TRACES[2],
+        what: "RocksDB, overwrite",
+        spec: "lsm:strategy=levels,keys=20%,memtable=64MiB,fs.extent=32MiB,fs.allocator=roam",
+    },
+    Pair { trace: TRACES[3], what: "Cassandra, YCSB A", spec: "lsm:memtable=32MiB,fs.extent=8MiB" },
+];
+
+/// Stacks that both are replayed on.
+const STACKS: [&str; 5] =
+    ["raw:micron2300", "raw:p5316", "raw:pm9d3", "log:zn540", "tier:p5800x+p5316"];
+/// How full the drives are.
+const FILLED: f64 = 0.9;
+/// Passes over the trace, and as many bytes of the generator.
+const PASSES: u32 = 3;
+
+pub fn applications(
+    options: &Options,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Vec<Figure>, Error> {
+    // No point of the table of truth: the traces are ours.
+    if options.points {
+        return Ok(Vec::new());
+    }
+    let mut figures = Vec::new();
+    let steps = PAIRS.len() * (2 * STACKS.len() + 1);
+    for (index, pair) in PAIRS.iter().enumerate() {
+        let mut step = index * (2 * STACKS.len() + 1);
+        let traced = traced(options, pair, PASSES);
+        let theirs =
+            shape(&mut trace::open(options.trace(pair.trace), &trace::Options::default())?)?;
+        let generated = generated(pair, &theirs, options.seed, 1)?;
+        let ours = shape(&mut generator(&generated)?)?;
+        for (what, value) in SHAPES {
+            let what = format!("{}: {what}", pair.what);
+            figures.push(Figure::beside(what, Some(value(&theirs)), value(&ours)));
+        }
+        let generated = self::generated(pair, &theirs, options.seed, PASSES)?;
+        step += 1;
+        for stack in STACKS {
+            let mut waf = |input: Input| {
+                let mut progress = part(progress, step, steps);
+                step += 1;
+                waf(input, stack, options.seed, &mut progress)
+            };
+            let (theirs, ours) = (waf(traced.clone())?, waf(generated.clone())?);
+            figures.push(Figure::beside(
+                format!("{}: WAF on {stack}", pair.what),
+                Some(theirs),
+                ours,
+            ));
+        }
+    }
+    Ok(figures)
+}
+
+/// A quantity of a workload.
+type Shape = (&'static str, fn(&Profile) -> f64);
+
+const SHAPES: [Shape; 6] = [
+    ("written / distinct bytes", |profile| profile.writes_per_working_set),
+    ("share of bytes written in sequence", |profile| profile.sequential_share),
+    ("KiB of a write, in the mean", mean_write),
+    ("share of bytes in writes above 128 KiB", |profile| large(profile, 128 << 10)),
+    ("KiB between two writes of a block, half of them, by powers of two", median_interval),
+    ("flushes for each MiB written", |profile| {
+        let flushes = profile.operations.iter().find(|kind| kind.operation == "flush");
+        flushes.map_or(0.0, |kind| kind.requests as f64)
+            / (profile.bytes_written as f64 / 1_048_576.0)
+    }),
+];
+
+fn mean_write(profile: &Profile) -> f64 {
+    let writes = profile.operations.iter().find(|kind| kind.operation == "write");
+    writes.map_or(0.0, |kind| kind.bytes as f64 / kind.requests.max(1) as f64 / 1024.0)
+}
+
+fn large(profile: &Profile, above: u64) -> f64 {
+    let writes = profile.operations.iter().find(|kind| kind.operation == "write");
+    let large = writes.map_or(0, |kind| {
+        kind.sizes.iter().filter(|size| size.bytes_max > above).map(|size| size.bytes).sum()
+    });
+    large as f64 / profile.bytes_written.max(1) as f64
+}
+
+/// The class of intervals that half of the rewrites are below or in.
+fn median_interval(profile: &Profile) -> f64 {
+    let (mut sum, all) = (0, profile.rewrites.rewrites);
+    let class = profile.rewrites.classes.iter().find(|class| {
+        sum += class.blocks;
+        2 * sum >= all
+    });
+    class.map_or(0.0, |class| class.bytes_min as f64 / 1024.0)
+}
+
+fn shape(source: &mut dyn Source) -> Result<Profile, Error> {
+    Profile::of(source).map_err(Error::from)
+}
+
+fn traced(options: &Options, pair: &Pair, loops: u32) -> Input {
+    Input::Trace {
+        path: options.trace(pair.trace),
+        options: trace::Options::default(),
+        remap: Remap::Dense,
+        loops,
+        ignore_trims: true,
+    }
+}
+
+/// The generator on a volume as large as the trace's working set, writing as much as so many passes.
+fn generated(pair: &Pair, theirs: &Profile, seed: u64, passes: u32) -> Result<Input, Error> {
+    let span = Bytes(theirs.working_set_bytes >> 20 << 20);
+    let limit = Limit::BytesWritten(Bytes(theirs.bytes_written * u64::from(passes)));
+    let options = synthetic::Options { seed, ..synthetic::Options::new(span, limit) };
+    Ok(Input::Synthetic { spec: pair.spec.parse::<Spec>()?, options })
+}
+
+fn generator(input: &Input) -> Result<Generator, Error> {
+    let Input::Synthetic { spec, options } = input else { unreachable!("it is generated") };
+    Ok(Generator::new(spec, options)?)
+}
+
+fn waf(input: Input, stack: &str, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<f64, Error> {
+    let stack = Stack::parse(stack, &[])?;
+    let granule = stack.profile.mapping_unit.max(Bytes::BLOCK);
+    let prefill = match &input {
+        Input::Trace { .. } => Prefill::FirstTouch,
+        Input::Synthetic { .. } => Prefill::Sequential,
+    };
+    let mut prepared = Prepared::new(input, Some(prefill), granule, None)?;
+    let pacing = Some(Pacing::QueueDepth(32));
+    let settings = Settings { utilisation: FILLED, pacing, seed, ..Settings::default() };
+    let record = run(&mut prepared, &stack, &settings, progress)?;
+    record.waf.ok_or_else(|| Error::Settings("nothing was written".into()))
+}
