@@ -31,6 +31,7 @@ pub mod theory;
 
 pub use error::Error;
 pub use input::{Input, Prefill, Prepared, Room};
+pub use life::{media_endurance, rated_bytes};
 pub use run::run;
 pub use settings::{Pacing, Settings};
 pub use stack::{Layer, Stack};

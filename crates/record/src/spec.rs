@@ -101,6 +101,9 @@ pub enum WorkloadSpec {
         /// Write requests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         writes: Option<u64>,
+        /// Requests of any kind.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requests: Option<u64>,
         /// Size of each request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         io_size_bytes: Option<u64>,
@@ -159,6 +162,7 @@ mod tests {
                 span_bytes: Some(1 << 30),
                 drive_writes: Some(2.5),
                 writes: None,
+                requests: None,
                 io_size_bytes: None,
                 read_share: 0.25,
                 trim_share: 0.0,

@@ -57,6 +57,9 @@ pub struct SourceArgs {
     /// Issue so many write requests instead
     #[arg(long, value_name = "N", help_heading = "Generator")]
     writes: Option<u64>,
+    /// Issue so many requests of any kind instead: with --read-share 1 reads alone
+    #[arg(long, value_name = "N", help_heading = "Generator", conflicts_with_all = ["writes", "drive_writes"])]
+    requests: Option<u64>,
     /// Size of each request, of an application the largest [default: 4KiB, or the workload's own mix; 1MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Generator")]
     io_size: Option<Bytes>,
@@ -119,6 +122,11 @@ impl SourceArgs {
         }
     }
 
+    /// The same until so many requests of any kind were issued.
+    pub fn of_requests(self, requests: u64) -> SourceArgs {
+        SourceArgs { requests: Some(requests), drive_writes: None, writes: None, ..self }
+    }
+
     /// The same in requests of `io_size`, of which a share `read` reads.
     pub fn in_requests(self, io_size: Option<Bytes>, read: f64) -> SourceArgs {
         SourceArgs { io_size, read_share: read, ..self }
@@ -161,6 +169,7 @@ impl SourceArgs {
             ("--span", self.span.is_some()),
             ("--drive-writes", self.drive_writes.is_some()),
             ("--writes", self.writes.is_some()),
+            ("--requests", self.requests.is_some()),
             ("--io-size", self.io_size.is_some()),
             ("--read-share", self.read_share != 0.0),
             ("--trim-share", self.trim_share != 0.0),
@@ -197,15 +206,20 @@ impl SourceArgs {
             bail!("{name} is for traces (--trace)");
         }
         let (reads, trims) = (self.read_share, self.trim_share);
-        if reads + trims >= 1.0 && reads.max(trims) <= 1.0 {
-            bail!("--read-share {reads} and --trim-share {trims} leave nothing to write");
+        if reads + trims >= 1.0 && reads.max(trims) <= 1.0 && self.requests.is_none() {
+            bail!(
+                "--read-share {reads} and --trim-share {trims} leave nothing to write; --requests N ends a run without \
+                 writes"
+            );
         }
         ensure!(self.writes != Some(0), "--writes must be at least 1");
+        ensure!(self.requests != Some(0), "--requests must be at least 1");
         let spec = Spec::load(text)?;
         let span = self.span.or(spec.fixed_span()).unwrap_or(Bytes::gib(1));
-        let limit = match (self.writes, self.drive_writes) {
-            (Some(writes), _) => Limit::Writes(writes),
-            (None, times) => Limit::drive_writes(times.unwrap_or(5.0), span)?,
+        let limit = match (self.requests, self.writes, self.drive_writes) {
+            (Some(requests), _, _) => Limit::Requests(requests),
+            (None, Some(writes), _) => Limit::Writes(writes),
+            (None, None, times) => Limit::drive_writes(times.unwrap_or(5.0), span)?,
         };
         let options = synthetic::Options {
             io_size: self.io_size,

@@ -4,6 +4,7 @@ mod analyze;
 pub mod args;
 mod bench_placement;
 mod convert;
+mod datasheet;
 mod explain;
 mod list;
 mod output;
@@ -30,6 +31,8 @@ pub enum Command {
     Whatif(whatif::WhatIfArgs),
     /// What a workload costs on several stacks over five years: drives, replacements, energy, servers, racks, carbon
     Tco(tco::TcoArgs),
+    /// The questions to ask of any drive, answered for a stack on one page
+    Datasheet(datasheet::DatasheetArgs),
     /// Tell what a workload is made of, and whether placement can help it
     Analyze(analyze::AnalyzeArgs),
     /// Closed forms: write amplification without simulating anything
@@ -57,6 +60,7 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Whatif(args) => whatif::whatif(&args),
         Command::Tco(args) => tco::tco(&args),
+        Command::Datasheet(args) => datasheet::datasheet(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Theory(args) => theory::theory(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),

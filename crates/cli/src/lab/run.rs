@@ -81,7 +81,7 @@ pub struct RunArgs {
 }
 
 /// Arguments that decide a run, which a specification holds.
-pub const DECIDING: [&str; 28] = [
+pub const DECIDING: [&str; 29] = [
     "stack",
     "trace",
     "workload",
@@ -91,6 +91,7 @@ pub const DECIDING: [&str; 28] = [
     "span",
     "drive_writes",
     "writes",
+    "requests",
     "io_size",
     "read_share",
     "trim_share",

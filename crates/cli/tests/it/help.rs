@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 32] = [
+const COMMANDS: [&str; 33] = [
     "",
     "lab list",
     "lab theory",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 32] = [
     "lab sweep",
     "lab whatif",
     "lab tco",
+    "lab datasheet",
     "lab explain",
     "lab reproduce",
     "lab bench-placement",
@@ -44,8 +45,9 @@ const COMMANDS: [&str; 32] = [
 ];
 
 /// Those that take minutes or have no end: started, and ended by Ctrl-C after some seconds.
-const LONG: [&str; 6] = [
+const LONG: [&str; 7] = [
     "thermocline lab whatif",
+    "thermocline lab datasheet",
     "thermocline lab explain",
     "thermocline lab reproduce",
     "thermocline lab bench-placement",

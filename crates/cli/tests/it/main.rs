@@ -1,6 +1,7 @@
 //! The command line as its users meet it: the program is run, and what it prints and writes is read.
 
 mod analysis;
+mod datasheet;
 mod doctor;
 mod errors;
 mod forgetful;

@@ -5,6 +5,8 @@
 //! the end of service. Refresh adds writes: what rests of the data, once in each interval. Every figure is for the bit
 //! error rates as they are assumed and for both ends of their uncertainty.
 
+use std::fmt;
+
 use serde::Serialize;
 use thermocline_nand::Profile;
 use thermocline_nand::integrity::levelling::{Spread, WearOut, wear_out};
@@ -90,6 +92,26 @@ pub struct Ends {
     pub assumed: f64,
     /// With the highest.
     pub high: f64,
+}
+
+/// As assumed, and the ends behind it.
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [assumed, low, high] = [self.assumed, self.low, self.high].map(order);
+        write!(f, "{assumed} ({low} - {high})")
+    }
+}
+
+/// A figure of which little more than the order is known.
+#[must_use]
+pub fn order(value: f64) -> String {
+    match value {
+        value if value <= 0.0 => "0".into(),
+        value if value < 1e-30 => "< 1e-30".into(),
+        value if (10.0..1000.0).contains(&value) => format!("{value:.0}"),
+        value if (0.1..10.0).contains(&value) => format!("{value:.1}"),
+        value => format!("{value:.0e}"),
+    }
 }
 
 /// What a drive is like at one point of its life.

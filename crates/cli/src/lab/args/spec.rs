@@ -58,6 +58,41 @@ impl RunOf {
         })
     }
 
+    /// The command that runs this: `lab run` with what differs from its defaults, but for what only traces have.
+    pub fn command(&self) -> String {
+        let RunOf { stack, source, replay, device } = self;
+        let mut words = vec!["thermocline lab run --stack".to_owned(), stack.clone()];
+        let mut add = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                words.push(format!("--{name} {value}"));
+            }
+        };
+        let size = |size: Option<Bytes>| size.map(|size| size.0.to_string());
+        add("trace", source.trace.as_ref().map(|path| path.display().to_string()));
+        add("workload", source.workload.clone());
+        add("span", size(source.span));
+        add("drive-writes", source.drive_writes.map(|times| times.to_string()));
+        add("writes", source.writes.map(|writes| writes.to_string()));
+        add("requests", source.requests.map(|requests| requests.to_string()));
+        add("io-size", size(source.io_size));
+        let share = |share: f64| (share > 0.0).then(|| share.to_string());
+        add("read-share", share(source.read_share));
+        add("trim-share", share(source.trim_share));
+        add("seed", (source.seed != 1).then(|| source.seed.to_string()));
+        add("prefill", replay.prefill.map(|prefill| prefill.name().to_owned()));
+        add("queue-depth", device.queue_depth.map(|depth| depth.to_string()));
+        add("utilisation", (device.utilisation < 1.0).then(|| device.utilisation.to_string()));
+        add("capacity", size(device.capacity));
+        add("fast-capacity", size(device.fast_capacity));
+        add("victim", device.victim.map(|victim| victim.to_string()));
+        add("placement", device.placement.clone());
+        add("tag-by", device.tag_by.clone());
+        add("speed", device.speed.map(|speed| speed.to_string()));
+        add("daily-writes", size(device.daily_writes));
+        device.set.iter().for_each(|set| add("set", Some(set.clone())));
+        words.join(" ")
+    }
+
     /// The run that `spec` describes.
     ///
     /// # Errors
@@ -96,6 +131,7 @@ impl RunOf {
                 span_bytes,
                 drive_writes,
                 writes,
+                requests,
                 io_size_bytes,
                 read_share,
                 trim_share,
@@ -106,6 +142,7 @@ impl RunOf {
                     span: span_bytes.map(Bytes),
                     drive_writes: *drive_writes,
                     writes: *writes,
+                    requests: *requests,
                     io_size: io_size_bytes.map(Bytes),
                     read_share: *read_share,
                     trim_share: *trim_share,
@@ -163,6 +200,7 @@ fn workload(source: &SourceArgs, replay: &ReplayArgs) -> anyhow::Result<Workload
             span_bytes: source.span.map(|size| size.0),
             drive_writes: source.drive_writes,
             writes: source.writes,
+            requests: source.requests,
             io_size_bytes: source.io_size.map(|size| size.0),
             read_share: source.read_share,
             trim_share: source.trim_share,
@@ -251,6 +289,7 @@ mod tests {
             "--stack tier:p5800x+p5316 --workload zipf:0.99 --span 3GiB --drive-writes 2.5 --io-size 8KiB \
              --read-share 0.25 --trim-share 0.125 --rate 1000.5 --speed 1.25 --utilisation 0.75 --fast-capacity 1GiB",
             "--stack tag:pm9d3 --workload uniform --writes 77 --tag-by volume",
+            "--stack raw:p5316 --workload uniform --requests 99 --read-share 1",
         ];
         for words in all {
             let words = words.replace("--format csv", "--format thermocline-csv");

@@ -69,11 +69,12 @@ fn set_workload(workload: &mut WorkloadSpec, key: &str, value: &str) -> anyhow::
         }
         (WorkloadSpec::Generator { generator, .. }, "workload") => value.clone_into(generator),
         (WorkloadSpec::Generator { span_bytes, .. }, "span") => *span_bytes = Some(size()?),
-        (WorkloadSpec::Generator { drive_writes, writes, .. }, "drive_writes") => {
-            (*drive_writes, *writes) = (Some(number()?), None);
+        (WorkloadSpec::Generator { drive_writes, writes, requests, .. }, "drive_writes") => {
+            (*drive_writes, *writes, *requests) = (Some(number()?), None, None);
         }
-        (WorkloadSpec::Generator { drive_writes, writes, .. }, "writes") => {
-            (*drive_writes, *writes) = (None, Some(value.parse().with_context(wrong)?));
+        (WorkloadSpec::Generator { drive_writes, writes, requests, .. }, "writes") => {
+            let given = value.parse().with_context(wrong)?;
+            (*drive_writes, *writes, *requests) = (None, Some(given), None);
         }
         (WorkloadSpec::Generator { io_size_bytes, .. }, "io_size") => {
             *io_size_bytes = Some(size()?);

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 use thermocline_lab::Stack;
-use thermocline_lab::theory::integrity::{Ends, Outlook, Use, WearYears, outlook, wear_years};
+use thermocline_lab::theory::integrity::{Outlook, Use, WearYears, order, outlook, wear_years};
 use thermocline_nand::Profile;
 use thermocline_nand::integrity::{Integrity, class};
 use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
@@ -164,11 +164,11 @@ fn main_table(points: &[Outlook]) -> TextTable {
     }
     rows.extend([
         row("corrected at once, a year", &|p| order(p.corrected_per_year)),
-        row("read again, a year", &|p| ends(p.retried_per_year)),
-        row("rebuilt from parity, a year", &|p| ends(p.rebuilt_per_year)),
-        row("lost, a year", &|p| ends(p.lost_per_year)),
-        row("UBER in use", &|p| ends(p.uber)),
-        row("UBER after 3 months off at 40 °C", &|p| ends(p.uber_jesd218)),
+        row("read again, a year", &|p| p.retried_per_year.to_string()),
+        row("rebuilt from parity, a year", &|p| p.rebuilt_per_year.to_string()),
+        row("lost, a year", &|p| p.lost_per_year.to_string()),
+        row("UBER in use", &|p| p.uber.to_string()),
+        row("UBER after 3 months off at 40 °C", &|p| p.uber_jesd218.to_string()),
         row("refreshed after, days", &|p| optional(p.refresh_days)),
         row("  WAF of refresh", &|p| format!("+{:.3}", p.waf_of_refresh)),
         row("page read in the mean, us", &|p| optional(p.read_us)),
@@ -292,19 +292,4 @@ fn charts(profile: &Profile, usage: &Use) -> Vec<Plot> {
 /// Codewords read a year.
 fn codewords(point: &Outlook) -> f64 {
     point.corrected_per_year + point.retried_per_year.assumed
-}
-
-/// A figure of which little more than the order is known.
-fn order(value: f64) -> String {
-    match value {
-        value if value <= 0.0 => "0".into(),
-        value if value < 1e-30 => "< 1e-30".into(),
-        value if (10.0..1000.0).contains(&value) => format!("{value:.0}"),
-        value if (0.1..10.0).contains(&value) => format!("{value:.1}"),
-        value => format!("{value:.0e}"),
-    }
-}
-
-fn ends(ends: Ends) -> String {
-    format!("{} ({} - {})", order(ends.assumed), order(ends.low), order(ends.high))
 }

@@ -1,0 +1,177 @@
+//! `lab datasheet`: the questions to ask of any drive, answered for a stack on one page.
+
+mod answers;
+mod page;
+mod questions;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use thermocline_lab::tco::Prices;
+use thermocline_lab::tco::prices::DEFAULT_PRICES;
+use thermocline_lab::{Layer, Stack};
+use thermocline_record::RunRecord;
+use thermocline_types::Bytes;
+
+use super::args::CONVENTIONS;
+use super::run::run_one;
+use crate::file;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use questions::{Measure, Question, measures};
+
+/// What is answered, and examples.
+const ABOUT: &str = "\
+The questions that the SNIA tutorial of 2009 has a buyer ask: size, mix, burst or
+steady, relation in time, requests in flight, reserve, latency, begin and end of
+life, endurance, correction, parity, retention, wear, throttling, and how it was
+tested. Measured on the stack scaled down to --capacity, filled before, rates over
+the later half of each run; --commands and the page have the command of each row.
+What keeps data whole is closed forms over mostly assumed values (`lab theory
+integrity`).
+
+Examples:
+  thermocline lab datasheet --stack raw:p5316 --quick
+  thermocline lab datasheet --stack log:zn540 --quick --report zn540.html
+  thermocline lab datasheet --stack tier:p5800x+p5316 --quick --json";
+
+/// Arguments of `lab datasheet`.
+#[derive(Args)]
+#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}"))]
+pub struct DatasheetArgs {
+    /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316 (`lab list layers` and `devices`)
+    #[arg(long, value_name = "STACK")]
+    stack: String,
+    /// What the workloads address, and so about the capacity that is simulated [default: 1GiB, with --quick 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    capacity: Option<Bytes>,
+    /// Share of the drive that they fill, above 0 to 1 [default: 1, under log and tier, whose reserve is in the rest,
+    /// 0.8]
+    #[arg(long, value_name = "SHARE")]
+    utilisation: Option<f64>,
+    /// Fewer sizes and depths, shorter runs: the same page, roughly, in seconds
+    #[arg(long)]
+    quick: bool,
+    /// Runs at a time [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Show the command of each row
+    #[arg(long, help_heading = "Output")]
+    commands: bool,
+    /// Print JSON instead of tables
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Write an HTML page with charts: one file, no network needed to read it
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    report: Option<PathBuf>,
+}
+
+/// How full a log is. Chosen: a log has its reserve from what is not in use, and without any it only collects garbage.
+const LOG_FULL: f64 = 0.8;
+
+/// Everything that was measured.
+struct Sheet {
+    stack: Stack,
+    measured: Vec<(Measure, RunRecord)>,
+    /// How full a drive would have been of which the log needs the rest.
+    too_full: Vec<String>,
+    prices: Prices,
+    span: Bytes,
+}
+
+/// `lab datasheet`.
+pub fn datasheet(args: &DatasheetArgs) -> anyhow::Result<()> {
+    args.report.iter().try_for_each(|path| file::check(path))?;
+    ensure!(args.jobs != Some(0), "--jobs must be at least 1");
+    let stack = Stack::parse(&args.stack, &[])?;
+    ensure!(
+        stack.profile.timing.is_some() || stack.profile.disk.is_some(),
+        "{} models no time: there is nothing to be measured of its speed; `lab list devices` shows timed ones",
+        args.stack
+    );
+    let span = args.capacity.unwrap_or(if args.quick { Bytes::mib(256) } else { Bytes::gib(1) });
+    let logged = matches!(stack.layer, Layer::Log | Layer::Tier);
+    let full = args.utilisation.unwrap_or(if logged { LOG_FULL } else { 1.0 });
+    let asked = measures(&stack, span, full, args.quick);
+    let interrupt = Interrupt::watch()?;
+    let results = run_all(&asked, args.jobs, &interrupt)?;
+    interrupt.check()?;
+    let prices = Prices::from_toml("built-in", DEFAULT_PRICES, &[])?;
+    let mut sheet = Sheet { stack, measured: Vec::new(), too_full: Vec::new(), prices, span };
+    for (measure, result) in asked.into_iter().zip(results) {
+        sheet.take(measure, result.context("it was not run")?)?;
+    }
+    let answers = answers::answers(&sheet);
+    let mut out = std::io::stdout().lock();
+    let shown = if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&page::json(&sheet, &answers))?)
+    } else {
+        out.write_all(page::text(&sheet, &answers, args.commands).as_bytes())
+    };
+    if let Some(path) = &args.report {
+        file::write(path, &page::html(&sheet, &answers))?;
+    }
+    shown?;
+    if let Some(path) = args.report.as_ref().filter(|_| !args.json) {
+        writeln!(out, "report: {}", path.display())?;
+    }
+    Ok(())
+}
+
+impl Sheet {
+    /// Takes what a run measured. A log may not be as full as the question of reserve asks.
+    fn take(&mut self, measure: Measure, result: Done) -> anyhow::Result<()> {
+        let does_not_fit = |error: &anyhow::Error| {
+            matches!(error.downcast_ref(), Some(thermocline_lab::Error::DoesNotFit(_)))
+        };
+        match result {
+            Err(error) if measure.question == Question::Reserve && does_not_fit(&error) => {
+                self.too_full.push(measure.label);
+            }
+            Err(error) => {
+                return Err(error.context(format!("cannot run {}", measure.run.command())));
+            }
+            Ok(record) => self.measured.push((measure, record.context("it was interrupted")?)),
+        }
+        Ok(())
+    }
+}
+
+/// What became of a run: nothing if it was interrupted before anything was measured.
+type Done = anyhow::Result<Option<RunRecord>>;
+
+/// Runs all that is asked, several at a time, in the order of the questions.
+fn run_all(
+    asked: &[Measure],
+    jobs: Option<usize>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Vec<Option<Done>>> {
+    let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let progress = Progress::default();
+    let bar = Mutex::new(progress.bar("datasheet"));
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results: Mutex<Vec<Option<Done>>> = Mutex::new(asked.iter().map(|_| None).collect());
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(asked.len()) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(measure) = asked.get(index).filter(|_| !interrupt.is_asked()) else {
+                        return;
+                    };
+                    let record = run_one(&measure.run, None, interrupt, &mut |_| {});
+                    results.lock().expect("no panic is survived")[index] = Some(record);
+                    let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64;
+                    bar.lock().expect("no panic is survived").set(share / asked.len() as f64);
+                }
+            });
+        }
+    });
+    interrupt.check()?;
+    Ok(results.into_inner().expect("no panic is survived"))
+}

@@ -1,0 +1,351 @@
+//! The answers: from what was measured, and from the closed forms for what is not simulated.
+
+mod life;
+
+use serde::Serialize;
+use thermocline_nand::Profile;
+use thermocline_record::RunRecord;
+use thermocline_types::Bytes;
+
+use super::Sheet;
+use super::questions::{Measure, Question};
+use crate::table::nanos;
+
+/// An answer to one question.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// The question.
+    pub question: &'static str,
+    /// The answer in a sentence.
+    pub finding: String,
+    /// Heads of the columns.
+    pub heads: Vec<&'static str>,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// A row of an answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its cells, the first of which labels it.
+    pub cells: Vec<String>,
+    /// The command that repeats it.
+    pub command: Option<String>,
+}
+
+/// Every answer, sixteen.
+pub fn answers(sheet: &Sheet) -> Vec<Answer> {
+    let mut all = vec![
+        sheet.by_size(Question::Reads, "How fast does it read, by size?"),
+        sheet.by_size(Question::Writes, "How fast does it write in the long run, by size?"),
+        sheet.mix(),
+        sheet.burst(),
+        sheet.rated(Question::Relation, "How do writes follow each other?", "writes of 4 KiB"),
+        sheet.depth(),
+        sheet.rated(Question::Reserve, "How much is held in reserve?", "random writes of 4 KiB"),
+        sheet.latency(),
+    ];
+    all.extend(life::answers(sheet));
+    all.push(sheet.throttling());
+    all.push(sheet.conditions());
+    all
+}
+
+/// Reads and writes together over the later half of a run, bytes a second.
+pub fn late_rate(record: &RunRecord) -> f64 {
+    let all = &record.series;
+    let whole = record
+        .bandwidth
+        .as_ref()
+        .map_or(0.0, |rates| rates.host_read_bytes_per_second + rates.host_write_bytes_per_second);
+    let written = record.host_bytes_written as f64;
+    let (Some(from), Some(to)) = (all.get(all.len() / 2), all.last()) else { return whole };
+    let seconds = to.seconds - from.seconds;
+    if seconds <= 0.0 || written <= 0.0 {
+        return whole;
+    }
+    let late = (to.host_bytes - from.host_bytes) as f64 / seconds;
+    late * (written + record.host_bytes_read as f64) / written
+}
+
+/// Whether its requests are of 4 KiB.
+fn is_block(measure: &Measure) -> bool {
+    measure.label == Bytes::BLOCK.to_string()
+}
+
+fn mb(bytes_per_second: f64) -> String {
+    match bytes_per_second / 1e6 {
+        rate if rate >= 100.0 => format!("{rate:.0}"),
+        rate => format!("{rate:.1}"),
+    }
+}
+
+fn kiops(record: &RunRecord) -> String {
+    let bytes = record.host_bytes_read + record.host_bytes_written;
+    let size = bytes as f64 / record.requests.max(1) as f64;
+    format!("{:.1}", late_rate(record) / size / 1e3)
+}
+
+fn waf(record: &RunRecord) -> String {
+    let mark = if record.steady_state.reached { "" } else { "~" };
+    record.waf_steady.or(record.waf).map_or("-".into(), |waf| format!("{mark}{waf:.2}"))
+}
+
+fn limit(record: &RunRecord) -> String {
+    let limit = record.bandwidth.as_ref().and_then(|rates| rates.limit.clone());
+    limit.unwrap_or_else(|| "-".into())
+}
+
+fn row(measure: &Measure, cells: Vec<String>) -> Row {
+    let cells = std::iter::once(measure.label.clone()).chain(cells).collect();
+    Row { cells, command: Some(measure.run.command()) }
+}
+
+fn stated(cells: &[&str]) -> Row {
+    Row { cells: cells.iter().map(|cell| (*cell).to_owned()).collect(), command: None }
+}
+
+impl Sheet {
+    /// The runs of `question`.
+    pub fn of(&self, question: Question) -> impl Iterator<Item = &(Measure, RunRecord)> {
+        self.measured.iter().filter(move |(measure, _)| measure.question == question)
+    }
+
+    fn by_size(&self, question: Question, text: &'static str) -> Answer {
+        let cells = |(measure, record): &(Measure, RunRecord)| {
+            let cells = vec![mb(late_rate(record)), kiops(record), waf(record), limit(record)];
+            row(measure, cells)
+        };
+        let best = self.of(question).max_by(|a, b| late_rate(&a.1).total_cmp(&late_rate(&b.1)));
+        let small = self.of(question).find(|(measure, _)| is_block(measure));
+        let (best, small) = best.zip(small).expect("both were run");
+        Answer {
+            question: text,
+            finding: format!(
+                "{} MB/s at most ({}), {} thousand a second of 4 KiB in random places",
+                mb(late_rate(&best.1)),
+                best.0.label,
+                kiops(&small.1)
+            ),
+            heads: vec!["random, 64 in flight", "MB/s", "thousand a second", "WAF", "limit"],
+            rows: self.of(question).map(cells).collect(),
+        }
+    }
+
+    fn mix(&self) -> Answer {
+        let rates: Vec<f64> = self.of(Question::Mix).map(|(_, record)| late_rate(record)).collect();
+        let (reads, writes) = (rates[0], rates[rates.len() - 1]);
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let collide = least < 0.98 * reads.min(writes);
+        let rows = self.of(Question::Mix).map(|(measure, record)| {
+            row(measure, vec![mb(late_rate(record)), kiops(record), waf(record), limit(record)])
+        });
+        Answer {
+            question: "How does it do with reads and writes mixed?",
+            finding: format!(
+                "mixes {}: {} MB/s of reads alone, {} of writes alone, {} at the least",
+                if collide { "fall below both" } else { "lie between reads and writes alone" },
+                mb(reads),
+                mb(writes),
+                mb(least)
+            ),
+            heads: vec!["4 KiB, random, 64 in flight", "MB/s", "thousand a second", "WAF", "limit"],
+            rows: rows.collect(),
+        }
+    }
+
+    fn burst(&self) -> Answer {
+        let (measure, record) = self.of(Question::Burst).next().expect("it was run");
+        let (first, last) = (first_rate(record), late_rate(record));
+        let rows = vec![row(measure, vec![mb(first), mb(last), waf(record)])];
+        Answer {
+            question: "Is that a burst, or steady?",
+            finding: if first > 1.1 * last {
+                format!(
+                    "a drive that was erased writes {:.1} times as fast at first as in the long run",
+                    first / last
+                )
+            } else {
+                "a drive that was erased is no faster at first".into()
+            },
+            heads: vec!["random writes of 4 KiB", "MB/s at first", "MB/s later", "WAF"],
+            rows,
+        }
+    }
+
+    /// Rates and write amplification of writes.
+    fn rated(&self, question: Question, text: &'static str, head: &'static str) -> Answer {
+        let all: Vec<&(Measure, RunRecord)> = self.of(question).collect();
+        let rate = |pair: &&&(Measure, RunRecord)| late_rate(&pair.1);
+        let best = all.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).expect("runs");
+        let worst = all.iter().min_by(|a, b| rate(a).total_cmp(&rate(b))).expect("runs");
+        let rows = all.iter().map(|(measure, record)| {
+            row(measure, vec![mb(late_rate(record)), waf(record), limit(record)])
+        });
+        Answer {
+            question: text,
+            finding: format!(
+                "from {} MB/s ({}) to {} MB/s ({})",
+                mb(rate(&worst)),
+                worst.0.label,
+                mb(rate(&best)),
+                best.0.label
+            ),
+            heads: vec![head, "MB/s", "WAF", "limit"],
+            rows: rows.collect(),
+        }
+    }
+
+    fn depth(&self) -> Answer {
+        let cells = |(measure, record): &(Measure, RunRecord)| {
+            let kind = if measure.label.ends_with("reads") { "read" } else { "write" };
+            row(measure, vec![kiops(record), percentile(record, kind, |ns| ns.p99), limit(record)])
+        };
+        let of = |what: &str| {
+            let runs = self.of(Question::Depth).filter(|(m, _)| m.label.ends_with(what));
+            let rates: Vec<f64> = runs.map(|(_, record)| late_rate(record)).collect();
+            rates[rates.len() - 1] / rates[0]
+        };
+        Answer {
+            question: "How does it scale with requests in flight?",
+            finding: format!(
+                "from one to the most in flight, reads get {:.1} and writes {:.1} times as fast",
+                of("reads"),
+                of("writes")
+            ),
+            heads: vec!["4 KiB, random, in flight", "thousand a second", "99 % within", "limit"],
+            rows: self.of(Question::Depth).map(cells).collect(),
+        }
+    }
+
+    fn latency(&self) -> Answer {
+        let mut rows = Vec::new();
+        for (measure, record) in self.of(Question::Latency) {
+            for kind in ["read", "write"] {
+                if record.latency_ns.as_ref().is_none_or(|all| !all.contains_key(kind)) {
+                    continue;
+                }
+                let cells = vec![
+                    kind.to_owned(),
+                    percentile(record, kind, |ns| ns.p50),
+                    percentile(record, kind, |ns| ns.p99),
+                    percentile(record, kind, |ns| ns.p99_9),
+                    percentile(record, kind, |ns| ns.p99_99),
+                ];
+                rows.push(row(measure, cells));
+            }
+        }
+        let finding = format!("half of the reads alone take {}", rows[0].cells[2]);
+        let heads = vec!["4 KiB, random", "kind", "50 %", "99 %", "99.9 %", "99.99 %"];
+        Answer { question: "How long do requests take?", finding, heads, rows }
+    }
+
+    /// What the power, the program rate and the bottleneck say, and what is not modelled.
+    fn throttling(&self) -> Answer {
+        let mut rows = Vec::new();
+        for profile in self.profiles() {
+            let timing = profile.timing.as_ref();
+            let power = timing.and_then(|timing| timing.program_mb_per_s);
+            let power = power.map_or("none stated".into(), |rate| format!("{rate} MB/s"));
+            rows.push(stated(&[&format!("{}: all dies together program", profile.name), &power]));
+            if let Ok(price) = self.prices.drive(&profile.name) {
+                let watts = format!("{} W idle, {} W at its limit", price.idle_w, price.active_w);
+                rows.push(stated(&[&format!("{}: power", profile.name), &watts]));
+            }
+        }
+        let watts: f64 = self
+            .profiles()
+            .filter_map(|p| self.prices.drive(&p.name).ok())
+            .map(|p| p.active_w)
+            .sum();
+        let small = self.of(Question::Reads).find(|(measure, _)| is_block(measure));
+        if let Some((measure, record)) = small.filter(|_| watts > 0.0) {
+            let per_watt = late_rate(record) / 4096.0 / watts;
+            let cells = vec![format!("{per_watt:.0}")];
+            let labelled = row(measure, cells);
+            let cells = vec!["4 KiB reads a second and watt".into(), labelled.cells[1].clone()];
+            rows.push(Row { cells, ..labelled });
+        }
+        rows.push(stated(&["by heat", "not modelled"]));
+        Answer {
+            question: "What holds it back: power, heat, its controller?",
+            finding: "what limited each run stands beside it; throttling by heat is not modelled"
+                .into(),
+            heads: vec!["limit", ""],
+            rows,
+        }
+    }
+
+    fn conditions(&self) -> Answer {
+        let (_, record) = &self.measured[0];
+        let device = &record.device;
+        let mut rows = vec![
+            stated(&["stack", &self.stack.text]),
+            stated(&[
+                "product",
+                &format!("{}, {}", device.title, Bytes(device.product_capacity_bytes)),
+            ]),
+            stated(&[
+                "simulated",
+                &format!(
+                    "{} addressed, on a drive of {}, {:.0} % full, units of {}, overprovisioning {:.1} %",
+                    self.span,
+                    Bytes(device.capacity_bytes),
+                    100.0 * device.utilisation.unwrap_or(1.0),
+                    Bytes(device.unit_bytes),
+                    100.0 * device.overprovisioning
+                ),
+            ]),
+            stated(&["before", "filled in order; the burst is on an erased drive"]),
+            stated(&[
+                "measured",
+                "rates over the later half of each run; ~ is a WAF before steady state (SNIA PTS)",
+            ]),
+            stated(&["version, seed", &format!("{}, {}", record.version, record.seed)]),
+        ];
+        if let Some(fast) = &record.fast {
+            let text = format!(
+                "{}, simulated at {}",
+                fast.device.title,
+                Bytes(fast.device.capacity_bytes)
+            );
+            rows.push(stated(&["fast device", &text]));
+        }
+        if !self.too_full.is_empty() {
+            let text = format!("{}: the log needs more than the rest", self.too_full.join(", "));
+            rows.push(stated(&["not run", &text]));
+        }
+        // Those of a run that writes: they are much the same for all.
+        let written = self.of(Question::Writes).next();
+        rows.extend(written.iter().flat_map(|(_, r)| &r.notes).map(|note| stated(&["note", note])));
+        Answer {
+            question: "How was it tested?",
+            finding: format!("{} runs in virtual time; no drive was touched", self.measured.len()),
+            heads: vec!["condition", ""],
+            rows,
+        }
+    }
+
+    /// The drives of the stack, that for capacity first.
+    fn profiles(&self) -> impl Iterator<Item = &Profile> {
+        std::iter::once(&self.stack.profile).chain(self.stack.fast.iter())
+    }
+}
+
+/// Rate over the first tenth of a run, bytes a second.
+fn first_rate(record: &RunRecord) -> f64 {
+    let tenth = record.series.len().div_ceil(10);
+    match record.series.get(tenth.max(1) - 1) {
+        Some(point) if point.seconds > 0.0 => point.host_bytes as f64 / point.seconds,
+        _ => late_rate(record),
+    }
+}
+
+fn percentile(
+    record: &RunRecord,
+    kind: &str,
+    of: fn(&thermocline_record::LatencyNs) -> Option<u64>,
+) -> String {
+    let latency = record.latency_ns.as_ref().and_then(|all| all.get(kind));
+    latency.map_or("-".into(), |latency| of(latency).map_or("in memory".into(), nanos))
+}

@@ -1,0 +1,150 @@
+//! The sheet as tables, JSON and a page.
+
+use serde::Serialize;
+use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
+use thermocline_report::{PlotPage, TextTable, render_plots};
+
+use super::Sheet;
+use super::answers::{Answer, late_rate};
+use super::questions::Question;
+use crate::table::draw;
+
+/// What is given out as JSON.
+#[derive(Serialize)]
+pub struct Output<'a> {
+    schema: &'static str,
+    stack: &'a str,
+    title: &'a str,
+    simulated_bytes: u64,
+    answers: &'a [Answer],
+    charts: Vec<Plot>,
+}
+
+/// The sheet as JSON.
+pub fn json<'a>(sheet: &'a Sheet, answers: &'a [Answer]) -> Output<'a> {
+    Output {
+        schema: "thermocline.datasheet/1",
+        stack: &sheet.stack.text,
+        title: &sheet.stack.profile.title,
+        simulated_bytes: sheet.measured[0].1.device.capacity_bytes,
+        answers,
+        charts: charts(sheet),
+    }
+}
+
+/// The sheet for the terminal.
+pub fn text(sheet: &Sheet, answers: &[Answer], commands: bool) -> String {
+    let mut text = format!("{}: {}\n\n", sheet.stack.text, sheet.stack.profile.title);
+    for (index, answer) in answers.iter().enumerate() {
+        text += &format!("{}. {}\n   {}\n", index + 1, answer.question, answer.finding);
+        let table = table(answer, commands);
+        if !table.rows.is_empty() {
+            text += &format!("{}\n", draw(&table.heads, &table.rows));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The sheet as one HTML page.
+pub fn html(sheet: &Sheet, answers: &[Answer]) -> String {
+    let mut tables: Vec<TextTable> = answers.iter().map(|answer| table(answer, true)).collect();
+    for (index, table) in tables.iter_mut().enumerate() {
+        table.title = format!("{}. {}", index + 1, table.title);
+    }
+    let sources = [Some(&sheet.stack.profile), sheet.stack.fast.as_ref()].into_iter().flatten();
+    let notes = sources.flat_map(|profile| {
+        profile.source.iter().map(|(key, source)| format!("{}: {key}: {source}", profile.name))
+    });
+    render_plots(&PlotPage {
+        title: format!("Data sheet of {}", sheet.stack.text),
+        introduction: format!(
+            "{}. Sixteen questions to ask of any drive, after the SNIA tutorial of 2009; measured in virtual time on {} of \
+             it. Each row ends with the command that repeats it; below are the sources of every number of the profile.",
+            sheet.stack.profile.title, sheet.span
+        ),
+        plots: charts(sheet),
+        tables,
+        notes: notes.collect(),
+    })
+}
+
+fn table(answer: &Answer, commands: bool) -> TextTable {
+    let with = commands && answer.rows.iter().any(|row| row.command.is_some());
+    let heads = answer.heads.iter().copied().chain(with.then_some("command"));
+    let row = |row: &super::answers::Row| {
+        let command = with.then(|| row.command.clone().unwrap_or_default());
+        row.cells.iter().cloned().chain(command).collect()
+    };
+    TextTable {
+        title: format!("{} {}.", answer.question, answer.finding),
+        heads: heads.map(str::to_owned).collect(),
+        rows: answer.rows.iter().map(row).collect(),
+    }
+}
+
+fn charts(sheet: &Sheet) -> Vec<Plot> {
+    let line = |name: &str, question: Question, only: &str| {
+        let runs = sheet.of(question).filter(|(m, _)| m.x.is_finite() && m.label.ends_with(only));
+        PlotLine::ours(name, runs.map(|(m, record)| [m.x, late_rate(record) / 1e6]).collect())
+    };
+    let plot = |title: &str, x: PlotAxis, lines: Vec<PlotLine>| Plot {
+        title: title.to_owned(),
+        caption: "Reads and writes together.".into(),
+        x,
+        y: PlotAxis::linear("MB/s"),
+        lines,
+    };
+    let logarithmic = PlotAxis::logarithmic;
+    vec![
+        plot(
+            "By size, random, 64 in flight",
+            logarithmic("bytes of a request"),
+            vec![line("reads", Question::Reads, ""), line("writes", Question::Writes, "")],
+        ),
+        plot(
+            "Reads and writes mixed, 4 KiB",
+            PlotAxis::linear("reads, %"),
+            vec![line("4 KiB", Question::Mix, "")],
+        ),
+        plot(
+            "By requests in flight, 4 KiB",
+            logarithmic("in flight"),
+            vec![
+                line("reads", Question::Depth, "reads"),
+                line("writes", Question::Depth, "writes"),
+            ],
+        ),
+        plot(
+            "By how full it is, random writes of 4 KiB",
+            PlotAxis::linear("full, %"),
+            vec![line("writes", Question::Reserve, "")],
+        ),
+        burst(sheet),
+    ]
+}
+
+/// A drive that was erased before, over what is written.
+fn burst(sheet: &Sheet) -> Plot {
+    let mut lines = Vec::new();
+    for (_, record) in sheet.of(Question::Burst) {
+        let mut seconds = 0.0;
+        let mut points = Vec::new();
+        for point in &record.series {
+            let took = point.seconds - seconds;
+            if took > 0.0 {
+                let written = point.host_bytes as f64 / record.device.capacity_bytes as f64;
+                points.push([written, point.host_bytes_written as f64 / took / 1e6]);
+            }
+            seconds = point.seconds;
+        }
+        lines.push(PlotLine::ours("random writes of 4 KiB", points));
+    }
+    Plot {
+        title: "Burst and steady: a drive that was erased".into(),
+        caption: "Each point is the rate since the one before.".into(),
+        x: PlotAxis::linear("capacities written"),
+        y: PlotAxis::linear("MB/s"),
+        lines,
+    }
+}

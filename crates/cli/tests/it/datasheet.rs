@@ -1,0 +1,36 @@
+//! `lab datasheet`.
+
+use crate::lab;
+
+#[test]
+fn sixteen_questions_are_answered_and_each_figure_can_be_repeated() {
+    let sheet = lab("datasheet --stack raw:p5316 --quick --capacity 64MiB --json").json();
+    assert_eq!(sheet["schema"], "thermocline.datasheet/1");
+    let answers = sheet["answers"].as_array().expect("answers");
+    assert_eq!(answers.len(), 16);
+    for answer in answers {
+        let columns = answer["heads"].as_array().expect("heads").len();
+        let rows = answer["rows"].as_array().expect("rows");
+        assert!(!rows.is_empty(), "{answer}");
+        assert!(rows.iter().all(|row| row["cells"].as_array().map(Vec::len) == Some(columns)));
+    }
+    let writes = &answers[1]["rows"][0];
+    let command = writes["command"].as_str().expect("a command");
+    let command = command.strip_prefix("thermocline lab ").expect("of the lab");
+    let record = lab(&format!("{command} --json")).json();
+    let waf = record["waf_steady"].as_f64().expect("a WAF");
+    let told = writes["cells"][3].as_str().expect("a cell").trim_start_matches('~').to_owned();
+    assert_eq!(told, format!("{waf:.2}"), "{command}");
+}
+
+#[test]
+fn a_drive_without_time_has_no_datasheet_and_reads_alone_need_an_end() {
+    assert!(lab("datasheet --stack raw:ideal").refused(2).contains("models no time"));
+    let reads = "run --stack raw:p5316 --workload uniform --span 64MiB --read-share 1";
+    assert!(lab(reads).refused(2).contains("--requests"));
+    let record = lab(&format!("{reads} --requests 5000 --json")).json();
+    assert_eq!(
+        (record["requests"].as_u64(), record["host_bytes_written"].as_u64()),
+        (Some(5000), Some(0))
+    );
+}
