@@ -36,7 +36,7 @@ pub enum Command {
     #[command(after_help = example("media pool.toml backup auto"))]
     Media(MediaArgs),
     /// Limit what a volume of a served pool does beside others: its share when several want more than there is,
-    /// requests and bytes per second. Until the service ends; the settings state limits for good, in [[volumes]]
+    /// requests and bytes per second. Until the service ends; the settings state limits for good, in `[[volumes]]`
     #[command(after_help = example("limit pool.toml main --iops 500 --bandwidth 50MiB"))]
     Limit(LimitArgs),
     /// Delete a volume and all that is in it, be its pool served or not
