@@ -64,7 +64,9 @@ pub fn html(sheet: &Sheet, answers: &[Answer]) -> String {
             sheet.stack.profile.title, sheet.span
         ),
         plots: charts(sheet),
+        plot_origins: Vec::new(),
         tables,
+        origins: Vec::new(),
         notes: notes.collect(),
     })
 }
@@ -80,6 +82,7 @@ fn table(answer: &Answer, commands: bool) -> TextTable {
         title: format!("{} {}.", answer.question, answer.finding),
         heads: heads.map(str::to_owned).collect(),
         rows: answer.rows.iter().map(row).collect(),
+        origin: None,
     }
 }
 
