@@ -54,8 +54,8 @@ const OTHERS: [(&str, &str, f64); 3] = [
     ("tiered, on zones, hot tier of 40 %", "tier:micron9100+zn540", 2.0 * HOT),
 ];
 
-/// Settings of the log. Its default placement has a class more than the zones that a ZN540 lets be open.
-const SETTINGS: [&str; 2] = ["log.write_cache=off", "log.placement=sepbit"];
+/// Settings of the log.
+const SETTINGS: [&str; 1] = ["log.write_cache=off"];
 
 /// The database's volume.
 fn volume(options: &Options) -> Bytes {
