@@ -29,7 +29,7 @@ const SAVED: Duration = Duration::from_millis(100);
 pub struct VolumeLimits {
     /// Its part of what the pool can do when others want it as well, in proportion to theirs; at least 1.
     pub share: u32,
-    /// Reads, writes, trims and zeroings per second; `None` is no limit.
+    /// Reads, writes, trims and zeroings per second, each piece of a long one for itself; `None` is no limit.
     pub iops: Option<u64>,
     /// Bytes read, written or zeroed per second; `None` is no limit.
     pub bandwidth: Option<u64>,

@@ -186,56 +186,37 @@ impl<P: Payload> Engine<P> {
             return 0;
         }
         let failed = Value::new(self.config.geometry.address(at), crc);
-        match self.volumes.map(volume).get(lba) {
-            Mapping::At(value) if value == failed => {
-                mark!(Restaged);
-                let staged = Staged {
-                    volume,
-                    id,
-                    copy: false,
-                    replaces: true,
-                    alive: true,
-                    acknowledged: false,
-                    crc,
-                    lba,
-                    class,
-                    ticket: 0,
-                    old: Some(failed),
-                    owner,
-                    also: Vec::new(),
-                    payload,
-                };
-                let slot = self.cache.push_first(staged);
-                self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
-                1
-            }
-            // Written again while it was on its way: what replaces it may wait for the host's turn, this must not.
-            Mapping::Staged(slot) if self.cache.block(slot).old == Some(failed) => {
-                mark!(RestagedBelow);
-                let staged = Staged {
-                    volume,
-                    id,
-                    copy: true,
-                    replaces: true,
-                    alive: true,
-                    acknowledged: false,
-                    crc,
-                    lba,
-                    class,
-                    ticket: 0,
-                    old: Some(failed),
-                    owner,
-                    also: Vec::new(),
-                    payload,
-                };
-                self.cache.push_first(staged);
-                1
-            }
+        // Written again while it was on its way: what replaces it may wait for the host's turn, this must not.
+        let below = match self.volumes.map(volume).get(lba) {
+            Mapping::At(value) if value == failed => false,
+            Mapping::Staged(slot) if self.cache.block(slot).old == Some(failed) => true,
             _ => {
                 mark!(RestageNeedless);
-                0
+                return 0;
             }
+        };
+        mark!(Restaged if !below);
+        mark!(RestagedBelow if below);
+        let slot = self.cache.push_first(Staged {
+            volume,
+            id,
+            copy: below,
+            replaces: true,
+            alive: true,
+            acknowledged: false,
+            crc,
+            lba,
+            class,
+            ticket: 0,
+            old: Some(failed),
+            owner,
+            also: Vec::new(),
+            payload,
+        });
+        if !below {
+            self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
         }
+        1
     }
 
     /// Fails all writes of the host that are staged: there is no space for them. Where the host was told that they are
