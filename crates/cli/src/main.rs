@@ -9,6 +9,7 @@ mod lab;
 mod pool;
 mod progress;
 mod table;
+mod waterfall;
 
 use std::io::Write as _;
 use std::process::ExitCode;

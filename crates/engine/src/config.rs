@@ -3,7 +3,7 @@
 use thermocline_format::{
     ARRIVALS, Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, MediaClass, PoolDevice, Superblock,
 };
-use thermocline_ftl::placement::{Auto, Classifier as _, Policy};
+use thermocline_ftl::placement::{Auto, Below, Classifier as _, Policy};
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Time};
 
@@ -69,6 +69,8 @@ pub struct Config {
     pub geometry: Geometry,
     /// Where blocks go.
     pub placement: Policy,
+    /// What is below the units for capacity.
+    pub below: Below,
     /// Garbage collection.
     pub gc: GcConfig,
     /// Requests that may be in work at once.
@@ -111,6 +113,7 @@ impl Config {
         Config {
             geometry,
             placement: Policy::Auto(Auto::default()),
+            below: Below::default(),
             gc: GcConfig {
                 victim: Victim::Own,
                 read_plan: ReadPlan::COST,

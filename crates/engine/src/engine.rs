@@ -169,7 +169,7 @@ impl<P: Payload> Engine<P> {
         let capacity = config.capacity_blocks(0);
         let placed = geometry.units_of(MediaClass::Capacity).len() as u32;
         let fast = geometry.units_of(MediaClass::Fast).len() as u64;
-        config.placement.begin(capacity, placed, dense);
+        config.placement.begin(capacity, placed, dense, config.below);
         let mut engine = Engine {
             dense: dense.into(),
             packing: Packing::new(&geometry, config.stage_slots()),

@@ -17,8 +17,8 @@ mod paging;
 mod roots;
 
 use thermocline_format::{
-    BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, TAG_BITS, VolumeId, VolumeMedia,
-    VolumeName,
+    BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, PerUnit, TAG_BITS, VolumeId,
+    VolumeMedia, VolumeName,
 };
 
 use crate::stats::VolumeTraffic;
@@ -78,9 +78,7 @@ pub(crate) struct Packing {
     staged: u64,
     nibbles: u32,
     mask: u64,
-    per_unit: u64,
-    /// 2^64 / `per_unit`, rounded down: a multiplication is several times faster than a division.
-    reciprocal: u64,
+    per_unit: PerUnit,
 }
 
 impl Packing {
@@ -98,21 +96,13 @@ impl Packing {
         assert!(bits <= 64, "a pool has less than 2^36 addresses");
         let nibbles = bits.div_ceil(4).max(14);
         let mask = if nibbles == 16 { u64::MAX } else { (1 << (4 * nibbles)) - 1 };
-        let per_unit = u64::from(geometry.blocks_per_unit());
-        Packing { staged, nibbles, mask, per_unit, reciprocal: u64::MAX / per_unit }
+        Packing { staged, nibbles, mask, per_unit: geometry.per_unit() }
     }
 
     /// Unit and logical block of an address.
     #[inline]
     pub(crate) fn location(self, address: u64) -> Location {
-        // The estimate is right or one too small.
-        let mut unit = ((u128::from(address) * u128::from(self.reciprocal)) >> 64) as u64;
-        let mut block = address - unit * self.per_unit;
-        if block >= self.per_unit {
-            unit += 1;
-            block -= self.per_unit;
-        }
-        Location::new(unit as u32, block as u32)
+        self.per_unit.location(address)
     }
 
     /// Bytes that the entries of a page take.
@@ -123,6 +113,22 @@ impl Packing {
     /// The entries of a page, all unmapped.
     fn frame(self) -> Box<[u8]> {
         vec![0; self.page_bytes() as usize].into_boxed_slice()
+    }
+
+    /// The entries of a page as on media, of which the first `held` count; and how many of them are mapped. Two take a
+    /// whole number of bytes, and are written as one word that the next two overwrite in part.
+    fn fill(self, entries: &[MapEntry], held: usize) -> (Box<[u8]>, u16) {
+        let mut frame = self.frame();
+        let raw = |entry: &MapEntry| u128::from(!entry.pack() & self.mask);
+        let (two, held) = (self.nibbles as usize, &entries[..held]);
+        for (index, pair) in held.chunks(2).enumerate() {
+            let word = raw(&pair[0]) | pair.get(1).map_or(0, raw) << (4 * two);
+            let place = &mut frame[index * two..];
+            let bytes = place.len().min(size_of::<u128>());
+            place[..bytes].copy_from_slice(&word.to_le_bytes()[..bytes]);
+        }
+        let mapped = held.iter().filter(|entry| !entry.is_unmapped()).count();
+        (frame, mapped as u16)
     }
 
     /// The eight bytes that hold entry `index`, and how far they are to be shifted: those of the last entries end with
@@ -331,6 +337,17 @@ impl VolumeMap {
         }
     }
 
+    /// What the entries of a loaded page say, as many as the volume has.
+    pub(crate) fn mappings(&self, page: u64) -> impl Iterator<Item = Mapping> + '_ {
+        debug_assert!(self.is_loaded(page), "nobody knows what is mapped there");
+        let (root, index) = split(page);
+        let held = (self.blocks - page * PAGE).min(PAGE) as usize;
+        let leaf = self.roots[root].leaf.as_ref();
+        let frame = leaf.and_then(|leaf| leaf.frames[index].as_ref());
+        let mapping = |frame: &[u8], entry| self.packing.mapping(self.packing.get(frame, entry));
+        (0..held).map(move |entry| frame.map_or(Mapping::Unmapped, |frame| mapping(frame, entry)))
+    }
+
     /// Changes the entry of `lba` and marks its page as dirty.
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
@@ -516,6 +533,39 @@ mod tests {
 
     proptest! {
         #[test]
+        fn a_page_that_is_loaded_says_what_it_says_on_media(
+            wide in 0_u32..3,
+            blocks in 1_u64..=PAGE,
+            entries in prop::collection::vec(prop::option::of((any::<u64>(), any::<u32>())), 512),
+        ) {
+            let geometry = geometry(1 << 18, [1 << 7, 1 << 13, 1 << 17][wide as usize]);
+            let all = u64::from(geometry.units() - 2) << 18;
+            let entry = |drawn: &Option<(u64, u32)>| match *drawn {
+                Some((address, crc)) => {
+                    let at = geometry.location((2 << 18) + address % all).expect("it is inside");
+                    MapEntry::new(&geometry, at, crc)
+                }
+                None => MapEntry::UNMAPPED,
+            };
+            let read: Vec<MapEntry> = entries.iter().map(entry).collect();
+            let name = VolumeName::new("v").unwrap();
+            let packing = Packing::new(&geometry, 1000);
+            let mut map = VolumeMap::new(VolumeId(1), name, blocks, 0, packing);
+            map.load(0, &read);
+            let said: Vec<Mapping> = map.mappings(0).collect();
+            prop_assert_eq!(said.len() as u64, blocks);
+            for (lba, (said, read)) in (0..).zip(said.iter().zip(&read)) {
+                let expected = match read.is_unmapped() {
+                    true => Mapping::Unmapped,
+                    false => Mapping::At(Value(read.pack())),
+                };
+                prop_assert_eq!((*said, map.get(lba)), (expected, expected));
+            }
+            let mapped = said.iter().any(|mapping| *mapping != Mapping::Unmapped);
+            prop_assert_eq!(map.is_empty(0), !mapped);
+        }
+
+        #[test]
         fn entries_do_not_disturb_each_other(
             per_unit in 16_u32..5000,
             units in 3_u32..3000,
@@ -538,20 +588,6 @@ mod tests {
             for (lba, expected) in (0..).zip(model) {
                 prop_assert_eq!(map.get(lba), expected);
             }
-        }
-
-        #[test]
-        fn multiplying_by_the_reciprocal_divides(
-            per_unit in 16_u32..1 << 31,
-            unit in 0_u64..1 << 16,
-            block in any::<u32>(),
-        ) {
-            let units = ((1_u64 << 36) / u64::from(per_unit)).clamp(3, 1 << 20) as u32 - 1;
-            prop_assume!(units >= 3);
-            let packing = Packing::new(&geometry(per_unit, units), 16);
-            let (unit, block) = (unit % u64::from(units), u64::from(block % per_unit));
-            let at = packing.location(unit * u64::from(per_unit) + block);
-            prop_assert_eq!(at, Location::new(unit as u32, block as u32));
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Stats {
     /// Bytes of chunk headers, those of control entries included; but of those with a packed block, which counts as a
     /// block like any other.
     pub header_bytes: u64,
+    /// Those of them that were written to devices for capacity although there are fast ones.
+    pub capacity_header_bytes: u64,
     /// Blocks that were packed into a header.
     pub packed_blocks: u64,
     /// Blocks of which it was tried.

@@ -100,9 +100,24 @@ impl Config {
 /// Units of a pool without zones, if nothing is said: enough for garbage collection to choose from, few enough that
 /// each is written in large pieces. Chosen, not measured.
 const UNITS: u64 = 512;
+/// Units of the smallest of its devices, at least. Measured on a tier of p5800x and p5316, Zipf 1.0: 35 fast units cost
+/// 1 % of ALWA against 71, 17 cost 14 %.
+const FEWEST: u64 = 32;
+/// Bounds of the size of units. Units smaller than those of a drive below die apart in these: with 1 MiB over 6 MiB the
+/// drive wrote 2.3 bytes for each of the log's, with 6 MiB 1.08 (the same tier, one class). Makers do not publish the
+/// units of drives; those of large ones, a block of every die and plane, have gigabytes.
+const SMALLEST: Bytes = Bytes::mib(1);
+const LARGEST: Bytes = Bytes::gib(8);
 
-/// Size of the units of a pool of `size` without zones, if nothing is said: a power of two from 1 to 256 MiB.
+/// Size of the units of a pool without zones, if nothing is said, whose devices for capacity have `capacity` bytes, and
+/// the smallest of several devices `smallest`: a power of two from 1 MiB to 8 GiB.
 #[must_use]
-pub fn default_unit(size: Bytes) -> Bytes {
-    Bytes(1 << (size.0 / UNITS).max(1).ilog2().clamp(20, 28))
+pub fn default_unit(capacity: Bytes, smallest: Option<Bytes>) -> Bytes {
+    let most = smallest.map_or(LARGEST, |smallest| power_of_two(smallest.0 / FEWEST));
+    power_of_two(capacity.0 / UNITS).min(most).min(LARGEST).max(SMALLEST)
+}
+
+/// The largest power of two that is no more than `bytes`, or 1.
+fn power_of_two(bytes: u64) -> Bytes {
+    Bytes(1 << bytes.max(1).ilog2())
 }

@@ -136,12 +136,41 @@ pub enum GeometryError {
     TooLarge(u64),
 }
 
+/// Logical blocks of a unit, by which addresses are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerUnit {
+    blocks: u32,
+    /// 2^64 / `blocks`, rounded down: a multiplication is several times faster than a division.
+    reciprocal: u64,
+}
+
+impl PerUnit {
+    const fn new(blocks: u32) -> PerUnit {
+        PerUnit { blocks, reciprocal: u64::MAX / blocks as u64 }
+    }
+
+    /// Unit and logical block of an address below 2^36.
+    #[inline]
+    #[must_use]
+    pub const fn location(self, address: u64) -> Location {
+        // The estimate is right or one too small.
+        let blocks = self.blocks as u64;
+        let mut unit = ((address as u128 * self.reciprocal as u128) >> 64) as u64;
+        let mut block = address - unit * blocks;
+        if block >= blocks {
+            unit += 1;
+            block -= blocks;
+        }
+        Location { unit: UnitId(unit as u32), block: block as u32 }
+    }
+}
+
 /// The devices as the pool uses them: units of `blocks_per_unit` logical blocks each, counted through all devices.
 /// Always valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     logical_block: LogicalBlock,
-    blocks_per_unit: u32,
+    per_unit: PerUnit,
     units: u32,
     count: u8,
     /// Behind the first `count` copies of the first, which mean nothing.
@@ -209,7 +238,8 @@ impl Geometry {
         let mut all = [home; MAX_DEVICES];
         all[..devices.len()].copy_from_slice(devices);
         let (units, count) = (first as u32, devices.len() as u8);
-        Ok(Geometry { logical_block, blocks_per_unit, units, count, devices: all })
+        let per_unit = PerUnit::new(blocks_per_unit);
+        Ok(Geometry { logical_block, per_unit, units, count, devices: all })
     }
 
     /// The devices' logical block.
@@ -221,7 +251,7 @@ impl Geometry {
     /// Logical blocks of a unit that can be written: of a zone, its capacity.
     #[must_use]
     pub const fn blocks_per_unit(&self) -> u32 {
-        self.blocks_per_unit
+        self.per_unit.blocks
     }
 
     /// Units of the pool, those of superblocks included.
@@ -320,7 +350,7 @@ impl Geometry {
     /// Bytes of a unit.
     #[must_use]
     pub fn unit_bytes(&self) -> u64 {
-        u64::from(self.blocks_per_unit) * self.logical_block.bytes() as u64
+        u64::from(self.per_unit.blocks) * self.logical_block.bytes() as u64
     }
 
     /// Whether `unit` holds superblocks.
@@ -333,7 +363,7 @@ impl Geometry {
     #[must_use]
     pub fn contains(&self, at: Location, blocks: u32) -> bool {
         let end = u64::from(at.block) + u64::from(blocks);
-        at.unit.0 < self.units && end <= u64::from(self.blocks_per_unit)
+        at.unit.0 < self.units && end <= u64::from(self.per_unit.blocks)
     }
 
     /// Whether a block of a volume can be at `at`: within a unit that is not one of the superblocks'.
@@ -349,15 +379,20 @@ impl Geometry {
     #[must_use]
     pub fn address(&self, at: Location) -> u64 {
         assert!(self.contains(at, 1), "{at} is outside the pool");
-        u64::from(at.unit.0) * u64::from(self.blocks_per_unit) + u64::from(at.block)
+        u64::from(at.unit.0) * u64::from(self.per_unit.blocks) + u64::from(at.block)
     }
 
     /// The place of an address within the pool, if the pool has it.
     #[must_use]
     pub fn location(&self, address: u64) -> Option<Location> {
-        let per_unit = u64::from(self.blocks_per_unit);
-        let (unit, block) = (address / per_unit, address % per_unit);
-        (unit < u64::from(self.units)).then(|| Location::new(unit as u32, block as u32))
+        let all = u64::from(self.units) * u64::from(self.per_unit.blocks);
+        (address < all).then(|| self.per_unit.location(address))
+    }
+
+    /// What divides addresses into units.
+    #[must_use]
+    pub const fn per_unit(&self) -> PerUnit {
+        self.per_unit
     }
 }
 
@@ -461,5 +496,17 @@ mod tests {
         assert_eq!(LogicalBlock::B512.chunk_header(14), 2);
         assert_eq!(LogicalBlock::B4096.chunk_header(125), 1);
         assert_eq!(LogicalBlock::B4096.chunk_header(126), 2);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn multiplying_by_the_reciprocal_divides(
+            per_unit in 16_u32..1 << 31,
+            address in 0_u64..1 << 36,
+        ) {
+            let (unit, block) = (address / u64::from(per_unit), address % u64::from(per_unit));
+            let expected = Location::new(unit as u32, block as u32);
+            proptest::prop_assert_eq!(PerUnit::new(per_unit).location(address), expected);
+        }
     }
 }

@@ -28,7 +28,7 @@ pub use entry::{Entry, NAME_PARTS};
 pub use error::{DecodeError, ErrorKind, Structure};
 pub use geometry::{
     ADDRESS_BITS, BLOCK_BYTES, Geometry, GeometryError, LogicalBlock, MIN_UNIT_BYTES, MediaClass,
-    PoolDevice,
+    PerUnit, PoolDevice,
 };
 pub use id::{Epoch, Generation, Location, PageId, PoolId, Revision, Sequence, VolumeId};
 pub use layout::{

@@ -45,6 +45,7 @@ impl MapEntry {
     ///
     /// # Errors
     /// [`ErrorKind::Impossible`] when it points where no block can be.
+    #[inline]
     pub fn unpack(geometry: &Geometry, bits: u64) -> Result<MapEntry, ErrorKind> {
         let entry = MapEntry(bits);
         let rule = "no block can be there";
@@ -141,9 +142,8 @@ impl MapPage {
         let at = parent.location(geometry);
         let entries = check_page(bytes, parent).and_then(|()| unpack_all(bytes, geometry));
         let entries = entries.map_err(|kind| DecodeError { structure, at, kind })?;
-        let mut decoded = MapPage::unmapped();
-        decoded.0.copy_from_slice(&entries);
-        Ok(decoded)
+        let entries = entries.into_boxed_slice().try_into();
+        Ok(MapPage(entries.expect("a block holds as many entries as a page")))
     }
 }
 
@@ -153,7 +153,11 @@ pub(crate) fn unpack_all(bytes: &[u8], geometry: &Geometry) -> Result<Vec<MapEnt
         needed: bytes.len().next_multiple_of(8),
         found: bytes.len(),
     })?;
-    bits.iter().map(|bits| MapEntry::unpack(geometry, bits.get())).collect()
+    let mut entries = Vec::with_capacity(bits.len());
+    for bits in bits {
+        entries.push(MapEntry::unpack(geometry, bits.get())?);
+    }
+    Ok(entries)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::fmt;
 use thermocline_types::{Cause, Class, Lba, Pba, Rng, UnitId};
 
 use self::pool::Pool;
-use crate::placement::{Part, Placement, Topology, Write};
+use crate::placement::{Below, Part, Placement, Topology, Write};
 use crate::victim::Victim;
 use crate::{Map, ReverseMap, Shape, ShapeError, UnitState, Units};
 
@@ -173,7 +173,7 @@ impl<P: Placement> Ftl<P> {
         if victim == Victim::DecliningCost {
             units.track_updates();
         }
-        placement.begin(shape.exported(), shape.units(), shape.blocks_per_unit());
+        placement.begin(shape.exported(), shape.units(), shape.blocks_per_unit(), Below::Apart);
         let idle = Frontier { unit: UnitId(0), next: 0, open: false };
         Ok(Ftl {
             map: Map::new(shape.exported(), shape.pba_limit()),

@@ -87,7 +87,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         version: env!("CARGO_PKG_VERSION").into(),
         stack: outcome.stack.text.clone(),
         device: device(outcome, &outcome.stack.profile, outcome.drive),
-        fast: fast(outcome, &run),
+        fast: fast(outcome, &run, &steady, &steady_state),
         workload: outcome.workload.info.clone(),
         config: config(outcome),
         seed: outcome.settings.seed,
@@ -137,11 +137,35 @@ fn lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Opti
         data: outcome.workload.footprint(),
         simulated: outcome.drive.cut().capacity(),
     };
-    let mut life = life(&outcome.stack.profile, &measured, load(outcome))?;
+    let life = life(&outcome.stack.profile, &measured, load(outcome))?;
+    Some(provisional(life, state))
+}
+
+/// How long the fast product lasts, which is always full: the load is its share of what is written.
+fn fast_lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Option<Life> {
+    let (profile, counters) = (outcome.stack.fast.as_ref()?, steady.fast?);
+    let simulated = outcome.fast?.cut().capacity();
+    let waf = counters.media_total as f64 / (counters.host_written as f64).max(1.0);
+    let daily = match load(outcome) {
+        Load::Daily(bytes) | Load::Measured(bytes) => bytes.as_f64(),
+        Load::Assumed(capacities) => capacities * outcome.stack.profile.capacity.as_f64(),
+    };
+    let share = counters.host_written as f64 / (steady.host_written as f64).max(1.0);
+    let deviation = waf_deviation(outcome);
+    let measured = Measured { waf, without_relocation: waf, deviation, data: simulated, simulated };
+    let mut life = life(profile, &measured, Load::Daily(Bytes((daily * share) as u64)))?;
+    life.assumptions[1] = format!(
+        "{} per day, {share:.3} of what comes to the product",
+        Bytes((daily * share) as u64)
+    );
+    Some(provisional(life, state))
+}
+
+fn provisional(mut life: Life, state: &SteadyState) -> Life {
     if !state.reached {
         life.verdict = format!("provisional, before steady state: {}", life.verdict);
     }
-    Some(life)
+    life
 }
 
 /// The steady window and its counters: from the first steady round to the end. Before steady state it is the later half
@@ -211,12 +235,18 @@ fn load(outcome: &Outcome) -> Load {
 }
 
 /// What the fast drive is and what was written to it, if there is one.
-fn fast(outcome: &Outcome, run: &ByteCounts) -> Option<FastDevice> {
+fn fast(
+    outcome: &Outcome,
+    run: &ByteCounts,
+    steady: &ByteCounts,
+    state: &SteadyState,
+) -> Option<FastDevice> {
     let (profile, counters) = (outcome.stack.fast.as_ref()?, run.fast?);
     Some(FastDevice {
         device: device(outcome, profile, outcome.fast?),
         device_bytes_written: counters.host_written,
         media_bytes_written: media(&counters),
+        life: fast_lifetime(outcome, steady, state),
     })
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use thermocline_ftl::placement::{Classifier as _, Part, Policy, UnknownPolicy, Write};
+use thermocline_ftl::placement::{Below, Classifier as _, Part, Policy, UnknownPolicy, Write};
 use thermocline_nand::profile::Cut;
 use thermocline_nand::{Kind, Profile};
 use thermocline_types::{Bytes, Lba, Op, Request, StreamId};
@@ -165,7 +165,7 @@ impl Placed {
     fn new(mut policy: Policy, handles: u8, cut: &Cut) -> Placed {
         let blocks = |bytes: Bytes| bytes.0 / Bytes::BLOCK.0;
         let per_unit = blocks(cut.unit()).max(1) as u32;
-        policy.begin(blocks(cut.capacity()).max(1), cut.shape.units(), per_unit);
+        policy.begin(blocks(cut.capacity()).max(1), cut.shape.units(), per_unit, Below::Apart);
         Placed { policy, now: 0, votes: vec![0; usize::from(handles.max(1))] }
     }
 

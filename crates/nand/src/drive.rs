@@ -1,6 +1,7 @@
 //! Any drive, as the host sees it.
 
 use thermocline_ftl::UnitState;
+use thermocline_ftl::placement::Below;
 use thermocline_types::{Bytes, Request, Time, UnitId};
 
 use crate::counters::Counters;
@@ -130,6 +131,19 @@ impl Drive {
         match self {
             Drive::Mapped(drive) => drive.placement_handles(),
             Drive::Zoned(_) | Drive::Direct(_) | Drive::BlockMapped(_) | Drive::Disk(_) => 1,
+        }
+    }
+
+    /// What a log with units of `unit` has below them.
+    #[must_use]
+    pub fn below(&self, unit: Bytes) -> Below {
+        let cut = self.cut();
+        match self {
+            Drive::Mapped(drive) if drive.placement_handles() == 1 => Below::Mixed {
+                spare: cut.overprovisioning() as f32,
+                units: (cut.unit().as_f64() / unit.as_f64()) as f32,
+            },
+            _ => Below::Apart,
         }
     }
 

@@ -10,6 +10,7 @@
 
 pub mod plot;
 mod spec;
+pub mod waterfall;
 
 use std::collections::BTreeMap;
 
@@ -143,6 +144,9 @@ pub struct FastDevice {
     pub device_bytes_written: u64,
     /// Bytes programmed on its media.
     pub media_bytes_written: MediaBytes,
+    /// How long it lasts under this load, where its endurance is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<Life>,
 }
 
 /// The workload as replayed.

@@ -13,6 +13,7 @@ use thermocline_engine::default_unit;
 use thermocline_format::{
     DecodeError, Geometry, GeometryError, LogicalBlock, MediaClass, PoolId, SuperblockPrefix,
 };
+use thermocline_ftl::placement::Below;
 use thermocline_nand::{Drive, Profile, profile};
 use thermocline_types::{Bytes, UnitId};
 
@@ -29,6 +30,10 @@ pub type AnyStorage = Box<dyn Storage>;
 
 /// Units that hold superblocks.
 const SUPERBLOCK_UNITS: [UnitId; 2] = [UnitId(0), UnitId(1)];
+
+/// A drive of which nothing is known but that it is one: a spare share as of drives for servers, and units as long as
+/// those of the pool, which are chosen for that. Assumed.
+const UNKNOWN: Below = Below::Mixed { spare: 0.1, units: 1.0 };
 
 /// Why a storage cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -212,12 +217,25 @@ impl Settings {
             DeviceKind::Simulated => {
                 let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
                 let drive = self.drive()?;
-                let unit =
-                    self.device().unit.unwrap_or_else(|| default_unit(drive.cut().capacity()));
+                let unit = self
+                    .device()
+                    .unit
+                    .unwrap_or_else(|| default_unit(drive.cut().capacity(), None));
                 let layout = Simulated::layout_of(&drive, block, unit);
                 Ok(layout.map_err(|why| self.error("device.unit", why))?)
             }
         }
+    }
+
+    /// What is below the units of the first device for capacity, of which `unit` is the size.
+    pub(crate) fn below(&self, unit: Bytes) -> Result<Below, SettingsError> {
+        let capacity = self.each_device().find(|one| one.device().class == MediaClass::Capacity);
+        let Some(one) = capacity else { return Ok(Below::Apart) };
+        Ok(match one.kind() {
+            DeviceKind::Simulated => one.drive()?.below(unit),
+            DeviceKind::Zoned => Below::Apart,
+            DeviceKind::File | DeviceKind::Block => UNKNOWN,
+        })
     }
 
     /// What is on the device now.
@@ -266,7 +284,7 @@ impl Settings {
         let of_device = queue_attribute(path, "logical_block_size")
             .and_then(|bytes| LogicalBlock::from_bytes(bytes.parse().ok()?));
         let block = self.logical_block().or(of_device).unwrap_or(LogicalBlock::B4096);
-        let unit = self.device().unit.unwrap_or_else(|| default_unit(size));
+        let unit = self.device().unit.unwrap_or_else(|| default_unit(size, None));
         let bytes = block.bytes() as u64;
         let fits =
             unit.0 > 0 && unit.0.is_multiple_of(bytes) && unit.0 / bytes <= u64::from(u32::MAX);
@@ -357,7 +375,7 @@ impl Settings {
         access: Access,
     ) -> Result<AnyStorage, MediaError> {
         let drive = self.drive()?;
-        let unit = unit.unwrap_or_else(|| default_unit(drive.cut().capacity()));
+        let unit = unit.unwrap_or_else(|| default_unit(drive.cut().capacity(), None));
         let latency = self.device().latency.unwrap_or(Latency::None);
         let (path, options) = (&self.device().path, self.options(access));
         Ok(Box::new(Simulated::open(path, create, drive, block, unit, latency, &options)?))

@@ -19,6 +19,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_types::Bytes;
 
 use crate::VolumeLimits;
+use crate::media::unit_bytes;
 use crate::storage::{IoEngine, Latency};
 
 pub use serve::ServeSettings;
@@ -359,6 +360,7 @@ impl Settings {
     /// [`SettingsError`] when the pool could not work so.
     pub fn config(&self, geometry: Geometry) -> Result<Config, SettingsError> {
         let mut config = self.pool.tuning().config(geometry);
+        config.below = self.below(unit_bytes(&geometry))?;
         for media in MediaClass::ALL {
             if let Some(active) = self.active_zones(media)? {
                 let wrong = |error: ConfigError| self.error("pool.placement", error.to_string());

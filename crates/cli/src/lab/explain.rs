@@ -2,30 +2,41 @@
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use thermocline_lab::explain::{Explanation, explain};
+use thermocline_record::RunRecord;
+use thermocline_record::waterfall::Waterfall;
 
 use super::bench_placement::bar_of;
 use crate::progress::Progress;
 use crate::table::plain;
+use crate::waterfall;
 
 /// Arguments of `lab explain`.
 #[derive(Args)]
 #[command(after_help = "\
-Every policy runs on a full drive (15 % garbage, units of 2 MiB or smaller) with several victim rules, discards
+Of a trace: every policy runs on a full drive (15 % garbage, units of 2 MiB or smaller) with several victim rules, discards
 ignored. Rates, recency and sequence are those of `lab analyze`; oracles know what no policy can.
+
+Of the record of a run: where its bytes come from, from the application down to the media, and what would lower them.
 
 Examples:
   thermocline lab explain --trace postgres-tpcc
-  thermocline lab explain --trace rocksdb-overwrite --jobs 2 --json")]
+  thermocline lab explain --trace rocksdb-overwrite --jobs 2 --json
+  thermocline lab run --stack raw:p5316 --trace postgres-tpcc --record run.json
+  thermocline lab explain --record run.json")]
 pub struct ExplainArgs {
     /// Block trace: a file, plain, gzip or zstd, of any format (`lab list formats`), or one that comes with the program
     /// (`lab list traces`)
-    #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "record")]
+    trace: Option<PathBuf>,
+    /// Record of a run, as `lab run --record FILE` writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    record: Option<PathBuf>,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
@@ -39,13 +50,43 @@ pub struct ExplainArgs {
 
 /// `lab explain`.
 pub fn run(args: &ExplainArgs) -> anyhow::Result<()> {
+    match (&args.record, &args.trace) {
+        (Some(record), _) => explain_record(record, args.json),
+        (None, Some(trace)) => explain_trace(trace, args),
+        (None, None) => unreachable!("one of them is required"),
+    }
+}
+
+/// Where the bytes of a run come from.
+fn explain_record(path: &Path, json: bool) -> anyhow::Result<()> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let record = RunRecord::from_json(&text)
+        .with_context(|| format!("{} is no record of a run", path.display()))?;
+    let waterfall = Waterfall::of(&record);
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&waterfall)?)?;
+        return Ok(());
+    }
+    out.write_all(format!("{}\n{}", record.stack, waterfall::show(&waterfall)).as_bytes())?;
+    let fast = record.fast.as_ref().map(|fast| (&fast.device, &fast.life));
+    for (device, life) in fast.into_iter().chain([(&record.device, &record.life)]) {
+        if let Some(life) = life {
+            writeln!(out, "{}: {}", device.profile, life.verdict)?;
+        }
+    }
+    Ok(())
+}
+
+fn explain_trace(trace: &Path, args: &ExplainArgs) -> anyhow::Result<()> {
     let bars = Progress::default();
     let bar = bar_of(&bars);
     let progress = |name: &str, share| {
         bar(name, share);
         ControlFlow::Continue(())
     };
-    let explanation = explain(&args.trace, args.jobs, args.seed, &progress)?;
+    let explanation = explain(trace, args.jobs, args.seed, &progress)?;
     drop(bar);
     let mut out = std::io::stdout().lock();
     if args.json {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thermocline_engine::Notice;
 use thermocline_ftl::UnitState;
+use thermocline_record::waterfall::FAST;
 use thermocline_runtime::{Settings, unit_bytes};
 use thermocline_types::Bytes;
 
@@ -18,6 +19,7 @@ use super::serve::state::MediaStatus;
 use super::serve::{STATUS, sockets};
 use super::volume::Listed;
 use super::{CODES, LabRun, print};
+use crate::waterfall;
 
 /// Arguments of `status`.
 #[derive(Args)]
@@ -140,6 +142,11 @@ fn served(status: &Value) -> anyhow::Result<String> {
         bytes => format!("{} that were written and are not durable", Bytes(bytes)),
     };
     let mut text = format!("at risk: {at_risk}\n");
+    let fast = |media: &&Value| media["class"] == FAST;
+    if let Some(fast) = engine["media"].as_array().into_iter().flatten().find(fast) {
+        let bytes = number(&fast["valid_bytes"])?;
+        text += &format!("only on fast devices: {}, lost if they fail\n", Bytes(bytes));
+    }
     if let Some(failure) = status["failure"].as_str() {
         text += &format!("at risk: {failure}\n");
     }
@@ -150,6 +157,7 @@ fn served(status: &Value) -> anyhow::Result<String> {
         number(&engine["free_units"])?,
         number(&engine["units"])?,
     );
+    text += &waterfall::show(&serde_json::from_value(status["waterfall"].clone())?);
     for uri in status["uris"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text += &format!("{uri}\n");
     }

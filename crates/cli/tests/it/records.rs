@@ -198,3 +198,34 @@ fn passes_over_a_trace_agree_and_only_five_are_steady() {
         assert!((other / waf - 1.0).abs() < 0.05, "{passes} passes: {other}, not {waf}");
     }
 }
+
+#[test]
+fn a_record_is_explained_from_the_application_down_to_the_media() {
+    let folder = crate::scratch();
+    let run = "run --json --stack tier:p5800x+p5316 --capacity 512MiB --workload zipf:1.0 --span 384MiB \
+               --drive-writes 2 --record run.json";
+    let record = crate::lab_in(folder.path(), run).json();
+    let waterfall = crate::lab_in(folder.path(), "explain --record run.json --json").json();
+    let number = |value: &Value| value.as_u64().expect("bytes");
+    let levels = waterfall["levels"].as_array().expect("levels");
+    let place = |level: &Value| format!("{} {}", level["class"], level["kind"]).replace('"', "");
+    let places: Vec<String> = levels.iter().map(place).collect();
+    assert_eq!(places, ["fast devices", "fast media", "capacity devices", "capacity media"]);
+    for level in levels {
+        let added = level["added"].as_array().expect("causes");
+        let added: u64 = added.iter().map(|cause| number(&cause[1])).sum();
+        assert_eq!(number(&level["passed"]) + added, number(&level["bytes"]), "{level}");
+    }
+    assert_eq!(levels[2]["bytes"], record["device_bytes_written"]);
+    assert_eq!(levels[3]["bytes"], record["media_bytes_written"]["total"]);
+    let host = number(&waterfall["host"]) - number(&waterfall["absorbed"]);
+    let arrived = number(&levels[0]["passed"]) + number(&levels[2]["passed"]);
+    assert_eq!(host, arrived, "what was not absorbed arrived");
+    let told = crate::lab_in(folder.path(), "explain --record run.json").ok();
+    for part in ["application", "destage, capacity devices: +", "a larger fast device", "p5800x: "]
+    {
+        assert!(told.contains(part), "`{part}` is missing:\n{told}");
+    }
+    let wrong = crate::lab_in(folder.path(), "explain --record nowhere.json").refused(1);
+    assert!(wrong.contains("cannot read nowhere.json"), "{wrong}");
+}

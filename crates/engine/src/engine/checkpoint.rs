@@ -19,7 +19,7 @@ use crate::bugs::bug;
 use crate::device::PageBytes;
 use crate::durability::Then;
 use crate::engine::{Engine, Phase};
-use crate::map::{Mapping, PAGE, Wanted};
+use crate::map::{Mapping, Wanted};
 use crate::marks::mark;
 use crate::pages::WORDS;
 use crate::payload::Payload;
@@ -273,10 +273,9 @@ impl<P: Payload> Engine<P> {
     fn page_bytes(&self, index: u16, page: u64) -> (PageBytes, bool) {
         let map = self.volumes.map(index);
         let mut bytes: PageBytes = Box::new([0xFF; BLOCK_BYTES]);
-        let end = ((page + 1) * PAGE).min(map.blocks);
         let mut staged = false;
-        for (entry, lba) in bytes.chunks_exact_mut(8).zip(page * PAGE..end) {
-            let value = match map.get(lba) {
+        for (entry, mapping) in bytes.chunks_exact_mut(8).zip(map.mappings(page)) {
+            let value = match mapping {
                 Mapping::Unmapped => None,
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(_) if bug!(self.config, StagedPageEntryLost) => None,

@@ -329,7 +329,7 @@ impl<P: Payload> Engine<P> {
         }
         self.stats.chunks += 1;
         match header.packed {
-            None => self.stats.header_bytes += header.header_bytes(&geometry) as u64,
+            None => self.count_header(at.unit, header.header_bytes(&geometry) as u64),
             Some(_) => self.stats.packed_blocks += 1,
         }
         // Pages are not replayed; if they counted, a checkpoint of many would be followed by the next at once.

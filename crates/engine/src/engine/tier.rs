@@ -2,7 +2,7 @@
 
 use thermocline_format::{ChunkCause, MediaClass, VolumeId, VolumeMedia};
 use thermocline_ftl::placement::Write;
-use thermocline_types::{Bytes, Class, Lba};
+use thermocline_types::{Bytes, Class, Lba, UnitId};
 
 use crate::engine::Engine;
 use crate::marks::mark;
@@ -53,6 +53,25 @@ impl<P: Payload> Engine<P> {
             (0, _) => ChunkCause::Destage,
             _ => ChunkCause::Host,
         }
+    }
+
+    /// Counts the header of a chunk in `unit`.
+    pub(crate) fn count_header(&mut self, unit: UnitId, bytes: u64) {
+        self.stats.header_bytes += bytes;
+        let geometry = &self.config.geometry;
+        if geometry.is_tiered() && geometry.media_of(unit) == MediaClass::Capacity {
+            self.stats.capacity_header_bytes += bytes;
+        }
+    }
+
+    /// Blocks that units of `media` hold and that count, less what waits in memory to overwrite them. Looks at each
+    /// unit.
+    #[must_use]
+    pub fn valid_blocks_on(&self, media: MediaClass) -> u64 {
+        let units = self.config.geometry.units_of(media).map(UnitId);
+        let metadata = self.config.metadata_class();
+        let data = units.filter(|unit| self.space.units().class(*unit) != metadata);
+        data.map(|unit| u64::from(self.space.units().valid_count(unit))).sum()
     }
 
     fn has_unit_to_stay(&mut self) -> bool {

@@ -246,15 +246,7 @@ impl VolumeMap {
     /// Fills page `page` with what was read from media.
     pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) {
         let held = (self.blocks - page * PAGE).min(PAGE) as usize;
-        let packing = self.packing;
-        let mut frame = packing.frame();
-        let mut mapped = 0;
-        for (index, entry) in read.iter().enumerate().take(held) {
-            if !entry.is_unmapped() {
-                packing.set(&mut frame, index, entry.pack());
-                mapped += 1;
-            }
-        }
+        let (frame, mapped) = self.packing.fill(read, held);
         self.change(page, |leaf, index| {
             leaf.put(index, frame);
             leaf.mapped[index] = mapped;

@@ -60,6 +60,23 @@ impl Part {
     pub const WHOLE: Part = Part { offset: 0, length: 1 };
 }
 
+/// What is below the units that blocks are placed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Below {
+    /// Media that keep units apart: their own units, zones, or streams and placement handles enough for all classes.
+    #[default]
+    Apart,
+    /// A drive that writes what comes one after the other into units of its own, whatever unit it was for, and collects
+    /// its own garbage. What is written at once and dies at different times it copies: classes cost there what they
+    /// save above.
+    Mixed {
+        /// Its media beyond what it exports, as a share of that.
+        spare: f32,
+        /// The length of its units in units above.
+        units: f32,
+    },
+}
+
 /// A block that the host writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
@@ -103,8 +120,8 @@ pub trait Classifier {
     /// The classes that there are.
     fn topology(&self) -> Topology;
 
-    /// The layer exports `blocks` and has `units` of `blocks_per_unit`; called once before all else.
-    fn begin(&mut self, _blocks: u64, _units: u32, _blocks_per_unit: u32) {}
+    /// The layer exports `blocks` and has `units` of `blocks_per_unit` on what is `below`; called once before all else.
+    fn begin(&mut self, _blocks: u64, _units: u32, _blocks_per_unit: u32, _below: Below) {}
 
     /// The class of a block the host writes.
     fn place(&mut self, write: Write) -> Class;

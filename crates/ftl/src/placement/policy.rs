@@ -9,8 +9,8 @@ use thermocline_types::{Class, Lba, UnitId};
 use crate::Units;
 
 use super::{
-    Auto, Classifier, Dac, Eti, Fadac, LsmZgc, Mida, Midas, MultiLog, MultiQueue, Nothing, SepBit,
-    SeparateRelocation, Sfr, Sfs, Survivor, Topology, VictimRule, Warcip, Write,
+    Auto, Below, Classifier, Dac, Eti, Fadac, LsmZgc, Mida, Midas, MultiLog, MultiQueue, Nothing,
+    SepBit, SeparateRelocation, Sfr, Sfs, Survivor, Topology, VictimRule, Warcip, Write,
 };
 
 /// Classes of the policies that let one choose, unless one does.
@@ -184,8 +184,8 @@ impl Classifier for Policy {
         each!(self, policy => policy.collected(units, unit, now));
     }
 
-    fn begin(&mut self, blocks: u64, units: u32, blocks_per_unit: u32) {
-        each!(self, policy => policy.begin(blocks, units, blocks_per_unit));
+    fn begin(&mut self, blocks: u64, units: u32, blocks_per_unit: u32, below: Below) {
+        each!(self, policy => policy.begin(blocks, units, blocks_per_unit, below));
     }
 
     #[inline]

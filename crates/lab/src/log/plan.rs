@@ -47,8 +47,8 @@ impl Plan {
         let drive = drive(&stack.profile, cut, settings.seed)?;
         let fast = stack.fast.as_ref().map(|fast| fast_drive(fast, stack, settings, &drive));
         let fast = fast.transpose()?;
-        let given = stack.log.unit.or_else(|| Some(default_unit(fast.as_ref()?.cut().capacity())));
-        let unit = unit(&drive, given, logical);
+        let fast_capacity = fast.as_ref().map(|fast| fast.cut().capacity());
+        let unit = unit(&drive, stack.log.unit, fast_capacity, logical);
         if matches!(drive, Drive::Zoned(_))
             && !(logical.bytes() as u64).is_multiple_of(cut.mapping_unit.0)
         {
@@ -69,6 +69,7 @@ impl Plan {
         if let Some(victim) = settings.victim {
             config.gc.victim = victim;
         }
+        config.below = drive.below(unit);
         if let Some(active) = active_zones(&stack.profile) {
             let kept = config.keep_to_active_zones(MediaClass::Capacity, active);
             kept.map_err(|error| refuse(error.to_string()))?;
@@ -160,12 +161,12 @@ fn drive(profile: &Profile, cut: Cut, seed: u64) -> Result<Drive, Error> {
 }
 
 /// Size of the engine's units: of zones, their capacity.
-fn unit(drive: &Drive, given: Option<Bytes>, logical: LogicalBlock) -> Bytes {
+fn unit(drive: &Drive, given: Option<Bytes>, fast: Option<Bytes>, logical: LogicalBlock) -> Bytes {
     if let Drive::Zoned(zoned) = drive {
         return zoned.cut().unit();
     }
     let cut = drive.cut();
-    let unit = given.unwrap_or_else(|| default_unit(cut.capacity())).0;
+    let unit = given.unwrap_or_else(|| default_unit(cut.capacity(), fast)).0;
     let block = (logical.bytes() as u64).max(cut.mapping_unit.0);
     Bytes((unit / block).max(1) * block)
 }

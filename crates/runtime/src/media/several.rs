@@ -11,13 +11,6 @@ use super::{AnyStorage, MediaError, UnitStorage, contents, queue_attribute};
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{Access, Joined, Layout, Storage as _, forget};
 
-/// Units of the smallest device, at least, where nothing says how large they are. Chosen, not measured: enough for the
-/// reserves of a fast device and some to fill.
-const UNITS: u64 = 64;
-
-/// The smallest unit that is chosen for users.
-const SMALLEST: Bytes = Bytes::mib(1);
-
 impl Settings {
     /// The storage for a new pool on several devices.
     pub(super) fn new_joined(&self) -> Result<UnitStorage, MediaError> {
@@ -140,13 +133,13 @@ impl Settings {
         self.logical_block().or(device).unwrap_or(LogicalBlock::B4096)
     }
 
-    /// As of one device of all their size, but so that the smallest has some.
+    /// As of one device of the size of those for capacity, but so that the smallest has some.
     fn chosen_unit(&self, ones: &[Settings]) -> Result<Bytes, MediaError> {
         let sizes = ones.iter().map(Settings::size).collect::<Result<Vec<_>, _>>()?;
         let smallest = sizes.iter().map(|size| size.0).min().unwrap_or_default();
-        let most = Bytes(smallest / UNITS + 1).0.next_power_of_two() / 2;
-        let all = Bytes(sizes.iter().map(|size| size.0).sum());
-        Ok(default_unit(all).min(Bytes(most)).max(SMALLEST))
+        let capacity = |(one, _): &(&Settings, &Bytes)| one.device().class == MediaClass::Capacity;
+        let all = ones.iter().zip(&sizes).filter(capacity).map(|(_, size)| size.0).sum();
+        Ok(default_unit(Bytes(all), Some(Bytes(smallest))))
     }
 
     fn size(&self) -> Result<Bytes, MediaError> {

@@ -40,11 +40,15 @@ fn a_pool_says_how_it_is_divided() {
 
 #[test]
 fn the_default_unit_gives_some_hundred_units() {
-    let units = |size: Bytes| size.0 / default_unit(size).0;
-    assert_eq!(default_unit(Bytes::gib(1)), Bytes::mib(2));
-    assert_eq!(default_unit(Bytes::mib(64)), Bytes::mib(1));
+    let unit = |size: Bytes| default_unit(size, None);
+    let units = |size: Bytes| size.0 / unit(size).0;
+    assert_eq!(unit(Bytes::gib(1)), Bytes::mib(2));
+    assert_eq!(unit(Bytes::mib(64)), Bytes::mib(1));
     assert!((512..1024).contains(&units(Bytes(100_000_000_000))));
-    assert_eq!(default_unit(Bytes::gib(16 << 10)), Bytes::mib(256));
+    assert_eq!(unit(Bytes::gib(16 << 10)), Bytes::gib(8));
+    // A fast device of 5 % has 32 units at least.
+    assert_eq!(default_unit(Bytes::gib(8), Some(Bytes::mib(427))), Bytes::mib(8));
+    assert_eq!(default_unit(Bytes::gib(4), Some(Bytes::mib(16))), Bytes::mib(1));
 }
 
 #[test]
@@ -245,8 +249,8 @@ fn devices_of_a_new_pool_are_divided_alike() {
     };
     assert_eq!(unit(&[BIG, QUICK]), Ok(Bytes::mib(1)));
     let large = ("big", "size = '1TiB'");
-    assert_eq!(unit(&[large, ("quick", "size = '64GiB'\nclass = 'fast'")]), Ok(Bytes::mib(256)));
-    assert_eq!(unit(&[large, ("quick", "size = '1GiB'\nclass = 'fast'")]), Ok(Bytes::mib(16)));
+    assert_eq!(unit(&[large, ("quick", "size = '64GiB'\nclass = 'fast'")]), Ok(Bytes::gib(2)));
+    assert_eq!(unit(&[large, ("quick", "size = '1GiB'\nclass = 'fast'")]), Ok(Bytes::mib(32)));
     assert_eq!(unit(&[("big", "size = '128MiB'\nunit = '2MiB'"), QUICK]), Ok(Bytes::mib(2)));
     let zones = ("big", "size = '8GiB'\nkind = 'simulated'\nprofile = 'zn540'");
     let quick = ("quick", "size = '8GiB'\nclass = 'fast'");

@@ -7,6 +7,7 @@ use serde::Serialize;
 use thermocline_engine::{Engine, Payload, VolumeInfo};
 use thermocline_format::MediaClass;
 use thermocline_nbd::Stopper;
+use thermocline_record::waterfall::{self, Level, Waterfall};
 use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
 
 use super::drive::DriveStatus;
@@ -39,6 +40,8 @@ pub struct Status {
     pub uris: Vec<String>,
     pub volumes: Vec<VolumeStatus>,
     pub engine: EngineStatus,
+    /// Where the bytes come from that were written.
+    pub waterfall: Waterfall,
     pub memory: MemoryStatus,
     /// Of simulated drives only: no other tells.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,6 +128,10 @@ pub struct MediaStatus {
     pub host_bytes: u64,
     pub destage_bytes: u64,
     pub relocation_bytes: u64,
+    /// Headers, pages of maps and superblocks.
+    pub metadata_bytes: u64,
+    /// Blocks of volumes that are there and count.
+    pub valid_bytes: u64,
 }
 
 impl MediaStatus {
@@ -146,6 +153,13 @@ impl MediaStatus {
                     (stats.host_blocks_written - stats.bypassed_blocks, stats.carried_blocks)
                 }
             };
+            let metadata =
+                stats.header_bytes + stats.map_pages_written * 4096 + stats.superblock_bytes;
+            // Maps and superblocks are on fast devices, where there are any.
+            let metadata = match media {
+                MediaClass::Capacity if tiered => stats.capacity_header_bytes,
+                _ => metadata - stats.capacity_header_bytes,
+            };
             let destaged = if media == MediaClass::Capacity { stats.destaged_blocks } else { 0 };
             let range = geometry.units_of(media);
             let superblocks =
@@ -158,6 +172,8 @@ impl MediaStatus {
                 host_bytes: host * 4096,
                 destage_bytes: destaged * 4096,
                 relocation_bytes: relocated * 4096,
+                metadata_bytes: metadata,
+                valid_bytes: engine.valid_blocks_on(media) * 4096,
             }
         });
         status.into_iter().filter(|media| media.units > 0).collect()
@@ -261,6 +277,7 @@ impl State {
             uris: self.reach.uris(&pool.volume_names()),
             volumes: volumes.collect(),
             waf: engine.alwa.zip(dlwa).map(|(alwa, dlwa)| alwa * dlwa),
+            waterfall: waterfall(&engine, drive.as_ref()),
             engine,
             memory: memory_status(memory, traffic.held_bytes),
             drive,
@@ -268,6 +285,31 @@ impl State {
             clients: client_status(&traffic),
         })
     }
+}
+
+/// What was written down to the devices, and to the media of a simulated one.
+fn waterfall(engine: &EngineStatus, drive: Option<&DriveStatus>) -> Waterfall {
+    let causes = |media: &MediaStatus| {
+        let MediaStatus { host_bytes, destage_bytes, relocation_bytes, metadata_bytes, .. } = media;
+        let named = [
+            ("host", host_bytes),
+            ("destage", destage_bytes),
+            ("relocation", relocation_bytes),
+            ("metadata", metadata_bytes),
+        ];
+        named.into_iter().map(|(cause, bytes)| (cause.to_owned(), *bytes)).collect()
+    };
+    let mut levels: Vec<Level> = engine
+        .media
+        .iter()
+        .rev()
+        .map(|media| Level::devices(media.class, &causes(media)))
+        .collect();
+    if let Some(drive) = drive {
+        let causes = drive.media_by_cause.iter().map(|(cause, b)| ((*cause).to_owned(), *b));
+        levels.push(Level::media(waterfall::CAPACITY, &causes.collect()));
+    }
+    Waterfall { host: engine.host_bytes_written, absorbed: engine.absorbed_bytes, levels }
 }
 
 /// `written` over `asked` bytes, if any were asked for.

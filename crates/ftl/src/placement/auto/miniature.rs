@@ -2,8 +2,10 @@
 
 use thermocline_types::{Class, Lba, UnitId};
 
+use super::super::Below;
 use super::super::per_block::PerBlock;
 use super::cleaner::Cleaner;
+use super::drive::{Drive, WEIGHT};
 use super::history::{History, Past};
 use super::rule::{CLASSES, Rule};
 use crate::Units;
@@ -72,7 +74,9 @@ pub(super) struct Miniature {
     /// The group at each place.
     groups: Vec<u32>,
     cleaner: Cleaner,
-    /// Blocks copied lately; the owner lets it decay.
+    /// What is below it, if that copies as well.
+    drive: Option<Drive>,
+    /// Blocks copied lately, by it and, with their weight, by the drive; the owner lets it decay.
     pub(super) copies: f32,
 }
 
@@ -106,8 +110,15 @@ impl Miniature {
             open: [None; CLASSES as usize],
             groups: vec![NOTHING; units as usize * blocks as usize],
             cleaner: Cleaner::new(units, capacity, blocks << shift),
+            drive: None,
             copies: 0.0,
         }
+    }
+
+    /// The same over what is `below`.
+    pub(super) fn over(self, below: Below) -> Miniature {
+        let drive = Drive::new(below, self.units.count(), self.units.blocks_per_unit());
+        Miniature { drive, ..self }
     }
 
     /// Blocks per unit.
@@ -133,10 +144,14 @@ impl Miniature {
         if let Some(at) = place.checked_sub(1) {
             self.units.drop_valid(UnitId(at / self.units.blocks_per_unit()));
         }
-        self.append(group, self.rule.host(past, history.ticks()), now, places);
+        let at = self.append(group, self.rule.host(past, history.ticks()), now, places);
+        if let Some(drive) = &mut self.drive {
+            self.copies += WEIGHT * drive.write(at) as f32;
+        }
     }
 
-    fn append(&mut self, group: u32, class: u8, now: u64, places: &mut Places) {
+    /// Writes the block of `group`. Returns where.
+    fn append(&mut self, group: u32, class: u8, now: u64, places: &mut Places) -> u32 {
         let class = match self.open[usize::from(class)] {
             Some(_) => class,
             None => self.open(class),
@@ -153,6 +168,7 @@ impl Miniature {
         } else {
             self.open[usize::from(class)] = Some((unit, next + 1));
         }
+        at
     }
 
     /// Opens a unit for `class`; if none is free, returns the nearest class that has one open.
@@ -182,15 +198,24 @@ impl Miniature {
         let Some(victim) = victim.filter(|&victim| self.has_room_for(victim)) else { return false };
         self.units.begin_relocation(victim);
         let blocks = self.units.blocks_per_unit();
+        let mut copied = 0;
         for at in victim.0 * blocks..(victim.0 + 1) * blocks {
             let group = self.groups[at as usize];
             if group != NOTHING && places.get(group, self.rule) == at + 1 {
                 let past = || history.past(sampled(group, self.shift));
                 let class = self.rule.survivor(past, history.ticks());
-                self.append(group, class, now, places);
+                let to = self.append(group, class, now, places);
                 self.copies += 1.0;
+                copied += 1;
+                if let Some(drive) = &mut self.drive {
+                    drive.copy(to);
+                }
             }
             self.groups[at as usize] = NOTHING;
+        }
+        if let Some(drive) = &mut self.drive {
+            let below = drive.collected(victim.0 * blocks, copied, blocks);
+            self.copies += WEIGHT * below as f32;
         }
         self.units.erase(victim);
         self.free.push(victim);
@@ -202,6 +227,7 @@ impl Miniature {
         self.units.memory_bytes()
             + self.groups.capacity() * size_of::<u32>()
             + self.cleaner.memory_bytes()
+            + self.drive.as_ref().map_or(0, Drive::memory_bytes)
     }
 }
 

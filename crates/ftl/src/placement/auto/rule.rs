@@ -2,6 +2,7 @@
 
 use std::f32::consts::LOG2_E;
 
+use super::super::Below;
 use super::history::{FAST, NO_GAP, Past, SLOW, TICKS, gap_ticks, halves};
 
 /// How blocks are placed, and which unit is cleaned.
@@ -37,9 +38,17 @@ const FAST_CLASSES: u8 = 14;
 pub(super) const CLASSES: u8 = SLOW_CLASSES;
 
 impl Rule {
-    /// All of them; the first is followed at first.
+    /// All of them.
     pub(super) const ALL: [Rule; 5] =
         [Rule::Recency, Rule::SlowRate, Rule::FastRate, Rule::Single, Rule::Apart];
+
+    /// The one that is followed at first. What a drive below has mixed once it copies for long.
+    pub(super) fn first(below: Below) -> Rule {
+        match below {
+            Below::Apart => Rule::Recency,
+            Below::Mixed { .. } => Rule::Single,
+        }
+    }
 
     /// The class of a block the host writes, from its history with this write. Counts were collected for `since` ticks.
     pub(super) fn host(self, past: Past, since: u32) -> u8 {

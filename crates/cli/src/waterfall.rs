@@ -1,0 +1,56 @@
+//! The waterfall as text: what came to each level, what it added, and what would lower the most.
+
+use thermocline_record::waterfall::{Addition, LevelKind, Waterfall};
+use thermocline_types::Bytes;
+
+use crate::table;
+
+/// Additions of which a remedy is told.
+const TOLD: usize = 3;
+/// Additions below this share of what the application wrote are not worth one.
+const LITTLE: f64 = 0.01;
+
+/// Draws `waterfall`, and names what adds the most and what would lower it.
+pub fn show(waterfall: &Waterfall) -> String {
+    let share = |bytes: u64| bytes as f64 / waterfall.host.max(1) as f64;
+    let whole = |name: String, bytes: u64| {
+        vec![name, Bytes(bytes).to_string(), format!("{:.3}", share(bytes))]
+    };
+    let part = |name: &str, sign: &str, bytes: u64| {
+        vec![format!("  {name}"), Bytes(bytes).to_string(), format!("{sign}{:.3}", share(bytes))]
+    };
+    let mut rows = vec![whole("application".to_owned(), waterfall.host)];
+    if waterfall.absorbed > 0 {
+        rows.push(part("overwritten in memory", "-", waterfall.absorbed));
+    }
+    for level in &waterfall.levels {
+        rows.push(whole(name(level.kind, &level.class), level.bytes));
+        if level.passed > 0 && !level.added.is_empty() {
+            rows.push(part("from above", "", level.passed));
+        }
+        rows.extend(level.added.iter().map(|(cause, bytes)| part(&words(cause), "+", *bytes)));
+    }
+    let heads = ["", "bytes", "of the application's"].map(str::to_owned);
+    let mut text = format!("{}\n", table::draw(&heads, &rows));
+    let most = waterfall.additions();
+    let most = most.iter().take(TOLD).filter(|added| share(added.bytes) >= LITTLE);
+    for (number, Addition { kind, class, cause, bytes, remedy }) in (1..).zip(most) {
+        let (level, cause, share) = (name(*kind, class), words(cause), share(*bytes));
+        text += &format!("{number}. {cause}, {level}: +{share:.3}; lowered by {remedy}\n");
+    }
+    text
+}
+
+fn name(kind: LevelKind, class: &str) -> String {
+    match kind {
+        LevelKind::Devices => format!("{class} devices"),
+        LevelKind::Media => format!("media of {class} devices"),
+    }
+}
+
+fn words(cause: &str) -> String {
+    match cause {
+        "read_modify_write" => "read-modify-write".to_owned(),
+        cause => cause.replace('_', " "),
+    }
+}
