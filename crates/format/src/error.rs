@@ -40,6 +40,8 @@ pub enum Structure {
     MapPage(PageId),
     /// This page of the unit table.
     UnitPage(u32),
+    /// The label of a side of a mirrored pair.
+    MirrorLabel,
 }
 
 impl fmt::Display for Structure {
@@ -48,6 +50,7 @@ impl fmt::Display for Structure {
             Structure::Chunk => f.write_str("chunk"),
             Structure::Superblock => f.write_str("superblock"),
             Structure::MapPage(page) => write!(f, "{page}"),
+            Structure::MirrorLabel => f.write_str("label of a mirrored pair"),
             Structure::UnitPage(index) => write!(f, "page {index} of the unit table"),
         }
     }

@@ -25,6 +25,9 @@ pub const ENTRY_BYTES: usize = size_of::<EntryRaw>();
 /// Bytes in the prefix of a superblock record.
 pub const SUPERBLOCK_PREFIX_BYTES: usize = size_of::<SuperblockPrefixRaw>();
 
+/// Bytes in the label of a mirrored pair, its units aside.
+pub(crate) const MIRROR_LABEL_BYTES: usize = size_of::<MirrorLabelRaw>();
+
 /// Most bytes in a chunk, header and padding included. Chosen, not measured: what drives commonly take in one command.
 pub const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// Most devices in a pool. Chosen, not measured.
@@ -37,6 +40,8 @@ pub const MAX_HEADER_BYTES: usize = 8192;
 
 /// First bytes of a chunk.
 pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"THERMOCH";
+/// First bytes of the label of a mirrored pair.
+pub(crate) const MIRROR_MAGIC: [u8; 8] = *b"THERMOMI";
 /// First bytes of a superblock record.
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"THERMOSB";
 
@@ -154,6 +159,26 @@ pub(crate) struct UnitRaw {
     pub reserved: [u8; 3],
 }
 
+/// The first 64 bytes of the label of a mirrored pair.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct MirrorLabelRaw {
+    pub magic: [u8; 8],
+    pub version: U16,
+    pub side: u8,
+    pub flags: u8,
+    pub current: u8,
+    pub device: u8,
+    pub reserved: [u8; 2],
+    pub pool: [u8; 16],
+    pub units: U32,
+    pub event: U64,
+    pub unused: [u8; 12],
+    pub rest_crc: U32,
+    pub prefix_crc: U32,
+}
+
+const _: () = assert!(MIRROR_LABEL_BYTES == 64);
 const _: () = assert!(CHUNK_PREFIX_BYTES == 96);
 const _: () = assert!(ENTRY_BYTES == 32);
 const _: () = assert!(SUPERBLOCK_PREFIX_BYTES == 256);
@@ -229,6 +254,18 @@ pub(crate) trait Prefix {
 }
 
 impl Prefix for ChunkPrefixRaw {
+    fn version(&self) -> u16 {
+        self.version.get()
+    }
+    fn pool(&self) -> PoolId {
+        PoolId(self.pool)
+    }
+    fn stored_crc(&self) -> u32 {
+        self.prefix_crc.get()
+    }
+}
+
+impl Prefix for MirrorLabelRaw {
     fn version(&self) -> u16 {
         self.version.get()
     }

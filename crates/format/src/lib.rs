@@ -1,5 +1,5 @@
-//! What the log engine writes to media, as pure encode and decode: chunks, superblocks, and pages of maps and of the
-//! unit table.
+//! What the log engine writes to media, as pure encode and decode: chunks, superblocks, pages of maps and of the unit
+//! table, and labels of mirrored pairs.
 //!
 //! `docs/FORMAT.md` describes the bytes, the order of recovery and what every writer must keep to.
 //!
@@ -17,6 +17,7 @@ mod geometry;
 mod id;
 mod layout;
 mod map;
+mod mirror;
 mod packed;
 mod superblock;
 mod units;
@@ -36,6 +37,7 @@ pub use layout::{
     SUPERBLOCK_PREFIX_BYTES, VERSION,
 };
 pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};
+pub use mirror::{MirrorLabel, SIDES};
 pub use packed::{PackedBlock, Places, pack, packed_block, unpack};
 pub use superblock::{
     MAX_EPOCH, MAX_NUMBER, MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, OpenUnit,

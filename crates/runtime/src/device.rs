@@ -96,6 +96,16 @@ impl<S: Storage> Device<S> {
         &self.storage
     }
 
+    /// The storage alone.
+    ///
+    /// # Panics
+    /// If commands are under way.
+    #[must_use]
+    pub fn into_storage(self) -> S {
+        assert!(self.is_idle(), "commands are under way");
+        self.storage
+    }
+
     /// The storage, to be used beside the commands.
     pub fn storage_mut(&mut self) -> &mut S {
         &mut self.storage

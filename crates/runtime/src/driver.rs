@@ -241,8 +241,10 @@ impl<S: Storage> Driver<S> {
     /// How long to wait at most until [`Driver::poll`] is called again, though nothing happens.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
-        let at = self.engine.poll_timeout()?;
-        Some(Duration::from_nanos(at.as_nanos().saturating_sub(self.now().as_nanos())))
+        let engine = self.engine.poll_timeout();
+        let engine = engine.map(|at| at.as_nanos().saturating_sub(self.now().as_nanos()));
+        let storage = self.device.storage().timeout();
+        engine.map(Duration::from_nanos).into_iter().chain(storage).min()
     }
 
     /// Whether everything was begun, so that waiting for [`Driver::descriptor`] is in order. If not, poll again.

@@ -29,4 +29,5 @@ pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,
     VolumeSettings,
 };
+pub use storage::{Pair, PairStatus, SideState, SideStatus};
 pub use trouble::{Asked, Range, Trouble};

@@ -3,6 +3,7 @@
 //! A pool on a file or a conventional device says itself how it is divided; zones are what the device has.
 
 mod contents;
+mod pairs;
 mod several;
 
 use std::fs;
@@ -22,7 +23,8 @@ pub use contents::Contents;
 use crate::settings::limits::UNITS;
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
-    Access, File, Latency, Layout, OpenError, Options, Simulated, Storage, forget,
+    Access, Fault, File, Latency, Layout, OpenError, Options, Pair, PairError, Simulated, Storage,
+    forget,
 };
 
 /// Any storage.
@@ -95,6 +97,64 @@ pub enum MediaError {
         /// Whether it is a fast one.
         fast: bool,
     },
+    /// The sides of a pair cannot be used as they are.
+    #[error("mirror `{name}`: {}", refusal(path, other, why, *error))]
+    Pair {
+        /// Its name.
+        name: String,
+        /// The side that is there.
+        path: PathBuf,
+        /// The other one.
+        other: PathBuf,
+        /// Why that one is missing, if it is.
+        why: String,
+        /// What is wrong.
+        error: PairError,
+    },
+    /// A side takes no label.
+    #[error("{}: no label of a mirrored pair can be written: {fault}", path.display())]
+    Label {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        fault: Fault,
+    },
+    /// A side of a pair is named as a device of its own.
+    #[error(
+        "{}: this is one side of a mirrored pair, and would be newer than the other one; name both, each with the same \
+         `mirror`",
+        path.display()
+    )]
+    OneOfPair {
+        /// Where.
+        path: PathBuf,
+    },
+    /// No pair has a side there.
+    #[error(
+        "{} is no side of a mirrored pair in the settings: set it as the path of one of the two [[device]] with the same \
+         `mirror` first",
+        path.display()
+    )]
+    NoSide {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A pair has both its sides.
+    #[error("{why}")]
+    NoVacancy {
+        /// Which ones.
+        why: String,
+    },
+    /// The fast device of a pool that is there is not.
+    #[error(
+        "{why}. It is the fast device of the pool, and has the maps of all volumes and what was not destaged: without it \
+         nothing of the pool can be read, whatever the other devices hold. Bring it back; if it is lost, so is the pool, and \
+         a backup is all there is. Fast devices with `mirror` have a second copy"
+    )]
+    NoFast {
+        /// How it was missed.
+        why: Box<MediaError>,
+    },
     /// No pool was found.
     #[error("{}: there is no pool here; `thermocline format` makes one", path.display())]
     NoPool {
@@ -103,26 +163,56 @@ pub enum MediaError {
     },
 }
 
+/// What is wrong with a pair, and what to do about it.
+fn refusal(path: &Path, other: &Path, why: &str, error: PairError) -> String {
+    let (one, two) = (path.display(), other.display());
+    match error {
+        PairError::Alone => format!(
+            "{one} is there, and {two} is not ({why}); if the pool was served from {two} alone since, {one} is older. Bring \
+             {two} back, or, if it is lost, say `thermocline device keep POOL.toml {one}`"
+        ),
+        PairError::Lacks => format!(
+            "{one} lacks what {two} has, which is missing ({why}). Bring {two} back; if it is lost, `thermocline device \
+             keep POOL.toml {one} --despite-loss` uses what there is"
+        ),
+        PairError::Split => format!(
+            "{one} and {two} were each written while the other was away. Say which one is to be lost: `thermocline device \
+             replace POOL.toml PATH --yes-destroy PATH`"
+        ),
+        PairError::SameSide => {
+            format!("{one} and {two} are copies of one side; name only the newer one")
+        }
+        PairError::NoLabel => format!(
+            "neither {one} nor {two} has the label of a mirrored pair: the pool was made without one, or both are others"
+        ),
+        PairError::OldSource | PairError::OtherPair => {
+            format!("{one} and {two}: {error}; name the right ones")
+        }
+    }
+}
+
 /// A storage, and how a pool divides it.
 pub struct UnitStorage {
     /// The storage.
     pub storage: AnyStorage,
     /// The division.
     pub geometry: Geometry,
+    /// The mirrored pairs in it, each with the number of its device in the pool.
+    pub pairs: Vec<(usize, Pair)>,
 }
 
 impl Settings {
-    /// The storage for a new pool; files that do not exist are made.
+    /// The storage for the new pool `pool`; files that do not exist are made.
     ///
     /// # Errors
     /// [`MediaError`].
-    pub fn new_media(&self) -> Result<UnitStorage, MediaError> {
+    pub fn new_media(&self, pool: PoolId) -> Result<UnitStorage, MediaError> {
         if self.devices.len() > 1 {
-            return self.new_joined();
+            return self.new_joined(pool);
         }
         let storage = self.new_storage()?;
         let geometry = self.geometry_of(storage.layout())?;
-        Ok(UnitStorage { storage, geometry })
+        Ok(UnitStorage { storage, geometry, pairs: Vec::new() })
     }
 
     /// The device for a new pool; a file that does not exist is made.
@@ -150,13 +240,15 @@ impl Settings {
         if self.kind() == DeviceKind::Zoned {
             let storage = self.open_zoned(access)?;
             let geometry = self.geometry_of(storage.layout())?;
-            return Ok(UnitStorage { storage, geometry });
+            return Ok(UnitStorage { storage, geometry, pairs: Vec::new() });
         }
         forget(&self.device().path);
-        let geometry = self.found()?.geometry;
+        let found = self.found()?;
+        let geometry = found.geometry;
         self.is_all_of(&geometry)?;
         let storage = self.storage(&geometry, geometry.units(), access)?;
-        Ok(UnitStorage { storage, geometry })
+        self.is_no_side(geometry.units(), unit_bytes(&geometry), found.pool)?;
+        Ok(UnitStorage { storage, geometry, pairs: Vec::new() })
     }
 
     /// The record that is found on the device.

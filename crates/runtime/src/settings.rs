@@ -3,6 +3,7 @@
 //! Every key is explained in [`Settings::EXAMPLE`]; a test holds that file and this module together.
 
 pub(crate) mod limits;
+mod pairs;
 mod serve;
 mod text;
 
@@ -82,6 +83,8 @@ pub struct DeviceSettings {
     /// What it is good at.
     #[serde(default = "capacity", deserialize_with = "text::class")]
     pub class: MediaClass,
+    /// Name of the pair that it is a side of.
+    pub mirror: Option<String>,
     /// Its size; `None`: all of it.
     #[serde(default, deserialize_with = "text::optional")]
     pub size: Option<Bytes>,
@@ -143,6 +146,9 @@ pub struct PoolSettings {
     /// Bytes of a sequential stream before what follows bypasses fast devices.
     #[serde(deserialize_with = "text::optional")]
     pub bypass: Option<Bytes>,
+    /// Bytes per second that are copied to fill a side of a mirrored pair.
+    #[serde(deserialize_with = "text::optional")]
+    pub fill_rate: Option<Bytes>,
     /// Share of what the pool can hold that a volume without size leaves free.
     pub spare: Option<f64>,
 }
@@ -275,10 +281,12 @@ impl Settings {
     }
 
     fn check_devices(&self) -> Result<(), SettingsError> {
-        if self.devices.is_empty() || self.devices.len() > MAX_DEVICES {
-            let reason = format!("{}; a pool has 1 to {MAX_DEVICES}", self.devices.len());
+        let devices = self.groups().len();
+        if devices == 0 || devices > MAX_DEVICES {
+            let reason = format!("{devices}; a pool has 1 to {MAX_DEVICES}");
             return Err(self.error("device", reason));
         }
+        self.check_pairs()?;
         if self.devices.iter().all(|device| device.class == MediaClass::Fast) {
             let reason = "all are fast; at least one is to be for capacity";
             return Err(self.error("device", reason));

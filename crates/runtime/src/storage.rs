@@ -17,7 +17,9 @@ mod io;
 mod ioctl;
 mod joined;
 mod memory;
+mod mirror;
 mod overlay;
+mod parts;
 #[cfg(target_os = "linux")]
 mod ring;
 mod simulated;
@@ -43,6 +45,10 @@ pub use holder::Holder;
 pub use io::IoEngine;
 pub use joined::Joined;
 pub use memory::Memory;
+pub use mirror::{
+    FoundPair, Mate, Mirror, Pair, PairError, PairStart, PairStatus, SideState, SideStatus,
+};
+pub(crate) use mirror::{decide, label_units, read_label, write_label};
 pub use overlay::Overlay;
 pub use simulated::{Latency, Simulated};
 #[cfg(target_os = "linux")]
@@ -165,6 +171,12 @@ pub trait Storage: Send {
         None
     }
 
+    /// How long to wait at most until [`Storage::reap`] is called again, though no command may be complete; `None`: for
+    /// ever, as by default. Whoever waits in [`Storage::reap`] heeds it as well.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
     /// The condition of every unit, in order. Waits for the device.
     ///
     /// # Errors
@@ -197,6 +209,10 @@ impl Storage for Box<dyn Storage> {
 
     fn descriptor(&mut self) -> Option<OwnedFd> {
         (**self).descriptor()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        (**self).timeout()
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {

@@ -46,13 +46,14 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     }
     let paths = settings.devices.iter().map(|device| &device.path);
     let made: Vec<Made> = paths.map(|path| Made::unless_there(path)).collect();
-    let media = settings.new_media()?;
+    let pool = new_pool_id().context("the system gives no random numbers")?;
+    let media = settings.new_media(pool)?;
     let geometry = media.geometry;
     let config = settings.config(geometry)?;
     let volumes = settings.volume_sizes(&config)?;
-    let pool = new_pool_id().context("the system gives no random numbers")?;
     let driver = Driver::format(config.clone(), pool, media.storage)?;
-    let mut opened = Opened { driver, config, replayed: (0, 0), took: std::time::Duration::ZERO };
+    let (took, pairs) = (std::time::Duration::ZERO, media.pairs);
+    let mut opened = Opened { driver, config, replayed: (0, 0), took, pairs };
     for ((name, blocks), stated) in volumes.into_iter().zip(&settings.volumes) {
         let text = name.to_string();
         let create = HostRequest::CreateVolume { name, blocks };

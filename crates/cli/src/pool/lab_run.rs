@@ -38,7 +38,9 @@ impl LabRun {
         if block != LogicalBlock::B4096 {
             put("log.logical_block", block.bytes().to_string());
         }
-        let mut drives = settings.each_device().map(|one| {
+        // The sides of a mirrored pair do the same.
+        let mut drives = settings.groups().into_iter().map(|mut sides| {
+            let one = sides.remove(0);
             let class = one.device().class;
             let whole = Bytes(unit.0 * geometry.units_of(class).len() as u64);
             (class, Drive::of(&one, whole))

@@ -1,7 +1,8 @@
-//! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `load`, `serve`, `stat`,
-//! `doctor`.
+//! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `device`, `load`, `serve`,
+//! `stat`, `doctor`.
 
 mod check;
+mod device;
 mod doctor;
 mod format;
 mod inspect;
@@ -53,6 +54,9 @@ pub enum Command {
     /// Create, list, resize or delete volumes
     #[command(subcommand)]
     Volume(volume::Command),
+    /// List the devices of a pool, or replace a side of a mirrored pair
+    #[command(subcommand)]
+    Device(device::Command),
     /// Write a trace or a synthetic workload to a volume, in blocks that `check --ledger` recognises
     Load(Box<load::LoadArgs>),
     /// Serve the volumes of a pool as network block devices (NBD), until a signal comes
@@ -88,6 +92,7 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Map(args) => map::map(args),
         Command::Inspect(args) => inspect::inspect(args),
         Command::Volume(command) => volume::volume(command),
+        Command::Device(command) => device::device(command),
         Command::Load(args) => load::load(args),
         Command::Serve(args) => serve::serve(args),
         Command::Stat(args) => stat::stat(args),

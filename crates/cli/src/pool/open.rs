@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use thermocline_engine::{Config, HostError, HostRequest, Notice, Reply, VolumeInfo};
 use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
-use thermocline_runtime::{AnyStorage, Buffer, Driver, MediaError, Settings};
+use thermocline_runtime::{AnyStorage, Buffer, Driver, MediaError, Pair, Settings};
 
 use super::serve::control::Serving;
 use super::serve::{STATUS, sockets};
@@ -21,6 +21,15 @@ pub struct Opened<S> {
     pub replayed: (u64, u64),
     /// From the first read to when requests were taken.
     pub took: Duration,
+    /// Its mirrored pairs, each with the number of its device.
+    pub pairs: Vec<(usize, Pair)>,
+}
+
+impl<S> Opened<S> {
+    /// What is at risk because a side of a pair is not current, and what to do, as sentences.
+    pub fn risks(&self) -> Vec<String> {
+        self.pairs.iter().filter_map(|(_, pair)| pair.status().risk()).collect()
+    }
 }
 
 /// Opens the pool on an overlay: whatever recovery writes stays in memory.
@@ -33,7 +42,8 @@ pub fn on_trial(settings: &Settings) -> anyhow::Result<Opened<Overlay<AnyStorage
     // As little as possible is to change: everything that does takes memory.
     config.gc.ahead_units = 0;
     let began = Instant::now();
-    opened(Driver::open(config.clone(), Overlay::new(media.storage))?, config, began)
+    let driver = Driver::open(config.clone(), Overlay::new(media.storage))?;
+    opened(driver, config, began, media.pairs)
 }
 
 /// Opens the pool to change it. With `despite_loss`, also if something is missing that was flushed.
@@ -45,7 +55,7 @@ pub fn to_write(settings: &Settings, despite_loss: bool) -> anyhow::Result<Opene
     let mut config = settings.config(media.geometry)?;
     config.open_despite_loss = despite_loss;
     let began = Instant::now();
-    opened(Driver::open(config.clone(), media.storage)?, config, began)
+    opened(Driver::open(config.clone(), media.storage)?, config, began, media.pairs)
 }
 
 /// Whether a pool was not opened because somebody else has it open.
@@ -74,6 +84,7 @@ fn opened<S: Storage>(
     driver: Driver<S>,
     config: Config,
     began: Instant,
+    pairs: Vec<(usize, Pair)>,
 ) -> anyhow::Result<Opened<S>> {
     let took = began.elapsed();
     let replayed = driver.notices().iter().find_map(|notice| match notice {
@@ -81,7 +92,7 @@ fn opened<S: Storage>(
         _ => None,
     });
     let replayed = replayed.expect("an open pool said so");
-    Ok(Opened { driver, config, replayed, took })
+    Ok(Opened { driver, config, replayed, took, pairs })
 }
 
 /// What to say when the device failed: also what it failed to do.

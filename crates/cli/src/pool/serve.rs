@@ -1,6 +1,7 @@
 //! `thermocline serve`.
 
 pub(super) mod control;
+pub(super) mod devices;
 mod drive;
 mod files;
 mod fronts;
@@ -30,6 +31,7 @@ use thermocline_target::Sectors;
 
 use super::open::to_write;
 use super::{Broken, CODES, open_files, print, say};
+use devices::Devices;
 use files::Files;
 use fronts::Fronts;
 use http::Site;
@@ -113,6 +115,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
     let opened = to_write(&settings, false)?;
     let failure = Failure::default();
+    let devices = Devices::new(&args.settings, opened.pairs);
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let after = (after > 0).then_some(Duration::from_secs(after));
     let pool = Pool::start_flushing(opened.driver, listener(&failure), after);
@@ -133,7 +136,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     set_limits(&pool, &settings);
     let pool = Arc::new(pool);
     let uris = reach.uris(&pool.volume_names());
-    let state = State::new(&pool, stopper.clone(), &failure, reach);
+    let state = State::new(&pool, stopper.clone(), &failure, reach, devices);
     let status = site.serve(&state, (!args.read_only).then_some(&fronts))?;
     print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
     systemd::notify("READY=1");

@@ -110,6 +110,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if units.retired > 0 {
         at_risk.push(format!("{} units are out of service", units.retired));
     }
+    at_risk.extend(pool.risks());
     let status = Status {
         schema: "thermocline.status/1",
         pool: engine.pool_id().to_string(),
@@ -149,6 +150,11 @@ fn served(status: &Value) -> anyhow::Result<String> {
     }
     if let Some(failure) = status["failure"].as_str() {
         text += &format!("at risk: {failure}\n");
+    }
+    for risk in
+        status["mirrors"].as_array().into_iter().flatten().filter_map(|one| one["risk"].as_str())
+    {
+        text += &format!("at risk: {risk}\n");
     }
     text += &format!(
         "served: {} clients of NBD; {} hold data, {} of {} units are free\n",

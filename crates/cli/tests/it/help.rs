@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 33] = [
+const COMMANDS: [&str; 36] = [
     "",
     "lab list",
     "lab theory",
@@ -34,6 +34,9 @@ const COMMANDS: [&str; 33] = [
     "map",
     "inspect",
     "doctor",
+    "device list",
+    "device keep",
+    "device replace",
     "volume create",
     "volume list",
     "volume resize",
@@ -122,8 +125,11 @@ fn every_example_of_the_help_works_from_the_program_alone() {
     for name in ["mnt", "my-traces"] {
         fs::create_dir(folder.path().join(name)).expect("a folder");
     }
+    let side = |name| format!("[[device]]\npath = '{name}.img'\nmirror = 'm'\nsize = '64MiB'\n");
+    let pair = side("a") + &side("b") + "[[volumes]]\nname = 'main'\n";
+    fs::write(folder.path().join("mirrored.toml"), pair).expect("writable");
     let mut script =
-        "thermocline lab convert --trace cassandra-ycsb-a --out my-traces/a.csv 2> /dev/null\n\
+        "thermocline format mirrored.toml > /dev/null\nthermocline lab convert --trace cassandra-ycsb-a --out my-traces/a.csv 2> /dev/null\n\
                       truncate --size 16M disk.img\nserver=\n"
             .to_owned();
     for command in COMMANDS {

@@ -25,6 +25,7 @@ mod serve_fuse;
 mod serve_hostile;
 mod serve_kill;
 mod serve_metrics;
+mod serve_mirror;
 mod serve_mistakes;
 mod serve_postgres;
 mod serve_settings;

@@ -58,6 +58,18 @@ pub fn format_tiered(folder: &Path, io: &str) {
     );
 }
 
+/// The same, with a mirrored pair of fast devices, `a.img` and `b.img`.
+pub fn format_mirrored(folder: &Path, io: &str) {
+    let unit = format!("unit = '1MiB'\nio = '{io}'");
+    let side = |name| {
+        format!(
+            "[[device]]\npath = '{name}.img'\nclass = 'fast'\nmirror = 'm'\nsize = '24MiB'\n{unit}\n"
+        )
+    };
+    let capacity = format!("[[device]]\npath = 'pool.img'\nsize = '128MiB'\n{unit}\n");
+    format_on(folder, &format!("{}{}{capacity}", side("a"), side("b")));
+}
+
 /// The same, on these devices.
 fn format_on(folder: &Path, devices: &str) {
     let text = format!(

@@ -66,6 +66,9 @@ fn layouts_are_as_documented() {
     assert_eq!(documented("Volume", size_of::<VolumeRaw>()), volume);
     let open = fields!(OpenUnitRaw: unit, block, generation);
     assert_eq!(documented("OpenUnit", size_of::<OpenUnitRaw>()), open);
+    let label = fields!(MirrorLabelRaw: magic, version, side, flags, current, device, reserved, pool, units, event,
+        unused, rest_crc, prefix_crc);
+    assert_eq!(documented("MirrorLabel", size_of::<MirrorLabelRaw>()), label);
     let unit = fields!(UnitRaw: generation, valid, class, reserved);
     assert_eq!(documented("Unit", size_of::<UnitRaw>()), unit);
 }

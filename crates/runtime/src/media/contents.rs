@@ -106,7 +106,7 @@ pub(super) fn size(path: &Path) -> io::Result<Bytes> {
 }
 
 /// At most `bytes` bytes from `offset` on.
-fn read(path: &Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read(path: &Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = fs::File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut found = Vec::new();

@@ -3,46 +3,81 @@
 use std::path::PathBuf;
 
 use thermocline_engine::default_unit;
-use thermocline_format::{Geometry, LogicalBlock, MediaClass, PoolDevice};
+use thermocline_format::{
+    Geometry, LogicalBlock, MediaClass, PoolDevice, PoolId, SuperblockPrefix,
+};
 use thermocline_nand::Drive;
 use thermocline_types::{Bytes, UnitId};
 
-use super::{AnyStorage, MediaError, UnitStorage, contents, queue_attribute};
+use super::pairs::{self, Place};
+use super::{AnyStorage, MediaError, UnitStorage, contents, queue_attribute, unit_bytes};
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{Access, Joined, Layout, Storage as _, forget};
 
 impl Settings {
     /// The storage for a new pool on several devices.
-    pub(super) fn new_joined(&self) -> Result<UnitStorage, MediaError> {
-        let ones = self.alike()?;
-        let made = ones.iter().map(Settings::new_storage).collect::<Result<Vec<_>, _>>()?;
-        let layouts: Vec<Layout> = made.iter().map(|storage| *storage.layout()).collect();
-        let geometry = self.geometry_of_all(&ones, &layouts)?;
-        let units = layouts.iter().map(|layout| layout.units);
-        Ok(UnitStorage { storage: join(made.into_iter().zip(units)), geometry })
+    pub(super) fn new_joined(&self, pool: PoolId) -> Result<UnitStorage, MediaError> {
+        let groups = self.alike()?;
+        let (mut made, mut layouts) = (Vec::new(), Vec::new());
+        for group in &groups {
+            let sides = group.iter().map(Settings::new_storage).collect::<Result<Vec<_>, _>>()?;
+            let each = sides.iter().map(|storage| *storage.layout()).collect::<Vec<_>>();
+            layouts.push(layout_of(group, &each));
+            made.push(sides);
+        }
+        let geometry = self.geometry_of_all(&groups, &layouts)?;
+        let (mut storages, mut pairs) = (Vec::new(), Vec::new());
+        for (device, (group, mut sides)) in groups.iter().zip(made).enumerate() {
+            let units = layouts[device].units;
+            let storage = if group.len() > 1 {
+                let place = Place { pool, device, units };
+                let (storage, pair) = pairs::new_pair(group, sides, place)?;
+                pairs.push((device, pair));
+                storage
+            } else {
+                sides.remove(0)
+            };
+            storages.push((storage, units));
+        }
+        Ok(UnitStorage { storage: join(storages), geometry, pairs })
     }
 
     /// The storage of the pool that is on these devices.
     pub(super) fn joined(&self, access: Access) -> Result<UnitStorage, MediaError> {
-        let (geometry, ones) = self.find_all()?;
-        let mut opened = Vec::with_capacity(ones.len());
-        for (one, (_, units)) in ones.iter().zip(geometry.device_units()) {
-            let storage = one.storage(&geometry, units.len() as u32, access)?;
-            opened.push((storage, units.len() as u32));
+        let (geometry, pool, groups) = self.find_all()?;
+        let (mut storages, mut pairs) = (Vec::new(), Vec::new());
+        for (device, (group, (_, range))) in groups.iter().zip(geometry.device_units()).enumerate()
+        {
+            let units = range.len() as u32;
+            let storage = if group.len() > 1 {
+                let place = Place { pool, device, units };
+                let (storage, pair) = pairs::open_pair(group, &geometry, place, access)?;
+                pairs.push((device, pair));
+                storage
+            } else {
+                group[0].is_no_side(units, unit_bytes(&geometry), pool)?;
+                group[0].storage(&geometry, units, access)?
+            };
+            storages.push((storage, units));
         }
-        Ok(UnitStorage { storage: join(opened.into_iter()), geometry })
+        let media = UnitStorage { storage: join(storages), geometry, pairs };
+        Ok(if media.pairs.is_empty() { media } else { pairs::narrow(media, pool) })
     }
 
     /// How the pool that is there divides its devices, or else how a new one would.
     pub(super) fn joint_geometry(&self) -> Result<Geometry, MediaError> {
         match self.find_all() {
-            Ok((geometry, _)) => return Ok(geometry),
+            Ok((geometry, ..)) => return Ok(geometry),
             Err(MediaError::NoPool { .. } | MediaError::Read { .. }) => {}
             Err(error) => return Err(error),
         }
-        let ones = self.alike()?;
-        let layouts = ones.iter().map(Settings::planned_layout).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.geometry_of_all(&ones, &layouts)?)
+        let groups = self.alike()?;
+        let mut layouts = Vec::new();
+        for group in &groups {
+            let each = group.iter().map(Settings::planned_layout).collect::<Result<Vec<_>, _>>()?;
+            layouts.push(layout_of(group, &each));
+        }
+        Ok(self.geometry_of_all(&groups, &layouts)?)
     }
 
     /// An error unless the pool of `geometry` has one device.
@@ -63,15 +98,22 @@ impl Settings {
 
     /// The pool on these devices, and each of them, as the pool numbers them: by what is on them, in whatever order
     /// they are named.
-    fn find_all(&self) -> Result<(Geometry, Vec<Settings>), MediaError> {
+    pub(super) fn find_all(&self) -> Result<(Geometry, PoolId, Vec<Vec<Settings>>), MediaError> {
         let mut first = None;
-        let mut ones: Vec<Option<Settings>> = Vec::new();
-        for one in self.each_device() {
+        let mut groups: Vec<Option<Vec<Settings>>> = Vec::new();
+        let mut missing = None;
+        for group in self.groups() {
+            let (one, found) = match found_in(&group) {
+                Ok(found) => found,
+                Err(error @ (MediaError::NoPool { .. } | MediaError::Read { .. })) => {
+                    missing = missing.or(Some((group[0].device().class, error)));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let path = one.device().path.clone();
-            forget(&path);
-            let found = one.found()?;
             let (pool, geometry, other) = first.get_or_insert_with(|| {
-                ones.resize(found.geometry.devices().len(), None);
+                groups.resize(found.geometry.devices().len(), None);
                 (found.pool, found.geometry, path.clone())
             });
             if found.pool != *pool || found.geometry != *geometry {
@@ -83,35 +125,43 @@ impl Settings {
                 let reason = "is not what the pool was made with, which cannot be changed";
                 return Err(one.error("device.class", reason).into());
             }
-            if let Some(other) = ones[number].replace(one) {
-                return Err(MediaError::SameDevice { path, other: path_of(&other) });
+            if let Some(other) = groups[number].replace(group) {
+                return Err(MediaError::SameDevice { path, other: path_of(&other[0]) });
             }
         }
-        let (_, geometry, _) = first.expect("there are several devices");
-        let named = ones
+        match missing {
+            Some((MediaClass::Fast, why)) if first.is_some() => {
+                return Err(MediaError::NoFast { why: Box::new(why) });
+            }
+            Some((_, error)) => return Err(error),
+            None => {}
+        }
+        let (pool, geometry, _) = first.expect("there are several devices");
+        let named = groups
             .into_iter()
             .enumerate()
-            .map(|(number, one)| one.ok_or_else(|| not_named(geometry.devices(), number)));
-        Ok((geometry, named.collect::<Result<_, _>>()?))
+            .map(|(number, group)| group.ok_or_else(|| not_named(geometry.devices(), number)));
+        Ok((geometry, pool, named.collect::<Result<_, _>>()?))
     }
 
-    /// Each device, those for capacity first, with the size of units and logical blocks that all are to have.
-    fn alike(&self) -> Result<Vec<Settings>, MediaError> {
-        let mut ones: Vec<Settings> = self.each_device().collect();
-        ones.sort_by_key(|one| one.device().class);
+    /// Each device or pair, those for capacity first, with the size of units and logical blocks that all are to have.
+    fn alike(&self) -> Result<Vec<Vec<Settings>>, MediaError> {
+        let mut groups = self.groups();
+        groups.sort_by_key(|group| group[0].device().class);
+        let ones: Vec<Settings> = groups.iter().map(|group| group[0].clone()).collect();
         let units = ones.iter().map(Settings::own_unit).collect::<Result<Vec<_>, _>>()?;
         let unit = match units.iter().flatten().next() {
             Some(unit) => *unit,
             None => self.chosen_unit(&ones)?,
         };
-        let blocks = ones.iter().map(Settings::own_block);
+        let blocks = groups.iter().flatten().map(Settings::own_block);
         let block = blocks.max_by_key(|block| block.bytes()).expect("there are several devices");
-        for one in &mut ones {
+        for one in groups.iter_mut().flatten() {
             let device = &mut one.devices[0];
             device.unit = Some(device.unit.unwrap_or(unit));
             device.logical_block = device.logical_block.or(Some(block.bytes() as u32));
         }
-        Ok(ones)
+        Ok(groups)
     }
 
     /// The size of units that the settings state or the zones of the device have.
@@ -154,12 +204,12 @@ impl Settings {
 
     fn geometry_of_all(
         &self,
-        ones: &[Settings],
+        groups: &[Vec<Settings>],
         layouts: &[Layout],
     ) -> Result<Geometry, SettingsError> {
         let (block, per_unit) = (layouts[0].logical_block, layouts[0].blocks_per_unit);
         let (mut devices, mut first) = (Vec::new(), 0);
-        for (one, layout) in ones.iter().zip(layouts) {
+        for (one, layout) in groups.iter().map(|group| &group[0]).zip(layouts) {
             if layout.logical_block != block || layout.blocks_per_unit != per_unit {
                 let reason = format!(
                     "units of {} in logical blocks of {} bytes, and another device has units of {} in blocks of {}: all \
@@ -181,8 +231,33 @@ impl Settings {
     }
 }
 
-fn join(parts: impl Iterator<Item = (AnyStorage, u32)>) -> AnyStorage {
-    Box::new(Joined::new(parts.collect()))
+fn join(parts: Vec<(AnyStorage, u32)>) -> AnyStorage {
+    Box::new(Joined::new(parts))
+}
+
+/// How the device is divided that devices divided like `each` make: of a pair, as many units as both have, but for its
+/// labels.
+fn layout_of(group: &[Settings], each: &[Layout]) -> Layout {
+    let units = each.iter().map(|layout| layout.units).min().unwrap_or_default();
+    let units = match group {
+        [_] => units,
+        _ => pairs::units_of_pair(units, each[0].unit_bytes()),
+    };
+    Layout { units, ..each[0] }
+}
+
+/// A record of the pool on a device or pair, and where it is. Which side of a pair is to be believed is seen later: all
+/// records of a device name the same pool and division.
+fn found_in(group: &[Settings]) -> Result<(Settings, SuperblockPrefix), MediaError> {
+    let mut first = None;
+    for one in group {
+        forget(&one.device().path);
+        match one.found() {
+            Ok(found) => return Ok((one.clone(), found)),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.expect("a group has a device"))
 }
 
 fn path_of(one: &Settings) -> PathBuf {

@@ -11,9 +11,9 @@ fn settings(folder: &Path, device: &str) -> Settings {
 }
 
 fn format(settings: &Settings) -> PoolId {
-    let media = settings.new_media().expect("room for a pool");
-    let config = settings.config(media.geometry).expect("a pool can be");
     let pool = new_pool_id().expect("randomness");
+    let media = settings.new_media(pool).expect("room for a pool");
+    let config = settings.config(media.geometry).expect("a pool can be");
     Driver::format(config, pool, media.storage).expect("nothing fails");
     pool
 }
@@ -56,7 +56,7 @@ fn a_pool_keeps_to_the_active_zones_of_its_drive() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = |device: &str| {
         let settings = settings(folder.path(), &format!("size = '256MiB'\nkind = {device}"));
-        let geometry = settings.new_media().expect("room for a pool").geometry;
+        let geometry = settings.new_media(PoolId([1; 16])).expect("room for a pool").geometry;
         settings.config(geometry)
     };
     let zones = config("'simulated'\nprofile = 'zn540'").expect("enough zones");
@@ -90,9 +90,11 @@ fn what_is_there_is_recognised() {
 #[test]
 fn a_file_without_size_cannot_be_made() {
     let folder = tempfile::tempdir().expect("a folder");
-    let error = settings(folder.path(), "").new_media().map(|_| ()).expect_err("no size");
+    let error =
+        settings(folder.path(), "").new_media(PoolId([1; 16])).map(|_| ()).expect_err("no size");
     assert!(error.to_string().starts_with("pool.toml: device.size: "), "{error}");
-    let error = settings(folder.path(), "size = '1MiB'\nunit = '100000'").new_media();
+    let error =
+        settings(folder.path(), "size = '1MiB'\nunit = '100000'").new_media(PoolId([1; 16]));
     let error = error.map(|_| ()).expect_err("no whole blocks");
     assert!(error.to_string().starts_with("pool.toml: device.unit: "), "{error}");
 }
@@ -175,7 +177,7 @@ fn a_superblock_that_no_pool_can_have_is_refused_by_field_value_and_limit() {
         let length = fs::metadata(&settings.device().path).expect("a file").len();
         assert_eq!(length, 64 << 20, "its size stays");
         assert_ne!(settings.contents().expect("it can be read"), Contents::Nothing);
-        let format_again = settings.new_media();
+        let format_again = settings.new_media(PoolId([1; 16]));
         assert!(format_again.is_ok(), "it can be replaced");
     }
 }
@@ -232,7 +234,7 @@ fn devices_are_told_apart_by_what_is_on_them() {
             vec![BIG, plain("quick")],
             "pool.toml: device[1].class: is not what the pool was made with",
         ),
-        (vec![BIG, fast("nowhere")], "cannot be read"),
+        (vec![BIG, fast("nowhere")], "nowhere cannot be read. It is the fast device of the pool"),
     ] {
         let message = geometry(&devices).expect_err("it is no pool");
         assert!(message.contains(expected), "{devices:?}: {message}");

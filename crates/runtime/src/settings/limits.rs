@@ -19,6 +19,7 @@ pub(crate) const UNITS: u64 = 1 << 20;
 const AHEAD: RangeInclusive<u64> = 0..=UNITS / 2;
 const CHECKPOINT: RangeInclusive<u64> = 1 << 20..=1 << 60;
 const RESERVED: RangeInclusive<u64> = 0..=UNITS;
+const FILL_RATE: RangeInclusive<u64> = 1 << 20..=1 << 40;
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 50;
 const REQUESTS: RangeInclusive<u64> = 1..=1 << 16;
 /// The engine takes 253 blocks, its longest request, to 2^20.
@@ -50,6 +51,7 @@ impl Settings {
         let sizes = [
             ("pool.checkpoint", bytes(pool.checkpoint), CHECKPOINT),
             ("pool.memory", bytes(pool.memory), MEMORY),
+            ("pool.fill_rate", bytes(pool.fill_rate), FILL_RATE),
             ("pool.staged", bytes(pool.staged), STAGED),
         ];
         let counts = [

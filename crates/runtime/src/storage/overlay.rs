@@ -128,6 +128,10 @@ impl<S: Storage> Storage for Overlay<S> {
         self.base.waker()
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        self.base.timeout()
+    }
+
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         self.reports.clone()
     }

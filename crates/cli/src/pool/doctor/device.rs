@@ -75,6 +75,11 @@ fn missing(settings: &Settings) -> Vec<Finding> {
         let reason = format!("there is no {shown}");
         return vec![Finding::fail("device", reason, "check device.path and the cabling")];
     }
+    if let Some(mirror) = &settings.device().mirror {
+        let reason = format!("there is no {shown}, which is to be a side of mirror `{mirror}`");
+        let remedy = "`thermocline format` makes it with a new pool, `thermocline device replace` for one that is there";
+        return vec![Finding::warn("device", reason, remedy)];
+    }
     let folder = folder_of(path);
     if access(&folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         let reason = format!("there is no {shown}, and none can be made in {}", folder.display());

@@ -5,17 +5,19 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use thermocline_engine::Config;
+use thermocline_format::PoolId;
 use thermocline_runtime::storage::IoEngine;
-use thermocline_runtime::{Contents, DeviceKind, MediaError, Settings};
+use thermocline_runtime::{Contents, DeviceKind, MediaError, PairStatus, Settings};
 use thermocline_types::Bytes;
 
-use super::super::open::{is_in_use, on_trial};
+use super::super::open::{Opened, is_in_use, on_trial};
 use super::super::serve::{STATUS, sockets};
 use super::{Finding, device};
 
 /// What is found of the pool that the settings at `path` describe.
 pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
-    if !settings.devices.iter().all(|one| one.path.exists()) {
+    let there = |group: &Vec<Settings>| group.iter().any(|one| one.device().path.exists());
+    if !settings.groups().iter().all(there) {
         return planned(settings);
     }
     let error = match on_trial(settings) {
@@ -31,6 +33,7 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
             );
             let mut findings = vec![Finding::ok("pool", reason)];
             findings.extend(sizes(&pool.config, total));
+            findings.extend(mirrors(&pool));
             return findings;
         }
         Err(error) => error,
@@ -53,6 +56,19 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
             vec![Finding::fail("pool", format!("it does not open: {error:#}"), remedy)]
         }
     }
+}
+
+/// Whether both sides of each pair hold everything.
+fn mirrors<S>(pool: &Opened<S>) -> Vec<Finding> {
+    let status = pool.pairs.iter().map(|(_, pair)| pair.status());
+    let finding = |pair: PairStatus| match pair.risk() {
+        None => Finding::ok("mirror", format!("both sides of `{}` are current", pair.name)),
+        Some(risk) => {
+            let remedy = "`thermocline device list` tells more";
+            Finding::fail("mirror", risk, remedy)
+        }
+    };
+    status.map(finding).collect()
 }
 
 /// What `format` would make.
@@ -129,7 +145,7 @@ fn plan(settings: &Settings) -> anyhow::Result<Config> {
         device.path.clone_from(&file.0);
         files.push(file);
     }
-    Ok(trial.config(trial.new_media()?.geometry)?)
+    Ok(trial.config(trial.new_media(PoolId([1; 16]))?.geometry)?)
 }
 
 /// A file that is removed in the end.

@@ -65,7 +65,7 @@ fn writes(blocks: u64) -> impl Iterator<Item = u64> {
 
 /// What the drive of a pool of `settings` counted when it was served these writes one by one.
 fn served(settings: &Settings) -> Counters {
-    let media = settings.new_media().expect("room for a pool");
+    let media = settings.new_media(PoolId([1; 16])).expect("room for a pool");
     let config = settings.config(media.geometry).expect("sound");
     let (name, blocks) = settings.volume_sizes(&config).expect("room").remove(0);
     let mut driver = Driver::format(config, PoolId([1; 16]), media.storage).expect("a pool");

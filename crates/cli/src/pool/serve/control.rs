@@ -15,6 +15,7 @@ use thermocline_runtime::{Pool, VolumeLimits};
 use thermocline_target::{BlockTarget as _, EXTENTS_MAX};
 
 use super::super::{lost, refusal};
+use super::devices::{Devices, NewSide};
 use super::fronts::Fronts;
 use super::sockets::{escaped, server_of, unescaped};
 
@@ -30,6 +31,8 @@ pub enum Change {
     Alter(Subject),
     /// `DELETE /volumes/NAME`.
     Delete(Subject),
+    /// `POST /devices` with a [`NewSide`].
+    Join,
 }
 
 /// The volume that is to change.
@@ -97,6 +100,9 @@ impl Change {
         if (method, path) == (&Method::POST, "/volumes") {
             return Some(Change::Create);
         }
+        if (method, path) == (&Method::POST, "/devices") {
+            return Some(Change::Join);
+        }
         let name = unescaped(path.strip_prefix("/volumes/")?)?;
         let subject = Subject { name, despite_clients: query == DESPITE_CLIENTS };
         match *method {
@@ -110,7 +116,13 @@ impl Change {
     ///
     /// # Errors
     /// When it is not described well, clients are in the way, or the pool refuses.
-    pub fn make(&self, body: &[u8], pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
+    pub fn make(
+        &self,
+        body: &[u8],
+        pool: &Pool,
+        fronts: &Fronts,
+        devices: &Devices,
+    ) -> anyhow::Result<()> {
         match self {
             Change::Create => create(&parsed(body)?, pool, fronts),
             Change::Alter(subject) => match parsed(body)? {
@@ -122,12 +134,13 @@ impl Change {
                 Alteration::Limits(limits) => limit(subject, limits, pool),
             },
             Change::Delete(subject) => delete(subject, pool, fronts),
+            Change::Join => devices.join(&parsed(body)?, pool),
         }
     }
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
-    serde_json::from_slice(body).context("no description of a volume")
+    serde_json::from_slice(body).context("no description of a change")
 }
 
 fn blocks(size_bytes: u64) -> anyhow::Result<u64> {
@@ -274,6 +287,14 @@ impl Serving {
     pub fn limit(self, name: &str, limits: LimitChange) -> anyhow::Result<()> {
         let body = serde_json::to_string(&limits)?;
         self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
+    }
+
+    /// Asks for a side of a mirrored pair to be filled.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn join(self, side: &NewSide) -> anyhow::Result<()> {
+        self.ask("POST /devices", &serde_json::to_string(side)?)
     }
 
     /// Asks to delete a volume.

@@ -238,15 +238,15 @@ impl Desk {
         let change = Change::asked_for(method, url);
         if let Some((change, fronts)) = change.zip(self.fronts.as_ref()) {
             let Some(pool) = self.state.pool() else { return closed() };
-            return match change.make(body, &pool, fronts) {
+            return match change.make(body, &pool, fronts, self.state.devices()) {
                 Ok(()) if change == Change::Create => plain(StatusCode::CREATED, "created"),
                 Ok(()) => plain(StatusCode::OK, "done"),
                 Err(error) => plain(StatusCode::CONFLICT, &format!("{error:#}")),
             };
         }
         if *method != Method::GET {
-            let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, PATCH /volumes/NAME \
-                        and DELETE /volumes/NAME";
+            let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, PATCH /volumes/NAME, \
+                        DELETE /volumes/NAME and POST /devices";
             return plain(StatusCode::METHOD_NOT_ALLOWED, text);
         }
         let (kind, text): (_, fn(&super::state::Status) -> String) = match url {

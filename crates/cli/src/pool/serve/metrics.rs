@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
+use super::devices::MirrorStatus;
 use super::drive::DriveStatus;
 use super::state::{LatencyStatus, MemoryStatus, Status, VolumeStatus};
 
@@ -67,6 +68,7 @@ pub fn text(status: &Status) -> String {
             page.one(name, "gauge", help, value);
         }
     }
+    of_mirrors(&mut page, &status.mirrors);
     of_volumes(&mut page, &status.volumes);
     requests(&mut page, status);
     page.0
@@ -86,6 +88,27 @@ fn of_memory(page: &mut Page, memory: &MemoryStatus) {
         ("connections", memory.connections_bytes),
     ] {
         page.sample("memory_bytes", &[("part", part)], value);
+    }
+}
+
+/// How mirrored pairs stand.
+fn of_mirrors(page: &mut Page, mirrors: &[MirrorStatus]) {
+    type Value = fn(&MirrorStatus) -> u64;
+    let all: [(&str, &str, &str, Value); 4] = [
+        ("mirror_whole", "gauge", "1 if both sides of a pair hold everything", |one| {
+            one.whole.into()
+        }),
+        ("mirror_lacking_bytes", "gauge", "What a side lacks", |one| one.lacking_bytes),
+        ("mirror_filled_bytes_total", "counter", "Copied to fill a side", |one| one.filled_bytes),
+        ("mirror_repaired_total", "counter", "Places written again from the other side", |one| {
+            one.repaired
+        }),
+    ];
+    for (name, kind, help, value) in all.into_iter().filter(|_| !mirrors.is_empty()) {
+        page.head(name, kind, help);
+        for mirror in mirrors {
+            page.sample(name, &[("mirror", &mirror.name)], value(mirror));
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
 use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
 
+use super::devices::{Devices, MirrorStatus};
 use super::drive::DriveStatus;
 use super::sockets::Reach;
 
@@ -20,6 +21,7 @@ pub struct State {
     stopper: Stopper,
     failure: Failure,
     reach: Reach,
+    devices: Devices,
     began: Instant,
 }
 
@@ -43,6 +45,9 @@ pub struct Status {
     /// Where the bytes come from that were written.
     pub waterfall: Waterfall,
     pub memory: MemoryStatus,
+    /// Mirrored pairs of devices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mirrors: Vec<MirrorStatus>,
     /// Of simulated drives only: no other tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
@@ -246,9 +251,20 @@ pub struct LatencyStatus {
 
 impl State {
     /// The state of `pool`; it is not kept open for this.
-    pub fn new(pool: &Arc<Pool>, stopper: Stopper, failure: &Failure, reach: Reach) -> State {
+    pub fn new(
+        pool: &Arc<Pool>,
+        stopper: Stopper,
+        failure: &Failure,
+        reach: Reach,
+        devices: Devices,
+    ) -> State {
         let (pool, failure) = (Arc::downgrade(pool), Arc::clone(failure));
-        State { pool, stopper, failure, reach, began: Instant::now() }
+        State { pool, stopper, failure, reach, devices, began: Instant::now() }
+    }
+
+    /// The devices of the pool, as far as they are mirrored.
+    pub fn devices(&self) -> &Devices {
+        &self.devices
     }
 
     /// The pool, unless it is closed. Nobody may hold it for long.
@@ -280,6 +296,7 @@ impl State {
             waterfall: waterfall(&engine, drive.as_ref()),
             engine,
             memory: memory_status(memory, traffic.held_bytes),
+            mirrors: self.devices.status(),
             drive,
             requests: request_status(&pool.traffic()),
             clients: client_status(&traffic),
