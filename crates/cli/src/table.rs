@@ -33,7 +33,7 @@ const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 34] = [
+const ROWS: [Row; 36] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -45,6 +45,10 @@ const ROWS: [Row; 34] = [
     ("  read-modify-write", |r| cause(r, "read_modify_write")),
     ("  padding", |r| cause(r, "padding")),
     ("  wear levelling", |r| cause(r, "wear_levelling")),
+    ("  folding", |r| cause(r, "folding")),
+    ("  written to the SLC cache", |r| {
+        optional(r.media_bytes_written.in_slc_mode.map(|bytes| share(r, bytes, "")))
+    }),
     ("  absorbed in buffer", |r| absorbed(r)),
     ("host written", |r| Bytes(r.host_bytes_written).to_string()),
     ("fast device written", |r| {

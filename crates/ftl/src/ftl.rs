@@ -238,6 +238,29 @@ impl<P: Placement> Ftl<P> {
         part: Part,
         media: &mut impl Media,
     ) -> Result<(), OutOfUnits> {
+        self.put(lba, handle, part, Cause::Host, media)
+    }
+
+    /// Takes in `lba` from a cache before this layer: a write of the host that comes late, counted as folding.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    ///
+    /// # Panics
+    /// As [`Ftl::write`].
+    pub fn fold(&mut self, lba: Lba, media: &mut impl Media) -> Result<(), OutOfUnits> {
+        self.put(lba, 0, Part::WHOLE, Cause::Folding, media)
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        lba: Lba,
+        handle: u16,
+        part: Part,
+        cause: Cause,
+        media: &mut impl Media,
+    ) -> Result<(), OutOfUnits> {
         let old = self.map.get(lba).map(|pba| self.reverse_map.shape().unit(pba));
         let updated = self.updated(old);
         let write = Write { lba, handle, now: self.host_writes, part, old };
@@ -253,7 +276,7 @@ impl<P: Placement> Ftl<P> {
             class = self.make_room(class, pool, media)?;
         }
         class = self.with_room(class, self.topology.pool(class));
-        let pba = self.append(class, lba, Cause::Host, media);
+        let pba = self.append(class, lba, cause, media);
         if self.units.tracks_updates() {
             self.units.note_update(self.reverse_map.shape().unit(pba), updated);
         }
@@ -291,6 +314,33 @@ impl<P: Placement> Ftl<P> {
             self.close(class);
         }
         left
+    }
+
+    /// Takes a free unit out of use, for as long as [`Ftl::give_back`] is not called, collecting garbage first if units
+    /// are short. The caller sees to it that the rest suffices: `⌊L/b⌋` and the units lent are together never more than
+    /// `⌊exported/b⌋`, where `L` counts what the host has valid anywhere. Then the argument above holds for the units
+    /// that are left. Nothing when no unit can be had.
+    ///
+    /// # Panics
+    /// If there are several pools.
+    pub fn lend(&mut self, media: &mut impl Media) -> Option<UnitId> {
+        assert_eq!(self.pools.len(), 1, "units are lent of the whole device");
+        if self.pools[0].is_short() && self.collect(0, media).is_err() {
+            return None;
+        }
+        let Reverse((_, unit)) = self.pools[0].free.pop()?;
+        self.units.open(UnitId(unit), Class(0));
+        Some(UnitId(unit))
+    }
+
+    /// Notes how many blocks of a lent unit are written, for those who look at it from outside.
+    pub fn note_lent(&mut self, unit: UnitId, written: u32) {
+        self.units.set_written(unit, written);
+    }
+
+    /// Erases a unit that was lent and takes it back.
+    pub fn give_back(&mut self, unit: UnitId, media: &mut impl Media) {
+        self.erase(unit, 0, media);
     }
 
     /// Forgets what `lba` holds. Returns whether it held anything.

@@ -182,6 +182,21 @@ impl ByteCounts {
         Some(alwa * dlwa)
     }
 
+    /// What wears the cells of the drive beside its own SLC cache, over bytes of the host: all of it, and without what was
+    /// relocated. A unit in SLC mode holds the `bits`-th part and wears as if it were full (assumed: no source says by
+    /// how much less a cycle in that mode wears cells of several bits).
+    #[must_use]
+    pub fn wearing(&self, bits: u32) -> Option<[f64; 2]> {
+        let (all, drive) = (self.amplification()[0]?, self.drive);
+        if drive.slc == 0 {
+            return Some([all, self.without_relocation()?]);
+        }
+        let worn = drive.media_total - drive.slc + drive.slc_lent * u64::from(bits);
+        let share = |worn: u64| worn as f64 / drive.media_total as f64;
+        let moved = drive.media[Cause::Relocation.index()];
+        Some([all * share(worn), all * share(worn - moved)])
+    }
+
     /// Checks that all bytes add up. Those of a log only do while no request is in work.
     ///
     /// # Errors

@@ -48,13 +48,15 @@ pub enum Load {
     Assumed(f64),
 }
 
-/// The write amplification that was measured.
+/// The write amplification that was measured, on the cells beside an SLC cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// Media / host on the simulated drive.
     pub waf: f64,
     /// The same without what was relocated.
     pub without_relocation: f64,
+    /// Bytes written to an SLC cache of its own units, over bytes of the host; none without one.
+    pub cached: Option<f64>,
     /// Relative standard deviation of both.
     pub deviation: f64,
     /// Bytes of data that the workload has.
@@ -100,6 +102,19 @@ pub fn rated_bytes(profile: &Profile) -> Option<f64> {
     Some(Warranty { capacity: profile.capacity, years }.host_bytes(dwpd))
 }
 
+/// Bytes of the host until the units of the SLC cache's own are worn out, where their cycles are known and they are
+/// written to.
+fn cache_bytes(profile: &Profile, measured: &Measured) -> Option<f64> {
+    let slc = profile.slc.as_ref()?;
+    let (pe_cycles, written) = slc.pe_cycles.zip(measured.cached.filter(|&share| share > 0.0))?;
+    let endurance = Endurance {
+        pe_cycles,
+        physical: slc.capacity,
+        wear_levelling_efficiency: LEVELLING_EFFICIENCY,
+    };
+    Some(endurance.host_bytes(written))
+}
+
 /// The life of the product behind `profile` at the write amplification `measured` under `load`. Nothing for media whose
 /// endurance is unknown.
 #[must_use]
@@ -112,7 +127,11 @@ pub fn life(profile: &Profile, measured: &Measured, load: Load) -> Option<Life> 
         Load::Daily(bytes) | Load::Measured(bytes) => bytes.as_f64() / capacity.as_f64(),
         Load::Assumed(dwpd) => dwpd,
     };
-    let tbw = |waf| media.map(|media| media.host_bytes(waf)).or(rated);
+    let cached = cache_bytes(profile, measured);
+    let tbw = |waf| {
+        let cells = media.map(|media| media.host_bytes(waf)).or(rated);
+        cells.map(|cells| cached.map_or(cells, |cached| cells.min(cached)))
+    };
     let at = |(product_utilisation, waf)| {
         let median = (tbw(waf)? / (dwpd * capacity.as_f64() * 365.0)).min(LONGEST_YEARS);
         let deviations = [RATING_DEVIATION, LOAD_DEVIATION, measured.deviation];
@@ -185,13 +204,23 @@ fn assumptions(profile: &Profile, measured: &Measured, told: &LifeAt, load: Load
     } else {
         format!("write amplification {:.3}, as measured {simulated}", told.waf)
     };
-    vec![
+    let cells = cache_bytes(profile, measured).map(|bytes| {
+        format!(
+            "the SLC cache's own units take {:.0} TB of the host's (slc.pe_cycles)",
+            bytes / 1e12
+        )
+    });
+    let counted = profile.slc.as_ref().map(|_| {
+        "write amplification here is that of the cells beside the SLC cache's own; a cycle in SLC mode wears as any".to_owned()
+    });
+    let all = vec![
         endurance,
         load,
         format!("the load stays as it is, deviation {:.0} % a year", LOAD_DEVIATION * 100.0),
         format!("{waf}; deviation {:.0} %", measured.deviation * 100.0),
         format!("wear levelling makes {:.0} % of the cycles usable", LEVELLING_EFFICIENCY * 100.0),
-    ]
+    ];
+    all.into_iter().chain(counted).chain(cells).collect()
 }
 
 /// How full the product is in a life as told, and what another fullness would make of it.
@@ -298,6 +327,7 @@ mod tests {
         Measured {
             waf,
             without_relocation: 1.0 + (waf - 1.0) / 3.0,
+            cached: None,
             deviation: 0.0,
             data,
             simulated,

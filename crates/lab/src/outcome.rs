@@ -8,7 +8,7 @@ use thermocline_nand::{BusyTimes, Counters, Drive, Kind, Profile, UnitView};
 use thermocline_record::{
     DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
 };
-use thermocline_types::{Bytes, Cause, Time};
+use thermocline_types::{Bytes, Time};
 
 mod bandwidth;
 
@@ -18,7 +18,7 @@ use crate::life::{Load, Measured, life};
 use crate::log::machine::Machine;
 use crate::log::plan::is_bare;
 use crate::log::{LogOptions, read_plan_name};
-use crate::meter::Meter;
+use crate::meter::{Meter, ratio};
 use crate::settings::{Pacing, Settings};
 use crate::stack::{Layer, Stack};
 use crate::steady::Rounds;
@@ -130,9 +130,13 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
 
 /// How long the product lasts at the write amplification of the `steady` window.
 fn lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Option<Life> {
+    let cache = outcome.stack.profile.slc.as_ref();
+    let [waf, without_relocation] = steady.wearing(cache.map_or(1, |slc| slc.bits))?;
     let measured = Measured {
-        waf: steady.amplification()[0]?,
-        without_relocation: steady.without_relocation()?,
+        waf,
+        without_relocation,
+        cached: cache
+            .and_then(|_| ratio(steady.drive.slc - steady.drive.slc_lent, steady.host_written)),
         deviation: waf_deviation(outcome),
         data: outcome.workload.footprint(),
         simulated: outcome.drive.cut().capacity(),
@@ -385,10 +389,10 @@ pub fn log_units(machine: &mut Machine, config: &Config) -> Vec<UnitView> {
 }
 
 fn media(run: &Counters) -> MediaBytes {
-    let cause = |cause: Cause| (cause.name().to_owned(), run.media[cause.index()]);
     MediaBytes {
         total: run.media_total,
-        by_cause: Cause::ALL.into_iter().map(cause).collect(),
+        by_cause: run.by_cause().map(|(cause, bytes)| (cause.name().to_owned(), bytes)).collect(),
+        in_slc_mode: (run.slc > 0).then_some(run.slc),
         absorbed_in_buffer: run.absorbed,
         left_in_buffer: run.buffered,
     }

@@ -18,6 +18,10 @@ pub struct Counters {
     pub media: [u64; Cause::ALL.len()],
     /// Bytes programmed, counted as whole mapping units where they were programmed.
     pub media_total: u64,
+    /// Those of them that were programmed in SLC mode, which takes one bit a cell.
+    pub slc: u64,
+    /// Those of these that went to units that were lent to the cache.
+    pub slc_lent: u64,
     /// Host bytes overwritten or trimmed while in the write buffer.
     pub absorbed: u64,
     /// Host bytes in the write buffer now.
@@ -47,6 +51,8 @@ impl Counters {
             host_trimmed: self.host_trimmed - start.host_trimmed,
             media,
             media_total: self.media_total - start.media_total,
+            slc: self.slc - start.slc,
+            slc_lent: self.slc_lent - start.slc_lent,
             absorbed: self.absorbed - start.absorbed,
             buffered: self.buffered.wrapping_sub(start.buffered),
             erased: self.erased - start.erased,
@@ -55,6 +61,12 @@ impl Counters {
             invalid_handles: self.invalid_handles - start.invalid_handles,
             redirected: self.redirected - start.redirected,
         }
+    }
+
+    /// Bytes programmed, by cause; folding only where there is an SLC cache.
+    pub fn by_cause(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
+        let modelled = |cause: &Cause| *cause != Cause::Folding || self.slc > 0;
+        Cause::ALL.into_iter().filter(modelled).map(|cause| (cause, self.media[cause.index()]))
     }
 
     /// Checks that causes sum to the bytes programmed and that no host byte is unaccounted for.

@@ -21,6 +21,7 @@ mod mapped;
 mod media;
 pub mod profile;
 mod rewriting;
+mod slc;
 mod sliced;
 mod timing;
 mod wear;

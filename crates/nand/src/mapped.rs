@@ -2,13 +2,14 @@
 
 use thermocline_ftl::placement::{Classifier as _, Handles, Isolation};
 use thermocline_ftl::{Ftl, Units};
-use thermocline_types::{Bytes, Cause, Class, Lba, Op, Request, Time};
+use thermocline_types::{Bytes, Cause, Class, Lba, Op, Pba, Request, Time};
 
 use crate::buffer::{Sectors, Waiting, WriteBuffer};
 use crate::counters::Counters;
 use crate::error::DriveError;
 use crate::media::NandArray;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
+use crate::slc::{SlcCache, SlcProgrammed};
 
 /// A drive that maps logical blocks to flash itself.
 ///
@@ -20,6 +21,7 @@ pub struct Mapped {
     ftl: Ftl<Handles>,
     media: NandArray,
     buffer: Option<WriteBuffer>,
+    slc: Option<SlcCache>,
     power_loss_protection: bool,
     handles: u16,
     full: Sectors,
@@ -45,6 +47,7 @@ impl Mapped {
         let merging = profile.buffer.as_ref().filter(|buffer| buffer.merge);
         let sectors = cut.mapping_unit.0 / Bytes::SECTOR.0;
         Ok(Mapped {
+            slc: SlcCache::new(profile, &cut),
             cut,
             ftl,
             media: NandArray::new(profile, &cut, seed),
@@ -66,6 +69,11 @@ impl Mapped {
                 end: request.end(),
                 capacity: self.cut.capacity(),
             });
+        }
+        if let Some(slc) = &mut self.slc {
+            // Before it arrives, so that what is folded takes the time in between.
+            slc.idle_until(request.at, &mut self.ftl, &mut self.media)
+                .map_err(|_| DriveError::EndOfLife)?;
         }
         self.media.arrive(at);
         match request.op {
@@ -136,6 +144,26 @@ impl Mapped {
         self.ftl.free_units() as u64
     }
 
+    /// Checks that every block lies in one place, by a full scan. For tests.
+    ///
+    /// # Panics
+    /// When one does not.
+    #[cfg(test)]
+    pub(crate) fn verify(&mut self) {
+        self.ftl.verify();
+        let Some(slc) = &self.slc else { return };
+        for lba in (0..self.cut.shape.exported()).map(Lba) {
+            let twice = slc.lookup(lba).is_some() && self.ftl.lookup(lba).is_some();
+            assert!(!twice, "{lba:?} lies in the cache and outside");
+        }
+    }
+
+    /// Whether the media hold `lba`. For tests.
+    #[cfg(test)]
+    pub(crate) fn holds(&self, lba: Lba) -> bool {
+        self.lookup(lba).is_some()
+    }
+
     /// Bytes of memory held by map and units.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -147,14 +175,19 @@ impl Mapped {
     pub fn counters(&self) -> Counters {
         let unit = self.cut.mapping_unit.0;
         let mut counters = self.counters;
-        for cause in [Cause::Padding, Cause::Relocation, Cause::WearLevelling] {
+        let slc = self.slc_programmed();
+        for cause in [Cause::Padding, Cause::Relocation, Cause::WearLevelling, Cause::Folding] {
             counters.media[cause.index()] = self.ftl.programmed(cause) * unit;
         }
+        counters.media[Cause::Padding.index()] += slc.padding * unit;
         counters.media_total =
             Cause::ALL.iter().map(|&cause| self.ftl.programmed(cause)).sum::<u64>() * unit;
+        counters.media_total += slc.blocks * unit;
+        counters.slc = slc.blocks * unit;
+        counters.slc_lent = slc.lent * unit;
         counters.buffered =
             self.buffer.as_ref().map_or(0, |buffer| buffer.sectors() * Bytes::SECTOR.0);
-        counters.erased = self.ftl.erased() * self.cut.unit().0;
+        counters.erased = (self.ftl.erased() + slc.erased) * self.cut.unit().0;
         counters.media_reallocated = self.ftl.copied_from();
         counters.redirected = self.ftl.redirected();
         counters
@@ -164,6 +197,17 @@ impl Mapped {
     pub fn update_handle(&mut self, handle: u16) {
         let class = self.ftl.placement().class_of_handle(handle);
         self.counters.units_not_full += u64::from(self.ftl.finish(class) > 0);
+    }
+
+    fn slc_programmed(&self) -> SlcProgrammed {
+        self.slc.as_ref().map_or_else(SlcProgrammed::default, SlcCache::programmed)
+    }
+
+    /// Where `lba` lies on the media.
+    #[inline]
+    fn lookup(&self, lba: Lba) -> Option<Pba> {
+        let cached = self.slc.as_ref().and_then(|slc| slc.lookup(lba));
+        cached.or_else(|| self.ftl.lookup(lba))
     }
 
     fn write(&mut self, request: &Request, handle: u16) -> Result<Time, DriveError> {
@@ -227,11 +271,13 @@ impl Mapped {
         let mut host = unit;
         if write.sectors != self.full {
             host = u64::from(write.sectors.count_ones()) * Bytes::SECTOR.0;
-            self.media.read_to_modify(self.ftl.lookup(write.lba));
+            self.media.read_to_modify(self.lookup(write.lba));
         }
-        self.ftl
-            .write(write.lba, write.handle, &mut self.media)
-            .map_err(|_| DriveError::EndOfLife)?;
+        let written = match &mut self.slc {
+            Some(slc) => slc.write(write.lba, &mut self.ftl, &mut self.media).map(|_| ()),
+            None => self.ftl.write(write.lba, write.handle, &mut self.media),
+        };
+        written.map_err(|_| DriveError::EndOfLife)?;
         self.counters.media[Cause::Host.index()] += host;
         self.counters.media[Cause::ReadModifyWrite.index()] += unit - host;
         Ok(())
@@ -241,9 +287,11 @@ impl Mapped {
         self.counters.host_read += request.length.0;
         let unit = self.cut.mapping_unit;
         let lbas = request.offset.0 / unit.0..request.end().div_ceil(unit);
-        let (ftl, buffer) = (&self.ftl, &self.buffer);
+        let (ftl, buffer, slc) = (&self.ftl, &self.buffer, &self.slc);
+        let on_media =
+            |lba| slc.as_ref().and_then(|slc| slc.lookup(lba)).or_else(|| ftl.lookup(lba));
         let waits = |lba| buffer.as_ref().is_some_and(|buffer| buffer.contains(lba));
-        let blocks = lbas.map(Lba).map(|lba| if waits(lba) { None } else { ftl.lookup(lba) });
+        let blocks = lbas.map(Lba).map(|lba| if waits(lba) { None } else { on_media(lba) });
         self.media.read_for_host(at, request.offset, request.length, blocks)
     }
 
@@ -254,6 +302,9 @@ impl Mapped {
         for lba in (first..end).map(Lba) {
             if let Some(buffer) = &mut self.buffer {
                 self.counters.absorbed += u64::from(buffer.remove(lba)) * Bytes::SECTOR.0;
+            }
+            if let Some(slc) = &mut self.slc {
+                slc.trim(lba);
             }
             self.ftl.trim(lba);
         }
@@ -267,6 +318,9 @@ impl Mapped {
             return Ok(self.media.acknowledged());
         }
         self.drain()?;
+        if let Some(slc) = &mut self.slc {
+            slc.pad(&mut self.ftl, &mut self.media);
+        }
         for class in 0..self.ftl.placement().topology().classes() {
             let class = Class(class);
             for _ in 0..self.ftl.slack(class) % self.cut.blocks_per_page {

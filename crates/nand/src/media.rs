@@ -27,6 +27,8 @@ pub struct NandArray {
     begun: Vec<(UnitId, Time)>,
     /// Whether a write is acknowledged only when its blocks are whole.
     whole_units: bool,
+    /// Which units are in SLC mode; empty where none ever is.
+    slc: Vec<bool>,
 }
 
 /// A unit that is written as a whole, with what stays of another.
@@ -54,19 +56,24 @@ impl NandArray {
         // Data that waits to be merged takes the buffer's room; then only what is being programmed comes on top.
         let waiting = profile.buffer.as_ref().filter(|buffer| !buffer.merge);
         let buffer = waiting.map_or(Bytes::ZERO, |buffer| buffer.size);
+        let slc = profile.slc.as_ref();
         let timeline = profile.geometry.as_ref().zip(profile.timing.as_ref());
         NandArray {
             shape: cut.shape,
             block: cut.mapping_unit,
             blocks_per_page: cut.blocks_per_page,
             timeline: timeline
-                .map(|(geometry, timing)| Timeline::new(geometry, timing, pages, buffer)),
+                .map(|(geometry, timing)| Timeline::new(geometry, timing, slc, pages, buffer)),
             endurance: Endurance::new(&profile.wear, cut.shape.units(), seed),
             acknowledged: Time::ZERO,
             admitted: Time::ZERO,
             whole: Time::ZERO,
             begun: Vec::new(),
             whole_units: profile.buffer.as_ref().is_some_and(|buffer| buffer.whole_units),
+            slc: match slc {
+                Some(_) => vec![false; (cut.shape.units() + cut.slc_units(profile)) as usize],
+                None => Vec::new(),
+            },
         }
     }
 
@@ -86,6 +93,11 @@ impl NandArray {
     #[must_use]
     pub fn endurance(&self) -> &Endurance {
         &self.endurance
+    }
+
+    /// Puts `unit` into SLC mode or out of it.
+    pub fn set_slc(&mut self, unit: UnitId, slc: bool) {
+        self.slc[unit.index()] = slc;
     }
 
     /// A request arrives.
@@ -188,10 +200,11 @@ impl NandArray {
     pub fn rewrite(&mut self, rewrite: &Rewrite<'_>) {
         let Some(timeline) = &mut self.timeline else { return };
         let bytes = Bytes(self.block.0 * u64::from(self.blocks_per_page));
+        let page_of = |unit, page| Page { unit, page, slc: false };
         let mut ready = timeline.now();
         if let Some(unit) = rewrite.from {
             for &page in rewrite.kept_pages {
-                ready = ready.max(timeline.read(Page { unit, page }, bytes));
+                ready = ready.max(timeline.read(page_of(unit, page), bytes));
             }
         }
         if rewrite.erase_first {
@@ -200,7 +213,7 @@ impl NandArray {
         for page in 0..self.shape.blocks_per_unit() / self.blocks_per_page {
             self.admitted = self.admitted.max(timeline.admit());
             self.acknowledged = self.acknowledged.max(self.admitted);
-            timeline.program_host(Page { unit: rewrite.to, page }, ready);
+            timeline.program_host(page_of(rewrite.to, page), ready);
         }
     }
 
@@ -217,7 +230,9 @@ impl NandArray {
     }
 
     fn page(&self, pba: Pba) -> Page {
-        Page { unit: self.shape.unit(pba), page: self.shape.offset(pba) / self.blocks_per_page }
+        let unit = self.shape.unit(pba);
+        let slc = self.slc.get(unit.index()).copied().unwrap_or_default();
+        Page { unit, page: self.shape.offset(pba) / self.blocks_per_page, slc }
     }
 }
 
@@ -234,7 +249,7 @@ impl thermocline_ftl::Media for NandArray {
     fn program(&mut self, pba: Pba, cause: Cause) {
         let page = self.page(pba);
         let Some(timeline) = &mut self.timeline else { return };
-        let relocated = matches!(cause, Cause::Relocation | Cause::WearLevelling);
+        let relocated = matches!(cause, Cause::Relocation | Cause::WearLevelling | Cause::Folding);
         let mut whole = if relocated { Time::ZERO } else { std::mem::take(&mut self.whole) };
         if self.shape.offset(pba) % self.blocks_per_page + 1 != self.blocks_per_page {
             if whole > Time::ZERO {
@@ -246,14 +261,13 @@ impl thermocline_ftl::Media for NandArray {
             whole = if unit == page.unit { whole.max(ready) } else { whole };
             unit != page.unit
         });
-        match cause {
-            Cause::Relocation | Cause::WearLevelling => timeline.program_relocated(page),
-            Cause::Host | Cause::ReadModifyWrite | Cause::Padding => {
-                self.admitted = self.admitted.max(timeline.admit());
-                self.acknowledged = self.acknowledged.max(self.admitted);
-                timeline.program_host(page, whole);
-            }
+        if relocated {
+            timeline.program_relocated(page);
+            return;
         }
+        self.admitted = self.admitted.max(timeline.admit());
+        self.acknowledged = self.acknowledged.max(self.admitted);
+        timeline.program_host(page, whole);
     }
 
     #[inline]

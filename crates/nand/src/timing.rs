@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use thermocline_types::{Bytes, Time, UnitId};
 
 use crate::busy::BusyTimes;
-use crate::profile::{Geometry, Timing};
+use crate::profile::{Geometry, Slc, Timing};
 
 /// Where program unit `page` of unit `unit` lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Page {
     pub unit: UnitId,
     /// The program unit within it.
     pub page: u32,
+    /// Whether its cells hold one bit, as those of an SLC cache.
+    pub slc: bool,
 }
 
 /// A serial resource that never idles while work is waiting.
@@ -171,13 +173,21 @@ enum Debt {
     Erase(UnitId),
 }
 
+/// Array read and program of a page.
+#[derive(Clone, Copy, Debug)]
+struct CellTimes {
+    read: u64,
+    program: u64,
+}
+
 /// Timelines of a drive's dies, channels, controller and link. Times inside are nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     geometry: Geometry,
     pages_per_unit: u32,
-    read: u64,
-    program: u64,
+    cells: CellTimes,
+    /// Of cells in SLC mode, with the pages of a unit in it.
+    slc: Option<(CellTimes, u32)>,
     erase: u64,
     suspend: Option<u64>,
     bus_in_order: bool,
@@ -218,15 +228,25 @@ impl Timeline {
     /// A drive cut to a small capacity has smaller units than the product and so erases more often; an erase takes less
     /// time in proportion, so that the time per byte stays that of the product.
     #[must_use]
-    pub fn new(geometry: &Geometry, timing: &Timing, pages_per_unit: u32, buffer: Bytes) -> Self {
+    pub fn new(
+        geometry: &Geometry,
+        timing: &Timing,
+        slc: Option<&Slc>,
+        pages_per_unit: u32,
+        buffer: Bytes,
+    ) -> Self {
         let ns = |us: f64| Time::micros_f64(us).as_nanos();
         let page = geometry.program_unit();
         let product_pages = geometry.product_unit().as_f64() / page.as_f64();
         let size = f64::from(pages_per_unit) / product_pages;
         Timeline {
             pages_per_unit,
-            read: ns(timing.read_us),
-            program: ns(timing.program_us),
+            cells: CellTimes { read: ns(timing.read_us), program: ns(timing.program_us) },
+            slc: slc.map(|slc| {
+                let read = ns(slc.read_us.unwrap_or(timing.read_us));
+                let program = ns(slc.program_us.unwrap_or(timing.program_us));
+                (CellTimes { read, program }, slc.pages(pages_per_unit))
+            }),
             erase: ns(timing.erase_us * size.min(1.0)),
             suspend: timing.suspend_us.map(ns),
             bus_in_order: timing.bus_in_order,
@@ -290,7 +310,7 @@ impl Timeline {
     /// Programs a page of host data, which is whole at `ready`, and works off the share of debt due with it.
     pub fn program_host(&mut self, page: Page, ready: Time) {
         self.begin(page);
-        let pages_left = (self.pages_per_unit - page.page).max(1) as usize;
+        let pages_left = (self.pages(page) - page.page).max(1) as usize;
         for _ in 0..self.debt.len().div_ceil(pages_left) {
             let debt = self.debt.pop_front().expect("counted");
             self.work_off(debt, self.now);
@@ -327,7 +347,7 @@ impl Timeline {
     pub fn erase_now(&mut self, unit: UnitId, ready: Time) -> Time {
         let mut done = ready.as_nanos();
         for page in 0..self.geometry.dies_per_unit().min(self.pages_per_unit) {
-            let (die, _) = self.place(Page { unit, page });
+            let (die, _) = self.place(Page { unit, page, slc: false });
             done = done.max(self.dies[die].enqueue(self.now, ready.as_nanos(), self.erase));
         }
         Time(done)
@@ -339,8 +359,9 @@ impl Timeline {
         let transfer = self.command + (bytes.as_f64() * self.ns_per_bus_byte) as u64;
         let cached = self.geometry.cache_register;
         let kept = if cached || self.bus_in_order { 0 } else { transfer };
+        let read = self.cells(page).read;
         let die = &mut self.dies[die];
-        let ready = die.read(self.now, self.read + kept, self.suspend) - kept;
+        let ready = die.read(self.now, read + kept, self.suspend) - kept;
         let done = self.channels[channel].serve(self.now, ready, transfer);
         if !cached && self.bus_in_order {
             die.hold(ready, done);
@@ -392,9 +413,19 @@ impl Timeline {
         }
         if page.page == 0 && !self.begins[unit].holds {
             self.begins[unit] = Begin { die: self.next_die, holds: true };
-            let next = u64::from(self.next_die) + u64::from(self.pages_per_unit);
+            let next = u64::from(self.next_die) + u64::from(self.pages(page));
             self.next_die = (next % u64::from(self.geometry.dies_per_unit())) as u32;
         }
+    }
+
+    /// Times of the cells of `page`.
+    fn cells(&self, page: Page) -> CellTimes {
+        self.slc.filter(|_| page.slc).map_or(self.cells, |(cells, _)| cells)
+    }
+
+    /// Pages of a unit such as that of `page`.
+    fn pages(&self, page: Page) -> u32 {
+        self.slc.filter(|_| page.slc).map_or(self.pages_per_unit, |(_, pages)| pages)
     }
 
     fn place(&self, page: Page) -> (usize, usize) {
@@ -416,7 +447,8 @@ impl Timeline {
         let there = transferred.max(powered);
         // Without a second register, the die takes the transfer itself.
         let with = if cached { 0 } else { transfer };
-        self.dies[die].enqueue(now, there.saturating_sub(with), with + self.program)
+        let program = self.cells(page).program;
+        self.dies[die].enqueue(now, there.saturating_sub(with), with + program)
     }
 
     fn work_off(&mut self, debt: Debt, now: u64) {
@@ -426,7 +458,8 @@ impl Timeline {
                 let transfer = self.command + (bytes as f64 * self.ns_per_bus_byte) as u64;
                 // Without a second register, the die keeps the page while it is on the bus.
                 let kept = if self.geometry.cache_register { 0 } else { transfer };
-                let ready = self.dies[die].read_to_relocate(now, self.read + kept) - kept;
+                let read = self.cells(page).read;
+                let ready = self.dies[die].read_to_relocate(now, read + kept) - kept;
                 let done = self.channels[channel].serve(now, ready, transfer);
                 self.relocation_ready = self.relocation_ready.max(done);
             }
@@ -435,7 +468,7 @@ impl Timeline {
             }
             Debt::Erase(unit) => {
                 for page in 0..self.geometry.dies_per_unit().min(self.pages_per_unit) {
-                    let (die, _) = self.place(Page { unit, page });
+                    let (die, _) = self.place(Page { unit, page, slc: false });
                     self.dies[die].enqueue(now, now, self.erase);
                 }
             }
@@ -447,7 +480,7 @@ impl Timeline {
         while let Some(&debt) = self.debt.front() {
             let page = match debt {
                 Debt::Read { page, .. } | Debt::Program(page) => page,
-                Debt::Erase(unit) => Page { unit, page: 0 },
+                Debt::Erase(unit) => Page { unit, page: 0, slc: false },
             };
             let (die, _) = self.place(page);
             let idle_from = self.dies[die].work_end().max(self.previous).max(self.relocation_ready);

@@ -177,8 +177,12 @@ pub struct WorkloadInfo {
 pub struct MediaBytes {
     /// All of them.
     pub total: u64,
-    /// By cause; sums to `total`. Keys: `host`, `read_modify_write`, `padding`, `relocation`, `wear_levelling`.
+    /// By cause; sums to `total`. Keys: `host`, `read_modify_write`, `padding`, `relocation`, `wear_levelling`, and
+    /// `folding` of drives with an SLC cache.
     pub by_cause: BTreeMap<String, u64>,
+    /// Those of all that were programmed in SLC mode, of drives with such a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_slc_mode: Option<u64>,
     /// Host bytes that never reached the media because they were overwritten or trimmed in the write buffer first.
     pub absorbed_in_buffer: u64,
     /// Host bytes still in the write buffer at the end.

@@ -16,16 +16,19 @@ pub enum Cause {
     Relocation,
     /// Valid data copied to even out wear.
     WearLevelling,
+    /// Valid data moved from a drive's SLC cache to its other cells.
+    Folding,
 }
 
 impl Cause {
     /// Every cause, in the order reports show them.
-    pub const ALL: [Cause; 5] = [
+    pub const ALL: [Cause; 6] = [
         Cause::Host,
         Cause::ReadModifyWrite,
         Cause::Padding,
         Cause::Relocation,
         Cause::WearLevelling,
+        Cause::Folding,
     ];
 
     /// The name used in run records and reports.
@@ -37,6 +40,7 @@ impl Cause {
             Cause::Padding => "padding",
             Cause::Relocation => "relocation",
             Cause::WearLevelling => "wear_levelling",
+            Cause::Folding => "folding",
         }
     }
 

@@ -152,14 +152,19 @@ impl<P: Placement> Ftl<P> {
         self.copied_from += u64::from(!blocks.is_empty());
         self.scratch = blocks;
         self.reverse_map.erase(victim);
-        let erases = self.units.erase(victim);
+        self.erase(victim, pool, media);
+    }
+
+    /// Erases `unit` and takes it among the free ones of `pool`, or out of service.
+    pub(super) fn erase(&mut self, unit: UnitId, pool: u8, media: &mut impl Media) {
+        let erases = self.units.erase(unit);
         self.erased += 1;
         self.most_erases = self.most_erases.max(erases);
         let pool = usize::from(pool);
-        match media.erase(victim, erases) {
-            Erased::Usable => self.pools[pool].free.push(Reverse((erases, victim.0))),
+        match media.erase(unit, erases) {
+            Erased::Usable => self.pools[pool].free.push(Reverse((erases, unit.0))),
             Erased::WornOut => {
-                self.units.retire(victim);
+                self.units.retire(unit);
                 self.pools[pool].in_service -= 1;
             }
         }

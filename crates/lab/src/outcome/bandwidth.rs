@@ -56,10 +56,11 @@ fn limit(shares: &[BusyShare], pacing: Pacing) -> &'static str {
     }
 }
 
-/// What the drive could do at the run's mix and mean size, were garbage collection free; not said of two drives.
+/// What the drive could do at the run's mix and mean size, were garbage collection free; not said of two drives, nor of
+/// one whose cells are of two kinds.
 fn theoretical(outcome: &Outcome, run: &ByteCounts) -> Option<f64> {
     let bytes = run.host_read + run.host_written;
-    if outcome.fast.is_some() || bytes == 0 {
+    if outcome.fast.is_some() || outcome.stack.profile.slc.is_some() || bytes == 0 {
         return None;
     }
     let read = run.host_read as f64 / bytes as f64;

@@ -74,6 +74,10 @@ pub const AUTOSTREAM: Document =
 pub const CSAL: Document =
     Document { name: "Intel and Alibaba, CSAL, SDC 2022", evidence: Evidence::Device };
 
+/// A client drive with an SLC cache, as tested in the press.
+pub const REVIEWS: Document =
+    Document { name: "reviews of the Intel SSD 660p, 2018", evidence: Evidence::Device };
+
 /// How a published value is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

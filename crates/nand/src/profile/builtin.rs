@@ -1,11 +1,12 @@
 //! The profiles that come with Thermocline.
 
-const PROFILES: [(&str, &str); 14] = [
+const PROFILES: [(&str, &str); 15] = [
     ("ideal", include_str!("../../profiles/ideal.toml")),
     ("p5316", include_str!("../../profiles/p5316.toml")),
     ("pm9d3", include_str!("../../profiles/pm9d3.toml")),
     ("pm1725a", include_str!("../../profiles/pm1725a.toml")),
     ("micron2300", include_str!("../../profiles/micron2300.toml")),
+    ("intel660p", include_str!("../../profiles/intel660p.toml")),
     ("zn540", include_str!("../../profiles/zn540.toml")),
     ("zn540-4tb", include_str!("../../profiles/zn540-4tb.toml")),
     ("sn640", include_str!("../../profiles/sn640.toml")),

@@ -3,8 +3,10 @@
 use thermocline_ftl::victim::Victim;
 use thermocline_types::Bytes;
 
-use super::{Fdp, Kind, Profile, ProfileError, Zns};
+use super::{Fdp, Kind, Profile, ProfileError, Slc, Zns};
 use crate::integrity::Integrity;
+
+const TIME: &str = "must be a time in microseconds, 0 to 10^9";
 
 /// A key, whether its value is acceptable, and what it must be.
 type Rule = (&'static str, bool, &'static str);
@@ -14,7 +16,9 @@ impl Profile {
     pub(super) fn check(&self, file: &str) -> Result<(), ProfileError> {
         let integrity = self.integrity.as_ref().map_or_else(Vec::new, Integrity::rules);
         let (kinds, dies, times) = (self.kinds(), self.dies(), self.times());
-        let rules = [self.sizes(), self.wear(), kinds, dies, times, self.arm(), integrity].concat();
+        let slc = self.slc.as_ref().map_or_else(Vec::new, |slc| self.cache(slc));
+        let rules =
+            [self.sizes(), self.wear(), slc, kinds, dies, times, self.arm(), integrity].concat();
         rules
             .iter()
             .find(|(_, holds, _)| !holds)
@@ -51,6 +55,37 @@ impl Profile {
                 "gc.victim",
                 self.gc.victim.parse::<Victim>().is_ok(),
                 "is no victim policy; `thermocline lab list victims` shows them",
+            ),
+        ]
+    }
+
+    fn cache(&self, slc: &Slc) -> Vec<Rule> {
+        let fits = |value: Option<f64>| value.is_none_or(|v| (0.0..=1e9).contains(&v));
+        let share = |value: f64| (0.0..=1.0).contains(&value);
+        let rate = slc.fold_mb_per_s.is_none_or(|rate| rate > 0.0 && rate <= 1e9);
+        vec![
+            ("slc", self.kind == Kind::Conventional, "is only known of conventional drives"),
+            ("slc.bits", (2..=8).contains(&slc.bits), "must be 2 to 8"),
+            (
+                "slc.capacity",
+                slc.capacity < self.capacity && (slc.capacity.0 > 0 || slc.dynamic > 0.0),
+                "must be below the drive's, and above zero without a dynamic part",
+            ),
+            ("slc.dynamic", share(slc.dynamic), "must be between 0 and 1"),
+            ("slc.dynamic_until", share(slc.dynamic_until), "must be between 0 and 1"),
+            (
+                "slc.fold_idle_ms",
+                fits(slc.fold_idle_ms)
+                    && (slc.fold_idle_ms.is_none() || slc.fold_mb_per_s.is_some()),
+                "must be a time of 0 to 10^9 ms, with slc.fold_mb_per_s beside it",
+            ),
+            ("slc.fold_mb_per_s", rate, "must be above 0 and at most 10^9"),
+            ("slc.read_us", fits(slc.read_us), TIME),
+            ("slc.program_us", fits(slc.program_us), TIME),
+            (
+                "slc.pe_cycles",
+                slc.pe_cycles.is_none_or(|cycles| (1.0..1e9).contains(&cycles)),
+                "must be at least 1 and below 10^9",
             ),
         ]
     }
@@ -157,7 +192,6 @@ impl Profile {
         let Some(t) = &self.timing else { return Vec::new() };
         let time = |value: f64| (0.0..=1e9).contains(&value);
         let rate = |value: f64| value > 0.0 && value <= 1e9;
-        const TIME: &str = "must be a time in microseconds, 0 to 10^9";
         const RATE: &str = "must be above 0 and at most 10^9";
         vec![
             ("timing.read_us", time(t.read_us), TIME),

@@ -49,6 +49,22 @@ impl Cut {
         Ok(Cut { shape, mapping_unit: profile.mapping_unit, blocks_per_page })
     }
 
+    /// Blocks of a unit in SLC mode, where cells hold `bits` bits otherwise: whole pages, one at least.
+    #[must_use]
+    pub fn slc_blocks_per_unit(&self, bits: u32) -> u32 {
+        let pages = self.shape.blocks_per_unit() / self.blocks_per_page;
+        super::slc_pages(pages, bits) * self.blocks_per_page
+    }
+
+    /// Units of the static part of the SLC cache, in proportion to the capacity and two at least; 0 without one.
+    #[must_use]
+    pub fn slc_units(&self, profile: &Profile) -> u32 {
+        let Some(slc) = profile.slc.as_ref().filter(|slc| slc.capacity.0 > 0) else { return 0 };
+        let unit = Bytes(u64::from(self.slc_blocks_per_unit(slc.bits)) * self.mapping_unit.0);
+        let share = self.capacity().as_f64() / profile.capacity.as_f64();
+        ((slc.capacity.as_f64() * share / unit.as_f64()).round() as u32).max(2)
+    }
+
     /// Capacity exported.
     #[must_use]
     pub fn capacity(&self) -> Bytes {

@@ -91,6 +91,9 @@ pub struct Profile {
     /// Write buffer in the drive.
     #[serde(default)]
     pub buffer: Option<Buffer>,
+    /// Cells that hold one bit and take what the host writes first.
+    #[serde(default)]
+    pub slc: Option<Slc>,
     /// Endurance.
     #[serde(default)]
     pub wear: Wear,
@@ -156,6 +159,65 @@ pub struct Buffer {
     pub whole_units: bool,
 }
 
+/// An SLC cache: cells that hold one bit and take what the host writes first.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slc {
+    /// The static part: what it holds, in units of its own beside the media that `op` counts. May be 0.
+    #[serde(deserialize_with = "size")]
+    pub capacity: Bytes,
+    /// The dynamic part: share of the space that the host has not filled, up to `dynamic_until`, which is used in SLC
+    /// mode, where it holds the `bits`-th part.
+    #[serde(default)]
+    pub dynamic: f64,
+    /// Share of the capacity that, once the host has filled it, leaves no dynamic part.
+    #[serde(default = "whole")]
+    pub dynamic_until: f64,
+    /// Bits that the cells hold outside the cache.
+    pub bits: u32,
+    /// What becomes of writes when the cache is full.
+    #[serde(default)]
+    pub full: SlcFull,
+    /// Milliseconds without a request after which the drive folds; without it, only when the cache is full.
+    #[serde(default)]
+    pub fold_idle_ms: Option<f64>,
+    /// What it folds then, in 10^6 bytes per second.
+    #[serde(default)]
+    pub fold_mb_per_s: Option<f64>,
+    /// Array read of a page in SLC mode; that of other cells if absent.
+    #[serde(default)]
+    pub read_us: Option<f64>,
+    /// Program of a page in SLC mode; that of other cells if absent.
+    #[serde(default)]
+    pub program_us: Option<f64>,
+    /// Program/erase cycles of the static part; without it, that has no limit.
+    #[serde(default)]
+    pub pe_cycles: Option<f64>,
+}
+
+impl Slc {
+    /// Pages in SLC mode of a unit that has `pages` otherwise.
+    #[must_use]
+    pub fn pages(&self, pages: u32) -> u32 {
+        slc_pages(pages, self.bits)
+    }
+}
+
+fn slc_pages(pages: u32, bits: u32) -> u32 {
+    (pages / bits).max(1)
+}
+
+/// What becomes of writes when the SLC cache is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlcFull {
+    /// They wait until the oldest data of the cache is folded.
+    #[default]
+    Fold,
+    /// They go past it.
+    Direct,
+}
+
 /// Endurance.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -217,6 +279,10 @@ pub struct Geometry {
     /// without it, a die waits for its transfers.
     #[serde(default = "yes")]
     pub cache_register: bool,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 fn yes() -> bool {

@@ -38,11 +38,11 @@ fn timeline_of(
         controller_kiops: 1e9,
         modify_at_once: None,
     };
-    Timeline::new(&geometry, &timing, unit, buffer)
+    Timeline::new(&geometry, &timing, None, unit, buffer)
 }
 
 fn page(page: u32) -> Page {
-    Page { unit: UnitId(0), page }
+    Page { unit: UnitId(0), page, slc: false }
 }
 
 const fn us(n: u64) -> Time {
@@ -131,13 +131,13 @@ fn debt_is_gone_when_the_open_unit_is_full() {
     for n in 0..32 {
         t.read_to_relocate(page(n), Bytes::kib(4));
         t.read_to_relocate(page(n), Bytes::kib(4));
-        t.program_relocated(Page { unit: UnitId(1), page: n });
+        t.program_relocated(Page { unit: UnitId(1), page: n, slc: false });
     }
     t.erase(UnitId(0));
     assert_eq!(t.debt.len(), 65, "reads of one page merge");
     let mut left = Vec::new();
     for n in 0..64 {
-        t.program_host(Page { unit: UnitId(2), page: n }, Time::ZERO);
+        t.program_host(Page { unit: UnitId(2), page: n, slc: false }, Time::ZERO);
         left.push(t.debt.len());
     }
     assert_eq!(left[63], 0);
@@ -149,7 +149,7 @@ fn idle_time_pays_debt_without_delaying_later_requests() {
     let mut t = timeline(1, 1, None);
     t.arrive(us(0));
     t.read_to_relocate(page(0), Bytes::kib(16));
-    t.program_relocated(Page { unit: UnitId(1), page: 0 });
+    t.program_relocated(Page { unit: UnitId(1), page: 0, slc: false });
     t.erase(UnitId(0));
     t.arrive(us(10_000));
     assert!(t.debt.is_empty());
@@ -161,14 +161,18 @@ fn units_that_cover_no_whole_stripe_still_load_every_die_alike() {
     let mut t = timeline_of(8, 8, None, 3, Bytes::mib(16));
     for unit in [5, 2, 7, 0, 1, 3, 4, 6] {
         for n in 0..3 {
-            t.program_host(Page { unit: UnitId(unit), page: n }, Time::ZERO);
+            t.program_host(Page { unit: UnitId(unit), page: n, slc: false }, Time::ZERO);
         }
     }
     let ends: Vec<u64> = t.dies.iter().map(Die::work_end).collect();
     assert_eq!(ends, vec![us(3 * 500 + 10).as_nanos(); 8], "24 pages on 8 dies are 3 each");
-    let before = t.place(Page { unit: UnitId(5), page: 1 });
-    t.program_host(Page { unit: UnitId(5), page: 0 }, Time::ZERO);
-    assert_eq!(t.place(Page { unit: UnitId(5), page: 1 }), before, "in-place media stays put");
+    let before = t.place(Page { unit: UnitId(5), page: 1, slc: false });
+    t.program_host(Page { unit: UnitId(5), page: 0, slc: false }, Time::ZERO);
+    assert_eq!(
+        t.place(Page { unit: UnitId(5), page: 1, slc: false }),
+        before,
+        "in-place media stays put"
+    );
 }
 
 #[test]
@@ -177,7 +181,7 @@ fn a_page_is_read_once_however_many_programs_it_feeds() {
     for n in 0..8 {
         for _ in 0..3 {
             t.read_to_relocate(page(n), Bytes::kib(4));
-            t.program_relocated(Page { unit: UnitId(1), page: n });
+            t.program_relocated(Page { unit: UnitId(1), page: n, slc: false });
         }
     }
     let reads = t.debt.iter().filter(|debt| matches!(debt, Debt::Read { .. })).count();
@@ -207,7 +211,7 @@ fn relocation_reads_go_before_waiting_programs_and_after_each_other() {
 fn garbage_collection_costs_what_the_dies_spend_on_it() {
     let (dies, unit) = (16, 40);
     let mut t = timeline_of(dies, 8, None, unit, Bytes::kib(64 * 16));
-    let at = |unit: u32, page: u32| Page { unit: UnitId(unit), page };
+    let at = |unit: u32, page: u32| Page { unit: UnitId(unit), page, slc: false };
     let rounds = 30;
     for round in 0..rounds {
         let base = 6 * round;

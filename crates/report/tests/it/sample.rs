@@ -104,6 +104,7 @@ pub fn record(shape: &Shape) -> RunRecord {
             by_cause,
             absorbed_in_buffer: 0,
             left_in_buffer: 0,
+            in_slc_mode: None,
         },
         media_bytes_erased: media / 4096 * 4096,
         alwa: Some(1.0),

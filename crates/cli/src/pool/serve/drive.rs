@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use thermocline_nand::Counters;
-use thermocline_types::Cause;
 
 /// Bytes through the drive since the pool was opened.
 #[derive(Serialize)]
@@ -23,11 +22,10 @@ pub struct DriveStatus {
 impl DriveStatus {
     /// What `counters` say.
     pub fn new(counters: &Counters) -> DriveStatus {
-        let cause = |&cause: &Cause| (cause.name(), counters.media[cause.index()]);
         DriveStatus {
             drive_bytes_written: counters.host_written,
             media_bytes_written: counters.media_total,
-            media_by_cause: Cause::ALL.iter().map(cause).collect(),
+            media_by_cause: counters.by_cause().map(|(cause, n)| (cause.name(), n)).collect(),
             media_bytes_erased: counters.erased,
             dlwa: super::state::ratio(counters.media_total, counters.host_written),
         }
