@@ -182,9 +182,9 @@ impl ByteCounts {
         Some(alwa * dlwa)
     }
 
-    /// What wears the cells of the drive beside its own SLC cache, over bytes of the host: all of it, and without what was
-    /// relocated. A unit in SLC mode holds the `bits`-th part and wears as if it were full (assumed: no source says by
-    /// how much less a cycle in that mode wears cells of several bits).
+    /// What wears the cells of the drive beside its own SLC cache, over bytes of the host: all of it, and without what
+    /// was relocated. A unit in SLC mode holds the `bits`-th part and wears as if it were full (assumed: no source says
+    /// by how much less a cycle in that mode wears cells of several bits).
     #[must_use]
     pub fn wearing(&self, bits: u32) -> Option<[f64; 2]> {
         let (all, drive) = (self.amplification()[0]?, self.drive);

@@ -12,6 +12,7 @@ use thermocline_workload::synthetic::{self, Generator, Limit, Spec};
 use thermocline_workload::{BATCH, Source, trace};
 
 use crate::Error;
+use crate::settings::Pacing;
 
 /// What to replay.
 #[derive(Clone, Debug)]
@@ -69,8 +70,9 @@ pub struct Prepared {
     /// The input as the run record describes it.
     pub info: WorkloadInfo,
     prefill: Prefill,
-    /// Bytes from the first address to the last, after mapping.
+    /// Bytes from the first address to the last, after mapping; data at rest lies beyond.
     span: Bytes,
+    at_rest: Bytes,
     tenants: Vec<String>,
     directories: Vec<String>,
     extents: Vec<Range<Bytes>>,
@@ -286,12 +288,42 @@ impl Prepared {
             info,
             prefill,
             span,
+            at_rest: Bytes::ZERO,
             tenants,
             directories: Vec::new(),
             extents: Vec::new(),
             stop: Arc::default(),
             interrupted: None,
         }
+    }
+
+    /// Puts data beside the workload's own that is written once, before everything else, and never touched: the `share`
+    /// of all data on the volume, at least 0 and below 1. It lies behind the workload's addresses.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] for other shares, and where the workload's addresses are those of the device.
+    pub fn with_data_at_rest(mut self, share: f64) -> Result<Prepared, Error> {
+        if !(0.0..1.0).contains(&share) {
+            return Err(Error::Settings(format!(
+                "--at-rest is {share}, must be at least 0 and below 1"
+            )));
+        }
+        if matches!(&self.input, Input::Trace { remap: Remap::Fold | Remap::None, .. })
+            && share > 0.0
+        {
+            return Err(Error::Settings(
+                "--at-rest needs --remap dense: data at rest lies behind the trace's own".into(),
+            ));
+        }
+        let bytes = self.set.size.as_f64() * share / (1.0 - share);
+        self.at_rest = Bytes((bytes / PREFILL_WRITE.as_f64()).round() as u64 * PREFILL_WRITE.0);
+        Ok(self)
+    }
+
+    /// Bytes of data that is never touched.
+    #[must_use]
+    pub fn at_rest(&self) -> Bytes {
+        self.at_rest
     }
 
     /// Ends a replay early, as if there were no more requests, once `stop` is set; a prefill is given up.
@@ -305,10 +337,10 @@ impl Prepared {
         self.interrupted
     }
 
-    /// Bytes the workload addresses after mapping: the capacity of a drive that it fills.
+    /// Bytes the workload addresses after mapping, with the data at rest: the capacity of a drive that it fills.
     #[must_use]
     pub fn footprint(&self) -> Bytes {
-        self.set.size
+        self.set.size + self.at_rest
     }
 
     /// The room that the workload takes on a volume that is as large as its addresses reach.
@@ -324,7 +356,8 @@ impl Prepared {
             (None, Prefill::None) => Bytes(self.set.most_live_blocks * block),
             _ => self.set.size,
         };
-        Room { footprint: self.footprint(), live, span: self.span }
+        let live = live + self.at_rest;
+        Room { footprint: self.footprint(), live, span: self.span + self.at_rest }
     }
 
     /// What the trace touches; for generators only the size is known.
@@ -365,6 +398,23 @@ impl Prepared {
         }
     }
 
+    /// How long clients think, if the workload says so.
+    #[must_use]
+    pub fn think(&self) -> Option<Time> {
+        match &self.input {
+            Input::Trace { .. } => None,
+            Input::Synthetic { spec, .. } => spec.think(),
+        }
+    }
+
+    /// Whether flushes hold back what follows: those of a trace always, of an application those of commits, if its
+    /// clients are a closed loop.
+    #[must_use]
+    pub fn has_barriers(&self, pacing: Pacing) -> bool {
+        let commits = matches!(&self.input, Input::Synthetic { spec, .. } if spec.commits());
+        self.flushes() > 0 || commits && matches!(pacing, Pacing::Clients { .. })
+    }
+
     /// Flushes in one pass.
     #[must_use]
     pub fn flushes(&self) -> u64 {
@@ -395,23 +445,26 @@ impl Prepared {
             true => Err(Error::Interrupted),
             false => write(request),
         };
+        let end = self.span + self.at_rest;
+        self.in_order(self.span..end).try_for_each(&mut write)?;
         match (self.prefill, &self.map) {
             (Prefill::None, _) => Ok(()),
             (Prefill::FirstTouch, Some(map)) => map.prefill().try_for_each(write),
-            _ => {
-                let size = self.set.size.0;
-                (0..size).step_by(PREFILL_WRITE.0 as usize).try_for_each(|offset| {
-                    write(Request {
-                        at: Time::ZERO,
-                        offset: Bytes(offset),
-                        length: Bytes(PREFILL_WRITE.0.min(size - offset)),
-                        tenant: self.tenant_at(Bytes(offset)),
-                        stream: StreamId::UNKNOWN,
-                        op: Op::Write,
-                    })
-                })
-            }
+            _ => self.in_order(Bytes::ZERO..self.set.size).try_for_each(write),
         }
+    }
+
+    /// Large writes to all of `range`, from start to end.
+    fn in_order(&self, range: Range<Bytes>) -> impl Iterator<Item = Request> {
+        let Range { start, end } = range;
+        (start.0..end.0).step_by(PREFILL_WRITE.0 as usize).map(move |offset| Request {
+            at: Time::ZERO,
+            offset: Bytes(offset),
+            length: Bytes(PREFILL_WRITE.0.min(end.0 - offset)),
+            tenant: self.tenant_at(Bytes(offset)),
+            stream: StreamId::UNKNOWN,
+            op: Op::Write,
+        })
     }
 
     /// The tenant whose region of a generator's span `offset` lies in, so that prefill carries its placement handle.
@@ -516,7 +569,7 @@ impl Prepared {
     /// The settings that shaped the workload, by key, for the run record.
     #[must_use]
     pub fn settings(&self) -> Vec<(String, serde_json::Value)> {
-        let list = match &self.input {
+        let mut list = match &self.input {
             Input::Trace { options, loops, ignore_trims, .. } => vec![
                 ("workload.loops", (*loops).into()),
                 ("workload.ignore_trims", (*ignore_trims).into()),
@@ -531,6 +584,9 @@ impl Prepared {
                 ("workload.rate_per_second", options.rate.into()),
             ],
         };
+        if self.at_rest > Bytes::ZERO {
+            list.push(("workload.at_rest_bytes", self.at_rest.0.into()));
+        }
         list.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 

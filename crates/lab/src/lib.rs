@@ -28,6 +28,7 @@ mod steady;
 mod tag;
 pub mod tco;
 pub mod theory;
+mod think;
 
 pub use error::Error;
 pub use input::{Input, Prefill, Prepared, Room};

@@ -281,6 +281,9 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
     let victim = asked.map_or(outcome.stack.profile.gc.victim.clone(), |v| v.to_string());
     let pacing = match outcome.pacing {
         Pacing::QueueDepth(depth) => format!("queue depth {depth}"),
+        Pacing::Clients { count, think } => {
+            format!("{count} clients that think {} ms in the mean", think.0 as f64 / 1e6)
+        }
         Pacing::Clock { speed } => format!("workload's clock x {speed}"),
     };
     let mut config = BTreeMap::from([

@@ -19,6 +19,7 @@ use crate::settings::{Pacing, Settings};
 use crate::stack::{Layer, Stack};
 use crate::steady::Rounds;
 use crate::tag::Tags;
+use crate::think::Think;
 use crate::{Error, cost};
 
 /// Requests in flight when nothing else is asked for: fio's usual depth for such tests.
@@ -84,7 +85,7 @@ fn run_log(
     let plan = fullest(settings, |settings| Plan::new(stack, settings, workload.room()))?;
     let (config, blocks) = (plan.config.clone(), plan.blocks);
     let rounds = Rounds::new(plan.drive.cut().capacity(), workload.pass());
-    let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings));
+    let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings), settings.seed);
     let prefilled = bench.prefill(workload)?;
     let busy_before = bench.machine.device().drive().media().busy();
     let cpu = cost::thread_cpu_seconds();
@@ -140,7 +141,10 @@ fn pacing(workload: &Prepared, settings: &Settings) -> Pacing {
     } else {
         Pacing::QueueDepth(QUEUE_DEPTH)
     };
-    settings.pacing.unwrap_or(by_default)
+    match (settings.pacing.unwrap_or(by_default), workload.think()) {
+        (Pacing::QueueDepth(count), Some(think)) => Pacing::Clients { count, think },
+        (pacing, _) => pacing,
+    }
 }
 
 fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Drive, Error> {
@@ -209,6 +213,16 @@ pub(crate) fn check_memory(cut: &Cut, stack: &Stack, log: u64) -> Result<(), Err
     }
 }
 
+/// A request that was issued, or whoever waited for it and thinks now.
+type InFlight = (Time, TenantId, Op, Phase);
+
+/// What ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Request,
+    Thought,
+}
+
 /// A drive at work.
 struct Bench {
     drive: Drive,
@@ -217,8 +231,9 @@ struct Bench {
     rounds: Rounds,
     pacing: Pacing,
     barriers: Barriers,
-    /// When requests end that somebody waits for, whose they are, and whether they are flushes.
-    in_flight: BinaryHeap<Reverse<(Time, TenantId, bool)>>,
+    /// What somebody waits for, by when it ends.
+    in_flight: BinaryHeap<Reverse<InFlight>>,
+    think: Think,
     /// When measurement began, the present, and the latest completion.
     start: Time,
     now: Time,
@@ -231,6 +246,7 @@ impl Bench {
     fn new(drive: Drive, tags: Tags, workload: &Prepared, settings: &Settings) -> Self {
         let capacity = drive.cut().capacity();
         let rounds = Rounds::new(capacity, workload.pass());
+        let pacing = pacing(workload, settings);
         Bench {
             meter: Meter::new(
                 ByteCounts::direct(drive.counters()),
@@ -240,9 +256,15 @@ impl Bench {
             ),
             rounds,
             tags,
-            pacing: pacing(workload, settings),
-            barriers: Barriers::new(workload.flushes() > 0),
+            pacing,
+            barriers: Barriers::new(workload.has_barriers(pacing)),
             in_flight: BinaryHeap::new(),
+            think: Think::new(
+                pacing,
+                drive.is_timed(),
+                workload.has_barriers(pacing),
+                settings.seed,
+            ),
             start: Time::ZERO,
             now: Time::ZERO,
             done: Time::ZERO,
@@ -325,7 +347,7 @@ impl Bench {
                 }
                 self.now = self.now.max(at);
             }
-            Pacing::QueueDepth(depth) => {
+            Pacing::QueueDepth(depth) | Pacing::Clients { count: depth, .. } => {
                 while self.in_flight.len() + self.barriers.held() >= depth as usize {
                     self.end_one()?;
                 }
@@ -344,19 +366,25 @@ impl Bench {
             done = done.max(self.drive.submit(self.now, piece, handle)?);
         }
         self.meter.record(op, done.since(self.now));
-        if self.barriers.are_kept() || matches!(self.pacing, Pacing::QueueDepth(_)) {
-            self.in_flight.push(Reverse((done, tenant, op == Op::Flush)));
+        if self.barriers.are_kept() || !matches!(self.pacing, Pacing::Clock { .. }) {
+            self.in_flight.push(Reverse((done, tenant, op, Phase::Request)));
         }
         self.done = self.done.max(done);
         Ok(())
     }
 
-    /// Goes on to the end of the request in flight that ends first, and issues what waited for it.
+    /// Goes on to the end of the request in flight, or of the thought, that ends first, and issues what waited for it.
     fn end_one(&mut self) -> Result<(), DriveError> {
         let ended = self.in_flight.pop().expect("what is held back waits for what is in flight");
-        let Reverse((at, tenant, flush)) = ended;
+        let Reverse((at, tenant, op, phase)) = ended;
         self.now = self.now.max(at);
-        self.barriers.done(tenant, if flush { Op::Flush } else { Op::Write });
+        if phase == Phase::Request
+            && let Some(thinks) = self.think.after(op)
+        {
+            self.in_flight.push(Reverse((at + thinks, tenant, op, Phase::Thought)));
+            return Ok(());
+        }
+        self.barriers.done(tenant, op);
         while let Some(pieces) = self.barriers.released() {
             self.issue(&pieces)?;
         }
@@ -407,53 +435,4 @@ fn refused(request: u64, reason: DriveError) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Input;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use thermocline_types::Bytes;
-    use thermocline_workload::synthetic::{Limit, Options, Spec};
-
-    #[test]
-    fn a_drive_that_falls_behind_the_clock_is_measured_to_its_last_completion() {
-        // 32 KiB per program of 575 us on 16 dies; a million writes of 4 KiB per second is 4.5 times that.
-        let dies = 16.0 * 32_768.0 / 575e-6;
-        let stack = Stack::parse("raw:micron2300", &[]).unwrap();
-        let span = Bytes::mib(128);
-        let limit = Limit::drive_writes(2.0, span).unwrap();
-        let options = Options { rate: Some(1e6), ..Options::new(span, limit) };
-        let input = Input::Synthetic { spec: Spec::load("seq").unwrap(), options };
-        let mut workload = Prepared::new(input, None, stack.profile.mapping_unit, None).unwrap();
-        let record = run(&mut workload, &stack, &Settings::default(), &mut |_| {}).unwrap();
-        let bandwidth = record.bandwidth.unwrap();
-        let share = bandwidth.host_write_bytes_per_second / dies;
-        assert!((0.95..1.03).contains(&share), "{share} of what the dies can take");
-        let last = record.series.last().unwrap();
-        assert!((last.seconds - bandwidth.seconds).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_run_that_is_told_to_stop_is_measured_so_far_and_never_steady() {
-        for stack in ["raw:ideal", "log:ideal,unit=512KiB,garbage=0.3"] {
-            let stack = Stack::parse(stack, &[]).unwrap();
-            let span = Bytes::mib(64);
-            let options = Options::new(span, Limit::drive_writes(20.0, span).unwrap());
-            let input = Input::Synthetic { spec: Spec::load("uniform").unwrap(), options };
-            let mut workload = Prepared::new(input, None, Bytes::BLOCK, None).unwrap();
-            let stop = Arc::new(AtomicBool::new(false));
-            workload.stop_on(Arc::clone(&stop));
-            let mut progress = |share| stop.store(share > 0.75, Ordering::Relaxed);
-            let record = run(&mut workload, &stack, &Settings::default(), &mut progress).unwrap();
-            let done = record.interrupted.unwrap();
-            assert!((0.75..0.8).contains(&done), "{done}");
-            let written = record.host_bytes_written as f64 / (20.0 * span.as_f64());
-            assert!((written - done).abs() < 0.01, "{written} of it was written");
-            assert!(record.waf.is_some() && !record.steady_state.reached);
-            assert!(record.notes.iter().any(|note| note.starts_with("interrupted at 7")));
-            stop.store(true, Ordering::Relaxed);
-            let none = run(&mut workload, &stack, &Settings::default(), &mut |_| {});
-            assert!(matches!(none, Err(Error::Interrupted)), "it is not even filled");
-        }
-    }
-}
+mod tests;

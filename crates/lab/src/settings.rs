@@ -1,13 +1,20 @@
 //! Settings of a run that are neither stack nor workload.
 
 use thermocline_ftl::victim::Victim;
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 
 /// When requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pacing {
     /// So many are kept in flight; the workload's own times are ignored.
     QueueDepth(u32),
+    /// So many clients ask for one thing at a time, and think in between.
+    Clients {
+        /// How many.
+        count: u32,
+        /// How long they think in the mean.
+        think: Time,
+    },
     /// At the workload's own times, so many times as fast.
     Clock {
         /// 1 is the original pace.

@@ -6,8 +6,8 @@
 //!   cache is never folded.
 //! * A unit in SLC mode holds `1 / bits` of the blocks that it holds otherwise.
 //! * Units of the *static* part are the cache's own, beside those of the translation layer. Those of the *dynamic* part
-//!   are lent by it, up to a share of the space that the host has not filled ([`Ftl::lend`]); they go back when the host
-//!   fills that space.
+//!   are lent by it, up to a share of the space that the host has not filled ([`Ftl::lend`]); they go back when the
+//!   host fills that space.
 //! * When the cache is full, its oldest unit is folded, or what comes is written past it (`slc.full`).
 //! * While the host is idle, closed units may be folded at a rate. Idle is what the requests' own clock says
 //!   ([`Request::at`]), so that what is written does not depend on simulated time (ADR 0032).
@@ -179,8 +179,8 @@ impl SlcCache {
         Ok(())
     }
 
-    /// Sees to it that a unit is open. Returns whether one is: not if what comes is to go past a full cache, or if there
-    /// is no cache on a drive this full.
+    /// Sees to it that a unit is open. Returns whether one is: not if what comes is to go past a full cache, or if
+    /// there is no cache on a drive this full.
     fn make_room(
         &mut self,
         valid: u64,

@@ -40,6 +40,9 @@ pub struct RunSpec {
     /// How the drive is filled first: `first-touch`, `sequential` or `none`; without it, as suits the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<String>,
+    /// Share of all data on the volume that is written once before and never touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_rest: Option<f64>,
     /// Capacity of the drive; without it, what the workload addresses over [`RunSpec::utilisation`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
@@ -51,6 +54,9 @@ pub struct RunSpec {
     /// Requests kept in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
+    /// Mean microseconds for which each of those who keep requests in flight thinks before its next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_us: Option<f64>,
     /// How many times as fast as the workload's own clock requests are issued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
@@ -169,10 +175,12 @@ mod tests {
                 rate: None,
             },
             prefill: None,
+            at_rest: Some(0.25),
             capacity_bytes: None,
             fast_capacity_bytes: None,
             utilisation: 0.8,
             queue_depth: Some(32),
+            think_us: None,
             speed: None,
             daily_writes_bytes: None,
             seed: u64::MAX,

@@ -16,4 +16,4 @@ pub use cause::Cause;
 pub use id::{Class, DeviceId, Lba, Pba, StreamId, TenantId, UnitId};
 pub use request::{Op, Request};
 pub use rng::Rng;
-pub use time::Time;
+pub use time::{ParseTimeError, Time};

@@ -3,7 +3,7 @@
 use crate::{Bytes, StreamId, TenantId, Time};
 
 /// The kind of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
     /// Read `length` bytes at `offset`.
     Read,

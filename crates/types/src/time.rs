@@ -1,6 +1,8 @@
 //! Virtual time.
 
+use std::fmt;
 use std::ops::{Add, AddAssign};
+use std::str::FromStr;
 
 /// An instant or a span on the simulated clock, in nanoseconds since the start of the run.
 ///
@@ -55,6 +57,39 @@ impl Time {
     }
 }
 
+/// Text that is no time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseTimeError {
+    text: String,
+}
+
+impl fmt::Display for ParseTimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no time of 0us to 1000s: write a number and us, ms or s, such as 2ms",
+            self.text
+        )
+    }
+}
+
+impl std::error::Error for ParseTimeError {}
+
+/// Reads `0`, `250us`, `2ms`, `1.5s`; at most 1000 s.
+impl FromStr for Time {
+    type Err = ParseTimeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+        let trimmed = text.trim();
+        let split = units.iter().find_map(|(unit, us)| Some((trimmed.strip_suffix(unit)?, *us)));
+        let (number, factor) = split.unwrap_or((trimmed, 0.0));
+        let number = number.trim().parse::<f64>().ok().filter(|n| factor > 0.0 || *n == 0.0);
+        let fits = number.map(|n| n * factor).filter(|us| (0.0..=1e9).contains(us));
+        fits.map(Time::micros_f64).ok_or_else(|| ParseTimeError { text: text.to_owned() })
+    }
+}
+
 impl Add for Time {
     type Output = Time;
     fn add(self, other: Time) -> Time {
@@ -65,5 +100,25 @@ impl Add for Time {
 impl AddAssign for Time {
     fn add_assign(&mut self, other: Time) {
         self.0 += other.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        for (text, ns) in
+            [("0", 0), ("250us", 250_000), ("2ms", 2_000_000), (" 1.5 s", 1_500_000_000)]
+        {
+            assert_eq!(text.parse(), Ok(Time(ns)), "{text}");
+        }
+        for wrong in ["", "2", "-1ms", "2m", "1001s", "ms"] {
+            assert!(
+                wrong.parse::<Time>().unwrap_err().to_string().contains("such as 2ms"),
+                "{wrong}"
+            );
+        }
     }
 }

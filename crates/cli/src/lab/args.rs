@@ -8,7 +8,7 @@ use anyhow::{bail, ensure};
 use clap::Args;
 use thermocline_ftl::victim::Victim;
 use thermocline_lab::{Input, Layer, Pacing, Prefill, Prepared, Settings, Stack};
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 use thermocline_workload::remap::Remap;
 use thermocline_workload::synthetic::{self, Limit, Spec};
 use thermocline_workload::trace;
@@ -92,6 +92,10 @@ pub struct ReplayArgs {
     /// Fit the trace's addresses into the device: dense, fold or none
     #[arg(long, value_name = "HOW", default_value = "dense", help_heading = "Replay")]
     pub remap: Remap,
+    /// Share of all data on the volume that is written once before everything else and never touched, 0 to below 1: the
+    /// drive is so much larger than the workload needs [default: 0]
+    #[arg(long, value_name = "SHARE", help_heading = "Replay")]
+    pub at_rest: Option<f64>,
     /// Leave out trims, as on a file system mounted without discard
     #[arg(long, help_heading = "Replay")]
     pub ignore_trims: bool,
@@ -99,7 +103,13 @@ pub struct ReplayArgs {
 
 impl Default for ReplayArgs {
     fn default() -> Self {
-        ReplayArgs { prefill: None, loops: Some(1), remap: Remap::default(), ignore_trims: false }
+        ReplayArgs {
+            prefill: None,
+            at_rest: None,
+            loops: Some(1),
+            remap: Remap::default(),
+            ignore_trims: false,
+        }
     }
 }
 
@@ -151,7 +161,8 @@ impl SourceArgs {
         granule: Bytes,
         capacity: Option<Bytes>,
     ) -> anyhow::Result<Prepared> {
-        Ok(Prepared::new(self.input(replay)?, replay.prefill, granule, capacity)?)
+        let prepared = Prepared::new(self.input(replay)?, replay.prefill, granule, capacity)?;
+        Ok(prepared.with_data_at_rest(replay.at_rest.unwrap_or(0.0))?)
     }
 
     /// The same for a thin volume.
@@ -161,7 +172,8 @@ impl SourceArgs {
         granule: Bytes,
         capacity: Option<Bytes>,
     ) -> anyhow::Result<Prepared> {
-        Ok(Prepared::thin(self.input(replay)?, replay.prefill, granule, capacity)?)
+        let prepared = Prepared::thin(self.input(replay)?, replay.prefill, granule, capacity)?;
+        Ok(prepared.with_data_at_rest(replay.at_rest.unwrap_or(0.0))?)
     }
 
     fn trace_input(&self, path: &Path, replay: &ReplayArgs) -> anyhow::Result<Input> {
@@ -270,6 +282,10 @@ pub struct DeviceArgs {
     /// Keep so many requests in flight [default: 32 if the workload has no clock]
     #[arg(long, value_name = "N", help_heading = "Time", conflicts_with = "speed")]
     pub queue_depth: Option<u32>,
+    /// Of --queue-depth clients, each thinks so long after a request before its next one: exponential with this mean,
+    /// such as 2ms (us, ms, s) [default: 0]
+    #[arg(long, value_name = "TIME", help_heading = "Time", conflicts_with = "speed")]
+    pub think: Option<Time>,
     /// Follow the workload's clock, so many times as fast; 1 is its own pace
     #[arg(long, value_name = "X", help_heading = "Time")]
     pub speed: Option<f64>,
@@ -305,13 +321,20 @@ impl DeviceArgs {
 
     /// The settings of a run with `seed`.
     pub fn settings(&self, seed: u64) -> anyhow::Result<Settings> {
+        ensure!(
+            self.think.is_none() || self.queue_depth.is_some(),
+            "--think is that of --queue-depth clients: say how many"
+        );
         let pacing = match (self.queue_depth, self.speed) {
             (Some(depth), _) => {
                 ensure!(
                     (1..=65_536).contains(&depth),
                     "--queue-depth is {depth}, must be 1 to 65536"
                 );
-                Some(Pacing::QueueDepth(depth))
+                Some(match self.think.filter(|&think| think > Time::ZERO) {
+                    Some(think) => Pacing::Clients { count: depth, think },
+                    None => Pacing::QueueDepth(depth),
+                })
             }
             (None, Some(speed)) => {
                 ensure!(

@@ -81,7 +81,7 @@ pub struct RunArgs {
 }
 
 /// Arguments that decide a run, which a specification holds.
-pub const DECIDING: [&str; 29] = [
+pub const DECIDING: [&str; 31] = [
     "stack",
     "trace",
     "workload",
@@ -98,6 +98,7 @@ pub const DECIDING: [&str; 29] = [
     "rate",
     "seed",
     "prefill",
+    "at_rest",
     "loops",
     "remap",
     "ignore_trims",
@@ -109,6 +110,7 @@ pub const DECIDING: [&str; 29] = [
     "placement",
     "tag_by",
     "queue_depth",
+    "think",
     "speed",
     "daily_writes",
 ];

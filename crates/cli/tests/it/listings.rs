@@ -7,7 +7,7 @@ fn every_listing_names_what_the_other_commands_take() {
     let cases = [
         (
             "devices",
-            "p5316 pm9d3 pm1725a micron2300 zn540 zn540-4tb sn640 p5800x micron9100 hdd ideal sata-a sata-b pci-c",
+            "p5316 pm9d3 pm1725a micron2300 zn540 zn540-4tb sn640 p5800x micron9100 intel660p hdd ideal sata-a sata-b pci-c",
         ),
         ("layers", "raw tag log"),
         (
@@ -33,7 +33,7 @@ fn every_listing_names_what_the_other_commands_take() {
         ("cases", "wine cloudmark llog csal"),
         (
             "experiments",
-            "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones snia-bandwidth snia-controllers snia-pathological snia-collisions",
+            "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones snia-bandwidth snia-controllers snia-pathological snia-collisions slc-cache",
         ),
     ];
     for (what, names) in cases {

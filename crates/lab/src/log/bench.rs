@@ -1,7 +1,10 @@
 //! A workload on a log: preconditioning, pacing, measuring.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use thermocline_engine::HostError;
-use thermocline_types::{Bytes, Request, Time};
+use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
 use super::machine::Machine;
 use crate::Error;
@@ -10,6 +13,7 @@ use crate::input::Prepared;
 use crate::meter::Meter;
 use crate::settings::Pacing;
 use crate::steady::Rounds;
+use crate::think::Think;
 
 /// Requests in work while the drive is being filled.
 const PREFILL_DEPTH: usize = 32;
@@ -35,13 +39,17 @@ pub struct LogBench {
     /// Whether the host waits while garbage is collected.
     pub exclusive: bool,
     barriers: Barriers,
+    think: Think,
+    /// Who thinks about what, by when that ends.
+    thinking: BinaryHeap<Reverse<(Time, TenantId, Op)>>,
+    seed: u64,
     timed: bool,
 }
 
 impl LogBench {
     /// A log that is to be measured.
     #[must_use]
-    pub fn new(machine: Machine, rounds: Rounds, pacing: Pacing) -> Self {
+    pub fn new(machine: Machine, rounds: Rounds, pacing: Pacing, seed: u64) -> Self {
         let timed = machine.device().drive().is_timed();
         let capacity = machine.device().drive().cut().capacity();
         LogBench {
@@ -55,6 +63,9 @@ impl LogBench {
             worn_out: false,
             exclusive: false,
             barriers: Barriers::default(),
+            think: Think::new(pacing, timed, false, seed),
+            thinking: BinaryHeap::new(),
+            seed,
             timed,
         }
     }
@@ -90,7 +101,9 @@ impl LogBench {
         workload: &mut Prepared,
         progress: &mut dyn FnMut(f64),
     ) -> Result<(), Error> {
-        self.barriers = Barriers::new(workload.flushes() > 0);
+        let flushes = workload.has_barriers(self.pacing);
+        self.barriers = Barriers::new(flushes);
+        self.think = Think::new(self.pacing, self.timed, flushes, self.seed);
         let mut last = Time::ZERO;
         let result = workload.replay(|batch| {
             progress(batch.done);
@@ -127,7 +140,7 @@ impl LogBench {
                     self.collect_finished();
                 }
             }
-            Pacing::QueueDepth(depth) => {
+            Pacing::QueueDepth(depth) | Pacing::Clients { count: depth, .. } => {
                 self.wait_below(depth as usize)?;
                 while self.exclusive && self.machine.is_collecting() {
                     self.machine.step()?;
@@ -144,33 +157,56 @@ impl LogBench {
     /// Waits until fewer than `depth` requests are in work or held back. Where no time is modelled, until none is:
     /// those that are in work together are all done at once.
     fn wait_below(&mut self, depth: usize) -> Result<(), Error> {
-        if self.machine.in_work() + self.barriers.held() < depth {
+        if self.waited_for() < depth {
             return Ok(());
         }
         let left = if self.timed { depth } else { 1 };
-        while self.machine.in_work() + self.barriers.held() >= left {
-            self.machine.step()?;
-            self.collect_finished();
+        while self.waited_for() >= left {
+            self.go_on()?;
         }
+        Ok(())
+    }
+
+    /// Requests in work and held back, and clients that think.
+    fn waited_for(&self) -> usize {
+        self.machine.in_work() + self.barriers.held() + self.thinking.len()
+    }
+
+    /// Goes on to what happens next: of the machine, or the end of a thought.
+    fn go_on(&mut self) -> Result<(), Error> {
+        match self.thinking.peek() {
+            None => self.machine.step()?,
+            Some(&Reverse((at, tenant, op))) => {
+                if !self.machine.step_until(at)? {
+                    self.thinking.pop();
+                    self.barriers.done(tenant, op);
+                }
+            }
+        }
+        self.collect_finished();
         Ok(())
     }
 
     /// Waits until everything is done, also of the engine.
     fn settle(&mut self) -> Result<(), Error> {
-        while self.machine.in_work() + self.barriers.held() > 0 {
-            self.machine.step()?;
-            self.collect_finished();
+        while self.waited_for() > 0 {
+            self.go_on()?;
         }
         self.machine.settle()
     }
 
     /// Measures what is done, and issues what waited for it.
     fn collect_finished(&mut self) {
-        let LogBench { machine, meter, done, barriers, .. } = self;
+        let LogBench { machine, meter, done, barriers, think, thinking, .. } = self;
         machine.take_finished(|finished| {
             meter.record(finished.op, finished.at.since(finished.arrival));
             *done = (*done).max(finished.at);
-            barriers.done(finished.tenant, finished.op);
+            match think.after(finished.op) {
+                Some(thinks) => {
+                    thinking.push(Reverse((finished.at + thinks, finished.tenant, finished.op)));
+                }
+                None => barriers.done(finished.tenant, finished.op),
+            }
         });
         while let Some(pieces) = barriers.released() {
             machine.submit(machine.now(), &pieces, handle(&pieces[0]));

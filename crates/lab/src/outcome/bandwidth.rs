@@ -30,7 +30,7 @@ pub fn bandwidth(outcome: &Outcome, run: &ByteCounts) -> Bandwidth {
         media_write_bytes_per_second: run.drive.media_total as f64 / seconds,
         requests_per_second: outcome.requests as f64 / seconds,
         queue_depth: match outcome.pacing {
-            Pacing::QueueDepth(depth) => Some(depth),
+            Pacing::QueueDepth(depth) | Pacing::Clients { count: depth, .. } => Some(depth),
             Pacing::Clock { .. } => None,
         },
         limit: Some(limit(&shares, outcome.pacing).to_owned()),
@@ -51,7 +51,7 @@ fn limit(shares: &[BusyShare], pacing: Pacing) -> &'static str {
     let busiest = saturated.max_by(|a, b| a.busiest.total_cmp(&b.busiest));
     match (busiest, pacing) {
         (Some(share), _) => share.resource,
-        (None, Pacing::QueueDepth(_)) => "host",
+        (None, Pacing::QueueDepth(_) | Pacing::Clients { .. }) => "host",
         (None, Pacing::Clock { .. }) => "clock",
     }
 }

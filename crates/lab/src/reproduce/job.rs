@@ -8,7 +8,7 @@ use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack, run};
 
 /// A generated workload on a stack.
 #[derive(Clone, Copy, Debug)]
-pub struct Job<'a> {
+pub struct PatternJob<'a> {
     /// As `lab run` takes it.
     pub stack: &'a str,
     /// Settings besides.
@@ -35,10 +35,10 @@ pub struct Job<'a> {
     pub seed: u64,
 }
 
-impl<'a> Job<'a> {
+impl<'a> PatternJob<'a> {
     /// Requests of `io_size` all over a drive that was filled before, 64 in flight.
-    pub fn new(stack: &'a str, capacity: Bytes, io_size: Bytes, limit: Limit) -> Job<'a> {
-        Job {
+    pub fn new(stack: &'a str, capacity: Bytes, io_size: Bytes, limit: Limit) -> PatternJob<'a> {
+        PatternJob {
             stack,
             overrides: &[],
             capacity,

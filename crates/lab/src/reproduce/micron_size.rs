@@ -43,7 +43,8 @@ struct Case {
     slc: SlcKnob,
 }
 
-/// An SLC cache of the drive, of three bits a cell otherwise: the part of the volume that it is, and of what is not filled.
+/// An SLC cache of the drive, of three bits a cell otherwise: the part of the volume that it is, and of what is not
+/// filled.
 #[derive(Clone, Copy, Debug)]
 enum SlcKnob {
     None,

@@ -268,6 +268,8 @@ pub const EXPERIMENTS: [Experiment; 18] = [
              filled in order before; where discards are obeyed it begins empty, as making the file system discards it. WAF is of the whole job, the load included",
             "the document does not say: how full the drive was and with what, whether deletions were discarded, its spare units, \
              where survivors go, the file system's metadata, extents and allocation. Each is varied, none is fitted",
+            "an SLC cache: 2 % of the volume in cells of its own, which are beside the six spare units and hold so much of the \
+             data; where the drive is full that is spare besides, and outweighs what folding adds",
             "with --quick all sizes are a sixteenth; figures differ where few units make a difference",
             "the zone map and the series over time are in the report of any run on zones: `lab run --stack log:zn540 \
              --utilisation 0.88 --trace rocksdb-overwrite --set device.unit=3MiB --report zones.html`",

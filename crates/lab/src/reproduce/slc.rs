@@ -4,7 +4,7 @@ use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::Limit;
 
-use super::job::Job;
+use super::job::PatternJob;
 use super::point::{REVIEWS, Reference};
 use super::{Figure, Options, part};
 use crate::{Error, Prefill, Stack};
@@ -50,8 +50,8 @@ impl Scale {
         let writes = self.capacity.as_f64() * share / Bytes::kib(128).as_f64();
         let limit = Limit::Writes(writes as u64);
         let overrides = [format!("device.slc.full={full}")];
-        let job = Job::new(STACK, self.capacity, Bytes::kib(128), limit);
-        Job {
+        let job = PatternJob::new(STACK, self.capacity, Bytes::kib(128), limit);
+        PatternJob {
             overrides: &overrides,
             pattern: "seq",
             prefill: Prefill::None,
@@ -66,8 +66,8 @@ impl Scale {
     fn random(&self, full: &str, progress: &mut dyn FnMut(f64)) -> Result<RunRecord, Error> {
         let limit = Limit::BytesWritten(Bytes(2 * self.capacity.0));
         let overrides = [format!("device.slc.full={full}"), "device.buffer.size=64KiB".to_owned()];
-        let job = Job::new(STACK, self.capacity, Bytes::kib(4), limit);
-        Job { overrides: &overrides, queue_depth: 32, seed: self.seed, ..job }.run(progress)
+        let job = PatternJob::new(STACK, self.capacity, Bytes::kib(4), limit);
+        PatternJob { overrides: &overrides, queue_depth: 32, seed: self.seed, ..job }.run(progress)
     }
 
     /// 4 KiB by Zipf over a tenth of the drive, with time in between.
@@ -80,9 +80,10 @@ impl Scale {
                 ["fold_idle_ms=10", "fold_mb_per_s=100"].map(|key| format!("device.slc.{key}")),
             );
         }
-        let job = Job::new(STACK, self.capacity, Bytes::kib(4), limit);
+        let job = PatternJob::new(STACK, self.capacity, Bytes::kib(4), limit);
         let (pattern, rate) = ("zipf:0.99", Some(20.0));
-        Job { overrides: &overrides, span, pattern, rate, seed: self.seed, ..job }.run(progress)
+        PatternJob { overrides: &overrides, span, pattern, rate, seed: self.seed, ..job }
+            .run(progress)
     }
 
     /// Bytes of the cut drive as GB of the product.

@@ -68,7 +68,7 @@ impl Zones<'_> {
         let filling = Prepared::new(input, Some(Prefill::Sequential), Bytes::BLOCK, None)?;
         let plan = Plan::new(&stack, &settings, Room::all_of(span))?;
         let rounds = Rounds::new(self.capacity, None);
-        let mut bench = LogBench::new(plan.build()?, rounds, pacing);
+        let mut bench = LogBench::new(plan.build()?, rounds, pacing, self.seed);
         bench.exclusive = self.exclusive;
         bench.prefill(&filling)?;
         Ok(Running { bench, generator, batch: Vec::with_capacity(BATCH), next: 0 })

@@ -3,14 +3,14 @@
 use thermocline_ftl::Shape;
 use thermocline_types::Bytes;
 
-use super::{Profile, ProfileError};
+use super::{Geometry, Profile, ProfileError, SuperblockSize};
 
 /// A profile cut to a capacity: the sizes a simulation needs.
 ///
 /// The ratios of the product are kept: overprovisioning exactly (down to a whole unit), the number of units as far as
 /// that leaves units of useful size. A device of `T` blocks gets units of at least `√(T/8)` blocks: small units flatter
 /// garbage collection (finite-b greedy) and few units waste space on open ones; this balances both below a few
-/// percent. Chosen, not measured.
+/// percent. Chosen, not measured. With `geometry.superblock = "product"` they have the product's size instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Units, blocks per unit, exported blocks; a block is one mapping unit.
@@ -99,6 +99,10 @@ fn blocks_per_unit(profile: &Profile, physical: u64, page: u64) -> u64 {
     let balanced = whole_pages((physical / 8).isqrt().max(1));
     let Some(product) = profile.product_unit() else { return balanced };
     let product = product.0 / block;
+    let keeps = |geometry: &Geometry| geometry.superblock == SuperblockSize::Product;
+    if profile.geometry.as_ref().is_some_and(keeps) {
+        return product;
+    }
     let media = profile.capacity.as_f64() * (1.0 + profile.overprovisioning()) / block as f64;
     let same_count = whole_pages((product as f64 * physical as f64 / media).ceil() as u64);
     balanced.max(same_count).min(product).max(page)

@@ -275,6 +275,9 @@ pub struct Geometry {
     /// Unit of erasure of the product (reclaim unit); one erase block of every plane of those dies if absent.
     #[serde(default, deserialize_with = "optional_size")]
     pub unit: Option<Bytes>,
+    /// Whether a drive that is cut to a small capacity keeps units of the product's size.
+    #[serde(default)]
+    pub superblock: SuperblockSize,
     /// Whether a die has a second page register, so that it reads or programs one page while another is on the bus;
     /// without it, a die waits for its transfers.
     #[serde(default = "yes")]
@@ -308,6 +311,17 @@ impl Geometry {
         let blocks = u64::from(self.planes) * u64::from(self.dies_per_unit());
         self.unit.unwrap_or(Bytes(self.block.0.saturating_mul(blocks)))
     }
+}
+
+/// Which units of erasure a drive has that is cut to a small capacity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SuperblockSize {
+    /// Smaller ones, about as many as the product has.
+    #[default]
+    Scaled,
+    /// The product's: an erase block of every plane of every die of a unit, fewer of them.
+    Product,
 }
 
 /// How long things take. Times are in microseconds, rates in 10^6 bytes per second.

@@ -89,11 +89,11 @@ fn an_idle_drive_folds_at_its_rate() {
         drive.submit(Time::ZERO, &write(Time::ZERO, block), 0).unwrap();
     }
     // One second and a tenth fold 10^6 bytes: 244 blocks.
-    drive.submit(Time::ZERO, &write(Time::micros(1100_000), 1024), 0).unwrap();
+    drive.submit(Time::ZERO, &write(Time::micros(1_100_000), 1024), 0).unwrap();
     assert_eq!(folded(&checked(&mut drive)), 244 * 4096);
-    drive.submit(Time::ZERO, &write(Time::micros(1199_000), 1025), 0).unwrap();
+    drive.submit(Time::ZERO, &write(Time::micros(1_199_000), 1025), 0).unwrap();
     assert_eq!(folded(&checked(&mut drive)), 244 * 4096, "that was not idle");
-    drive.submit(Time::ZERO, &write(Time::micros(9000_000), 1026), 0).unwrap();
+    drive.submit(Time::ZERO, &write(Time::micros(9_000_000), 1026), 0).unwrap();
     assert_eq!(folded(&checked(&mut drive)), 1024 * 4096, "all but the unit that is written");
 }
 
@@ -154,8 +154,8 @@ fn a_burst_is_fast_and_a_full_cache_is_slower_than_none() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Whatever is written and trimmed, in whatever pauses, all bytes add up, every block is in one place, and the drive
-    /// never runs out of units.
+    /// Whatever is written and trimmed, in whatever pauses, all bytes add up, every block is in one place, and the
+    /// drive never runs out of units.
     #[test]
     fn every_block_is_in_one_place(
         seed in any::<u64>(),

@@ -19,6 +19,7 @@ fn timeline_of(
         block: Bytes::kib(256),
         unit_dies: None,
         unit: None,
+        superblock: Default::default(),
         cache_register: true,
     };
     let timing = Timing {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 
 use super::{Error, Form};
 use crate::filesystem::{Allocator, FileSystemOptions};
@@ -288,6 +288,11 @@ pub(super) fn count(text: &str, least: usize) -> Result<usize, String> {
     found.ok_or_else(|| format!("must be a number from {least} to 65536"))
 }
 
+/// A time with its unit.
+pub(super) fn time(text: &str) -> Result<Time, String> {
+    text.parse().map_err(|error: thermocline_types::ParseTimeError| error.to_string())
+}
+
 pub(super) fn on(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
@@ -322,6 +327,7 @@ pub(super) mod tests {
             text if text.starts_with("zipf") => "uniform",
             "0" if key.name == "fs.metadata" => "0.25",
             text if text.contains('.') => "0.125",
+            _ if key.name == "think" => "5ms",
             text if text.bytes().all(|byte| byte.is_ascii_digit()) => "7",
             _ => "3MiB",
         }

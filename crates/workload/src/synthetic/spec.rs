@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use serde::Deserialize;
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 
 use super::app::{APP_SPAN, AppSpec};
 use super::options::{check_io_size, check_shares};
@@ -187,6 +187,21 @@ impl Spec {
         }
         let regions = self.regions(options)?;
         Ok(regions.iter().map(|region| region.base..region.base + region.span).collect())
+    }
+
+    /// How long the clients of an application think after a commit; `None` of what has none that do.
+    #[must_use]
+    pub fn think(&self) -> Option<Time> {
+        match self {
+            Spec::App(AppSpec::Btree(spec)) => spec.think(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is an application whose clients wait for the flushes of their commits.
+    #[must_use]
+    pub fn commits(&self) -> bool {
+        matches!(self, Spec::App(AppSpec::Btree(spec)) if spec.commits())
     }
 
     /// The tenants' names in order of their identifiers; none for a single pattern.

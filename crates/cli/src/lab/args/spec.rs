@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use sha2::{Digest as _, Sha256};
 use thermocline_record::{RunSpec, SPEC_SCHEMA, WorkloadSpec};
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 use thermocline_workload::trace::BuiltIn;
 
 use super::{DeviceArgs, ReplayArgs, SourceArgs, parse_prefill};
@@ -48,10 +48,12 @@ impl RunOf {
             files: files(stack, &workload)?,
             workload,
             prefill: replay.prefill.map(|prefill| prefill.name().into()),
+            at_rest: replay.at_rest,
             capacity_bytes: device.capacity.map(|size| size.0),
             fast_capacity_bytes: device.fast_capacity.map(|size| size.0),
             utilisation: device.utilisation,
             queue_depth: device.queue_depth,
+            think_us: device.think.map(micros),
             speed: device.speed,
             daily_writes_bytes: device.daily_writes.map(|size| size.0),
             seed: source.seed,
@@ -80,6 +82,8 @@ impl RunOf {
         add("trim-share", share(source.trim_share));
         add("seed", (source.seed != 1).then(|| source.seed.to_string()));
         add("prefill", replay.prefill.map(|prefill| prefill.name().to_owned()));
+        add("at-rest", replay.at_rest.map(|share| share.to_string()));
+        add("think", device.think.map(|think| format!("{}us", micros(think))));
         add("queue-depth", device.queue_depth.map(|depth| depth.to_string()));
         add("utilisation", (device.utilisation < 1.0).then(|| device.utilisation.to_string()));
         add("capacity", size(device.capacity));
@@ -107,13 +111,15 @@ impl RunOf {
             placement: spec.placement.clone(),
             tag_by: spec.tag_by.clone(),
             queue_depth: spec.queue_depth,
+            think: spec.think_us.map(Time::micros_f64),
             speed: spec.speed,
             daily_writes: spec.daily_writes_bytes.map(Bytes),
         };
         let prefill = spec.prefill.as_deref().map(parse_prefill).transpose();
         let prefill = prefill.map_err(anyhow::Error::msg)?;
         let source = SourceArgs { seed: spec.seed, ..SourceArgs::default() };
-        let replay = ReplayArgs { prefill, loops: None, ..ReplayArgs::default() };
+        let replay =
+            ReplayArgs { prefill, loops: None, at_rest: spec.at_rest, ..ReplayArgs::default() };
         let (source, replay) = match &spec.workload {
             WorkloadSpec::Trace { path, format, volume, skip_bad, remap, loops, ignore_trims } => {
                 let source = SourceArgs {
@@ -154,6 +160,10 @@ impl RunOf {
         };
         Ok(RunOf { stack: spec.stack.clone(), source, replay, device })
     }
+}
+
+fn micros(time: Time) -> f64 {
+    time.0 as f64 / 1e3
 }
 
 /// Reads a specification, or the record of a run that holds one, and checks that its files are those it names.
@@ -284,7 +294,7 @@ mod tests {
     fn a_specification_gives_the_run_that_it_was_written_for() {
         let all = [
             "--stack tag:pm9d3,op=0.2 --trace postgres-tpcc --volume a --skip-bad --format csv --loops 3 --remap fold \
-             --ignore-trims --prefill none --capacity 7GiB --victim fifo --placement volume --queue-depth 9 \
+             --ignore-trims --prefill none --at-rest 0.375 --think 1500us --capacity 7GiB --victim fifo --placement volume --queue-depth 9 \
              --daily-writes 3GB --seed 18446744073709551615 --set device.unit=2MiB --set log.write_depth=4",
             "--stack tier:p5800x+p5316 --workload zipf:0.99 --span 3GiB --drive-writes 2.5 --io-size 8KiB \
              --read-share 0.25 --trim-share 0.125 --rate 1000.5 --speed 1.25 --utilisation 0.75 --fast-capacity 1GiB",

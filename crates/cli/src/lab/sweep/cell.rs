@@ -12,7 +12,7 @@ use crate::lab::args::spec::{RunOf, hash};
 use crate::lab::run::run_one;
 
 /// Keys that are not those of a device, the log or tag.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 20] = [
     "stack",
     "workload",
     "span",
@@ -26,7 +26,9 @@ const KEYS: [&str; 18] = [
     "capacity",
     "fast_capacity",
     "utilisation",
+    "at_rest",
     "queue_depth",
+    "think_us",
     "speed",
     "placement",
     "victim",
@@ -49,6 +51,8 @@ pub fn set(spec: &mut RunSpec, key: &str, value: &str) -> anyhow::Result<()> {
         "capacity" => spec.capacity_bytes = Some(size()?),
         "fast_capacity" => spec.fast_capacity_bytes = Some(size()?),
         "utilisation" => spec.utilisation = number()?,
+        "at_rest" => spec.at_rest = Some(number()?),
+        "think_us" => spec.think_us = Some(number()?),
         "queue_depth" => spec.queue_depth = Some(value.parse().with_context(wrong)?),
         "speed" => spec.speed = Some(number()?),
         "placement" => spec.placement = Some(value.to_owned()),

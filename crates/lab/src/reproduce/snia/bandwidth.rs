@@ -6,7 +6,7 @@ use thermocline_workload::synthetic::Limit;
 
 use super::super::point::{Reference, THATCHER};
 use super::super::{Figure, FiguresDrawn, Options, part};
-use super::{Job, mb_per_s, mix};
+use super::{PatternJob, mb_per_s, mix};
 use crate::Error;
 use crate::theory::bandwidth::{FlashArray, FlashTiming, HostLink, READ_SHARES};
 
@@ -89,12 +89,12 @@ fn simulate(
     ];
     let overrides: Vec<String> = FREE.iter().map(|text| (*text).to_owned()).chain(cells).collect();
     let capacity = Bytes::gib(1);
-    let job = Job {
+    let job = PatternJob {
         overrides: &overrides,
         pattern: "seq",
         read_share: read,
         seed,
-        ..Job::new(stack, capacity, Bytes::mib(1), Limit::Requests(2048))
+        ..PatternJob::new(stack, capacity, Bytes::mib(1), Limit::Requests(2048))
     };
     Ok(mb_per_s(&job.run(progress)?))
 }

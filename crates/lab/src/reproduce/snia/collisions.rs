@@ -5,7 +5,7 @@ use thermocline_types::Bytes;
 use thermocline_workload::synthetic::Limit;
 
 use super::super::{Figure, FiguresDrawn, Options, part};
-use super::{Job, mb_per_s, mix};
+use super::{PatternJob, mb_per_s, mix};
 use crate::Error;
 use crate::theory::bandwidth::READ_SHARES;
 
@@ -57,12 +57,12 @@ fn at(
 ) -> Result<f64, Error> {
     let overrides: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
     let requests = 2048 * TRANSFER.0 / io_size.0;
-    let job = Job {
+    let job = PatternJob {
         overrides: &overrides,
         pattern: "seq",
         read_share: read,
         seed,
-        ..Job::new("raw:pci-c", Bytes::gib(1), io_size, Limit::Requests(requests))
+        ..PatternJob::new("raw:pci-c", Bytes::gib(1), io_size, Limit::Requests(requests))
     };
     Ok(mb_per_s(&job.run(progress)?))
 }

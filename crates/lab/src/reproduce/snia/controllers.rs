@@ -6,7 +6,7 @@ use thermocline_types::Bytes;
 use thermocline_workload::synthetic::Limit;
 
 use super::super::{Figure, FiguresDrawn, Options, part};
-use super::{Job, mb_per_s, mix};
+use super::{PatternJob, mb_per_s, mix};
 use crate::Error;
 use crate::theory::bandwidth::READ_SHARES;
 
@@ -120,11 +120,11 @@ fn simulate(
         _ if read < 1.0 => Limit::BytesWritten(Bytes(3 * CAPACITY.0)),
         _ => Limit::Requests(16_384),
     };
-    let job = Job {
+    let job = PatternJob {
         overrides: &overrides,
         read_share: read,
         seed,
-        ..Job::new(stack, CAPACITY, Bytes(size), limit)
+        ..PatternJob::new(stack, CAPACITY, Bytes(size), limit)
     };
     job.run(progress)
 }

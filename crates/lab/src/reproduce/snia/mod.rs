@@ -5,7 +5,7 @@ mod collisions;
 mod controllers;
 mod pathological;
 
-use super::job::{Job, mb_per_s};
+use super::job::{PatternJob, mb_per_s};
 use super::{FiguresDrawn, Options};
 use crate::Error;
 

@@ -6,7 +6,7 @@ use thermocline_types::Bytes;
 use thermocline_workload::synthetic::Limit;
 
 use super::super::{Figure, FiguresDrawn, Options, part};
-use super::{Job, mb_per_s};
+use super::{PatternJob, mb_per_s};
 use crate::{Error, Prefill};
 
 /// In use, of 80 GiB, as the tutorial has it.
@@ -96,13 +96,13 @@ impl Scale {
         let capacity = Bytes(Bytes::gib(DRIVE).0 / self.divisor);
         let span = Bytes(Bytes::gib(used).0 / self.divisor / 4096 * 4096);
         let writes = (FILLS * span.as_f64() / 4096.0) as u64;
-        let job = Job {
+        let job = PatternJob {
             overrides: &overrides,
             span,
             pattern,
             prefill: Prefill::None,
             seed: self.seed,
-            ..Job::new("raw:pci-c", capacity, Bytes::kib(4), Limit::Writes(writes))
+            ..PatternJob::new("raw:pci-c", capacity, Bytes::kib(4), Limit::Writes(writes))
         };
         job.run(progress)
     }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 
 use crate::synthetic::Form;
 use crate::synthetic::keys::{
-    Amount, Given, Key, Keyed, amount, count, key, on, one_of, share, show, size, skew,
+    Amount, Given, Key, Keyed, amount, count, key, on, one_of, share, show, size, skew, time,
 };
 
 /// Every setting, in the order of listings. Sizes in per cent are of the volume (`--span`).
@@ -14,7 +14,7 @@ use crate::synthetic::keys::{
 /// Page, age of the log at which pages are written and dirty pages at most are those of InnoDB (MySQL 8.0 manual:
 /// `innodb_page_size`, 7/8 of the log's capacity, `innodb_max_dirty_pages_pct`). WiredTiger has pages of 32 KiB
 /// (`leaf_page_max`) and evicts from 20 % dirty on (`eviction_dirty_trigger`): give them by keys. Others are chosen.
-pub(super) const BTREE_KEYS: [Key; 15] = [
+pub(super) const BTREE_KEYS: [Key; 16] = [
     key("engine", "innodb", "how pages are written: innodb, or wiredtiger"),
     key("data", "80%", "size of all pages"),
     key("page", "16KiB", "size of a page"),
@@ -30,6 +30,12 @@ pub(super) const BTREE_KEYS: [Key; 15] = [
     key("record", "512B", "log of one change"),
     key("undo.record", "256B", "innodb: undo of one change"),
     key("clients", "16", "transactions that commit together: their log is written at once"),
+    key(
+        "think",
+        "0",
+        "how long those clients think after a commit before their next one, such as 5ms, exponential with this mean: a \
+         closed loop (--queue-depth still bounds what is in flight)",
+    ),
     key(
         "sync",
         "on",
@@ -68,6 +74,7 @@ pub struct BtreeSpec {
     pub(super) record: Bytes,
     pub(super) undo_record: Bytes,
     pub(super) clients: usize,
+    pub(super) think: Time,
     pub(super) sync: bool,
     pub(super) log: Amount,
     pub(super) undo: Amount,
@@ -99,6 +106,7 @@ impl Keyed for BtreeSpec {
             "record" => self.record = size(value, 1)?,
             "undo.record" => self.undo_record = size(value, 0)?,
             "clients" => self.clients = count(value, 1)?,
+            "think" => self.think = time(value)?,
             "sync" => self.sync = on(value)?,
             "log" => self.log = amount(value)?,
             "undo" => self.undo = amount(value)?,
@@ -109,6 +117,20 @@ impl Keyed for BtreeSpec {
 
     fn given(&mut self) -> &mut Given {
         &mut self.given
+    }
+}
+
+impl BtreeSpec {
+    /// How long clients think after a commit; `None` if they do not, or no commit is waited for.
+    #[must_use]
+    pub fn think(&self) -> Option<Time> {
+        (self.sync && self.think > Time::ZERO).then_some(self.think)
+    }
+
+    /// Whether commits flush, so that clients wait for them.
+    #[must_use]
+    pub fn commits(&self) -> bool {
+        self.sync
     }
 }
 

@@ -16,8 +16,9 @@
 //!
 //! Left out: growth, splits and merges of pages (tables have the same pages throughout), secondary indexes as trees of
 //! their own, compression, purge, temporary tables, binary logs, the file system's journal, neighbours flushed
-//! together, change buffering, and time: `clients` says how many commits share a write of the log, the depth of the
-//! replay how much is in flight, and think time, which a replay in virtual time has none of, is 0.
+//! together, change buffering, and processor time. `clients` says how many commits share a write of the log, the depth
+//! of the replay how much is in flight. With `think`, clients are a closed loop: the flush of a commit is waited for,
+//! all of them think (as long as one would in the mean), and only then comes what follows.
 
 mod innodb;
 mod keys;

@@ -1,0 +1,37 @@
+//! How long clients think before they ask for more.
+//!
+//! Each of those who keep requests in flight thinks when what it waited for is done: the flush of its transaction where
+//! the workload has flushes, else every request. Times are drawn from an exponential distribution, as terminals of
+//! TPC-C have it (clause 5.2.5.4: "taken independently from a negative exponential distribution"), which uses `ln`: its
+//! last bit may differ between machines. Without time nobody thinks.
+
+use thermocline_types::{Op, Rng, Time};
+
+use crate::settings::Pacing;
+
+/// Draws times to think.
+pub struct Think {
+    /// 0 where nobody thinks.
+    mean: f64,
+    flushes: bool,
+    rng: Rng,
+}
+
+impl Think {
+    /// As `pacing` has it, for a workload with or without flushes.
+    #[must_use]
+    pub fn new(pacing: Pacing, timed: bool, flushes: bool, seed: u64) -> Think {
+        let mean = match pacing {
+            Pacing::Clients { think, .. } if timed => think.0 as f64,
+            _ => 0.0,
+        };
+        Think { mean, flushes, rng: Rng::new(seed) }
+    }
+
+    /// How long whoever waited for `op` thinks now that it is done; `None` if it goes on at once.
+    pub fn after(&mut self, op: Op) -> Option<Time> {
+        let ends = !self.flushes || op == Op::Flush;
+        (self.mean > 0.0 && ends)
+            .then(|| Time((-self.mean * (1.0 - self.rng.unit_f64()).ln()) as u64))
+    }
+}
