@@ -156,7 +156,8 @@ fn fast_lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) ->
     };
     let share = counters.host_written as f64 / (steady.host_written as f64).max(1.0);
     let deviation = waf_deviation(outcome);
-    let measured = Measured { waf, without_relocation: waf, deviation, data: simulated, simulated };
+    let (data, cached) = (simulated, None);
+    let measured = Measured { waf, without_relocation: waf, cached, deviation, data, simulated };
     let mut life = life(profile, &measured, Load::Daily(Bytes((daily * share) as u64)))?;
     life.assumptions[1] = format!(
         "{} per day, {share:.3} of what comes to the product",

@@ -149,6 +149,9 @@ fn remedy(kind: LevelKind, cause: &str) -> &'static str {
             "room on the drive, discards, or streams, FDP or zones under the log (`lab whatif` compares)"
         }
         (LevelKind::Media, "padding") => "fewer flushes, or larger writes between them",
+        (LevelKind::Media, "folding") => {
+            "a drive without an SLC cache, or one that is written past"
+        }
         (LevelKind::Media, "wear_levelling") => "nothing that a host can do",
         _ => "",
     }
