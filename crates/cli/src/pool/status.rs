@@ -146,7 +146,9 @@ fn served(status: &Value) -> anyhow::Result<String> {
     let fast = |media: &&Value| media["class"] == FAST;
     if let Some(fast) = engine["media"].as_array().into_iter().flatten().find(fast) {
         let bytes = number(&fast["valid_bytes"])?;
-        text += &format!("only on fast devices: {}, lost if they fail\n", Bytes(bytes));
+        let pairs = status["mirrors"].as_array().is_some_and(|mirrors| !mirrors.is_empty());
+        let both = if pairs { ", a mirrored pair if both its sides do" } else { "" };
+        text += &format!("only on fast devices: {}, lost if they fail{both}\n", Bytes(bytes));
     }
     if let Some(failure) = status["failure"].as_str() {
         text += &format!("at risk: {failure}\n");
