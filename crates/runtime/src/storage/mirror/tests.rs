@@ -411,3 +411,28 @@ fn deliberate_bugs_are_caught() {
         assert!(caught.is_err(), "{bug:?} is not noticed");
     }
 }
+
+#[test]
+fn a_bad_place_is_read_from_the_other_side_and_written_again() {
+    for side in 0..2 {
+        let bench = Bench::new(formatted(), 7);
+        let mut mirror = open(&bench, [true; 2], &[], false).unwrap().expect("it opens");
+        let mut ledger = Ledger::default();
+        assert!(run(&mut mirror, &PROGRAM, &mut ledger));
+        let written = ledger.map(|known| known.written);
+        // Reads take turns: that of this block is the side's.
+        bench.state().bad.insert((side, BLOCKS[side]));
+        let repaired = |mirror: &Mirror| mirror.pair.status().repaired;
+        for _ in 0..100 {
+            assert_eq!(versions(&mut mirror), Some(written), "side {side}");
+            if repaired(&mirror) > 0 {
+                break;
+            }
+        }
+        assert!(bench.state().bad.is_empty() && is_whole(&mirror) && repaired(&mirror) == 1);
+        // What neither can read is an error, and costs no side.
+        bench.state().bad.extend([(0, BLOCKS[2]), (1, BLOCKS[2])]);
+        assert_eq!(versions(&mut mirror), None);
+        assert!(is_whole(&mirror) && bench.state().bad.len() == 2);
+    }
+}

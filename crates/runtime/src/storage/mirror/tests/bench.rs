@@ -1,6 +1,6 @@
 //! Two drives with volatile caches on a bench whose power may be cut at any command, and that may die.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use thermocline_engine::{UnitCondition, UnitReport};
@@ -97,6 +97,8 @@ pub struct BenchState {
     /// Commands until the power is cut.
     pub left: u64,
     pub death: Option<Death>,
+    /// Blocks of a drive that it cannot read until they are written again.
+    pub bad: BTreeSet<(usize, u64)>,
     pub done: u64,
     number: u64,
     rng: Rng,
@@ -111,7 +113,8 @@ impl Bench {
         let drives = images.map(|durable| DriveState { durable, ..DriveState::default() });
         let rng = Rng::new(seed);
         let (left, death, done, number) = (u64::MAX, None, 0, 0);
-        Bench(Arc::new(Mutex::new(BenchState { drives, left, death, done, number, rng })))
+        let bad = BTreeSet::new();
+        Bench(Arc::new(Mutex::new(BenchState { drives, left, death, bad, done, number, rng })))
     }
 
     pub fn state(&self) -> MutexGuard<'_, BenchState> {
@@ -152,13 +155,18 @@ impl TestDrive {
         (state.left, state.done) = (state.left - 1, state.done + 1);
         state.number += 1;
         let number = state.number;
+        let block = |at: Bytes| at.0 / BLOCK as u64;
+        let bad = &mut state.bad;
         let drive = &mut state.drives[self.side];
         drive.commands += 1;
-        let block = |at: Bytes| at.0 / BLOCK as u64;
         match command {
             Command::Read { at, into } => {
                 let all = drive.look();
                 let mut into = into.write();
+                let end = block(*at) + (into.len() / BLOCK) as u64;
+                if (block(*at)..end).any(|number| bad.contains(&(self.side, number))) {
+                    return Err(DeviceError::Io.into());
+                }
                 for (number, bytes) in (block(*at)..).zip(into.chunks_mut(BLOCK)) {
                     match all.get(&number) {
                         Some(found) => bytes.copy_from_slice(found),
@@ -168,7 +176,9 @@ impl TestDrive {
             }
             Command::Write { at, parts, .. } => {
                 let bytes: Vec<u8> = parts.iter().flat_map(|part| part.read().to_vec()).collect();
-                let blocks = bytes.chunks(BLOCK).map(|bytes| Some(bytes.into())).collect();
+                let blocks: Vec<_> = bytes.chunks(BLOCK).map(|bytes| Some(bytes.into())).collect();
+                let end = block(*at) + blocks.len() as u64;
+                (block(*at)..end).for_each(|number| _ = bad.remove(&(self.side, number)));
                 drive.cached.push(Change { first: block(*at), blocks, number });
             }
             Command::Reset(unit) | Command::Zero(unit) => {
