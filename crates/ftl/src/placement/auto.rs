@@ -42,8 +42,10 @@ const RESERVE: u8 = 2;
 /// can run on a miniature drive of a sample of the blocks beside the real one, which follows the one that copied least.
 /// `docs/PLACEMENT.md` has the argument for each part, and what did not work.
 ///
+/// Over a drive that mixes units, what that drive copies counts as well, in a miniature of it.
+///
 /// It has a victim rule of its own: that of the rule it follows. State: 3 bytes per block, and 0.7 to 3.7 for
-/// miniatures, less the larger the drive; 24 bytes per unit.
+/// miniatures, less the larger the drive; 0.3 to 2.8 more for the drives below; 24 bytes per unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Auto(Option<Box<Tournament>>);
 
