@@ -251,9 +251,10 @@ fn volumes_of_a_tier_are_put_on_the_media_that_was_chosen() {
     let of = |class: usize, key: &str| engine["media"][class][key].as_u64().expect("bytes") >> 20;
     assert_eq!((of(0, "host_bytes"), of(1, "host_bytes")), (96, 52));
     assert!(of(1, "relocation_bytes") >= 4, "what stays went from unit to unit: {engine}");
-    let levels = served.status()["waterfall"]["levels"].as_array().expect("levels").clone();
+    let status = served.status();
+    let levels = status["waterfall"]["levels"].as_array().expect("levels");
     let given: u64 = levels.iter().map(|level| level["bytes"].as_u64().expect("bytes")).sum();
-    assert_eq!(served.status()["engine"]["device_bytes_written"], given, "{levels:?}");
+    assert_eq!(status["engine"]["device_bytes_written"], given, "{levels:?}");
     let told = run(folder, "status pool.toml").ok();
     let causes = ["only on fast devices: ", "destage", "1. "];
     assert!(causes.iter().all(|cause| told.contains(cause)), "{told}");
