@@ -414,14 +414,14 @@ fn deliberate_bugs_are_caught() {
 
 #[test]
 fn a_bad_place_is_read_from_the_other_side_and_written_again() {
-    for side in 0..2 {
+    for (side, block) in BLOCKS.into_iter().take(2).enumerate() {
         let bench = Bench::new(formatted(), 7);
         let mut mirror = open(&bench, [true; 2], &[], false).unwrap().expect("it opens");
         let mut ledger = Ledger::default();
         assert!(run(&mut mirror, &PROGRAM, &mut ledger));
         let written = ledger.map(|known| known.written);
         // Reads take turns: that of this block is the side's.
-        bench.state().bad.insert((side, BLOCKS[side]));
+        bench.state().bad.insert((side, block));
         let repaired = |mirror: &Mirror| mirror.pair.status().repaired;
         for _ in 0..100 {
             assert_eq!(versions(&mut mirror), Some(written), "side {side}");
