@@ -204,6 +204,7 @@ mod counted {
         Destaged: "a block leaves the fast device",
         StaysFast: "a block of a fast volume goes from one fast unit to another",
         WaitsToStay: "a block of a fast volume waits for a fast unit",
+        StaysPut: "a block of a fast volume stays in a unit that is to be emptied, for no fast unit is free",
         FastOverflows: "a block of a fast volume leaves the fast device",
         StreamBypasses: "a stream of the host goes to the devices for capacity at once",
         CapacityFirst: "fast units run short, and units for capacity are freed first",

@@ -95,7 +95,9 @@ pub fn compare(client: &mut Client<impl std::io::Read + std::io::Write>, ledger:
     }
 }
 
-pub fn kill_and_compare(format: impl Fn(&Path), rounds: usize) {
+/// Serves, writes and kills `rounds` times, and compares what is found; more than `least` blocks are to be flushed in all,
+/// for nothing is shown by less.
+pub fn kill_and_compare(format: impl Fn(&Path), rounds: usize, least: usize) {
     let folder = scratch();
     let folder = folder.path();
     format(folder);
@@ -118,7 +120,7 @@ pub fn kill_and_compare(format: impl Fn(&Path), rounds: usize) {
         assert_eq!(status.code(), None, "a signal ended it, and nothing else");
     }
     let durable = ledger.iter().filter(|known| known.durable > 0).count();
-    assert!(durable > 20 * rounds, "{durable} blocks were flushed in all");
+    assert!(durable > least, "{durable} blocks were flushed in all");
     let served = Served::start(folder, "");
     compare(&mut served.client("main"), &mut ledger);
     assert_eq!(served.stop(), 0);
@@ -127,27 +129,27 @@ pub fn kill_and_compare(format: impl Fn(&Path), rounds: usize) {
 
 #[test]
 fn killed_at_any_moment_nothing_that_clients_flushed_is_lost() {
-    kill_and_compare(|folder| format_for(folder, "auto"), 25);
+    kill_and_compare(|folder| format_for(folder, "auto"), 25, 500);
 }
 
 /// Where the server has a thread of its own.
 #[test]
 fn killed_at_any_moment_nothing_is_lost_with_threads() {
-    kill_and_compare(|folder| format_for(folder, "threads"), 12);
+    kill_and_compare(|folder| format_for(folder, "threads"), 12, 500);
 }
 
 #[test]
 fn killed_at_any_moment_nothing_is_lost_with_transfers_inline() {
-    kill_and_compare(|folder| format_for(folder, "inline"), 12);
+    kill_and_compare(|folder| format_for(folder, "inline"), 12, 500);
 }
 
 #[test]
 fn killed_at_any_moment_a_pool_of_two_devices_loses_nothing() {
-    kill_and_compare(|folder| format_tiered(folder, "auto"), 12);
+    kill_and_compare(|folder| format_tiered(folder, "auto"), 12, 500);
 }
 
 /// Where the system cannot tell which of the devices has something to say.
 #[test]
 fn killed_at_any_moment_a_pool_of_two_devices_loses_nothing_with_threads() {
-    kill_and_compare(|folder| format_tiered(folder, "threads"), 8);
+    kill_and_compare(|folder| format_tiered(folder, "threads"), 8, 500);
 }

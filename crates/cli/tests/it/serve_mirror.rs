@@ -13,13 +13,13 @@ use crate::scratch;
 
 #[test]
 fn killed_at_any_moment_a_mirrored_pool_loses_nothing() {
-    kill_and_compare(|folder| format_mirrored(folder, "auto"), 8);
+    kill_and_compare(|folder| format_mirrored(folder, "auto"), 8, 500);
 }
 
 /// Where the system cannot tell which side has something to say.
 #[test]
 fn killed_at_any_moment_a_mirrored_pool_loses_nothing_with_threads() {
-    kill_and_compare(|folder| format_mirrored(folder, "threads"), 5);
+    kill_and_compare(|folder| format_mirrored(folder, "threads"), 5, 100);
 }
 
 /// Writes until the server is killed.

@@ -236,7 +236,7 @@ fn volumes_of_a_tier_are_put_on_the_media_that_was_chosen() {
     fill(&mut main);
     let left = destaged(&served, 1);
     // A busy machine is late in giving units back, and what has none to go to leaves.
-    assert!(left <= 2, "{left} of 4 MiB left though the host wrote as fast as it could");
+    assert!(left <= 1, "{left} of 4 MiB left though the host wrote as fast as it could");
     let before = destaged(&served, 0);
     assert!(before > 8, "{before} MiB of what is written once leave");
     run(folder, "volume media pool.toml main capacity").ok();

@@ -11,26 +11,24 @@
 mod choice;
 mod lookup;
 mod pace;
+mod place;
 mod victim;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{Entry, Location, MediaClass, Places, VolumeId, home_mark};
-use thermocline_ftl::placement::{Classifier as _, Survivor};
+use thermocline_format::{Entry, Location, MediaClass, Places, VolumeId};
+use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, Lba, UnitId};
 
-use crate::bugs::bug;
 use crate::config::ReadPlan;
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
-use crate::engine::{Engine, Op, Phase};
+use crate::engine::{Engine, Op};
 use crate::map::{PAGE, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
 use crate::volumes::PageCursor;
-use crate::write_cache::{Owner, Staged};
 
 use pace::Pace;
 
@@ -138,6 +136,10 @@ pub(crate) struct Gc<P> {
     pace: Pace,
     /// Units with blocks that cannot be copied.
     stuck: FxHashSet<u32>,
+    /// Fast units with blocks that stay there while no fast unit is free for them.
+    kept: FxHashSet<u32>,
+    /// Whether there is no other victim than such units, so that their blocks leave the fast devices.
+    overflows: bool,
     /// The checkpoint after which it is certain that nothing can be collected.
     starved_at: Option<u64>,
     round: Round,
@@ -151,6 +153,8 @@ impl<P> Default for Gc<P> {
             job: None,
             pace: Pace::default(),
             stuck: FxHashSet::default(),
+            kept: FxHashSet::default(),
+            overflows: false,
             starved_at: None,
             round: Round::default(),
             borrows: false,
@@ -301,6 +305,7 @@ impl<P: Payload> Engine<P> {
     /// A unit is empty: whatever of it could not be copied is gone.
     pub(crate) fn gc_unstick(&mut self, unit: UnitId) {
         self.gc.stuck.remove(&unit.0);
+        self.gc.kept.remove(&unit.0);
     }
 
     /// Lets copies that wait for a unit take one that is held for metadata: a crash may have come when only those were
@@ -576,93 +581,6 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    /// Stages blocks that were read, a bounded number, if they are paid for. Returns whether it did.
-    fn place(&mut self) -> bool {
-        // The host pays for what frees its own units; the others are needed for that.
-        let own = self
-            .gc
-            .job
-            .as_ref()
-            .is_some_and(|job| self.space.media_of(job.victim) == self.config.host_media());
-        let urgent = self.host_has_no_unit() || !own;
-        let idle = self.requests.is_empty() && self.cache.waiting() == 0;
-        let idle = idle || self.phase == Phase::Closing;
-        // Who waits for memory earns no credit.
-        let idle = idle || self.pages.waiting() > 0;
-        let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
-        if self.copies_are_many() {
-            return false;
-        }
-        let mut placed = 0;
-        while placed < paid
-            && let Some(job) = &mut self.gc.job
-            && let Some((mut valid, utilisation)) = job.ready.pop_front()
-        {
-            if self.waits_to_stay(valid.volume, valid.id) {
-                let job = self.gc.job.as_mut().expect("it was just looked at");
-                job.ready.push_front((valid, utilisation));
-                break;
-            }
-            let payload = valid.payload.take();
-            self.place_block(&valid, payload, utilisation);
-            placed += 1;
-        }
-        if own {
-            self.gc.pace.spend(placed);
-        }
-        placed > 0
-    }
-
-    fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
-        if !self.volumes.is(valid.volume, valid.id) {
-            mark!(SurvivorGone);
-            return;
-        }
-        let home = home_mark(valid.id, Lba(valid.lba));
-        let passes = payload.as_ref().is_some_and(|payload| {
-            self.arrived(payload, 0, valid.at, |crc| {
-                let crc = crc ^ home;
-                bug!(self.config, CopyUnverified)
-                    || crc == valid.crc
-                    || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
-            })
-        });
-        let Some(payload) = payload.filter(|_| passes) else {
-            mark!(SurvivorDamaged);
-            self.gc.stuck.insert(valid.at.unit.0);
-            self.stats.damaged_blocks += 1;
-            self.actions.push_back(Action::Notice(Notice::Damaged { at: valid.at }));
-            return;
-        };
-        let crc = payload.crc(0) ^ home;
-        let lba = Lba(self.volumes.map(valid.volume).base + valid.lba);
-        let class = if let Some(arrivals) = self.config.arrivals()
-            && valid.from == arrivals
-        {
-            self.class_of_leaving(valid.volume, lba, arrivals)
-        } else {
-            let survivor = Survivor { lba, from: valid.from, utilisation };
-            self.config.placement.place_survivor(survivor, self.host_writes)
-        };
-        let staged = Staged {
-            volume: valid.volume,
-            id: valid.id,
-            copy: true,
-            replaces: false,
-            alive: true,
-            acknowledged: false,
-            crc,
-            lba: valid.lba,
-            class,
-            ticket: 0,
-            old: Some(valid.value),
-            owner: Owner::Nobody,
-            also: Vec::new(),
-            payload,
-        };
-        self.cache.push_copy(staged);
-    }
-
     /// The victim is done with when none of its blocks waits to be sealed.
     fn finish_job(&mut self) -> bool {
         if self.cache.copies() > 0 {
@@ -675,7 +593,7 @@ impl<P: Payload> Engine<P> {
         if self.space.media_of(job.victim) == MediaClass::Fast {
             self.fast_unit_left();
         }
-        if left > 0 && left >= job.at_first {
+        if left > 0 && left >= job.at_first && !self.gc.kept.contains(&job.victim.0) {
             mark!(NothingCopied);
             // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
             self.gc.stuck.insert(job.victim.0);

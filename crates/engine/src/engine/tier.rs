@@ -29,6 +29,14 @@ impl<P: Payload> Engine<P> {
         waits
     }
 
+    /// Whether a block of this volume stays in a fast unit that is to be emptied, since there is no other for it.
+    pub(crate) fn stays_put(&mut self, volume: u16, id: VolumeId) -> bool {
+        self.volumes.is(volume, id)
+            && self.volumes.map(volume).media == VolumeMedia::Fast
+            && !self.has_unit_to_stay()
+            && self.stays.one()
+    }
+
     /// Counts the blocks of a chunk: the host's, and copies, some of which are destaged. Returns its cause.
     pub(crate) fn count_blocks(
         &mut self,

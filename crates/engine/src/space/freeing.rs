@@ -84,6 +84,11 @@ impl Space {
         new
     }
 
+    /// Whether `unit` is one of those that the device will not write again, and holds something.
+    pub(crate) fn is_condemned(&self, unit: UnitId) -> bool {
+        self.condemned.contains(&unit.0)
+    }
+
     /// Units that the device will not write or reset again, and that hold something.
     pub(crate) fn condemned(&self) -> impl Iterator<Item = UnitId> {
         self.condemned.iter().copied().map(UnitId)

@@ -72,10 +72,25 @@ impl<P: Payload> Engine<P> {
         }
         // At the last units the least work that frees one counts: a crash may come before it is done, again and again.
         let greedy = none_left || media == MediaClass::Fast;
+        if self.has_fast_unit_for_copies() {
+            self.gc.kept.clear();
+            self.gc.overflows = false;
+        }
         let policy = if greedy { Victim::Greedy } else { self.config.gc.victim };
         self.best_victim(policy, media)
             .or_else(|| self.best_victim(Victim::Greedy, media))
             .or_else(|| self.destaged_next(media))
+            .or_else(|| self.overflowing())
+    }
+
+    /// The fast unit whose blocks leave the fast devices although they belong to fast volumes: nothing else frees any.
+    fn overflowing(&mut self) -> Option<UnitId> {
+        let may = !self.gc.kept.is_empty() && self.is_short(MediaClass::Fast) && self.can_destage();
+        may.then(|| {
+            self.gc.kept.clear();
+            self.gc.overflows = true;
+            self.best_victim(Victim::Greedy, MediaClass::Fast)
+        })?
     }
 
     /// The fast unit to be destaged although units of `media`, those for capacity, run short and none can be gained.
@@ -105,7 +120,8 @@ impl<P: Payload> Engine<P> {
 
     /// What `policy` chooses, if copying it gains anything.
     fn best_victim(&mut self, policy: Victim, media: MediaClass) -> Option<UnitId> {
-        let (units, stuck, now) = (self.space.units(), &self.gc.stuck, self.host_writes);
+        let (units, now) = (self.space.units(), self.host_writes);
+        let (stuck, kept) = (&self.gc.stuck, &self.gc.kept);
         let metadata = self.config.metadata_class();
         let blind = bug!(self.config, VictimOnItsWay);
         let on_media = if blind { self.flights.sealed() } else { self.flights.completed() };
@@ -115,6 +131,7 @@ impl<P: Payload> Engine<P> {
                 && self.space.newest_chunk(unit) <= on_media
                 && units.class(unit) != metadata
                 && (stuck.is_empty() || !stuck.contains(&unit.0))
+                && (kept.is_empty() || !kept.contains(&unit.0))
         };
         let all = self.config.geometry.units_of(media);
         let own = match policy {

@@ -1,0 +1,117 @@
+//! Blocks of a victim that are in memory: where each goes, at what pace, and which stay.
+
+use thermocline_format::{MediaClass, home_mark};
+use thermocline_ftl::placement::{Classifier as _, Survivor};
+use thermocline_types::Lba;
+
+use super::{STEP, Valid};
+use crate::bugs::bug;
+use crate::engine::{Engine, Phase};
+use crate::marks::mark;
+use crate::payload::Payload;
+use crate::request::{Action, Notice};
+use crate::write_cache::{Owner, Staged};
+
+impl<P: Payload> Engine<P> {
+    /// Stages blocks that were read, a bounded number, if they are paid for. Returns whether it did.
+    pub(super) fn place(&mut self) -> bool {
+        // The host pays for what frees its own units; the others are needed for that.
+        let own = self
+            .gc
+            .job
+            .as_ref()
+            .is_some_and(|job| self.space.media_of(job.victim) == self.config.host_media());
+        let urgent = self.host_has_no_unit() || !own;
+        let idle = self.requests.is_empty() && self.cache.waiting() == 0;
+        let idle = idle || self.phase == Phase::Closing;
+        // Who waits for memory earns no credit.
+        let idle = idle || self.pages.waiting() > 0;
+        let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
+        if self.copies_are_many() {
+            return false;
+        }
+        let mut placed = 0;
+        while placed < paid
+            && let Some(job) = &mut self.gc.job
+            && let Some((mut valid, utilisation)) = job.ready.pop_front()
+        {
+            if self.waits_to_stay(valid.volume, valid.id) {
+                let job = self.gc.job.as_mut().expect("it was just looked at");
+                job.ready.push_front((valid, utilisation));
+                break;
+            }
+            if self.keeps(&valid) {
+                mark!(StaysPut);
+                self.gc.kept.insert(valid.at.unit.0);
+                continue;
+            }
+            let payload = valid.payload.take();
+            self.place_block(&valid, payload, utilisation);
+            placed += 1;
+        }
+        if own {
+            self.gc.pace.spend(placed);
+        }
+        placed > 0
+    }
+
+    fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
+        if !self.volumes.is(valid.volume, valid.id) {
+            mark!(SurvivorGone);
+            return;
+        }
+        let home = home_mark(valid.id, Lba(valid.lba));
+        let passes = payload.as_ref().is_some_and(|payload| {
+            self.arrived(payload, 0, valid.at, |crc| {
+                let crc = crc ^ home;
+                bug!(self.config, CopyUnverified)
+                    || crc == valid.crc
+                    || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
+            })
+        });
+        let Some(payload) = payload.filter(|_| passes) else {
+            mark!(SurvivorDamaged);
+            self.gc.stuck.insert(valid.at.unit.0);
+            self.stats.damaged_blocks += 1;
+            self.actions.push_back(Action::Notice(Notice::Damaged { at: valid.at }));
+            return;
+        };
+        let crc = payload.crc(0) ^ home;
+        let lba = Lba(self.volumes.map(valid.volume).base + valid.lba);
+        let class = if let Some(arrivals) = self.config.arrivals()
+            && valid.from == arrivals
+        {
+            self.class_of_leaving(valid.volume, lba, arrivals)
+        } else {
+            let survivor = Survivor { lba, from: valid.from, utilisation };
+            self.config.placement.place_survivor(survivor, self.host_writes)
+        };
+        let staged = Staged {
+            volume: valid.volume,
+            id: valid.id,
+            copy: true,
+            replaces: false,
+            alive: true,
+            acknowledged: false,
+            crc,
+            lba: valid.lba,
+            class,
+            ticket: 0,
+            old: Some(valid.value),
+            owner: Owner::Nobody,
+            also: Vec::new(),
+            payload,
+        };
+        self.cache.push_copy(staged);
+    }
+
+    /// Whether a block is left where it is, on a fast device, although its unit is to be emptied: no fast unit is free
+    /// for it, and others may be emptied instead.
+    fn keeps(&mut self, valid: &Valid<P>) -> bool {
+        let unit = valid.at.unit;
+        self.space.media_of(unit) == MediaClass::Fast
+            && !self.gc.overflows
+            && !self.space.is_condemned(unit)
+            && self.stays_put(valid.volume, valid.id)
+    }
+}
