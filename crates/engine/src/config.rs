@@ -62,6 +62,26 @@ pub struct GcConfig {
     pub pages: u32,
 }
 
+/// When blocks leave fast devices though units there do not run short, and how many units may be in use there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DestageConfig {
+    /// Fast units in use, those of superblocks among them, beyond which they are emptied.
+    pub high_units: u32,
+    /// Units in use at which that ends.
+    pub low_units: u32,
+    /// After how long in a fast unit blocks leave it, those of fast volumes apart.
+    pub max_age: Option<Time>,
+    /// Fast units that may be in use at all, as if there were no more: what is at risk with them.
+    pub most_units: u32,
+}
+
+impl Default for DestageConfig {
+    fn default() -> DestageConfig {
+        let never = u32::MAX;
+        DestageConfig { high_units: never, low_units: never, max_age: None, most_units: never }
+    }
+}
+
 /// How an engine is set up.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -100,6 +120,8 @@ pub struct Config {
     /// Bytes that a volume's requests must write one behind the other before what follows goes to the devices for
     /// capacity at once, where there are fast ones.
     pub bypass_bytes: u64,
+    /// When blocks leave fast devices.
+    pub destage: DestageConfig,
     /// A deliberate error, for tests of the tests.
     pub bug: Option<Bug>,
 }
@@ -139,6 +161,7 @@ impl Config {
             map_memory_bytes: 4 << 30,
             open_despite_loss: false,
             bypass_bytes: u64::MAX,
+            destage: DestageConfig::default(),
             bug: None,
         }
     }
@@ -156,6 +179,7 @@ impl Config {
         if self.geometry.is_tiered() && units < needed {
             return Err(ConfigError::FewFastUnits { units, needed });
         }
+        self.check_destage(needed)?;
         if u64::from(self.max_staged_blocks) < MAX_IO_BLOCKS || self.max_staged_blocks > 1 << 20 {
             return Err(ConfigError::Stage(self.max_staged_blocks));
         }
@@ -319,6 +343,23 @@ impl Config {
         2 * fast + 2 + 2 + 2 + 2 + 2
     }
 
+    /// Whether what is stated of destaging leaves `needed` fast units.
+    fn check_destage(&self, needed: u32) -> Result<(), ConfigError> {
+        let DestageConfig { high_units, low_units, most_units, .. } = self.destage;
+        if self.geometry.is_tiered() && most_units < needed {
+            return Err(ConfigError::FewAtRisk { units: most_units, needed });
+        }
+        if low_units > high_units {
+            return Err(ConfigError::Watermarks { low: low_units, high: high_units });
+        }
+        Ok(())
+    }
+
+    /// Fast units that are never used, for less may be at risk.
+    pub(crate) fn unused_fast_units(&self) -> u32 {
+        self.units_of(MediaClass::Fast).saturating_sub(self.destage.most_units)
+    }
+
     /// Blocks of users that fit into one unit when it is written in chunks as large as possible.
     #[must_use]
     pub fn blocks_per_unit(&self) -> u64 {
@@ -406,6 +447,24 @@ pub enum ConfigError {
         units: u32,
         /// Least number.
         needed: u32,
+    },
+    /// Too few fast units may be in use.
+    #[error("{units} fast units may be in use with what may be at risk, {needed} are needed")]
+    FewAtRisk {
+        /// Units that may be in use.
+        units: u32,
+        /// Least number.
+        needed: u32,
+    },
+    /// The low watermark is above the high one.
+    #[error(
+        "destaging would end at {low} fast units in use and begin at {high}: low_watermark is above high_watermark"
+    )]
+    Watermarks {
+        /// Where it would end.
+        low: u32,
+        /// Where it would begin.
+        high: u32,
     },
     /// The write cache is too small for one request, or absurdly large.
     #[error("max_staged_blocks is {0}, must be 253 to 1048576")]

@@ -1,6 +1,7 @@
 //! The state machine: what it holds, what comes in, what goes out.
 
 mod checkpoint;
+mod destage;
 mod flush;
 mod gc;
 mod io;
@@ -26,6 +27,7 @@ use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId};
 
 use crate::bugs::bug;
 use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
+use crate::destage::Destage;
 use crate::device::{DeviceCmd, DeviceError, Done, OpId};
 use crate::durability::{Durability, Then};
 use crate::flights::Flights;
@@ -115,6 +117,7 @@ pub struct Engine<P: Payload> {
     durability: Durability,
     gc: Gc<P>,
     stays: Stays,
+    destage: Destage,
     unmapping: VecDeque<Unmapping>,
     scrubs: VecDeque<Scrub>,
     checkpoint: Option<Checkpoint>,
@@ -190,6 +193,7 @@ impl<P: Payload> Engine<P> {
             durability: Durability::new(geometry.devices().len()),
             gc: Gc::default(),
             stays: Stays::new(fast * u64::from(dense)),
+            destage: Destage::new(config.destage),
             unmapping: VecDeque::new(),
             scrubs: VecDeque::new(),
             checkpoint: None,
@@ -404,7 +408,10 @@ impl<P: Payload> Engine<P> {
         if self.paused {
             return Some(self.now);
         }
-        self.cache.due().filter(|_| self.phase == Phase::Open && self.config.write_cache)
+        let writes = self.cache.due().filter(|_| self.config.write_cache);
+        // What is overdue and cannot leave yet waits for more than time.
+        let leaves = self.destage.due().filter(|due| *due > self.now);
+        writes.into_iter().chain(leaves).min().filter(|_| self.phase == Phase::Open)
     }
 
     /// Tells the time. Spurious calls change nothing.
@@ -414,6 +421,7 @@ impl<P: Payload> Engine<P> {
             self.cache.hurry_all();
             self.settled = false;
         }
+        self.settled &= self.destage.due().is_none_or(|due| due > self.now);
     }
 
     /// A bounded piece of what can be done now. Returns whether anything was.
@@ -427,6 +435,7 @@ impl<P: Payload> Engine<P> {
         let mut worked = self.memory_step();
         worked |= self.unmap_step();
         worked |= self.seal_ready();
+        worked |= self.close_overdue();
         worked |= self.gc_step();
         worked |= self.release_step();
         worked |= self.checkpoint_step();

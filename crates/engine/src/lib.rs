@@ -15,6 +15,7 @@
 
 mod bugs;
 mod config;
+mod destage;
 mod device;
 mod durability;
 mod engine;
@@ -37,7 +38,7 @@ pub mod wire;
 mod write_cache;
 
 pub use bugs::Bug;
-pub use config::{Config, ConfigError, GcConfig, LINGER, MAX_IO_BLOCKS, ReadPlan};
+pub use config::{Config, ConfigError, DestageConfig, GcConfig, LINGER, MAX_IO_BLOCKS, ReadPlan};
 pub use device::{
     Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, OpId, PageBytes,
     ReadChunks, UnitCondition, UnitReport,

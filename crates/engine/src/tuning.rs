@@ -6,9 +6,9 @@
 use thermocline_format::{Geometry, MediaClass};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 
-use crate::config::{Config, ConfigError, ReadPlan};
+use crate::config::{Config, ConfigError, DestageConfig, ReadPlan};
 
 /// Settings of an engine; `None` is the default.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,7 +41,19 @@ pub struct Tuning {
     pub memory: Option<Bytes>,
     /// Of a sequential stream, before what follows bypasses fast devices.
     pub bypass: Option<Bytes>,
+    /// Share of fast units in use beyond which they are emptied, 0 to 1.
+    pub high_watermark: Option<f64>,
+    /// Share at which that ends; if only the other is stated, [`HYSTERESIS`] less.
+    pub low_watermark: Option<f64>,
+    /// How long blocks stay on fast devices at most.
+    pub max_age: Option<Time>,
+    /// Bytes of fast units that may be in use.
+    pub at_risk: Option<Bytes>,
 }
+
+/// What lies between the watermarks if only the high one is stated: as in dm-writecache, whose defaults are 50 and 45 %
+/// (Documentation/admin-guide/device-mapper/writecache.rst of Linux).
+pub const HYSTERESIS: f64 = 0.05;
 
 impl Tuning {
     /// The configuration for a device divided like this.
@@ -70,7 +82,24 @@ impl Tuning {
         put(&mut config.reserved_units, self.reserved_units.as_ref());
         put(&mut config.map_memory_bytes, bytes(self.memory).as_ref());
         put(&mut config.bypass_bytes, bytes(self.bypass).as_ref());
+        config.destage = self.destage(&geometry);
         config
+    }
+
+    /// When blocks leave fast devices.
+    fn destage(&self, geometry: &Geometry) -> DestageConfig {
+        let all = geometry.units_of(MediaClass::Fast).len() as u32;
+        let share = |share: f64| (f64::from(all) * share.clamp(0.0, 1.0)).round() as u32;
+        let high = self.high_watermark.or(self.low_watermark);
+        let low = self.low_watermark.or(high.map(|high| high - HYSTERESIS));
+        let most = self.at_risk.map(|bytes| bytes.0 / geometry.unit_bytes());
+        let never = DestageConfig::default();
+        DestageConfig {
+            high_units: high.map_or(never.high_units, share),
+            low_units: low.map_or(never.low_units, share),
+            max_age: self.max_age,
+            most_units: most.map_or(never.most_units, |units| units.min(u32::MAX.into()) as u32),
+        }
     }
 }
 

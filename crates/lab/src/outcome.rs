@@ -343,6 +343,10 @@ fn log_config(
             "log.reserved_units" => log.reserved_units.into(),
             "log.memory" => log.map_memory_bytes.into(),
             "log.bypass" => (log.bypass_bytes < u64::MAX).then_some(log.bypass_bytes).into(),
+            "log.high_watermark" => stated.engine.high_watermark.into(),
+            "log.low_watermark" => stated.engine.low_watermark.into(),
+            "log.max_age" => stated.engine.max_age.map(Time::as_secs_f64).into(),
+            "log.at_risk" => stated.engine.at_risk.map(Bytes::get).into(),
             "log.media" => stated.media.unwrap_or_default().name().into(),
             _ => unreachable!("every key has an arm"),
         }

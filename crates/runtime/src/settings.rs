@@ -17,7 +17,7 @@ use thermocline_format::{
 };
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 
 use crate::VolumeLimits;
 use crate::media::unit_bytes;
@@ -146,6 +146,15 @@ pub struct PoolSettings {
     /// Bytes of a sequential stream before what follows bypasses fast devices.
     #[serde(deserialize_with = "text::optional")]
     pub bypass: Option<Bytes>,
+    /// Share of the fast units in use beyond which blocks leave them.
+    pub high_watermark: Option<f64>,
+    /// Share at which that ends.
+    pub low_watermark: Option<f64>,
+    /// Seconds that blocks stay on fast devices at most.
+    pub max_age: Option<u32>,
+    /// Bytes of fast units that may be in use.
+    #[serde(deserialize_with = "text::optional")]
+    pub at_risk: Option<Bytes>,
     /// Bytes per second that are copied to fill a side of a mirrored pair.
     #[serde(deserialize_with = "text::optional")]
     pub fill_rate: Option<Bytes>,
@@ -206,6 +215,10 @@ impl PoolSettings {
             reserved_units: self.reserved_units,
             memory: self.memory,
             bypass: self.bypass,
+            high_watermark: self.high_watermark,
+            low_watermark: self.low_watermark,
+            max_age: self.max_age.map(|seconds| Time::seconds(seconds.into())),
+            at_risk: self.at_risk,
         }
     }
 }
@@ -327,6 +340,13 @@ impl Settings {
         let spare = self.spare();
         if !(0.0..=0.9).contains(&spare) {
             return Err(self.error("pool.spare", format!("is {spare}, must be 0 to 0.9")));
+        }
+        let marks = [("high", self.pool.high_watermark), ("low", self.pool.low_watermark)];
+        for (name, share) in marks {
+            if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {
+                let reason = format!("is {share}, must be 0 to 1: a share of the fast devices");
+                return Err(self.error(&format!("pool.{name}_watermark"), reason));
+            }
         }
         if let Some((key, reason)) = self.serve.objection() {
             return Err(self.error(&format!("serve.{key}"), reason));

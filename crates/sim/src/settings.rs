@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use thermocline_engine::{Config, MAX_IO_BLOCKS, ReadPlan};
+use thermocline_engine::{Config, DestageConfig, MAX_IO_BLOCKS, ReadPlan};
 use thermocline_format::{Geometry, LogicalBlock, MediaClass, PAGE_ENTRIES, PoolDevice};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
@@ -77,6 +77,16 @@ impl Settings {
     fn place_volumes(&mut self, rng: &mut Rng) {
         self.mix.media_one_in = [0, 10, 40][rng.below(3) as usize];
         self.config.bypass_bytes = [u64::MAX, 0, 64 << 10][rng.below(3) as usize];
+        if rng.below(2) == 0 {
+            let all = self.media.geometry.units_of(MediaClass::Fast).len() as u64;
+            let high_units = rng.below(all + 1) as u32;
+            self.config.destage = DestageConfig {
+                high_units,
+                low_units: rng.below(u64::from(high_units) + 1) as u32,
+                max_age: [None, Some(Time::micros(1 + rng.below(20_000)))][rng.below(2) as usize],
+                ..DestageConfig::default()
+            };
+        }
     }
 
     /// Volumes with several times as many pages of maps as there is memory for.

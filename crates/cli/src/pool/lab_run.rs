@@ -124,6 +124,10 @@ fn tuning(stated: &Tuning, put: &mut impl FnMut(&str, String)) {
         ("log.reserved_units", stated.reserved_units.map(|units| units.to_string())),
         ("log.memory", stated.memory.map(size)),
         ("log.bypass", stated.bypass.map(size)),
+        ("log.high_watermark", stated.high_watermark.map(|share| share.to_string())),
+        ("log.low_watermark", stated.low_watermark.map(|share| share.to_string())),
+        ("log.max_age", stated.max_age.map(|age| age.as_secs_f64().to_string())),
+        ("log.at_risk", stated.at_risk.map(size)),
     ];
     for (key, value) in values {
         value.into_iter().for_each(|value| put(key, value));

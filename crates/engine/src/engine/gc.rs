@@ -102,6 +102,8 @@ struct Job<P> {
     retries: u32,
     /// Whether there was a unit for blocks of fast volumes, which all go there.
     stays: bool,
+    /// Whether fast units do not run short, so that blocks of fast volumes stay where they are.
+    early: bool,
     /// Valid blocks when it was chosen.
     at_first: u32,
     /// In a search, valid blocks that are known.
@@ -138,7 +140,9 @@ pub(crate) struct Gc<P> {
     stuck: FxHashSet<u32>,
     /// Fast units with blocks that stay there while no fast unit is free for them.
     kept: FxHashSet<u32>,
-    /// Whether there is no other victim than such units, so that their blocks leave the fast devices.
+    /// Fast units that were emptied early, but for blocks of fast volumes.
+    left_to_fast: FxHashSet<u32>,
+    /// Whether there is no other victim than those that keep blocks, so that their blocks leave the fast devices.
     overflows: bool,
     /// The checkpoint after which it is certain that nothing can be collected.
     starved_at: Option<u64>,
@@ -154,6 +158,7 @@ impl<P> Default for Gc<P> {
             pace: Pace::default(),
             stuck: FxHashSet::default(),
             kept: FxHashSet::default(),
+            left_to_fast: FxHashSet::default(),
             overflows: false,
             starved_at: None,
             round: Round::default(),
@@ -194,7 +199,9 @@ impl<P: Payload> Engine<P> {
         match (self.config.geometry.is_tiered(), media) {
             (false, _) => self.config.relocation_reserve() + self.metadata_hold(),
             (true, MediaClass::Capacity) => self.config.relocation_reserve() + 1,
-            (true, MediaClass::Fast) => self.metadata_hold() + REPLACED + STAYING,
+            (true, MediaClass::Fast) => {
+                self.metadata_hold() + REPLACED + STAYING + self.config.unused_fast_units()
+            }
         }
     }
 
@@ -226,7 +233,7 @@ impl<P: Payload> Engine<P> {
 
     /// Units of `media` that are free, or will be without further copies; dead ones are not freed while a checkpoint is
     /// taken.
-    fn coming_units(&self, media: MediaClass) -> u32 {
+    pub(crate) fn coming_units(&self, media: MediaClass) -> u32 {
         let dead = if self.checkpoint.is_none() { self.space.dead(media).len() as u32 } else { 0 };
         self.space.free_units(media) + self.space.resetting_on(media) + dead
     }
@@ -243,11 +250,14 @@ impl<P: Payload> Engine<P> {
             return;
         }
         let (free, start) = (self.coming_units(media), self.gc_start(media));
-        if free > start {
+        let urgency = if free <= start {
+            f64::from(start - free) / f64::from(self.config.gc.ahead_units.max(1))
+        } else if let Some(urgency) = self.urgency_of_destaging() {
+            urgency
+        } else {
             self.gc.pace.forgive();
             return;
-        }
-        let urgency = f64::from(start - free) / f64::from(self.config.gc.ahead_units.max(1));
+        };
         self.gc.pace.earn(blocks, urgency);
     }
 
@@ -306,6 +316,19 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn gc_unstick(&mut self, unit: UnitId) {
         self.gc.stuck.remove(&unit.0);
         self.gc.kept.remove(&unit.0);
+        self.gc.left_to_fast.remove(&unit.0);
+    }
+
+    /// Whether a unit holds blocks that cannot be copied, or that stay when it is emptied early.
+    pub(crate) fn gc_is_stuck(&self, unit: UnitId) -> bool {
+        self.gc.stuck.contains(&unit.0) || self.gc.left_to_fast.contains(&unit.0)
+    }
+
+    /// A volume is on other media from now on: what stayed may leave.
+    pub(crate) fn gc_media_changed(&mut self) {
+        for unit in self.gc.left_to_fast.drain() {
+            self.destage.begin_age(UnitId(unit), self.now);
+        }
     }
 
     /// Lets copies that wait for a unit take one that is held for metadata: a crash may have come when only those were
@@ -346,6 +369,7 @@ impl<P: Payload> Engine<P> {
             found: 0,
             retries: RETRIES,
             stays: false,
+            early: fast && !self.is_short(MediaClass::Fast) && !self.space.is_condemned(victim),
             at_first: valid,
             known: FxHashSet::default(),
             unknown: Vec::new(),
@@ -592,8 +616,11 @@ impl<P: Payload> Engine<P> {
         self.stats.gc_units += 1;
         if self.space.media_of(job.victim) == MediaClass::Fast {
             self.fast_unit_left();
+            self.destage.end_age(job.victim);
         }
-        if left > 0 && left >= job.at_first && !self.gc.kept.contains(&job.victim.0) {
+        let kept = [&self.gc.kept, &self.gc.left_to_fast];
+        let stays = kept.iter().any(|kept| kept.contains(&job.victim.0));
+        if left > 0 && left >= job.at_first && !stays {
             mark!(NothingCopied);
             // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
             self.gc.stuck.insert(job.victim.0);

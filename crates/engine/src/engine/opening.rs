@@ -642,6 +642,7 @@ impl<P: Payload> Engine<P> {
     /// The record of this opening is durable.
     pub(crate) fn opened(&mut self) {
         self.phase = Phase::Open;
+        self.begin_ages();
         for index in self.volumes.indices() {
             if self.volumes.map(index).deleted {
                 self.unmap_deleted(index);

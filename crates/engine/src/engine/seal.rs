@@ -269,7 +269,9 @@ impl<P: Payload> Engine<P> {
         let may_open = class == self.config.metadata_class() || self.may_open(class);
         mark!(NoUnitForHost if !may_open);
         let at = may_open.then(|| self.space.open(class, media))??;
-        if class.0 < self.config.placement_classes() {
+        if Some(class) == self.config.arrivals() {
+            self.destage.opened(self.now);
+        } else if class.0 < self.config.placement_classes() {
             self.config.placement.opened(self.space.units(), at.unit, self.host_writes);
         }
         Some(at)
@@ -353,6 +355,9 @@ impl<P: Payload> Engine<P> {
 
     pub(crate) fn close_frontier(&mut self, class: Class) {
         if let Some(at) = self.space.close(class, self.host_writes) {
+            if Some(class) == self.config.arrivals() {
+                self.destage.closed(at.unit, self.now);
+            }
             self.finish_if_quiet(at.unit);
         }
     }

@@ -21,8 +21,7 @@ impl<P: Payload> Engine<P> {
     /// Whether a block of this volume waits to leave a fast unit until there is another for it.
     pub(crate) fn waits_to_stay(&mut self, volume: u16, id: VolumeId) -> bool {
         let waits = self.config.geometry.is_tiered()
-            && self.volumes.is(volume, id)
-            && self.volumes.map(volume).media == VolumeMedia::Fast
+            && self.is_of_fast(volume, id)
             && !self.has_unit_to_stay()
             && self.units_are_coming(MediaClass::Fast);
         mark!(WaitsToStay if waits);
@@ -31,10 +30,12 @@ impl<P: Payload> Engine<P> {
 
     /// Whether a block of this volume stays in a fast unit that is to be emptied, since there is no other for it.
     pub(crate) fn stays_put(&mut self, volume: u16, id: VolumeId) -> bool {
-        self.volumes.is(volume, id)
-            && self.volumes.map(volume).media == VolumeMedia::Fast
-            && !self.has_unit_to_stay()
-            && self.stays.one()
+        self.is_of_fast(volume, id) && !self.has_unit_to_stay() && self.stays.one()
+    }
+
+    /// Whether a volume is there, and its blocks are to be on fast devices.
+    pub(crate) fn is_of_fast(&self, volume: u16, id: VolumeId) -> bool {
+        self.volumes.is(volume, id) && self.volumes.map(volume).media == VolumeMedia::Fast
     }
 
     /// Counts the blocks of a chunk: the host's, and copies, some of which are destaged. Returns its cause.

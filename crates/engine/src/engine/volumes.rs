@@ -121,6 +121,7 @@ impl<P: Payload> Engine<P> {
             return self.request_progress(request, 1, Some(HostError::NoFastDevice));
         }
         self.volumes.map_mut(index).media = media;
+        self.gc_media_changed();
         let entries = vec![Entry::VolumeMedia { volume, media }];
         self.cache.say(entries, vec![Owner::Request(request)]);
     }

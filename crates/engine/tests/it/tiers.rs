@@ -1,8 +1,10 @@
 //! Pools with a fast device: hosts' blocks arrive there, and leave it for the device with capacity.
 
-use thermocline_engine::{Config, ConfigError, DeviceCmd, Extent, HostError, HostRequest};
+use thermocline_engine::{
+    Config, ConfigError, DestageConfig, DeviceCmd, Extent, HostError, HostRequest,
+};
 use thermocline_format::{Geometry, LogicalBlock, MediaClass, PoolDevice, VolumeId, VolumeMedia};
-use thermocline_types::{DeviceId, Rng, UnitId};
+use thermocline_types::{DeviceId, Rng, Time, UnitId};
 
 use crate::memory_device::Machine;
 
@@ -26,7 +28,11 @@ fn config(fast: u32) -> Config {
 }
 
 fn write(machine: &mut Machine, volume: VolumeId, lba: u64) {
-    let extent = Extent { volume, lba, blocks: 1 };
+    write_run(machine, volume, lba, 1);
+}
+
+fn write_run(machine: &mut Machine, volume: VolumeId, lba: u64, blocks: u64) {
+    let extent = Extent { volume, lba, blocks };
     let request = HostRequest::Write { extent, data: (), fua: false, handle: 0 };
     machine.ask(request).expect("there is room");
 }
@@ -199,4 +205,82 @@ fn a_pool_without_a_fast_device_has_no_media_to_choose() {
     let refused = machine.ask(HostRequest::SetMedia { volume, media: VolumeMedia::Fast });
     assert_eq!(refused, Err(HostError::NoFastDevice));
     set_media(&mut machine, volume, VolumeMedia::Auto);
+}
+
+/// Fast units with a valid block, those of metadata among them.
+fn fast_units_in_use(machine: &Machine) -> u32 {
+    let fast = machine.engine.geometry().units_of(MediaClass::Fast).map(UnitId);
+    fast.filter(|unit| machine.engine.units().valid_count(*unit) > 0).count() as u32
+}
+
+#[test]
+fn beyond_the_high_watermark_blocks_leave_until_the_low_one() {
+    let mut config = config(48);
+    config.destage = DestageConfig { high_units: 24, low_units: 12, ..Default::default() };
+    let mut machine = Machine::format(&config);
+    let volume = machine.create("large", 20_000);
+    let fill = |machine: &mut Machine, lbas: std::ops::Range<u64>| {
+        lbas.step_by(128).for_each(|lba| write_run(machine, volume, lba, 128));
+        machine.ask(HostRequest::Flush).expect("it is flushed");
+        machine.settle();
+    };
+    fill(&mut machine, 0..10 * 256);
+    assert_eq!(traffic(&machine, volume).0, 0, "the watermark was not passed");
+    fill(&mut machine, 10 * 256..30 * 256);
+    let (destaged, written) = traffic(&machine, volume);
+    assert!(destaged >= 10 * 256 && written == 30 * 256, "{destaged} of {written}");
+    let used = fast_units_in_use(&machine);
+    assert!((8..=12).contains(&used), "{used} fast units are in use");
+}
+
+#[test]
+fn what_was_on_fast_devices_for_too_long_leaves_and_fast_volumes_stay() {
+    let mut config = config(48);
+    config.destage.max_age = Some(Time::seconds(60));
+    let mut machine = Machine::format(&config);
+    let (volume, fast) = (machine.create("plain", 2000), machine.create("fast", 2000));
+    set_media(&mut machine, fast, VolumeMedia::Fast);
+    for lba in (0..700).step_by(10) {
+        write_run(&mut machine, volume, lba, 10);
+        write_run(&mut machine, fast, lba, 10);
+    }
+    machine.ask(HostRequest::Flush).expect("it is flushed");
+    let age = |machine: &mut Machine, seconds| {
+        machine.engine.handle_timeout(Time::seconds(seconds));
+        machine.settle();
+        (traffic(machine, volume).0, traffic(machine, fast).0)
+    };
+    assert_eq!(age(&mut machine, 59), (0, 0));
+    assert_eq!(age(&mut machine, 60), (700, 0));
+    // It is not read again and again.
+    let reads = machine.engine.stats().gc_reads;
+    assert_eq!(age(&mut machine, 6000), (700, 0));
+    assert_eq!(machine.engine.stats().gc_reads, reads);
+    set_media(&mut machine, fast, VolumeMedia::Auto);
+    machine.settle();
+    assert_eq!(age(&mut machine, 6059), (700, 0));
+    assert_eq!(age(&mut machine, 6060), (700, 700));
+    assert_eq!(machine.engine.valid_blocks_on(MediaClass::Fast), 0);
+    assert_eq!(machine.engine.miscounted(|at| machine.device.page(at)), None);
+}
+
+#[test]
+fn no_more_fast_units_are_in_use_than_may_be_at_risk() {
+    let mut config = config(48);
+    config.destage.most_units = 20;
+    let mut machine = Machine::format(&config);
+    let volume = machine.create("large", 20_000);
+    let mut rng = Rng::new(5);
+    for _ in 0..12_000 {
+        write(&mut machine, volume, rng.below(20_000));
+        assert!(fast_units_in_use(&machine) <= 20);
+    }
+    assert!(traffic(&machine, volume).0 > 4000);
+    for (most_units, error) in [(4, true), (15, false), (u32::MAX, false)] {
+        config.destage.most_units = most_units;
+        let refused = matches!(config.check(), Err(ConfigError::FewAtRisk { units: 4, .. }));
+        assert_eq!(refused, error);
+    }
+    config.destage = DestageConfig { high_units: 5, low_units: 6, ..Default::default() };
+    assert_eq!(config.check(), Err(ConfigError::Watermarks { low: 6, high: 5 }));
 }

@@ -2,7 +2,7 @@
 
 use thermocline_engine::{ReadPlan, Tuning};
 use thermocline_format::{LogicalBlock, VolumeMedia};
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 
 use super::payload::PACKS;
 
@@ -25,7 +25,7 @@ pub struct LogOptions {
 
 impl LogOptions {
     /// Every key with a line about it.
-    pub const KEYS: [(&'static str, &'static str); 19] = [
+    pub const KEYS: [(&'static str, &'static str); 23] = [
         ("log.unit", "size of the units that a drive without zones is cut into"),
         ("log.volume", "size of the volume, which is thin (default: what the workload addresses)"),
         ("log.logical_block", "smallest piece that is read or written: 512 or 4096 (default)"),
@@ -53,6 +53,13 @@ impl LogOptions {
             "log.bypass",
             "under tier, of a sequential stream before what follows bypasses the fast drive",
         ),
+        (
+            "log.high_watermark",
+            "under tier, share of fast units in use beyond which they are emptied (default: they run short)",
+        ),
+        ("log.low_watermark", "share at which that ends (default: 0.05 below the other)"),
+        ("log.max_age", "under tier, seconds that blocks stay on the fast drive at most"),
+        ("log.at_risk", "under tier, bytes of the fast drive that may be in use (default: all)"),
         (
             "log.media",
             "under tier, where the volume's blocks are to be: auto (default), fast, capacity",
@@ -90,6 +97,10 @@ impl LogOptions {
             "reserved_units" => engine.reserved_units = Some(count(value)?),
             "memory" => engine.memory = Some(size(value)?),
             "bypass" => engine.bypass = Some(size(value)?),
+            "high_watermark" => engine.high_watermark = Some(share(value)?),
+            "low_watermark" => engine.low_watermark = Some(share(value)?),
+            "max_age" => engine.max_age = Some(Time::seconds(count(value)?.into())),
+            "at_risk" => engine.at_risk = Some(size(value)?),
             "media" => self.media = Some(read(value)?),
             _ => {
                 let keys: Vec<&str> = LogOptions::KEYS.iter().map(|(key, _)| *key).collect();

@@ -25,8 +25,8 @@ pub(super) enum Choice {
 pub(super) struct Need {
     /// The class of media of which units are to be freed.
     pub(super) short: Option<MediaClass>,
-    /// Whether units must be emptied that the device will not write again.
-    pub(super) condemned: bool,
+    /// Whether units must be emptied: the device will not write them again, or what they hold was there for too long.
+    pub(super) must_leave: bool,
     /// Whether a crash would be recovered from: before that, nothing that is copied frees anything.
     pub(super) settled: bool,
     /// Whether the pool is being closed, and nothing waits for room.
@@ -38,7 +38,7 @@ pub(super) struct Need {
 impl Need {
     /// Whether a victim is looked for.
     pub(super) fn is_there(&self) -> bool {
-        let wanted = self.short.is_some() || self.condemned;
+        let wanted = self.short.is_some() || self.must_leave;
         wanted && self.settled && !self.closing && !self.others_come
     }
 }
@@ -74,7 +74,7 @@ mod tests {
 
     const NEED: Need = Need {
         short: Some(MediaClass::Capacity),
-        condemned: false,
+        must_leave: false,
         settled: true,
         closing: false,
         others_come: false,
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_victim_is_looked_for_when_units_are_short_or_must_be_emptied_and_it_helps() {
         assert!(NEED.is_there());
-        assert!(Need { short: None, condemned: true, ..NEED }.is_there());
+        assert!(Need { short: None, must_leave: true, ..NEED }.is_there());
         for not in [
             Need { short: None, ..NEED },
             Need { settled: false, ..NEED },

@@ -35,6 +35,12 @@ impl<P: Payload> Engine<P> {
             && let Some(job) = &mut self.gc.job
             && let Some((mut valid, utilisation)) = job.ready.pop_front()
         {
+            let early = job.early;
+            if early && self.is_of_fast(valid.volume, valid.id) {
+                mark!(StaysEarly);
+                self.gc.left_to_fast.insert(valid.at.unit.0);
+                continue;
+            }
             if self.waits_to_stay(valid.volume, valid.id) {
                 let job = self.gc.job.as_mut().expect("it was just looked at");
                 job.ready.push_front((valid, utilisation));

@@ -7,7 +7,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_types::UnitId;
 
 use super::choice::{Choice, Lack, Need};
-use super::{ROUNDS, Round};
+use super::{Gc, ROUNDS, Round};
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
 use crate::marks::mark;
@@ -40,7 +40,8 @@ impl<P: Payload> Engine<P> {
         let none_left = self.space.free_units(media) <= self.reserve_of(media);
         let need = Need {
             short,
-            condemned: self.space.condemned().next().is_some(),
+            must_leave: self.space.condemned().next().is_some()
+                || self.destage.overdue(self.now).is_some(),
             settled: self.superblocks.are_settled(),
             closing: self.phase == Phase::Closing && self.cache.waiting() == 0,
             others_come: none_left && self.units_are_coming(media),
@@ -52,10 +53,14 @@ impl<P: Payload> Engine<P> {
         if self.gc.round.done != done {
             self.gc.round = Round { done, ..Round::default() };
         }
-        if need.condemned
-            && let Some(unit) = self.condemned_unit()
-        {
+        if let Some(unit) = self.condemned_unit() {
             mark!(CondemnedChosen);
+            return Choice::Collect(unit);
+        }
+        if short != Some(MediaClass::Capacity)
+            && self.can_destage()
+            && let Some(unit) = self.overdue_unit()
+        {
             return Choice::Collect(unit);
         }
         if short.is_none() {
@@ -108,20 +113,22 @@ impl<P: Payload> Engine<P> {
     }
 
     /// The media of which units are to be freed next: those for capacity first, since what is destaged needs them.
-    fn media_to_collect(&self) -> Option<MediaClass> {
+    fn media_to_collect(&mut self) -> Option<MediaClass> {
         if self.is_short(MediaClass::Capacity) {
             let tiered = self.config.geometry.is_tiered();
             mark!(CapacityFirst if tiered && self.is_short(MediaClass::Fast));
             return Some(MediaClass::Capacity);
         }
-        let fast = self.config.geometry.is_tiered() && self.is_short(MediaClass::Fast);
+        let tiered = self.config.geometry.is_tiered();
+        let fast = tiered && (self.is_short(MediaClass::Fast) || self.destages_early());
         (fast && self.can_destage()).then_some(MediaClass::Fast)
     }
 
     /// What `policy` chooses, if copying it gains anything.
     fn best_victim(&mut self, policy: Victim, media: MediaClass) -> Option<UnitId> {
         let (units, now) = (self.space.units(), self.host_writes);
-        let (stuck, kept) = (&self.gc.stuck, &self.gc.kept);
+        let Gc { stuck, kept, left_to_fast, .. } = &self.gc;
+        let early = media == MediaClass::Fast && !self.is_short(media);
         let metadata = self.config.metadata_class();
         let blind = bug!(self.config, VictimOnItsWay);
         let on_media = if blind { self.flights.sealed() } else { self.flights.completed() };
@@ -132,6 +139,7 @@ impl<P: Payload> Engine<P> {
                 && units.class(unit) != metadata
                 && (stuck.is_empty() || !stuck.contains(&unit.0))
                 && (kept.is_empty() || !kept.contains(&unit.0))
+                && !(early && left_to_fast.contains(&unit.0))
         };
         let all = self.config.geometry.units_of(media);
         let own = match policy {
