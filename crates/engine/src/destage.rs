@@ -103,7 +103,8 @@ mod tests {
         let mut destage = destage(None);
         let wants = [7, 8, 9, 8, 7, 6, 7, 8].map(|used| destage.wants(used));
         assert_eq!(wants, [false, false, true, true, true, false, false, false]);
-        assert_eq!([6, 7, 8, 10].map(|used| destage.urgency(used)), [0.0, 0.5, 1.0, 2.0]);
+        let urgency = [6, 7, 8, 10].map(|used| (destage.urgency(used) * 10.0) as u32);
+        assert_eq!(urgency, [0, 5, 10, 20]);
         let mut never = Destage::new(DestageConfig::default());
         assert!(!never.wants(u32::MAX));
     }

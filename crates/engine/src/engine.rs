@@ -117,6 +117,8 @@ pub struct Engine<P: Payload> {
     durability: Durability,
     gc: Gc<P>,
     stays: Stays,
+    /// Whether what hosts write is kept from fast devices.
+    spares_fast: bool,
     destage: Destage,
     unmapping: VecDeque<Unmapping>,
     scrubs: VecDeque<Scrub>,
@@ -193,6 +195,7 @@ impl<P: Payload> Engine<P> {
             durability: Durability::new(geometry.devices().len()),
             gc: Gc::default(),
             stays: Stays::new(fast * u64::from(dense)),
+            spares_fast: false,
             destage: Destage::new(config.destage),
             unmapping: VecDeque::new(),
             scrubs: VecDeque::new(),

@@ -50,6 +50,6 @@ pub use payload::Payload;
 pub use request::{
     Action, Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId,
 };
-pub use stats::{Memory, Stats, VolumeTraffic};
+pub use stats::{Memory, Stats, VolumeTraffic, WrittenOn};
 pub use tuning::{Tuning, default_unit};
 pub use volumes::VolumeInfo;

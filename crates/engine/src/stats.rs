@@ -1,5 +1,7 @@
 //! What the engine counted since it was made.
 
+use thermocline_format::MediaClass;
+
 /// Counters of an engine. Blocks are of 4096 bytes.
 ///
 /// Bytes written to the device are the sum of host, relocated, destaged and page blocks, chunk headers and superblocks.
@@ -109,5 +111,83 @@ impl Stats {
         let copies = self.relocated_blocks + self.destaged_blocks;
         let blocks = self.host_blocks_written + copies + self.map_pages_written;
         blocks * 4096 + self.header_bytes + self.superblock_bytes
+    }
+}
+
+/// What was written to the devices of a class of media since the engine was made, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WrittenOn {
+    /// Blocks of the host: below fast devices, those that bypassed them.
+    pub host_blocks: u64,
+    /// Blocks that came from fast devices.
+    pub destaged_blocks: u64,
+    /// Blocks that garbage collection copied.
+    pub relocated_blocks: u64,
+    /// Bytes of headers, pages of maps and superblocks.
+    pub metadata_bytes: u64,
+}
+
+impl WrittenOn {
+    /// Of all that `stats` counted, what was written to `media`.
+    pub(crate) fn new(stats: &Stats, media: MediaClass, tiered: bool) -> WrittenOn {
+        let pages = stats.map_pages_written * 4096;
+        let metadata = stats.header_bytes + pages + stats.superblock_bytes;
+        let below = WrittenOn {
+            host_blocks: stats.bypassed_blocks,
+            destaged_blocks: stats.destaged_blocks,
+            relocated_blocks: stats.relocated_blocks - stats.carried_blocks,
+            // Maps and superblocks are on fast devices, where there are any.
+            metadata_bytes: stats.capacity_header_bytes,
+        };
+        match (media, tiered) {
+            (MediaClass::Capacity, true) => below,
+            (MediaClass::Fast, true) => WrittenOn {
+                host_blocks: stats.host_blocks_written - below.host_blocks,
+                destaged_blocks: 0,
+                relocated_blocks: stats.carried_blocks,
+                metadata_bytes: metadata - below.metadata_bytes,
+            },
+            (MediaClass::Capacity, false) => WrittenOn {
+                host_blocks: stats.host_blocks_written,
+                destaged_blocks: 0,
+                relocated_blocks: stats.relocated_blocks,
+                metadata_bytes: metadata,
+            },
+            (MediaClass::Fast, false) => WrittenOn::default(),
+        }
+    }
+
+    /// All of it, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let blocks = self.host_blocks + self.destaged_blocks + self.relocated_blocks;
+        blocks * 4096 + self.metadata_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_to_classes_of_media_is_all_that_was_written() {
+        let stats = Stats {
+            host_blocks_written: 100,
+            bypassed_blocks: 10,
+            relocated_blocks: 50,
+            carried_blocks: 5,
+            destaged_blocks: 70,
+            map_pages_written: 3,
+            header_bytes: 8192,
+            capacity_header_bytes: 4096,
+            superblock_bytes: 512,
+            ..Stats::default()
+        };
+        for tiered in [false, true] {
+            let of = |media| WrittenOn::new(&stats, media, tiered).bytes();
+            let untiered = Stats { destaged_blocks: 0, ..stats };
+            let all = if tiered { &stats } else { &untiered }.device_bytes_written();
+            assert_eq!(of(MediaClass::Capacity) + of(MediaClass::Fast), all);
+        }
     }
 }

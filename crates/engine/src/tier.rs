@@ -1,8 +1,8 @@
 //! Which media blocks go to, where there are fast ones: what hosts write, and what leaves a fast unit.
 //!
 //! Invariants:
-//! * What leaves a fast unit goes to another only if one is free that hosts may not use, or stays where it is, and while
-//!   at most half of what was looked at did: so however large fast volumes are, fast units are gained.
+//! * What leaves a fast unit goes to another only if one is free that hosts may not use, or stays where it is, and
+//!   while at most half of what was looked at did: so however large fast volumes are, fast units are gained.
 
 /// Requests of a volume that follow each other in its blocks.
 #[derive(Clone, Copy, Debug, Default)]

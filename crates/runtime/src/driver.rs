@@ -199,6 +199,11 @@ impl<S: Storage> Driver<S> {
         }
     }
 
+    /// From now on, or no longer, what hosts write is kept from fast devices, as [`Engine::spare_fast`].
+    pub fn spare_fast(&mut self, spare: bool) {
+        self.engine.spare_fast(spare);
+    }
+
     /// What the engine has to tell since the notices were cleared.
     #[must_use]
     pub fn notices(&self) -> &[Notice] {

@@ -22,8 +22,8 @@ pub use device::Device;
 pub use driver::{Driver, DriverError, Ended};
 pub use media::{AnyStorage, Contents, MediaError, UnitStorage, new_pool_id, unit_bytes};
 pub use pool::{
-    Event, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool, Traffic, View,
-    Volume, VolumeLimitError, VolumeLimits,
+    Endurance, Event, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool,
+    PoolUpkeep, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
 };
 pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,

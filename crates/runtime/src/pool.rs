@@ -4,6 +4,7 @@
 //! * Each request that was taken is answered once, or its answer is dropped when the thread ends.
 //! * The thread of the pool never waits for the room in its own queue.
 
+mod endurance;
 mod latency;
 mod overdue;
 mod traffic;
@@ -19,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
-use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
+use thermocline_format::{MediaClass, VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
 use thermocline_types::Bytes;
 
+pub use endurance::{Endurance, Wear, WearStatus};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use traffic::{Operation, Traffic};
 pub use turns::{VolumeLimitError, VolumeLimits};
@@ -30,6 +32,7 @@ pub use volume::Volume;
 
 use crate::storage::{Storage, Waker};
 use crate::{Buffer, Driver, Ended, Trouble};
+use endurance::Governor;
 use overdue::Overdue;
 use turns::{Cost, Turn, Turns};
 
@@ -40,12 +43,14 @@ type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 
 /// Something that an operator may want to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// The device failed to do something; what that means for the pool comes as a notice.
     Trouble(Trouble),
     /// What the engine has to tell.
     Notice(Notice),
+    /// Devices of a class of media wear faster than they may, or slower again.
+    Wear(WearStatus),
 }
 
 /// Takes events, on the thread of the pool.
@@ -58,6 +63,17 @@ pub struct View<'a> {
     pub engine: &'a Engine<Buffer>,
     /// Bytes through the drive and onto its media since it was opened; `None` for all but simulated drives.
     pub drive: Option<Counters>,
+    /// How devices wear of which the endurance is stated.
+    pub wear: &'a [WearStatus],
+}
+
+/// What a pool does on its own while it runs.
+#[derive(Clone, Debug, Default)]
+pub struct PoolUpkeep {
+    /// For how long something may be at risk before it is flushed; `None`: for ever.
+    pub flush_after: Option<Duration>,
+    /// What may be written to classes of media: fast ones are spared when they were written more.
+    pub endurance: Vec<(MediaClass, Endurance)>,
 }
 
 enum Job {
@@ -153,17 +169,17 @@ impl Pool {
         driver: Driver<S>,
         listener: Listener,
     ) -> std::io::Result<Pool> {
-        Pool::start_flushing(driver, listener, None)
+        Pool::start_with(driver, listener, &PoolUpkeep::default())
     }
 
-    /// As [`Pool::start`]; and when something was at risk for as long as `after` says, the pool flushes on its own.
+    /// As [`Pool::start`]; and the pool does what `upkeep` says on its own.
     ///
     /// # Errors
     /// As [`Pool::start`].
-    pub fn start_flushing<S: Storage + 'static>(
+    pub fn start_with<S: Storage + 'static>(
         driver: Driver<S>,
         listener: Listener,
-        after: Option<Duration>,
+        upkeep: &PoolUpkeep,
     ) -> std::io::Result<Pool> {
         let volumes = driver.engine().volumes().into_iter();
         let volumes =
@@ -184,7 +200,8 @@ impl Pool {
             answers: Slab::new(),
             listener,
             poller: None,
-            overdue: Overdue::new(after),
+            overdue: Overdue::new(upkeep.flush_after),
+            governor: Governor::new(&upkeep.endurance, Instant::now()),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
         let thread = builder.spawn(move || service.run())?;
@@ -440,6 +457,7 @@ struct Service<S> {
     /// Who works here as well, and what both wait for.
     poller: Option<(Box<dyn Poller>, OwnedFd)>,
     overdue: Overdue,
+    governor: Governor,
 }
 
 impl<S: Storage> Service<S> {
@@ -449,6 +467,7 @@ impl<S: Storage> Service<S> {
         loop {
             let closed = self.take_jobs();
             self.flush_what_is_overdue();
+            self.govern();
             let held = self.begin();
             let hurry = closed || self.poller.is_some() || self.has_news() && held != Held::Busy;
             let wait = self.wait(held);
@@ -505,6 +524,18 @@ impl<S: Storage> Service<S> {
             let answer: Answer = Box::new(|_| {});
             let flush = Job::Request { what: HostRequest::Flush, answer, of: None };
             self.waiting.push(OF_POOL, Cost::default(), flush);
+        }
+    }
+
+    /// Keeps what hosts write from fast devices that wear too fast, and tells of it.
+    fn govern(&mut self) {
+        let engine = self.driver.engine();
+        let changed = self.governor.look(Instant::now(), |media| engine.written_on(media).bytes());
+        if !changed.is_empty() {
+            self.driver.spare_fast(self.governor.spares_fast());
+        }
+        for status in changed {
+            (self.listener)(Event::Wear(status));
         }
     }
 
@@ -568,7 +599,8 @@ impl<S: Storage> Service<S> {
             match job {
                 Job::Look(look) => {
                     let drive = self.driver.device().storage().drive_counters();
-                    look(&View { engine: self.driver.engine(), drive });
+                    let wear = &self.governor.status();
+                    look(&View { engine: self.driver.engine(), drive, wear });
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
                 Job::Request { what, answer, of } => {

@@ -2,6 +2,7 @@
 //!
 //! Every key is explained in [`Settings::EXAMPLE`]; a test holds that file and this module together.
 
+mod endurance;
 pub(crate) mod limits;
 mod pairs;
 mod serve;
@@ -102,6 +103,9 @@ pub struct DeviceSettings {
     pub direct: Option<bool>,
     /// Name or file of the simulated drive.
     pub profile: Option<String>,
+    /// Bytes that may still be written to it.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub endurance: Option<Bytes>,
     /// Whether the simulated drive takes its time.
     #[serde(default, deserialize_with = "text::latency")]
     pub latency: Option<Latency>,
@@ -158,6 +162,8 @@ pub struct PoolSettings {
     /// Bytes per second that are copied to fill a side of a mirrored pair.
     #[serde(deserialize_with = "text::optional")]
     pub fill_rate: Option<Bytes>,
+    /// Days for which devices are to last.
+    pub service_days: Option<u32>,
     /// Share of what the pool can hold that a volume without size leaves free.
     pub spare: Option<f64>,
 }
@@ -300,6 +306,7 @@ impl Settings {
             return Err(self.error("device", reason));
         }
         self.check_pairs()?;
+        self.check_endurance()?;
         if self.devices.iter().all(|device| device.class == MediaClass::Fast) {
             let reason = "all are fast; at least one is to be for capacity";
             return Err(self.error("device", reason));

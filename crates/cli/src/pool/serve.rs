@@ -11,6 +11,7 @@ mod signals;
 pub(super) mod sockets;
 pub mod state;
 mod systemd;
+pub(super) mod wear;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,9 @@ use clap::builder::RangedU64ValueParser;
 use thermocline_engine::Notice;
 use thermocline_nbd::{Export, Exports, Limits, Server};
 use thermocline_runtime::storage::Waker;
-use thermocline_runtime::{Event, Poller, Pool, ServeSettings, Settings, Trouble, VolumeLimits};
+use thermocline_runtime::{
+    Event, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Trouble, VolumeLimits,
+};
 use thermocline_target::Sectors;
 
 use super::open::to_write;
@@ -118,7 +121,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let devices = Devices::new(&args.settings, opened.pairs);
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let after = (after > 0).then_some(Duration::from_secs(after));
-    let pool = Pool::start_flushing(opened.driver, listener(&failure), after);
+    let upkeep = PoolUpkeep { flush_after: after, endurance: settings.endurance() };
+    let pool = Pool::start_with(opened.driver, listener(&failure), &upkeep);
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
     let connections = serve.connections.unwrap_or(default.connections);
@@ -271,6 +275,7 @@ fn listener(failure: &Failure) -> thermocline_runtime::Listener {
             // It fails once.
             let _first = failure.set(text);
         }
+        Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
         Event::Notice(_) => {}
     })
 }

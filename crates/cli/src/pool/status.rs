@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use thermocline_engine::Notice;
 use thermocline_ftl::UnitState;
@@ -16,6 +16,7 @@ use thermocline_types::Bytes;
 use super::open::on_trial;
 use super::serve::control::Serving;
 use super::serve::state::MediaStatus;
+use super::serve::wear::WearReport;
 use super::serve::{STATUS, sockets};
 use super::volume::Listed;
 use super::{CODES, LabRun, print};
@@ -149,6 +150,9 @@ fn served(status: &Value) -> anyhow::Result<String> {
         let pairs = status["mirrors"].as_array().is_some_and(|mirrors| !mirrors.is_empty());
         let both = if pairs { ", a mirrored pair if both its sides do" } else { "" };
         text += &format!("only on fast devices: {}, lost if they fail{both}\n", Bytes(bytes));
+    }
+    for wear in status["wear"].as_array().into_iter().flatten() {
+        text += &format!("{}\n", WearReport::deserialize(wear)?);
     }
     if let Some(failure) = status["failure"].as_str() {
         text += &format!("at risk: {failure}\n");

@@ -95,8 +95,8 @@ pub fn compare(client: &mut Client<impl std::io::Read + std::io::Write>, ledger:
     }
 }
 
-/// Serves, writes and kills `rounds` times, and compares what is found; more than `least` blocks are to be flushed in all,
-/// for nothing is shown by less.
+/// Serves, writes and kills `rounds` times, and compares what is found; more than `least` blocks are to be flushed in
+/// all, for nothing is shown by less.
 pub fn kill_and_compare(format: impl Fn(&Path), rounds: usize, least: usize) {
     let folder = scratch();
     let folder = folder.path();

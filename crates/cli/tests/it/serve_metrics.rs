@@ -13,7 +13,8 @@ use super::serve::{PATIENCE, Served, format, run};
 use super::serve_fuse;
 use crate::{numbers, repository, scratch, write};
 
-fn metrics(served: &Served) -> String {
+/// What a server tells on `/metrics`.
+pub fn metrics(served: &Served) -> String {
     let socket = served.folder.join("pool.status.sock");
     let mut stream = UnixStream::connect(socket).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");

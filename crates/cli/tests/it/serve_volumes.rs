@@ -12,6 +12,7 @@ use thermocline_nbd::{Client, ClientError};
 
 use super::serve::{PATIENCE, Served, format, format_tiered, run};
 use super::serve_fuse;
+use super::serve_metrics::metrics;
 use crate::{scratch, write};
 
 /// NBD's `ESHUTDOWN`.
@@ -326,4 +327,45 @@ fn a_pool_without_a_fast_device_says_so_where_media_are_chosen() {
         "{refused}"
     );
     assert!(!folder.join("new.img").exists());
+}
+
+#[test]
+fn what_hosts_write_goes_past_fast_devices_that_wear_too_fast() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_tiered(folder, "auto");
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    // 16 MiB a day, and a day ahead at most.
+    let text = text.replace("class = 'fast'", "class = 'fast'\nendurance = '160MiB'");
+    assert!(text.contains("endurance"), "{text}");
+    write(folder, "pool.toml", format!("[pool]\nservice_days = 10\n{text}"));
+    let served = Served::start(folder, "");
+    let mut main = served.client("main");
+    let mut fill = |lbas: std::ops::Range<u64>| {
+        for lba in lbas {
+            main.call(Command::Write, 0, lba << 20, 0, &[4; 1 << 20]).expect("written");
+        }
+    };
+    let wear = || served.status()["wear"][0].clone();
+    assert_eq!((&wear()["class"], &wear()["state"]), (&"fast".into(), &"green".into()));
+    fill(0..20);
+    let began = Instant::now();
+    while wear()["state"] != "red" {
+        assert!(began.elapsed() < PATIENCE, "{}", wear());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(wear()["ahead_days"].as_f64().expect("days") > 1.0, "{}", wear());
+    let on = |class: usize| served.status()["engine"]["media"][class]["host_bytes"].as_u64();
+    let (capacity, fast) = (on(0), on(1));
+    fill(20..40);
+    let more = |now: Option<u64>, before: Option<u64>| {
+        now.zip(before).map(|(now, before)| (now - before) >> 20)
+    };
+    assert!(more(on(1), fast) < Some(4) && more(on(0), capacity) > Some(14), "{}", served.status());
+    let told = run(folder, "status pool.toml").ok();
+    assert!(told.contains("wear of fast devices: red; "), "{told}");
+    assert!(told.contains("what hosts write goes past them"), "{told}");
+    let metrics = metrics(&served);
+    assert!(metrics.contains("thermocline_wear_ahead_days{class=\"fast\"}"), "{metrics}");
+    assert_eq!(served.stop(), 0);
 }

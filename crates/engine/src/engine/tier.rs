@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::Extent;
+use crate::stats::WrittenOn;
 
 impl<P: Payload> Engine<P> {
     /// Whether units of `media` are about to be free: of fast ones, which what stays there needs, those that wait for a
@@ -28,9 +29,9 @@ impl<P: Payload> Engine<P> {
         waits
     }
 
-    /// Whether a block of this volume stays in a fast unit that is to be emptied, since there is no other for it.
-    pub(crate) fn stays_put(&mut self, volume: u16, id: VolumeId) -> bool {
-        self.is_of_fast(volume, id) && !self.has_unit_to_stay() && self.stays.one()
+    /// Whether there is a unit for what stays on fast devices, or is about to be.
+    pub(crate) fn may_go_to_fast(&mut self) -> bool {
+        self.has_unit_to_stay() || self.units_are_coming(MediaClass::Fast)
     }
 
     /// Whether a volume is there, and its blocks are to be on fast devices.
@@ -94,6 +95,18 @@ impl<P: Payload> Engine<P> {
         self.stays.unit_left(self.dense, units * self.dense);
     }
 
+    /// From now on, or no longer, what hosts write goes to the devices for capacity at once, but for that of volumes
+    /// which are to be on fast ones. The metadata goes there all the same.
+    pub fn spare_fast(&mut self, spare: bool) {
+        self.spares_fast = spare;
+    }
+
+    /// What was written to the devices of a class of media, by cause.
+    #[must_use]
+    pub fn written_on(&self, media: MediaClass) -> WrittenOn {
+        WrittenOn::new(&self.stats, media, self.config.geometry.is_tiered())
+    }
+
     /// The media that what the host writes goes to.
     #[inline]
     pub(crate) fn lands_on(&mut self, volume: u16, extent: Extent) -> MediaClass {
@@ -102,7 +115,8 @@ impl<P: Payload> Engine<P> {
         }
         let map = self.volumes.map_mut(volume);
         let stream = map.stream.go_on(extent.lba, extent.blocks).saturating_mul(Bytes::BLOCK.0);
-        let bypasses = map.media == VolumeMedia::Auto && stream > self.config.bypass_bytes;
+        let long = stream > self.config.bypass_bytes;
+        let bypasses = map.media == VolumeMedia::Auto && (long || self.spares_fast);
         mark!(StreamBypasses if bypasses);
         if bypasses || map.media == VolumeMedia::Capacity {
             MediaClass::Capacity

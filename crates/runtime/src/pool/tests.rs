@@ -138,7 +138,8 @@ fn start_flushing(after: Option<Duration>) -> (Pool, Volume) {
     let config = config(LogicalBlock::B4096);
     let storage = Memory::new(layout(&config));
     let driver = Driver::format(config, PoolId([5; 16]), storage).expect("room for a pool");
-    let pool = Pool::start_flushing(driver, Box::new(|_| {}), after).expect("a thread");
+    let upkeep = PoolUpkeep { flush_after: after, ..PoolUpkeep::default() };
+    let pool = Pool::start_with(driver, Box::new(|_| {}), &upkeep).expect("a thread");
     let volume = pool.create_volume(name("v"), 1000).expect("room");
     (pool, volume)
 }

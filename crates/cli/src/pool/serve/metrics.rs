@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use super::devices::MirrorStatus;
 use super::drive::DriveStatus;
 use super::state::{LatencyStatus, MemoryStatus, Status, VolumeStatus};
+use super::wear::WearReport;
 
 /// All metrics.
 pub fn text(status: &Status) -> String {
@@ -69,6 +70,7 @@ pub fn text(status: &Status) -> String {
         }
     }
     of_mirrors(&mut page, &status.mirrors);
+    of_wear(&mut page, &status.wear);
     of_volumes(&mut page, &status.volumes);
     requests(&mut page, status);
     page.0
@@ -88,6 +90,25 @@ fn of_memory(page: &mut Page, memory: &MemoryStatus) {
         ("connections", memory.connections_bytes),
     ] {
         page.sample("memory_bytes", &[("part", part)], value);
+    }
+}
+
+/// How devices wear of which the endurance is stated.
+fn of_wear(page: &mut Page, wear: &[WearReport]) {
+    for (name, help, value) in [
+        (
+            "wear_ahead_days",
+            "Days by which devices were written ahead of what they may; red from 1 on",
+            (|one| one.ahead_days) as fn(&WearReport) -> f64,
+        ),
+        ("wear_endurance_bytes", "What may be written to devices", |one| {
+            one.endurance_bytes as f64
+        }),
+    ] {
+        if !wear.is_empty() {
+            page.head(name, "gauge", help);
+        }
+        wear.iter().for_each(|one| page.sample(name, &[("class", &one.class)], value(one)));
     }
 }
 

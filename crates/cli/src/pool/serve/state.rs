@@ -13,6 +13,7 @@ use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, Volu
 use super::devices::{Devices, MirrorStatus};
 use super::drive::DriveStatus;
 use super::sockets::Reach;
+use super::wear::WearReport;
 
 /// From where the state is read.
 #[derive(Clone)]
@@ -45,6 +46,9 @@ pub struct Status {
     /// Where the bytes come from that were written.
     pub waterfall: Waterfall,
     pub memory: MemoryStatus,
+    /// Of devices of which the endurance is stated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wear: Vec<WearReport>,
     /// Mirrored pairs of devices.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<MirrorStatus>,
@@ -144,28 +148,8 @@ impl MediaStatus {
     pub fn all<P: Payload>(engine: &Engine<P>) -> Vec<MediaStatus> {
         let geometry = engine.geometry();
         let classes = [(MediaClass::Capacity, "capacity"), (MediaClass::Fast, "fast")];
-        let stats = engine.stats();
-        let tiered = geometry.is_tiered();
         let status = classes.map(|(media, class)| {
-            let (host, relocated) = match media {
-                MediaClass::Capacity if !tiered => {
-                    (stats.host_blocks_written, stats.relocated_blocks)
-                }
-                MediaClass::Capacity => {
-                    (stats.bypassed_blocks, stats.relocated_blocks - stats.carried_blocks)
-                }
-                MediaClass::Fast => {
-                    (stats.host_blocks_written - stats.bypassed_blocks, stats.carried_blocks)
-                }
-            };
-            let metadata =
-                stats.header_bytes + stats.map_pages_written * 4096 + stats.superblock_bytes;
-            // Maps and superblocks are on fast devices, where there are any.
-            let metadata = match media {
-                MediaClass::Capacity if tiered => stats.capacity_header_bytes,
-                _ => metadata - stats.capacity_header_bytes,
-            };
-            let destaged = if media == MediaClass::Capacity { stats.destaged_blocks } else { 0 };
+            let written = engine.written_on(media);
             let range = geometry.units_of(media);
             let superblocks =
                 geometry.all_superblock_units().filter(|unit| range.contains(&unit.0));
@@ -174,10 +158,10 @@ impl MediaStatus {
                 class,
                 units,
                 free_units: engine.free_units_of(media),
-                host_bytes: host * 4096,
-                destage_bytes: destaged * 4096,
-                relocation_bytes: relocated * 4096,
-                metadata_bytes: metadata,
+                host_bytes: written.host_blocks * 4096,
+                destage_bytes: written.destaged_blocks * 4096,
+                relocation_bytes: written.relocated_blocks * 4096,
+                metadata_bytes: written.metadata_bytes,
                 valid_bytes: engine.valid_blocks_on(media) * 4096,
             }
         });
@@ -275,10 +259,11 @@ impl State {
     /// How things stand; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
-        let (id, volumes, engine, memory, drive) = pool.look(|view| {
+        let (id, volumes, engine, memory, drive, wear) = pool.look(|view| {
             let engine = view.engine;
             let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
-            (id, volumes, engine_status(engine), engine.memory(), view.drive)
+            let wear = view.wear.iter().map(WearReport::new).collect();
+            (id, volumes, engine_status(engine), engine.memory(), view.drive, wear)
         })?;
         let volumes = volumes.iter().map(|info| volume_status(info, &pool));
         let drive = drive.as_ref().map(DriveStatus::new);
@@ -296,6 +281,7 @@ impl State {
             waterfall: waterfall(&engine, drive.as_ref()),
             engine,
             memory: memory_status(memory, traffic.held_bytes),
+            wear,
             mirrors: self.devices.status(),
             drive,
             requests: request_status(&pool.traffic()),

@@ -1,5 +1,6 @@
 //! Blocks of a victim that are in memory: where each goes, at what pace, and which stay.
 
+use rustc_hash::FxHashSet;
 use thermocline_format::{MediaClass, home_mark};
 use thermocline_ftl::placement::{Classifier as _, Survivor};
 use thermocline_types::Lba;
@@ -30,26 +31,21 @@ impl<P: Payload> Engine<P> {
         if self.copies_are_many() {
             return false;
         }
-        let mut placed = 0;
+        let (mut placed, mut stayed) = (0, 0);
         while placed < paid
+            && stayed < STEP
             && let Some(job) = &mut self.gc.job
             && let Some((mut valid, utilisation)) = job.ready.pop_front()
         {
-            let early = job.early;
-            if early && self.is_of_fast(valid.volume, valid.id) {
-                mark!(StaysEarly);
-                self.gc.left_to_fast.insert(valid.at.unit.0);
+            if let Some(units) = self.stays_put(&valid) {
+                units.insert(valid.at.unit.0);
+                stayed += 1;
                 continue;
             }
             if self.waits_to_stay(valid.volume, valid.id) {
                 let job = self.gc.job.as_mut().expect("it was just looked at");
                 job.ready.push_front((valid, utilisation));
                 break;
-            }
-            if self.keeps(&valid) {
-                mark!(StaysPut);
-                self.gc.kept.insert(valid.at.unit.0);
-                continue;
             }
             let payload = valid.payload.take();
             self.place_block(&valid, payload, utilisation);
@@ -58,7 +54,7 @@ impl<P: Payload> Engine<P> {
         if own {
             self.gc.pace.spend(placed);
         }
-        placed > 0
+        placed + stayed > 0
     }
 
     fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
@@ -111,13 +107,20 @@ impl<P: Payload> Engine<P> {
         self.cache.push_copy(staged);
     }
 
-    /// Whether a block is left where it is, on a fast device, although its unit is to be emptied: no fast unit is free
-    /// for it, and others may be emptied instead.
-    fn keeps(&mut self, valid: &Valid<P>) -> bool {
+    /// Whether a block of a fast volume stays in the unit that is emptied, and among which units that is counted: with
+    /// those that do not run short, or, if no fast unit is free for it, with those that come last.
+    fn stays_put(&mut self, valid: &Valid<P>) -> Option<&mut FxHashSet<u32>> {
         let unit = valid.at.unit;
-        self.space.media_of(unit) == MediaClass::Fast
-            && !self.gc.overflows
-            && !self.space.is_condemned(unit)
-            && self.stays_put(valid.volume, valid.id)
+        let fast = self.space.media_of(unit) == MediaClass::Fast;
+        if !fast || !self.is_of_fast(valid.volume, valid.id) || self.space.is_condemned(unit) {
+            return None;
+        }
+        if self.gc.job.as_ref().is_some_and(|job| job.early) {
+            mark!(StaysEarly);
+            return Some(&mut self.gc.left_to_fast);
+        }
+        let stays = !self.gc.overflows && !self.may_go_to_fast() && self.stays.one();
+        mark!(StaysPut if stays);
+        stays.then_some(&mut self.gc.kept)
     }
 }

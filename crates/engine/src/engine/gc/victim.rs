@@ -3,7 +3,7 @@
 use thermocline_format::MediaClass;
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::VictimRule as _;
-use thermocline_ftl::victim::Victim;
+use thermocline_ftl::victim::{CostBenefit, Victim};
 use thermocline_types::UnitId;
 
 use super::choice::{Choice, Lack, Need};
@@ -12,6 +12,13 @@ use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
 use crate::marks::mark;
 use crate::payload::Payload;
+
+/// The fast unit that is destaged next. The emptiest would be the wrong one: units full of what is never overwritten
+/// would stay, and what is overwritten often would leave ever sooner, for lack of room. Destaged GB of the emptiest, of
+/// the oldest and by this, on a tier of p5800x and p5316 with 8 GiB, 6 GiB addressed, two drive writes: Zipf 1.0 5.25,
+/// 4.05, 4.06; Zipf 1.2 1.87, 1.21, 1.21; uniform 12.27, 12.26, 12.27. The oldest would take fast volumes along, round
+/// after round.
+const DESTAGED: Victim = Victim::CostBenefit(CostBenefit::Lfs);
 
 impl<P: Payload> Engine<P> {
     /// Decides what is done next, and does it. Returns whether anything was done.
@@ -75,13 +82,16 @@ impl<P: Payload> Engine<P> {
         if self.gc.round.victims > ROUNDS * self.space.units().count() {
             return None;
         }
-        // At the last units the least work that frees one counts: a crash may come before it is done, again and again.
-        let greedy = none_left || media == MediaClass::Fast;
         if self.has_fast_unit_for_copies() {
             self.gc.kept.clear();
             self.gc.overflows = false;
         }
-        let policy = if greedy { Victim::Greedy } else { self.config.gc.victim };
+        // At the last units the least work that frees one counts: a crash may come before it is done, again and again.
+        let policy = match media {
+            _ if none_left => Victim::Greedy,
+            MediaClass::Fast => DESTAGED,
+            MediaClass::Capacity => self.config.gc.victim,
+        };
         self.best_victim(policy, media)
             .or_else(|| self.best_victim(Victim::Greedy, media))
             .or_else(|| self.destaged_next(media))

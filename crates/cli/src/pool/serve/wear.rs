@@ -1,0 +1,69 @@
+//! What a served pool tells of how its devices wear.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thermocline_format::MediaClass;
+use thermocline_record::waterfall::FAST;
+use thermocline_runtime::{Wear, WearStatus};
+use thermocline_types::Bytes;
+
+/// How the devices of a class of media wear, of which the endurance is stated.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WearReport {
+    pub class: String,
+    /// green, yellow or red.
+    pub state: String,
+    /// What may be written to them.
+    pub endurance_bytes: u64,
+    pub service_days: u32,
+    /// Written since the pool was opened.
+    pub written_bytes: u64,
+    /// Days by which that is ahead of what may be written.
+    pub ahead_days: f64,
+    /// Years that are left at the rate since the pool was opened.
+    pub years_left: Option<f64>,
+}
+
+impl WearReport {
+    pub fn new(status: &WearStatus) -> WearReport {
+        WearReport {
+            class: match status.media {
+                MediaClass::Capacity => "capacity".to_owned(),
+                MediaClass::Fast => FAST.to_owned(),
+            },
+            state: status.wear.name().to_owned(),
+            endurance_bytes: status.endurance.bytes,
+            service_days: status.endurance.days,
+            written_bytes: status.written,
+            ahead_days: status.ahead_days,
+            years_left: status.years_left(),
+        }
+    }
+
+    /// What follows from it, where anything does.
+    fn consequence(&self) -> &'static str {
+        match (self.state == Wear::Red.name(), self.class == FAST) {
+            (false, _) => "",
+            (true, true) => "; until they are spared, what hosts write goes past them",
+            (true, false) => "; nothing spares them but writing less",
+        }
+    }
+}
+
+/// A sentence of it.
+impl fmt::Display for WearReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WearReport { class, state, service_days, written_bytes, ahead_days, .. } = self;
+        let (may, written) = (Bytes(self.endurance_bytes), Bytes(*written_bytes));
+        write!(
+            f,
+            "wear of {class} devices: {state}; {written} of {may} for {service_days} days, "
+        )?;
+        write!(f, "{ahead_days:.2} days ahead")?;
+        if let Some(years) = self.years_left {
+            write!(f, ", worn out in {years:.1} years at this rate")?;
+        }
+        write!(f, "{}", self.consequence())
+    }
+}

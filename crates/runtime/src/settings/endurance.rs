@@ -1,0 +1,48 @@
+//! What may be written to devices.
+
+use thermocline_format::MediaClass;
+
+use super::{Settings, SettingsError};
+use crate::Endurance;
+
+/// Days of service, where nothing is stated: five years, for which makers of data centre drives give warranty.
+const SERVICE_DAYS: u32 = 5 * 365;
+
+impl Settings {
+    /// What may be written to each class of media of which it is stated: to all of its devices together, and to the
+    /// sides of a mirrored pair what the one may that may less.
+    #[must_use]
+    pub fn endurance(&self) -> Vec<(MediaClass, Endurance)> {
+        let days = self.pool.service_days.unwrap_or(SERVICE_DAYS);
+        let of = |media: MediaClass| {
+            let groups = self.groups().into_iter().filter(|group| group[0].device().class == media);
+            let least = |group: Vec<Settings>| {
+                group.iter().filter_map(|side| side.device().endurance).map(|bytes| bytes.0).min()
+            };
+            let bytes: Vec<u64> = groups.filter_map(least).collect();
+            let endurance = Endurance { bytes: bytes.iter().sum(), days };
+            (!bytes.is_empty()).then_some((media, endurance))
+        };
+        MediaClass::ALL.into_iter().filter_map(of).collect()
+    }
+
+    pub(super) fn check_endurance(&self) -> Result<(), SettingsError> {
+        for one in self.each_device() {
+            let device = one.device();
+            if device.endurance.is_some_and(|bytes| bytes.0 == 0) {
+                return Err(one
+                    .error("device.endurance", "is 0; leave it out of a device that is worn out"));
+            }
+            let mut alike = self.devices.iter().filter(|other| other.class == device.class);
+            if device.endurance.is_none() && alike.any(|other| other.endurance.is_some()) {
+                let reason =
+                    "is stated of another device of this class: state it of all, or of none";
+                return Err(one.error("device.endurance", reason));
+            }
+        }
+        if self.pool.service_days == Some(0) {
+            return Err(self.error("pool.service_days", "is 0, must be at least 1"));
+        }
+        Ok(())
+    }
+}
