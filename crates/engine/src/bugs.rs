@@ -88,6 +88,7 @@ mod with_bugs {
         BehindFailedWriteKept: "chunks behind a failed write are left where recovery may not find them",
         SuccessorsNotAwaited: "a failed write does not wait for what was sealed behind it",
         DeleteNotLogged: "the deletion of a volume is not logged",
+        StayedIsNoWork: "collection stops when all blocks of a step stay on fast devices",
         MediaNotReplayed: "where the blocks of a volume are to be is not replayed",
         ResizeNotReplayed: "a change of size is not replayed",
         EpochIgnored: "chunks that earlier recoveries left behind are replayed",

@@ -43,7 +43,7 @@ pub struct Tuning {
     pub bypass: Option<Bytes>,
     /// Share of fast units in use beyond which they are emptied, 0 to 1.
     pub high_watermark: Option<f64>,
-    /// Share at which that ends; if only the other is stated, [`HYSTERESIS`] less.
+    /// Share at which that ends; if only the other is stated, 0.05 less.
     pub low_watermark: Option<f64>,
     /// How long blocks stay on fast devices at most.
     pub max_age: Option<Time>,
@@ -53,7 +53,7 @@ pub struct Tuning {
 
 /// What lies between the watermarks if only the high one is stated: as in dm-writecache, whose defaults are 50 and 45 %
 /// (Documentation/admin-guide/device-mapper/writecache.rst of Linux).
-pub const HYSTERESIS: f64 = 0.05;
+const HYSTERESIS: f64 = 0.05;
 
 impl Tuning {
     /// The configuration for a device divided like this.

@@ -28,7 +28,7 @@ pub enum Wear {
     Green,
     /// By less than a day.
     Yellow,
-    /// By a day: fast devices get nothing that can go elsewhere until it is [`SPARED`] less.
+    /// By a day: fast devices get nothing that can go elsewhere until it is a tenth of a day less.
     Red,
 }
 

@@ -54,7 +54,7 @@ impl<P: Payload> Engine<P> {
         if own {
             self.gc.pace.spend(placed);
         }
-        placed + stayed > 0
+        placed > 0 || stayed > 0 && !bug!(self.config, StayedIsNoWork)
     }
 
     fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
