@@ -183,10 +183,10 @@ mod tests {
             "log.gc.read_plan" => "cost:64KiB",
             "log.write_cache" => "on",
             "log.logical_block" => "512",
-            "log.packs" => "0.25",
+            "log.packs" | "log.high_watermark" | "log.low_watermark" => "0.25",
             "log.media" => "fast",
             "log.gc.ahead_units" | "log.write_depth" | "log.reserved_units"
-            | "log.max_requests" => "7",
+            | "log.max_requests" | "log.max_age" => "7",
             _ => "2MiB",
         };
         let mut options = LogOptions::default();
@@ -204,6 +204,8 @@ mod tests {
             ("write_depth", "0", "from 1"),
             ("write_cache", "yes", "on or off"),
             ("packs", "1.5", "0 to 1"),
+            ("high_watermark", "80%", "0 to 1"),
+            ("max_age", "0", "from 1"),
             ("unit", "512", "at least 4KiB"),
             ("logical_block", "520", "512 or 4096"),
         ] {
