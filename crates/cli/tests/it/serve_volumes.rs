@@ -369,3 +369,57 @@ fn what_hosts_write_goes_past_fast_devices_that_wear_too_fast() {
     assert!(metrics.contains("thermocline_wear_ahead_days{class=\"fast\"}"), "{metrics}");
     assert_eq!(served.stop(), 0);
 }
+
+/// Bytes of volumes that are on fast devices alone.
+fn on_fast(served: &Served) -> u64 {
+    served.status()["engine"]["media"][1]["valid_bytes"].as_u64().expect("bytes")
+}
+
+#[test]
+fn what_is_on_fast_devices_for_too_long_leaves_an_idle_pool_and_one_that_was_killed() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_tiered(folder, "auto");
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    write(folder, "pool.toml", format!("[pool]\nmax_age = 1\nhigh_watermark = 0.9\n{text}"));
+    for kills in 0..2 {
+        let mut served = Served::start(folder, "");
+        let mut main = served.client("main");
+        for lba in 0..3 {
+            main.call(Command::Write, 0, lba << 20, 0, &[kills; 1 << 20]).expect("written");
+        }
+        main.call(Command::Flush, 0, 0, 0, &[]).expect("flushed");
+        if kills == 0 {
+            served.child.kill().expect("it runs");
+            served.child.wait().expect("it is ours");
+            continue;
+        }
+        let began = Instant::now();
+        while on_fast(&served) > 0 {
+            assert!(began.elapsed() < PATIENCE, "{} bytes stay", on_fast(&served));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let read = main.call(Command::Read, 0, 0, 1 << 20, &[]).expect("it can be read").data;
+        assert!(read.iter().all(|byte| *byte == kills));
+        drop(main);
+        assert_eq!(served.stop(), 0);
+    }
+    assert_eq!(run(folder, "scrub pool.toml").code, 0);
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    for (wrong, complaint) in [
+        ("low_watermark = 0.95", "low_watermark is above high_watermark"),
+        ("high_watermark = 80", "pool.high_watermark: is 80, must be 0 to 1"),
+        ("at_risk = '1MiB'", "1 fast units may be in use with what may be at risk"),
+    ] {
+        let text =
+            text.replace("high_watermark = 0.9", "").replace("[pool]", &format!("[pool]\n{wrong}"));
+        let text = if wrong.starts_with("low") {
+            text.replace("max_age", "high_watermark = 0.9\nmax_age")
+        } else {
+            text
+        };
+        write(folder, "wrong.toml", text);
+        let refused = run(folder, "serve wrong.toml").refused(2);
+        assert!(refused.contains(complaint), "{wrong}: {refused}");
+    }
+}
