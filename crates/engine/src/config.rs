@@ -4,6 +4,7 @@ use thermocline_format::{
     ARRIVALS, Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, MediaClass, PoolDevice, Superblock,
 };
 use thermocline_ftl::placement::{Auto, Below, Classifier as _, Policy};
+use thermocline_ftl::set_aside;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Time};
 
@@ -322,9 +323,7 @@ impl Config {
 
     /// Free units that the host may not use, those for metadata apart: what relocation needs at least.
     pub(crate) fn relocation_reserve(&self) -> u32 {
-        let topology = self.placement.topology();
-        let classes = topology.relocation_classes(0).len() as u32;
-        classes.min(topology.reserve().into()) + 1
+        self.placement.topology().units_held(0) + 1
     }
 
     /// Units for capacity that hold no blocks of users at the worst moment, those for maps apart: superblocks, open
@@ -332,7 +331,8 @@ impl Config {
     fn units_set_aside(&self) -> u32 {
         let capacity = |device: &&PoolDevice| device.media == MediaClass::Capacity;
         let devices = self.geometry.devices().iter().filter(capacity).count() as u32;
-        2 * devices + self.frontiers() + self.relocation_reserve() + 3
+        let held = self.placement.topology().units_held(0);
+        2 * devices + set_aside(self.frontiers(), held) + 3
     }
 
     /// Fast units beside those that hold maps: superblocks, the open ones of arrivals and metadata, two for blocks of

@@ -15,22 +15,13 @@ mod tail;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use thermocline_format::{Generation, Location, MediaClass, OpenUnit, PAGE_UNITS, Sequence};
-use thermocline_ftl::{UnitState, Units};
+use thermocline_ftl::{Frontiers, UnitState, Units};
 use thermocline_types::{Class, UnitId};
 
 use crate::config::Config;
 
 pub(crate) use dead::{Dead, Terms, Verdict};
 use tail::Tail;
-
-/// Where blocks of a class are written.
-#[derive(Clone, Copy, Debug, Default)]
-struct Frontier {
-    /// The open unit, and its next logical block.
-    open: Option<Location>,
-    /// Chunks on their way.
-    in_flight: u32,
-}
 
 /// Units of a class of media that can be written next.
 #[derive(Debug, Default)]
@@ -50,7 +41,10 @@ struct Supply {
 pub(crate) struct Space {
     units: Units,
     tails: Vec<Tail>,
-    frontiers: Vec<Frontier>,
+    /// The next logical block of each open unit.
+    frontiers: Frontiers<Location>,
+    /// Chunks of each class on their way.
+    in_flight: Vec<u32>,
     /// Classes of the placement, which may share open units.
     shared: usize,
     /// Units that can be open for these at once.
@@ -91,10 +85,12 @@ impl Space {
     /// `most_open` units can be open at once beside those of metadata, the last of the classes, and of arrivals.
     pub(crate) fn new(units: Units, config: &Config) -> Space {
         let count = units.count() as usize;
+        let classes = usize::from(config.user_classes()) + 1;
         Space {
             units,
             tails: vec![Tail::default(); count],
-            frontiers: vec![Frontier::default(); usize::from(config.user_classes()) + 1],
+            frontiers: Frontiers::new(classes),
+            in_flight: vec![0; classes],
             shared: usize::from(config.placement_classes()),
             most_open: config.most_open(),
             fast_from: config.geometry.units_of(MediaClass::Fast).start,
@@ -198,17 +194,17 @@ impl Space {
 
     /// Where the next chunk of `class` goes, if a unit is open for it.
     pub(crate) fn next_of(&self, class: Class) -> Option<Location> {
-        self.frontiers[class.index()].open
+        self.frontiers.place(class)
     }
 
     /// Chunks of `class` on their way.
     pub(crate) fn in_flight(&self, class: Class) -> u32 {
-        self.frontiers[class.index()].in_flight
+        self.in_flight[class.index()]
     }
 
     /// Logical blocks of `unit` that chunks were sealed into.
     pub(crate) fn sealed_into(&self, unit: UnitId) -> u32 {
-        let open = self.frontiers.iter().filter_map(|frontier| frontier.open);
+        let open = self.frontiers.open();
         match self.units.state(unit) {
             UnitState::Closed | UnitState::Relocating => self.units.written(unit),
             UnitState::Open => open.filter(|at| at.unit == unit).map(|at| at.block).sum(),
@@ -260,29 +256,26 @@ impl Space {
     /// Writing goes on where an earlier opening left off.
     pub(crate) fn go_on(&mut self, class: Class, at: Location) {
         self.adopt(at.unit, UnitState::Open, class, 0);
-        self.frontiers[class.index()].open = Some(at);
+        self.frontiers.set(class, at);
     }
 
     /// The class whose unit blocks of `class` go to: its own, unless it has none and may open none; then the nearest
     /// that has one.
     pub(crate) fn shared_class(&self, class: Class, may_open: bool) -> Class {
-        let is_open = |index: &usize| self.frontiers[*index].open.is_some();
-        if class.index() >= self.shared || is_open(&class.index()) {
+        if class.index() >= self.shared || self.frontiers.place(class).is_some() {
             return class;
         }
-        let open = (0..self.shared).filter(is_open);
-        if may_open && (open.clone().count() as u32) < self.most_open {
+        if may_open && self.may_open_another(class) {
             return class;
         }
-        open.min_by_key(|index| index.abs_diff(class.index()))
-            .map_or(class, |index| Class(index as u8))
+        let shares = |other: Class| other.index() < self.shared;
+        self.frontiers.nearest(class, shares).unwrap_or(class)
     }
 
     /// Whether a unit may be open for `class` beside those that are: a class whose unit was closed early may have had
     /// its blocks put into that of another since.
     pub(crate) fn may_open_another(&self, class: Class) -> bool {
-        let open = self.frontiers[..self.shared].iter().filter(|frontier| frontier.open.is_some());
-        class.index() >= self.shared || (open.count() as u32) < self.most_open
+        class.index() >= self.shared || self.frontiers.count(self.shared) < self.most_open
     }
 
     /// Opens a reserved unit on `media` for `class`; `None` when there is none.
@@ -293,7 +286,7 @@ impl Space {
         self.note_class(unit, class);
         self.touch(unit);
         *self.tail(unit) = Tail { generation: listed.generation, ..Tail::default() };
-        self.frontiers[class.index()].open = Some(listed.next);
+        self.frontiers.set(class, listed.next);
         Some(listed.next)
     }
 
@@ -305,7 +298,7 @@ impl Space {
 
     /// The last of the classes is that of metadata.
     fn note_class(&mut self, unit: UnitId, class: Class) {
-        if class.index() + 1 == self.frontiers.len() {
+        if class.index() + 1 == self.frontiers.classes() {
             self.metadata_units.insert(unit.0);
         }
     }
@@ -319,7 +312,7 @@ impl Space {
     ) -> (Vec<UnitId>, Option<u32>) {
         let found: Vec<u32> = self.metadata_units.range(from..).take(count).copied().collect();
         let next = found.last().filter(|_| found.len() == count).map(|last| last + 1);
-        let metadata = Class((self.frontiers.len() - 1) as u8);
+        let metadata = Class((self.frontiers.classes() - 1) as u8);
         let mut closed = Vec::new();
         for unit in found.into_iter().map(UnitId) {
             match self.units.state(unit) {
@@ -334,7 +327,7 @@ impl Space {
 
     /// Closes the open unit of `class` at host write `now`.
     pub(crate) fn close(&mut self, class: Class, now: u64) -> Option<Location> {
-        let at = self.frontiers[class.index()].open.take()?;
+        let at = self.frontiers.close(class)?;
         self.units.close(at.unit, at.block, now);
         self.bury(at.unit);
         if self.has_writers(at.unit) {
@@ -352,7 +345,7 @@ impl Space {
 
     /// Units of a class of media that are neither empty nor full nor finished, those of superblocks aside.
     pub(crate) fn active_units(&self, media: MediaClass) -> u32 {
-        let open = self.frontiers.iter().filter_map(|frontier| frontier.open);
+        let open = self.frontiers.open();
         let closing = self.closing.iter().copied().map(UnitId);
         let active = open.map(|at| at.unit).chain(closing);
         active.filter(|unit| self.media_of(*unit) == media).count() as u32
@@ -448,8 +441,7 @@ impl Space {
         }
         let open = self
             .frontiers
-            .iter()
-            .filter_map(|frontier| frontier.open)
+            .open()
             .map(|next| OpenUnit { next, generation: self.tails[next.unit.index()].generation });
         let reserved = self.supplies.iter().flat_map(|supply| supply.reserved.iter().copied());
         open.chain(reserved).map(|listed| (listed.next.unit.0, listed)).collect()

@@ -11,7 +11,7 @@ use thermocline_types::{Cause, Class, Lba, Pba, Rng, UnitId};
 use self::pool::Pool;
 use crate::placement::{Below, Part, Placement, Topology, Write};
 use crate::victim::Victim;
-use crate::{Map, ReverseMap, Shape, ShapeError, UnitState, Units};
+use crate::{Frontiers, Map, ReverseMap, Shape, ShapeError, UnitState, Units};
 
 /// What the translation layer does to the media, as it does it.
 pub trait Media {
@@ -59,11 +59,11 @@ impl fmt::Display for OutOfUnits {
 
 impl std::error::Error for OutOfUnits {}
 
+/// The next block of an open unit.
 #[derive(Clone, Copy, Debug)]
-struct Frontier {
+struct Place {
     unit: UnitId,
     next: u32,
-    open: bool,
 }
 
 /// A page-mapped, log-structured translation layer over units of erasure.
@@ -106,7 +106,7 @@ pub struct Ftl<P> {
     reverse_map: ReverseMap,
     units: Units,
     pools: Vec<Pool>,
-    frontiers: Vec<Frontier>,
+    frontiers: Frontiers<Place>,
     placement: P,
     topology: Topology,
     victim: Victim,
@@ -174,13 +174,12 @@ impl<P: Placement> Ftl<P> {
             units.track_updates();
         }
         placement.begin(shape.exported(), shape.units(), shape.blocks_per_unit(), Below::Apart);
-        let idle = Frontier { unit: UnitId(0), next: 0, open: false };
         Ok(Ftl {
             map: Map::new(shape.exported(), shape.pba_limit()),
             reverse_map: ReverseMap::new(shape),
             units,
             pools,
-            frontiers: vec![idle; usize::from(topology.classes())],
+            frontiers: Frontiers::new(topology.classes().into()),
             placement,
             topology,
             victim,
@@ -297,21 +296,21 @@ impl<P: Placement> Ftl<P> {
     pub fn pad(&mut self, class: Class, media: &mut impl Media) -> bool {
         let pool = self.topology.pool(class);
         let room = !self.pools[usize::from(pool)].is_short() || self.collect(pool, media).is_ok();
-        let pads = room && self.frontiers[class.index()].open;
-        if pads {
-            let pba = self.advance(class);
+        let place = self.frontiers.place(class).filter(|_| room);
+        if let Some(place) = place {
+            let pba = self.advance(class, place);
             self.programmed[Cause::Padding.index()] += 1;
             media.program(pba, Cause::Padding);
         }
-        pads
+        place.is_some()
     }
 
     /// Closes the open unit of `class` as it is; what is unwritten stays so until garbage collection erases the unit.
     /// Returns the blocks left unwritten.
     pub fn finish(&mut self, class: Class) -> u32 {
         let left = self.slack(class);
-        if self.frontiers[class.index()].open {
-            self.close(class);
+        if let Some(place) = self.frontiers.place(class) {
+            self.close(class, place);
         }
         left
     }
@@ -418,8 +417,8 @@ impl<P: Placement> Ftl<P> {
 
     /// The units, with the written length of open ones brought up to date.
     pub fn units(&mut self) -> &Units {
-        for frontier in self.frontiers.iter().filter(|frontier| frontier.open) {
-            self.units.set_written(frontier.unit, frontier.next);
+        for place in self.frontiers.open() {
+            self.units.set_written(place.unit, place.next);
         }
         &self.units
     }
@@ -427,8 +426,8 @@ impl<P: Placement> Ftl<P> {
     /// Blocks still to be written in the open unit of `class`.
     #[must_use]
     pub fn slack(&self, class: Class) -> u32 {
-        let frontier = self.frontiers[class.index()];
-        if frontier.open { self.reverse_map.shape().blocks_per_unit() - frontier.next } else { 0 }
+        let length = self.reverse_map.shape().blocks_per_unit();
+        self.frontiers.place(class).map_or(0, |place| length - place.next)
     }
 
     /// Bytes of memory held by map and units.
@@ -452,38 +451,38 @@ impl<P: Placement> Ftl<P> {
     /// Writes `lba` to the next block of `class`. The caller updates the map.
     #[inline]
     fn append(&mut self, class: Class, lba: Lba, cause: Cause, media: &mut impl Media) -> Pba {
-        if !self.frontiers[class.index()].open {
-            self.open_unit(class);
-        }
-        let frontier = self.frontiers[class.index()];
-        let pba = self.reverse_map.shape().pba(frontier.unit, frontier.next);
+        let place = match self.frontiers.place(class) {
+            Some(place) => place,
+            None => self.open_unit(class),
+        };
+        let pba = self.reverse_map.shape().pba(place.unit, place.next);
         self.reverse_map.program(pba, lba);
-        self.units.add_valid(frontier.unit);
-        self.placement.stored(lba, frontier.unit, self.host_writes);
+        self.units.add_valid(place.unit);
+        self.placement.stored(lba, place.unit, self.host_writes);
         self.programmed[cause.index()] += 1;
         media.program(pba, cause);
-        self.advance(class)
+        self.advance(class, place)
     }
 
-    /// Moves the write position of `class`'s open unit past its next block, closing the unit at its end. Returns the
-    /// address passed.
+    /// Moves the write position of `class`'s open unit past its next block, `place`, closing the unit at its end.
+    /// Returns the address passed.
     #[inline]
-    fn advance(&mut self, class: Class) -> Pba {
+    fn advance(&mut self, class: Class, place: Place) -> Pba {
         let shape = self.reverse_map.shape();
-        let frontier = &mut self.frontiers[class.index()];
-        let pba = shape.pba(frontier.unit, frontier.next);
-        frontier.next += 1;
-        if frontier.next == shape.blocks_per_unit() {
-            self.close(class);
+        let pba = shape.pba(place.unit, place.next);
+        let next = Place { next: place.next + 1, ..place };
+        if next.next == shape.blocks_per_unit() {
+            self.close(class, next);
+        } else {
+            self.frontiers.set(class, next);
         }
         pba
     }
 
-    /// Closes the open unit of `class` as it is.
-    fn close(&mut self, class: Class) {
-        let frontier = &mut self.frontiers[class.index()];
-        frontier.open = false;
-        self.units.close(frontier.unit, frontier.next, self.host_writes);
+    /// Closes the open unit of `class` as it is, written up to `place`.
+    fn close(&mut self, class: Class, place: Place) {
+        self.frontiers.close(class);
+        self.units.close(place.unit, place.next, self.host_writes);
         self.pools[usize::from(self.topology.pool(class))].open -= 1;
     }
 
@@ -494,14 +493,16 @@ impl<P: Placement> Ftl<P> {
         self.units.drop_valid(self.reverse_map.shape().unit(pba));
     }
 
-    fn open_unit(&mut self, class: Class) {
+    fn open_unit(&mut self, class: Class) -> Place {
         let pool = usize::from(self.topology.pool(class));
         let Reverse((_, unit)) =
             self.pools[pool].free.pop().expect("the reserve covers every open frontier");
         self.pools[pool].open += 1;
         self.units.open(UnitId(unit), class);
         self.placement.opened(&self.units, UnitId(unit), self.host_writes);
-        self.frontiers[class.index()] = Frontier { unit: UnitId(unit), next: 0, open: true };
+        let place = Place { unit: UnitId(unit), next: 0 };
+        self.frontiers.set(class, place);
+        place
     }
 
     /// The class to write `lba` to: `class`, or its counterpart in another pool if its own holds its share of valid

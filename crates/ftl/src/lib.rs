@@ -10,6 +10,7 @@
 //! * At most one valid copy of a block exists, and the map points at it.
 //! * No sequence of writes and trims below the exported capacity runs out of units; see [`Ftl`] for the argument.
 
+mod frontiers;
 mod ftl;
 mod map;
 mod packed;
@@ -19,6 +20,7 @@ mod shape;
 mod units;
 pub mod victim;
 
+pub use frontiers::{Frontiers, set_aside};
 pub use ftl::{Erased, Ftl, Media, NoMedia, OutOfUnits};
 pub use map::Map;
 pub use packed::Packed;

@@ -51,14 +51,13 @@ impl Space {
 
     /// The chunk that was begun for `class` ends before `next`, where its unit goes on.
     pub(crate) fn end_chunk(&mut self, class: Class, next: Location) {
-        let frontier = &mut self.frontiers[class.index()];
-        frontier.in_flight += 1;
-        frontier.open = Some(next);
+        self.in_flight[class.index()] += 1;
+        self.frontiers.set(class, next);
     }
 
     /// The device answered for a chunk of `class` in `unit`.
     pub(crate) fn chunk_answered(&mut self, class: Class, unit: UnitId) {
-        self.frontiers[class.index()].in_flight -= 1;
+        self.in_flight[class.index()] -= 1;
         self.tail(unit).writers -= 1;
     }
 

@@ -102,15 +102,11 @@ impl<P: Placement> Ftl<P> {
     /// `class` until units retire, unless the reserve is smaller than the number of classes.
     #[inline]
     pub(super) fn with_room(&self, class: Class, pool: u8) -> Class {
-        if self.frontiers[class.index()].open || self.pools[usize::from(pool)].may_open() {
+        if self.frontiers.place(class).is_some() || self.pools[usize::from(pool)].may_open() {
             return class;
         }
-        let is_open = |other: &Class| {
-            self.topology.pool(*other) == pool && self.frontiers[other.index()].open
-        };
-        let open = (0..self.topology.classes()).map(Class).filter(is_open);
-        open.min_by_key(|other| other.0.abs_diff(class.0))
-            .expect("a victim is copied only if its blocks fit")
+        let nearest = self.frontiers.nearest(class, |other| self.topology.pool(other) == pool);
+        nearest.expect("a victim is copied only if its blocks fit")
     }
 
     fn has_garbage(&self, pool: usize) -> bool {

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use thermocline_types::Class;
 
-use crate::Shape;
 use crate::placement::Topology;
+use crate::{Shape, set_aside};
 
 /// A set of units whose data never leaves it: a reclaim group, or the whole device.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Pool {
             .count() as u32;
         Pool {
             free: units.clone().map(|unit| Reverse((0, unit))).collect(),
-            reserve: topology.relocation_classes(pool).len().min(usize::from(reserve)),
+            reserve: topology.with_reserve(reserve).units_held(pool) as usize,
             frontiers,
             open: 0,
             in_service: units.end - units.start,
@@ -53,7 +53,7 @@ impl Pool {
 
     /// Valid blocks the pool can hold without running out of units.
     pub(super) fn holds(&self, shape: Shape) -> u64 {
-        let set_aside = u64::from(self.frontiers) + self.reserve as u64 + 1;
+        let set_aside = u64::from(set_aside(self.frontiers, self.reserve as u32));
         let blocks = u64::from(shape.blocks_per_unit());
         // `⌊L/b⌋ ≤ units − set aside` allows up to one unit less one block more than this.
         let left = u64::from(self.in_service).checked_sub(set_aside);

@@ -89,6 +89,13 @@ impl Topology {
         if self.pools == 1 { class.0 } else { class.0 % self.classes_per_pool }
     }
 
+    /// Units of `pool` that are kept free for survivors: the reserve, but no more than there are classes that they go
+    /// to.
+    #[must_use]
+    pub fn units_held(self, pool: u8) -> u32 {
+        (self.relocation_classes(pool).len() as u32).min(self.reserve().into())
+    }
+
     /// The class of `pool` that takes what is meant for `class` of a pool that is full.
     #[must_use]
     pub const fn redirect(self, class: Class, pool: u8) -> Class {

@@ -8,7 +8,7 @@ use super::cleaner::Cleaner;
 use super::drive::{Drive, WEIGHT};
 use super::history::{History, Past};
 use super::rule::{CLASSES, Rule};
-use crate::Units;
+use crate::{Frontiers, Units};
 
 /// Miniatures have units as the real drive has, up to twice so many; where it has more, theirs are longer in
 /// proportion. What a choice of victims costs grows with both, their number and how short they are.
@@ -70,7 +70,7 @@ pub(super) struct Miniature {
     units: Units,
     free: Vec<UnitId>,
     /// The open unit of each class and its next block.
-    open: [Option<(UnitId, u32)>; CLASSES as usize],
+    frontiers: Frontiers<(UnitId, u32)>,
     /// The group at each place.
     groups: Vec<u32>,
     cleaner: Cleaner,
@@ -107,7 +107,7 @@ impl Miniature {
             shift,
             units: Units::new(units, blocks),
             free: (0..units).rev().map(UnitId).collect(),
-            open: [None; CLASSES as usize],
+            frontiers: Frontiers::new(CLASSES.into()),
             groups: vec![NOTHING; units as usize * blocks as usize],
             cleaner: Cleaner::new(units, capacity, blocks << shift),
             drive: None,
@@ -136,7 +136,7 @@ impl Miniature {
         places: &mut Places,
     ) {
         while self.free.len() < RESERVE && self.collect(now, history, places) {}
-        if self.free.is_empty() && self.open.iter().all(Option::is_none) {
+        if self.free.is_empty() && self.frontiers.open().next().is_none() {
             // More blocks than it has room for, as a sample may be larger than its share: this one is left out.
             return;
         }
@@ -152,11 +152,11 @@ impl Miniature {
 
     /// Writes the block of `group`. Returns where.
     fn append(&mut self, group: u32, class: u8, now: u64, places: &mut Places) -> u32 {
-        let class = match self.open[usize::from(class)] {
+        let class = match self.frontiers.place(Class(class)) {
             Some(_) => class,
             None => self.open(class),
         };
-        let (unit, next) = self.open[usize::from(class)].expect("it was just looked at");
+        let (unit, next) = self.frontiers.place(Class(class)).expect("it was just looked at");
         let blocks = self.units.blocks_per_unit();
         let at = unit.0 * blocks + next;
         self.groups[at as usize] = group;
@@ -164,9 +164,9 @@ impl Miniature {
         self.units.add_valid(unit);
         if next + 1 == blocks {
             self.units.close(unit, blocks, now);
-            self.open[usize::from(class)] = None;
+            self.frontiers.close(Class(class));
         } else {
-            self.open[usize::from(class)] = Some((unit, next + 1));
+            self.frontiers.set(Class(class), (unit, next + 1));
         }
         at
     }
@@ -175,19 +175,18 @@ impl Miniature {
     fn open(&mut self, class: u8) -> u8 {
         if let Some(unit) = self.free.pop() {
             self.units.open(unit, Class(class));
-            self.open[usize::from(class)] = Some((unit, 0));
+            self.frontiers.set(Class(class), (unit, 0));
             return class;
         }
-        let open = (0..CLASSES).filter(|&other| self.open[usize::from(other)].is_some());
-        open.min_by_key(|&other| other.abs_diff(class))
-            .expect("a victim's blocks fit into the reserve")
+        let nearest = self.frontiers.nearest(Class(class), |_| true);
+        nearest.expect("a victim's blocks fit into the reserve").0
     }
 
     /// Whether what is valid in `victim` fits into free and open units. It always does unless the sample is larger than
     /// its share.
     fn has_room_for(&self, victim: UnitId) -> bool {
         let blocks = self.units.blocks_per_unit();
-        let open: u32 = self.open.iter().flatten().map(|(_, next)| blocks - next).sum();
+        let open: u32 = self.frontiers.open().map(|(_, next)| blocks - next).sum();
         self.units.valid_count(victim) <= self.free.len() as u32 * blocks + open
     }
 
