@@ -1,9 +1,10 @@
 //! A pool with a fast device before one for capacity, both in memory, engine and load on one thread: set-ups B and C in
 //! which SPDK's FTL was measured, beside what it did there.
 //!
-//! 4 KiB random writes, the write cache of the engine off. As with `bdevperf -F`, the hot blocks of Zipf writes lie
-//! side by side. Warmed until every block was written twice over, then measured for some seconds. Bytes are counted
-//! where they reach the storages: *base* is the device for capacity, *fast* the other.
+//! The write cache of the engine is off. Random writes of 4 KiB, and for set-up B reads, mixes and longer requests. As
+//! with `bdevperf -F`, the hot blocks of Zipf writes lie side by side. Warmed until every block was written twice over,
+//! then measured for some seconds. Bytes are counted where they reach the storages: *base* is the device for capacity,
+//! *fast* the other; for each byte that the user writes, so where none is they are 0.
 //!
 //! Arguments choose rows by a part of their name: `cargo bench -p thermocline-runtime --bench tier -- zipf`.
 
@@ -36,8 +37,8 @@ fn main() {
     let part = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     println!(
         "{:38} {:>11} {:>22} {:>24} {:>13} {:>12}",
-        "4 KiB random writes",
-        "k writes/s",
+        "4 KiB random writes, or as said",
+        "thousand/s",
         "base bytes a user byte",
         "destage, relocation",
         "fast",
@@ -56,10 +57,17 @@ struct Row {
     user: u64,
     logical: LogicalBlock,
     depth: usize,
+    /// Blocks of a request, and how many of 100 requests read.
+    blocks: u64,
+    reads: u64,
+    /// Whether requests follow each other in the volume.
+    sequential: bool,
+    /// Whether every block was written twice over at random before, or once in sequence.
+    worn: bool,
     /// Exponent of a Zipf distribution; 0 is uniform.
     theta: f64,
     placement: &'static str,
-    /// Its thousand writes per second, base and cache bytes for a byte of the user. Measured on its sources at v24.09
+    /// Its thousand requests per second, base and cache bytes for a byte of the user. Measured on its sources at v24.09
     /// on one core, devices in memory.
     theirs: [f64; 3],
 }
@@ -70,12 +78,21 @@ const C: Row = Row {
     user: 4864,
     logical: LogicalBlock::B4096,
     depth: 128,
+    blocks: 1,
+    reads: 0,
+    sequential: false,
+    worn: true,
     theta: 0.0,
     placement: "auto",
     theirs: [0.0; 3],
 };
 
-const ROWS: [Row; 9] = [
+/// Sequential requests of 128 KiB.
+const LONG: Row = Row { depth: 32, blocks: 32, sequential: true, ..B };
+
+const B: Row = Row { fast: 1280, user: 4813, ..C };
+
+const ROWS: [Row; 17] = [
     Row { name: "C, uniform", theirs: [404.0, 2.55, 1.21], ..C },
     Row { name: "C, zipf 0.8", theta: 0.8, theirs: [468.0, 2.00, 1.15], ..C },
     Row { name: "C, zipf 1.2", theta: 1.2, theirs: [1110.0, 0.461, 1.08], ..C },
@@ -107,7 +124,15 @@ const ROWS: [Row; 9] = [
         theirs: [407.0, 2.73, 1.16],
         ..C
     },
-    Row { name: "B, uniform", fast: 1280, user: 4813, theirs: [634.0, 1.50, 1.15], ..C },
+    Row { name: "B, uniform", theirs: [634.0, 1.50, 1.15], ..B },
+    Row { name: "B, uniform, depth 1", depth: 1, theirs: [365.0, 1.94, 2.12], ..B },
+    Row { name: "B, 64 KiB, depth 32", depth: 32, blocks: 16, theirs: [68.9, 1.50, 1.03], ..B },
+    Row { name: "B, 128 KiB in sequence", worn: false, theirs: [54.6, 1.019, 1.012], ..LONG },
+    Row { name: "B, the same after random writes", theirs: [32.7, 1.83, 1.02], ..LONG },
+    Row { name: "B, 70 % reads", reads: 70, theirs: [802.0, 2.09, 1.96], ..B },
+    Row { name: "B, reads", reads: 100, theirs: [926.0, 0.0, 0.0], ..B },
+    Row { name: "B, reads, depth 1", depth: 1, reads: 100, theirs: [917.0, 0.0, 0.0], ..B },
+    Row { name: "B, reads of 128 KiB in sequence", reads: 100, theirs: [195.0, 0.0, 0.0], ..LONG },
 ];
 
 fn measure(row: &Row) {
@@ -118,29 +143,40 @@ fn measure(row: &Row) {
     let mut load = Load::new(volume, row.depth);
     load.run(&mut driver, blocks / 16, 16, |index| index * 16);
     let (mut rng, zipf) = (Rng::new(1), Zipf::new(blocks, row.theta));
-    let mut place = |_| zipf.sample(&mut rng);
-    load.run(&mut driver, 2 * blocks, 1, &mut place);
+    if row.worn {
+        load.run(&mut driver, 2 * blocks, 1, |_| zipf.sample(&mut rng));
+    }
+    let places = blocks / row.blocks;
+    let mut next = 0;
+    let mut place = |_| {
+        let one = if row.sequential { next } else { zipf.sample(&mut rng) / row.blocks };
+        next = (next + 1) % places;
+        one.min(places - 1) * row.blocks
+    };
     let (base_before, fast_before) = (base.load(Ordering::Relaxed), fast.load(Ordering::Relaxed));
     let before = *driver.engine().stats();
-    let (began, cpu, mut count) = (Instant::now(), cpu_time(), 0);
+    let step = 102_400 / row.blocks;
+    let (began, cpu, mut count) = (Instant::now(), cpu_time(), 0_u64);
     while began.elapsed() < MEASURED {
-        load.run(&mut driver, 100_000, 1, &mut place);
-        count += 100_000;
+        load.run_mix(&mut driver, step, row.blocks, |index| index % 100 < row.reads, &mut place);
+        count += step;
     }
     let (took, cpu) = (began.elapsed().as_secs_f64(), (cpu_time() - cpu).as_secs_f64());
     let after = driver.engine().stats();
-    let per_write = |bytes: u64| bytes as f64 / f64::from(count) / BLOCK as f64;
+    let written = count * (100 - row.reads) / 100 * row.blocks;
+    let per_write =
+        |bytes: u64| if written > 0 { bytes as f64 / (written * BLOCK as u64) as f64 } else { 0.0 };
     let copied = |after: u64, before: u64| per_write((after - before) * BLOCK as u64);
     let [rate, base_theirs, fast_theirs] = row.theirs;
     println!(
         "{:38} {:>5.0} ({rate:>4.0}) {:>14.3} ({base_theirs:>5.3}) {:>13.3}, {:>8.3} {:>6.3} ({fast_theirs:.2}) {:>9.0} ns",
         row.name,
-        f64::from(count) / took / 1e3,
+        count as f64 / took / 1e3,
         per_write(base.load(Ordering::Relaxed) - base_before),
         copied(after.destaged_blocks, before.destaged_blocks),
         copied(after.relocated_blocks, before.relocated_blocks),
         per_write(fast.load(Ordering::Relaxed) - fast_before),
-        cpu * 1e9 / f64::from(count),
+        cpu * 1e9 / count as f64,
     );
 }
 
