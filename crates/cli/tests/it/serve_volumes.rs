@@ -345,6 +345,7 @@ fn what_hosts_write_goes_past_fast_devices_that_wear_too_fast() {
         for lba in lbas {
             main.call(Command::Write, 0, lba << 20, 0, &[4; 1 << 20]).expect("written");
         }
+        main.call(Command::Flush, 0, 0, 0, &[]).expect("flushed");
     };
     let wear = || served.status()["wear"][0].clone();
     assert_eq!((&wear()["class"], &wear()["state"]), (&"fast".into(), &"green".into()));
