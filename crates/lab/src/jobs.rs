@@ -3,19 +3,22 @@
 //! A run with one depth for all tenants keeps their shares of the requests fixed, so that the slowest sets the pace of
 //! all. Benchmarks of drives run jobs beside each other, each with so many requests in flight.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+mod target;
 
-use thermocline_nand::Drive;
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use std::collections::VecDeque;
+
+use thermocline_types::{Bytes, Op, Request, TenantId};
 use thermocline_workload::Source as _;
 use thermocline_workload::synthetic::{Generator, Limit, Options, Pattern, Spec};
 
 use crate::byte_counts::ByteCounts;
-use crate::log::machine::Machine;
-use crate::log::plan::Plan;
-use crate::stack::{Layer, Stack};
-use crate::{Error, Room, Settings, run};
+use crate::stack::Stack;
+use crate::{Error, Settings};
+
+pub(crate) use target::{Done, Target};
+
+/// Requests that fill the volume (SNIA PTS).
+const FILL: Bytes = Bytes::kib(128);
 
 /// One job: a pattern on a part of the volume of its own.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +78,7 @@ pub fn run_jobs(
     progress: &mut dyn FnMut(f64),
 ) -> Result<Share, Error> {
     let mut target = Target::new(stack, settings, volume)?;
-    target.fill(volume)?;
+    target.fill(volume, FILL)?;
     let mut streams = Streams::new(jobs, volume, length.shared, settings.seed)?;
     let (begin, end) = (length.before.0, length.before.0 + length.measured.0);
     let (mut window, mut written) = (None, 0);
@@ -114,12 +117,6 @@ pub fn run_jobs(
         seconds,
         counts: target.counts().since(&counts),
     })
-}
-
-/// A request that is done.
-struct Done {
-    job: usize,
-    op: Op,
 }
 
 /// The requests of all jobs, and what was counted of them.
@@ -173,130 +170,6 @@ impl Streams {
             Op::Trim | Op::WriteZeroes | Op::Flush => {}
         }
     }
-}
-
-/// What jobs run on.
-enum Target {
-    Drive {
-        drive: Box<Drive>,
-        now: Time,
-        /// Requests in work by their end, in order of submission at one instant.
-        due: BinaryHeap<Reverse<(Time, u64, usize, bool)>>,
-        submitted: u64,
-    },
-    Log {
-        machine: Box<Machine>,
-        done: VecDeque<Done>,
-    },
-}
-
-impl Target {
-    fn new(stack: &Stack, settings: &Settings, volume: Bytes) -> Result<Target, Error> {
-        if matches!(stack.layer, Layer::Log | Layer::Tier) {
-            let machine = Plan::new(stack, settings, Room::all_of(volume))?.build()?;
-            let machine = Box::new(machine);
-            return Ok(Target::Log { machine, done: VecDeque::new() });
-        }
-        let cut = run::cut(&stack.profile, stack, settings, volume)?;
-        run::check_memory(&cut, stack, 0)?;
-        let drive = Box::new(Drive::new(&stack.profile, Some(cut.capacity()), settings.seed)?);
-        Ok(Target::Drive { drive, now: Time::ZERO, due: BinaryHeap::new(), submitted: 0 })
-    }
-
-    /// Writes all of the volume in order, in pieces of 128 KiB (SNIA PTS), and waits until that is on the media.
-    fn fill(&mut self, volume: Bytes) -> Result<(), Error> {
-        let piece = Bytes::kib(128).0;
-        for offset in (0..volume.0).step_by(piece as usize) {
-            let request = Request {
-                at: Time::ZERO,
-                offset: Bytes(offset),
-                length: Bytes(piece.min(volume.0 - offset)),
-                tenant: TenantId(0),
-                stream: thermocline_types::StreamId::UNKNOWN,
-                op: Op::Write,
-            };
-            self.submit(0, &request)?;
-            while self.in_work() >= 32 {
-                self.next_done()?;
-            }
-        }
-        while self.in_work() > 0 {
-            self.next_done()?;
-        }
-        match self {
-            Target::Drive { drive, now, .. } => {
-                drive.drain().map_err(|error| gave_up(&error))?;
-                *now = (*now).max(drive.media().drained());
-                Ok(())
-            }
-            Target::Log { machine, .. } => machine.settle(),
-        }
-    }
-
-    fn in_work(&self) -> usize {
-        match self {
-            Target::Drive { due, .. } => due.len(),
-            Target::Log { machine, done, .. } => machine.in_work() + done.len(),
-        }
-    }
-
-    fn submit(&mut self, job: usize, request: &Request) -> Result<(), Error> {
-        match self {
-            Target::Drive { drive, now, due, submitted } => {
-                let end = drive.submit(*now, request, 0).map_err(|error| gave_up(&error))?;
-                let is_read = request.op == Op::Read;
-                due.push(Reverse((end, *submitted, job, is_read)));
-                *submitted += 1;
-            }
-            Target::Log { machine, .. } => {
-                machine.submit(machine.now(), std::slice::from_ref(request), job as u16);
-            }
-        }
-        Ok(())
-    }
-
-    /// The next request that is done, or nothing if only time has passed.
-    fn next_done(&mut self) -> Result<Option<Done>, Error> {
-        match self {
-            Target::Drive { now, due, .. } => {
-                let Some(Reverse((end, _, job, is_read))) = due.pop() else {
-                    return Ok(None);
-                };
-                *now = (*now).max(end);
-                Ok(Some(Done { job, op: if is_read { Op::Read } else { Op::Write } }))
-            }
-            Target::Log { machine, done } => {
-                if done.is_empty() {
-                    machine.step()?;
-                    machine.take_finished(|finished| {
-                        done.push_back(Done { job: finished.tenant.0 as usize, op: finished.op });
-                    });
-                    if let Some(error) = machine.failed() {
-                        return Err(Error::Engine(error.to_string()));
-                    }
-                }
-                Ok(done.pop_front())
-            }
-        }
-    }
-
-    fn now(&self) -> Time {
-        match self {
-            Target::Drive { now, .. } => *now,
-            Target::Log { machine, .. } => machine.now(),
-        }
-    }
-
-    fn counts(&self) -> ByteCounts {
-        match self {
-            Target::Drive { drive, .. } => ByteCounts::direct(drive.counters()),
-            Target::Log { machine, .. } => machine.byte_counts(),
-        }
-    }
-}
-
-fn gave_up(error: &thermocline_nand::DriveError) -> Error {
-    Error::Engine(format!("the drive refused a request of a job: {error}"))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod life;
 pub mod log;
 mod meter;
 mod outcome;
+pub mod pts;
 pub mod reproduce;
 mod run;
 mod settings;

@@ -42,9 +42,7 @@ impl Meter {
     /// collected if `timed`.
     #[must_use]
     pub fn new(start: ByteCounts, capacity: Bytes, rounds: Rounds, timed: bool) -> Self {
-        let histogram =
-            || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds and digits are valid");
-        let latency = || Latency { total: histogram(), recent: histogram() };
+        let latency = || Latency { total: latency_histogram(), recent: latency_histogram() };
         Meter {
             start,
             last: start,
@@ -157,6 +155,12 @@ impl Meter {
         let named = names.into_iter().zip(latencies).filter(|(_, l)| !l.total.is_empty());
         Some(named.map(|(name, latency)| (name, summary(&latency.total))).collect())
     }
+}
+
+/// An empty distribution of latencies in nanoseconds.
+#[must_use]
+pub fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds and digits are valid")
 }
 
 /// `part / whole`, or nothing when there is no whole.

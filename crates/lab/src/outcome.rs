@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
-use thermocline_nand::{BusyTimes, Counters, Drive, Kind, Profile, UnitView};
+use thermocline_nand::{Counters, Drive, Kind, Profile, UnitView};
 use thermocline_record::{
     DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
 };
 use thermocline_types::{Bytes, Time};
 
 mod bandwidth;
+mod drives;
+
+pub use drives::Before;
 
 use crate::byte_counts::{ByteCounts, LogBytes};
 use crate::input::Prepared;
@@ -55,8 +58,8 @@ pub struct Outcome<'a> {
     pub units: Vec<UnitView>,
     /// The drive, or that for capacity.
     pub drive: &'a Drive,
-    /// How long its resources had been busy when measurement began, where time is modelled.
-    pub busy_before: Option<BusyTimes>,
+    /// What it had done when measurement began.
+    pub before: Before,
     /// The fast drive, if there is one.
     pub fast: Option<&'a Drive>,
     /// How the log is set up, if there is one, and the blocks of its volume.
@@ -117,6 +120,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         }),
         bandwidth: (timed && outcome.simulated > Time::ZERO)
             .then(|| bandwidth::bandwidth(outcome, &run)),
+        drives: drives::each(outcome)?,
         series: outcome.meter.series(),
         units: units(&outcome.units),
         wear: wear(outcome),
@@ -131,6 +135,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
 /// How long the product lasts at the write amplification of the `steady` window.
 fn lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Option<Life> {
     let cache = outcome.stack.profile.slc.as_ref();
+    let drives = u64::from(outcome.stack.drives());
     let [waf, without_relocation] = steady.wearing(cache.map_or(1, |slc| slc.bits))?;
     let measured = Measured {
         waf,
@@ -138,8 +143,8 @@ fn lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Opti
         cached: cache
             .and_then(|_| ratio(steady.drive.slc - steady.drive.slc_lent, steady.host_written)),
         deviation: waf_deviation(outcome),
-        data: outcome.workload.footprint(),
-        simulated: outcome.drive.cut().capacity(),
+        data: Bytes(outcome.workload.footprint().0 / drives),
+        simulated: Bytes(outcome.drive.cut().capacity().0 / drives),
     };
     let life = life(&outcome.stack.profile, &measured, load(outcome))?;
     Some(provisional(life, state))
@@ -228,12 +233,13 @@ fn waf_deviation(outcome: &Outcome) -> f64 {
 }
 
 fn load(outcome: &Outcome) -> Load {
+    let drives = u64::from(outcome.stack.drives());
     let days = outcome.workload.info.duration_seconds.unwrap_or(0.0) / 86_400.0;
     match outcome.settings.daily_writes {
-        Some(bytes) => Load::Daily(bytes),
+        Some(bytes) => Load::Daily(Bytes(bytes.0 / drives)),
         None if days > 0.0 => {
             let written = outcome.workload.working_set().bytes_written.as_f64();
-            Load::Measured(Bytes((written / days) as u64))
+            Load::Measured(Bytes((written / days) as u64 / drives))
         }
         None => Load::Assumed(1.0),
     }
@@ -257,11 +263,12 @@ fn fast(
 
 fn device(outcome: &Outcome, profile: &Profile, drive: &Drive) -> DeviceInfo {
     let cut = drive.cut();
+    let count = drive.side_by_side().len().max(1) as u64;
     DeviceInfo {
         profile: profile.name.clone(),
         title: profile.title.clone(),
         kind: profile.kind.name().into(),
-        product_capacity_bytes: profile.capacity.0,
+        product_capacity_bytes: profile.capacity.0 * count,
         capacity_bytes: cut.capacity().0,
         utilisation: Some(
             (outcome.workload.footprint().as_f64() / cut.capacity().as_f64()).min(1.0),
@@ -452,7 +459,7 @@ fn state_letter(cell: &[UnitView]) -> char {
 }
 
 fn wear(outcome: &Outcome) -> Wear {
-    let endurance = outcome.drive.media().endurance();
+    let (retired, spare_left) = outcome.drive.retired_and_spare();
     let all = &outcome.units;
     let in_service = || all.iter().filter(|unit| unit.state != UnitState::Retired);
     let count = in_service().count().max(1) as f64;
@@ -465,8 +472,8 @@ fn wear(outcome: &Outcome) -> Wear {
         min: in_service().map(|unit| u64::from(unit.erases)).min().unwrap_or(0),
         mean: in_service().map(|unit| f64::from(unit.erases)).sum::<f64>() / count,
         max: in_service().map(|unit| u64::from(unit.erases)).max().unwrap_or(0),
-        retired: endurance.retired(),
-        spare_left: endurance.spare_left(),
+        retired,
+        spare_left,
         end_of_life: outcome.worn_out,
     }
 }
@@ -504,6 +511,8 @@ fn without_effect(outcome: &Outcome) -> Vec<String> {
 fn notes(outcome: &Outcome, run: &ByteCounts) -> Vec<String> {
     let mut notes = outcome.workload.notes();
     let (product, cut) = (outcome.stack.profile.capacity, outcome.drive.cut());
+    let product = Bytes(product.0 * u64::from(outcome.stack.drives()));
+    notes.extend(drives::note(outcome));
     if cut.capacity() != product && outcome.stack.profile.geometry.is_some() {
         notes.push(format!(
             "{} is simulated at {} instead of {product}, with its overprovisioning, mapping unit and dies kept and units of {}",

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use thermocline_nand::profile::Cut;
-use thermocline_nand::{Drive, DriveError, Profile, ProfileError};
+use thermocline_nand::{Drive, DriveError, Profile, ProfileError, Striped};
 use thermocline_record::RunRecord;
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
@@ -14,9 +14,9 @@ use crate::input::Prepared;
 use crate::log::bench::LogBench;
 use crate::log::plan::Plan;
 use crate::meter::Meter;
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, Before, Outcome};
 use crate::settings::{Pacing, Settings};
-use crate::stack::{Layer, Stack};
+use crate::stack::{DriveArray, Layer, Stack};
 use crate::steady::Rounds;
 use crate::tag::Tags;
 use crate::think::Think;
@@ -51,7 +51,7 @@ pub fn run(
     let tags = Tags::new(stack, workload, drive.cut())?;
     let mut bench = Bench::new(drive, tags, workload, settings);
     let prefilled = bench.prefill(workload)?;
-    let busy_before = bench.drive.media().busy();
+    let before = Before::of(&bench.drive);
     let cpu = cost::thread_cpu_seconds();
     bench.measure(workload, progress)?;
     let cpu_seconds = cost::thread_cpu_seconds() - cpu;
@@ -70,7 +70,7 @@ pub fn run(
         cpu_seconds,
         units: bench.drive.units(),
         drive: &bench.drive,
-        busy_before,
+        before,
         fast: None,
         log: None,
     })
@@ -87,7 +87,7 @@ fn run_log(
     let rounds = Rounds::new(plan.drive.cut().capacity(), workload.pass());
     let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings), settings.seed);
     let prefilled = bench.prefill(workload)?;
-    let busy_before = bench.machine.device().drive().media().busy();
+    let before = Before::of(bench.machine.device().drive());
     let cpu = cost::thread_cpu_seconds();
     bench.measure(workload, progress)?;
     let cpu_seconds = cost::thread_cpu_seconds() - cpu;
@@ -107,9 +107,25 @@ fn run_log(
         cpu_seconds,
         units,
         drive: bench.machine.device().drive(),
-        busy_before,
+        before,
         fast: bench.machine.device().fast(),
         log: Some((&config, blocks)),
+    })
+}
+
+/// The drive of `stack` after `profile`, or as many of it side by side as it has.
+pub(crate) fn drives(
+    profile: &Profile,
+    stack: &Stack,
+    capacity: Bytes,
+    seed: u64,
+) -> Result<Drive, Error> {
+    Ok(match stack.array {
+        Some(DriveArray { count, host }) => {
+            let drives = Striped::new(profile, count, host, Some(capacity), seed)?;
+            Drive::Striped(Box::new(drives))
+        }
+        None => Drive::new(profile, Some(capacity), seed)?,
     })
 }
 
@@ -162,7 +178,7 @@ fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Driv
         )));
     }
     check_memory(&cut, stack, 0)?;
-    Ok(Drive::new(&profile, Some(cut.capacity()), settings.seed)?)
+    drives(&profile, stack, cut.capacity(), settings.seed)
 }
 
 /// Cuts `profile` to the capacity asked for, or to that which a workload of `footprint` bytes fills as asked.
@@ -284,7 +300,7 @@ impl Bench {
             Ok(())
         })?;
         self.drive.drain().map_err(|e| refused(0, e))?;
-        let drained = self.drive.media().drained();
+        let drained = self.drive.drained();
         self.start = at.max(drained);
         self.now = self.start;
         self.done = self.start;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thermocline_ftl::placement::UnknownPolicy;
 use thermocline_nand::profile::{self, builtin};
-use thermocline_nand::{Kind, Profile};
+use thermocline_nand::{HostLimits, Kind, Profile};
 
 use crate::Error;
 use crate::log::LogOptions;
@@ -27,7 +27,10 @@ pub enum Layer {
 impl Layer {
     /// Every layer with a line about it, for listings.
     pub const ALL: [(Layer, &'static str); 4] = [
-        (Layer::Raw, "host writes go straight to the drive"),
+        (
+            Layer::Raw,
+            "host writes go straight to the drive; DEVICE*8 is eight of it under one host, striped",
+        ),
         (
             Layer::Tag,
             "every write carries a placement handle: that of its tenant; by --tag-by: file, directory, volume; or by \
@@ -65,6 +68,15 @@ impl fmt::Display for Layer {
     }
 }
 
+/// Several drives of one kind under one host, striped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DriveArray {
+    /// How many.
+    pub count: u32,
+    /// What the host can do.
+    pub host: HostLimits,
+}
+
 /// A layer over a device profile.
 #[derive(Clone, Debug)]
 pub struct Stack {
@@ -74,6 +86,8 @@ pub struct Stack {
     pub layer: Layer,
     /// The device, overrides applied; of two, the one for capacity.
     pub profile: Profile,
+    /// How many of it stand side by side under one host, if that is modelled.
+    pub array: Option<DriveArray>,
     /// The fast device, if there are two.
     pub fast: Option<Profile>,
     /// What chooses the handle of a write under `tag`, of no effect under other layers; `None` is its tenant.
@@ -88,7 +102,8 @@ impl Stack {
     /// Reads `LAYER:DEVICE[,KEY=VALUE...]`, where the device is a built-in profile or the path of a profile file, under
     /// `tier` two of them, `FAST+CAPACITY`. Applies `overrides` of the form `device.KEY=VALUE`, `fast.KEY=VALUE`,
     /// `log.KEY=VALUE` and `tag.placement=NAME`, then those of the stack itself, whose keys are the device's unless
-    /// they begin with `fast.`, `log.` or `tag.`. The device under `tier` is that for capacity.
+    /// they begin with `fast.`, `log.`, `tag.` or `host.`. The device under `tier` is that for capacity. Under `raw`,
+    /// `DEVICE*N` is so many of it, striped by a host that `host.KEY=VALUE` describes.
     ///
     /// # Errors
     /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for what is wrong inside a profile.
@@ -100,16 +115,9 @@ impl Stack {
         let layer = Layer::named(layer).map_err(refuse)?;
         let mut parts = rest.split(',');
         let device = parts.next().unwrap_or_default();
-        let own = parts.map(|part| {
-            if ["fast.", "log.", "tag."].iter().any(|whose| part.trim_start().starts_with(whose)) {
-                part.to_owned()
-            } else {
-                format!("device.{part}")
-            }
-        });
-        let given: Vec<String> = overrides.iter().cloned().chain(own).collect();
+        let given: Vec<String> = overrides.iter().cloned().chain(parts.map(own_override)).collect();
         let (mut log, mut overrides, mut tag) = (LogOptions::default(), Vec::new(), None);
-        let mut of_fast = Vec::new();
+        let (mut of_fast, mut host, mut of_host) = (Vec::new(), HostLimits::default(), None);
         for text in &given {
             match split_override(text)? {
                 Override::Device(key, value) => overrides.push((key, value)),
@@ -117,6 +125,11 @@ impl Stack {
                 Override::Log(key, value) => log
                     .set(&key, &value)
                     .map_err(|reason| Error::Settings(format!("{text}: {reason}")))?,
+                Override::Host(key, value) => {
+                    set_host(&mut host, &key, &value)
+                        .map_err(|reason| Error::Settings(format!("{text}: {reason}")))?;
+                    of_host = Some(text);
+                }
                 Override::Tag(name) => tag = Some((text, named::<Tagging>(text, &name)?)),
             }
         }
@@ -127,6 +140,7 @@ impl Stack {
             }
             (_, _) => (None, device),
         };
+        let (device, count) = several(device, layer, of_host).map_err(refuse)?;
         if fast.is_none() && !of_fast.is_empty() {
             return Err(refuse("there is no fast device for fast.KEY=VALUE; tier has one".into()));
         }
@@ -148,7 +162,8 @@ impl Stack {
                 .map_err(|reason| Error::Settings(format!("{given}: {reason}")))?;
         }
         let tag = tag.map(|(_, tagging)| tagging);
-        Ok(Stack { text: text.to_owned(), layer, profile, fast, tag, log, overrides: given })
+        let (text, array) = (text.to_owned(), count.map(|count| DriveArray { count, host }));
+        Ok(Stack { text, layer, profile, array, fast, tag, log, overrides: given })
     }
 
     /// Gives the layer the placement policy `name`, unless the stack's own text or an override chose one. Under `tag`,
@@ -178,6 +193,12 @@ impl Stack {
         }
     }
 
+    /// Drives that the host's requests go to; the fast one of a tier is not counted.
+    #[must_use]
+    pub fn drives(&self) -> u32 {
+        self.array.map_or(1, |array| array.count)
+    }
+
     /// The same stack without time, for when only write amplification is asked.
     #[must_use]
     pub fn untimed(mut self) -> Stack {
@@ -187,6 +208,55 @@ impl Stack {
         }
         self
     }
+}
+
+/// What a part of a stack's own text overrides: the device, unless it says otherwise.
+fn own_override(part: &str) -> String {
+    let said = ["fast.", "log.", "tag.", "host."];
+    if said.iter().any(|whose| part.trim_start().starts_with(whose)) {
+        return part.to_owned();
+    }
+    format!("device.{part}")
+}
+
+/// The device of `DEVICE*N`, and N; `of_host` is what was said of a host over several.
+fn several<'a>(
+    device: &'a str,
+    layer: Layer,
+    of_host: Option<&String>,
+) -> Result<(&'a str, Option<u32>), String> {
+    let Some((device, count)) = device.rsplit_once('*') else {
+        return of_host.map_or(Ok((device, None)), |given| {
+            Err(format!("{given} is of a host over several drives, such as raw:pci-c*8"))
+        });
+    };
+    let count: u32 =
+        count.parse().ok().filter(|count| (1..=64).contains(count)).ok_or_else(|| {
+            format!("`*{count}` is no number of drives from 1 to 64, such as raw:pci-c*8")
+        })?;
+    if layer != Layer::Raw {
+        return Err(format!("several drives stand side by side under raw, not under {layer}"));
+    }
+    Ok((device, Some(count)))
+}
+
+/// Sets what a host over several drives can do.
+fn set_host(host: &mut HostLimits, key: &str, value: &str) -> Result<(), String> {
+    let number = |least: f64| {
+        let number = value.parse::<f64>().ok().filter(|n| (least..=1e9).contains(n));
+        number.ok_or_else(|| format!("must be a number from {least} to 10^9"))
+    };
+    match key {
+        "stripe" => host.stripe = value.parse().map_err(|error| format!("{error}"))?,
+        "link_mb_per_s" => host.link_mb_per_s = Some(number(1e-3)?),
+        "cpu_us" => host.cpu_us = number(0.0)?,
+        "threads" => {
+            let threads = value.parse().ok().filter(|n| (1..=4096).contains(n));
+            host.threads = threads.ok_or("must be a number from 1 to 4096")?;
+        }
+        _ => return Err("a host has stripe, link_mb_per_s, cpu_us and threads".to_owned()),
+    }
+    Ok(())
 }
 
 /// The text of a built-in profile, or of the profile file at that path.
@@ -216,6 +286,7 @@ enum Override {
     Device(String, String),
     Fast(String, String),
     Log(String, String),
+    Host(String, String),
     /// The placement.
     Tag(String),
 }
@@ -223,8 +294,8 @@ enum Override {
 fn split_override(text: &str) -> Result<Override, Error> {
     let form = || {
         Error::Settings(format!(
-            "--set {text}: write device.KEY=VALUE, such as device.op=0.07, fast.KEY=VALUE, log.KEY=VALUE or \
-             tag.placement=NAME"
+            "--set {text}: write device.KEY=VALUE, such as device.op=0.07, fast.KEY=VALUE, log.KEY=VALUE, \
+             host.KEY=VALUE or tag.placement=NAME"
         ))
     };
     let (key, value) = text.split_once('=').ok_or_else(form)?;
@@ -234,6 +305,7 @@ fn split_override(text: &str) -> Result<Override, Error> {
         "device" | "capacity" => Ok(Override::Device(key, value)),
         "fast" => Ok(Override::Fast(key, value)),
         "log" => Ok(Override::Log(key, value)),
+        "host" => Ok(Override::Host(key, value)),
         "tag" if key == "placement" => Ok(Override::Tag(value)),
         _ => Err(form()),
     }
@@ -252,6 +324,9 @@ mod tests {
             ("log:p5800x+p5316", "no built-in device"),
             ("log:p5316,fast.op=0.1", "no fast device"),
             ("raw:p5317", "p5316, pm9d3"),
+            ("raw:pci-c*0", "from 1 to 64"),
+            ("log:pci-c*2", "under raw, not under log"),
+            ("raw:pci-c,host.threads=2", "over several drives"),
             ("raw:none/such.toml", "cannot read"),
             ("tag:p5316", "takes no placement handles"),
         ];
@@ -259,6 +334,8 @@ mod tests {
             let error = Stack::parse(text, &[]).unwrap_err().to_string();
             assert!(error.contains(text) && error.contains(expected), "{text}: {error}");
         }
+        let error = Stack::parse("raw:pci-c*2,host.thread=2", &[]).unwrap_err().to_string();
+        assert!(error.contains("host.thread=2: a host has stripe"), "{error}");
         let error = Stack::parse("raw:ideal", &["op=1".into()]).unwrap_err().to_string();
         assert!(error.contains("device.KEY=VALUE"), "{error}");
         let error = Stack::parse("raw:ideal", &["device.opp=1".into()]).unwrap_err().to_string();

@@ -11,7 +11,7 @@
 use thermocline_types::Bytes;
 
 /// Rounds looked at together.
-const ROUNDS: usize = 5;
+pub(crate) const ROUNDS: usize = 5;
 /// Drive fills in one round of a workload that does not repeat itself.
 const FILLS_PER_ROUND: f64 = 0.25;
 /// Drive fills needed in all.
@@ -75,19 +75,41 @@ fn continues(window: &[f64], rest: &[f64]) -> bool {
     rest.is_empty() || (mean(rest) / mean(window) - 1.0).abs() <= BEYOND
 }
 
+/// How far values are from constant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Fit {
+    /// Their mean.
+    pub(crate) mean: f64,
+    /// Largest difference between any two of them.
+    pub(crate) range: f64,
+    /// What the least-squares line rises from the first of them to the last; negative where it falls.
+    pub(crate) drift: f64,
+}
+
+impl Fit {
+    /// The fit of `values`, two at least.
+    pub(crate) fn of(values: &[f64]) -> Fit {
+        let n = values.len() as f64;
+        let (low, high) = values
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
+        let middle = (n - 1.0) / 2.0;
+        let (products, squares) =
+            values.iter().enumerate().fold((0.0, 0.0), |(xy, xx), (i, &y)| {
+                let x = i as f64 - middle;
+                (xy + x * y, xx + x * x)
+            });
+        Fit { mean: mean(values), range: high - low, drift: products / squares * (n - 1.0) }
+    }
+
+    /// Whether they are steady by the specification.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.range <= RANGE * self.mean && self.drift.abs() <= DRIFT * self.mean
+    }
+}
+
 fn is_steady(window: &[f64]) -> bool {
-    let n = window.len() as f64;
-    let mean = mean(window);
-    let (low, high) = window
-        .iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
-    let middle = (n - 1.0) / 2.0;
-    let (products, squares) = window.iter().enumerate().fold((0.0, 0.0), |(xy, xx), (i, &y)| {
-        let x = i as f64 - middle;
-        (xy + x * y, xx + x * x)
-    });
-    let drift = (products / squares).abs() * (n - 1.0);
-    high - low <= RANGE * mean && drift <= DRIFT * mean
+    Fit::of(window).is_steady()
 }
 
 #[cfg(test)]

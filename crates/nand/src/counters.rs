@@ -63,6 +63,29 @@ impl Counters {
         }
     }
 
+    /// The bytes of both.
+    #[must_use]
+    pub fn plus(&self, other: &Counters) -> Counters {
+        let mut media = self.media;
+        media.iter_mut().zip(other.media).for_each(|(sum, more)| *sum += more);
+        Counters {
+            host_written: self.host_written + other.host_written,
+            host_read: self.host_read + other.host_read,
+            host_trimmed: self.host_trimmed + other.host_trimmed,
+            media,
+            media_total: self.media_total + other.media_total,
+            slc: self.slc + other.slc,
+            slc_lent: self.slc_lent + other.slc_lent,
+            absorbed: self.absorbed + other.absorbed,
+            buffered: self.buffered + other.buffered,
+            erased: self.erased + other.erased,
+            media_reallocated: self.media_reallocated + other.media_reallocated,
+            units_not_full: self.units_not_full + other.units_not_full,
+            invalid_handles: self.invalid_handles + other.invalid_handles,
+            redirected: self.redirected + other.redirected,
+        }
+    }
+
     /// Bytes programmed, by cause; folding only where there is an SLC cache.
     pub fn by_cause(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
         let modelled = |cause: &Cause| *cause != Cause::Folding || self.slc > 0;

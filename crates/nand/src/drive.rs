@@ -4,6 +4,7 @@ use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Below;
 use thermocline_types::{Bytes, Request, Time, UnitId};
 
+use crate::busy::BusyTimes;
 use crate::counters::Counters;
 use crate::direct::Direct;
 use crate::disk::HardDisk;
@@ -12,6 +13,7 @@ use crate::mapped::Mapped;
 use crate::media::NandArray;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
 use crate::rewriting::BlockMapped;
+use crate::striped::Striped;
 use crate::zoned::{ZoneState, Zoned};
 
 /// A simulated drive.
@@ -27,6 +29,8 @@ pub enum Drive {
     BlockMapped(Box<BlockMapped>),
     /// A hard disk.
     Disk(Box<HardDisk>),
+    /// Several drives under one host.
+    Striped(Box<Striped>),
 }
 
 /// One unit of a drive at one instant.
@@ -79,6 +83,7 @@ impl Drive {
             Drive::Direct(drive) => drive.submit(at, request),
             Drive::BlockMapped(drive) => drive.submit(at, request),
             Drive::Disk(drive) => drive.submit(at, request),
+            Drive::Striped(drives) => drives.submit(at, request, handle),
         }
     }
 
@@ -97,6 +102,7 @@ impl Drive {
     pub fn drain(&mut self) -> Result<(), DriveError> {
         match self {
             Drive::Mapped(drive) => drive.drain(),
+            Drive::Striped(drives) => drives.drain(),
             Drive::Zoned(_) | Drive::Direct(_) | Drive::BlockMapped(_) | Drive::Disk(_) => Ok(()),
         }
     }
@@ -110,6 +116,7 @@ impl Drive {
             Drive::Direct(drive) => drive.cut(),
             Drive::BlockMapped(drive) => drive.cut(),
             Drive::Disk(drive) => drive.cut(),
+            Drive::Striped(drives) => drives.cut(),
         }
     }
 
@@ -122,6 +129,7 @@ impl Drive {
             Drive::Direct(drive) => drive.counters(),
             Drive::BlockMapped(drive) => drive.counters(),
             Drive::Disk(drive) => drive.counters(),
+            Drive::Striped(drives) => drives.counters(),
         }
     }
 
@@ -130,6 +138,7 @@ impl Drive {
     pub fn placement_handles(&self) -> u16 {
         match self {
             Drive::Mapped(drive) => drive.placement_handles(),
+            Drive::Striped(drives) => drives.drives()[0].placement_handles(),
             Drive::Zoned(_) | Drive::Direct(_) | Drive::BlockMapped(_) | Drive::Disk(_) => 1,
         }
     }
@@ -150,10 +159,50 @@ impl Drive {
     /// Whether time is modelled.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        matches!(self, Drive::Disk(_)) || self.media().is_timed()
+        match self {
+            Drive::Disk(_) => true,
+            Drive::Striped(drives) => drives.drives()[0].is_timed(),
+            _ => self.media().is_timed(),
+        }
     }
 
-    /// Media: endurance and spares.
+    /// When all data of the host is on the media.
+    #[must_use]
+    pub fn drained(&self) -> Time {
+        match self {
+            Drive::Striped(drives) => drives.drained(),
+            _ => self.media().drained(),
+        }
+    }
+
+    /// The drives that stand side by side under one host, in order; none where there is but one.
+    #[must_use]
+    pub fn side_by_side(&self) -> &[Drive] {
+        match self {
+            Drive::Striped(drives) => drives.drives(),
+            _ => &[],
+        }
+    }
+
+    /// How long each resource was busy since the start; `None` where time is not modelled.
+    #[must_use]
+    pub fn busy(&self) -> Option<BusyTimes> {
+        match self {
+            Drive::Striped(drives) => drives.busy(),
+            _ => self.media().busy(),
+        }
+    }
+
+    /// Units that left service, and spare units left.
+    #[must_use]
+    pub fn retired_and_spare(&self) -> (u64, u64) {
+        match self {
+            Drive::Striped(drives) => drives.retired_and_spare(),
+            _ => (self.media().endurance().retired(), self.media().endurance().spare_left()),
+        }
+    }
+
+    /// Media: endurance and spares; of several drives, those of the first.
     #[must_use]
     pub fn media(&self) -> &NandArray {
         match self {
@@ -162,6 +211,7 @@ impl Drive {
             Drive::Direct(drive) => drive.media(),
             Drive::BlockMapped(drive) => drive.media(),
             Drive::Disk(drive) => drive.media(),
+            Drive::Striped(drives) => drives.drives()[0].media(),
         }
     }
 
@@ -173,6 +223,7 @@ impl Drive {
             Drive::Zoned(drive) => drive.empty_zones(),
             Drive::Direct(_) | Drive::Disk(_) => 0,
             Drive::BlockMapped(drive) => drive.free_units(),
+            Drive::Striped(drives) => drives.free_units(),
         }
     }
 
@@ -193,6 +244,7 @@ impl Drive {
             Drive::Zoned(drive) => (0..drive.zones()).map(|zone| zone_view(drive, zone)).collect(),
             Drive::Direct(_) | Drive::Disk(_) => Vec::new(),
             Drive::BlockMapped(drive) => drive.units(),
+            Drive::Striped(drives) => drives.units(),
         }
     }
 }

@@ -27,6 +27,7 @@ use thermocline_types::{Bytes, Time, UnitId};
 
 use crate::busy::BusyTimes;
 use crate::profile::{Geometry, Slc, Timing};
+use crate::server::Server;
 
 /// Where program unit `page` of unit `unit` lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,22 +38,6 @@ pub struct Page {
     pub page: u32,
     /// Whether its cells hold one bit, as those of an SLC cache.
     pub slc: bool,
-}
-
-/// A serial resource that never idles while work is waiting.
-#[derive(Clone, Copy, Debug, Default)]
-struct Server {
-    free_at: u64,
-    busy: u64,
-}
-
-impl Server {
-    /// Serves `work` ns that is ready at `ready`, asked for at `now`; returns when it is done.
-    fn serve(&mut self, now: u64, ready: u64, work: u64) -> u64 {
-        self.busy += work;
-        self.free_at = self.free_at.max(now) + work;
-        self.free_at.max(ready + work)
-    }
 }
 
 /// Queued programs and erases of a die, each with its start and end; starts never precede the previous end.
@@ -372,14 +357,21 @@ impl Timeline {
     /// How long each resource was busy since the start.
     #[must_use]
     pub fn busy(&self) -> BusyTimes {
-        BusyTimes {
-            dies: self.dies.iter().map(|die| die.busy).collect(),
-            buses: self.channels.iter().map(|channel| channel.busy).collect(),
-            controller: self.controller.busy,
-            program_power: (self.ns_per_programmed_byte > 0.0).then_some(self.power.busy),
-            link_in: self.link_in.busy,
-            link_out: self.link_out.map(|link| link.busy),
+        let mut busy = BusyTimes::default();
+        busy.add("dies", self.dies.iter().map(|die| die.busy));
+        busy.add("buses", self.channels.iter().map(Server::busy));
+        busy.add("controller", [self.controller.busy()]);
+        if self.ns_per_programmed_byte > 0.0 {
+            busy.add("program_power", [self.power.busy()]);
         }
+        match self.link_out {
+            Some(out) => {
+                busy.add("link_in", [self.link_in.busy()]);
+                busy.add("link_out", [out.busy()]);
+            }
+            None => busy.add("link", [self.link_in.busy()]),
+        }
+        busy
     }
 
     /// Reads `bytes` of `page` because the rest of them is being written; returns when the controller has them.

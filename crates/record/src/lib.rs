@@ -41,6 +41,9 @@ pub struct RunRecord {
     /// The fast device and what was written to it, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fast: Option<FastDevice>,
+    /// Bytes through each of several drives that stand side by side under one host; empty where there is but one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<DriveBytes>,
     /// The workload as replayed.
     pub workload: WorkloadInfo,
     /// Every setting that shaped the run, by key.
@@ -114,7 +117,7 @@ pub struct DeviceInfo {
     pub title: String,
     /// `conventional`, `multi-stream`, `fdp`, `zns`, `direct` or `block-mapped`.
     pub kind: String,
-    /// Capacity of the product itself.
+    /// Capacity of the product itself; of several drives side by side, of all of them, as all sizes here.
     pub product_capacity_bytes: u64,
     /// Capacity exported in this run.
     pub capacity_bytes: u64,
@@ -147,6 +150,17 @@ pub struct FastDevice {
     /// How long it lasts under this load, where its endurance is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub life: Option<Life>,
+}
+
+/// Bytes through one of several drives side by side, while it was measured. They sum to those of the record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DriveBytes {
+    /// Bytes that it was given to write.
+    pub device_bytes_written: u64,
+    /// Bytes that were read from it.
+    pub device_bytes_read: u64,
+    /// Bytes programmed on its media.
+    pub media_bytes_written: MediaBytes,
 }
 
 /// The workload as replayed.
@@ -256,7 +270,8 @@ pub struct Bandwidth {
     /// Requests in flight: the queue depth held, or `null` when the trace's own clock paced the run.
     pub queue_depth: Option<u32>,
     /// How busy each resource of the drive was (`dies`, `buses`, `controller`, `program_power`, `link` or `link_in` and
-    /// `link_out`); of two drives, that for capacity.
+    /// `link_out`); of two drives, that for capacity; of several side by side, all of them, with `host_cpu`,
+    /// `host_link_in` and `host_link_out` where the host limits them.
     #[serde(default)]
     pub busy: BTreeMap<String, ResourceBusy>,
     /// What limited the run: the resource of which one was busy 90 % of the time or more, the busiest of them; else

@@ -6,9 +6,6 @@ mod questions;
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -19,10 +16,10 @@ use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 
 use super::args::CONVENTIONS;
+use super::parallel;
 use super::run::run_one;
 use crate::file;
 use crate::interrupt::Interrupt;
-use crate::progress::Progress;
 use questions::{Measure, Question, measures};
 
 /// What is answered, and examples.
@@ -99,7 +96,9 @@ pub fn datasheet(args: &DatasheetArgs) -> anyhow::Result<()> {
     let full = args.utilisation.unwrap_or(if logged { LOG_FULL } else { 1.0 });
     let asked = measures(&stack, span, full, args.quick);
     let interrupt = Interrupt::watch()?;
-    let results = run_all(&asked, args.jobs, &interrupt)?;
+    let results = parallel::each(&asked, args.jobs, ("datasheet", &interrupt), |measure, _| {
+        run_one(&measure.run, None, &interrupt, &mut |_| {})
+    });
     interrupt.check()?;
     let prices = Prices::from_toml("built-in", DEFAULT_PRICES, &[])?;
     let mut sheet = Sheet { stack, measured: Vec::new(), too_full: Vec::new(), prices, span };
@@ -144,34 +143,3 @@ impl Sheet {
 
 /// What became of a run: nothing if it was interrupted before anything was measured.
 type Done = anyhow::Result<Option<RunRecord>>;
-
-/// Runs all that is asked, several at a time, in the order of the questions.
-fn run_all(
-    asked: &[Measure],
-    jobs: Option<usize>,
-    interrupt: &Interrupt,
-) -> anyhow::Result<Vec<Option<Done>>> {
-    let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    let progress = Progress::default();
-    let bar = Mutex::new(progress.bar("datasheet"));
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Mutex<Vec<Option<Done>>> = Mutex::new(asked.iter().map(|_| None).collect());
-    thread::scope(|scope| {
-        for _ in 0..jobs.min(asked.len()) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(measure) = asked.get(index).filter(|_| !interrupt.is_asked()) else {
-                        return;
-                    };
-                    let record = run_one(&measure.run, None, interrupt, &mut |_| {});
-                    results.lock().expect("no panic is survived")[index] = Some(record);
-                    let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64;
-                    bar.lock().expect("no panic is survived").set(share / asked.len() as f64);
-                }
-            });
-        }
-    });
-    interrupt.check()?;
-    Ok(results.into_inner().expect("no panic is survived"))
-}

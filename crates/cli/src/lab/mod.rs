@@ -8,7 +8,9 @@ mod datasheet;
 mod explain;
 mod list;
 mod output;
+mod parallel;
 mod plots;
+mod pts;
 mod reproduce;
 mod run;
 mod sweep;
@@ -33,6 +35,8 @@ pub enum Command {
     Tco(tco::TcoArgs),
     /// The questions to ask of any drive, answered for a stack on one page
     Datasheet(datasheet::DatasheetArgs),
+    /// The performance test specification of the SNIA on a stack: IOPS, throughput, latency, write saturation
+    Pts(pts::PtsArgs),
     /// Tell what a workload is made of, and whether placement can help it
     Analyze(analyze::AnalyzeArgs),
     /// Closed forms: write amplification without simulating anything
@@ -61,6 +65,7 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
         Command::Whatif(args) => whatif::whatif(&args),
         Command::Tco(args) => tco::tco(&args),
         Command::Datasheet(args) => datasheet::datasheet(&args),
+        Command::Pts(args) => pts::pts(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Theory(args) => theory::theory(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),

@@ -34,3 +34,27 @@ fn a_drive_without_time_has_no_datasheet_and_reads_alone_need_an_end() {
         (Some(5000), Some(0))
     );
 }
+
+#[test]
+fn the_performance_test_specification_gives_its_matrix_its_window_and_its_charts() {
+    let folder = crate::scratch();
+    let page = folder.path().join("pts.html");
+    let command = "pts --stack raw:sata-b --quick --capacity 32MiB --depth 8";
+    let shown = lab(&format!("{command} --json --report {}", page.display())).json();
+    assert_eq!(shown["schema"], "thermocline.pts/1");
+    let tests = shown["tests"].as_array().expect("tests");
+    assert_eq!(tests.len(), 5);
+    assert_eq!(tests[0]["cells"].as_array().map(Vec::len), Some(56));
+    for test in tests {
+        let window = &test["window"];
+        let share = |key: &str| window[key].as_f64().expect("a number");
+        let steady = share("range") <= 0.2 && share("drift").abs() <= 0.1;
+        assert_eq!(window["steady"].as_bool(), Some(steady), "{window}");
+    }
+    let charts = shown["charts"].as_array().expect("charts");
+    assert!(charts.iter().any(|chart| chart["title"] == "IOPS: steady state window"));
+    let text = std::fs::read_to_string(&page).expect("a page");
+    assert!(text.contains("write saturation") && text.contains("thermocline lab pts --stack"));
+    assert!(lab(&format!("{command} --test speed")).refused(2).contains("iops, throughput"));
+    assert!(lab("pts --stack raw:ideal").refused(2).contains("models no time"));
+}

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 36] = [
+const COMMANDS: [&str; 37] = [
     "",
     "lab list",
     "lab theory",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 36] = [
     "lab whatif",
     "lab tco",
     "lab datasheet",
+    "lab pts",
     "lab explain",
     "lab reproduce",
     "lab bench-placement",
@@ -48,9 +49,10 @@ const COMMANDS: [&str; 36] = [
 ];
 
 /// Those that take minutes or have no end: started, and ended by Ctrl-C after some seconds.
-const LONG: [&str; 7] = [
+const LONG: [&str; 8] = [
     "thermocline lab whatif",
     "thermocline lab datasheet",
+    "thermocline lab pts",
     "thermocline lab explain",
     "thermocline lab reproduce",
     "thermocline lab bench-placement",

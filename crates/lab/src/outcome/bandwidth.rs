@@ -40,8 +40,8 @@ pub fn bandwidth(outcome: &Outcome, run: &ByteCounts) -> Bandwidth {
 }
 
 fn busy(outcome: &Outcome) -> Vec<BusyShare> {
-    let start = outcome.busy_before.clone().unwrap_or_default();
-    let now = outcome.drive.media().busy();
+    let start = outcome.before.busy.clone().unwrap_or_default();
+    let now = outcome.drive.busy();
     now.map_or_else(Vec::new, |now| now.shares(&start, outcome.simulated))
 }
 
@@ -56,11 +56,12 @@ fn limit(shares: &[BusyShare], pacing: Pacing) -> &'static str {
     }
 }
 
-/// What the drive could do at the run's mix and mean size, were garbage collection free; not said of two drives, nor of
-/// one whose cells are of two kinds.
+/// What the drive could do at the run's mix and mean size, were garbage collection free; not said of two drives, of
+/// several, nor of one whose cells are of two kinds.
 fn theoretical(outcome: &Outcome, run: &ByteCounts) -> Option<f64> {
     let bytes = run.host_read + run.host_written;
-    if outcome.fast.is_some() || outcome.stack.profile.slc.is_some() || bytes == 0 {
+    let single = outcome.fast.is_none() && outcome.stack.array.is_none();
+    if !single || outcome.stack.profile.slc.is_some() || bytes == 0 {
         return None;
     }
     let read = run.host_read as f64 / bytes as f64;

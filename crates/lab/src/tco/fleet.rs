@@ -86,14 +86,15 @@ impl MeasuredStack {
             let programmed = fast.media_bytes_written.total as f64 / host;
             devices.push(Device::new(profile, per_drive, asked, programmed));
         }
+        let drives = f64::from(stack.drives());
         let rates = record.bandwidth.as_ref().filter(|rates| rates.queue_depth.is_some());
         Ok(MeasuredStack {
             stack: stack.text.clone(),
             data_bytes: record.device.utilisation.unwrap_or(1.0) * capacity,
             write_bytes_per_second: rates
-                .map(|rates| rates.host_write_bytes_per_second)
+                .map(|rates| rates.host_write_bytes_per_second / drives)
                 .filter(|rate| *rate > 0.0),
-            requests_per_second: rates.map(|rates| rates.requests_per_second),
+            requests_per_second: rates.map(|rates| rates.requests_per_second / drives),
             devices,
         })
     }

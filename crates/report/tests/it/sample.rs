@@ -83,6 +83,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         command: Some("thermocline lab run --stack raw:p5316 --workload uniform".into()),
         device: device(shape),
         fast: None,
+        drives: Vec::new(),
         workload: workload(),
         config: BTreeMap::from([
             ("victim".to_owned(), json!("greedy")),

@@ -6,7 +6,9 @@ use thermocline_types::Bytes;
 use thermocline_workload::synthetic::Limit;
 
 use super::super::{Figure, FiguresDrawn, Options, part};
-use super::{PatternJob, mb_per_s, mix};
+use super::{
+    FOR_BANDWIDTH, FOR_IOPS, PatternJob, SIZES, mb_per_s, mix, per_second, root_mean_square,
+};
 use crate::Error;
 use crate::theory::bandwidth::READ_SHARES;
 
@@ -16,25 +18,6 @@ const CONTROLLERS: [(&str, &str, &[&str]); 3] = [
     ("read/modify/write", "raw:sata-a", &["device.rewrite.order=elsewhere"]),
     ("garbage collecting", "raw:sata-b", &[]),
 ];
-
-/// Transfer sizes, from 512 B to 1 MiB.
-const SIZES: [u64; 12] = [
-    512,
-    1 << 10,
-    1 << 11,
-    1 << 12,
-    1 << 13,
-    1 << 14,
-    1 << 15,
-    1 << 16,
-    1 << 17,
-    1 << 18,
-    1 << 19,
-    1 << 20,
-];
-/// At which the tutorial counts operations and bandwidth.
-const FOR_IOPS: u64 = 512;
-const FOR_BANDWIDTH: u64 = 1 << 17;
 
 /// Capacity of the drives here. Times do not depend on it.
 const CAPACITY: Bytes = Bytes::mib(64);
@@ -97,15 +80,6 @@ pub fn controllers(
     Ok((figures, plots))
 }
 
-/// The tutorial's score over its five mixes: the root of the mean of the squares.
-fn root_mean_square(values: &[f64]) -> f64 {
-    (values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64).sqrt()
-}
-
-fn per_second(record: &RunRecord) -> f64 {
-    record.bandwidth.as_ref().map_or(0.0, |rates| rates.requests_per_second)
-}
-
 fn simulate(
     (_, stack, settings): (&str, &str, &[&str]),
     size: u64,
@@ -147,10 +121,5 @@ mod tests {
         assert!(later >= first, "{later} and {first}");
         assert!(run(2, 4096).waf.unwrap() < 4.0, "garbage collection with a quarter of spare");
         assert!(per_second(&run(2, 4096)) > 5.0 * later);
-    }
-
-    #[test]
-    fn the_score_is_a_root_of_a_mean_of_squares() {
-        assert!((root_mean_square(&[3.0, 4.0, 5.0, 0.0, 0.0]) - 10.0_f64.sqrt()).abs() < 1e-12);
     }
 }
