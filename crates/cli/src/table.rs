@@ -33,7 +33,7 @@ const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 36] = [
+const ROWS: [Row; 38] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -46,6 +46,7 @@ const ROWS: [Row; 36] = [
     ("  padding", |r| cause(r, "padding")),
     ("  wear levelling", |r| cause(r, "wear_levelling")),
     ("  folding", |r| cause(r, "folding")),
+    ("  refresh", |r| cause(r, "refresh")),
     ("  written to the SLC cache", |r| {
         optional(r.media_bytes_written.in_slc_mode.map(|bytes| share(r, bytes, "")))
     }),
@@ -68,6 +69,7 @@ const ROWS: [Row; 36] = [
         optional(r.bandwidth.as_ref().map(|b| format!("{:.0}", b.requests_per_second)))
     }),
     ("limited by", |r| limit(r)),
+    ("  held back by heat", |r| optional(r.heating.map(|heat| percent(heat.throttled_share)))),
     ("  of the theoretical rate", |r| {
         optional(r.bandwidth.as_ref().and_then(|b| b.share_of_theoretical()).map(percent))
     }),

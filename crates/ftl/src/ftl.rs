@@ -342,6 +342,15 @@ impl<P: Placement> Ftl<P> {
         self.erase(unit, 0, media);
     }
 
+    /// Rewrites what is valid in `unit`, counted as [`Cause::Refresh`], and erases it, collecting garbage first if
+    /// units are short. Returns whether it did: not unless the unit is closed.
+    ///
+    /// # Errors
+    /// [`OutOfUnits`] when too many units have worn out.
+    pub fn refresh(&mut self, unit: UnitId, media: &mut impl Media) -> Result<bool, OutOfUnits> {
+        self.rewrite(unit, Cause::Refresh, media)
+    }
+
     /// Forgets what `lba` holds. Returns whether it held anything.
     #[inline]
     pub fn trim(&mut self, lba: Lba) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
-use thermocline_nand::{Counters, Drive, Kind, Profile, UnitView};
+use thermocline_nand::{Counters, Drive, Kind, Profile, RefreshLimits, UnitView};
 use thermocline_record::{
     DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
 };
@@ -12,6 +12,7 @@ use thermocline_types::{Bytes, Time};
 
 mod bandwidth;
 mod drives;
+mod heat;
 
 pub use drives::Before;
 
@@ -103,6 +104,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         engine_bytes_written: engine_bytes(&run),
         device_bytes_written: run.drive.host_written,
         media_bytes_written: media(&run.drive),
+        media_bytes_patrolled: (run.drive.patrolled > 0).then_some(run.drive.patrolled),
         media_bytes_erased: run.drive.erased,
         alwa,
         dlwa,
@@ -118,6 +120,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         latency_ns: outcome.meter.latencies().map(|latencies| {
             latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
         }),
+        heating: heat::heating(outcome),
         bandwidth: (timed && outcome.simulated > Time::ZERO)
             .then(|| bandwidth::bandwidth(outcome, &run)),
         drives: drives::each(outcome)?,
@@ -513,6 +516,8 @@ fn notes(outcome: &Outcome, run: &ByteCounts) -> Vec<String> {
     let (product, cut) = (outcome.stack.profile.capacity, outcome.drive.cut());
     let product = Bytes(product.0 * u64::from(outcome.stack.drives()));
     notes.extend(drives::note(outcome));
+    notes.extend(heat::note(outcome));
+    notes.extend(refresh_note(outcome));
     if cut.capacity() != product && outcome.stack.profile.geometry.is_some() {
         notes.push(format!(
             "{} is simulated at {} instead of {product}, with its overprovisioning, mapping unit and dies kept and units of {}",
@@ -554,6 +559,22 @@ fn notes(outcome: &Outcome, run: &ByteCounts) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// At what a drive rewrites, and by which clock.
+fn refresh_note(outcome: &Outcome) -> Option<String> {
+    let limits = RefreshLimits::of(&outcome.stack.profile)?;
+    let named = |value: Option<f64>, unit: &str| {
+        value.map_or(String::new(), |value| format!("{value:.4} {unit}, "))
+    };
+    Some(format!(
+        "{} rewrites units after {}{}looked for in a patrol of {} days, all by the clock of the requests: a workload \
+         without one never ages",
+        outcome.stack.profile.name,
+        named(limits.days, "days"),
+        named(limits.reads, "reads of an erase block"),
+        limits.patrol_days
+    ))
 }
 
 /// What flushes, or that there are none, mean for what memory absorbs.

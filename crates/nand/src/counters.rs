@@ -22,6 +22,8 @@ pub struct Counters {
     pub slc: u64,
     /// Those of these that went to units that were lent to the cache.
     pub slc_lent: u64,
+    /// Bytes that the patrol read.
+    pub patrolled: u64,
     /// Host bytes overwritten or trimmed while in the write buffer.
     pub absorbed: u64,
     /// Host bytes in the write buffer now.
@@ -53,6 +55,7 @@ impl Counters {
             media_total: self.media_total - start.media_total,
             slc: self.slc - start.slc,
             slc_lent: self.slc_lent - start.slc_lent,
+            patrolled: self.patrolled - start.patrolled,
             absorbed: self.absorbed - start.absorbed,
             buffered: self.buffered.wrapping_sub(start.buffered),
             erased: self.erased - start.erased,
@@ -76,6 +79,7 @@ impl Counters {
             media_total: self.media_total + other.media_total,
             slc: self.slc + other.slc,
             slc_lent: self.slc_lent + other.slc_lent,
+            patrolled: self.patrolled + other.patrolled,
             absorbed: self.absorbed + other.absorbed,
             buffered: self.buffered + other.buffered,
             erased: self.erased + other.erased,
@@ -86,9 +90,13 @@ impl Counters {
         }
     }
 
-    /// Bytes programmed, by cause; folding only where there is an SLC cache.
+    /// Bytes programmed, by cause; folding only where there is an SLC cache, refresh where there is a patrol.
     pub fn by_cause(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
-        let modelled = |cause: &Cause| *cause != Cause::Folding || self.slc > 0;
+        let modelled = |cause: &Cause| match cause {
+            Cause::Folding => self.slc > 0,
+            Cause::Refresh => self.patrolled > 0 || self.media[cause.index()] > 0,
+            _ => true,
+        };
         Cause::ALL.into_iter().filter(modelled).map(|cause| (cause, self.media[cause.index()]))
     }
 

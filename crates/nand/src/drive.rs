@@ -14,6 +14,7 @@ use crate::media::NandArray;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
 use crate::rewriting::BlockMapped;
 use crate::striped::Striped;
+use crate::thermal::Warmth;
 use crate::zoned::{ZoneState, Zoned};
 
 /// A simulated drive.
@@ -190,6 +191,18 @@ impl Drive {
         match self {
             Drive::Striped(drives) => drives.busy(),
             _ => self.media().busy(),
+        }
+    }
+
+    /// How warm it is, where that is modelled; of several drives, that one which was held back longest.
+    #[must_use]
+    pub fn warmth(&self) -> Option<Warmth> {
+        match self {
+            Drive::Striped(drives) => {
+                let each = drives.drives().iter().filter_map(Drive::warmth);
+                each.max_by_key(|warmth| warmth.throttled)
+            }
+            _ => self.media().warmth(),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::counters::Counters;
 use crate::error::DriveError;
 use crate::media::NandArray;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
+use crate::refresh::Patrol;
 use crate::slc::{SlcCache, SlcProgrammed};
 
 /// A drive that maps logical blocks to flash itself.
@@ -22,11 +23,16 @@ pub struct Mapped {
     media: NandArray,
     buffer: Option<WriteBuffer>,
     slc: Option<SlcCache>,
+    patrol: Option<Patrol>,
     power_loss_protection: bool,
     handles: u16,
     full: Sectors,
     counters: Counters,
 }
+
+/// What the translation layer programs for other reasons than writes of the host.
+const MOVED: [Cause; 5] =
+    [Cause::Padding, Cause::Relocation, Cause::WearLevelling, Cause::Folding, Cause::Refresh];
 
 impl Mapped {
     /// A fresh drive.
@@ -48,6 +54,7 @@ impl Mapped {
         let sectors = cut.mapping_unit.0 / Bytes::SECTOR.0;
         Ok(Mapped {
             slc: SlcCache::new(profile, &cut),
+            patrol: Patrol::new(profile, &cut),
             cut,
             ftl,
             media: NandArray::new(profile, &cut, seed),
@@ -73,6 +80,11 @@ impl Mapped {
         if let Some(slc) = &mut self.slc {
             // Before it arrives, so that what is folded takes the time in between.
             slc.idle_until(request.at, &mut self.ftl, &mut self.media)
+                .map_err(|_| DriveError::EndOfLife)?;
+        }
+        if let Some(patrol) = &mut self.patrol {
+            patrol
+                .until(request.at, &mut self.ftl, &mut self.media)
                 .map_err(|_| DriveError::EndOfLife)?;
         }
         self.media.arrive(at);
@@ -176,7 +188,7 @@ impl Mapped {
         let unit = self.cut.mapping_unit.0;
         let mut counters = self.counters;
         let slc = self.slc_programmed();
-        for cause in [Cause::Padding, Cause::Relocation, Cause::WearLevelling, Cause::Folding] {
+        for cause in MOVED {
             counters.media[cause.index()] = self.ftl.programmed(cause) * unit;
         }
         counters.media[Cause::Padding.index()] += slc.padding * unit;
@@ -185,6 +197,7 @@ impl Mapped {
         counters.media_total += slc.blocks * unit;
         counters.slc = slc.blocks * unit;
         counters.slc_lent = slc.lent * unit;
+        counters.patrolled = self.patrol.as_ref().map_or(0, Patrol::blocks) * unit;
         counters.buffered =
             self.buffer.as_ref().map_or(0, |buffer| buffer.sectors() * Bytes::SECTOR.0);
         counters.erased = (self.ftl.erased() + slc.erased) * self.cut.unit().0;

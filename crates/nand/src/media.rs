@@ -5,6 +5,8 @@ use thermocline_types::{Bytes, Cause, Pba, Time, UnitId};
 
 use crate::busy::BusyTimes;
 use crate::profile::{Cut, Profile};
+use crate::refresh::Ages;
+use crate::thermal::Warmth;
 use crate::timing::{Page, Timeline};
 use crate::wear::Endurance;
 
@@ -29,6 +31,8 @@ pub struct NandArray {
     whole_units: bool,
     /// Which units are in SLC mode; empty where none ever is.
     slc: Vec<bool>,
+    /// How old units are, where that matters.
+    ages: Option<Ages>,
 }
 
 /// A unit that is written as a whole, with what stays of another.
@@ -63,7 +67,11 @@ impl NandArray {
             block: cut.mapping_unit,
             blocks_per_page: cut.blocks_per_page,
             timeline: timeline
-                .map(|(geometry, timing)| Timeline::new(geometry, timing, slc, pages, buffer)),
+                .map(|(geometry, timing)| Timeline::new(geometry, timing, slc, pages, buffer))
+                .map(|timeline| match &profile.thermal {
+                    Some(thermal) => timeline.with_heat(thermal),
+                    None => timeline,
+                }),
             endurance: Endurance::new(&profile.wear, cut.shape.units(), seed),
             acknowledged: Time::ZERO,
             admitted: Time::ZERO,
@@ -74,7 +82,24 @@ impl NandArray {
                 Some(_) => vec![false; (cut.shape.units() + cut.slc_units(profile)) as usize],
                 None => Vec::new(),
             },
+            ages: profile.refresh.is_some().then(|| Ages::new(cut.shape.units())),
         }
+    }
+
+    /// Says what time it is by the requests' own clock.
+    pub(crate) fn set_clock(&mut self, now: u64) {
+        if let Some(ages) = &mut self.ages {
+            ages.set_clock(now);
+        }
+    }
+
+    /// How old units are, where that matters.
+    pub(crate) fn ages(&self) -> Option<&Ages> {
+        self.ages.as_ref()
+    }
+
+    pub(crate) fn pba(&self, unit: UnitId, offset: u32) -> Pba {
+        self.shape.pba(unit, offset)
     }
 
     /// Whether time is modelled.
@@ -87,6 +112,12 @@ impl NandArray {
     #[must_use]
     pub fn busy(&self) -> Option<BusyTimes> {
         self.timeline.as_ref().map(Timeline::busy)
+    }
+
+    /// How warm the drive is, where that is modelled.
+    #[must_use]
+    pub fn warmth(&self) -> Option<Warmth> {
+        self.timeline.as_ref().and_then(Timeline::warmth)
     }
 
     /// Endurance and spares.
@@ -156,7 +187,13 @@ impl NandArray {
             let bytes = wanted.end.min(start + block) - wanted.start.max(start);
             pba.map(|pba| (pba, bytes))
         });
-        let ready = self.gather(blocks);
+        let (shape, mut ages) = (self.shape, self.ages.take());
+        let ready = self.gather(blocks.inspect(|&(pba, _)| {
+            if let Some(ages) = &mut ages {
+                ages.read(shape.unit(pba));
+            }
+        }));
+        self.ages = ages;
         match &mut self.timeline {
             Some(timeline) => timeline.send(ready, length),
             None => at,
@@ -176,7 +213,10 @@ impl NandArray {
 
     /// Reads so many bytes of each block; returns when the controller has them all.
     fn gather(&mut self, blocks: impl Iterator<Item = (Pba, u64)>) -> Time {
-        let Some(mut ready) = self.timeline.as_ref().map(Timeline::now) else { return Time::ZERO };
+        let Some(mut ready) = self.timeline.as_ref().map(Timeline::now) else {
+            blocks.for_each(drop); // They are counted as read without time as well.
+            return Time::ZERO;
+        };
         let mut pending: Option<(Page, u64)> = None;
         for (pba, bytes) in blocks {
             let page = self.page(pba);
@@ -248,8 +288,14 @@ impl thermocline_ftl::Media for NandArray {
     #[inline]
     fn program(&mut self, pba: Pba, cause: Cause) {
         let page = self.page(pba);
+        if let Some(ages) = self.ages.as_mut().filter(|_| self.shape.offset(pba) == 0) {
+            ages.begin(page.unit);
+        }
         let Some(timeline) = &mut self.timeline else { return };
-        let relocated = matches!(cause, Cause::Relocation | Cause::WearLevelling | Cause::Folding);
+        let relocated = matches!(
+            cause,
+            Cause::Relocation | Cause::WearLevelling | Cause::Folding | Cause::Refresh
+        );
         let mut whole = if relocated { Time::ZERO } else { std::mem::take(&mut self.whole) };
         if self.shape.offset(pba) % self.blocks_per_page + 1 != self.blocks_per_page {
             if whole > Time::ZERO {

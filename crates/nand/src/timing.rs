@@ -28,6 +28,7 @@ use thermocline_types::{Bytes, Time, UnitId};
 use crate::busy::BusyTimes;
 use crate::profile::{Geometry, Slc, Timing};
 use crate::server::Server;
+use crate::thermal::{Heat, Thermal, Warmth};
 
 /// Where program unit `page` of unit `unit` lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +204,8 @@ pub struct Timeline {
     modifying: VecDeque<u64>,
     /// Where the next one will.
     next_die: u32,
+    /// How warm it is, where that is modelled.
+    heat: Option<Heat>,
     now: u64,
     previous: u64,
 }
@@ -256,10 +259,24 @@ impl Timeline {
             begins: Vec::new(),
             modifying: vec![0; timing.modify_at_once.unwrap_or(0) as usize].into(),
             next_die: 0,
+            heat: None,
             now: 0,
             previous: 0,
             geometry: geometry.clone(),
         }
+    }
+
+    /// The same drive where heat is modelled.
+    #[must_use]
+    pub fn with_heat(mut self, thermal: &Thermal) -> Self {
+        self.heat = Some(Heat::new(thermal));
+        self
+    }
+
+    /// How warm it is, where that is modelled.
+    #[must_use]
+    pub fn warmth(&self) -> Option<Warmth> {
+        self.heat.as_ref().map(Heat::warmth)
     }
 
     /// A request arrives at `at`. Dies that were idle since the previous one worked off debt meanwhile.
@@ -269,12 +286,31 @@ impl Timeline {
         let started = self.controller.serve(self.now, self.now, self.start_command);
         self.work_while_idle();
         self.now = self.now.max(started - self.start_command);
+        if self.heat.as_ref().is_some_and(|heat| heat.is_due(self.now)) {
+            self.follow_heat();
+        }
+    }
+
+    fn follow_heat(&mut self) {
+        let links = self.link_in.busy() + self.link_out.map_or(0, |link| link.busy());
+        let dies = self.dies.iter().map(|die| die.busy).sum();
+        let buses = self.channels.iter().map(Server::busy).sum();
+        if let Some(heat) = &mut self.heat {
+            heat.follow(self.now, [dies, buses, links]);
+        }
+    }
+
+    /// When `bytes` that cross the link until `end` are through, if the drive is held back by heat.
+    fn hold_back(&mut self, end: u64, bytes: Bytes) -> u64 {
+        let now = self.now;
+        self.heat.as_mut().map_or(end, |heat| heat.hold_back(now, end, bytes.as_f64()))
     }
 
     /// `bytes` arrive over the link; returns when the controller has them.
     pub fn receive(&mut self, bytes: Bytes) -> Time {
         let transfer = (bytes.as_f64() * self.ns_per_byte_in) as u64;
-        Time(self.link_in.serve(self.now, self.now, transfer) + self.firmware_write)
+        let end = self.link_in.serve(self.now, self.now, transfer);
+        Time(self.hold_back(end, bytes) + self.firmware_write)
     }
 
     /// Waits for a place in the write buffer for one more program unit; returns when there is one.
@@ -388,7 +424,8 @@ impl Timeline {
         let transfer = (bytes.as_f64() * self.ns_per_byte_out) as u64;
         let ready = ready.as_nanos().max(self.now);
         let link = self.link_out.as_mut().unwrap_or(&mut self.link_in);
-        Time(link.serve(self.now, ready, transfer) + self.firmware_read)
+        let end = link.serve(self.now, ready, transfer);
+        Time(self.hold_back(end, bytes) + self.firmware_read)
     }
 
     /// The current request's arrival.

@@ -70,6 +70,9 @@ pub struct RunRecord {
     pub device_bytes_written: u64,
     /// Bytes programmed into the media, by cause.
     pub media_bytes_written: MediaBytes,
+    /// Bytes that a patrol of the drive read to find what has to be rewritten, of drives that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_bytes_patrolled: Option<u64>,
     /// Erase blocks' bytes erased.
     pub media_bytes_erased: u64,
     /// Application-level write amplification, device / host.
@@ -90,6 +93,10 @@ pub struct RunRecord {
     pub fdp: Option<FdpStats>,
     /// Latency by kind of request (`read`, `write`, `flush`, `trim`), where time is modelled.
     pub latency_ns: Option<BTreeMap<String, LatencyNs>>,
+    /// How warm the drive got and how long that held it back, where heat is modelled; of several drives side by side,
+    /// of that one which was held back longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heating: Option<Heating>,
     /// Bandwidth and request rate, where time is modelled.
     pub bandwidth: Option<Bandwidth>,
     /// How long the drive lasts under this load, where its endurance is known.
@@ -192,7 +199,7 @@ pub struct MediaBytes {
     /// All of them.
     pub total: u64,
     /// By cause; sums to `total`. Keys: `host`, `read_modify_write`, `padding`, `relocation`, `wear_levelling`, and
-    /// `folding` of drives with an SLC cache.
+    /// `folding` of drives with an SLC cache, `refresh` of those that rewrite what gets old.
     pub by_cause: BTreeMap<String, u64>,
     /// Those of all that were programmed in SLC mode, of drives with such a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -282,6 +289,19 @@ pub struct Bandwidth {
     /// (`lab theory bandwidth`), bytes per second.
     #[serde(default)]
     pub theoretical_bytes_per_second: Option<f64>,
+}
+
+/// Temperature of a drive, and what it did to speed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Heating {
+    /// Temperature at the end, °C.
+    pub end_celsius: f64,
+    /// The most since the drive was made, with what came before measurement, °C.
+    pub most_celsius: f64,
+    /// Simulated seconds of the measured run in which heat held the drive back.
+    pub throttled_seconds: f64,
+    /// The same as a share of the run, 0..=1.
+    pub throttled_share: f64,
 }
 
 /// How busy the resources of one kind were, as shares of the time, 0..=1.

@@ -152,6 +152,9 @@ fn remedy(kind: LevelKind, cause: &str) -> &'static str {
         (LevelKind::Media, "folding") => {
             "a drive without an SLC cache, or one that is written past"
         }
+        (LevelKind::Media, "refresh") => {
+            "a cooler drive, fewer reads of the same, or data at rest elsewhere"
+        }
         (LevelKind::Media, "wear_levelling") => "nothing that a host can do",
         _ => "",
     }

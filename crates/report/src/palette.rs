@@ -48,13 +48,14 @@ pub(crate) struct CauseStyle {
 }
 
 /// The causes in the order shown. A cause that is not here is drawn grey.
-pub(crate) const CAUSES: [CauseStyle; 9] = [
+pub(crate) const CAUSES: [CauseStyle; 10] = [
     CauseStyle { key: "host", colour: "#0072B2", hatch: "none" },
     CauseStyle { key: "read_modify_write", colour: "#E69F00", hatch: "rising" },
     CauseStyle { key: "padding", colour: "#CC79A7", hatch: "dots" },
     CauseStyle { key: "relocation", colour: "#D55E00", hatch: "falling" },
     CauseStyle { key: "wear_levelling", colour: "#009E73", hatch: "upright" },
     CauseStyle { key: "folding", colour: "#F0E442", hatch: "level" },
+    CauseStyle { key: "refresh", colour: "#56B4E9", hatch: "upright" },
     CauseStyle { key: "destage", colour: "#56B4E9", hatch: "level" },
     CauseStyle { key: "metadata", colour: "#8A8A8A", hatch: "dots" },
     CauseStyle { key: "checkpoint", colour: "#8A8A8A", hatch: "upright" },

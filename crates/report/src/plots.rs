@@ -107,13 +107,22 @@ fn figure((index, plot): (usize, &Plot), origin: Option<&String>) -> String {
     )
 }
 
+/// Characters from which on a cell is prose or a command, which wraps. Chosen: figures are shorter.
+const PROSE: usize = 32;
+
+fn cell(text: &str) -> String {
+    let class = if text.chars().count() < PROSE { "" } else { " class=\"prose\"" };
+    format!("<td{class}>{}</td>", escape(text))
+}
+
 fn table(table: &TextTable) -> String {
     let heads: String =
         table.heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
     let row = |cells: &Vec<String>| {
-        let mut cells = cells.iter().map(|cell| escape(cell));
-        let label = link(table.origin.as_ref(), &cells.next().unwrap_or_default());
-        let rest: String = cells.map(|cell| format!("<td>{cell}</td>")).collect();
+        let mut cells = cells.iter();
+        let label = cells.next().map_or(String::new(), |cell| escape(cell));
+        let label = link(table.origin.as_ref(), &label);
+        let rest: String = cells.map(|text| cell(text)).collect();
         format!("<tr class=\"numbers\"><th scope=\"row\">{label}</th>{rest}</tr>")
     };
     let rows: String = table.rows.iter().map(row).collect();
@@ -149,6 +158,8 @@ mod tests {
         };
         let html = sections(&page);
         assert_eq!(html.matches("href=\"#origin-csal\"").count(), 2, "{html}");
+        assert_eq!(cell("3.57"), "<td>3.57</td>");
+        assert!(cell(&"word ".repeat(9)).starts_with("<td class=\"prose\">"));
         for part in [
             "title=\"source and command: csal\">WAF &lt;1&gt;</a>",
             "<dt id=\"origin-csal\">",

@@ -18,17 +18,20 @@ pub enum Cause {
     WearLevelling,
     /// Valid data moved from a drive's SLC cache to its other cells.
     Folding,
+    /// Valid data rewritten before its bits got too bad.
+    Refresh,
 }
 
 impl Cause {
     /// Every cause, in the order reports show them.
-    pub const ALL: [Cause; 6] = [
+    pub const ALL: [Cause; 7] = [
         Cause::Host,
         Cause::ReadModifyWrite,
         Cause::Padding,
         Cause::Relocation,
         Cause::WearLevelling,
         Cause::Folding,
+        Cause::Refresh,
     ];
 
     /// The name used in run records and reports.
@@ -41,6 +44,7 @@ impl Cause {
             Cause::Relocation => "relocation",
             Cause::WearLevelling => "wear_levelling",
             Cause::Folding => "folding",
+            Cause::Refresh => "refresh",
         }
     }
 

@@ -1,5 +1,6 @@
 //! `lab datasheet`: the questions to ask of any drive, answered for a stack on one page.
 
+mod advice;
 mod answers;
 mod page;
 mod questions;
@@ -27,7 +28,7 @@ const ABOUT: &str = "\
 The questions that the SNIA tutorial of 2009 has a buyer ask: size, mix, burst or
 steady, relation in time, requests in flight, reserve, latency, begin and end of
 life, endurance, correction, parity, retention, wear, throttling, and how it was
-tested. Measured on the stack scaled down to --capacity, filled before, rates over
+tested; then what a system can do about what was found. Measured on the stack scaled down to --capacity, filled before, rates over
 the later half of each run; --commands and the page have the command of each row.
 What keeps data whole is closed forms over mostly assumed values (`lab theory
 integrity`).
@@ -106,14 +107,15 @@ pub fn datasheet(args: &DatasheetArgs) -> anyhow::Result<()> {
         sheet.take(measure, result.context("it was not run")?)?;
     }
     let answers = answers::answers(&sheet);
+    let advice = advice::advice(&sheet);
     let mut out = std::io::stdout().lock();
     let shown = if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&page::json(&sheet, &answers))?)
+        writeln!(out, "{}", serde_json::to_string_pretty(&page::json(&sheet, &answers, &advice))?)
     } else {
-        out.write_all(page::text(&sheet, &answers, args.commands).as_bytes())
+        out.write_all(page::text(&sheet, &answers, &advice, args.commands).as_bytes())
     };
     if let Some(path) = &args.report {
-        file::write(path, &page::html(&sheet, &answers))?;
+        file::write(path, &page::html(&sheet, &answers, &advice))?;
     }
     shown?;
     if let Some(path) = args.report.as_ref().filter(|_| !args.json) {

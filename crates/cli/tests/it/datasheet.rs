@@ -14,6 +14,15 @@ fn sixteen_questions_are_answered_and_each_figure_can_be_repeated() {
         assert!(!rows.is_empty(), "{answer}");
         assert!(rows.iter().all(|row| row["cells"].as_array().map(Vec::len) == Some(columns)));
     }
+    let advice = sheet["advice"]["rows"].as_array().expect("advice");
+    assert_eq!(advice.len(), 5);
+    let small = advice[0]["cells"][3].as_str().expect("a figure");
+    let waf = answers[1]["rows"][0]["cells"][3].as_str().expect("a WAF").trim_start_matches('~');
+    assert!(
+        small.starts_with(&format!("WAF {waf} (4KiB)"))
+            || small.starts_with(&format!("WAF {waf} (4 KiB)")),
+        "{small}: {waf}"
+    );
     let writes = &answers[1]["rows"][0];
     let command = writes["command"].as_str().expect("a command");
     let command = command.strip_prefix("thermocline lab ").expect("of the lab");

@@ -151,6 +151,28 @@ impl<P: Placement> Ftl<P> {
         self.erase(victim, pool, media);
     }
 
+    /// Copies the valid blocks of `unit` and erases it, if it is closed.
+    pub(super) fn rewrite(
+        &mut self,
+        unit: UnitId,
+        cause: Cause,
+        media: &mut impl Media,
+    ) -> Result<bool, OutOfUnits> {
+        if self.units.state(unit) != UnitState::Closed {
+            return Ok(false);
+        }
+        let pool = self.topology.pool(self.units.class(unit));
+        if self.pools[usize::from(pool)].is_short() {
+            self.collect(pool, media)?;
+        }
+        // Collection may have taken it.
+        let there = self.units.state(unit) == UnitState::Closed && self.can_copy(pool, unit);
+        if there {
+            self.relocate(unit, cause, media);
+        }
+        Ok(there)
+    }
+
     /// Erases `unit` and takes it among the free ones of `pool`, or out of service.
     pub(super) fn erase(&mut self, unit: UnitId, pool: u8, media: &mut impl Media) {
         let erases = self.units.erase(unit);

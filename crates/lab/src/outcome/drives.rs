@@ -2,6 +2,7 @@
 
 use thermocline_nand::{BusyTimes, Counters, Drive, HostLimits};
 use thermocline_record::DriveBytes;
+use thermocline_types::Time;
 
 use super::{Outcome, media};
 use crate::Error;
@@ -13,13 +14,16 @@ pub struct Before {
     pub busy: Option<BusyTimes>,
     /// Bytes through each of several drives side by side.
     pub each: Vec<Counters>,
+    /// How long heat had held it back.
+    pub throttled: Time,
 }
 
 impl Before {
     /// What `drive` has done by now.
     pub fn of(drive: &Drive) -> Before {
         let each = drive.side_by_side().iter().map(Drive::counters).collect();
-        Before { busy: drive.busy(), each }
+        let throttled = drive.warmth().map_or(Time::ZERO, |warmth| warmth.throttled);
+        Before { busy: drive.busy(), each, throttled }
     }
 }
 

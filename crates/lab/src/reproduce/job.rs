@@ -29,6 +29,8 @@ pub struct PatternJob<'a> {
     pub queue_depth: u32,
     /// Requests per second.
     pub rate: Option<f64>,
+    /// Share of all data that is written once, before everything else, and never touched.
+    pub at_rest: f64,
     /// What is there before.
     pub prefill: Prefill,
     /// Seed of all randomness.
@@ -49,6 +51,7 @@ impl<'a> PatternJob<'a> {
             limit,
             queue_depth: 64,
             rate: None,
+            at_rest: 0.0,
             prefill: Prefill::Sequential,
             seed: 1,
         }
@@ -69,7 +72,8 @@ impl<'a> PatternJob<'a> {
         };
         let input = Input::Synthetic { spec: self.pattern.parse::<Spec>()?, options };
         let unit = stack.profile.mapping_unit;
-        let mut prepared = Prepared::new(input, Some(self.prefill), unit, None)?;
+        let prepared = Prepared::new(input, Some(self.prefill), unit, None)?;
+        let mut prepared = prepared.with_data_at_rest(self.at_rest)?;
         let settings = Settings {
             capacity: Some(self.capacity),
             pacing: self.rate.is_none().then_some(Pacing::QueueDepth(self.queue_depth)),

@@ -12,6 +12,7 @@ mod micron_hse;
 mod micron_size;
 mod micron_zones;
 pub mod point;
+mod refresh;
 mod slc;
 mod snia;
 mod uniform;
@@ -118,7 +119,7 @@ const LSM_ZGC: &str =
 const SNIA: &str = "Thatcher (Fusion-io), NAND Flash Solid State Storage Performance and Capability, SNIA tutorial, 2009";
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 19] = [
+pub const EXPERIMENTS: [Experiment; 20] = [
     Experiment {
         name: "uniform-greedy",
         title: "WAF of uniform random 4 KiB writes, greedy cleaning, against the fluid limit for finite units",
@@ -391,6 +392,20 @@ pub const EXPERIMENTS: [Experiment; 19] = [
             "the host: 5 us of a thread for each request to a drive, and 6,400 MB/s in each direction for all drives (a hub of \
              PCI Express 1.1 with 32 lanes less overhead). Both are assumed; the first bounds one thread to 200 thousand a second",
             "watts: those of `lab tco` for drives at their limit (9, assumed) and a server (250, assumed)",
+        ],
+    },
+    Experiment {
+        name: "refresh",
+        title: "What refresh writes: data at rest by its age, and data that is read much, against the closed form",
+        source: "closed form (`lab theory integrity`): what rests, once in each interval",
+        run: refresh::refresh,
+        traces: &[],
+        notes: &[
+            "theirs is the closed form, with half a patrol that finds it late; no point of the table of truth",
+            "pm9d3 cut to 64 MiB (--quick: 16) with as much media again, so that garbage collection never moves what rests; two \
+             drive writes a day, so that nothing else gets old; a patrol takes a twentieth of the interval; 20 intervals",
+            "intervals and limits here are chosen; those of a product at its temperature and wear are the last rows, from \
+             values that are mostly assumed",
         ],
     },
     Experiment {

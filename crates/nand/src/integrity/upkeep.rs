@@ -20,31 +20,47 @@ pub struct Upkeep {
 const BAD_PAGES: f64 = 2.0;
 /// Longest interval that is told, days: a hundred years.
 const NEVER: f64 = 36_500.0;
+/// Most reads that are told.
+const MOST_READS: f64 = 1e12;
 
 impl Integrity {
     /// Days after which a block is rewritten at `wear`, `celsius` and so many reads of its pages a day; nothing where
     /// it never is, or there is no refresh. A patrol that comes less often sees it later.
     #[must_use]
     pub fn refresh_days(&self, wear: f64, celsius: f64, reads_per_day: f64) -> Option<f64> {
+        let at = |age_days: f64| {
+            let reads = reads_per_day * age_days;
+            Condition { wear, age_days, celsius, reads }
+        };
+        Some(self.first_bad(NEVER, at)?.max(self.upkeep.patrol_days))
+    }
+
+    /// Reads of its pages after which a block that was just written is rewritten at `wear`; nothing where it never is,
+    /// or there is no refresh.
+    #[must_use]
+    pub fn refresh_reads(&self, wear: f64) -> Option<f64> {
+        self.first_bad(MOST_READS, |reads| Condition { wear, age_days: 0.0, celsius: 40.0, reads })
+    }
+
+    /// The least value, up to `most`, of what makes a block worse, at which its bad pages have the share of wrong bits
+    /// at which it is rewritten.
+    fn first_bad(&self, most: f64, at: impl Fn(f64) -> Condition) -> Option<f64> {
         if self.upkeep.refresh_at == 0.0 {
             return None;
         }
         let (errors, ecc) = (&self.errors, &self.ecc);
         let bad = (BAD_PAGES * errors.spread - 0.5 * errors.spread * errors.spread).exp();
         let limit = self.upkeep.refresh_at * f64::from(ecc.most_bits()) / ecc.bits();
-        let rate = |age_days: f64| {
-            let reads = reads_per_day * age_days;
-            self.errors(&Condition { wear, age_days, celsius, reads }).rate() * bad
-        };
-        if rate(NEVER) <= limit {
+        let rate = |value: f64| self.errors(&at(value)).rate() * bad;
+        if rate(most) <= limit {
             return None;
         }
-        // Rates grow with age: halve the interval in which the limit is passed.
-        let (mut low, mut high) = (0.0, NEVER);
+        // Rates grow: halve the interval in which the limit is passed.
+        let (mut low, mut high) = (0.0, most);
         for _ in 0..80 {
             let middle = 0.5 * (low + high);
             if rate(middle) <= limit { low = middle } else { high = middle }
         }
-        Some(high.max(self.upkeep.patrol_days))
+        Some(high)
     }
 }

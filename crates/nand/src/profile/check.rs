@@ -5,6 +5,8 @@ use thermocline_types::Bytes;
 
 use super::{Fdp, Kind, Profile, ProfileError, Slc, Zns};
 use crate::integrity::Integrity;
+use crate::refresh::RefreshLimits;
+use crate::thermal::Thermal;
 
 const TIME: &str = "must be a time in microseconds, 0 to 10^9";
 
@@ -17,8 +19,11 @@ impl Profile {
         let integrity = self.integrity.as_ref().map_or_else(Vec::new, Integrity::rules);
         let (kinds, dies, times) = (self.kinds(), self.dies(), self.times());
         let slc = self.slc.as_ref().map_or_else(Vec::new, |slc| self.cache(slc));
+        let thermal = self.thermal.as_ref().map_or_else(Vec::new, Thermal::rules);
+        let (sizes, wear, arm, refresh) =
+            (self.sizes(), self.wear(), self.arm(), self.refreshing());
         let rules =
-            [self.sizes(), self.wear(), slc, kinds, dies, times, self.arm(), integrity].concat();
+            [sizes, wear, slc, kinds, dies, times, arm, integrity, thermal, refresh].concat();
         rules
             .iter()
             .find(|(_, holds, _)| !holds)
@@ -88,6 +93,27 @@ impl Profile {
                 "must be at least 1 and below 10^9",
             ),
         ]
+    }
+
+    fn refreshing(&self) -> Vec<Rule> {
+        let Some(refresh) = &self.refresh else { return Vec::new() };
+        let known = self.kind.relocates() && self.slc.is_none();
+        let limits = RefreshLimits::of(self);
+        let mut rules = refresh.rules();
+        rules.extend([
+            ("refresh", known, "is only known of drives that map pages, without an SLC cache"),
+            (
+                "refresh.patrol_days",
+                limits.is_some(),
+                "must be given where [integrity] has no patrol",
+            ),
+            (
+                "refresh",
+                limits.is_none_or(|limits| limits.days.or(limits.reads).is_some()),
+                "needs after_days, after_reads, or [integrity] with refresh",
+            ),
+        ]);
+        rules
     }
 
     fn wear(&self) -> Vec<Rule> {

@@ -12,6 +12,8 @@ use serde::Deserialize;
 use thermocline_types::Bytes;
 
 use crate::integrity::{self, Integrity};
+use crate::refresh::Refresh;
+use crate::thermal::Thermal;
 
 pub use builtin::{builtin, names};
 pub use cut::Cut;
@@ -103,6 +105,9 @@ pub struct Profile {
     /// How long things take; needs `geometry`.
     #[serde(default)]
     pub timing: Option<Timing>,
+    /// Heat and what it does to speed; without it, that is not modelled.
+    #[serde(default)]
+    pub thermal: Option<Thermal>,
     /// How a block-mapped drive rewrites its units.
     #[serde(default)]
     pub rewrite: Option<Rewriting>,
@@ -121,6 +126,9 @@ pub struct Profile {
     /// How data is kept whole; without it, that is not modelled.
     #[serde(default)]
     pub integrity: Option<Integrity>,
+    /// When simulated drives rewrite what is getting bad; without it, they never do.
+    #[serde(default)]
+    pub refresh: Option<Refresh>,
     /// Where each number comes from, by key; the longest matching prefix of a key counts.
     #[serde(default)]
     pub source: BTreeMap<String, String>,

@@ -84,6 +84,8 @@ pub fn record(shape: &Shape) -> RunRecord {
         device: device(shape),
         fast: None,
         drives: Vec::new(),
+        heating: None,
+        media_bytes_patrolled: None,
         workload: workload(),
         config: BTreeMap::from([
             ("victim".to_owned(), json!("greedy")),

@@ -1,5 +1,6 @@
 //! The answers: from what was measured, and from the closed forms for what is not simulated.
 
+mod heat;
 mod life;
 
 use serde::Serialize;
@@ -266,11 +267,11 @@ impl Sheet {
             let cells = vec!["4 KiB reads a second and watt".into(), labelled.cells[1].clone()];
             rows.push(Row { cells, ..labelled });
         }
-        rows.push(stated(&["by heat", "not modelled"]));
+        let (heat, found) = self.heat();
+        rows.extend(heat);
         Answer {
             question: "What holds it back: power, heat, its controller?",
-            finding: "what limited each run stands beside it; throttling by heat is not modelled"
-                .into(),
+            finding: format!("what limited each run stands beside it; {found}"),
             heads: vec!["limit", ""],
             rows,
         }

@@ -17,26 +17,29 @@ pub struct Output<'a> {
     title: &'a str,
     simulated_bytes: u64,
     answers: &'a [Answer],
+    advice: &'a Answer,
     charts: Vec<Plot>,
 }
 
 /// The sheet as JSON.
-pub fn json<'a>(sheet: &'a Sheet, answers: &'a [Answer]) -> Output<'a> {
+pub fn json<'a>(sheet: &'a Sheet, answers: &'a [Answer], advice: &'a Answer) -> Output<'a> {
     Output {
         schema: "thermocline.datasheet/1",
         stack: &sheet.stack.text,
         title: &sheet.stack.profile.title,
         simulated_bytes: sheet.measured[0].1.device.capacity_bytes,
         answers,
+        advice,
         charts: charts(sheet),
     }
 }
 
 /// The sheet for the terminal.
-pub fn text(sheet: &Sheet, answers: &[Answer], commands: bool) -> String {
+pub fn text(sheet: &Sheet, answers: &[Answer], advice: &Answer, commands: bool) -> String {
     let mut text = format!("{}: {}\n\n", sheet.stack.text, sheet.stack.profile.title);
-    for (index, answer) in answers.iter().enumerate() {
-        text += &format!("{}. {}\n   {}\n", index + 1, answer.question, answer.finding);
+    for (index, answer) in answers.iter().chain([advice]).enumerate() {
+        let number = if index < answers.len() { format!("{}. ", index + 1) } else { String::new() };
+        text += &format!("{number}{}\n   {}\n", answer.question, answer.finding);
         let table = table(answer, commands);
         if !table.rows.is_empty() {
             text += &format!("{}\n", draw(&table.heads, &table.rows));
@@ -47,11 +50,12 @@ pub fn text(sheet: &Sheet, answers: &[Answer], commands: bool) -> String {
 }
 
 /// The sheet as one HTML page.
-pub fn html(sheet: &Sheet, answers: &[Answer]) -> String {
+pub fn html(sheet: &Sheet, answers: &[Answer], advice: &Answer) -> String {
     let mut tables: Vec<TextTable> = answers.iter().map(|answer| table(answer, true)).collect();
     for (index, table) in tables.iter_mut().enumerate() {
         table.title = format!("{}. {}", index + 1, table.title);
     }
+    tables.push(table(advice, true));
     let sources = [Some(&sheet.stack.profile), sheet.stack.fast.as_ref()].into_iter().flatten();
     let notes = sources.flat_map(|profile| {
         profile.source.iter().map(|(key, source)| format!("{}: {key}: {source}", profile.name))

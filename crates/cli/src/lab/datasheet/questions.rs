@@ -25,6 +25,8 @@ pub enum Question {
     Reserve,
     /// How long requests take.
     Latency,
+    /// What heat does, where that is modelled.
+    Heat,
 }
 
 /// One run of a question.
@@ -43,6 +45,11 @@ pub struct Measure {
 const DEPTH: u32 = 64;
 /// Reads of a run, at least; more where they are small.
 const READS: u64 = 20_000;
+
+/// What the run of large writes or reads in order is called.
+pub const IN_ORDER: &str = "128 KiB in order";
+/// Time constant of the run that shows heat, seconds. Chosen: some of them fit into what a small drive takes to fill.
+pub const HEATED_S: f64 = 0.01;
 
 /// The smallest fast device of a tier, on which the log has the units that it needs.
 const LEAST_FAST: Bytes = Bytes::mib(32);
@@ -80,7 +87,7 @@ pub fn measures(stack: &Stack, span: Bytes, full: f64, quick: bool) -> Vec<Measu
             plan.add(question, Bytes(size).to_string(), size as f64, run);
         }
         let ordered = RunOf { source: plan.source("seq", 131_072, read), ..plan.base(DEPTH) };
-        plan.add(question, "128 KiB in order".into(), f64::NAN, ordered);
+        plan.add(question, IN_ORDER.into(), f64::NAN, ordered);
     }
     for read in [1.0, 0.75, 0.5, 0.25, 0.0] {
         let label = format!("{:.0} % reads", read * 100.0);
@@ -111,6 +118,9 @@ pub fn measures(stack: &Stack, span: Bytes, full: f64, quick: bool) -> Vec<Measu
         [("reads alone", 1.0, 1), ("writes alone", 0.0, 1), ("70 % reads, 32 in flight", 0.7, 32)]
     {
         plan.add(Question::Latency, label.into(), f64::NAN, plan.random(4096, read, depth));
+    }
+    if stack.profile.thermal.is_some() {
+        plan.heat();
     }
     plan.measures
 }
@@ -146,6 +156,15 @@ impl Plan<'_> {
 
     fn random(&self, size: u64, read: f64, depth: u32) -> RunOf {
         RunOf { source: self.source("uniform", size, read), ..self.base(depth) }
+    }
+
+    /// Writes in order for so long that the drive has the temperature that they lead to. That does not depend on its
+    /// time constant, which is shortened for it.
+    fn heat(&mut self) {
+        let mut run = RunOf { source: self.source("seq", 131_072, 0.0), ..self.base(DEPTH) };
+        run.stack = format!("{},thermal.time_constant_s={HEATED_S}", self.stack);
+        run.replay.prefill = Some(thermocline_lab::Prefill::None);
+        self.add(Question::Heat, "128 KiB writes in order".into(), f64::NAN, run);
     }
 
     /// Writes on a drive that holds nothing yet.
