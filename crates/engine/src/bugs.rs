@@ -18,7 +18,7 @@ macro_rules! bug {
         let made = $config.bug == Some($crate::bugs::Bug::$bug);
         #[cfg(not(feature = "bugs"))]
         let made = {
-            let _ = &$config;
+            let _ = &$config.bug;
             false
         };
         made
@@ -107,5 +107,12 @@ mod with_bugs {
         MovedPageForgotten: "the failed write of a page that is not in memory is forgotten",
         RecountedTwice: "a page that the tail touches is counted twice where the unit table is damaged",
         DeletedVolumeLeftOut: "a record leaves out a deleted volume that is still being unmapped",
+        HeaderNotCleared: "a chunk is written behind the header of the chunk before",
+        PagesShifted: "the pages of a chunk are written each in the place of the next",
+        PackedBlockWritten: "a block that lies packed in a header is written behind it, too",
+        SearchEndsEarly: "the search for superblock records leaves out the last unit",
+        EarlierUnitsForgotten: "the search for superblock records keeps those of the last unit alone",
+        ZoneWrittenAtOnce: "a write to a zone does not wait for the one before",
+        ZoneOrderReversed: "of the writes that wait for a zone the last one goes first",
     }
 }

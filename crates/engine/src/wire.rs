@@ -4,6 +4,10 @@
 //! * Finding never panics nor computes with an unchecked number, whatever the bytes.
 //! * What was written at one place is never found at another, nor under another pool or generation.
 
+mod in_bytes;
+mod translator;
+mod zone_order;
+
 use std::ops::Range;
 
 use thermocline_format::{
@@ -15,6 +19,10 @@ use thermocline_types::UnitId;
 
 use crate::device::{Body, Chunk, ReadChunks};
 use crate::marks::mark;
+
+pub use in_bytes::{ByteRun, InBytes};
+pub use translator::{Encoding, IoCmd, IoJob, IoStep, Translator};
+pub use zone_order::ZoneOrder;
 
 /// Distance of the places at which [`probe`] looks, in bytes: the smallest logical block.
 const PROBE_STEP: usize = 512;

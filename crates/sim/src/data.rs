@@ -5,11 +5,13 @@
 //!   is an array of numbers: copying it, or going back to an earlier one, costs next to nothing.
 //! * What a block shows is decided by all of its 4096 bytes, never by where it was found.
 
+use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
 use thermocline_engine::Payload;
+use thermocline_engine::wire::ByteRun;
 use thermocline_format::{BLOCK_BYTES, Expected, Geometry, VolumeId, crc32c, pack, packed_block};
 use thermocline_types::{Lba, Rng};
 
@@ -43,6 +45,11 @@ impl BlockId {
     #[must_use]
     pub const fn sector(self, part: usize) -> Sector {
         Sector(self.0 * SECTORS_PER_BLOCK as u32 + part as u32)
+    }
+
+    /// All sectors of the block.
+    pub fn sectors(self) -> impl Iterator<Item = Sector> {
+        (0..SECTORS_PER_BLOCK).map(move |part| self.sector(part))
     }
 
     const fn index(self) -> usize {
@@ -224,9 +231,14 @@ impl Arena {
     }
 
     /// Appends the bytes of `sectors` to `out`.
-    pub fn copy_out(&self, sectors: &[Sector], out: &mut Vec<u8>) {
+    pub fn copy_out(
+        &self,
+        sectors: impl IntoIterator<Item = impl Borrow<Sector>>,
+        out: &mut Vec<u8>,
+    ) {
         let blocks = self.blocks.borrow();
         for sector in sectors {
+            let sector: &Sector = sector.borrow();
             let start = sector.part() * SECTOR_BYTES;
             let bytes = &blocks[sector.block().index()].bytes;
             out.extend_from_slice(&bytes[start..start + SECTOR_BYTES]);
@@ -292,11 +304,11 @@ impl Arena {
     }
 }
 
-/// Handle of a run of blocks: what the host gives to the engine, and the engine to the device.
+/// Handle of a run of sectors: what the host gives to the engine, and the engine to the device.
 #[derive(Clone)]
 pub struct Data {
     arena: Rc<Arena>,
-    blocks: Rc<[Cell<BlockId>]>,
+    sectors: Rc<[Cell<Sector>]>,
     first: u32,
     length: u32,
 }
@@ -310,9 +322,14 @@ impl fmt::Debug for Data {
 impl Data {
     /// The handle of `blocks`.
     pub fn new(arena: &Rc<Arena>, blocks: impl Iterator<Item = BlockId>) -> Data {
-        let blocks: Rc<[Cell<BlockId>]> = blocks.map(Cell::new).collect();
-        let length = u32::try_from(blocks.len()).expect("runs are short");
-        Data { arena: Rc::clone(arena), blocks, first: 0, length }
+        Data::of(arena, blocks.flat_map(BlockId::sectors))
+    }
+
+    /// The handle of `sectors`.
+    fn of(arena: &Rc<Arena>, sectors: impl Iterator<Item = Sector>) -> Data {
+        let sectors: Rc<[Cell<Sector>]> = sectors.map(Cell::new).collect();
+        let length = u32::try_from(sectors.len()).expect("runs are short");
+        Data { arena: Rc::clone(arena), sectors, first: 0, length }
     }
 
     /// A run of `length` blocks of zeros, to be read into.
@@ -321,53 +338,98 @@ impl Data {
         Data::new(arena, (0..length).map(|_| BlockId::ZEROS))
     }
 
-    /// The blocks of the run.
+    /// The blocks of the run, as far as they are whole.
     pub fn blocks(&self) -> impl Iterator<Item = BlockId> {
+        self.cells().chunks_exact(SECTORS_PER_BLOCK).map(|block| self.gather(block))
+    }
+
+    /// The sectors of the run.
+    pub fn sectors(&self) -> impl ExactSizeIterator<Item = Sector> {
         self.cells().iter().map(Cell::get)
     }
 
-    /// Replaces the blocks of the run, as a device does that reads into it.
+    /// Replaces the sectors of the run, as a device does that reads into it.
     ///
     /// # Panics
-    /// When there are more blocks than the run has.
-    pub fn fill(&self, blocks: impl Iterator<Item = BlockId>) {
-        for (index, block) in blocks.enumerate() {
-            self.cells()[index].set(block);
-        }
+    /// When there are not as many as the run has.
+    pub fn fill(&self, sectors: &[Sector]) {
+        assert_eq!(sectors.len(), self.cells().len(), "a read fills its room");
+        self.cells().iter().zip(sectors).for_each(|(cell, &sector)| cell.set(sector));
     }
 
-    fn cells(&self) -> &[Cell<BlockId>] {
-        &self.blocks[self.first as usize..(self.first + self.length) as usize]
+    fn cells(&self) -> &[Cell<Sector>] {
+        &self.sectors[self.first as usize..(self.first + self.length) as usize]
+    }
+
+    fn gather(&self, cells: &[Cell<Sector>]) -> BlockId {
+        let mut sectors = [Sector::ZEROS; SECTORS_PER_BLOCK];
+        sectors.iter_mut().zip(cells).for_each(|(sector, cell)| *sector = cell.get());
+        self.arena.gather(&sectors)
+    }
+
+    fn block(&self, index: u32) -> BlockId {
+        self.gather(&self.cells()[index as usize * SECTORS_PER_BLOCK..][..SECTORS_PER_BLOCK])
+    }
+
+    fn run(&self, first: usize, length: usize) -> Data {
+        assert!(first + length <= self.length as usize, "a part lies within its run");
+        Data { first: self.first + first as u32, length: length as u32, ..self.clone() }
+    }
+}
+
+impl ByteRun for Data {
+    type Memory = Rc<Arena>;
+
+    fn room(arena: &Rc<Arena>, bytes: usize) -> Data {
+        Data::of(arena, std::iter::repeat_n(Sector::ZEROS, bytes / SECTOR_BYTES))
+    }
+
+    fn copied(arena: &Rc<Arena>, pieces: &[&[u8]]) -> Data {
+        let mut sectors = Vec::new();
+        pieces.iter().for_each(|piece| arena.sectors(piece, &mut sectors));
+        Data::of(arena, sectors.into_iter())
+    }
+
+    fn bytes(&self) -> usize {
+        self.length as usize * SECTOR_BYTES
+    }
+
+    fn part(&self, from: usize, bytes: usize) -> Data {
+        self.run(from / SECTOR_BYTES, bytes / SECTOR_BYTES)
+    }
+
+    fn look<R>(&self, with: impl FnOnce(&[u8]) -> R) -> R {
+        let mut bytes = Vec::with_capacity(ByteRun::bytes(self));
+        self.arena.copy_out(self.sectors(), &mut bytes);
+        with(&bytes)
     }
 }
 
 impl Payload for Data {
     fn slice(&self, first: u32, blocks: u32) -> Data {
-        assert!(first + blocks <= self.length, "a slice lies within its run");
-        Data { first: self.first + first, length: blocks, ..self.clone() }
+        self.run(first as usize * SECTORS_PER_BLOCK, blocks as usize * SECTORS_PER_BLOCK)
     }
 
     fn crc(&self, index: u32) -> u32 {
-        self.arena.crc(self.cells()[index as usize].get())
+        self.arena.crc(self.block(index))
     }
 
     fn fill_zero(&self) {
-        self.cells().iter().for_each(|cell| cell.set(BlockId::ZEROS));
+        self.cells().iter().for_each(|cell| cell.set(Sector::ZEROS));
     }
 
     fn copy_block(&self, from: &Data) {
-        self.cells()[0].set(from.cells()[0].get());
+        let pairs = self.cells().iter().zip(from.cells());
+        pairs.take(SECTORS_PER_BLOCK).for_each(|(to, from)| to.set(from.get()));
     }
 
     fn pack(&self, room: usize) -> Option<(Data, u16)> {
-        let packed = self.arena.packed(self.cells()[0].get(), room)?;
-        let block = self.arena.bytes(&packed);
-        Some((Data::new(&self.arena, [block].into_iter()), packed.len() as u16))
+        let packed = self.arena.packed(self.block(0), room)?;
+        Some((Data::copied(&self.arena, &[&packed]), packed.len() as u16))
     }
 
     fn unpack(&self, index: u32, expected: &Expected, geometry: &Geometry) -> Option<Data> {
-        let block = self.cells()[index as usize].get();
-        let unpacked = self.arena.unpacked(block, expected, geometry)?;
+        let unpacked = self.arena.unpacked(self.block(index), expected, geometry)?;
         Some(Data::new(&self.arena, [unpacked].into_iter()))
     }
 }

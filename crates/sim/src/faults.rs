@@ -4,11 +4,10 @@
 //! * What fails follows from the rules, the seed and the order of commands alone.
 //! * Whatever goes wrong is in the record. What of it may show, the atlas of the disk knows.
 
-use thermocline_engine::{DeviceCmd, DeviceError, UnitCondition};
-use thermocline_format::Location;
+use thermocline_engine::wire::{Encoding, IoCmd};
+use thermocline_engine::{DeviceError, UnitCondition};
+use thermocline_format::{Geometry, Location};
 use thermocline_types::{Rng, Time};
-
-use crate::data::Data;
 
 /// Kinds of commands, as far as faults tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,21 +31,20 @@ pub enum CommandKind {
 }
 
 impl CommandKind {
-    /// The kind of a command.
+    /// The kind of a command to media of `geometry`.
     #[must_use]
-    pub const fn of(cmd: &DeviceCmd<Data>) -> CommandKind {
+    pub fn of<E: Encoding>(cmd: &IoCmd<E>, geometry: &Geometry) -> CommandKind {
         match cmd {
-            DeviceCmd::WriteChunk(_) => CommandKind::WriteChunk,
-            DeviceCmd::WriteSuperblock(_) => CommandKind::WriteSuperblock,
-            DeviceCmd::Read { .. }
-            | DeviceCmd::ReadPage { .. }
-            | DeviceCmd::ReadChunks(_)
-            | DeviceCmd::ReadSuperblocks => CommandKind::Read,
-            DeviceCmd::Reset(_) => CommandKind::Reset,
-            DeviceCmd::Zero(_) => CommandKind::Zero,
-            DeviceCmd::Finish(_) => CommandKind::Finish,
-            DeviceCmd::Flush(_) => CommandKind::Flush,
-            DeviceCmd::ReportUnits => CommandKind::Report,
+            IoCmd::Write { at, .. } if geometry.is_superblock_unit(at.unit) => {
+                CommandKind::WriteSuperblock
+            }
+            IoCmd::Write { .. } => CommandKind::WriteChunk,
+            IoCmd::Read { .. } => CommandKind::Read,
+            IoCmd::Reset(_) => CommandKind::Reset,
+            IoCmd::Zero(_) => CommandKind::Zero,
+            IoCmd::Finish(_) => CommandKind::Finish,
+            IoCmd::Flush(_) => CommandKind::Flush,
+            IoCmd::Report => CommandKind::Report,
         }
     }
 

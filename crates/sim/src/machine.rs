@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use thermocline_engine::{
-    Action, Config, DeviceCmd, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice,
+    Action, Bug, Config, DeviceCmd, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice,
     OpenError, Reply, RequestId, VolumeInfo,
 };
 use thermocline_format::{Location, MediaClass, PoolId};
@@ -81,9 +81,9 @@ impl Machine {
     /// When the configuration cannot work.
     #[must_use]
     pub fn format(config: Config, arena: &Rc<Arena>, disk: Disk, seed: u64) -> Machine {
-        let most_active = config.max_open_units;
+        let (most_active, bug) = (config.max_open_units, config.bug);
         let engine = Engine::format(config, POOL, seed).expect("a configuration that works");
-        Machine::new(engine, arena, disk, most_active)
+        Machine::new(engine, arena, disk, most_active, bug)
     }
 
     /// An engine that opens the pool on `disk`.
@@ -92,17 +92,19 @@ impl Machine {
     /// When the configuration cannot work.
     #[must_use]
     pub fn open(config: Config, arena: &Rc<Arena>, disk: Disk, seed: u64) -> Machine {
-        let most_active = config.max_open_units;
+        let (most_active, bug) = (config.max_open_units, config.bug);
         let engine = Engine::open(config, seed).expect("a configuration that works");
-        Machine::new(engine, arena, disk, most_active)
+        Machine::new(engine, arena, disk, most_active, bug)
     }
 
     fn new(
         engine: Engine<Data>,
         arena: &Rc<Arena>,
-        disk: Disk,
+        mut disk: Disk,
         most_active: [u32; MediaClass::ALL.len()],
+        bug: Option<Bug>,
     ) -> Machine {
+        disk.make(bug);
         let (now, turns) = (Time::ZERO, 0);
         let (arena, pages_lost_before, next_request) = (Rc::clone(arena), 0, 0);
         Machine { engine, disk, now, turns, pages_lost_before, arena, next_request, most_active }
@@ -192,8 +194,9 @@ impl Machine {
             (None, None) => return false,
             (Some(at), wake) if wake.is_none_or(|wake| at <= wake) => {
                 self.now = self.now.max(at);
-                let done = self.disk.complete().expect("one is due");
-                self.engine.handle_completion(self.now, done.op, done.result);
+                if let Some(done) = self.disk.complete() {
+                    self.engine.handle_completion(self.now, done.op, done.result);
+                }
             }
             (_, Some(wake)) => {
                 self.now = self.now.max(wake);

@@ -1,12 +1,13 @@
 //! Simulated drives as the engine's devices: commands become the drive's own, with their real sizes and times.
 
+use thermocline_engine::wire::{IoCmd, IoStep, Translator};
 use thermocline_engine::{Chunk, DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
-use thermocline_format::{ChunkCause, Entry, Geometry, Location, MAX_SUPERBLOCK_BYTES, METADATA};
+use thermocline_format::{ChunkCause, Entry, Geometry, Location, METADATA};
 use thermocline_nand::{Drive, DriveError, Sliced, UnitStatus, ZoneError};
 use thermocline_types::{Bytes, Class, Time, UnitId};
 
 use super::payload::PackDraw;
-use super::stored_chunks::StoredChunks;
+use super::stored_chunks::{StoredChunks, Structure};
 
 /// How a command of the engine ends.
 pub type Ended = Result<Done<PackDraw>, DeviceError>;
@@ -17,7 +18,8 @@ pub struct Device {
     /// By device of the pool.
     drives: Vec<Sliced>,
     geometry: Geometry,
-    stored: StoredChunks,
+    /// With what was written.
+    translator: Translator<StoredChunks>,
     /// Bytes of chunks and records that the drive was given.
     written: u64,
     /// When the chunks of relocated blocks submitted so far are written.
@@ -64,7 +66,7 @@ impl Device {
         Device {
             drives,
             geometry,
-            stored: StoredChunks::new(geometry),
+            translator: Translator::new(StoredChunks::new(geometry)),
             written: 0,
             relocated: Time::ZERO,
             victims: Vec::new(),
@@ -89,7 +91,7 @@ impl Device {
 
     /// Logical blocks of `unit` that chunks were written to.
     pub fn written_in(&self, unit: UnitId) -> u32 {
-        self.stored.end(unit)
+        self.translator.encoding().end(unit)
     }
 
     /// The drive, or that for capacity.
@@ -136,59 +138,40 @@ impl Device {
 
     /// Carries out a command that comes in at `now`; returns how it ends, and when.
     pub fn carry_out(&mut self, now: Time, cmd: DeviceCmd<PackDraw>) -> (Time, Ended) {
-        let outcome = match cmd {
-            DeviceCmd::WriteChunk(chunk) => {
-                let origin = chunk.header.origin;
-                let bytes = self.bytes(chunk.header.blocks);
-                self.write(now, origin.location, bytes, origin.class).map(|at| {
-                    if matches!(origin.cause, ChunkCause::Relocation | ChunkCause::Destage) {
-                        self.relocated = self.relocated.max(at);
-                    }
-                    if let Some(journal) = &mut self.journal {
-                        journal.note(&chunk, &self.geometry);
-                    }
-                    self.stored.put(chunk);
-                    (at, Ok(Done::Ok))
-                })
+        if matches!(&cmd, DeviceCmd::ReadChunks(request) if request.at.block == 0) {
+            self.victims.push(now);
+        }
+        let (mut cmd, mut job) = self.translator.start(cmd);
+        let mut at = now;
+        loop {
+            let step = if job.is_report() {
+                self.translator.reported(job, Ok(self.report()))
+            } else {
+                let done = self.perform(at, cmd);
+                at = *done.as_ref().unwrap_or(&at);
+                let result = done.map(drop).map_err(|error| device_error(&error));
+                self.translator.go_on(job, result)
+            };
+            match step {
+                IoStep::Answer(ended) => return (at, ended),
+                IoStep::Io(next, then) => (cmd, job) = (next, then),
             }
-            DeviceCmd::WriteSuperblock(record) => {
-                let block = self.geometry.logical_block();
-                let bytes = self.bytes(block.to_hold(record.record_bytes()));
-                self.write(now, record.location, bytes, Class(0)).map(|at| {
-                    self.stored.put_superblock(record);
-                    (at, Ok(Done::Ok))
-                })
-            }
-            DeviceCmd::Read { at, blocks, .. } => {
-                let bytes = Bytes(u64::from(blocks) * Bytes::BLOCK.0);
-                self.read(now, at, bytes).map(|done| (done, Ok(Done::Data(PackDraw::default()))))
-            }
-            DeviceCmd::ReadPage { at } => self.read(now, at, Bytes::BLOCK).map(|done| {
-                let page = self.stored.page(at);
-                (done, page.map(Done::Page).ok_or(DeviceError::Io))
-            }),
-            DeviceCmd::ReadChunks(request) => {
-                if request.at.block == 0 {
-                    self.victims.push(now);
-                }
-                let found = self.stored.find(&request);
-                self.read(now, request.at, self.bytes(request.window))
-                    .map(|done| (done, Ok(Done::Chunks(found))))
-            }
-            DeviceCmd::ReadSuperblocks => self.read_superblocks(now),
-            DeviceCmd::ReportUnits => Ok((now, Ok(Done::Units(self.report())))),
-            DeviceCmd::Reset(unit) | DeviceCmd::Zero(unit) => {
-                self.reset(now, unit).map(|at| (at, Ok(Done::Ok)))
-            }
-            DeviceCmd::Finish(unit) => {
+        }
+    }
+
+    /// Has the drives carry out a command that comes in at `now`; returns when it ends.
+    fn perform(&mut self, now: Time, cmd: IoCmd<StoredChunks>) -> Result<Time, DriveError> {
+        match cmd {
+            IoCmd::Write { at, parts, class } => self.write(now, at, parts, class),
+            IoCmd::Read { at, into } => self.read(now, at, into),
+            IoCmd::Report => Ok(now),
+            IoCmd::Reset(unit) | IoCmd::Zero(unit) => self.reset(now, unit),
+            IoCmd::Finish(unit) => {
                 let (drive, unit) = self.on(unit);
-                drive.finish(now, unit).map(|at| (at, Ok(Done::Ok)))
+                drive.finish(now, unit)
             }
-            DeviceCmd::Flush(device) => {
-                self.drives[device.index()].flush(now).map(|at| (at, Ok(Done::Ok)))
-            }
-        };
-        outcome.unwrap_or_else(|error| (now, Err(device_error(&error))))
+            IoCmd::Flush(device) => self.drives[device.index()].flush(now),
+        }
     }
 
     fn bytes(&self, blocks: u32) -> Bytes {
@@ -199,13 +182,23 @@ impl Device {
         &mut self,
         now: Time,
         at: Location,
-        length: Bytes,
+        structure: Structure,
         class: Class,
     ) -> Result<Time, DriveError> {
-        let within = self.bytes(at.block);
+        let (within, length) =
+            (self.bytes(at.block), self.translator.encoding().bytes_of(&structure));
         let (drive, unit) = self.on(at.unit);
         let done = drive.write(now, drive.start(unit) + within, length, class)?;
         self.written += length.0;
+        if let Structure::Chunk(chunk) = &structure {
+            if matches!(chunk.header.origin.cause, ChunkCause::Relocation | ChunkCause::Destage) {
+                self.relocated = self.relocated.max(done);
+            }
+            if let Some(journal) = &mut self.journal {
+                journal.note(chunk, &self.geometry);
+            }
+        }
+        self.translator.encoding_mut().put(structure);
         Ok(done)
     }
 
@@ -215,21 +208,10 @@ impl Device {
         drive.read(now, drive.start(unit) + within, length)
     }
 
-    fn read_superblocks(&mut self, now: Time) -> Result<(Time, Ended), DriveError> {
-        let unit = self.bytes(self.geometry.blocks_per_unit());
-        let length = unit.min(Bytes(MAX_SUPERBLOCK_BYTES as u64));
-        let mut done = now;
-        let geometry = self.geometry;
-        for unit in geometry.all_superblock_units() {
-            done = done.max(self.read(now, Location { unit, block: 0 }, length)?);
-        }
-        Ok((done, Ok(Done::Superblocks(self.stored.superblocks()))))
-    }
-
     fn reset(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
         let (drive, there) = self.on(unit);
         let done = drive.reset(now, there)?;
-        self.stored.clear(unit);
+        self.translator.encoding_mut().clear(unit);
         Ok(done)
     }
 

@@ -5,11 +5,23 @@
 
 use std::sync::Arc;
 
-use thermocline_engine::{Body, Chunk, FoundChunk, FoundChunks, PageBytes, ReadChunks};
+use thermocline_engine::wire::Encoding;
+use thermocline_engine::{
+    Body, Chunk, DeviceError, FoundChunk, FoundChunks, PageBytes, ReadChunks,
+};
 use thermocline_format::{BLOCK_BYTES, Geometry, Location, Superblock};
-use thermocline_types::UnitId;
+use thermocline_types::{Bytes, UnitId};
 
 use super::payload::PackDraw;
+
+/// What one write puts on media.
+#[derive(Debug)]
+pub enum Structure {
+    /// A chunk.
+    Chunk(Arc<Chunk<PackDraw>>),
+    /// A superblock record.
+    Record(Arc<Superblock>),
+}
 
 /// The structures of all units.
 #[derive(Debug)]
@@ -26,20 +38,24 @@ impl StoredChunks {
         StoredChunks { geometry, chunks, records: Vec::new() }
     }
 
-    /// A chunk was written.
-    pub fn put(&mut self, chunk: Arc<Chunk<PackDraw>>) {
-        let unit = chunk.header.origin.location.unit;
-        self.chunks[unit.index()].push(chunk);
+    /// A structure was written.
+    pub fn put(&mut self, structure: Structure) {
+        match structure {
+            Structure::Chunk(chunk) => {
+                self.chunks[chunk.header.origin.location.unit.index()].push(chunk);
+            }
+            Structure::Record(record) => self.records.push(record),
+        }
     }
 
-    /// A superblock record was written.
-    pub fn put_superblock(&mut self, record: Arc<Superblock>) {
-        self.records.push(record);
-    }
-
-    /// Every superblock record there is.
-    pub fn superblocks(&self) -> Vec<Superblock> {
-        self.records.iter().map(|record| Superblock::clone(record)).collect()
+    /// Bytes of a structure on media.
+    pub fn bytes_of(&self, structure: &Structure) -> Bytes {
+        let block = self.geometry.logical_block();
+        let blocks = match structure {
+            Structure::Chunk(chunk) => chunk.header.blocks,
+            Structure::Record(record) => block.to_hold(record.record_bytes()),
+        };
+        Bytes(u64::from(blocks) * block.bytes() as u64)
     }
 
     /// `unit` was reset.
@@ -57,7 +73,7 @@ impl StoredChunks {
     }
 
     /// The map page at `at`, if one was written there.
-    pub fn page(&self, at: Location) -> Option<PageBytes> {
+    fn stored_page(&self, at: Location) -> Option<PageBytes> {
         let chunks = &self.chunks[at.unit.index()];
         let behind = chunks.partition_point(|chunk| block_of(chunk) <= at.block);
         let chunk = chunks.get(behind.checked_sub(1)?)?;
@@ -67,7 +83,7 @@ impl StoredChunks {
     }
 
     /// The chunks that `request` asks for, as they would be found in the bytes of its window.
-    pub fn find(&self, request: &ReadChunks) -> FoundChunks<PackDraw> {
+    fn find(&self, request: &ReadChunks) -> FoundChunks<PackDraw> {
         let block_bytes = self.geometry.logical_block().bytes();
         let end = request.at.block + request.window;
         let chunks = &self.chunks[request.at.unit.index()];
@@ -111,6 +127,57 @@ impl StoredChunks {
             found.next = if request.search { end } else { found.next };
         }
         found
+    }
+}
+
+impl Encoding for StoredChunks {
+    type Payload = PackDraw;
+    type Parts = Structure;
+    type Room = Bytes;
+
+    #[inline]
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn chunk(&mut self, chunk: Arc<Chunk<PackDraw>>) -> Structure {
+        Structure::Chunk(chunk)
+    }
+
+    fn record(&mut self, record: Arc<Superblock>) -> Structure {
+        Structure::Record(record)
+    }
+
+    #[inline]
+    fn room(&mut self, bytes: usize, _into: Option<PackDraw>) -> Bytes {
+        Bytes(bytes as u64)
+    }
+
+    #[inline]
+    fn data(&self, _room: Bytes) -> PackDraw {
+        PackDraw::default()
+    }
+
+    fn page(&self, at: Location, _room: &Bytes) -> Result<PageBytes, DeviceError> {
+        self.stored_page(at).ok_or(DeviceError::Io)
+    }
+
+    fn chunks(&self, request: &ReadChunks, _room: &Bytes) -> FoundChunks<PackDraw> {
+        self.find(request)
+    }
+
+    fn records(&self, unit: UnitId, room: &Bytes) -> Vec<Superblock> {
+        let logical = self.geometry.logical_block();
+        let read = |record: &&Arc<Superblock>| {
+            let end = record.location.block + logical.to_hold(record.record_bytes());
+            record.location.unit == unit && end <= self.blocks(room)
+        };
+        self.records.iter().filter(read).map(|record| Superblock::clone(record)).collect()
+    }
+
+    fn blocks(&self, room: &Bytes) -> u32 {
+        self.geometry.logical_block().to_hold(room.0 as usize)
     }
 }
 

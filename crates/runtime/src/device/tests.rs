@@ -1,16 +1,18 @@
+use std::sync::Arc;
 use std::time::Instant;
 
 use tempfile::TempDir;
-use thermocline_engine::{Payload as _, UnitCondition};
+use thermocline_engine::wire::Encoding as _;
+use thermocline_engine::{Body, Chunk, Payload as _, ReadChunks, UnitCondition};
 use thermocline_format::{
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, LogicalBlock, MapEntry, PageId,
-    PoolId, Revision, Sequence, VolumeId,
+    BLOCK_BYTES, ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Location,
+    LogicalBlock, MapEntry, PageId, PoolId, Revision, Sequence, Superblock, VolumeId,
 };
 use thermocline_target as target;
-use thermocline_types::{Class, DeviceId, Lba};
+use thermocline_types::{Class, DeviceId, Lba, UnitId};
 
 use super::*;
-use crate::storage::{Fault, File, IoEngine, Layout, Memory, Options};
+use crate::storage::{File, IoEngine, Layout, Memory, Options};
 
 const POOL: PoolId = PoolId([7; 16]);
 
@@ -120,7 +122,7 @@ fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {
 
 /// Writes chunks behind each other and finds them again, headers and blocks.
 fn chunks_come_back<S: Storage>(device: &mut Device<S>) {
-    let geometry = device.geometry;
+    let geometry = *device.translator.encoding().geometry();
     let at = |block| Location::new(2, block);
     let first = user_chunk(at(0), 1, 10, 3, 0, &geometry);
     let second = user_chunk(at(first.header.blocks), 2, 20, 20, 2, &geometry);
@@ -155,7 +157,7 @@ fn blocks_come_back<S: Storage>(
     user: &Chunk<Buffer>,
     pages: &Chunk<Buffer>,
 ) {
-    let geometry = device.geometry;
+    let geometry = *device.translator.encoding().geometry();
     let place = |chunk: &Chunk<Buffer>, index: usize| {
         chunk.header.placed(&geometry).nth(index).unwrap().1.unwrap()
     };
@@ -177,7 +179,7 @@ fn blocks_come_back<S: Storage>(
 }
 
 fn superblocks_come_back<S: Storage>(device: &mut Device<S>) {
-    let geometry = device.geometry;
+    let geometry = *device.translator.encoding().geometry();
     let Done::Superblocks(none) = run(device, DeviceCmd::ReadSuperblocks) else { panic!() };
     assert_eq!(none, []);
     let length = superblock(Location::new(0, 0), 1, geometry).record_bytes();
@@ -227,47 +229,4 @@ fn on_files() {
             Err(error) => panic!("{error}"),
         }
     }
-}
-
-/// A storage whose first superblock unit cannot be read.
-struct Broken(Memory, Vec<Completion>);
-
-impl Storage for Broken {
-    fn layout(&self) -> &Layout {
-        self.0.layout()
-    }
-
-    fn submit(&mut self, token: Token, command: Command) {
-        match command {
-            Command::Read { at, .. } if at < self.layout().start(UnitId(1)) => {
-                self.1.push(Completion { token, result: Err(DeviceError::Io.into()) });
-            }
-            other => self.0.submit(token, other),
-        }
-    }
-
-    fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
-        let wait = if self.1.is_empty() { wait } else { Some(Duration::ZERO) };
-        done.append(&mut self.1);
-        self.0.reap(wait, done);
-    }
-
-    fn waker(&self) -> Waker {
-        self.0.waker()
-    }
-
-    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
-        self.0.report()
-    }
-}
-
-#[test]
-fn one_readable_superblock_unit_is_enough() {
-    let block = LogicalBlock::B512;
-    let geometry = geometry(block);
-    let mut device = Device::new(Broken(Memory::new(layout(block)), Vec::new()), geometry);
-    let record = superblock(Location::new(1, 0), 4, geometry);
-    run(&mut device, DeviceCmd::WriteSuperblock(Arc::new(record.clone())));
-    let Done::Superblocks(found) = run(&mut device, DeviceCmd::ReadSuperblocks) else { panic!() };
-    assert_eq!(found, [record]);
 }

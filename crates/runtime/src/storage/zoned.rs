@@ -8,13 +8,13 @@
 //! Tested without such a device: numbers and layout of the ioctls, the reading of reports, the order of writes. With
 //! one: the test `a_real_zoned_device`, if the environment names it.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thermocline_engine::wire::ZoneOrder;
 use thermocline_engine::{UnitCondition, UnitReport};
 use thermocline_format::LogicalBlock;
 use thermocline_types::{Bytes, UnitId};
@@ -31,7 +31,7 @@ use super::{
 pub struct Zoned {
     file: File,
     device: Arc<fs::File>,
-    order: Order,
+    order: ZoneOrder<Token, Command>,
     fresh: Vec<Completion>,
 }
 
@@ -55,8 +55,8 @@ impl Zoned {
         let layout = layout.map_err(|why| OpenError::new(path, OpenErrorKind::Zones(why)))?;
         let options = Options { direct: Some(true), ..*options };
         let file = File::open(path, false, layout, &options)?;
-        let order = Order::new(layout.units);
-        Ok(Zoned { file, device: Arc::new(device), order, fresh: Vec::new() })
+        let (order, fresh) = (ZoneOrder::default(), Vec::new());
+        Ok(Zoned { file, device: Arc::new(device), order, fresh })
     }
 
     fn start(&mut self, unit: UnitId, token: Token, command: Command) {
@@ -86,7 +86,7 @@ impl Storage for Zoned {
             Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => *unit,
             Command::Read { .. } | Command::Flush(_) => return self.file.submit(token, command),
         };
-        if let Some((token, command)) = self.order.enter(unit, token, command) {
+        if let Some(command) = self.order.enter(unit, token, command) {
             self.start(unit, token, command);
         }
     }
@@ -113,39 +113,6 @@ impl Storage for Zoned {
         let layout = *self.file.layout();
         let zones = report_zones(&self.device)?;
         Ok(zones.iter().take(layout.units as usize).map(|zone| report_of(zone, &layout)).collect())
-    }
-}
-
-/// Commands of each unit, one at a time.
-#[derive(Debug)]
-struct Order {
-    units: Vec<VecDeque<(Token, Command)>>,
-    /// The command under way of a unit, by token: few at a time.
-    busy: Vec<(UnitId, Token)>,
-}
-
-impl Order {
-    fn new(units: u32) -> Order {
-        Order { units: (0..units).map(|_| VecDeque::new()).collect(), busy: Vec::new() }
-    }
-
-    /// The command, if nothing of its unit is under way; else it waits.
-    fn enter(&mut self, unit: UnitId, token: Token, command: Command) -> Option<(Token, Command)> {
-        if self.busy.iter().any(|&(busy, _)| busy == unit) {
-            self.units[unit.index()].push_back((token, command));
-            return None;
-        }
-        self.busy.push((unit, token));
-        Some((token, command))
-    }
-
-    /// The command that waited for the one that is complete.
-    fn leave(&mut self, token: Token) -> Option<(UnitId, Token, Command)> {
-        let index = self.busy.iter().position(|&(_, busy)| busy == token)?;
-        let (unit, _) = self.busy.swap_remove(index);
-        let (token, command) = self.units[unit.index()].pop_front()?;
-        self.busy.push((unit, token));
-        Some((unit, token, command))
     }
 }
 
@@ -247,19 +214,5 @@ mod tests {
         assert_eq!(read(0xE, u64::MAX), (UnitCondition::Good, Some(100)));
         assert_eq!(read(0xD, 0), (UnitCondition::ReadOnly, None));
         assert_eq!(read(0xF, 0), (UnitCondition::Offline, None));
-    }
-
-    #[test]
-    fn commands_of_a_unit_go_one_by_one_in_order() {
-        let mut order = Order::new(2);
-        let reset = || Command::Reset(UnitId(0));
-        assert!(order.enter(UnitId(0), Token(1), reset()).is_some());
-        assert!(order.enter(UnitId(0), Token(2), reset()).is_none());
-        assert!(order.enter(UnitId(1), Token(3), reset()).is_some());
-        assert!(order.enter(UnitId(0), Token(4), reset()).is_none());
-        assert!(order.leave(Token(3)).is_none());
-        assert_eq!(order.leave(Token(1)).unwrap().1, Token(2));
-        assert_eq!(order.leave(Token(2)).unwrap().1, Token(4));
-        assert!(order.leave(Token(4)).is_none() && order.busy.is_empty());
     }
 }

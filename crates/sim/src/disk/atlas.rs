@@ -199,7 +199,10 @@ impl Atlas {
     /// Whether a record in one of these units may be missing.
     #[must_use]
     pub fn explains_lost_records(&self, units: &[UnitId]) -> bool {
-        let there = |unit: &UnitId| self.hits.range((unit.0, 0)..(unit.0 + 1, 0)).next().is_some();
+        let there = |unit: &UnitId| {
+            self.hits.range((unit.0, 0)..(unit.0 + 1, 0)).next().is_some()
+                || self.unread.iter().any(|unread| unread.unit == *unit)
+        };
         units.iter().any(there) || self.broken_promise
     }
 

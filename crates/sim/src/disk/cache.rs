@@ -118,6 +118,16 @@ impl Cache {
         self.take_in(change, Fate::Kept)
     }
 
+    /// Where units are zones, none of them is changed twice at once: which change came first would be open.
+    ///
+    /// # Panics
+    /// When a change of `unit` is on its way, and it is a zone.
+    pub fn assert_alone(&self, unit: UnitId) {
+        let on_its_way = |change: &Change| change.unit == unit && change.complete.is_none();
+        let busy = self.media().is_zoned() && self.changes.iter().any(on_its_way);
+        assert!(!busy, "{unit:?} is changed while a change of it is on its way");
+    }
+
     fn change(&mut self, unit: UnitId, effect: Effect, astray: bool) -> Change {
         let number = self.next;
         self.next += 1;

@@ -1,36 +1,16 @@
-//! Carrying out commands: from structures to sectors, and back.
+//! What media do at once when a command reaches them, and what they answer a read.
 
-use thermocline_engine::{
-    Body, Chunk, DeviceCmd, DeviceError, Done, UnitCondition, UnitReport, wire,
-};
-use thermocline_format::{Location, Superblock};
+use thermocline_engine::wire::IoCmd;
+use thermocline_engine::{Chunk, DeviceError, UnitCondition, UnitReport};
+use thermocline_format::Location;
 use thermocline_types::UnitId;
 
-use super::Place;
 use super::image::{Effect, Fate, Rest, Tear};
-use super::{Disk, Work};
-use crate::data::{BlockId, Data, SECTOR_BYTES, SECTORS_PER_BLOCK, Sector};
+use super::{Bytes, Disk, Place, Work};
+use crate::data::{Data, SECTOR_BYTES, Sector};
 use crate::faults::{CommandKind, Fault};
 
 impl Disk {
-    /// The sectors that a command is about, if it reads.
-    pub(super) fn places(&self, cmd: &DeviceCmd<Data>) -> Vec<Place> {
-        let geometry = &self.cache.media().geometry;
-        let whole = |unit| Location { unit, block: 0 };
-        let per_block = geometry.logical_block().per_block();
-        let all = geometry.blocks_per_unit();
-        let runs = match cmd {
-            DeviceCmd::Read { at, blocks, .. } => vec![(*at, blocks * per_block)],
-            DeviceCmd::ReadPage { at } => vec![(*at, per_block)],
-            DeviceCmd::ReadChunks(read) => vec![(read.at, read.window)],
-            DeviceCmd::ReadSuperblocks => {
-                geometry.all_superblock_units().map(|unit| (whole(unit), all)).collect()
-            }
-            _ => Vec::new(),
-        };
-        runs.into_iter().map(|(at, blocks)| self.place(at, blocks)).collect()
-    }
-
     /// The sectors of `blocks` logical blocks from `at` on.
     #[must_use]
     pub fn place(&self, at: Location, blocks: u32) -> Place {
@@ -38,34 +18,41 @@ impl Disk {
         Place { unit: at.unit, sectors: at.block * sectors..(at.block + blocks) * sectors }
     }
 
-    /// Does at once what a command does when it is submitted, and says what remains.
+    /// The sectors that are read into `into` from `at` on.
+    pub(super) fn place_of(&self, at: Location, into: &Data) -> Place {
+        let from = at.block * self.cache.media().sectors_per_logical();
+        Place { unit: at.unit, sectors: from..from + into.sectors().len() as u32 }
+    }
+
+    /// Does at once what a command does when it reaches media, and says what remains. `chunk` is what it writes, if it
+    /// writes one.
     pub(super) fn begin(
         &mut self,
-        cmd: DeviceCmd<Data>,
+        cmd: IoCmd<Bytes>,
+        chunk: Option<&Chunk<Data>>,
         kind: CommandKind,
         fault: Option<Fault>,
     ) -> Work {
         match cmd {
-            DeviceCmd::WriteChunk(chunk) => {
-                let sectors = self.chunk_sectors(&chunk);
-                let header = chunk.header.header_bytes(&self.cache.media().geometry);
-                let header = (header / SECTOR_BYTES) as u32;
-                if matches!(fault, Some(Fault::Lose | Fault::Misdirect | Fault::Flip(_))) {
+            IoCmd::Write { at, parts, .. } => {
+                let sectors = parts.iter().flat_map(Data::sectors).collect();
+                let header = chunk.map_or(0, |chunk| {
+                    chunk.header.header_bytes(&self.cache.media().geometry) / SECTOR_BYTES
+                });
+                if let Some(chunk) = chunk
+                    && matches!(fault, Some(Fault::Lose | Fault::Misdirect | Fault::Flip(_)))
+                {
                     self.atlas.spoil_entries(&chunk.header.entries);
                 }
-                self.begin_write(chunk.header.origin.location, sectors, header, kind, fault)
+                self.begin_write(at, sectors, header as u32, kind, fault)
             }
-            DeviceCmd::WriteSuperblock(record) => {
-                let sectors = self.record_sectors(&record);
-                self.begin_write(record.location, sectors, 0, kind, fault)
-            }
-            DeviceCmd::Reset(unit) => self.begin_whole(unit, Effect::Reset, kind, fault),
-            DeviceCmd::Zero(unit) => {
+            IoCmd::Reset(unit) => self.begin_whole(unit, Effect::Reset, kind, fault),
+            IoCmd::Zero(unit) => {
                 let zeros = vec![Sector::ZEROS; self.cache.media().sectors_per_unit() as usize];
                 self.begin_write(Location { unit, block: 0 }, zeros, 0, kind, fault)
             }
-            DeviceCmd::Finish(unit) => self.begin_whole(unit, Effect::Finish, kind, fault),
-            DeviceCmd::Flush(device) => match fault {
+            IoCmd::Finish(unit) => self.begin_whole(unit, Effect::Finish, kind, fault),
+            IoCmd::Flush(device) => match fault {
                 Some(fault @ Fault::Fail(error)) => {
                     self.injector.record(kind, fault, None, None);
                     Work::Fail(error)
@@ -81,12 +68,20 @@ impl Disk {
                 }
                 _ => Work::Flush { device, submitted: self.tick },
             },
-            cmd => match fault {
+            IoCmd::Read { at, into } => match fault {
                 Some(fault @ Fault::Fail(error)) => {
-                    self.injector.record(kind, fault, place(&cmd), None);
+                    self.injector.record(kind, fault, Some(at), None);
+                    self.atlas.unread(self.place_of(at, &into));
                     Work::Fail(error)
                 }
-                _ => Work::Read(cmd),
+                _ => Work::Read(at, into),
+            },
+            IoCmd::Report => match fault {
+                Some(fault @ Fault::Fail(error)) => {
+                    self.injector.record(kind, fault, None, None);
+                    Work::Fail(error)
+                }
+                _ => Work::Report,
             },
         }
     }
@@ -106,6 +101,7 @@ impl Disk {
         let mut start = start_at;
         let length = sectors.len() as u32;
         assert!(media.geometry.contains(at, length / per_block), "a write at {at} leaves its unit");
+        self.cache.assert_alone(at.unit);
         self.degrade(at.unit, kind, fault);
         if let Err(error) = self.takes_write(at) {
             return Work::Fail(error);
@@ -191,6 +187,7 @@ impl Disk {
         kind: CommandKind,
         fault: Option<Fault>,
     ) -> Work {
+        self.cache.assert_alone(unit);
         self.degrade(unit, kind, fault);
         if let Err(error) = self.writable(unit) {
             return Work::Fail(error);
@@ -257,76 +254,22 @@ impl Disk {
         hit as u32
     }
 
-    fn chunk_sectors(&self, chunk: &Chunk<Data>) -> Vec<Sector> {
-        let geometry = &self.cache.media().geometry;
-        let total = (chunk.header.blocks * self.cache.media().sectors_per_logical()) as usize;
-        let mut sectors = Vec::with_capacity(total);
-        let mut header = Vec::with_capacity(chunk.header.header_bytes(geometry));
-        let mut packed = Vec::new();
-        if let (Some(said), Some(bytes)) = (chunk.header.packed, &chunk.packed) {
-            bytes.blocks().for_each(|block| packed.extend_from_slice(&self.arena.read(block)[..]));
-            packed.truncate(said.bytes.into());
-        }
-        wire::chunk_header(chunk, &packed, geometry, &mut header);
-        self.arena.sectors(&header, &mut sectors);
-        let mut whole = |block: BlockId| {
-            sectors.extend((0..SECTORS_PER_BLOCK).map(|part| block.sector(part)));
-        };
-        match &chunk.body {
-            Body::User(blocks) => {
-                let behind = wire::behind_header(&chunk.header, blocks);
-                behind.flat_map(Data::blocks).for_each(&mut whole);
-            }
-            Body::Pages(pages) => pages.iter().for_each(|page| whole(self.arena.bytes(&page[..]))),
-        }
-        assert!(sectors.len() <= total, "the blocks of a chunk fit into it");
-        sectors.resize(total, Sector::ZEROS);
-        sectors
+    /// Fills the room of a read with what is at `at`.
+    pub(super) fn read(&self, at: Location, into: &Data) -> Result<(), DeviceError> {
+        self.readable(at.unit)?;
+        let blocks = into.sectors().len() as u32 / self.cache.media().sectors_per_logical();
+        into.fill(&self.cache.read(at, blocks));
+        Ok(())
     }
 
-    fn record_sectors(&self, record: &Superblock) -> Vec<Sector> {
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        let mut sectors = Vec::new();
-        self.arena.sectors(&bytes, &mut sectors);
-        sectors
-    }
-
-    /// Answers a command that only reads.
-    pub(super) fn read(&self, cmd: &DeviceCmd<Data>) -> Result<Done<Data>, DeviceError> {
-        match cmd {
-            DeviceCmd::Read { at, blocks, into } => {
-                self.readable(at.unit)?;
-                let run = self.block_ids(*at, *blocks);
-                let data = match into {
-                    Some(into) => {
-                        into.fill(run);
-                        into.clone()
-                    }
-                    None => Data::new(&self.arena, run),
-                };
-                Ok(Done::Data(data))
-            }
-            DeviceCmd::ReadPage { at } => {
-                self.readable(at.unit)?;
-                let block = self.block_ids(*at, 1).next().expect("one block was asked for");
-                Ok(Done::Page(self.arena.read(block)))
-            }
-            DeviceCmd::ReadChunks(read) => self.read_chunks(read),
-            DeviceCmd::ReadSuperblocks => self.read_superblocks(),
-            DeviceCmd::ReportUnits => Ok(Done::Units(self.report())),
-            other => unreachable!("{other:?} is not answered by reading"),
-        }
-    }
-
-    pub(super) fn readable(&self, unit: UnitId) -> Result<(), DeviceError> {
+    fn readable(&self, unit: UnitId) -> Result<(), DeviceError> {
         match self.conditions[unit.index()] {
             UnitCondition::Good | UnitCondition::ReadOnly => Ok(()),
             UnitCondition::Offline => Err(DeviceError::Offline),
         }
     }
 
-    fn report(&self) -> Vec<UnitReport> {
+    pub(super) fn report(&self) -> Vec<UnitReport> {
         let media = self.cache.media();
         let written = |unit| self.cache.current().pointer(unit) / media.sectors_per_logical();
         (0..media.geometry.units())
@@ -335,23 +278,5 @@ impl Disk {
                 written: media.is_zoned().then(|| written(UnitId(unit))),
             })
             .collect()
-    }
-
-    /// The blocks of 4096 bytes from `at` on.
-    fn block_ids(&self, at: Location, blocks: u32) -> impl Iterator<Item = BlockId> {
-        let per_block = self.cache.media().geometry.logical_block().per_block();
-        let sectors = self.cache.read(at, blocks * per_block);
-        let blocks: Vec<BlockId> =
-            sectors.chunks_exact(SECTORS_PER_BLOCK).map(|block| self.arena.gather(block)).collect();
-        blocks.into_iter()
-    }
-}
-
-/// Where a command that reads does so.
-fn place(cmd: &DeviceCmd<Data>) -> Option<Location> {
-    match cmd {
-        DeviceCmd::Read { at, .. } | DeviceCmd::ReadPage { at } => Some(*at),
-        DeviceCmd::ReadChunks(read) => Some(read.at),
-        _ => None,
     }
 }

@@ -1,24 +1,26 @@
-//! Simulated devices: carry out the engine's commands on real bytes, in virtual time.
+//! Simulated devices: carry out the engine's commands on real bytes, in virtual time. What the engine's commands are in
+//! bytes, and which of them wait for each other, is decided by the code that serves real devices.
 //!
 //! Invariants:
 //! * Each command completes exactly once, at a time that follows from the seed; commands overtake each other.
 //! * A write is volatile from its submission until a flush that was submitted after its completion has completed, also
 //!   when the host is killed meanwhile.
-//! * A zone is written at its write pointer only: the engine panics the simulation if it tries anything else, unless a
-//!   write to that zone has failed before.
+//! * A zone is written at its write pointer only, and by one command at a time: the simulation panics if anything else
+//!   is tried, unless a write to that zone has failed before.
 
 mod atlas;
 mod cache;
 mod carry;
 mod image;
-mod recover;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use thermocline_engine::{DeviceCmd, DeviceError, Done, OpId, UnitCondition};
-use thermocline_format::MediaClass;
+use thermocline_engine::wire::{InBytes, IoCmd, IoJob, IoStep, Translator, ZoneOrder};
+use thermocline_engine::{Bug, Chunk, DeviceCmd, DeviceError, Done, OpId, UnitCondition};
+use thermocline_format::{Location, MediaClass};
 use thermocline_types::{DeviceId, Rng, Time, UnitId};
 
 use crate::data::{Arena, Data, Sector};
@@ -56,12 +58,26 @@ pub struct Completion {
     pub result: Result<Done<Data>, DeviceError>,
 }
 
+/// What these devices hold.
+type Bytes = InBytes<Data>;
+
+/// A command for media.
+#[derive(Debug)]
+struct Request {
+    op: OpId,
+    cmd: IoCmd<Bytes>,
+    job: IoJob<Bytes>,
+    /// What it writes, if it writes one: for the atlas.
+    chunk: Option<Arc<Chunk<Data>>>,
+}
+
 /// A command on its way.
 #[derive(Debug)]
 struct Due {
     at: Time,
     tick: u64,
     op: OpId,
+    job: IoJob<Bytes>,
     work: Work,
 }
 
@@ -79,7 +95,8 @@ enum Work {
     },
     /// As a flush that loses some of what it covers.
     Forget(DeviceId, u64, DeviceError),
-    Read(DeviceCmd<Data>),
+    Read(Location, Data),
+    Report,
 }
 
 impl PartialEq for Due {
@@ -106,6 +123,9 @@ impl Ord for Due {
 #[derive(Debug)]
 pub struct Disk {
     arena: Rc<Arena>,
+    translator: Translator<Bytes>,
+    /// Where units are zones: what waits, by the tick of its submission.
+    order: ZoneOrder<u64, Request>,
     cache: Cache,
     conditions: Vec<UnitCondition>,
     /// Zones in which a write failed: where their write pointer stands the engine cannot know.
@@ -125,9 +145,12 @@ impl Disk {
     /// A device that holds `image`.
     #[must_use]
     pub fn new(arena: &Rc<Arena>, image: Image, latency: Latency, seed: u64) -> Disk {
-        let units = image.media().geometry.units() as usize;
+        let geometry = image.media().geometry;
+        let units = geometry.units() as usize;
         Disk {
             arena: Rc::clone(arena),
+            translator: Translator::new(InBytes::new(geometry, Rc::clone(arena))),
+            order: ZoneOrder::default(),
             cache: Cache::new(image),
             conditions: vec![UnitCondition::Good; units],
             broken: vec![false; units],
@@ -142,12 +165,17 @@ impl Disk {
         }
     }
 
+    /// Has the driver of this device make a deliberate bug, if it is one of the driver's.
+    pub fn make(&mut self, bug: Option<Bug>) {
+        self.translator.make(bug);
+        self.order.make(bug);
+    }
+
     /// The device has lost power and comes back with `image`: nothing is on its way, and commands are counted on.
     pub fn restart(&mut self, image: &Image) {
         self.cache.restart(image);
         self.atlas.host_starts();
-        self.due.clear();
-        self.broken.fill(false);
+        self.forget_host();
     }
 
     /// The host was killed and starts anew, and reads its media past every cache of its own. The device went on: its
@@ -155,13 +183,19 @@ impl Disk {
     pub fn outlive_host(&mut self) {
         self.tick += 1;
         self.atlas.host_starts();
-        self.due.clear();
-        self.broken.fill(false);
+        self.forget_host();
         let shown = self.cache.current().clone();
         self.cache.outlive_host(self.tick, &mut self.rng);
         if self.host_believes_its_cache {
             self.cache.show(shown);
         }
+    }
+
+    /// What the host waits for, it waits for no more.
+    fn forget_host(&mut self) {
+        self.due.clear();
+        self.order.clear();
+        self.broken.fill(false);
     }
 
     /// From now on the host reads what its own cache shows, even when it starts anew: a mistake, for the test that
@@ -265,42 +299,82 @@ impl Disk {
     /// When the command breaks a rule of the device: out of bounds, not at the write pointer of its zone, or
     /// overlapping one in flight.
     pub fn submit(&mut self, now: Time, op: OpId, cmd: DeviceCmd<Data>) {
-        let kind = CommandKind::of(&cmd);
+        let chunk = match &cmd {
+            DeviceCmd::WriteChunk(chunk) => Some(Arc::clone(chunk)),
+            _ => None,
+        };
+        let (cmd, job) = self.translator.start(cmd);
+        self.enter(now, Request { op, cmd, job, chunk });
+    }
+
+    /// Hands a command to media, in its turn.
+    fn enter(&mut self, now: Time, request: Request) {
+        self.tick += 1;
+        let (tick, zoned) = (self.tick, self.cache.media().is_zoned());
+        let request = match request.cmd.changes().filter(|_| zoned) {
+            Some(zone) => self.order.enter(zone, tick, request),
+            None => Some(request),
+        };
+        if let Some(request) = request {
+            self.start(now, tick, request);
+        }
+    }
+
+    /// Media begin with a command.
+    fn start(&mut self, now: Time, tick: u64, request: Request) {
+        let Request { op, cmd, job, chunk } = request;
+        let kind = CommandKind::of(&cmd, &self.cache.media().geometry);
         let fault = self.injector.decide(kind);
         let mut at = now + self.duration(kind);
         if let Some(Fault::Delay(by)) = fault {
             at += by;
         }
         self.note(kind as u64, at.as_nanos());
-        self.tick += 1;
-        let tick = self.tick;
-        let places = self.places(&cmd);
-        let work = self.begin(cmd, kind, fault);
-        match work {
-            Work::Fail(_) if kind == CommandKind::Read => {
-                places.into_iter().for_each(|place| self.atlas.unread(place));
-            }
-            Work::Fail(_) | Work::FailChange(..) | Work::Forget(..) => self.atlas.failed(kind),
-            _ => {}
+        let work = self.begin(cmd, chunk.as_deref(), kind, fault);
+        let failed = matches!(work, Work::Fail(_) | Work::FailChange(..) | Work::Forget(..));
+        if failed && kind != CommandKind::Read {
+            self.atlas.failed(kind);
         }
-        self.due.push(Reverse(Due { at, tick, op, work }));
+        self.due.push(Reverse(Due { at, tick, op, job, work }));
     }
 
-    /// Completes the command that is next.
+    /// Completes the command to media that is next. Tells if a command of the engine is complete by that.
     pub fn complete(&mut self) -> Option<Completion> {
-        let Reverse(Due { op, work, .. }) = self.due.pop()?;
+        let Reverse(Due { at, tick, op, job, work }) = self.due.pop()?;
         self.tick += 1;
         self.note(op.0, self.tick);
-        let result = match work {
+        let step = match work {
+            Work::Report => self.translator.reported(job, Ok(self.report())),
+            Work::Fail(error) if job.is_report() => self.translator.reported(job, Err(error)),
+            work => {
+                let result = self.end(work);
+                self.translator.go_on(job, result)
+            }
+        };
+        if let Some((_, tick, next)) = self.order.leave(tick) {
+            self.start(at, tick, next);
+        }
+        match step {
+            IoStep::Answer(result) => Some(Completion { op, result }),
+            IoStep::Io(cmd, job) => {
+                self.enter(at, Request { op, cmd, job, chunk: None });
+                None
+            }
+        }
+    }
+
+    /// Does what a command does when it is complete.
+    fn end(&mut self, work: Work) -> Result<(), DeviceError> {
+        match work {
             Work::Fail(error) => Err(error),
             Work::FailChange(number, error) => {
                 self.cache.complete(number, self.tick);
                 Err(error)
             }
-            Work::Nothing => Ok(Done::Ok),
+            Work::Nothing | Work::Report => Ok(()),
             Work::Change(number) => {
                 self.cache.complete(number, self.tick);
-                Ok(Done::Ok)
+                Ok(())
             }
             Work::Flush { device, submitted } => {
                 let media = *self.cache.media();
@@ -311,15 +385,14 @@ impl Disk {
                     let place = Place { unit: change.unit, sectors: start..end };
                     self.atlas.durable(change.number, &place);
                 }
-                Ok(Done::Ok)
+                Ok(())
             }
             Work::Forget(device, submitted, error) => {
                 self.cache.forget(device, submitted, self.injector.rng());
                 Err(error)
             }
-            Work::Read(cmd) => self.read(&cmd),
-        };
-        Some(Completion { op, result })
+            Work::Read(at, into) => self.read(at, &into),
+        }
     }
 
     fn duration(&mut self, kind: CommandKind) -> Time {

@@ -22,7 +22,7 @@ fn bugs_of_all_kinds_are_caught() {
         Bug::UnreadableMisnamed,
         Bug::ResetUnderReaders,
     ];
-    let budget = HuntBudget { seed: 1, states: 100_000, time: Duration::from_secs(240) };
+    let budget = HuntBudget { seed: 1, states: 200_000, time: Duration::from_secs(300) };
     for bug in bugs {
         let hunt = hunt(bug, &budget);
         assert!(hunt.caught.is_some(), "{bug:?} was not caught: {hunt:?}");

@@ -1,0 +1,171 @@
+//! Structures as bytes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thermocline_format::{BLOCK_BYTES, ChunkHeader, Geometry, Location, Superblock};
+use thermocline_types::UnitId;
+
+use super::translator::Encoding;
+use super::{behind_header, chunk_header, find_chunks, find_superblocks, unpacked};
+use crate::bugs::{Bug, bug};
+use crate::device::{Body, Chunk, DeviceError, FoundChunk, FoundChunks, PageBytes, ReadChunks};
+use crate::payload::Payload;
+
+/// A handle of a run of bytes, which need not be whole blocks.
+pub trait ByteRun: Payload {
+    /// Where their memory comes from.
+    type Memory;
+
+    /// Room for so many bytes, with anything in it.
+    fn room(memory: &Self::Memory, bytes: usize) -> Self;
+
+    /// One run with all `pieces`, whose lengths are whole logical blocks.
+    fn copied(memory: &Self::Memory, pieces: &[&[u8]]) -> Self;
+
+    /// How many bytes there are.
+    fn bytes(&self) -> usize;
+
+    /// The handle of `bytes` of these from byte `from` on; whole sectors of 512.
+    #[must_use]
+    fn part(&self, from: usize, bytes: usize) -> Self;
+
+    /// Shows the bytes.
+    fn look<R>(&self, with: impl FnOnce(&[u8]) -> R) -> R;
+}
+
+/// The encoding of structures on media that hold bytes.
+pub struct InBytes<B: ByteRun> {
+    geometry: Geometry,
+    memory: B::Memory,
+    /// Bytes of the header that is being made.
+    header: Vec<u8>,
+    bug: Option<Bug>,
+}
+
+impl<B: ByteRun> fmt::Debug for InBytes<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InBytes({:?})", self.geometry)
+    }
+}
+
+impl<B: ByteRun> InBytes<B> {
+    /// The bytes of the pool of `geometry`, in `memory`.
+    pub const fn new(geometry: Geometry, memory: B::Memory) -> InBytes<B> {
+        InBytes { geometry, memory, header: Vec::new(), bug: None }
+    }
+
+    fn encode(&mut self, chunk: &Chunk<B>) {
+        if !bug!(self, HeaderNotCleared) {
+            self.header.clear();
+        }
+        let (geometry, header) = (&self.geometry, &mut self.header);
+        match (&chunk.packed, chunk.header.packed) {
+            (Some(packed), Some(said)) => packed.look(|bytes| {
+                chunk_header(chunk, &bytes[..said.bytes.into()], geometry, header);
+            }),
+            _ => chunk_header(chunk, &[], geometry, header),
+        }
+    }
+
+    fn found(&self, window: &B, bytes: &[u8], request: &ReadChunks) -> FoundChunks<B> {
+        let geometry = &self.geometry;
+        let found = find_chunks(bytes, request, geometry);
+        let packed = |header: &ChunkHeader| {
+            let block = unpacked(bytes, request, header, geometry)?;
+            Some(B::copied(&self.memory, &[&block[..]]))
+        };
+        let chunk = |(header, data): (ChunkHeader, std::ops::Range<usize>)| {
+            let blocks = (data.len() / BLOCK_BYTES) as u32;
+            FoundChunk {
+                data: request.data.then(|| (window.part(data.start, data.len()), blocks)),
+                packed: request.data.then(|| packed(&header)).flatten(),
+                header: Arc::new(header),
+            }
+        };
+        let chunks = found.chunks.into_iter().map(chunk).collect();
+        FoundChunks { chunks, next: found.next, unsound: found.unsound, newest: found.newest }
+    }
+}
+
+impl<B: ByteRun> Encoding for InBytes<B> {
+    type Payload = B;
+    type Parts = Vec<B>;
+    type Room = B;
+
+    #[inline]
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Header, blocks and padding.
+    fn chunk(&mut self, chunk: Arc<Chunk<B>>) -> Vec<B> {
+        self.encode(&chunk);
+        let (memory, header) = (&self.memory, &self.header[..]);
+        let mut parts = Vec::new();
+        match &chunk.body {
+            Body::User(blocks) => {
+                parts.reserve(blocks.len() + 2);
+                parts.push(B::copied(memory, &[header]));
+                let behind = behind_header(&chunk.header, blocks);
+                parts.extend(behind.map(|block| block.part(0, BLOCK_BYTES)));
+                if bug!(self, PackedBlockWritten) && chunk.packed.is_some() {
+                    parts.extend(blocks.last().map(|block| block.part(0, BLOCK_BYTES)));
+                }
+            }
+            Body::Pages(pages) => {
+                let mut pages: Vec<&[u8]> = pages.iter().map(|page| &page[..]).collect();
+                if bug!(self, PagesShifted) {
+                    pages.rotate_right(1);
+                }
+                pages.insert(0, header);
+                parts.push(B::copied(memory, &pages));
+            }
+        }
+        let written: usize = parts.iter().map(B::bytes).sum();
+        let total = chunk.header.blocks as usize * self.geometry.logical_block().bytes();
+        let padding = total.saturating_sub(written);
+        if padding > 0 {
+            let zeros = B::room(memory, padding);
+            zeros.fill_zero();
+            parts.push(zeros);
+        }
+        parts
+    }
+
+    fn record(&mut self, record: Arc<Superblock>) -> Vec<B> {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        vec![B::copied(&self.memory, &[&bytes])]
+    }
+
+    fn room(&mut self, bytes: usize, into: Option<B>) -> B {
+        into.map_or_else(|| B::room(&self.memory, bytes), |into| into.part(0, bytes))
+    }
+
+    fn data(&self, room: B) -> B {
+        room
+    }
+
+    fn page(&self, _at: Location, room: &B) -> Result<PageBytes, DeviceError> {
+        let mut page = Box::new([0; BLOCK_BYTES]);
+        room.look(|bytes| page.copy_from_slice(bytes));
+        Ok(page)
+    }
+
+    fn chunks(&self, request: &ReadChunks, room: &B) -> FoundChunks<B> {
+        room.look(|bytes| self.found(room, bytes, request))
+    }
+
+    fn records(&self, unit: UnitId, room: &B) -> Vec<Superblock> {
+        room.look(|bytes| find_superblocks(bytes, unit, None, &self.geometry))
+    }
+
+    fn blocks(&self, room: &B) -> u32 {
+        self.geometry.logical_block().to_hold(room.bytes())
+    }
+
+    fn make(&mut self, bug: Option<Bug>) {
+        self.bug = bug;
+    }
+}

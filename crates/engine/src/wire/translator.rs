@@ -1,0 +1,322 @@
+//! The engine's commands as writes and reads of places, one after the other, and what comes of these as its answers.
+//!
+//! A [`Translator`] does no I/O: whoever has media carries out each [`IoCmd`] and hands its [`IoJob`] back with the
+//! result. So what the service ships is what the crash simulation crashes. What the parts of a write and the room of a
+//! read are, its [`Encoding`] says.
+//!
+//! Invariants:
+//! * A command of the engine becomes one command after the other, never two at once, and ends in one answer.
+//! * No write or read leaves its unit.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use thermocline_format::{BLOCK_BYTES, Geometry, Location, Superblock};
+use thermocline_types::{Class, DeviceId, UnitId};
+
+use super::superblock_blocks;
+use crate::bugs::{Bug, bug};
+use crate::device::{
+    Chunk, DeviceCmd, DeviceError, Done, FoundChunks, PageBytes, ReadChunks, UnitReport,
+};
+use crate::payload::Payload;
+
+/// What structures are on media: bytes ([`super::InBytes`]), or what stands for them.
+pub trait Encoding: Debug {
+    /// Handles of users' blocks.
+    type Payload: Payload;
+    /// What a write consists of.
+    type Parts: Debug;
+    /// Where a read goes.
+    type Room: Clone + Debug;
+
+    /// How media are divided.
+    fn geometry(&self) -> &Geometry;
+
+    /// All of a chunk: [`thermocline_format::ChunkHeader::blocks`] logical blocks.
+    fn chunk(&mut self, chunk: Arc<Chunk<Self::Payload>>) -> Self::Parts;
+
+    /// All of a superblock record.
+    fn record(&mut self, record: Arc<Superblock>) -> Self::Parts;
+
+    /// Room for so many bytes: the first ones of `into`, if there is one.
+    fn room(&mut self, bytes: usize, into: Option<Self::Payload>) -> Self::Room;
+
+    /// The blocks that were read.
+    fn data(&self, room: Self::Room) -> Self::Payload;
+
+    /// The page that was read at `at`.
+    ///
+    /// # Errors
+    /// [`DeviceError`] where media keep pages as they are, and there is none.
+    fn page(&self, at: Location, room: &Self::Room) -> Result<PageBytes, DeviceError>;
+
+    /// The chunks in the window that was read.
+    fn chunks(&self, request: &ReadChunks, room: &Self::Room) -> FoundChunks<Self::Payload>;
+
+    /// The superblock records, of any pool, in what was read of `unit` from its block 0 on.
+    fn records(&self, unit: UnitId, room: &Self::Room) -> Vec<Superblock>;
+
+    /// Logical blocks that `room` is for.
+    fn blocks(&self, room: &Self::Room) -> u32;
+
+    /// Makes this deliberate bug from now on, if it is one of its own.
+    fn make(&mut self, _bug: Option<Bug>) {}
+}
+
+/// What is asked of media.
+#[derive(Debug)]
+pub enum IoCmd<E: Encoding> {
+    /// Write the parts one behind the other, as one write.
+    Write {
+        /// Where the first part begins.
+        at: Location,
+        /// What.
+        parts: E::Parts,
+        /// Data of a class is expected to live about as long: for devices that take placement handles.
+        class: Class,
+    },
+    /// Fill the room.
+    Read {
+        /// Where the first byte is.
+        at: Location,
+        /// Where to.
+        into: E::Room,
+    },
+    /// Report every unit of every device; answered by [`Translator::reported`].
+    Report,
+    /// As [`DeviceCmd::Reset`].
+    Reset(UnitId),
+    /// As [`DeviceCmd::Zero`].
+    Zero(UnitId),
+    /// As [`DeviceCmd::Finish`].
+    Finish(UnitId),
+    /// As [`DeviceCmd::Flush`].
+    Flush(DeviceId),
+}
+
+impl<E: Encoding> IoCmd<E> {
+    /// The unit that it changes. A zone takes one such command at a time: see [`super::ZoneOrder`].
+    #[must_use]
+    pub const fn changes(&self) -> Option<UnitId> {
+        match self {
+            IoCmd::Write { at, .. } => Some(at.unit),
+            IoCmd::Reset(unit) | IoCmd::Zero(unit) | IoCmd::Finish(unit) => Some(*unit),
+            IoCmd::Read { .. } | IoCmd::Report | IoCmd::Flush(_) => None,
+        }
+    }
+}
+
+/// What is to become of a result of media.
+#[derive(Debug)]
+pub struct IoJob<E: Encoding>(Kind<E>);
+
+impl<E: Encoding> IoJob<E> {
+    /// Whether [`Translator::reported`] takes the result.
+    #[must_use]
+    pub const fn is_report(&self) -> bool {
+        matches!(self.0, Kind::Units | Kind::Readable)
+    }
+}
+
+#[derive(Debug)]
+enum Kind<E: Encoding> {
+    Plain,
+    Data(E::Room),
+    Page(Location, E::Room),
+    Chunks(ReadChunks, E::Room),
+    Units,
+    /// The report before a search.
+    Readable,
+    Search(Box<Search>, E::Room),
+}
+
+/// What follows on a result.
+#[derive(Debug)]
+pub enum IoStep<E: Encoding> {
+    /// Media are asked for more.
+    Io(IoCmd<E>, IoJob<E>),
+    /// The command of the engine has ended.
+    Answer(Result<Done<E::Payload>, DeviceError>),
+}
+
+/// A search for superblock records: one unit after the other.
+#[derive(Debug)]
+struct Search {
+    units: Vec<UnitId>,
+    /// Logical blocks of each that can be read.
+    readable: Vec<u32>,
+    /// Which of them is being read.
+    current: usize,
+    found: Vec<Superblock>,
+    /// How many units could not be read.
+    failed: usize,
+}
+
+/// Turns commands of the engine into commands of media.
+#[derive(Debug)]
+pub struct Translator<E> {
+    encoding: E,
+    bug: Option<Bug>,
+}
+
+impl<E: Encoding> Translator<E> {
+    /// A translator for media with this encoding.
+    #[must_use]
+    pub const fn new(encoding: E) -> Translator<E> {
+        Translator { encoding, bug: None }
+    }
+
+    /// Makes a deliberate bug from now on.
+    pub fn make(&mut self, bug: Option<Bug>) {
+        self.bug = bug;
+        self.encoding.make(bug);
+    }
+
+    /// The encoding.
+    pub const fn encoding(&self) -> &E {
+        &self.encoding
+    }
+
+    /// As [`Translator::encoding`], to change it.
+    pub const fn encoding_mut(&mut self) -> &mut E {
+        &mut self.encoding
+    }
+
+    /// What a command of the engine asks of media first.
+    #[inline]
+    pub fn start(&mut self, cmd: DeviceCmd<E::Payload>) -> (IoCmd<E>, IoJob<E>) {
+        match cmd {
+            DeviceCmd::WriteChunk(chunk) => {
+                let origin = chunk.header.origin;
+                let (at, parts, class) =
+                    (origin.location, self.encoding.chunk(chunk), origin.class);
+                (IoCmd::Write { at, parts, class }, IoJob(Kind::Plain))
+            }
+            DeviceCmd::WriteSuperblock(record) => {
+                let (at, class) = (record.location, Class(0));
+                let parts = self.encoding.record(record);
+                (IoCmd::Write { at, parts, class }, IoJob(Kind::Plain))
+            }
+            DeviceCmd::Read { at, blocks, into } => {
+                let room = self.encoding.room(blocks as usize * BLOCK_BYTES, into);
+                (IoCmd::Read { at, into: room.clone() }, IoJob(Kind::Data(room)))
+            }
+            DeviceCmd::ReadPage { at } => {
+                let room = self.encoding.room(BLOCK_BYTES, None);
+                (IoCmd::Read { at, into: room.clone() }, IoJob(Kind::Page(at, room)))
+            }
+            DeviceCmd::ReadChunks(request) => {
+                let room = self.encoding.room(self.bytes(request.window), None);
+                let read = IoCmd::Read { at: request.at, into: room.clone() };
+                (read, IoJob(Kind::Chunks(request, room)))
+            }
+            DeviceCmd::ReadSuperblocks => (IoCmd::Report, IoJob(Kind::Readable)),
+            DeviceCmd::ReportUnits => (IoCmd::Report, IoJob(Kind::Units)),
+            DeviceCmd::Reset(unit) => (IoCmd::Reset(unit), IoJob(Kind::Plain)),
+            DeviceCmd::Zero(unit) => (IoCmd::Zero(unit), IoJob(Kind::Plain)),
+            DeviceCmd::Finish(unit) => (IoCmd::Finish(unit), IoJob(Kind::Plain)),
+            DeviceCmd::Flush(device) => (IoCmd::Flush(device), IoJob(Kind::Plain)),
+        }
+    }
+
+    /// What follows when a command of media has ended, which was no report.
+    ///
+    /// # Panics
+    /// When it was one.
+    #[inline]
+    pub fn go_on(&mut self, job: IoJob<E>, result: Result<(), DeviceError>) -> IoStep<E> {
+        let encoding = &self.encoding;
+        IoStep::Answer(match job.0 {
+            Kind::Plain => result.map(|()| Done::Ok),
+            Kind::Data(room) => result.map(|()| Done::Data(encoding.data(room))),
+            Kind::Page(at, room) => result.and_then(|()| encoding.page(at, &room)).map(Done::Page),
+            Kind::Chunks(request, room) => {
+                result.map(|()| Done::Chunks(encoding.chunks(&request, &room)))
+            }
+            Kind::Search(search, room) => return self.searched(search, result.map(|()| room)),
+            Kind::Units | Kind::Readable => panic!("a report has reports"),
+        })
+    }
+
+    /// What follows when a report has ended, which may name more units than the pool has.
+    ///
+    /// # Panics
+    /// When it was no report.
+    pub fn reported(
+        &mut self,
+        job: IoJob<E>,
+        result: Result<Vec<UnitReport>, DeviceError>,
+    ) -> IoStep<E> {
+        let geometry = *self.encoding.geometry();
+        let mut reports = match result {
+            Ok(reports) => reports,
+            Err(error) => return IoStep::Answer(Err(error)),
+        };
+        reports.truncate(geometry.units() as usize);
+        match job.0 {
+            Kind::Units => return IoStep::Answer(Ok(Done::Units(reports))),
+            Kind::Readable => {}
+            other => panic!("{other:?} is no report"),
+        }
+        let mut units: Vec<UnitId> = geometry.all_superblock_units().collect();
+        if bug!(self, SearchEndsEarly) {
+            units.pop();
+        }
+        let whole = geometry.blocks_per_unit();
+        let readable = |unit: &UnitId| reports[unit.index()].written.unwrap_or(whole);
+        let readable = units.iter().map(readable).collect();
+        let search = Search { units, readable, current: 0, found: Vec::new(), failed: 0 };
+        self.search(Box::new(search), 0)
+    }
+
+    /// Reads the current unit again, if more of it than `had` logical blocks is needed, or the next one.
+    fn search(&mut self, mut search: Box<Search>, mut had: u32) -> IoStep<E> {
+        let geometry = *self.encoding.geometry();
+        while let Some(&unit) = search.units.get(search.current) {
+            let of_unit: Vec<Superblock> =
+                search.found.iter().filter(|found| found.location.unit == unit).cloned().collect();
+            let needed = superblock_blocks(&of_unit, &geometry);
+            let needed = needed.min(search.readable[search.current]);
+            if needed > had {
+                let room = self.encoding.room(self.bytes(needed), None);
+                let read = IoCmd::Read { at: Location { unit, block: 0 }, into: room.clone() };
+                return IoStep::Io(read, IoJob(Kind::Search(search, room)));
+            }
+            search.current += 1;
+            had = 0;
+        }
+        // With one unit unreadable, the other ones' records count: whether the newest is missing, recovery notices.
+        let all_failed = search.failed == search.units.len();
+        IoStep::Answer(if all_failed {
+            Err(DeviceError::Io)
+        } else {
+            Ok(Done::Superblocks(search.found))
+        })
+    }
+
+    fn searched(
+        &mut self,
+        mut search: Box<Search>,
+        result: Result<E::Room, DeviceError>,
+    ) -> IoStep<E> {
+        let unit = search.units[search.current];
+        let Ok(room) = result else {
+            search.failed += 1;
+            search.current += 1;
+            return self.search(search, 0);
+        };
+        let forgets = bug!(self, EarlierUnitsForgotten);
+        search.found.retain(|found| found.location.unit != unit && !forgets);
+        search.found.extend(self.encoding.records(unit, &room));
+        let had = self.encoding.blocks(&room);
+        self.search(search, had)
+    }
+
+    fn bytes(&self, blocks: u32) -> usize {
+        blocks as usize * self.encoding.geometry().logical_block().bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;
