@@ -18,15 +18,17 @@ const PATIENCE: u32 = 900;
 /// A word of a command, and whether the machine has what it takes; if not, that says why.
 pub type Need = (&'static str, fn() -> bool);
 
-/// Before the first command: a command that fails ends the script, which ends what it left running.
+/// Before the first command: a command that fails ends the script, which ends what it left running. The loop device is
+/// detached only while it is of a file here: once it was detached, another test may have got it.
 const BEGIN: &str = "\
 set -e -m -o pipefail
 end() {
     code=$?
     set +e
     jobs -p | xargs --no-run-if-empty kill 2> /dev/null
+    ours=$(grep \"^$PWD/\" /sys/block/${dev#/dev/}/loop/backing_file 2> /dev/null)
     umount -l files volumes mnt 2> /dev/null
-    test -z \"$dev\" || losetup -d $dev 2> /dev/null
+    test -z \"$dev\" || test -z \"$ours\" || losetup -d $dev 2> /dev/null
     exit $code
 }
 trap end EXIT
