@@ -1,7 +1,7 @@
 //! How an engine is set up, and what follows from that for its space and memory.
 
 use thermocline_format::{
-    ARRIVALS, Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, MediaClass, PoolDevice, Superblock,
+    ARRIVALS, Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, MediaClass, Superblock,
 };
 use thermocline_ftl::placement::{Auto, Below, Classifier as _, Policy};
 use thermocline_ftl::set_aside;
@@ -272,7 +272,7 @@ impl Config {
 
     /// Units of a class of media, those of superblocks included.
     fn units_of(&self, media: MediaClass) -> u32 {
-        self.geometry.units_of(media).len() as u32
+        self.geometry.active_units(media)
     }
 
     /// Slots of the write cache: blocks of the host, those of failed writes among them, and copies.
@@ -329,8 +329,7 @@ impl Config {
     /// Units for capacity that hold no blocks of users at the worst moment, those for maps apart: superblocks, open
     /// units, the reserve, and one that garbage collection works on.
     fn units_set_aside(&self) -> u32 {
-        let capacity = |device: &&PoolDevice| device.media == MediaClass::Capacity;
-        let devices = self.geometry.devices().iter().filter(capacity).count() as u32;
+        let devices = self.geometry.active_devices(MediaClass::Capacity);
         let held = self.placement.topology().units_held(0);
         2 * devices + set_aside(self.frontiers(), held) + 3
     }
@@ -338,8 +337,7 @@ impl Config {
     /// Fast units beside those that hold maps: superblocks, the open ones of arrivals and metadata, two for blocks of
     /// failed writes, two for what stays, two to destage from while hosts go on, and two that are being freed.
     fn fast_units_set_aside(&self) -> u32 {
-        let devices = self.geometry.devices().len() as u32;
-        let fast = devices - self.geometry.home().0 as u32;
+        let fast = self.geometry.active_devices(MediaClass::Fast);
         2 * fast + 2 + 2 + 2 + 2 + 2
     }
 

@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 use thermocline_format::{Epoch, Geometry, MediaClass, PoolId, Sequence};
+use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId};
 
@@ -172,8 +173,8 @@ impl<P: Payload> Engine<P> {
         let units = thermocline_ftl::Units::new(geometry.units(), geometry.blocks_per_unit())
             .with_most_valid(dense);
         let capacity = config.capacity_blocks(0);
-        let placed = geometry.units_of(MediaClass::Capacity).len() as u32;
-        let fast = geometry.units_of(MediaClass::Fast).len() as u64;
+        let placed = geometry.active_units(MediaClass::Capacity);
+        let fast = u64::from(geometry.active_units(MediaClass::Fast));
         config.placement.begin(capacity, placed, dense, config.below);
         let mut engine = Engine {
             dense: dense.into(),
@@ -567,6 +568,17 @@ impl<P: Payload> Engine<P> {
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.config.geometry
+    }
+
+    /// Units of a device that hold something, or may be written: of one that is drained, none is left in the end, and
+    /// once the pool was closed after that the device can be detached. Looks at each unit.
+    #[must_use]
+    pub fn units_in_use(&self, device: DeviceId) -> u32 {
+        let geometry = &self.config.geometry;
+        let units = geometry.device_units().find(|(one, _)| *one == device).map(|(_, units)| units);
+        let used = |unit: &UnitId| self.space.units().state(*unit) != UnitState::Retired;
+        let data = |unit: &UnitId| !geometry.is_superblock_unit(*unit);
+        units.into_iter().flatten().map(UnitId).filter(data).filter(used).count() as u32
     }
 
     /// As [`Engine::free_units`], on a class of media.

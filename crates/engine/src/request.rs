@@ -219,6 +219,17 @@ pub enum OpenError {
     /// The pool was made for devices of another geometry.
     #[error("the pool was made for devices of another geometry")]
     OtherGeometry,
+    /// The devices that remain are too small for the volumes.
+    #[error("the volumes have {} MiB, and the devices that remain hold {} MiB", .needed / 256, .holds / 256)]
+    NoRoom {
+        /// Blocks of all volumes.
+        needed: u64,
+        /// Blocks that the active devices hold.
+        holds: u64,
+    },
+    /// A device that is to be detached holds something.
+    #[error("device {} is not drained: it holds something still", .0.0)]
+    DeviceInUse(DeviceId),
     /// A device of the pool is missing: in its place is one without any record of the pool.
     #[error("device {} of the pool is missing, or is not the one that is in its place", .0.0)]
     DeviceMissing(DeviceId),

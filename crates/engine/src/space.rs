@@ -14,7 +14,9 @@ mod tail;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use thermocline_format::{Generation, Location, MediaClass, OpenUnit, PAGE_UNITS, Sequence};
+use thermocline_format::{
+    Generation, Geometry, Location, MediaClass, OpenUnit, PAGE_UNITS, Sequence,
+};
 use thermocline_ftl::{Frontiers, UnitState, Units};
 use thermocline_types::{Class, UnitId};
 
@@ -49,8 +51,8 @@ pub(crate) struct Space {
     shared: usize,
     /// Units that can be open for these at once.
     most_open: u32,
-    /// Units from here on are on fast devices.
-    fast_from: u32,
+    /// The devices, which the units are counted through.
+    geometry: Geometry,
     supplies: [Supply; 2],
     /// Chunks from here on are counted in the tails of their units.
     tail_from: Sequence,
@@ -93,7 +95,7 @@ impl Space {
             in_flight: vec![0; classes],
             shared: usize::from(config.placement_classes()),
             most_open: config.most_open(),
-            fast_from: config.geometry.units_of(MediaClass::Fast).start,
+            geometry: config.geometry,
             supplies: Default::default(),
             tail_from: Sequence(0),
             listed: BTreeMap::new(),
@@ -119,7 +121,7 @@ impl Space {
 
     /// The class of the media that `unit` is on.
     pub(crate) fn media_of(&self, unit: UnitId) -> MediaClass {
-        if unit.0 < self.fast_from { MediaClass::Capacity } else { MediaClass::Fast }
+        self.geometry.media_of(unit)
     }
 
     fn supply(&self, media: MediaClass) -> &Supply {
@@ -229,8 +231,10 @@ impl Space {
     /// Those of these that nothing is written to any more.
     pub(crate) fn take_unfinished(&mut self) -> Vec<UnitId> {
         let found = std::mem::take(&mut self.unfinished);
-        let closed = |unit: &UnitId| self.units.state(*unit) == UnitState::Closed;
-        found.into_iter().filter(closed).collect()
+        let done = |unit: &UnitId| {
+            matches!(self.units.state(*unit), UnitState::Closed | UnitState::Retired)
+        };
+        found.into_iter().filter(done).collect()
     }
 
     /// These units the newest flushed superblock lists.

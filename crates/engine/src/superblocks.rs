@@ -124,7 +124,7 @@ impl Superblocks {
     }
 
     /// Superblock units of a device but the home: the record of this opening is copied to them, to the last first.
-    pub(crate) fn label(&mut self, units: [UnitId; 2]) {
+    pub(crate) fn label(&mut self, units: &[UnitId]) {
         self.labels.extend(units);
     }
 

@@ -88,7 +88,7 @@ impl Tuning {
 
     /// When blocks leave fast devices.
     fn destage(&self, geometry: &Geometry) -> DestageConfig {
-        let all = geometry.units_of(MediaClass::Fast).len() as u32;
+        let all = geometry.active_units(MediaClass::Fast);
         let share = |share: f64| (f64::from(all) * share.clamp(0.0, 1.0)).round() as u32;
         let high = self.high_watermark.or(self.low_watermark);
         let low = self.low_watermark.or(high.map(|high| high - HYSTERESIS));

@@ -187,7 +187,7 @@ pub fn find_superblocks(
             break;
         };
         match Superblock::decode(&bytes[offset..], at, pool) {
-            Ok(record) if record.geometry == *geometry => {
+            Ok(record) if record.geometry.is_divided_like(geometry) => {
                 block = end_of(&record, geometry);
                 found.push(record);
             }

@@ -98,15 +98,43 @@ impl MediaClass {
     pub const ALL: [MediaClass; 2] = [MediaClass::Capacity, MediaClass::Fast];
 }
 
+/// What becomes of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DeviceState {
+    /// It is written to.
+    Active,
+    /// It is to leave the pool: nothing new is written to it but superblock records, and what it holds is copied
+    /// elsewhere.
+    Draining,
+    /// It has left the pool. Its units keep their numbers and hold nothing.
+    Detached,
+}
+
 /// A device as its pool uses it: a run of the pool's units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolDevice {
     /// What it is good at.
     pub media: MediaClass,
+    /// What becomes of it.
+    pub state: DeviceState,
     /// Its units, those of superblocks included; they follow those of the devices before it.
     pub units: u32,
     /// The two units of it that hold superblocks and nothing else, counted through the pool.
     pub superblock_units: [UnitId; 2],
+}
+
+impl PoolDevice {
+    /// An active device.
+    #[must_use]
+    pub fn new(media: MediaClass, units: u32, superblock_units: [UnitId; 2]) -> PoolDevice {
+        PoolDevice { media, state: DeviceState::Active, units, superblock_units }
+    }
+
+    /// Whether blocks go to it that are for this class of media.
+    #[must_use]
+    pub fn takes(&self, media: MediaClass) -> bool {
+        self.state == DeviceState::Active && self.media == media
+    }
 }
 
 /// What is wrong with a geometry.
@@ -125,9 +153,9 @@ pub enum GeometryError {
     /// More than [`MAX_UNITS`].
     #[error("{0} units; at most {MAX_UNITS} can be listed: make them larger")]
     ManyUnits(u64),
-    /// A fast device stands before one for capacity.
-    #[error("fast devices come behind those for capacity, and one for capacity is needed")]
-    Order,
+    /// No device for capacity is active.
+    #[error("no device for capacity is active, and one is needed")]
+    NoCapacity,
     /// The superblock units are one, or not of their device.
     #[error("superblock units {0} and {1}; two units of the device are needed")]
     SuperblockUnits(u32, u32),
@@ -189,13 +217,12 @@ impl Geometry {
         units: u32,
         superblock_units: [UnitId; 2],
     ) -> Result<Geometry, GeometryError> {
-        let device = PoolDevice { media: MediaClass::Capacity, units, superblock_units };
+        let device = PoolDevice::new(MediaClass::Capacity, units, superblock_units);
         Geometry::of_devices(logical_block, blocks_per_unit, &[device])
     }
 
-    /// A geometry of several devices, all of which have the same logical block and size of unit. Those for capacity
-    /// come first. The first fast one, or the first of all if none is fast, is the pool's *home*: the superblock
-    /// records that count are there.
+    /// A geometry of several devices, all of which have the same logical block and size of unit. The first active fast
+    /// one, or the first active one if none is fast, is the pool's *home*: the superblock records that count are there.
     ///
     /// # Errors
     /// [`GeometryError`] when the format cannot describe it.
@@ -208,12 +235,11 @@ impl Geometry {
         if unit_bytes < MIN_UNIT_BYTES {
             return Err(GeometryError::SmallUnit(unit_bytes));
         }
-        let Some(&home) = devices.first().filter(|_| devices.len() <= MAX_DEVICES) else {
+        let Some(&first_device) = devices.first().filter(|_| devices.len() <= MAX_DEVICES) else {
             return Err(GeometryError::Devices(devices.len()));
         };
-        let media = devices.iter().map(|device| device.media);
-        if home.media == MediaClass::Fast || !media.is_sorted() {
-            return Err(GeometryError::Order);
+        if !devices.iter().any(|device| device.takes(MediaClass::Capacity)) {
+            return Err(GeometryError::NoCapacity);
         }
         let mut first = 0;
         for device in devices {
@@ -235,7 +261,7 @@ impl Geometry {
         if blocks >= 1 << ADDRESS_BITS {
             return Err(GeometryError::TooLarge(blocks));
         }
-        let mut all = [home; MAX_DEVICES];
+        let mut all = [first_device; MAX_DEVICES];
         all[..devices.len()].copy_from_slice(devices);
         let (units, count) = (first as u32, devices.len() as u8);
         let per_unit = PerUnit::new(blocks_per_unit);
@@ -266,20 +292,35 @@ impl Geometry {
         (self.units as usize).div_ceil(PAGE_UNITS)
     }
 
-    /// The devices; the first is the pool's home.
+    /// The devices by number, those that have left the pool included.
     #[must_use]
     pub fn devices(&self) -> &[PoolDevice] {
         &self.devices[..usize::from(self.count)]
     }
 
-    /// The devices by number, each with its units.
-    pub fn device_units(&self) -> impl Iterator<Item = (DeviceId, Range<u32>)> {
+    /// The devices by number, each with its units, those that have left the pool included.
+    pub fn device_units(&self) -> impl Iterator<Item = (DeviceId, Range<u32>)> + Clone {
         let mut first = 0;
         (0..).zip(self.devices()).map(move |(device, part)| {
             let units = first..first + part.units;
             first = units.end;
             (DeviceId(device), units)
         })
+    }
+
+    /// The devices that have not left the pool, each with its units.
+    pub fn present(&self) -> impl Iterator<Item = (DeviceId, Range<u32>)> + Clone {
+        let gone = |device: DeviceId| self.device(device).state == DeviceState::Detached;
+        self.device_units().filter(move |(device, _)| !gone(*device))
+    }
+
+    /// The device of this number.
+    ///
+    /// # Panics
+    /// When the pool has none.
+    #[must_use]
+    pub fn device(&self, device: DeviceId) -> &PoolDevice {
+        &self.devices()[device.index()]
     }
 
     /// The device that has `unit`.
@@ -306,45 +347,109 @@ impl Geometry {
         Location { unit: UnitId(at.unit.0 - units.start), ..at }
     }
 
-    /// The units of devices of a class of media: they follow each other.
+    /// The units of the devices of a class of media that have not left the pool.
+    pub fn units_of(&self, media: MediaClass) -> impl Iterator<Item = u32> + Clone {
+        let of_class = move |device: DeviceId| self.device(device).media == media;
+        self.present().filter(move |(device, _)| of_class(*device)).flat_map(|(_, units)| units)
+    }
+
+    /// The units from the first to the last of a class of media, with those of other devices between them.
     #[must_use]
-    pub fn units_of(&self, media: MediaClass) -> Range<u32> {
-        let capacity = |device: &&PoolDevice| device.media == MediaClass::Capacity;
-        let fast_from = self.devices().iter().filter(capacity).map(|device| device.units).sum();
-        match media {
-            MediaClass::Capacity => 0..fast_from,
-            MediaClass::Fast => fast_from..self.units,
-        }
+    pub fn span_of(&self, media: MediaClass) -> Range<u32> {
+        let of_class = |(device, _): &(DeviceId, _)| self.device(*device).media == media;
+        let spans = self.present().filter(of_class).map(|(_, units)| units);
+        spans.reduce(|all, units| all.start..units.end).unwrap_or_default()
+    }
+
+    /// How many units the active devices of a class of media have, those of superblocks included.
+    #[must_use]
+    pub fn active_units(&self, media: MediaClass) -> u32 {
+        let active = self.devices().iter().filter(|device| device.takes(media));
+        active.map(|device| device.units).sum()
+    }
+
+    /// How many active devices of a class of media there are.
+    #[must_use]
+    pub fn active_devices(&self, media: MediaClass) -> u32 {
+        self.devices().iter().filter(|device| device.takes(media)).count() as u32
+    }
+
+    /// The state of the device that has `unit`.
+    ///
+    /// # Panics
+    /// When `unit` is outside the pool.
+    #[must_use]
+    pub fn state_of(&self, unit: UnitId) -> DeviceState {
+        self.device(self.device_of(unit)).state
     }
 
     /// The class of the media that `unit` is on.
+    ///
+    /// # Panics
+    /// When `unit` is outside the pool.
     #[must_use]
     pub fn media_of(&self, unit: UnitId) -> MediaClass {
-        self.devices[self.device_of(unit).index()].media
+        self.device(self.device_of(unit)).media
     }
 
-    /// Whether there is a fast device.
+    /// Whether a fast device is active.
     #[must_use]
     pub fn is_tiered(&self) -> bool {
-        self.devices[usize::from(self.count) - 1].media == MediaClass::Fast
+        self.devices().iter().any(|device| device.takes(MediaClass::Fast))
     }
 
-    /// The pool's home, where the superblock records that count are: the first fast device, or the first of all.
+    /// The pool's home, where the superblock records that count are: the first active fast device, or else the first
+    /// active one.
     #[must_use]
     pub fn home(&self) -> DeviceId {
-        let fast = self.devices().iter().position(|device| device.media == MediaClass::Fast);
-        DeviceId(fast.unwrap_or(0) as u8)
+        let first = |media| self.devices().iter().position(|device| device.takes(media));
+        let home = first(MediaClass::Fast).or_else(|| first(MediaClass::Capacity));
+        DeviceId(home.expect("a device for capacity is active") as u8)
+    }
+
+    /// Whether `device`, of this geometry, is new in a pool that had `before`.
+    #[must_use]
+    pub fn attaches(&self, before: &Geometry, device: DeviceId) -> bool {
+        let had = before.devices().get(device.index());
+        let gone = had.is_none_or(|had| had.state == DeviceState::Detached);
+        gone && self.device(device).state == DeviceState::Active
+    }
+
+    /// Whether the devices of both have the same logical block and size of unit, whatever devices there are.
+    #[must_use]
+    pub fn is_divided_like(&self, other: &Geometry) -> bool {
+        self.logical_block == other.logical_block && self.per_unit == other.per_unit
+    }
+
+    /// Whether a pool of this geometry can be opened with `next`: the devices are the same, divided in the same way, but
+    /// that active ones may begin to be drained, draining ones may be active again or detached, and others may have been
+    /// attached: behind them, or with the number of one that left the pool and had as many units.
+    #[must_use]
+    pub fn becomes(&self, next: &Geometry) -> bool {
+        let goes = |from: &PoolDevice, to: &PoolDevice| {
+            let states = match (from.state, to.state) {
+                (DeviceState::Detached, to) => to != DeviceState::Draining,
+                (DeviceState::Active, to) => to != DeviceState::Detached,
+                (DeviceState::Draining, _) => true,
+            };
+            states && PoolDevice { state: to.state, ..*from } == *to
+        };
+        let attached = next.devices().iter().skip(self.devices().len());
+        self.is_divided_like(next)
+            && self.count <= next.count
+            && self.devices().iter().zip(next.devices()).all(|(from, to)| goes(from, to))
+            && attached.into_iter().all(|device| device.state == DeviceState::Active)
     }
 
     /// The two units of the pool's home that hold superblocks and nothing else.
     #[must_use]
     pub fn superblock_units(&self) -> [UnitId; 2] {
-        self.devices[self.home().index()].superblock_units
+        self.device(self.home()).superblock_units
     }
 
-    /// The units of all devices that hold superblocks and nothing else, by device.
+    /// The units that hold superblocks and nothing else, of all devices that have not left the pool, by device.
     pub fn all_superblock_units(&self) -> impl Iterator<Item = UnitId> {
-        self.devices().iter().flat_map(|device| device.superblock_units)
+        self.present().flat_map(|(device, _)| self.device(device).superblock_units)
     }
 
     /// Bytes of a unit.
@@ -430,7 +535,7 @@ mod tests {
     }
 
     fn device(media: MediaClass, units: u32, superblock_units: [u32; 2]) -> PoolDevice {
-        PoolDevice { media, units, superblock_units: superblock_units.map(UnitId) }
+        PoolDevice::new(media, units, superblock_units.map(UnitId))
     }
 
     #[test]
@@ -450,8 +555,8 @@ mod tests {
             (geometry.home(), geometry.superblock_units()),
             (DeviceId(2), [14, 15].map(UnitId))
         );
-        assert_eq!(geometry.units_of(MediaClass::Capacity), 0..14);
-        assert_eq!(geometry.units_of(MediaClass::Fast), 14..17);
+        assert!(geometry.units_of(MediaClass::Capacity).eq(0..14));
+        assert!(geometry.units_of(MediaClass::Fast).eq(14..17));
         assert_eq!(geometry.media_of(UnitId(13)), MediaClass::Capacity);
         assert!(!geometry.can_hold_block(Location::new(6, 0)));
         assert!(geometry.can_hold_block(Location::new(5, 0)));
@@ -463,10 +568,9 @@ mod tests {
         let capacity = |units, pair| device(MediaClass::Capacity, units, pair);
         assert_eq!(of(&[]), Err(GeometryError::Devices(0)));
         let fast = device(MediaClass::Fast, 3, [0, 1]);
-        assert_eq!(of(&[fast]), Err(GeometryError::Order));
-        let behind =
-            PoolDevice { media: MediaClass::Capacity, ..device(MediaClass::Fast, 3, [3, 4]) };
-        assert_eq!(of(&[fast, behind]), Err(GeometryError::Order));
+        assert_eq!(of(&[fast]), Err(GeometryError::NoCapacity));
+        let draining = PoolDevice { state: DeviceState::Draining, ..capacity(3, [3, 4]) };
+        assert_eq!(of(&[fast, draining]), Err(GeometryError::NoCapacity));
         assert_eq!(of(&[capacity(3, [0, 1]); 9]), Err(GeometryError::Devices(9)));
         assert_eq!(
             of(&[capacity(3, [0, 1]), capacity(2, [3, 4])]),
@@ -476,6 +580,46 @@ mod tests {
         assert_eq!(elsewhere, Err(GeometryError::SuperblockUnits(3, 2)), "unit 2 is the first's");
         let many = of(&[capacity(u32::MAX, [0, 1]), capacity(u32::MAX, [u32::MAX, u32::MAX - 1])]);
         assert_eq!(many, Err(GeometryError::SuperblockUnits(u32::MAX, u32::MAX - 1)));
+    }
+
+    #[test]
+    fn devices_come_behind_the_others_and_leave_their_numbers() {
+        use DeviceState::{Active, Detached, Draining};
+        let (old, fast) = (device(MediaClass::Capacity, 4, [0, 1]), MediaClass::Fast);
+        let new = device(MediaClass::Capacity, 10, [8, 9]);
+        let states = |states: [DeviceState; 3]| {
+            let devices = [old, device(fast, 4, [4, 5]), new];
+            let all: Vec<PoolDevice> = devices
+                .into_iter()
+                .zip(states)
+                .map(|(d, state)| PoolDevice { state, ..d })
+                .collect();
+            Geometry::of_devices(LogicalBlock::B4096, 16, &all).unwrap()
+        };
+        let [all, drains, gone] =
+            [[Active; 3], [Draining, Active, Active], [Detached, Active, Active]].map(states);
+        assert!(all.units_of(MediaClass::Capacity).eq((0..4).chain(8..18)));
+        assert_eq!(
+            [all, drains, gone].map(|pool| pool.active_units(MediaClass::Capacity)),
+            [14, 10, 10]
+        );
+        assert_eq!([drains, gone].map(|pool| pool.span_of(MediaClass::Capacity)), [0..18, 8..18]);
+        assert!(gone.all_superblock_units().eq([4, 5, 8, 9].map(UnitId)));
+        assert_eq!((gone.device_of(UnitId(3)), gone.units()), (DeviceId(0), 18));
+        let untiered = states([Active, Draining, Active]);
+        assert_eq!(
+            [all.home(), untiered.home(), states([Draining, Detached, Active]).home()]
+                .map(|id| id.0),
+            [1, 0, 2]
+        );
+        assert!(all.becomes(&all) && all.becomes(&drains) && drains.becomes(&gone));
+        assert!(drains.becomes(&all) && !all.becomes(&gone) && !gone.becomes(&drains));
+        assert!(gone.becomes(&all) && all.attaches(&gone, DeviceId(0)));
+        assert!(!all.attaches(&drains, DeviceId(0)) && !gone.attaches(&drains, DeviceId(0)));
+        let two = Geometry::of_devices(LogicalBlock::B4096, 16, &all.devices()[..2]).unwrap();
+        assert!(two.becomes(&all) && two.becomes(&drains) && !all.becomes(&two));
+        assert!(all.attaches(&two, DeviceId(2)) && !all.attaches(&two, DeviceId(1)));
+        assert!(!two.becomes(&gone) && !two.becomes(&states([Active, Active, Draining])));
     }
 
     #[test]

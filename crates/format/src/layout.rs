@@ -125,7 +125,8 @@ pub(crate) struct DeviceRaw {
     pub units: U32,
     pub superblock_units: [U32; 2],
     pub media: u8,
-    pub reserved: [u8; 3],
+    pub state: u8,
+    pub reserved: [u8; 2],
 }
 
 /// A volume in a superblock record.
@@ -253,41 +254,23 @@ pub(crate) trait Prefix {
     fn stored_crc(&self) -> u32;
 }
 
-impl Prefix for ChunkPrefixRaw {
-    fn version(&self) -> u16 {
-        self.version.get()
-    }
-    fn pool(&self) -> PoolId {
-        PoolId(self.pool)
-    }
-    fn stored_crc(&self) -> u32 {
-        self.prefix_crc.get()
-    }
+macro_rules! prefix {
+    ($($raw:ty),+) => {$(
+        impl Prefix for $raw {
+            fn version(&self) -> u16 {
+                self.version.get()
+            }
+            fn pool(&self) -> PoolId {
+                PoolId(self.pool)
+            }
+            fn stored_crc(&self) -> u32 {
+                self.prefix_crc.get()
+            }
+        }
+    )+};
 }
 
-impl Prefix for MirrorLabelRaw {
-    fn version(&self) -> u16 {
-        self.version.get()
-    }
-    fn pool(&self) -> PoolId {
-        PoolId(self.pool)
-    }
-    fn stored_crc(&self) -> u32 {
-        self.prefix_crc.get()
-    }
-}
-
-impl Prefix for SuperblockPrefixRaw {
-    fn version(&self) -> u16 {
-        self.version.get()
-    }
-    fn pool(&self) -> PoolId {
-        PoolId(self.pool)
-    }
-    fn stored_crc(&self) -> u32 {
-        self.prefix_crc.get()
-    }
-}
+prefix!(ChunkPrefixRaw, MirrorLabelRaw, SuperblockPrefixRaw);
 
 #[cfg(test)]
 mod tests;

@@ -28,8 +28,8 @@ pub use chunk::{ARRIVALS, ChunkCause, ChunkHeader, ChunkOrigin, ChunkPrefix, Exp
 pub use entry::{Entry, NAME_PARTS};
 pub use error::{DecodeError, ErrorKind, Structure};
 pub use geometry::{
-    ADDRESS_BITS, BLOCK_BYTES, Geometry, GeometryError, LogicalBlock, MIN_UNIT_BYTES, MediaClass,
-    PerUnit, PoolDevice,
+    ADDRESS_BITS, BLOCK_BYTES, DeviceState, Geometry, GeometryError, LogicalBlock, MIN_UNIT_BYTES,
+    MediaClass, PerUnit, PoolDevice,
 };
 pub use id::{Epoch, Generation, Location, PageId, PoolId, Revision, Sequence, VolumeId};
 pub use layout::{

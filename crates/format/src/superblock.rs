@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::checksum::crc32c;
 use crate::error::{DecodeError, ErrorKind, Structure, require};
-use crate::geometry::{Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice};
+use crate::geometry::{DeviceState, Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice};
 use crate::id::{Epoch, Generation, Location, PoolId, Revision, Sequence, VolumeId};
 use crate::layout::{
     DeviceRaw, MAX_DEVICES, OpenUnitRaw, SUPERBLOCK_MAGIC, SUPERBLOCK_PREFIX_BYTES,
@@ -362,7 +362,7 @@ fn parse_geometry(raw: &SuperblockPrefixRaw) -> Result<Geometry, ErrorKind> {
             impossible_geometry(found.into())
         }
         GeometryError::Devices(found) => impossible_geometry(found as u64),
-        GeometryError::Order => impossible_geometry(count as u64),
+        GeometryError::NoCapacity => impossible_geometry(count as u64),
     })
 }
 
@@ -374,12 +374,26 @@ fn device_to_raw(device: &PoolDevice) -> DeviceRaw {
             MediaClass::Capacity => 1,
             MediaClass::Fast => 2,
         },
-        reserved: [0; 3],
+        state: match device.state {
+            DeviceState::Active => 0,
+            DeviceState::Draining => 1,
+            DeviceState::Detached => 2,
+        },
+        reserved: [0; 2],
     }
 }
 
 fn device_from_raw(raw: &DeviceRaw) -> Result<PoolDevice, ErrorKind> {
-    require(raw.reserved == [0; 3], "reserved field", 1, "it must be zero")?;
+    require(raw.reserved == [0; 2], "reserved field", 1, "it must be zero")?;
+    let state = match raw.state {
+        0 => DeviceState::Active,
+        1 => DeviceState::Draining,
+        2 => DeviceState::Detached,
+        found => {
+            let (field, rule) = ("device state", "0 to 2");
+            return Err(ErrorKind::Impossible { field, found: found.into(), rule });
+        }
+    };
     let media = match raw.media {
         1 => MediaClass::Capacity,
         2 => MediaClass::Fast,
@@ -389,7 +403,7 @@ fn device_from_raw(raw: &DeviceRaw) -> Result<PoolDevice, ErrorKind> {
         }
     };
     let superblock_units = raw.superblock_units.map(|unit| UnitId(unit.get()));
-    Ok(PoolDevice { media, units: raw.units.get(), superblock_units })
+    Ok(PoolDevice { media, state, units: raw.units.get(), superblock_units })
 }
 
 fn impossible_geometry(found: u64) -> ErrorKind {

@@ -185,7 +185,7 @@ fn pool(row: &Row, base: &Counter, fast: &Counter) -> Driver<Joined> {
     let per_unit = (UNIT / row.logical.bytes() as u64) as u32;
     let device = |media, mib: u64, first: u32| {
         let units = ((mib << 20) / UNIT) as u32;
-        PoolDevice { media, units, superblock_units: [UnitId(first), UnitId(first + 1)] }
+        PoolDevice::new(media, units, [UnitId(first), UnitId(first + 1)])
     };
     let capacity = device(MediaClass::Capacity, 6 << 10, 0);
     let quick = device(MediaClass::Fast, row.fast, capacity.units);

@@ -81,7 +81,7 @@ pub enum Method {
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 16] = [
+    pub const ALL: [Method; 17] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -98,6 +98,7 @@ impl Method {
         Method::Situation(Situation::Sparse),
         Method::Situation(Situation::SlowReads),
         Method::Situation(Situation::Paged),
+        Method::Situation(Situation::Changing),
     ];
 
     /// Whether it is worth its time with this seed: many seeds find more than many states of one.

@@ -6,7 +6,7 @@ use thermocline_engine::{
     Action, Bug, Config, DeviceCmd, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice,
     OpenError, Reply, RequestId, VolumeInfo,
 };
-use thermocline_format::{Location, MediaClass, PoolId};
+use thermocline_format::{Geometry, Location, MediaClass, PoolId};
 use thermocline_types::{Time, UnitId};
 
 use crate::data::{Arena, Content, Data};
@@ -74,6 +74,26 @@ pub struct Machine {
     most_active: [u32; MediaClass::ALL.len()],
 }
 
+/// What a configuration says to more than the engine.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    geometry: Geometry,
+    most_active: [u32; MediaClass::ALL.len()],
+    bug: Option<Bug>,
+}
+
+impl Used {
+    fn by(config: &Config) -> Used {
+        let Config { geometry, max_open_units, bug, .. } = *config;
+        Used { geometry, most_active: max_open_units, bug }
+    }
+
+    fn tell(&self, disk: &mut Disk) {
+        disk.use_as(self.geometry);
+        disk.make(self.bug);
+    }
+}
+
 impl Machine {
     /// An engine that makes a pool on `disk`.
     ///
@@ -81,9 +101,9 @@ impl Machine {
     /// When the configuration cannot work.
     #[must_use]
     pub fn format(config: Config, arena: &Rc<Arena>, disk: Disk, seed: u64) -> Machine {
-        let (most_active, bug) = (config.max_open_units, config.bug);
+        let used = Used::by(&config);
         let engine = Engine::format(config, POOL, seed).expect("a configuration that works");
-        Machine::new(engine, arena, disk, most_active, bug)
+        Machine::new(engine, arena, disk, used)
     }
 
     /// An engine that opens the pool on `disk`.
@@ -92,19 +112,14 @@ impl Machine {
     /// When the configuration cannot work.
     #[must_use]
     pub fn open(config: Config, arena: &Rc<Arena>, disk: Disk, seed: u64) -> Machine {
-        let (most_active, bug) = (config.max_open_units, config.bug);
+        let used = Used::by(&config);
         let engine = Engine::open(config, seed).expect("a configuration that works");
-        Machine::new(engine, arena, disk, most_active, bug)
+        Machine::new(engine, arena, disk, used)
     }
 
-    fn new(
-        engine: Engine<Data>,
-        arena: &Rc<Arena>,
-        mut disk: Disk,
-        most_active: [u32; MediaClass::ALL.len()],
-        bug: Option<Bug>,
-    ) -> Machine {
-        disk.make(bug);
+    fn new(engine: Engine<Data>, arena: &Rc<Arena>, mut disk: Disk, used: Used) -> Machine {
+        used.tell(&mut disk);
+        let most_active = used.most_active;
         let (now, turns) = (Time::ZERO, 0);
         let (arena, pages_lost_before, next_request) = (Rc::clone(arena), 0, 0);
         Machine { engine, disk, now, turns, pages_lost_before, arena, next_request, most_active }
@@ -115,11 +130,8 @@ impl Machine {
     /// # Panics
     /// When the configuration cannot work.
     pub fn restart(&mut self, config: Config, image: &Image, seed: u64) {
-        self.pages_lost_before = self.pages_lost();
-        self.most_active = config.max_open_units;
-        self.engine = Engine::open(config, seed).expect("a configuration that works");
+        self.open_anew(config, seed);
         self.disk.restart(image);
-        self.turns = 0;
     }
 
     /// The engine is killed, and another opens the pool. The disk goes on: see [`Disk::outlive_host`].
@@ -127,10 +139,16 @@ impl Machine {
     /// # Panics
     /// When the configuration cannot work.
     pub fn kill(&mut self, config: Config, seed: u64) {
-        self.pages_lost_before = self.pages_lost();
-        self.most_active = config.max_open_units;
-        self.engine = Engine::open(config, seed).expect("a configuration that works");
+        self.open_anew(config, seed);
         self.disk.outlive_host();
+    }
+
+    fn open_anew(&mut self, config: Config, seed: u64) {
+        self.pages_lost_before = self.pages_lost();
+        let used = Used::by(&config);
+        used.tell(&mut self.disk);
+        self.most_active = used.most_active;
+        self.engine = Engine::open(config, seed).expect("a configuration that works");
         self.turns = 0;
     }
 

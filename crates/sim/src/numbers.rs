@@ -4,7 +4,8 @@
 
 use thermocline_engine::wire::find_superblocks;
 use thermocline_format::{
-    Epoch, Generation, Location, MAX_EPOCH, MAX_NUMBER, Revision, Sequence, Superblock, VolumeId,
+    Epoch, Generation, Geometry, Location, MAX_EPOCH, MAX_NUMBER, Revision, Sequence, Superblock,
+    VolumeId,
 };
 use thermocline_types::UnitId;
 
@@ -14,16 +15,15 @@ use crate::disk::{Change, Effect, Fate, Image};
 /// Numbers that are left for the pool before a reader would refuse it: more than a simulation uses.
 const LEFT: u32 = 1 << 16;
 
-/// What `image`, on which a pool was closed, would hold if the pool had been opened, written and checkpointed nearly as
+/// What `image`, on which a pool of this geometry was closed, would hold if the pool had been opened, written and checkpointed nearly as
 /// often as it can be.
 ///
 /// # Panics
 /// When there is no pool.
 #[must_use]
-pub fn near_their_limits(arena: &Arena, image: &Image) -> Image {
-    let geometry = image.media().geometry;
+pub fn near_their_limits(arena: &Arena, geometry: &Geometry, image: &Image) -> Image {
     let home = geometry.superblock_units();
-    let records = home.into_iter().flat_map(|unit| records(arena, image, unit));
+    let records = home.into_iter().flat_map(|unit| records(arena, geometry, image, unit));
     let newest = records.max_by_key(|record| record.revision).expect("a pool was closed here");
     let epoch = MAX_EPOCH - LEFT;
     let number = MAX_NUMBER - u64::from(LEFT);
@@ -50,8 +50,8 @@ pub fn near_their_limits(arena: &Arena, image: &Image) -> Image {
     aged
 }
 
-fn records(arena: &Arena, image: &Image, unit: UnitId) -> Vec<Superblock> {
+fn records(arena: &Arena, geometry: &Geometry, image: &Image, unit: UnitId) -> Vec<Superblock> {
     let mut bytes = Vec::new();
     arena.copy_out(image.unit(unit), &mut bytes);
-    find_superblocks(&bytes, unit, None, &image.media().geometry)
+    find_superblocks(&bytes, unit, None, geometry)
 }

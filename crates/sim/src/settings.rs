@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use thermocline_engine::{Config, DestageConfig, MAX_IO_BLOCKS, ReadPlan};
-use thermocline_format::{Geometry, LogicalBlock, MediaClass, PAGE_ENTRIES, PoolDevice};
+use thermocline_format::{
+    DeviceState, Geometry, LogicalBlock, MediaClass, PAGE_ENTRIES, PoolDevice,
+};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Rng, Time, UnitId};
@@ -33,6 +35,8 @@ pub struct Settings {
     pub latency: Latency,
     /// The engine.
     pub config: Config,
+    /// What it is set up with at later openings, one after the other: devices come and go. The media has all of them.
+    pub changes: Vec<Config>,
     /// What the host asks for.
     pub mix: Mix,
     /// Requests on their way at once.
@@ -52,6 +56,9 @@ pub enum Numbers {
     NearTheirLimits,
 }
 
+/// One seed in so many has devices that come and go.
+const CHANGING_ONE_IN: u64 = 6;
+
 /// One seed in so many has volumes whose maps are larger than the memory for them.
 const SPREAD_ONE_IN: u64 = 4;
 
@@ -70,7 +77,58 @@ impl Settings {
         if settings.media.geometry.is_tiered() {
             settings.place_volumes(&mut Rng::new(seed ^ 0x7137_ED00));
         }
+        let mut rng = Rng::new(seed ^ 0xDE71_CE50);
+        if scale == Scale::Small && rng.below(CHANGING_ONE_IN) == 0 {
+            settings.change_devices(&mut rng);
+        }
         settings
+    }
+
+    /// A device is attached, and as a rule another drained and detached after that.
+    pub(crate) fn change_devices(&mut self, rng: &mut Rng) {
+        let mut devices = self.config.geometry.devices().to_vec();
+        let begin = self.config.geometry.units();
+        let fast = rng.below(3) == 0;
+        let more = 2 + rng.below(8) as u32;
+        let (media, units) = match fast {
+            true => (MediaClass::Fast, 13 + more),
+            false => {
+                let all = self.config.geometry.active_units(MediaClass::Capacity);
+                (MediaClass::Capacity, all + more)
+            }
+        };
+        devices.push(PoolDevice::new(media, units, [begin + 1, begin].map(UnitId)));
+        let mut stages = vec![devices.clone()];
+        if rng.below(4) > 0 {
+            let leaves = rng.below(devices.len() as u64 - 1) as usize;
+            for state in [DeviceState::Draining, DeviceState::Detached] {
+                devices[leaves].state = state;
+                stages.push(devices.clone());
+            }
+        }
+        let configs: Option<Vec<Config>> =
+            stages.iter().map(|devices| self.config_with(devices)).collect();
+        let Some(configs) = configs else { return };
+        self.media.geometry = configs[0].geometry;
+        let total = self.mix.total_blocks;
+        let holds = configs.iter().map(|config| config.capacity_blocks(total));
+        self.mix.total_blocks = holds.fold(total, u64::min);
+        self.changes = configs;
+    }
+
+    /// The engine as it is, with these devices, if that can be.
+    fn config_with(&self, devices: &[PoolDevice]) -> Option<Config> {
+        let now = &self.config.geometry;
+        let geometry = Geometry::of_devices(now.logical_block(), now.blocks_per_unit(), devices);
+        let mut config = Config { geometry: geometry.ok()?, ..self.config.clone() };
+        let fresh = Config::new(config.geometry);
+        config.max_listed_units =
+            config.max_listed_units.clamp(fresh.max_listed_units.min(256), fresh.max_listed_units);
+        config.max_open_units = fresh.max_open_units;
+        if self.media.is_zoned() {
+            keep_to_few_zones(&mut config);
+        }
+        config.check().is_ok().then_some(config)
     }
 
     /// Volumes that change the media that they are on, and streams that bypass fast ones.
@@ -78,7 +136,7 @@ impl Settings {
         self.mix.media_one_in = [0, 10, 40][rng.below(3) as usize];
         self.config.bypass_bytes = [u64::MAX, 0, 64 << 10][rng.below(3) as usize];
         if rng.below(2) == 0 {
-            let all = self.media.geometry.units_of(MediaClass::Fast).len() as u64;
+            let all = u64::from(self.config.geometry.active_units(MediaClass::Fast));
             let high_units = rng.below(all + 1) as u32;
             self.config.destage = DestageConfig {
                 high_units,
@@ -129,7 +187,8 @@ impl Settings {
             Scale::Large => 1000 + rng.below(5000),
         };
         let numbers = [Numbers::First, Numbers::NearTheirLimits][usize::from(rng.below(4) == 0)];
-        Settings { media, latency, config, mix, depth, requests, numbers }
+        let changes = Vec::new();
+        Settings { media, latency, config, changes, mix, depth, requests, numbers }
     }
 }
 
@@ -143,6 +202,8 @@ impl fmt::Display for Settings {
         write!(f, "{:?} media of {} units of {unit_kib} KiB", media.kind, geometry.units())?;
         let tiered = if geometry.is_tiered() { ", the last of them fast" } else { "" };
         write!(f, " on {} devices{tiered}", geometry.devices().len())?;
+        let changes = ["", ", one of them attached later", ", one attached and one drained"];
+        f.write_str(changes[self.changes.len().min(2)])?;
         write!(f, " in blocks of {block}, placement {}", config.placement)?;
         write!(f, ", victim {:?}, {:?} reads", config.gc.victim, config.gc.read_plan)?;
         write!(f, ", {requests} requests, {depth} at once")?;
@@ -161,13 +222,14 @@ impl Drawn {
     /// Counts the settings of one seed.
     pub fn add(&mut self, settings: &Settings) {
         let Settings { config, media, numbers, .. } = settings;
-        let words = [
+        let mut words = vec![
             config.placement.to_string(),
             format!("{:?}", media.kind),
             format!("{numbers:?}"),
             format!("Devices{}", media.geometry.devices().len()),
             if media.geometry.is_tiered() { "Tiered" } else { "Untiered" }.to_owned(),
         ];
+        words.extend(self::changing(settings));
         for word in words {
             *self.0.entry(word).or_default() += 1;
         }
@@ -185,6 +247,13 @@ impl Drawn {
     pub fn count(&self, word: &str) -> u64 {
         self.0.get(word).copied().unwrap_or(0)
     }
+}
+
+/// Whether devices come, and whether any goes.
+fn changing(settings: &Settings) -> Option<String> {
+    let words = ["Attached", "Drained"];
+    let last = settings.changes.len().min(2).checked_sub(1)?;
+    Some(words[last].to_owned())
 }
 
 impl fmt::Display for Drawn {
@@ -214,15 +283,19 @@ fn draw_pool(rng: &mut Rng, scale: Scale, placement: &Policy) -> (DiskShape, Con
     loop {
         let mut config = draw_config(rng, media.geometry, placement);
         if media.is_zoned() {
-            // As few as let the engine work.
-            for media in MediaClass::ALL {
-                let _enough = config.keep_to_active_zones(media, config.frontiers_on(media) + 3);
-            }
+            keep_to_few_zones(&mut config);
         }
         if config.check().is_ok() && config.capacity_blocks(0) >= 2 * config.blocks_per_unit() {
             return (media, config);
         }
         media.geometry = grown(&media.geometry);
+    }
+}
+
+/// As few active zones as let the engine work.
+fn keep_to_few_zones(config: &mut Config) {
+    for media in MediaClass::ALL {
+        let _enough = config.keep_to_active_zones(media, config.frontiers_on(media) + 3);
     }
 }
 
@@ -262,7 +335,7 @@ fn geometry(
     let device = |(media, units, superblocks): (MediaClass, u32, [u32; 2])| {
         begin += units;
         let superblock_units = superblocks.map(|unit| UnitId(begin - units + unit));
-        PoolDevice { media, units, superblock_units }
+        PoolDevice::new(media, units, superblock_units)
     };
     let devices: Vec<PoolDevice> = devices.map(device).collect();
     Geometry::of_devices(logical, per_unit, &devices)

@@ -54,19 +54,22 @@ pub enum Situation {
     SlowReads,
     /// Volumes with many times as many pages of maps as there is memory for.
     Paged,
+    /// Devices that are attached, drained and detached at one opening after the other.
+    Changing,
     /// 100,000 units, and sparse volumes of several roots. A state takes a hundred times as long as elsewhere.
     ManyUnits,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 7] = [
+    pub const ALL: [Situation; 8] = [
         Situation::Crowded,
         Situation::LongHoles,
         Situation::Trims,
         Situation::Sparse,
         Situation::SlowReads,
         Situation::Paged,
+        Situation::Changing,
         Situation::ManyUnits,
     ];
 
@@ -80,6 +83,7 @@ impl Situation {
             Situation::Sparse => "sparse volumes",
             Situation::SlowReads => "slow reads",
             Situation::Paged => "paged maps",
+            Situation::Changing => "changing devices",
             Situation::ManyUnits => "100,000 units",
         }
     }
@@ -95,6 +99,7 @@ impl Situation {
             Situation::Sparse => sparse(seed),
             Situation::SlowReads => slow_reads(seed, &mut rng),
             Situation::Paged => paged(seed, &mut rng),
+            Situation::Changing => changing(seed, &mut rng),
             Situation::ManyUnits => many_units(seed, &mut rng),
         }
     }
@@ -232,6 +237,17 @@ fn paged(seed: u64, rng: &mut Rng) -> Settings {
     settings.spread(rng);
     settings.mix.weights = [100, 30, 40, 10, 2, 2, 2, 2, 2];
     settings.requests = 600;
+    settings
+}
+
+fn changing(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    if seed.is_multiple_of(3) {
+        settings.spread(rng);
+    }
+    settings.change_devices(rng);
+    settings.mix.weights = [100, 20, 20, 10, 2, 2, 2, 4, 1];
+    settings.requests = 400;
     settings
 }
 

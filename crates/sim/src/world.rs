@@ -10,9 +10,11 @@ mod rest;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use thermocline_engine::{Extent, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
-use thermocline_format::VolumeName;
-use thermocline_types::Rng;
+use thermocline_engine::{
+    Config, Extent, HostError, HostRequest, Notice, Rejected, Reply, RequestId,
+};
+use thermocline_format::{DeviceState, VolumeName};
+use thermocline_types::{Rng, UnitId};
 
 use crate::data::{Arena, Content, Data, Stamp};
 use crate::disk::{CrashState, Disk, Image};
@@ -30,7 +32,7 @@ const IN_VAIN: u32 = 16;
 const CUT_SHORT_ONE_IN: u64 = 3;
 
 /// After so many completions, at most.
-const CUT_SHORT_TURNS: u64 = 24;
+const CUT_SHORT_TURNS: u64 = 48;
 
 /// One opening in so many is not followed by reading everything: the host goes on at once, and the map is loaded while
 /// it does.
@@ -161,7 +163,14 @@ impl World {
         self.machine.wait_until_open()?;
         if self.settings.numbers == Numbers::NearTheirLimits {
             self.machine.close()?;
-            let image = numbers::near_their_limits(&self.arena, self.machine.disk.cache().stable());
+            let image = {
+                let geometry = &self.settings.config.geometry;
+                numbers::near_their_limits(
+                    &self.arena,
+                    geometry,
+                    self.machine.disk.cache().stable(),
+                )
+            };
             self.machine.restart(self.settings.config.clone(), &image, self.seed);
             self.machine.wait_until_open()?;
         }
@@ -434,18 +443,28 @@ impl World {
         self.machine.disk.lose(state);
         self.machine.disk.cache().crash(state, &mut image);
         let clean = self.closed;
+        let changes = self.change_devices(&mut image);
         let seed = self.begin_anew();
         self.machine.restart(self.settings.config.clone(), &image, seed);
         self.image = image;
-        self.came_back(clean);
+        if changes { self.open_or_be_cut_short(clean) } else { self.came_back(clean) }
     }
 
     /// The process is killed, or has ended, and the pool is opened again while the device goes on; now and then power
     /// fails during that. The model goes on from what is found.
     pub fn reopen(&mut self) {
+        if !self.settings.changes.is_empty() && self.rng.below(2) == 0 {
+            let state = self.machine.disk.cache().random_state(&mut self.rng);
+            return self.crash(&state);
+        }
         let clean = self.closed;
         let seed = self.begin_anew();
         self.machine.kill(self.settings.config.clone(), seed);
+        self.open_or_be_cut_short(clean);
+    }
+
+    /// Opens the pool; now and then power fails during that, and it is opened again.
+    fn open_or_be_cut_short(&mut self, clean: bool) {
         if self.rng.below(CUT_SHORT_ONE_IN) > 0 {
             return self.came_back(clean);
         }
@@ -456,6 +475,33 @@ impl World {
             }
             Err(trouble) => self.did_not_open(&trouble),
         }
+    }
+
+    /// The next opening may be with other devices: with one more; if the pool was closed, with one that is to be drained;
+    /// or, when that is done, without it and all that it ever held.
+    /// Returns whether it is.
+    fn change_devices(&mut self, image: &mut Image) -> bool {
+        let Some(next) = self.settings.changes.first() else { return false };
+        let in_state = |state| {
+            let mut devices = next.geometry.device_units();
+            devices.find(|(device, _)| next.geometry.device(*device).state == state)
+        };
+        if let Some((device, units)) = in_state(DeviceState::Detached) {
+            if !self.closed || self.machine.engine.units_in_use(device) > 0 {
+                return false;
+            }
+            units.map(UnitId).for_each(|unit| image.wipe(unit));
+        } else if in_state(DeviceState::Draining).is_some() {
+            let sizes = || self.model.volumes().map(|(_, blocks)| blocks);
+            if !self.closed || next.capacity_of(sizes()) < sizes().sum() {
+                return false;
+            }
+        } else if self.rng.below(3) == 0 {
+            return false;
+        }
+        let bug = self.settings.config.bug;
+        self.settings.config = Config { bug, ..self.settings.changes.remove(0) };
+        true
     }
 
     /// Forgets what was on its way, and returns the seed of the next opening.

@@ -11,7 +11,7 @@ use crate::payload::Payload;
 impl<P: Payload> Engine<P> {
     /// Fast units that are not about to be free.
     pub(crate) fn fast_units_in_use(&self) -> u32 {
-        let all = self.config.geometry.units_of(MediaClass::Fast).len() as u32;
+        let all = self.config.geometry.active_units(MediaClass::Fast);
         all.saturating_sub(self.coming_units(MediaClass::Fast))
     }
 

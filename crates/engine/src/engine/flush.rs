@@ -51,7 +51,7 @@ impl<P: Payload> Engine<P> {
 
     /// Does `then` when flushes of all devices are done that are sent from now on.
     pub(crate) fn await_next_flush(&mut self, then: Then) {
-        let all = self.config.geometry.device_units().map(|(device, _)| device);
+        let all = self.config.geometry.present().map(|(device, _)| device);
         self.durability.wait_for_next(all, then);
     }
 

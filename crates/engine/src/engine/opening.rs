@@ -11,13 +11,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkHeader, Entry, Epoch, Generation, Location, MapPage, OpenUnit, PAGE_UNITS, PageId, PoolId,
-    Revision, Sequence, Superblock, UnitPage,
+    ChunkHeader, DeviceState, Entry, Epoch, Generation, Geometry, Location, MapEntry, MapPage,
+    MediaClass, OpenUnit, PAGE_UNITS, PageId, PoolId, Revision, Sequence, Superblock, UnitPage,
 };
-use thermocline_types::{Class, UnitId};
+use thermocline_types::{Class, DeviceId, UnitId};
 
 use crate::bugs::bug;
-use crate::device::{DeviceCmd, DeviceError, Done, UnitReport};
+use crate::device::{DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
 use crate::engine::{Engine, Op, Phase};
 use crate::flights::Flights;
 use crate::map::{PAGE, Wanted};
@@ -218,7 +218,7 @@ impl<P: Payload> Engine<P> {
                 Ok(())
             }
             (Step::Report, Ok(Done::Units(reports))) => {
-                opening.reports = reports;
+                opening.reports = self.as_used(reports);
                 Ok(())
             }
             (Step::Superblocks, Ok(Done::Superblocks(records))) => {
@@ -277,7 +277,7 @@ impl<P: Payload> Engine<P> {
             Step::Emptying => self.empty_superblocks(),
             Step::EmptyingRest => self.empty_rest(),
             Step::FlushEmpty | Step::Flush => {
-                let devices: Vec<_> = self.config.geometry.device_units().collect();
+                let devices: Vec<_> = self.config.geometry.present().collect();
                 devices.into_iter().for_each(|(device, _)| self.ask(0, DeviceCmd::Flush(device)));
                 Ok(())
             }
@@ -311,10 +311,11 @@ impl<P: Payload> Engine<P> {
         records: Vec<Superblock>,
     ) -> Result<(), OpenError> {
         let newest = self.newest_record(records, opening.format)?;
-        if newest.geometry != self.config.geometry {
+        if !newest.geometry.becomes(&self.config.geometry) {
             mark!(OtherGeometry);
             return Err(OpenError::OtherGeometry);
         }
+        self.holds_all_of(&newest)?;
         self.pool = newest.pool;
         self.epoch = Epoch(newest.epoch.0 + 1);
         self.volumes.set_next_id(newest.next_volume);
@@ -338,8 +339,37 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// The newest record of the home. Every other device must have one of the same opening, or of one that was broken
-    /// off.
+    /// Units that nothing more is written to count as those do that the device itself will not write again.
+    fn as_used(&self, mut reports: Vec<UnitReport>) -> Vec<UnitReport> {
+        let geometry = &self.config.geometry;
+        for (device, units) in geometry.device_units() {
+            let condition = match geometry.device(device).state {
+                DeviceState::Active => continue,
+                DeviceState::Draining if bug!(self.config, DrainedDeviceWritten) => continue,
+                DeviceState::Draining => UnitCondition::ReadOnly,
+                DeviceState::Detached => UnitCondition::Offline,
+            };
+            let units = units.start as usize..units.end as usize;
+            reports[units].iter_mut().for_each(|report| report.condition = condition);
+        }
+        reports
+    }
+
+    /// An error if the devices that remain cannot hold the volumes.
+    fn holds_all_of(&self, record: &Superblock) -> Result<(), OpenError> {
+        let active = |geometry: &Geometry| geometry.active_units(MediaClass::Capacity);
+        let volumes = || record.volumes.iter().filter(|volume| !volume.deleted);
+        let needed = volumes().map(|volume| volume.blocks).sum();
+        let holds = self.config.capacity_of(volumes().map(|volume| volume.blocks));
+        if active(&self.config.geometry) < active(&record.geometry) && holds < needed {
+            mark!(RestTooSmall);
+            return Err(OpenError::NoRoom { needed, holds });
+        }
+        Ok(())
+    }
+
+    /// The newest record that counts: one on the device that is the home of its own geometry. Every other device must
+    /// have one of the same opening, or of one that was broken off; but for those that are attached now.
     fn newest_record(
         &mut self,
         records: Vec<Superblock>,
@@ -354,40 +384,60 @@ impl<P: Payload> Engine<P> {
         for record in records {
             by_device[geometry.device_of(record.location.unit).index()].push(record);
         }
-        let home = geometry.home();
-        let records = std::mem::take(&mut by_device[home.index()]);
-        mark!(RecordInOneUnit if is_newest_alone(&records));
-        let newest = records.iter().max_by_key(|record| record.revision);
-        let newest = newest.ok_or(OpenError::DeviceMissing(home))?;
+        let newest = at_home(&by_device).max_by_key(|record| record.revision);
+        let newest = newest.ok_or(OpenError::DeviceMissing(geometry.home()))?.clone();
+        let home = newest.geometry.home();
+        let beside = &by_device[home.index()];
+        mark!(RecordInOneUnit if is_newest_alone(beside));
         let pool = format.unwrap_or(newest.pool);
-        if records.iter().any(|record| record.pool != pool) {
+        if at_home(&by_device).chain(beside).any(|record| record.pool != pool) {
             mark!(TwoPools);
             return Err(OpenError::TwoPools);
         }
-        let devices = geometry.device_units().map(|(device, _)| device).zip(by_device);
-        for (device, records) in devices.filter(|(device, _)| *device != home) {
-            let own = records.iter().filter(|record| record.pool == pool);
-            let label = own.max_by_key(|record| (record.epoch, record.revision));
-            let Some(label) = label else {
-                mark!(LabelMissing);
-                return Err(OpenError::DeviceMissing(device));
-            };
-            mark!(LabelAhead if label.epoch > newest.epoch);
-            let older = if label.epoch < newest.epoch {
-                Some(device)
-            } else {
-                (label.epoch.0 > newest.epoch.0 + 1).then_some(home)
-            };
-            if let Some(device) = older.filter(|_| !self.config.open_despite_loss) {
-                mark!(LabelOlder);
-                return Err(OpenError::DeviceOlder(device));
+        mark!(HomeMoves if home != geometry.home());
+        for (device, _) in geometry.present().filter(|(device, _)| *device != geometry.home()) {
+            let of_pool = by_device[device.index()].iter().filter(|record| record.pool == pool);
+            let label = of_pool.max_by_key(|record| (record.epoch, record.revision));
+            let attached = geometry.attaches(&newest.geometry, device);
+            mark!(DeviceAttached if attached);
+            if device != home {
+                self.check_label(device, label, &newest, (home, attached))?;
             }
             // The unit with its newest goes last, in case both must be reset.
             let mut units = geometry.devices()[device.index()].superblock_units;
-            units.sort_by_key(|unit| *unit != label.location.unit);
-            self.superblocks.label(units);
+            units.sort_by_key(|unit| label.is_none_or(|label| *unit != label.location.unit));
+            // The record that counts stays where it is until its heir is at the new home.
+            let stays = device == home && !bug!(self.config, OldHomeOverwritten);
+            let labelled = if stays { &units[1..] } else { &units[..] };
+            self.superblocks.label(labelled);
         }
-        Ok(newest.clone())
+        Ok(newest)
+    }
+
+    /// Whether a device that is not `home` was there at the opening of the `newest` record, or is attached now; `label`
+    /// is the newest record on it.
+    fn check_label(
+        &self,
+        device: DeviceId,
+        label: Option<&Superblock>,
+        newest: &Superblock,
+        (home, attached): (DeviceId, bool),
+    ) -> Result<(), OpenError> {
+        let Some(label) = label else {
+            mark!(LabelMissing if !attached);
+            return if attached { Ok(()) } else { Err(OpenError::DeviceMissing(device)) };
+        };
+        mark!(LabelAhead if label.epoch > newest.epoch);
+        let older = if label.epoch < newest.epoch {
+            (!attached).then_some(device)
+        } else {
+            (label.epoch.0 > newest.epoch.0 + 1).then_some(home)
+        };
+        if let Some(device) = older.filter(|_| !self.config.open_despite_loss) {
+            mark!(LabelOlder);
+            return Err(OpenError::DeviceOlder(device));
+        }
+        Ok(())
     }
 
     fn read_roots(&mut self) -> Result<(), OpenError> {
@@ -629,6 +679,8 @@ impl<P: Payload> Engine<P> {
         let settled = opening.tail.is_empty() || bug!(self.config, RecoveryNotCheckpointed);
         let mut record = opening.record.expect("a superblock was chosen");
         record.revision = record.revision.max(opening.named.0);
+        record.geometry = self.config.geometry;
+        record.unit_pages.resize(record.geometry.unit_pages(), MapEntry::UNMAPPED);
         self.superblocks.adopt(record.clone());
         self.write_opening_record(record, settled);
         Ok(())
@@ -655,6 +707,14 @@ impl<P: Payload> Engine<P> {
         let (chunks, entries) = self.replayed;
         self.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
     }
+}
+
+/// The records that are on the home of their own geometry.
+fn at_home(by_device: &[Vec<Superblock>]) -> impl Iterator<Item = &Superblock> {
+    let all = by_device.iter().enumerate();
+    let all = all.flat_map(|(device, records)| records.iter().map(move |record| (device, record)));
+    all.filter(|(device, record)| record.geometry.home().index() == *device)
+        .map(|(_, record)| record)
 }
 
 /// Whether only one superblock unit has the newest of these records.

@@ -1,6 +1,6 @@
 //! From dead to free: units without a valid block are reset once nothing that a crash could bring back needs them.
 
-use thermocline_format::{Entry, MediaClass};
+use thermocline_format::{DeviceState, Entry, MediaClass};
 use thermocline_types::UnitId;
 
 use crate::bugs::bug;
@@ -31,7 +31,9 @@ impl<P: Payload> Engine<P> {
                 && self.space.dead(media).len() > 0
         };
         let scarce = MediaClass::ALL.into_iter().any(scarce);
-        if !scarce && self.space.dead_units() < BATCH {
+        // What must be empty is not kept for company.
+        let emptying = self.space.condemned().next().is_some();
+        if !scarce && !emptying && self.space.dead_units() < BATCH {
             return false;
         }
         // Without a unit for control entries, those can be released that need none and died of none that waits.
@@ -186,9 +188,11 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Takes an empty unit out of service.
-    fn retire(&mut self, unit: UnitId) {
+    pub(crate) fn retire(&mut self, unit: UnitId) {
         self.space.retire(unit);
-        self.actions.push_back(Action::Notice(Notice::Retired(unit)));
+        if self.config.geometry.state_of(unit) == DeviceState::Active {
+            self.actions.push_back(Action::Notice(Notice::Retired(unit)));
+        }
     }
 
     /// Writes no more to a unit that the device will not write or reset again; what it holds is copied elsewhere.

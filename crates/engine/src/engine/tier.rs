@@ -91,7 +91,7 @@ impl<P: Payload> Engine<P> {
 
     /// Collection has left a fast unit.
     pub(crate) fn fast_unit_left(&mut self) {
-        let units = self.config.geometry.units_of(MediaClass::Fast).len() as u64;
+        let units = u64::from(self.config.geometry.active_units(MediaClass::Fast));
         self.stays.unit_left(self.dense, units * self.dense);
     }
 

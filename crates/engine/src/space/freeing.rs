@@ -1,6 +1,6 @@
 //! From dead to free: units are released, reset, and retired where they cannot be.
 
-use thermocline_format::{MediaClass, Sequence};
+use thermocline_format::{DeviceState, MediaClass, Sequence};
 use thermocline_types::UnitId;
 
 use super::{Dead, Space};
@@ -100,10 +100,12 @@ impl Space {
         self.touch(unit);
         self.condemned.remove(&unit.0);
         self.listed.remove(&unit.0);
-        self.retired += 1;
+        if self.geometry.state_of(unit) == DeviceState::Active {
+            self.retired += 1;
+        }
     }
 
-    /// Units out of service.
+    /// Units of active devices that are out of service.
     pub(crate) fn retired(&self) -> u32 {
         self.retired
     }

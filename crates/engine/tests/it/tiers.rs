@@ -11,10 +11,8 @@ use crate::memory_device::Machine;
 const CAPACITY: u32 = 96;
 
 fn geometry(fast: u32) -> Geometry {
-    let device = |media, first: u32, units| PoolDevice {
-        media,
-        units,
-        superblock_units: [UnitId(first), UnitId(first + 1)],
+    let device = |media, first: u32, units| {
+        PoolDevice::new(media, units, [UnitId(first), UnitId(first + 1)])
     };
     let devices =
         [device(MediaClass::Capacity, 0, CAPACITY), device(MediaClass::Fast, CAPACITY, fast)];

@@ -60,7 +60,7 @@ fn layouts_are_as_documented() {
         checkpoint, next_generation, tail_epoch, record_bytes, logical_block, blocks_per_unit,
         next_volume, volumes, open_units, roots, tail_end, device_count, reserved, devices, rest_crc, prefix_crc);
     assert_eq!(documented("SuperblockPrefix", size_of::<SuperblockPrefixRaw>()), superblock);
-    let device = fields!(DeviceRaw: units, superblock_units, media, reserved);
+    let device = fields!(DeviceRaw: units, superblock_units, media, state, reserved);
     assert_eq!(documented("Device", size_of::<DeviceRaw>()), device);
     let volume = fields!(VolumeRaw: volume, name_bytes, flags, reserved, blocks, name);
     assert_eq!(documented("Volume", size_of::<VolumeRaw>()), volume);

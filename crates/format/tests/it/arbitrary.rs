@@ -7,10 +7,10 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use thermocline_format::{
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
-    LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, MediaClass, OpenUnit,
-    PackedBlock, PageId, PoolDevice, PoolId, Revision, Sequence, Superblock, Volume, VolumeId,
-    VolumeMedia, VolumeName,
+    ChunkCause, ChunkHeader, ChunkOrigin, DeviceState, Entry, Epoch, Generation, Geometry,
+    Location, LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, MediaClass,
+    OpenUnit, PackedBlock, PageId, PoolDevice, PoolId, Revision, Sequence, Superblock, Volume,
+    VolumeId, VolumeMedia, VolumeName,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -19,19 +19,19 @@ const BLOCKS: u64 = 1 << 36;
 /// One to four devices.
 pub fn geometry() -> impl Strategy<Value = Geometry> {
     let media = select(&[MediaClass::Capacity, MediaClass::Fast][..]);
-    let device = (media, 3_u32..2000, any::<[u32; 2]>());
+    let states = vec![DeviceState::Active, DeviceState::Draining, DeviceState::Detached];
+    let device = (media, select(states), 3_u32..2000, any::<[u32; 2]>());
     let block = select(&[LogicalBlock::B512, LogicalBlock::B4096][..]);
     (block, 4096_u32..1 << 20, vec(device, 1..5)).prop_map(|(logical_block, per_unit, devices)| {
         let mut devices = devices;
-        devices.sort_by_key(|device| device.0);
-        devices[0].0 = MediaClass::Capacity;
+        (devices[0].0, devices[0].1) = (MediaClass::Capacity, DeviceState::Active);
         let mut begin = 0;
-        let device = |(media, units, [first, step]): (MediaClass, u32, [u32; 2])| {
+        let device = |(media, state, units, [first, step]): (_, _, u32, [u32; 2])| {
             let first = first % units;
             let pair = [first, (first + 1 + step % (units - 1)) % units];
             begin += units;
             let superblock_units = pair.map(|unit| UnitId(begin - units + unit));
-            PoolDevice { media, units, superblock_units }
+            PoolDevice { state, ..PoolDevice::new(media, units, superblock_units) }
         };
         let devices: Vec<PoolDevice> = devices.into_iter().map(device).collect();
         Geometry::of_devices(logical_block, per_unit, &devices)

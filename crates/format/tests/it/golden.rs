@@ -23,11 +23,7 @@ pub const SUPERBLOCK_AT: Location = Location::new(1, 6);
 pub const PAGE: PageId = PageId { volume: VolumeId(2), index: 3 };
 
 pub fn geometry() -> Geometry {
-    let device = |media, units, pair: [u32; 2]| PoolDevice {
-        media,
-        units,
-        superblock_units: pair.map(UnitId),
-    };
+    let device = |media, units, pair: [u32; 2]| PoolDevice::new(media, units, pair.map(UnitId));
     let devices = [device(MediaClass::Capacity, 20, [0, 1]), device(MediaClass::Fast, 4, [23, 20])];
     Geometry::of_devices(LogicalBlock::B512, 2000, &devices)
         .expect("within the limits of a geometry")

@@ -118,7 +118,7 @@ fn geometry(
         let units = units.min(1 << 30) as u32;
         let superblock_units = [UnitId(first), UnitId(first + 1)];
         first += units;
-        PoolDevice { media, units, superblock_units }
+        PoolDevice::new(media, units, superblock_units)
     });
     Geometry::of_devices(logical, per_unit, &devices.collect::<Vec<PoolDevice>>())
 }

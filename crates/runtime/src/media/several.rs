@@ -223,7 +223,7 @@ impl Settings {
             }
             let superblock_units = [UnitId(first), UnitId(first + 1)];
             let media = one.device().class;
-            devices.push(PoolDevice { media, units: layout.units, superblock_units });
+            devices.push(PoolDevice::new(media, layout.units, superblock_units));
             first += layout.units;
         }
         let geometry = Geometry::of_devices(block, per_unit, &devices);

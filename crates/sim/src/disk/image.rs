@@ -213,6 +213,13 @@ impl Image {
         self.range_mut(unit, start, start + sectors.len() as u32).copy_from_slice(sectors);
     }
 
+    /// Has a unit hold nothing, as on a device that was never written.
+    pub fn wipe(&mut self, unit: UnitId) {
+        self.reset(unit, 0, 0);
+        let blank = Image::new(self.media);
+        self.put(unit, 0, blank.unit(unit));
+    }
+
     /// Carries out a change as far as `fate` lets it.
     pub fn apply(&mut self, change: &Change, fate: Fate) {
         match (fate, &change.effect) {

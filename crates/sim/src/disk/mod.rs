@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use thermocline_engine::wire::{InBytes, IoCmd, IoJob, IoStep, Translator, ZoneOrder};
 use thermocline_engine::{Bug, Chunk, DeviceCmd, DeviceError, Done, OpId, UnitCondition};
-use thermocline_format::{Location, MediaClass};
+use thermocline_format::{Geometry, Location, MediaClass};
 use thermocline_types::{DeviceId, Rng, Time, UnitId};
 
 use crate::data::{Arena, Data, Sector};
@@ -163,6 +163,11 @@ impl Disk {
             atlas: Atlas::default(),
             host_believes_its_cache: false,
         }
+    }
+
+    /// The driver of this device is told how the pool uses it: it may have more units than that.
+    pub fn use_as(&mut self, geometry: Geometry) {
+        self.translator = Translator::new(InBytes::new(geometry, Rc::clone(&self.arena)));
     }
 
     /// Has the driver of this device make a deliberate bug, if it is one of the driver's.

@@ -41,7 +41,7 @@ impl World {
     pub(super) fn is_used_up(&self) -> bool {
         let failed = self.writes_failed();
         let (engine, most) = (&self.machine.engine, self.settings.config.frontiers() + HELD);
-        let tiered = self.settings.media.geometry.is_tiered();
+        let tiered = self.settings.config.geometry.is_tiered();
         let few = |media| engine.free_units_of(media) <= most;
         failed && (few(MediaClass::Capacity) || tiered && few(MediaClass::Fast))
     }

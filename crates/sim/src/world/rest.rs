@@ -4,7 +4,7 @@
 //! units; it must not leave requests that nobody answers, units that nobody frees, or a pool that cannot be closed.
 
 use thermocline_engine::{Extent, MAX_IO_BLOCKS};
-use thermocline_format::VolumeId;
+use thermocline_format::{DeviceState, VolumeId};
 
 use super::World;
 use crate::workload::Wish;
@@ -38,6 +38,7 @@ impl World {
         }
         if self.goes_on() && self.serve().is_some() {
             self.ask(Wish::Flush);
+            self.drain();
             self.close_and_open();
         }
     }
@@ -102,6 +103,24 @@ impl World {
         }
         self.ask(Wish::Flush);
         self.ask(Wish::Read(extent)).then_some(())
+    }
+
+    /// Lets the pool work on its own until nothing is left to do: a device that is to be drained is empty then.
+    fn drain(&mut self) {
+        let begin = self.machine.turns;
+        while self.goes_on() && self.machine.turns - begin < SOON && self.machine.turn() {
+            self.settle();
+        }
+        let geometry = *self.machine.engine.geometry();
+        let draining = geometry.devices().iter().map(|device| device.state);
+        let draining = draining.zip(geometry.device_units());
+        let left = draining
+            .filter(|(state, _)| *state == DeviceState::Draining)
+            .map(|(_, (device, _))| self.machine.engine.units_in_use(device))
+            .sum::<u32>();
+        if left > 0 && self.goes_on() && !self.atlas_is_damaged() {
+            self.wrong.push(format!("{left} units of a device that is drained are not empty"));
+        }
     }
 
     /// A volume to write to.

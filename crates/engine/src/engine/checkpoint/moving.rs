@@ -30,8 +30,10 @@ impl<P: Payload> Engine<P> {
         let (closed, next) = self.space.closed_metadata(from, UNITS as usize);
         self.stats.looked_at += closed.len() as u64;
         let valid = |unit: &UnitId| u64::from(self.space.units().valid_count(*unit));
-        let sparse =
-            closed.into_iter().filter(|unit| (1..per_unit.div_ceil(2)).contains(&valid(unit)));
+        let (space, host) = (&self.space, self.config.host_media());
+        let leaves = |unit| space.is_condemned(unit) || space.media_of(unit) != host;
+        let most = |unit: &UnitId| if leaves(*unit) { u64::MAX } else { per_unit.div_ceil(2) };
+        let sparse = closed.into_iter().filter(|unit| (1..most(unit)).contains(&valid(unit)));
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
         checkpoint.sparse.extend(sparse.map(|unit| unit.0));
         checkpoint.step = match (next, checkpoint.sparse.is_empty()) {

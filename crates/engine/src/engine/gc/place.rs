@@ -1,7 +1,7 @@
 //! Blocks of a victim that are in memory: where each goes, at what pace, and which stay.
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{MediaClass, home_mark};
+use thermocline_format::{MAX_ENTRIES, MediaClass, home_mark};
 use thermocline_ftl::placement::{Classifier as _, Survivor};
 use thermocline_types::Lba;
 
@@ -28,6 +28,9 @@ impl<P: Payload> Engine<P> {
         // Who waits for memory earns no credit.
         let idle = idle || self.pages.waiting() > 0;
         let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
+        // What frees nothing is not earned either: a chunk at a time.
+        let freely = self.is_emptied_for_good() && self.cache.copies() < MAX_ENTRIES;
+        let paid = if freely { STEP } else { paid };
         if self.copies_are_many() {
             return false;
         }
@@ -55,6 +58,11 @@ impl<P: Payload> Engine<P> {
             self.gc.pace.spend(placed);
         }
         placed > 0 || stayed > 0 && !bug!(self.config, StayedIsNoWork)
+    }
+
+    /// Whether the unit that is collected will not be written again, so that emptying it frees nothing.
+    fn is_emptied_for_good(&self) -> bool {
+        self.gc.job.as_ref().is_some_and(|job| self.space.is_condemned(job.victim))
     }
 
     fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {

@@ -1,6 +1,6 @@
 //! Which unit is collected next, and what is done when there is none.
 
-use thermocline_format::MediaClass;
+use thermocline_format::{DeviceState, MediaClass};
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::VictimRule as _;
 use thermocline_ftl::victim::{CostBenefit, Victim};
@@ -60,7 +60,9 @@ impl<P: Payload> Engine<P> {
         if self.gc.round.done != done {
             self.gc.round = Round { done, ..Round::default() };
         }
-        if let Some(unit) = self.condemned_unit() {
+        if short != Some(MediaClass::Capacity)
+            && let Some(unit) = self.condemned_unit()
+        {
             mark!(CondemnedChosen);
             return Choice::Collect(unit);
         }
@@ -73,7 +75,8 @@ impl<P: Payload> Engine<P> {
         if short.is_none() {
             return Choice::Enough;
         }
-        let victim = self.find_victim(media, none_left);
+        // What is emptied for good takes room, so what frees some comes first.
+        let victim = self.find_victim(media, none_left).or_else(|| self.condemned_unit());
         victim.map_or_else(|| self.lack().choose(), Choice::Collect)
     }
 
@@ -140,6 +143,7 @@ impl<P: Payload> Engine<P> {
         let Gc { stuck, kept, left_to_fast, .. } = &self.gc;
         let early = media == MediaClass::Fast && !self.is_short(media);
         let metadata = self.config.metadata_class();
+        let geometry = &self.config.geometry;
         let blind = bug!(self.config, VictimOnItsWay);
         let on_media = if blind { self.flights.sealed() } else { self.flights.completed() };
         // A unit without a valid block is dead already; what is on its way to media cannot be read from there.
@@ -147,11 +151,13 @@ impl<P: Payload> Engine<P> {
             units.valid_count(unit) > 0
                 && self.space.newest_chunk(unit) <= on_media
                 && units.class(unit) != metadata
+                && geometry.media_of(unit) == media
+                && geometry.state_of(unit) == DeviceState::Active
                 && (stuck.is_empty() || !stuck.contains(&unit.0))
                 && (kept.is_empty() || !kept.contains(&unit.0))
                 && !(early && left_to_fast.contains(&unit.0))
         };
-        let all = self.config.geometry.units_of(media);
+        let all = geometry.span_of(media);
         let own = match policy {
             Victim::Own => self.config.placement.victim(units, all.clone(), now, allowed),
             _ => None,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thermocline_format::{
-    ChunkHeader, Entry, Location, LogicalBlock, MediaClass, OpenUnit, Superblock, VolumeId,
-    VolumeName,
+    ChunkHeader, DeviceState, Entry, Location, LogicalBlock, MediaClass, OpenUnit, Superblock,
+    VolumeId, VolumeName,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, Lba, UnitId};
@@ -34,7 +34,7 @@ impl<P: Payload> Engine<P> {
             if report.condition != UnitCondition::Good {
                 mark!(CondemnedFound);
                 let class = life.class.unwrap_or_else(|| self.class_of(unit));
-                self.space.adopt(unit, UnitState::Closed, class, life.end);
+                self.space.adopt(unit, UnitState::Closed, class, written);
                 self.space.set_generation(unit, life.listed.generation);
                 self.condemn(unit);
             } else if untouched && report.written.is_none_or(|written| written == 0) {
@@ -53,7 +53,8 @@ impl<P: Payload> Engine<P> {
         let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
         // Its first header may be damaged.
         let class = life.class.unwrap_or_else(|| self.class_of(unit));
-        let may = self.space.may_open_another(class);
+        let media = self.space.media_of(unit);
+        let may = self.space.may_open_another(class) && media == self.config.media_of(class);
         mark!(TooManyLives if !may);
         let goes_on = life.class.is_some()
             && may
@@ -258,8 +259,10 @@ impl<P: Payload> Engine<P> {
 
     fn note_unfinished(&mut self, unit: UnitId, report: UnitReport) {
         let part = 1..self.config.geometry.blocks_per_unit();
-        let good = report.condition == UnitCondition::Good;
-        if good && report.written.is_some_and(|written| part.contains(&written)) {
+        // A zone of a device that is drained would count as active as well.
+        let drains = self.config.geometry.state_of(unit) == DeviceState::Draining;
+        let takes = report.condition == UnitCondition::Good || drains;
+        if takes && report.written.is_some_and(|written| part.contains(&written)) {
             self.space.note_unfinished(unit);
         }
     }
@@ -269,7 +272,8 @@ impl<P: Payload> Engine<P> {
         let written = report.written.unwrap_or(self.config.geometry.blocks_per_unit());
         let good = report.condition == UnitCondition::Good;
         let untouched = report.written.is_none_or(|written| written == 0);
-        if good && untouched && self.space.units().valid_count(unit) == 0 {
+        let empty = self.space.units().valid_count(unit) == 0;
+        if good && untouched && empty {
             return self.space.free(unit);
         }
         mark!(UnlistedClosed);
@@ -277,6 +281,9 @@ impl<P: Payload> Engine<P> {
         let class = self.config.class_named(entry.class).filter(|_| entry.generation.0 > 0);
         let class = class.unwrap_or_else(|| self.class_of(unit));
         self.space.adopt(unit, UnitState::Closed, class, written);
+        if !good && empty {
+            return self.retire(unit);
+        }
         if !good {
             mark!(UnlistedCondemned);
             self.condemn(unit);
@@ -289,7 +296,7 @@ impl<P: Payload> Engine<P> {
         let metadata = self.space.held_pages(unit);
         match (metadata, self.space.media_of(unit)) {
             (true, _) => self.config.metadata_class(),
-            (false, MediaClass::Fast) => self.config.arrivals().expect("there is a fast device"),
+            (false, MediaClass::Fast) => self.config.arrivals().unwrap_or_default(),
             (false, MediaClass::Capacity) => Class(0),
         }
     }

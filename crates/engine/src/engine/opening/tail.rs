@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thermocline_format::{ChunkHeader, Entry, Generation, Location, Sequence, home_mark};
-use thermocline_types::Class;
+use thermocline_format::{
+    ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, home_mark,
+};
+use thermocline_types::{Class, UnitId};
 
 use super::{Doubtful, Life};
 use crate::bugs::bug;
@@ -58,6 +60,15 @@ impl<P: Payload> Engine<P> {
     pub(super) fn read_tail(&mut self) -> Result<(), OpenError> {
         let opening = self.opening.as_mut().expect("the pool is being opened");
         let record = opening.record.as_ref().expect("a superblock was chosen");
+        let listed = record.open_units.iter().map(|listed| listed.next.unit);
+        let held = (0..self.config.geometry.units()).map(UnitId);
+        let held = held.filter(|unit| self.space.units().valid_count(*unit) > 0);
+        let geometry = &self.config.geometry;
+        let gone = |unit: &UnitId| geometry.state_of(*unit) == DeviceState::Detached;
+        if let Some(unit) = listed.chain(held).find(gone) {
+            mark!(NotDrained);
+            return Err(OpenError::DeviceInUse(geometry.device_of(unit)));
+        }
         opening.lives = record
             .open_units
             .iter()

@@ -80,6 +80,10 @@ impl DeathRates {
 
     /// To be called before a victim is chosen; takes a census when one is due.
     pub(super) fn census(&mut self, units: &Units, range: Range<u32>, now: u64) {
+        // The numbers of units may have gaps: those of other media, or of devices that are gone.
+        if self.seen.len() < range.end as usize {
+            self.seen.resize(range.end as usize, Seen::default());
+        }
         let elapsed = now.saturating_sub(self.at) as f32 / self.capacity;
         if elapsed < CENSUS {
             return;
