@@ -105,7 +105,7 @@ mod counted {
         OtherGeometry: "the record is of another geometry",
         NoMemory: "the maps of the volumes exceed the memory",
         RecordInOneUnit: "the newest record is in one of the two superblock units only",
-        RestTooSmall: "the devices that remain are too small for the volumes",
+        RestTooSmall: "the devices that remain are too small",
         DeviceAttached: "a device is new",
         HomeMoves: "the records that count are on another device from now on",
         NotDrained: "a device that is to be detached holds something",

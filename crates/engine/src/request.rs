@@ -219,10 +219,10 @@ pub enum OpenError {
     /// The pool was made for devices of another geometry.
     #[error("the pool was made for devices of another geometry")]
     OtherGeometry,
-    /// The devices that remain are too small for the volumes.
-    #[error("the volumes have {} MiB, and the devices that remain hold {} MiB", .needed / 256, .holds / 256)]
+    /// The devices that remain are too small.
+    #[error("{} MiB of data are there, and the devices that remain hold {} MiB", .needed / 256, .holds / 256)]
     NoRoom {
-        /// Blocks of all volumes.
+        /// Blocks that the volumes hold.
         needed: u64,
         /// Blocks that the active devices hold.
         holds: u64,

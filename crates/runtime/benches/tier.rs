@@ -193,9 +193,9 @@ fn pool(row: &Row, base: &Counter, fast: &Counter) -> Driver<Joined> {
     let mut config = Config::new(geometry.expect("a sound pool"));
     config.write_cache = false;
     config.placement = row.placement.parse::<Policy>().expect("it is listed");
-    let storage = |units: u32, counter: &Counter| -> (Box<dyn Storage>, u32) {
+    let storage = |units: u32, counter: &Counter| -> (Option<Box<dyn Storage>>, u32) {
         let memory = Memory::new(Layout::contiguous(row.logical, per_unit, units));
-        (Box::new(Counted { memory, bytes: Arc::clone(counter) }), units)
+        (Some(Box::new(Counted { memory, bytes: Arc::clone(counter) })), units)
     };
     let parts = vec![storage(capacity.units, base), storage(quick.units, fast)];
     Driver::format(config, PoolId([1; 16]), Joined::new(parts)).expect("room")

@@ -2,11 +2,13 @@
 //!
 //! A pool on a file or a conventional device says itself how it is divided; zones are what the device has.
 
+mod change;
 mod contents;
 mod pairs;
 mod several;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -18,13 +20,13 @@ use thermocline_ftl::placement::Below;
 use thermocline_nand::{Drive, Profile, profile};
 use thermocline_types::{Bytes, UnitId};
 
+pub use change::DeviceChange;
 pub use contents::Contents;
 
 use crate::settings::limits::UNITS;
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
     Access, Fault, File, Latency, Layout, OpenError, Options, Pair, PairError, Simulated, Storage,
-    forget,
 };
 
 /// Any storage.
@@ -145,6 +147,30 @@ pub enum MediaError {
         /// Which ones.
         why: String,
     },
+    /// A device is not one of the pool's.
+    #[error(
+        "{}: this is no device of the pool yet; `thermocline device attach POOL.toml {}` makes it one, or take it out of \
+         the settings",
+        path.display(), path.display()
+    )]
+    NotAttached {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A device cannot be attached, drained or detached.
+    #[error("{}: {why}", path.display())]
+    NoChange {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// A device is none of the pool's any more.
+    #[error("{}: this device has left the pool: take it out of the settings", path.display())]
+    HasLeft {
+        /// Where.
+        path: PathBuf,
+    },
     /// The fast device of a pool that is there is not.
     #[error(
         "{why}. It is the fast device of the pool, and has the maps of all volumes and what was not destaged: without it \
@@ -161,6 +187,17 @@ pub enum MediaError {
         /// Where.
         path: PathBuf,
     },
+}
+
+impl MediaError {
+    /// Whether nothing is there, or no file.
+    fn is_blank(&self) -> bool {
+        match self {
+            MediaError::NoPool { .. } => true,
+            MediaError::Read { source, .. } => source.kind() == ErrorKind::NotFound,
+            _ => false,
+        }
+    }
 }
 
 /// What is wrong with a pair, and what to do about it.
@@ -234,29 +271,15 @@ impl Settings {
     /// # Errors
     /// [`MediaError`].
     pub fn media(&self, access: Access) -> Result<UnitStorage, MediaError> {
-        if self.devices.len() > 1 {
-            return self.joined(access);
-        }
-        if self.kind() == DeviceKind::Zoned {
-            let storage = self.open_zoned(access)?;
-            let geometry = self.geometry_of(storage.layout())?;
-            return Ok(UnitStorage { storage, geometry, pairs: Vec::new() });
-        }
-        forget(&self.device().path);
-        let found = self.found()?;
-        let geometry = found.geometry;
-        self.is_all_of(&geometry)?;
-        let storage = self.storage(&geometry, geometry.units(), access)?;
-        self.is_no_side(geometry.units(), unit_bytes(&geometry), found.pool)?;
-        Ok(UnitStorage { storage, geometry, pairs: Vec::new() })
+        self.joined(access)
     }
 
-    /// The record that is found on the device.
-    fn found(&self) -> Result<SuperblockPrefix, MediaError> {
+    /// The records with which units of the device begin, one at least.
+    fn records(&self) -> Result<Vec<SuperblockPrefix>, MediaError> {
         let path = &self.device().path;
-        let found = contents::find_pool(path, &self.likely_units())?;
-        let found = found.ok_or_else(|| MediaError::NoPool { path: path.clone() })?;
-        self.agrees(&found.geometry)?;
+        let found = contents::find_records(path, &self.likely_units())?;
+        let first = found.first().ok_or_else(|| MediaError::NoPool { path: path.clone() })?;
+        self.agrees(&first.geometry)?;
         Ok(found)
     }
 
@@ -285,20 +308,14 @@ impl Settings {
     /// # Errors
     /// [`MediaError`].
     pub fn geometry(&self) -> Result<Geometry, MediaError> {
-        if self.devices.len() > 1 {
-            return self.joint_geometry();
+        match self.find_all() {
+            Ok(found) => Ok(found.geometry),
+            Err(MediaError::NoPool { .. } | MediaError::Read { .. }) => match &self.devices[..] {
+                [_] => Ok(self.geometry_of(&self.planned_layout()?)?),
+                _ => self.planned_geometry(),
+            },
+            Err(error) => Err(error),
         }
-        let path = &self.device().path;
-        let zoned = self.kind() == DeviceKind::Zoned;
-        if !zoned
-            && path.exists()
-            && let Some(found) = contents::find_pool(path, &self.likely_units())?
-        {
-            self.agrees(&found.geometry)?;
-            self.is_all_of(&found.geometry)?;
-            return Ok(found.geometry);
-        }
-        Ok(self.geometry_of(&self.planned_layout()?)?)
     }
 
     /// How a new pool would divide the device.

@@ -172,7 +172,11 @@ impl Settings {
     }
 
     /// As [`Settings::draw`], with volumes that are small enough for a few pages.
-    pub(crate) fn draw_plain(seed: u64, scale: Scale) -> Settings {
+    ///
+    /// # Panics
+    /// As [`Settings::draw`].
+    #[must_use]
+    pub fn draw_plain(seed: u64, scale: Scale) -> Settings {
         let mut rng = Rng::new(seed ^ 0x5E77_1A65);
         let placement = draw_placement(&mut rng);
         let (media, mut config) = draw_pool(&mut rng, scale, &placement);

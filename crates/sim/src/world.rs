@@ -91,6 +91,8 @@ pub struct World {
     /// Whether writes of chunks failed in the world that this one goes on from.
     writes_failed_before: bool,
     image: Image,
+    /// What the engine was set up with before devices changed.
+    before: Option<Config>,
 }
 
 impl World {
@@ -120,6 +122,7 @@ impl World {
             damaged: 0,
             writes_failed_before: false,
             image,
+            before: None,
         };
         if let Err(trouble) = world.make_pool() {
             world.wrong.push(format!("a new pool cannot be opened: {trouble:?}"));
@@ -153,6 +156,7 @@ impl World {
             damaged: 0,
             writes_failed_before: self.writes_failed(),
             image: Image::new(self.settings.media),
+            before: None,
         };
         world.machine.pages_lost_before = self.machine.pages_lost();
         world.came_back(false);
@@ -477,6 +481,15 @@ impl World {
         }
     }
 
+    /// The devices that would remain are too small: they stay as they were.
+    fn open_as_before(&mut self, before: Config) {
+        self.settings.config = before;
+        self.settings.changes.clear();
+        let seed = self.begin_anew();
+        self.machine.kill(self.settings.config.clone(), seed);
+        self.came_back(false);
+    }
+
     /// The next opening may be with other devices: with one more; if the pool was closed, with one that is to be drained;
     /// or, when that is done, without it and all that it ever held.
     /// Returns whether it is.
@@ -492,15 +505,15 @@ impl World {
             }
             units.map(UnitId).for_each(|unit| image.wipe(unit));
         } else if in_state(DeviceState::Draining).is_some() {
-            let sizes = || self.model.volumes().map(|(_, blocks)| blocks);
-            if !self.closed || next.capacity_of(sizes()) < sizes().sum() {
+            if !self.closed {
                 return false;
             }
         } else if self.rng.below(3) == 0 {
             return false;
         }
         let bug = self.settings.config.bug;
-        self.settings.config = Config { bug, ..self.settings.changes.remove(0) };
+        let next = Config { bug, ..self.settings.changes.remove(0) };
+        self.before = Some(std::mem::replace(&mut self.settings.config, next));
         true
     }
 

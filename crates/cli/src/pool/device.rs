@@ -1,20 +1,25 @@
 //! `thermocline device`.
 
+mod change;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use thermocline_format::MediaClass;
-use thermocline_runtime::Settings;
-use thermocline_types::Bytes;
+use thermocline_format::{DeviceState, MediaClass};
+use thermocline_runtime::{DeviceSettings, MediaError, Settings};
+use thermocline_types::{Bytes, DeviceId};
 
 use super::open::on_trial;
 use super::serve::control::Serving;
-use super::serve::devices::{MirrorStatus, NewSide, refuse_to_destroy};
+use super::serve::devices::{DrainStatus, MirrorStatus, NewSide, refuse_to_destroy};
 use super::serve::{STATUS, sockets};
 use super::{CODES, print};
+
+pub use change::draining;
 
 /// What can be done with devices.
 #[derive(Subcommand)]
@@ -22,6 +27,19 @@ pub enum Command {
     /// List the devices that the settings name, and how the sides of mirrored pairs stand
     #[command(after_help = example("list pool.toml"))]
     List(ListArgs),
+    /// Make a device one of the pool's, which grows by it. The settings name it already
+    #[command(after_help = example("attach tiered.toml new.img"))]
+    Attach(AttachArgs),
+    /// Copy what a device holds to the others, so that it can be detached
+    #[command(after_help = format!("\
+The volumes must fit on the devices that remain. What is drained stays readable throughout; a crash or Ctrl-C loses
+nothing: the work goes on whenever the pool is served, and with `drain` again.
+
+{}", example("drain tiered.toml old.img")))]
+    Drain(DrainArgs),
+    /// Take a device that was drained out of the pool; then take it out of the settings as well
+    #[command(after_help = example("detach tiered.toml old.img"))]
+    Detach(DetachArgs),
     /// Have a side of a mirrored pair filled, that is new or was written without the pool: at once if the pool is
     /// served, or else when it is served next. The settings name it already
     #[command(after_help = example("replace mirrored.toml b.img --yes-destroy b.img"))]
@@ -45,6 +63,45 @@ pub struct ListArgs {
     /// Print JSON, schema thermocline.devices/1
     #[arg(long)]
     json: bool,
+}
+
+/// Arguments of `device attach`.
+#[derive(Args)]
+pub struct AttachArgs {
+    /// Settings of the pool, which is not served now
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// The device, as the settings name it
+    path: PathBuf,
+    /// Say the path once more if something is there: it will be gone
+    #[arg(long, value_name = "PATH")]
+    yes_destroy: Option<String>,
+}
+
+/// Arguments of `device drain`.
+#[derive(Args)]
+pub struct DrainArgs {
+    /// Settings of the pool, which is not served now
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// The device, as the settings name it
+    path: PathBuf,
+    /// Only say so: the device is drained while the pool is served
+    #[arg(long, conflicts_with = "cancel")]
+    later: bool,
+    /// Use the device as before
+    #[arg(long)]
+    cancel: bool,
+}
+
+/// Arguments of `device detach`.
+#[derive(Args)]
+pub struct DetachArgs {
+    /// Settings of the pool, which is not served now
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// The device, as the settings name it
+    path: PathBuf,
 }
 
 /// Arguments of `device replace`.
@@ -77,6 +134,9 @@ pub struct KeepArgs {
 pub fn device(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::List(args) => list(args),
+        Command::Attach(args) => change::attach(args),
+        Command::Drain(args) => change::drain(args),
+        Command::Detach(args) => change::detach(args),
         Command::Replace(args) => replace(args),
         Command::Keep(args) => keep(args),
     }
@@ -89,9 +149,14 @@ struct ListedDevice {
     class: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     mirror: Option<String>,
+    /// In the pool: active, draining, or unattached.
+    state: &'static str,
+    /// Of one that is drained: units that are not empty yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    units_left: Option<u32>,
     /// Of a side: current, filling or out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<String>,
+    side: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
@@ -105,48 +170,97 @@ struct Listing {
 
 fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
-    let socket = sockets::beside(&args.settings, STATUS);
-    let mirrors: Vec<MirrorStatus> = if Serving::at(&socket).is_some() {
-        let mut status = super::stat::fetch(&socket)?;
-        let mirrors = status.get_mut("mirrors").map(serde_json::Value::take);
-        mirrors.map_or(Ok(Vec::new()), serde_json::from_value).context("no list of mirrors")?
-    } else {
-        let pool = on_trial(&settings)?;
-        pool.pairs.iter().map(|(_, pair)| MirrorStatus::new(&pair.status())).collect()
-    };
-    let listed = |device: &thermocline_runtime::DeviceSettings| {
+    let (geometry, numbers) = settings.device_numbers()?;
+    let Looked { mirrors, left } = Looked::at(&settings, &args.settings)?;
+    let listed = |(device, number): (&DeviceSettings, Option<DeviceId>)| {
         let path = device.path.display().to_string();
         let sides = mirrors.iter().flat_map(|mirror| &mirror.sides);
         let side = sides.into_iter().find(|side| side.path == path);
+        let state = number.map(|number| geometry.device(number).state);
         ListedDevice {
-            class: match device.class {
-                MediaClass::Capacity => "capacity",
-                MediaClass::Fast => "fast",
-            },
+            class: class_name(device.class),
             mirror: device.mirror.clone(),
-            state: side.map(|side| side.state.clone()),
+            state: state.map_or("unattached", state_name),
+            units_left: number.and_then(|number| left.get(&number.0).copied()),
+            side: side.map(|side| side.state.clone()),
             why: side.and_then(|side| side.why.clone()),
             path,
         }
     };
-    let devices: Vec<ListedDevice> = settings.devices.iter().map(listed).collect();
+    let devices: Vec<ListedDevice> = settings.devices.iter().zip(numbers).map(listed).collect();
     if args.json {
         let listing = Listing { schema: "thermocline.devices/1", devices, mirrors };
         return print(&format!("{}\n", serde_json::to_string_pretty(&listing)?));
     }
     let mut table = crate::table::plain();
-    table.set_header(["path", "class", "mirror", "state"]);
-    for ListedDevice { path, class, mirror, state, why } in devices {
-        let state = state.map_or(String::new(), |state| match why {
-            Some(why) => format!("{state}: {why}"),
-            None => state,
+    table.set_header(["path", "class", "state", "mirror", "side"]);
+    for ListedDevice { path, class, mirror, state, units_left, side, why } in devices {
+        let state = units_left.map_or(state.to_owned(), |left| match left {
+            0 => format!("{state}: empty, it can be detached"),
+            left => format!("{state}: {left} units left"),
         });
-        table.add_row([path, class.to_owned(), mirror.unwrap_or_default(), state]);
+        let side = side.map_or(String::new(), |side| match why {
+            Some(why) => format!("{side}: {why}"),
+            None => side,
+        });
+        table.add_row([path, class.to_owned(), state, mirror.unwrap_or_default(), side]);
     }
     let lacking = mirrors.iter().filter(|mirror| mirror.lacking_bytes > 0).map(|mirror| {
         format!("mirror `{}`: {} to be copied\n", mirror.name, Bytes(mirror.lacking_bytes))
     });
     print(&format!("{table}\n{}", lacking.collect::<String>()))
+}
+
+/// What only an open pool tells of its devices.
+#[derive(Default)]
+struct Looked {
+    mirrors: Vec<MirrorStatus>,
+    /// Units left of devices that are drained, by their number.
+    left: BTreeMap<u8, u32>,
+}
+
+impl Looked {
+    /// Asks the server, or opens the pool on trial, if all its devices are there.
+    fn at(settings: &Settings, file: &Path) -> anyhow::Result<Looked> {
+        let socket = sockets::beside(file, STATUS);
+        if Serving::at(&socket).is_some() {
+            let mut status = super::stat::fetch(&socket)?;
+            let mut of = |key| status.get_mut(key).map(serde_json::Value::take);
+            let mirrors = of("mirrors").map_or(Ok(Vec::new()), serde_json::from_value);
+            let draining = of("draining").map_or(Ok(Vec::new()), serde_json::from_value);
+            let draining: Vec<DrainStatus> = draining.context("no list of devices")?;
+            let left = draining.into_iter().map(|one| (one.device, one.units_left)).collect();
+            return Ok(Looked { mirrors: mirrors.context("no list of mirrors")?, left });
+        }
+        let pool = match on_trial(settings) {
+            Ok(pool) => pool,
+            Err(error) if is_unattached(&error) => return Ok(Looked::default()),
+            Err(error) => return Err(error),
+        };
+        let mirrors = pool.pairs.iter().map(|(_, pair)| MirrorStatus::new(&pair.status()));
+        let draining = DrainStatus::all(pool.driver.engine());
+        let left = draining.into_iter().map(|one| (one.device, one.units_left));
+        Ok(Looked { mirrors: mirrors.collect(), left: left.collect() })
+    }
+}
+
+fn is_unattached(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(MediaError::NotAttached { .. }))
+}
+
+fn class_name(class: MediaClass) -> &'static str {
+    match class {
+        MediaClass::Capacity => "capacity",
+        MediaClass::Fast => "fast",
+    }
+}
+
+fn state_name(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Active => "active",
+        DeviceState::Draining => "draining",
+        DeviceState::Detached => "detached",
+    }
 }
 
 /// The path of a device as the settings have it.

@@ -42,7 +42,7 @@ impl LabRun {
         let mut drives = settings.groups().into_iter().map(|mut sides| {
             let one = sides.remove(0);
             let class = one.device().class;
-            let whole = Bytes(unit.0 * geometry.units_of(class).len() as u64);
+            let whole = Bytes(unit.0 * u64::from(geometry.active_units(class)));
             (class, Drive::of(&one, whole))
         });
         let first = drives.next().expect("a pool has a device");

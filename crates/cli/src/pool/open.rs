@@ -1,11 +1,12 @@
 //! Opening pools for commands.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use thermocline_engine::{Config, HostError, HostRequest, Notice, Reply, VolumeInfo};
 use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
-use thermocline_runtime::{AnyStorage, Buffer, Driver, MediaError, Pair, Settings};
+use thermocline_runtime::{AnyStorage, Buffer, DeviceChange, Driver, MediaError, Pair, Settings};
 
 use super::serve::control::Serving;
 use super::serve::{STATUS, sockets};
@@ -54,6 +55,22 @@ pub fn to_write(settings: &Settings, despite_loss: bool) -> anyhow::Result<Opene
     let media = settings.media(Access::ReadWrite).map_err(|error| unavailable(settings, error))?;
     let mut config = settings.config(media.geometry)?;
     config.open_despite_loss = despite_loss;
+    let began = Instant::now();
+    opened(Driver::open(config.clone(), media.storage)?, config, began, media.pairs)
+}
+
+/// Opens the pool with a change of the device at `path`, which is made by that.
+///
+/// # Errors
+/// As [`on_trial`].
+pub fn to_change(
+    settings: &Settings,
+    path: &Path,
+    change: DeviceChange,
+) -> anyhow::Result<Opened<AnyStorage>> {
+    let media = settings.changed_media(path, change);
+    let media = media.map_err(|error| unavailable(settings, error))?;
+    let config = settings.config(media.geometry)?;
     let began = Instant::now();
     opened(Driver::open(config.clone(), media.storage)?, config, began, media.pairs)
 }

@@ -15,6 +15,7 @@ use thermocline_types::Bytes;
 
 use super::open::on_trial;
 use super::serve::control::Serving;
+use super::serve::devices::DrainStatus;
 use super::serve::state::MediaStatus;
 use super::serve::wear::WearReport;
 use super::serve::{STATUS, sockets};
@@ -153,6 +154,9 @@ fn served(status: &Value) -> anyhow::Result<String> {
     }
     for wear in status["wear"].as_array().into_iter().flatten() {
         text += &format!("{}\n", WearReport::deserialize(wear)?);
+    }
+    for one in status["draining"].as_array().into_iter().flatten() {
+        text += &format!("{}\n", DrainStatus::deserialize(one)?);
     }
     if let Some(failure) = status["failure"].as_str() {
         text += &format!("at risk: {failure}\n");

@@ -225,9 +225,11 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Free units on `media` at which collection begins. What is destaged finds room for two units at least.
+    /// Free units on `media` at which collection begins. What is destaged, or emptied for good, finds room for two units
+    /// at least.
     fn gc_start(&self, media: MediaClass) -> u32 {
-        let least = if self.config.geometry.is_tiered() { 2 } else { 0 };
+        let takes = self.config.geometry.is_tiered() || self.space.has_condemned();
+        let least = if takes { 2 } else { 0 };
         self.reserve_of(media) + self.config.gc.ahead_units.max(least)
     }
 

@@ -315,7 +315,6 @@ impl<P: Payload> Engine<P> {
             mark!(OtherGeometry);
             return Err(OpenError::OtherGeometry);
         }
-        self.holds_all_of(&newest)?;
         self.pool = newest.pool;
         self.epoch = Epoch(newest.epoch.0 + 1);
         self.volumes.set_next_id(newest.next_volume);
@@ -355,12 +354,10 @@ impl<P: Payload> Engine<P> {
         reports
     }
 
-    /// An error if the devices that remain cannot hold the volumes.
+    /// An error if the devices that remain cannot hold what there is.
     fn holds_all_of(&self, record: &Superblock) -> Result<(), OpenError> {
         let active = |geometry: &Geometry| geometry.active_units(MediaClass::Capacity);
-        let volumes = || record.volumes.iter().filter(|volume| !volume.deleted);
-        let needed = volumes().map(|volume| volume.blocks).sum();
-        let holds = self.config.capacity_of(volumes().map(|volume| volume.blocks));
+        let (needed, holds) = (self.mapped_blocks(), self.capacity_blocks(0));
         if active(&self.config.geometry) < active(&record.geometry) && holds < needed {
             mark!(RestTooSmall);
             return Err(OpenError::NoRoom { needed, holds });
@@ -678,6 +675,7 @@ impl<P: Payload> Engine<P> {
         self.replayed = (opening.tail.len() as u64, opening.entries);
         let settled = opening.tail.is_empty() || bug!(self.config, RecoveryNotCheckpointed);
         let mut record = opening.record.expect("a superblock was chosen");
+        self.holds_all_of(&record)?;
         record.revision = record.revision.max(opening.named.0);
         record.geometry = self.config.geometry;
         record.unit_pages.resize(record.geometry.unit_pages(), MapEntry::UNMAPPED);

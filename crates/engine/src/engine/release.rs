@@ -32,8 +32,7 @@ impl<P: Payload> Engine<P> {
         };
         let scarce = MediaClass::ALL.into_iter().any(scarce);
         // What must be empty is not kept for company.
-        let emptying = self.space.condemned().next().is_some();
-        if !scarce && !emptying && self.space.dead_units() < BATCH {
+        if !scarce && !self.space.has_condemned() && self.space.dead_units() < BATCH {
             return false;
         }
         // Without a unit for control entries, those can be released that need none and died of none that waits.

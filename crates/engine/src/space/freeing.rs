@@ -89,6 +89,11 @@ impl Space {
         self.condemned.contains(&unit.0)
     }
 
+    /// Whether there are such units.
+    pub(crate) fn has_condemned(&self) -> bool {
+        !self.condemned.is_empty()
+    }
+
     /// Units that the device will not write or reset again, and that hold something.
     pub(crate) fn condemned(&self) -> impl Iterator<Item = UnitId> {
         self.condemned.iter().copied().map(UnitId)

@@ -131,7 +131,7 @@ fn what_a_checkpoint_replaced_goes_with_its_record_and_not_before() {
 #[test]
 fn an_opening_goes_to_other_devices_first_and_to_the_home_last() {
     let (mut superblocks, _) = opened();
-    superblocks.label([UnitId(8), UnitId(9)]);
+    superblocks.label(&[UnitId(8), UnitId(9)]);
     superblocks.begin(record(), Purpose::Opening, HOME, Vec::new(), true);
     let mut written = Vec::new();
     loop {

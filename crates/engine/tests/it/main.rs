@@ -2,6 +2,7 @@
 
 mod allocation;
 mod counters;
+mod devices_change;
 mod failed_trims;
 mod flushes;
 mod holes;

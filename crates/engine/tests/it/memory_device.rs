@@ -107,6 +107,22 @@ impl MemoryDevice {
         device
     }
 
+    /// The pool divides it in this way from now on.
+    pub fn use_as(&mut self, geometry: Geometry) {
+        self.geometry = geometry;
+    }
+
+    /// Chunks that a unit holds.
+    pub fn chunks_in(&self, unit: UnitId) -> usize {
+        self.units.get(&unit.0).map_or(0, Vec::len)
+    }
+
+    /// Loses all that is in these units.
+    pub fn forget(&mut self, units: std::ops::Range<u32>) {
+        self.records.retain(|record| !units.contains(&record.location.unit.0));
+        self.units.retain(|unit, _| !units.contains(unit));
+    }
+
     /// Units that hold chunks.
     pub fn units_in_use(&self) -> usize {
         self.units.values().filter(|chunks| !chunks.is_empty()).count()

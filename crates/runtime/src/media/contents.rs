@@ -1,5 +1,6 @@
 //! What a file or device holds, for whoever is about to overwrite it.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -76,27 +77,47 @@ fn signature(head: &[u8]) -> Option<&'static str> {
     SIGNATURES.iter().find(|(at, bytes, _)| has(*at, bytes)).map(|(_, _, name)| *name)
 }
 
-/// The first part of a superblock record of the pool at `path`. One of the first two units begins with a record,
-/// except while the other is being reset; then that one does.
+/// The first part of a superblock record of the pool at `path`, the newest of those that are found.
 pub(super) fn find_pool(
     path: &Path,
     units: &[Bytes],
 ) -> Result<Option<SuperblockPrefix>, MediaError> {
+    let found = find_records(path, units)?;
+    Ok(found.into_iter().max_by_key(|record| record.revision))
+}
+
+/// The first parts of the superblock records of one pool with which units at `path` begin. One of the first two units
+/// begins with a record, except while the other is being reset; then that one does. Both are emptied in each opening, so
+/// the newest of them has the devices that the pool has now, or that it was about to have.
+pub(super) fn find_records(
+    path: &Path,
+    units: &[Bytes],
+) -> Result<Vec<SuperblockPrefix>, MediaError> {
     let error = |source| MediaError::Read { path: path.to_owned(), source };
     let size = size(path).map_err(error)?.0;
     let powers = (16..=40).map(|bit| 1_u64 << bit);
     let offsets = std::iter::once(0).chain(units.iter().map(|unit| unit.0)).chain(powers);
-    let mut wrong = None;
-    for offset in offsets.filter(|&offset| offset < size) {
+    let (mut all, mut wrong) = (Vec::<SuperblockPrefix>::new(), None);
+    let mut offsets: VecDeque<u64> = offsets.filter(|&offset| offset < size).collect();
+    while let Some(offset) = offsets.pop_front() {
         let bytes = read(path, offset, SUPERBLOCK).map_err(error)?;
-        if let Some(found) = probe(&bytes, offset) {
-            return Ok(Some(found));
+        let Some(found) = probe(&bytes, offset) else {
+            wrong = wrong.or_else(|| refused(&bytes));
+            continue;
+        };
+        if all.is_empty() {
+            // The division is known now: only the other unit is still of interest.
+            let unit = super::unit_bytes(&found.geometry).0;
+            offsets = [0, unit].into_iter().chain(units.iter().map(|unit| unit.0)).collect();
+            offsets.retain(|&other| other != offset && other < size);
         }
-        wrong = wrong.or_else(|| refused(&bytes));
+        if all.first().is_none_or(|first| first.pool == found.pool) {
+            all.push(found);
+        }
     }
-    match wrong {
+    match wrong.filter(|_| all.is_empty()) {
         Some(error) => Err(MediaError::Superblock { path: path.to_owned(), error }),
-        None => Ok(None),
+        None => Ok(all),
     }
 }
 

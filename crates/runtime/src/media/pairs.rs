@@ -6,6 +6,7 @@ use thermocline_engine::{DeviceCmd, Done};
 use thermocline_format::{Geometry, MirrorLabel, PoolId, SIDES, Superblock};
 use thermocline_types::{Bytes, UnitId};
 
+use super::several::PoolFound;
 use super::{AnyStorage, MediaError, UnitStorage, contents, unit_bytes};
 use crate::Device;
 use crate::settings::{DeviceKind, Settings};
@@ -226,8 +227,11 @@ impl Settings {
     fn give_role(&self, path: &Path, role: Role) -> Result<(), MediaError> {
         let group = self.group_of(path)?;
         let own = usize::from(group[1].device().path == path);
-        let (geometry, pool, groups) = self.find_all()?;
-        let same = |other: &Vec<Settings>| other[0].device().mirror == group[0].device().mirror;
+        let PoolFound { geometry, pool, groups } = self.find_all()?;
+        let mirror = &group[0].device().mirror;
+        let same = |other: &Option<Vec<Settings>>| {
+            other.as_ref().is_some_and(|other| other[0].device().mirror == *mirror)
+        };
         let device = groups.iter().position(same).expect("all groups are found");
         let units = geometry.device_units().nth(device).map_or(0, |(_, units)| units.len() as u32);
         let place = Place { pool, device, units };

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use thermocline_engine::default_unit;
 use thermocline_format::{
-    Geometry, LogicalBlock, MediaClass, PoolDevice, PoolId, SuperblockPrefix,
+    DeviceState, Geometry, LogicalBlock, MediaClass, PoolDevice, PoolId, SuperblockPrefix,
 };
 use thermocline_nand::Drive;
-use thermocline_types::{Bytes, UnitId};
+use thermocline_types::{Bytes, DeviceId, UnitId};
 
 use super::pairs::{self, Place};
 use super::{AnyStorage, MediaError, UnitStorage, contents, queue_attribute, unit_bytes};
@@ -37,40 +37,18 @@ impl Settings {
             } else {
                 sides.remove(0)
             };
-            storages.push((storage, units));
+            storages.push((Some(storage), units));
         }
         Ok(UnitStorage { storage: join(storages), geometry, pairs })
     }
 
     /// The storage of the pool that is on these devices.
     pub(super) fn joined(&self, access: Access) -> Result<UnitStorage, MediaError> {
-        let (geometry, pool, groups) = self.find_all()?;
-        let (mut storages, mut pairs) = (Vec::new(), Vec::new());
-        for (device, (group, (_, range))) in groups.iter().zip(geometry.device_units()).enumerate()
-        {
-            let units = range.len() as u32;
-            let storage = if group.len() > 1 {
-                let place = Place { pool, device, units };
-                let (storage, pair) = pairs::open_pair(group, &geometry, place, access)?;
-                pairs.push((device, pair));
-                storage
-            } else {
-                group[0].is_no_side(units, unit_bytes(&geometry), pool)?;
-                group[0].storage(&geometry, units, access)?
-            };
-            storages.push((storage, units));
-        }
-        let media = UnitStorage { storage: join(storages), geometry, pairs };
-        Ok(if media.pairs.is_empty() { media } else { pairs::narrow(media, pool) })
+        self.find_all()?.open(access)
     }
 
-    /// How the pool that is there divides its devices, or else how a new one would.
-    pub(super) fn joint_geometry(&self) -> Result<Geometry, MediaError> {
-        match self.find_all() {
-            Ok((geometry, ..)) => return Ok(geometry),
-            Err(MediaError::NoPool { .. } | MediaError::Read { .. }) => {}
-            Err(error) => return Err(error),
-        }
+    /// How a new pool would divide these devices.
+    pub(super) fn planned_geometry(&self) -> Result<Geometry, MediaError> {
         let groups = self.alike()?;
         let mut layouts = Vec::new();
         for group in &groups {
@@ -80,68 +58,61 @@ impl Settings {
         Ok(self.geometry_of_all(&groups, &layouts)?)
     }
 
-    /// An error unless the pool of `geometry` has one device.
-    pub(super) fn is_all_of(&self, geometry: &Geometry) -> Result<(), MediaError> {
-        match geometry.devices() {
-            [_] => Ok(()),
-            several => {
-                let number = usize::from(self.found_as(geometry)? == 0);
-                Err(not_named(several, number))
-            }
-        }
-    }
-
-    /// Which device of the pool this is.
-    fn found_as(&self, geometry: &Geometry) -> Result<usize, MediaError> {
-        Ok(geometry.device_of(self.found()?.location.unit).index())
-    }
-
     /// The pool on these devices, and each of them, as the pool numbers them: by what is on them, in whatever order
     /// they are named.
-    pub(super) fn find_all(&self) -> Result<(Geometry, PoolId, Vec<Vec<Settings>>), MediaError> {
-        let mut first = None;
-        let mut groups: Vec<Option<Vec<Settings>>> = Vec::new();
-        let mut missing = None;
+    pub(super) fn find_all(&self) -> Result<PoolFound, MediaError> {
+        let (found, missing) = self.find_named()?;
+        let mut missing = missing.into_iter();
+        if let Some(lacking) = found.lacking().next() {
+            let lost = not_named(found.geometry.devices(), lacking.index());
+            return Err(missing.next().map_or(lost, why_missing));
+        }
+        match missing.next() {
+            Some((group, error)) if error.is_blank() => {
+                Err(MediaError::NotAttached { path: path_of(&group[0]) })
+            }
+            Some((_, error)) => Err(error),
+            None => Ok(found),
+        }
+    }
+
+    /// As [`Settings::find_all`], but devices of the pool may be lacking; and those on which nothing of a pool can be
+    /// found, and why not.
+    pub(super) fn find_named(&self) -> Result<(PoolFound, Vec<Unfound>), MediaError> {
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
         for group in self.groups() {
-            let (one, found) = match found_in(&group) {
-                Ok(found) => found,
-                Err(error @ (MediaError::NoPool { .. } | MediaError::Read { .. })) => {
-                    missing = missing.or(Some((group[0].device().class, error)));
-                    continue;
+            match found_in(group) {
+                Ok(one) => found.push(one),
+                Err((group, error @ (MediaError::NoPool { .. } | MediaError::Read { .. }))) => {
+                    missing.push((group, error));
                 }
-                Err(error) => return Err(error),
-            };
-            let path = one.device().path.clone();
-            let (pool, geometry, other) = first.get_or_insert_with(|| {
-                groups.resize(found.geometry.devices().len(), None);
-                (found.pool, found.geometry, path.clone())
+                Err((_, error)) => return Err(error),
+            }
+        }
+        let Some(first) = found.first() else {
+            return Err(missing.remove(0).1);
+        };
+        let (pool, path) = (first.pool(), first.path.clone());
+        if let Some(other) = found.iter().find(|other| other.pool() != pool) {
+            let (pool, first) = (other.pool(), pool);
+            return Err(MediaError::OtherPool {
+                path: other.path.clone(),
+                pool,
+                other: path,
+                first,
             });
-            if found.pool != *pool || found.geometry != *geometry {
-                let (other, first) = (other.clone(), *pool);
-                return Err(MediaError::OtherPool { path, pool: found.pool, other, first });
-            }
-            let number = geometry.device_of(found.location.unit).index();
-            if one.device().class != geometry.devices()[number].media {
-                let reason = "is not what the pool was made with, which cannot be changed";
-                return Err(one.error("device.class", reason).into());
-            }
-            if let Some(other) = groups[number].replace(group) {
-                return Err(MediaError::SameDevice { path, other: path_of(&other[0]) });
-            }
         }
-        match missing {
-            Some((MediaClass::Fast, why)) if first.is_some() => {
-                return Err(MediaError::NoFast { why: Box::new(why) });
-            }
-            Some((_, error)) => return Err(error),
-            None => {}
+        let Some(geometry) = geometry_that_counts(&found) else {
+            let newest = found.iter().map(OneFound::newest).max_by_key(|record| record.revision);
+            let geometry = newest.expect("there is a record").geometry;
+            let lost = not_named(geometry.devices(), geometry.home().index());
+            return Err(missing.into_iter().next().map_or(lost, why_missing));
+        };
+        let mut groups = vec![None; geometry.devices().len()];
+        for one in found {
+            one.put(&geometry, &mut groups)?;
         }
-        let (pool, geometry, _) = first.expect("there are several devices");
-        let named = groups
-            .into_iter()
-            .enumerate()
-            .map(|(number, group)| group.ok_or_else(|| not_named(geometry.devices(), number)));
-        Ok((geometry, pool, named.collect::<Result<_, _>>()?))
+        Ok((PoolFound { geometry, pool, groups }, missing))
     }
 
     /// Each device or pair, those for capacity first, with the size of units and logical blocks that all are to have.
@@ -231,7 +202,7 @@ impl Settings {
     }
 }
 
-fn join(parts: Vec<(AnyStorage, u32)>) -> AnyStorage {
+pub(super) fn join(parts: Vec<(Option<AnyStorage>, u32)>) -> AnyStorage {
     Box::new(Joined::new(parts))
 }
 
@@ -246,18 +217,129 @@ fn layout_of(group: &[Settings], each: &[Layout]) -> Layout {
     Layout { units, ..each[0] }
 }
 
-/// A record of the pool on a device or pair, and where it is. Which side of a pair is to be believed is seen later: all
-/// records of a device name the same pool and division.
-fn found_in(group: &[Settings]) -> Result<(Settings, SuperblockPrefix), MediaError> {
+/// A device or pair with records of a pool on it: at least one.
+struct OneFound {
+    group: Vec<Settings>,
+    /// Where they were found.
+    path: PathBuf,
+    records: Vec<SuperblockPrefix>,
+}
+
+impl OneFound {
+    fn pool(&self) -> PoolId {
+        self.records[0].pool
+    }
+
+    fn newest(&self) -> &SuperblockPrefix {
+        let newest = self.records.iter().max_by_key(|record| record.revision);
+        newest.expect("a record was found")
+    }
+
+    /// Puts it among the devices of the pool, by number.
+    fn put(
+        self,
+        geometry: &Geometry,
+        groups: &mut [Option<Vec<Settings>>],
+    ) -> Result<(), MediaError> {
+        let newest = self.newest();
+        let (number, path) = (newest.geometry.device_of(newest.location.unit), self.path.clone());
+        let Some(device) = geometry.devices().get(number.index()) else {
+            return Err(MediaError::NotAttached { path });
+        };
+        if device.state == DeviceState::Detached {
+            return Err(MediaError::HasLeft { path });
+        }
+        let one = &self.group[0];
+        if one.device().class != device.media {
+            let reason = "is not what the pool was made with, which cannot be changed";
+            return Err(one.error("device.class", reason).into());
+        }
+        match groups[number.index()].replace(self.group) {
+            Some(other) => Err(MediaError::SameDevice { path, other: path_of(&other[0]) }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The devices that the pool has: as says the newest record that is on the home of its own geometry.
+fn geometry_that_counts(found: &[OneFound]) -> Option<Geometry> {
+    let records = found.iter().flat_map(|one| &one.records);
+    let at_home = |record: &&SuperblockPrefix| {
+        record.geometry.device_of(record.location.unit) == record.geometry.home()
+    };
+    let newest = records.filter(at_home).max_by_key(|record| record.revision);
+    newest.map(|record| record.geometry)
+}
+
+/// A device or pair on which nothing of a pool can be found, and why not.
+type Unfound = (Vec<Settings>, MediaError);
+
+/// Why a device that the pool has cannot be found.
+fn why_missing((group, why): Unfound) -> MediaError {
+    match group[0].device().class {
+        MediaClass::Fast => MediaError::NoFast { why: Box::new(why) },
+        MediaClass::Capacity => why,
+    }
+}
+
+/// The records of a pool on a device or pair. Which side of a pair is to be believed is seen later: all records of a
+/// device name the same pool and division.
+fn found_in(group: Vec<Settings>) -> Result<OneFound, Unfound> {
     let mut first = None;
-    for one in group {
-        forget(&one.device().path);
-        match one.found() {
-            Ok(found) => return Ok((one.clone(), found)),
+    for one in &group {
+        let path = path_of(one);
+        forget(&path);
+        match one.records() {
+            Ok(records) => return Ok(OneFound { group, path, records }),
             Err(error) => first = first.or(Some(error)),
         }
     }
-    Err(first.expect("a group has a device"))
+    Err((group, first.expect("a group has a device")))
+}
+
+/// A pool that was found, and where its devices are.
+pub(super) struct PoolFound {
+    pub(super) geometry: Geometry,
+    pub(super) pool: PoolId,
+    /// Each device or pair, by its number in the pool; `None` for those that have left it.
+    pub(super) groups: Vec<Option<Vec<Settings>>>,
+}
+
+impl PoolFound {
+    /// Devices of the pool that were not found.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = DeviceId> {
+        let numbers = self.geometry.present().map(|(device, _)| device);
+        numbers.filter(|device| self.groups[device.index()].is_none())
+    }
+
+    /// Its storage.
+    pub(super) fn open(&self, access: Access) -> Result<UnitStorage, MediaError> {
+        let PoolFound { geometry, pool, ref groups } = *self;
+        let (mut storages, mut pairs) = (Vec::new(), Vec::new());
+        for (group, (device, range)) in groups.iter().zip(geometry.device_units()) {
+            let (device, units) = (device.index(), range.len() as u32);
+            let storage = match group.as_deref() {
+                None => None,
+                Some([one]) => {
+                    one.is_no_side(units, unit_bytes(&geometry), pool)?;
+                    Some(one.storage(&geometry, units, access)?)
+                }
+                Some(sides) => {
+                    let place = Place { pool, device, units };
+                    let (storage, pair) = pairs::open_pair(sides, &geometry, place, access)?;
+                    pairs.push((device, pair));
+                    Some(storage)
+                }
+            };
+            storages.push((storage, units));
+        }
+        let storage = match storages.as_mut_slice() {
+            [(Some(_), _)] => storages.remove(0).0.expect("it is there"),
+            _ => join(storages),
+        };
+        let media = UnitStorage { storage, geometry, pairs };
+        Ok(if media.pairs.is_empty() { media } else { pairs::narrow(media, pool) })
+    }
 }
 
 fn path_of(one: &Settings) -> PathBuf {

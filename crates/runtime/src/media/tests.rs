@@ -206,7 +206,7 @@ fn devices_are_told_apart_by_what_is_on_them() {
     };
     let expected = geometry(&[BIG, QUICK]).expect("both are there");
     assert_eq!((planned, geometry(&[QUICK, BIG])), (expected, Ok(expected)));
-    let units = |media| (expected.units_of(media).len() as u64 * expected.unit_bytes()) >> 20;
+    let units = |media| (u64::from(expected.active_units(media)) * expected.unit_bytes()) >> 20;
     assert_eq!((units(MediaClass::Capacity), units(MediaClass::Fast)), (128, 64));
 
     for name in ["big", "quick"] {

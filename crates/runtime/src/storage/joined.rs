@@ -4,11 +4,14 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use thermocline_engine::UnitReport;
+use thermocline_engine::{UnitCondition, UnitReport};
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
 use super::parts::Parts;
 use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
+
+/// A unit of a device that has left the pool.
+const GONE: UnitReport = UnitReport { condition: UnitCondition::Offline, written: None };
 
 /// Several storages as one, whose units are counted through all of them. Logical blocks and units are of one size.
 ///
@@ -23,30 +26,32 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// The first `units` units of each storage.
+    /// The first `units` units of each storage; of one that is none, the units are gone.
     ///
     /// # Panics
-    /// If there is none, if one has fewer units, or if they are not divided alike.
+    /// If there is none at all, if one has fewer units, or if they are not divided alike.
     #[must_use]
-    pub fn new(storages: Vec<(Box<dyn Storage>, u32)>) -> Joined {
-        let one = *storages.first().expect("a pool has a device").0.layout();
+    pub fn new(storages: Vec<(Option<Box<dyn Storage>>, u32)>) -> Joined {
+        let mut there = storages.iter().filter_map(|(storage, _)| storage.as_ref());
+        let one = *there.next().expect("a pool has a device").layout();
         let mut first = 0;
         let mut counted = Vec::with_capacity(storages.len());
         for (storage, units) in &storages {
-            let layout = storage.layout();
+            let layout = storage.as_ref().map_or(&one, |storage| storage.layout());
             let alike = layout.logical_block == one.logical_block
                 && layout.blocks_per_unit == one.blocks_per_unit;
-            assert!(alike && layout.units >= *units, "{layout:?} is not divided like {one:?}");
+            let enough = layout.units >= *units || storage.is_none();
+            assert!(alike && enough, "{layout:?} is not divided like {one:?}");
             counted.push(first..first + units);
             first += units;
         }
         let layout = Layout::contiguous(one.logical_block, one.blocks_per_unit, first);
-        let parts = Parts::new(storages.into_iter().map(|(storage, _)| Some(storage)));
+        let parts = Parts::new(storages.into_iter().map(|(storage, _)| storage));
         Joined { parts, units: counted, layout, completions: Vec::new() }
     }
 
     fn storage(&self, part: usize) -> &dyn Storage {
-        self.parts.get(part).expect("no part is ever taken out")
+        self.parts.get(part).expect("nothing is asked of units that are gone")
     }
 
     /// The part in which a byte is, and its offset there.
@@ -115,14 +120,17 @@ impl Storage for Joined {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        (0..self.units.len()).filter_map(|part| self.storage(part).timeout()).min()
+        let parts = (0..self.units.len()).filter_map(|part| self.parts.get(part));
+        parts.filter_map(Storage::timeout).min()
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         let mut all = Vec::with_capacity(self.layout.units as usize);
         for (part, units) in self.units.iter().enumerate() {
-            let storage = self.parts.get_mut(part).expect("no part is ever taken out");
-            all.extend(storage.report()?.into_iter().take(units.len()));
+            match self.parts.get_mut(part) {
+                Some(storage) => all.extend(storage.report()?.into_iter().take(units.len())),
+                None => all.extend(std::iter::repeat_n(GONE, units.len())),
+            }
         }
         Ok(all)
     }

@@ -207,7 +207,7 @@ fn file() {
 
 /// Two units of a storage, and the three behind them of another.
 fn joined(first: Box<dyn Storage>, second: Box<dyn Storage>) -> Joined {
-    Joined::new(vec![(first, 2), (second, 3)])
+    Joined::new(vec![(Some(first), 2), (Some(second), 3)])
 }
 
 #[test]

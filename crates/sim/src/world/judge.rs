@@ -148,6 +148,11 @@ impl World {
     }
 
     pub(super) fn did_not_open(&mut self, trouble: &Trouble) {
+        if let Trouble::Refused(OpenError::NoRoom { .. }) = trouble
+            && let Some(before) = self.before.take()
+        {
+            return self.open_as_before(before);
+        }
         let geometry = self.settings.media.geometry;
         let units: Vec<_> = geometry.all_superblock_units().collect();
         let atlas = self.atlas();

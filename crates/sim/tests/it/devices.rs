@@ -1,8 +1,8 @@
 //! Pools of several devices, of which one is another than it was.
 
-use thermocline_engine::OpenError;
-use thermocline_format::Geometry;
-use thermocline_sim::disk::{Disk, DiskKind, Image, Latency};
+use thermocline_engine::{Config, OpenError};
+use thermocline_format::{DeviceState, Geometry, MediaClass, PoolDevice};
+use thermocline_sim::disk::{Disk, DiskKind, DiskShape, Image, Latency};
 use thermocline_sim::machine::{Machine, Opened, Trouble};
 use thermocline_sim::settings::{Scale, Settings};
 use thermocline_sim::world::World;
@@ -72,6 +72,65 @@ pub fn older_copies_and_strangers_are_refused() {
         looked_at += 1;
     }
     assert_eq!(looked_at, 5);
+}
+
+/// The configuration of a pool on one device with another device of `units` behind that one,
+/// while the first is in this state; `None` if that cannot work.
+fn with_another(world: &World, units: u32, state: DeviceState) -> Option<Config> {
+    let now = world.settings.config.geometry;
+    let begin = now.units();
+    let mut devices = now.devices().to_vec();
+    devices[0].state = state;
+    devices.push(PoolDevice::new(MediaClass::Capacity, units, [begin, begin + 1].map(UnitId)));
+    let geometry = Geometry::of_devices(now.logical_block(), now.blocks_per_unit(), &devices);
+    let config = Config { geometry: geometry.ok()?, ..world.settings.config.clone() };
+    config.check().is_ok().then_some(config)
+}
+
+/// What comes of opening the pool with each of these in turn, killed as soon as it is open.
+fn open_in_turn(world: &World, configs: &[Config]) -> Result<Opened, Trouble> {
+    let media = DiskShape { geometry: configs[0].geometry, ..world.settings.media };
+    let mut image = Image::new(media);
+    let old = self::image(world);
+    let units = world.settings.media.geometry.units();
+    (0..units).map(UnitId).for_each(|unit| image.put(unit, 0, old.unit(unit)));
+    let mut opened = Err(Trouble::Stuck("nothing was opened"));
+    for config in configs {
+        let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, 1);
+        let mut machine = Machine::open(config.clone(), &world.arena, disk, 1);
+        opened = machine.wait_until_open();
+        image = machine.disk.cache().current().clone();
+    }
+    opened
+}
+
+pub fn devices_that_cannot_leave_stay() {
+    use DeviceState::{Active, Detached, Draining};
+    let settings = (0..200).map(|seed| (seed, Settings::draw_plain(seed, Scale::Small)));
+    let suits = |settings: &Settings| {
+        settings.media.geometry.devices().len() == 1 && settings.media.kind == DiskKind::Keeping
+    };
+    let mut refused = [0; 2];
+    for (seed, settings) in settings.filter(|(_, settings)| suits(settings)).take(12) {
+        let mut world = World::new(seed, settings, Vec::new());
+        world.run(0);
+        let few = (3..200).find_map(|units| {
+            let after = with_another(&world, units, Draining)?;
+            Some([with_another(&world, units, Active)?, after])
+        });
+        let small = open_in_turn(&world, &few.expect("200 units are enough"));
+        refused[0] += u32::from(matches!(small, Err(Trouble::Refused(OpenError::NoRoom { .. }))));
+        let all = [Active, Draining, Detached].map(|state| with_another(&world, 200, state));
+        let early = open_in_turn(&world, &all.map(|config| config.expect("many units")));
+        let in_use = Err(Trouble::Refused(OpenError::DeviceInUse(DeviceId(0))));
+        refused[1] += u32::from(early == in_use);
+    }
+    assert!(refused.iter().all(|count| *count > 0), "{refused:?}");
+}
+
+#[test]
+fn a_device_leaves_only_when_the_others_have_room_and_it_is_empty() {
+    devices_that_cannot_leave_stay();
 }
 
 #[test]

@@ -66,6 +66,7 @@ fn every_mark_is_reached() {
     damage();
     refusals();
     devices::older_copies_and_strangers_are_refused();
+    devices::devices_that_cannot_leave_stay();
     let _ = torn_twice(1, None);
     full_pool::a_write_waits_for_what_a_deletion_gives_back();
     unloaded::a_trim_that_waits_for_a_page_fails_with_the_pool();

@@ -1,12 +1,15 @@
 //! Mirrored pairs of a pool that is served: how they stand, and sides that are given to them.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
+use thermocline_engine::{Engine, Payload};
 use thermocline_runtime::{Contents, Pair, PairStatus, Pool, Settings, SideStatus};
 
+use super::super::device::draining;
 use super::super::say;
 
 /// The pairs of a pool; clones are of the same.
@@ -32,6 +35,34 @@ pub struct MirrorStatus {
     /// What is at risk, and what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<String>,
+}
+
+/// A device that is drained, as it is told.
+#[derive(Serialize, Deserialize)]
+pub struct DrainStatus {
+    /// Its number in the pool.
+    pub device: u8,
+    /// Units that hold something still; 0: it can be detached.
+    pub units_left: u32,
+}
+
+impl fmt::Display for DrainStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DrainStatus { device, units_left } = self;
+        match units_left {
+            0 => write!(f, "device {device}: drained, it can be detached"),
+            left => write!(f, "device {device}: is drained, {left} units are left"),
+        }
+    }
+}
+
+impl DrainStatus {
+    /// All of a pool.
+    pub fn all<P: Payload>(engine: &Engine<P>) -> Vec<DrainStatus> {
+        let all = draining(engine.geometry());
+        all.map(|device| DrainStatus { device: device.0, units_left: engine.units_in_use(device) })
+            .collect()
+    }
 }
 
 /// A side of a pair, as it is told.

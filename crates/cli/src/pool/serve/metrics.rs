@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::devices::MirrorStatus;
+use super::devices::{DrainStatus, MirrorStatus};
 use super::drive::DriveStatus;
 use super::state::{LatencyStatus, MemoryStatus, Status, VolumeStatus};
 use super::wear::WearReport;
@@ -70,6 +70,7 @@ pub fn text(status: &Status) -> String {
         }
     }
     of_mirrors(&mut page, &status.mirrors);
+    of_draining(&mut page, &status.draining);
     of_wear(&mut page, &status.wear);
     of_volumes(&mut page, &status.volumes);
     requests(&mut page, status);
@@ -130,6 +131,17 @@ fn of_mirrors(page: &mut Page, mirrors: &[MirrorStatus]) {
         for mirror in mirrors {
             page.sample(name, &[("mirror", &mirror.name)], value(mirror));
         }
+    }
+}
+
+/// What devices that are drained still hold.
+fn of_draining(page: &mut Page, draining: &[DrainStatus]) {
+    let name = "draining_units_left";
+    if !draining.is_empty() {
+        page.head(name, "gauge", "Units of a device that is drained which are not empty");
+    }
+    for one in draining {
+        page.sample(name, &[("device", &one.device.to_string())], u64::from(one.units_left));
     }
 }
 

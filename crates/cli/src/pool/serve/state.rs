@@ -10,7 +10,7 @@ use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
 use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
 
-use super::devices::{Devices, MirrorStatus};
+use super::devices::{Devices, DrainStatus, MirrorStatus};
 use super::drive::DriveStatus;
 use super::sockets::Reach;
 use super::wear::WearReport;
@@ -52,6 +52,9 @@ pub struct Status {
     /// Mirrored pairs of devices.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<MirrorStatus>,
+    /// Devices that are drained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub draining: Vec<DrainStatus>,
     /// Of simulated drives only: no other tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
@@ -150,10 +153,8 @@ impl MediaStatus {
         let classes = [(MediaClass::Capacity, "capacity"), (MediaClass::Fast, "fast")];
         let status = classes.map(|(media, class)| {
             let written = engine.written_on(media);
-            let range = geometry.units_of(media);
-            let superblocks =
-                geometry.all_superblock_units().filter(|unit| range.contains(&unit.0));
-            let units = range.len() as u32 - superblocks.count() as u32;
+            let superblocks = 2 * geometry.active_devices(media);
+            let units = geometry.active_units(media) - superblocks;
             MediaStatus {
                 class,
                 units,
@@ -259,11 +260,11 @@ impl State {
     /// How things stand; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
-        let (id, volumes, engine, memory, drive, wear) = pool.look(|view| {
-            let engine = view.engine;
+        let (id, volumes, engine, memory, drive, wear, draining) = pool.look(|view| {
+            let (engine, draining) = (view.engine, DrainStatus::all(view.engine));
             let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
             let wear = view.wear.iter().map(WearReport::new).collect();
-            (id, volumes, engine_status(engine), engine.memory(), view.drive, wear)
+            (id, volumes, engine_status(engine), engine.memory(), view.drive, wear, draining)
         })?;
         let volumes = volumes.iter().map(|info| volume_status(info, &pool));
         let drive = drive.as_ref().map(DriveStatus::new);
@@ -283,6 +284,7 @@ impl State {
             memory: memory_status(memory, traffic.held_bytes),
             wear,
             mirrors: self.devices.status(),
+            draining,
             drive,
             requests: request_status(&pool.traffic()),
             clients: client_status(&traffic),

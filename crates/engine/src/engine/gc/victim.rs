@@ -47,8 +47,7 @@ impl<P: Payload> Engine<P> {
         let none_left = self.space.free_units(media) <= self.reserve_of(media);
         let need = Need {
             short,
-            must_leave: self.space.condemned().next().is_some()
-                || self.destage.overdue(self.now).is_some(),
+            must_leave: self.space.has_condemned() || self.destage.overdue(self.now).is_some(),
             settled: self.superblocks.are_settled(),
             closing: self.phase == Phase::Closing && self.cache.waiting() == 0,
             others_come: none_left && self.units_are_coming(media),
@@ -60,7 +59,8 @@ impl<P: Payload> Engine<P> {
         if self.gc.round.done != done {
             self.gc.round = Round { done, ..Round::default() };
         }
-        if short != Some(MediaClass::Capacity)
+        // What is emptied for good takes room and frees none.
+        if self.can_destage()
             && let Some(unit) = self.condemned_unit()
         {
             mark!(CondemnedChosen);
@@ -75,7 +75,6 @@ impl<P: Payload> Engine<P> {
         if short.is_none() {
             return Choice::Enough;
         }
-        // What is emptied for good takes room, so what frees some comes first.
         let victim = self.find_victim(media, none_left).or_else(|| self.condemned_unit());
         victim.map_or_else(|| self.lack().choose(), Choice::Collect)
     }
@@ -175,10 +174,7 @@ impl<P: Payload> Engine<P> {
     fn condemned_unit(&self) -> Option<UnitId> {
         let (units, metadata) = (self.space.units(), self.config.metadata_class());
         self.space.condemned().find(|&unit| {
-            let finds_room =
-                self.space.media_of(unit) == MediaClass::Capacity || self.can_destage();
-            finds_room
-                && units.state(unit) == UnitState::Closed
+            units.state(unit) == UnitState::Closed
                 && units.valid_count(unit) > 0
                 && units.class(unit) != metadata
                 && self.space.newest_chunk(unit) <= self.flights.completed()

@@ -1,0 +1,223 @@
+//! Devices that come to a pool and leave it. Each change is made by the next opening of the pool (ADR 0040).
+
+use std::path::Path;
+
+use thermocline_engine::{DeviceCmd, Done};
+use thermocline_format::{DeviceState, Geometry, MAX_DEVICES, PoolDevice};
+use thermocline_types::{DeviceId, UnitId};
+
+use super::several::PoolFound;
+use super::{MediaError, UnitStorage, unit_bytes};
+use crate::Device;
+use crate::settings::Settings;
+use crate::storage::{Access, Storage};
+
+/// What becomes of a device of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChange {
+    /// It becomes one of the pool's. What is on it will be gone.
+    Attach,
+    /// What it holds is copied to the others, and nothing more is written to it.
+    Drain,
+    /// It is not to be drained any more.
+    Keep,
+    /// It was drained, and leaves the pool.
+    Detach,
+}
+
+impl Settings {
+    /// The storage of the pool, with the change of the device at `path`: it is made when the pool is opened with this
+    /// storage and geometry, and not before.
+    ///
+    /// # Errors
+    /// [`MediaError`], also when that change cannot be made.
+    pub fn changed_media(
+        &self,
+        path: &Path,
+        change: DeviceChange,
+    ) -> Result<UnitStorage, MediaError> {
+        let no = |why: String| MediaError::NoChange { path: path.to_owned(), why };
+        let own = self.groups().into_iter().find(|group| has(group, path));
+        let own = own.ok_or_else(|| no("the settings name no such [[device]]".to_owned()))?;
+        match change {
+            DeviceChange::Attach => self.attached(&own, path),
+            DeviceChange::Detach => {
+                if let Ok(found) = self.find_all() {
+                    found.is_draining(path).map_err(no)?;
+                }
+                // It may be broken, and is not needed.
+                self.without(path).detached(path)
+            }
+            DeviceChange::Drain | DeviceChange::Keep => {
+                let mut found = self.find_all()?;
+                let number = found.number_of(path).expect("all devices are found").index();
+                let drains = change == DeviceChange::Drain;
+                let state = if drains { DeviceState::Draining } else { DeviceState::Active };
+                found.geometry = with_state(&found.geometry, number, state).map_err(no)?;
+                found.open(Access::ReadWrite)
+            }
+        }
+    }
+
+    /// The number in the pool of each device that the settings name, as they name them; `None` if it is none of it.
+    ///
+    /// # Errors
+    /// [`MediaError`], when there is no pool.
+    pub fn device_numbers(&self) -> Result<(Geometry, Vec<Option<DeviceId>>), MediaError> {
+        let (found, _) = self.find_named()?;
+        let numbers = self.devices.iter().map(|device| found.number_of(&device.path)).collect();
+        Ok((found.geometry, numbers))
+    }
+
+    /// These settings without the device or pair at `path`.
+    fn without(&self, path: &Path) -> Settings {
+        let others = self.groups().into_iter().filter(|group| !has(group, path)).flatten();
+        let mut rest = self.clone();
+        rest.devices = others.map(|one| one.device().clone()).collect();
+        rest
+    }
+
+    fn attached(&self, own: &[Settings], path: &Path) -> Result<UnitStorage, MediaError> {
+        let no = |why: &str| MediaError::NoChange { path: path.to_owned(), why: why.to_owned() };
+        let [one] = own else {
+            return Err(no("a mirrored pair cannot be attached to a pool that exists"));
+        };
+        if self.without(path).devices.is_empty() {
+            return Err(no("the settings name no other device, and so no pool to attach it to"));
+        }
+        let mut found = self.without(path).find_all()?;
+        let mut one = one.clone();
+        let geometry = found.geometry;
+        one.devices[0].unit = Some(unit_bytes(&geometry));
+        one.devices[0].logical_block = Some(geometry.logical_block().bytes() as u32);
+        let layout = *one.new_storage()?.layout();
+        if layout.blocks_per_unit != geometry.blocks_per_unit() {
+            return Err(no("its zones have another size than the units of the pool"));
+        }
+        let number = place_of(&geometry, layout.units).ok_or_else(|| {
+            no("the pool has had as many devices as it can; make a new one and copy the volumes")
+        })?;
+        let mut devices = geometry.devices().to_vec();
+        let units = devices.get(number).map_or(layout.units, |gone| gone.units);
+        let begin = devices.iter().take(number).map(|device| device.units).sum::<u32>();
+        let class = one.device().class;
+        let device = PoolDevice::new(class, units, [begin, begin + 1].map(UnitId));
+        devices.truncate(devices.len().max(number));
+        match devices.get_mut(number) {
+            Some(gone) => *gone = device,
+            None => devices.push(device),
+        }
+        found.geometry = geometry_of(&geometry, &devices).map_err(|why| no(&why))?;
+        found.groups.resize(devices.len(), None);
+        found.groups[number] = Some(vec![one]);
+        emptied(found.open(Access::ReadWrite)?, DeviceId(number as u8), path)
+    }
+
+    /// The storage of the pool on these devices without the one that they lack.
+    fn detached(&self, path: &Path) -> Result<UnitStorage, MediaError> {
+        let no = |why: String| MediaError::NoChange { path: path.to_owned(), why };
+        if self.devices.is_empty() {
+            return Err(no("it is the only device".to_owned()));
+        }
+        let (mut found, missing) = self.find_named()?;
+        if let Some((_, error)) = missing.into_iter().next() {
+            return Err(error);
+        }
+        let lacking: Vec<DeviceId> = found.lacking().collect();
+        let [leaves] = lacking[..] else {
+            return Err(no("it is no device of the pool, or others are not named".to_owned()));
+        };
+        if found.geometry.device(leaves).state != DeviceState::Draining {
+            return Err(no(NOT_DRAINED.to_owned()));
+        }
+        let state = DeviceState::Detached;
+        found.geometry = with_state(&found.geometry, leaves.index(), state).map_err(no)?;
+        found.open(Access::ReadWrite)
+    }
+
+    /// Makes what is on the device at `path`, which has left the pool, no device of any.
+    ///
+    /// # Errors
+    /// [`MediaError`].
+    pub fn forget_device(&self, path: &Path) -> Result<(), MediaError> {
+        for one in self.each_device().filter(|one| one.device().path == path) {
+            let found = one.records()?;
+            let number = found[0].geometry.device_of(found[0].location.unit);
+            let units = found[0].geometry.device(number).units;
+            let block = found[0].geometry.logical_block();
+            let per_unit = found[0].geometry.blocks_per_unit();
+            let geometry = Geometry::new(block, per_unit, units, super::SUPERBLOCK_UNITS);
+            let geometry = geometry.expect("the pool had it");
+            let storage = one.storage(&geometry, units, Access::ReadWrite)?;
+            let alone = UnitStorage { storage, geometry, pairs: Vec::new() };
+            emptied(alone, DeviceId(0), path)?;
+        }
+        Ok(())
+    }
+}
+
+const NOT_DRAINED: &str = "it is not drained: `thermocline device drain` first";
+
+impl PoolFound {
+    /// The number of the device that has this path in the settings.
+    fn number_of(&self, path: &Path) -> Option<DeviceId> {
+        let mut groups = self.groups.iter();
+        let number = groups.position(|group| group.as_ref().is_some_and(|group| has(group, path)));
+        number.map(|number| DeviceId(number as u8))
+    }
+
+    fn is_draining(&self, path: &Path) -> Result<(), String> {
+        let state = self.number_of(path).map(|number| self.geometry.device(number).state);
+        let drains = state == Some(DeviceState::Draining);
+        if drains { Ok(()) } else { Err(NOT_DRAINED.to_owned()) }
+    }
+}
+
+fn has(group: &[Settings], path: &Path) -> bool {
+    group.iter().any(|one| one.device().path == path)
+}
+
+/// The number that a device of so many units gets: behind all others, or that of one that left.
+fn place_of(geometry: &Geometry, units: u32) -> Option<usize> {
+    let devices = geometry.devices();
+    let gone = |fits: fn(u32, u32) -> bool| {
+        devices
+            .iter()
+            .position(|device| device.state == DeviceState::Detached && fits(device.units, units))
+    };
+    let behind = (devices.len() < MAX_DEVICES).then_some(devices.len());
+    gone(|had, has| had == has).or(behind).or_else(|| gone(|had, has| had < has))
+}
+
+fn with_state(geometry: &Geometry, number: usize, state: DeviceState) -> Result<Geometry, String> {
+    let mut devices = geometry.devices().to_vec();
+    devices[number].state = state;
+    geometry_of(geometry, &devices)
+}
+
+fn geometry_of(old: &Geometry, devices: &[PoolDevice]) -> Result<Geometry, String> {
+    let new = Geometry::of_devices(old.logical_block(), old.blocks_per_unit(), devices);
+    new.map_err(|error| error.to_string())
+}
+
+/// This storage, with the superblock units of `device` emptied for good: where there are no zones, a reset would leave
+/// the records of another pool to be found.
+fn emptied(media: UnitStorage, device: DeviceId, path: &Path) -> Result<UnitStorage, MediaError> {
+    let UnitStorage { storage, geometry, pairs } = media;
+    let mut on = Device::new(storage, geometry);
+    let no = |error: thermocline_engine::DeviceError| MediaError::NoChange {
+        path: path.to_owned(),
+        why: format!("what is on it cannot be overwritten: {error}"),
+    };
+    let reports = match on.carry_out(DeviceCmd::ReportUnits).map_err(no)? {
+        Done::Units(reports) => reports,
+        _ => unreachable!("a report is answered with units"),
+    };
+    for unit in geometry.device(device).superblock_units {
+        let zone = reports[unit.index()].written.is_some();
+        let empty = if zone { DeviceCmd::Reset(unit) } else { DeviceCmd::Zero(unit) };
+        on.carry_out(empty).map_err(no)?;
+    }
+    on.carry_out(DeviceCmd::Flush(device)).map_err(no)?;
+    Ok(UnitStorage { storage: on.into_storage(), geometry, pairs })
+}
