@@ -421,9 +421,9 @@ impl Geometry {
         self.logical_block == other.logical_block && self.per_unit == other.per_unit
     }
 
-    /// Whether a pool of this geometry can be opened with `next`: the devices are the same, divided in the same way, but
-    /// that active ones may begin to be drained, draining ones may be active again or detached, and others may have been
-    /// attached: behind them, or with the number of one that left the pool and had as many units.
+    /// Whether a pool of this geometry can be opened with `next`: the devices are the same, divided in the same way,
+    /// but that active ones may begin to be drained, draining ones may be active again or detached, and others may
+    /// have been attached: behind them, or with the number of one that left the pool and had as many units.
     #[must_use]
     pub fn becomes(&self, next: &Geometry) -> bool {
         let goes = |from: &PoolDevice, to: &PoolDevice| {

@@ -15,8 +15,8 @@ use crate::disk::{Change, Effect, Fate, Image};
 /// Numbers that are left for the pool before a reader would refuse it: more than a simulation uses.
 const LEFT: u32 = 1 << 16;
 
-/// What `image`, on which a pool of this geometry was closed, would hold if the pool had been opened, written and checkpointed nearly as
-/// often as it can be.
+/// What `image`, on which a pool of this geometry was closed, would hold if the pool had been opened, written and
+/// checkpointed nearly as often as it can be.
 ///
 /// # Panics
 /// When there is no pool.

@@ -490,9 +490,8 @@ impl World {
         self.came_back(false);
     }
 
-    /// The next opening may be with other devices: with one more; if the pool was closed, with one that is to be drained;
-    /// or, when that is done, without it and all that it ever held.
-    /// Returns whether it is.
+    /// The next opening may be with other devices: with one more; if the pool was closed, with one that is to be
+    /// drained; or, when that is done, without it and all that it ever held. Returns whether it is.
     fn change_devices(&mut self, image: &mut Image) -> bool {
         let Some(next) = self.settings.changes.first() else { return false };
         let in_state = |state| {

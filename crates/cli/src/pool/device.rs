@@ -28,17 +28,17 @@ pub enum Command {
     #[command(after_help = example("list pool.toml"))]
     List(ListArgs),
     /// Make a device one of the pool's, which grows by it. The settings name it already
-    #[command(after_help = example("attach tiered.toml new.img"))]
+    #[command(after_help = example("attach grown.toml new.img"))]
     Attach(AttachArgs),
     /// Copy what a device holds to the others, so that it can be detached
     #[command(after_help = format!("\
 The volumes must fit on the devices that remain. What is drained stays readable throughout; a crash or Ctrl-C loses
 nothing: the work goes on whenever the pool is served, and with `drain` again.
 
-{}", example("drain tiered.toml old.img")))]
+{}", example("drain grown.toml old.img")))]
     Drain(DrainArgs),
     /// Take a device that was drained out of the pool; then take it out of the settings as well
-    #[command(after_help = example("detach tiered.toml old.img"))]
+    #[command(after_help = example("detach grown.toml old.img"))]
     Detach(DetachArgs),
     /// Have a side of a mirrored pair filled, that is new or was written without the pool: at once if the pool is
     /// served, or else when it is served next. The settings name it already

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use thermocline_types::Rng;
 
-use super::serve::{Done, PATIENCE, Served, format_on, run, volumes};
-use super::serve_kill::{Known, SPAN, compare};
-use super::serve_mirror::write_and_kill;
-use crate::scratch;
+use super::serve::{PATIENCE, Served, VOLUMES, format_on, run};
+use super::serve_kill::{Known, SPAN, compare, write_and_kill};
+use crate::{Done, scratch};
 
 fn device(name: &str) -> String {
     format!("[[device]]\npath = '{name}.img'\nsize = '96MiB'\nunit = '1MiB'\n")
@@ -19,7 +18,7 @@ fn device(name: &str) -> String {
 /// From now on the settings name these.
 fn name(folder: &Path, devices: &[&str]) {
     let devices: String = devices.iter().map(|name| device(name)).collect();
-    fs::write(folder.join("pool.toml"), devices + &volumes()).expect("it can be written");
+    fs::write(folder.join("pool.toml"), devices + VOLUMES).expect("it can be written");
 }
 
 fn does(folder: &Path, arguments: &str) -> String {
@@ -62,7 +61,7 @@ fn a_pool_that_is_killed_while_it_is_drained_loses_nothing() {
     does(folder, "device drain pool.toml a.img --later");
     let served = Served::start(folder, "");
     assert!(units_left(&served).is_some());
-    refuses(folder, "device drain pool.toml b.img", "serves this pool");
+    refuses(folder, "device drain pool.toml a.img --cancel", "serves this pool");
     compare(&mut served.client("main"), &mut ledger);
     write_and_kill(served, &mut ledger, &mut rng);
     let served = Served::start(folder, "");

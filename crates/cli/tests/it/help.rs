@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 40] = [
     "",
     "lab list",
     "lab theory",
@@ -38,6 +38,9 @@ const COMMANDS: [&str; 37] = [
     "device list",
     "device keep",
     "device replace",
+    "device attach",
+    "device drain",
+    "device detach",
     "volume create",
     "volume list",
     "volume resize",
@@ -127,13 +130,22 @@ fn every_example_of_the_help_works_from_the_program_alone() {
     for name in ["mnt", "my-traces"] {
         fs::create_dir(folder.path().join(name)).expect("a folder");
     }
-    let side = |name| format!("[[device]]\npath = '{name}.img'\nmirror = 'm'\nsize = '64MiB'\n");
-    let pair = side("a") + &side("b") + "[[volumes]]\nname = 'main'\n";
-    fs::write(folder.path().join("mirrored.toml"), pair).expect("writable");
-    let mut script =
-        "thermocline format mirrored.toml > /dev/null\nthermocline lab convert --trace cassandra-ycsb-a --out my-traces/a.csv 2> /dev/null\n\
-                      truncate --size 16M disk.img\nserver=\n"
-            .to_owned();
+    let device = |name, more| format!("[[device]]\npath = '{name}.img'\nsize = '64MiB'\n{more}");
+    let volume = "[[volumes]]\nname = 'main'\nsize = '16MiB'\n";
+    let settings = |name: &str, devices: [String; 2]| {
+        let text = devices.concat() + volume;
+        fs::write(folder.path().join(name), text).expect("writable");
+    };
+    settings("mirrored.toml", ["a", "b"].map(|side| device(side, "mirror = 'm'\n")));
+    settings("old.toml", [device("old", ""), String::new()]);
+    settings("grown.toml", ["old", "new"].map(|name| device(name, "")));
+    let mut script = "\
+        thermocline format mirrored.toml > /dev/null\n\
+        thermocline format old.toml > /dev/null\n\
+        thermocline lab convert --trace cassandra-ycsb-a --out my-traces/a.csv 2> /dev/null\n\
+        truncate --size 16M disk.img\n\
+        server=\n"
+        .to_owned();
     for command in COMMANDS {
         let examples = examples(&help(command));
         assert!(!examples.is_empty(), "`{command} --help` has no example");

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod datasheet;
+mod device_changes;
 mod doctor;
 mod errors;
 mod forgetful;

@@ -70,13 +70,13 @@ pub fn format_mirrored(folder: &Path, io: &str) {
     format_on(folder, &format!("{}{}{capacity}", side("a"), side("b")));
 }
 
+/// The volumes of these pools, as settings.
+pub const VOLUMES: &str =
+    "[[volumes]]\nname = 'main'\nsize = '48MiB'\n[[volumes]]\nname = 'second'\nsize = '16MiB'\n";
+
 /// The same, on these devices.
-fn format_on(folder: &Path, devices: &str) {
-    let text = format!(
-        "{devices}
-[[volumes]]\nname = 'main'\nsize = '48MiB'\n[[volumes]]\nname = 'second'\nsize = '16MiB'\n"
-    );
-    write(folder, "pool.toml", text);
+pub fn format_on(folder: &Path, devices: &str) {
+    write(folder, "pool.toml", format!("{devices}\n{VOLUMES}"));
     run(folder, "format pool.toml").ok();
 }
 

@@ -153,3 +153,17 @@ fn killed_at_any_moment_a_pool_of_two_devices_loses_nothing() {
 fn killed_at_any_moment_a_pool_of_two_devices_loses_nothing_with_threads() {
     kill_and_compare(|folder| format_tiered(folder, "threads"), 8, 500);
 }
+
+/// Writes until the server is killed.
+pub fn write_and_kill(mut served: Served, ledger: &mut [Known], rng: &mut Rng) {
+    let mut client = served.client("main");
+    let id = served.child.id();
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(150));
+        std::process::Command::new("kill").args(["-9", &id.to_string()]).status()
+    });
+    let ended = write_until_the_end(&mut client, ledger, rng);
+    assert!(matches!(ended, Err(ClientError::Io(_))), "{ended:?}");
+    assert!(killer.join().expect("it kills").expect("there is a `kill`").success());
+    served.child.wait().expect("it is ours");
+}

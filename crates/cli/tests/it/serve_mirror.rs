@@ -4,11 +4,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use thermocline_nbd::ClientError;
 use thermocline_types::Rng;
 
 use super::serve::{PATIENCE, Served, format_mirrored, run};
-use super::serve_kill::{Known, SPAN, compare, kill_and_compare, write_until_the_end};
+use super::serve_kill::{Known, SPAN, compare, kill_and_compare, write_and_kill};
 use crate::scratch;
 
 #[test]
@@ -20,20 +19,6 @@ fn killed_at_any_moment_a_mirrored_pool_loses_nothing() {
 #[test]
 fn killed_at_any_moment_a_mirrored_pool_loses_nothing_with_threads() {
     kill_and_compare(|folder| format_mirrored(folder, "threads"), 5, 100);
-}
-
-/// Writes until the server is killed.
-fn write_and_kill(mut served: Served, ledger: &mut [Known], rng: &mut Rng) {
-    let mut client = served.client("main");
-    let id = served.child.id();
-    let killer = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(150));
-        std::process::Command::new("kill").args(["-9", &id.to_string()]).status()
-    });
-    let ended = write_until_the_end(&mut client, ledger, rng);
-    assert!(matches!(ended, Err(ClientError::Io(_))), "{ended:?}");
-    assert!(killer.join().expect("it kills").expect("there is a `kill`").success());
-    served.child.wait().expect("it is ours");
 }
 
 fn mirror(served: &Served) -> Value {

@@ -225,8 +225,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Free units on `media` at which collection begins. What is destaged, or emptied for good, finds room for two units
-    /// at least.
+    /// Free units on `media` at which collection begins. What is destaged, or emptied for good, finds room for two
+    /// units at least.
     fn gc_start(&self, media: MediaClass) -> u32 {
         let takes = self.config.geometry.is_tiered() || self.space.has_condemned();
         let least = if takes { 2 } else { 0 };

@@ -4,6 +4,7 @@
 //! Pages of the map that no chunk of the tail touches are loaded later.
 
 mod format;
+mod record;
 mod replay;
 mod tail;
 
@@ -11,10 +12,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkHeader, DeviceState, Entry, Epoch, Generation, Geometry, Location, MapEntry, MapPage,
-    MediaClass, OpenUnit, PAGE_UNITS, PageId, PoolId, Revision, Sequence, Superblock, UnitPage,
+    ChunkHeader, DeviceState, Entry, Epoch, Generation, Location, MapEntry, MapPage, OpenUnit,
+    PAGE_UNITS, PageId, PoolId, Revision, Sequence, Superblock, UnitPage,
 };
-use thermocline_types::{Class, DeviceId, UnitId};
+use thermocline_types::{Class, UnitId};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
@@ -305,39 +306,6 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    fn choose_superblock(
-        &mut self,
-        opening: &mut Opening<P>,
-        records: Vec<Superblock>,
-    ) -> Result<(), OpenError> {
-        let newest = self.newest_record(records, opening.format)?;
-        if !newest.geometry.becomes(&self.config.geometry) {
-            mark!(OtherGeometry);
-            return Err(OpenError::OtherGeometry);
-        }
-        self.pool = newest.pool;
-        self.epoch = Epoch(newest.epoch.0 + 1);
-        self.volumes.set_next_id(newest.next_volume);
-        let sizes = newest.volumes.iter().map(|volume| volume.blocks);
-        let total = self.config.least_map_memory(sizes);
-        if total > self.config.map_memory_bytes {
-            let budget = self.config.map_memory_bytes;
-            mark!(NoMemory);
-            return Err(OpenError::NoMemory { needed: total, budget });
-        }
-        for volume in &newest.volumes {
-            let name = volume.name.clone();
-            let index = self.volumes.add(volume.id, name, volume.blocks, self.packing);
-            self.volumes.map_mut(index).adopt_roots(&volume.roots);
-            self.volumes.map_mut(index).media = volume.media;
-            if volume.deleted {
-                self.volumes.hide(index);
-            }
-        }
-        opening.record = Some(newest);
-        Ok(())
-    }
-
     /// Units that nothing more is written to count as those do that the device itself will not write again.
     fn as_used(&self, mut reports: Vec<UnitReport>) -> Vec<UnitReport> {
         let geometry = &self.config.geometry;
@@ -352,89 +320,6 @@ impl<P: Payload> Engine<P> {
             reports[units].iter_mut().for_each(|report| report.condition = condition);
         }
         reports
-    }
-
-    /// An error if the devices that remain cannot hold what there is.
-    fn holds_all_of(&self, record: &Superblock) -> Result<(), OpenError> {
-        let active = |geometry: &Geometry| geometry.active_units(MediaClass::Capacity);
-        let (needed, holds) = (self.mapped_blocks(), self.capacity_blocks(0));
-        if active(&self.config.geometry) < active(&record.geometry) && holds < needed {
-            mark!(RestTooSmall);
-            return Err(OpenError::NoRoom { needed, holds });
-        }
-        Ok(())
-    }
-
-    /// The newest record that counts: one on the device that is the home of its own geometry. Every other device must
-    /// have one of the same opening, or of one that was broken off; but for those that are attached now.
-    fn newest_record(
-        &mut self,
-        records: Vec<Superblock>,
-        format: Option<PoolId>,
-    ) -> Result<Superblock, OpenError> {
-        if records.is_empty() {
-            mark!(NoPool);
-            return Err(OpenError::NoPool);
-        }
-        let geometry = self.config.geometry;
-        let mut by_device = vec![Vec::new(); geometry.devices().len()];
-        for record in records {
-            by_device[geometry.device_of(record.location.unit).index()].push(record);
-        }
-        let newest = at_home(&by_device).max_by_key(|record| record.revision);
-        let newest = newest.ok_or(OpenError::DeviceMissing(geometry.home()))?.clone();
-        let home = newest.geometry.home();
-        let beside = &by_device[home.index()];
-        mark!(RecordInOneUnit if is_newest_alone(beside));
-        let pool = format.unwrap_or(newest.pool);
-        if at_home(&by_device).chain(beside).any(|record| record.pool != pool) {
-            mark!(TwoPools);
-            return Err(OpenError::TwoPools);
-        }
-        mark!(HomeMoves if home != geometry.home());
-        for (device, _) in geometry.present().filter(|(device, _)| *device != geometry.home()) {
-            let of_pool = by_device[device.index()].iter().filter(|record| record.pool == pool);
-            let label = of_pool.max_by_key(|record| (record.epoch, record.revision));
-            let attached = geometry.attaches(&newest.geometry, device);
-            mark!(DeviceAttached if attached);
-            if device != home {
-                self.check_label(device, label, &newest, (home, attached))?;
-            }
-            // The unit with its newest goes last, in case both must be reset.
-            let mut units = geometry.devices()[device.index()].superblock_units;
-            units.sort_by_key(|unit| label.is_none_or(|label| *unit != label.location.unit));
-            // The record that counts stays where it is until its heir is at the new home.
-            let stays = device == home && !bug!(self.config, OldHomeOverwritten);
-            let labelled = if stays { &units[1..] } else { &units[..] };
-            self.superblocks.label(labelled);
-        }
-        Ok(newest)
-    }
-
-    /// Whether a device that is not `home` was there at the opening of the `newest` record, or is attached now; `label`
-    /// is the newest record on it.
-    fn check_label(
-        &self,
-        device: DeviceId,
-        label: Option<&Superblock>,
-        newest: &Superblock,
-        (home, attached): (DeviceId, bool),
-    ) -> Result<(), OpenError> {
-        let Some(label) = label else {
-            mark!(LabelMissing if !attached);
-            return if attached { Ok(()) } else { Err(OpenError::DeviceMissing(device)) };
-        };
-        mark!(LabelAhead if label.epoch > newest.epoch);
-        let older = if label.epoch < newest.epoch {
-            (!attached).then_some(device)
-        } else {
-            (label.epoch.0 > newest.epoch.0 + 1).then_some(home)
-        };
-        if let Some(device) = older.filter(|_| !self.config.open_despite_loss) {
-            mark!(LabelOlder);
-            return Err(OpenError::DeviceOlder(device));
-        }
-        Ok(())
     }
 
     fn read_roots(&mut self) -> Result<(), OpenError> {
@@ -705,18 +590,4 @@ impl<P: Payload> Engine<P> {
         let (chunks, entries) = self.replayed;
         self.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
     }
-}
-
-/// The records that are on the home of their own geometry.
-fn at_home(by_device: &[Vec<Superblock>]) -> impl Iterator<Item = &Superblock> {
-    let all = by_device.iter().enumerate();
-    let all = all.flat_map(|(device, records)| records.iter().map(move |record| (device, record)));
-    all.filter(|(device, record)| record.geometry.home().index() == *device)
-        .map(|(_, record)| record)
-}
-
-/// Whether only one superblock unit has the newest of these records.
-fn is_newest_alone(records: &[Superblock]) -> bool {
-    let newest = records.iter().map(|record| record.revision).max();
-    records.iter().filter(|record| Some(record.revision) == newest).count() == 1
 }

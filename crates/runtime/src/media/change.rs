@@ -121,7 +121,7 @@ impl Settings {
         }
         let (mut found, missing) = self.find_named()?;
         if let Some((_, error)) = missing.into_iter().next() {
-            return Err(error);
+            return Err(*error);
         }
         let lacking: Vec<DeviceId> = found.lacking().collect();
         let [leaves] = lacking[..] else {

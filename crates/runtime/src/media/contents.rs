@@ -87,8 +87,8 @@ pub(super) fn find_pool(
 }
 
 /// The first parts of the superblock records of one pool with which units at `path` begin. One of the first two units
-/// begins with a record, except while the other is being reset; then that one does. Both are emptied in each opening, so
-/// the newest of them has the devices that the pool has now, or that it was about to have.
+/// begins with a record, except while the other is being reset; then that one does. Both are emptied in each opening,
+/// so the newest of them has the devices that the pool has now, or that it was about to have.
 pub(super) fn find_records(
     path: &Path,
     units: &[Bytes],

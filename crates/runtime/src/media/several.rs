@@ -71,7 +71,7 @@ impl Settings {
             Some((group, error)) if error.is_blank() => {
                 Err(MediaError::NotAttached { path: path_of(&group[0]) })
             }
-            Some((_, error)) => Err(error),
+            Some((_, error)) => Err(*error),
             None => Ok(found),
         }
     }
@@ -83,14 +83,16 @@ impl Settings {
         for group in self.groups() {
             match found_in(group) {
                 Ok(one) => found.push(one),
-                Err((group, error @ (MediaError::NoPool { .. } | MediaError::Read { .. }))) => {
-                    missing.push((group, error));
-                }
-                Err((_, error)) => return Err(error),
+                Err((group, error)) => match *error {
+                    MediaError::NoPool { .. } | MediaError::Read { .. } => {
+                        missing.push((group, error));
+                    }
+                    other => return Err(other),
+                },
             }
         }
         let Some(first) = found.first() else {
-            return Err(missing.remove(0).1);
+            return Err(*missing.remove(0).1);
         };
         let (pool, path) = (first.pool(), first.path.clone());
         if let Some(other) = found.iter().find(|other| other.pool() != pool) {
@@ -272,13 +274,13 @@ fn geometry_that_counts(found: &[OneFound]) -> Option<Geometry> {
 }
 
 /// A device or pair on which nothing of a pool can be found, and why not.
-type Unfound = (Vec<Settings>, MediaError);
+type Unfound = (Vec<Settings>, Box<MediaError>);
 
 /// Why a device that the pool has cannot be found.
 fn why_missing((group, why): Unfound) -> MediaError {
     match group[0].device().class {
-        MediaClass::Fast => MediaError::NoFast { why: Box::new(why) },
-        MediaClass::Capacity => why,
+        MediaClass::Fast => MediaError::NoFast { why },
+        MediaClass::Capacity => *why,
     }
 }
 
@@ -291,7 +293,7 @@ fn found_in(group: Vec<Settings>) -> Result<OneFound, Unfound> {
         forget(&path);
         match one.records() {
             Ok(records) => return Ok(OneFound { group, path, records }),
-            Err(error) => first = first.or(Some(error)),
+            Err(error) => first = first.or(Some(Box::new(error))),
         }
     }
     Err((group, first.expect("a group has a device")))

@@ -1,0 +1,145 @@
+//! Which superblock record an opening believes, and whether the pool can be opened with the devices that are asked for.
+//!
+//! `docs/FORMAT.md`, sections 5.10 and 6, has the rules.
+
+use thermocline_format::{Epoch, Geometry, MediaClass, PoolId, Superblock};
+use thermocline_types::DeviceId;
+
+use super::Opening;
+use crate::bugs::bug;
+use crate::engine::Engine;
+use crate::marks::mark;
+use crate::payload::Payload;
+use crate::request::OpenError;
+
+impl<P: Payload> Engine<P> {
+    pub(super) fn choose_superblock(
+        &mut self,
+        opening: &mut Opening<P>,
+        records: Vec<Superblock>,
+    ) -> Result<(), OpenError> {
+        let newest = self.newest_record(records, opening.format)?;
+        if !newest.geometry.becomes(&self.config.geometry) {
+            mark!(OtherGeometry);
+            return Err(OpenError::OtherGeometry);
+        }
+        self.pool = newest.pool;
+        self.epoch = Epoch(newest.epoch.0 + 1);
+        self.volumes.set_next_id(newest.next_volume);
+        let sizes = newest.volumes.iter().map(|volume| volume.blocks);
+        let total = self.config.least_map_memory(sizes);
+        if total > self.config.map_memory_bytes {
+            let budget = self.config.map_memory_bytes;
+            mark!(NoMemory);
+            return Err(OpenError::NoMemory { needed: total, budget });
+        }
+        for volume in &newest.volumes {
+            let name = volume.name.clone();
+            let index = self.volumes.add(volume.id, name, volume.blocks, self.packing);
+            self.volumes.map_mut(index).adopt_roots(&volume.roots);
+            self.volumes.map_mut(index).media = volume.media;
+            if volume.deleted {
+                self.volumes.hide(index);
+            }
+        }
+        opening.record = Some(newest);
+        Ok(())
+    }
+
+    /// An error if the devices that remain cannot hold what there is.
+    pub(super) fn holds_all_of(&self, record: &Superblock) -> Result<(), OpenError> {
+        let active = |geometry: &Geometry| geometry.active_units(MediaClass::Capacity);
+        let (needed, holds) = (self.mapped_blocks(), self.capacity_blocks(0));
+        if active(&self.config.geometry) < active(&record.geometry) && holds < needed {
+            mark!(RestTooSmall);
+            return Err(OpenError::NoRoom { needed, holds });
+        }
+        Ok(())
+    }
+
+    /// The newest record that counts: one on the device that is the home of its own geometry. Every other device must
+    /// have one of the same opening, or of one that was broken off; but for those that are attached now.
+    fn newest_record(
+        &mut self,
+        records: Vec<Superblock>,
+        format: Option<PoolId>,
+    ) -> Result<Superblock, OpenError> {
+        if records.is_empty() {
+            mark!(NoPool);
+            return Err(OpenError::NoPool);
+        }
+        let geometry = self.config.geometry;
+        let mut by_device = vec![Vec::new(); geometry.devices().len()];
+        for record in records {
+            by_device[geometry.device_of(record.location.unit).index()].push(record);
+        }
+        let newest = at_home(&by_device).max_by_key(|record| record.revision);
+        let newest = newest.ok_or(OpenError::DeviceMissing(geometry.home()))?.clone();
+        let home = newest.geometry.home();
+        let beside = &by_device[home.index()];
+        mark!(RecordInOneUnit if is_newest_alone(beside));
+        let pool = format.unwrap_or(newest.pool);
+        if at_home(&by_device).chain(beside).any(|record| record.pool != pool) {
+            mark!(TwoPools);
+            return Err(OpenError::TwoPools);
+        }
+        mark!(HomeMoves if home != geometry.home());
+        for (device, _) in geometry.present().filter(|(device, _)| *device != geometry.home()) {
+            let of_pool = by_device[device.index()].iter().filter(|record| record.pool == pool);
+            let label = of_pool.max_by_key(|record| (record.epoch, record.revision));
+            let attached = geometry.attaches(&newest.geometry, device);
+            mark!(DeviceAttached if attached);
+            if device != home {
+                self.check_label(device, label, &newest, (home, attached))?;
+            }
+            // The unit with its newest goes last, in case both must be reset.
+            let mut units = geometry.devices()[device.index()].superblock_units;
+            units.sort_by_key(|unit| label.is_none_or(|label| *unit != label.location.unit));
+            // The record that counts stays where it is until its heir is at the new home.
+            let stays = device == home && !bug!(self.config, OldHomeOverwritten);
+            let labelled = if stays { &units[1..] } else { &units[..] };
+            self.superblocks.label(labelled);
+        }
+        Ok(newest)
+    }
+
+    /// Whether a device that is not `home` was there at the opening of the `newest` record, or is attached now; `label`
+    /// is the newest record on it.
+    fn check_label(
+        &self,
+        device: DeviceId,
+        label: Option<&Superblock>,
+        newest: &Superblock,
+        (home, attached): (DeviceId, bool),
+    ) -> Result<(), OpenError> {
+        let Some(label) = label else {
+            mark!(LabelMissing if !attached);
+            return if attached { Ok(()) } else { Err(OpenError::DeviceMissing(device)) };
+        };
+        mark!(LabelAhead if label.epoch > newest.epoch);
+        let older = if label.epoch < newest.epoch {
+            (!attached).then_some(device)
+        } else {
+            (label.epoch.0 > newest.epoch.0 + 1).then_some(home)
+        };
+        if let Some(device) = older.filter(|_| !self.config.open_despite_loss) {
+            mark!(LabelOlder);
+            return Err(OpenError::DeviceOlder(device));
+        }
+        Ok(())
+    }
+}
+
+/// The records that are on the home of their own geometry.
+fn at_home(by_device: &[Vec<Superblock>]) -> impl Iterator<Item = &Superblock> {
+    let all = by_device.iter().enumerate();
+    let all = all.flat_map(|(device, records)| records.iter().map(move |record| (device, record)));
+    all.filter(|(device, record)| record.geometry.home().index() == *device)
+        .map(|(_, record)| record)
+}
+
+/// Whether only one superblock unit has the newest of these records.
+fn is_newest_alone(records: &[Superblock]) -> bool {
+    let newest = records.iter().map(|record| record.revision).max();
+    records.iter().filter(|record| Some(record.revision) == newest).count() == 1
+}
