@@ -25,7 +25,8 @@ pub use media::{
 };
 pub use pool::{
     Endurance, Event, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool,
-    PoolUpkeep, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
+    PoolUpkeep, ReopenError, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear,
+    WearStatus,
 };
 pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,

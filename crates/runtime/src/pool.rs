@@ -7,6 +7,7 @@
 mod endurance;
 mod latency;
 mod overdue;
+mod reopen;
 mod traffic;
 mod turns;
 mod volume;
@@ -14,7 +15,7 @@ mod volume;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -26,18 +27,24 @@ use thermocline_types::Bytes;
 
 pub use endurance::{Endurance, Wear, WearStatus};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
+pub use reopen::ReopenError;
 pub use traffic::{Operation, Traffic};
 pub use turns::{VolumeLimitError, VolumeLimits};
 pub use volume::Volume;
 
-use crate::storage::{Storage, Waker};
-use crate::{Buffer, Driver, Ended, Trouble};
+use crate::storage::{Storage as _, Waker};
+use crate::{AnyStorage, Buffer, Driver, Ended, Trouble};
 use endurance::Governor;
 use overdue::Overdue;
+use reopen::Reopening;
 use turns::{Cost, Turn, Turns};
 
 /// Requests of a volume that may wait for the engine; whoever brings more waits. Chosen, not measured.
 const QUEUE: usize = 1024;
+
+/// How long a poller may wait while commands are under way whose end no descriptor tells, as [`Storage::reap`] of several
+/// does. Chosen.
+const BLIND: Duration = Duration::from_micros(100);
 
 type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
@@ -88,6 +95,7 @@ enum Job {
         poller: Box<dyn Poller>,
         refused: mpsc::Sender<Box<dyn Poller>>,
     },
+    Reopen(Reopening),
 }
 
 /// Somebody who works on the thread of a pool, between its steps, and does the waiting for both: so requests get from
@@ -112,7 +120,7 @@ struct Shared {
     queue: Mutex<Queue>,
     /// There is room in the queue again.
     room: Condvar,
-    wake: Waker,
+    wake: RwLock<Waker>,
     /// What wakes the poller, once there is one.
     wake_poller: OnceLock<Waker>,
     volumes: Mutex<BTreeMap<u32, Arc<Known>>>,
@@ -165,10 +173,7 @@ impl Pool {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn start<S: Storage + 'static>(
-        driver: Driver<S>,
-        listener: Listener,
-    ) -> std::io::Result<Pool> {
+    pub fn start(driver: Driver<AnyStorage>, listener: Listener) -> std::io::Result<Pool> {
         Pool::start_with(driver, listener, &PoolUpkeep::default())
     }
 
@@ -176,8 +181,8 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::start`].
-    pub fn start_with<S: Storage + 'static>(
-        driver: Driver<S>,
+    pub fn start_with(
+        driver: Driver<AnyStorage>,
         listener: Listener,
         upkeep: &PoolUpkeep,
     ) -> std::io::Result<Pool> {
@@ -187,7 +192,7 @@ impl Pool {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             room: Condvar::new(),
-            wake: driver.waker(),
+            wake: RwLock::new(driver.waker()),
             wake_poller: OnceLock::new(),
             volumes: Mutex::new(volumes.collect()),
             of_deleted: Mutex::default(),
@@ -197,6 +202,7 @@ impl Pool {
             shared: Arc::clone(&shared),
             waiting: Turns::default(),
             last: None,
+            reopening: None,
             answers: Slab::new(),
             listener,
             poller: None,
@@ -415,7 +421,10 @@ impl Shared {
     }
 
     fn wake(&self) {
-        self.wake_poller.get().unwrap_or(&self.wake)();
+        match self.wake_poller.get() {
+            Some(wake) => wake(),
+            None => self.wake.read().unwrap_or_else(PoisonError::into_inner)(),
+        }
     }
 
     fn close(&self) {
@@ -445,22 +454,24 @@ impl Shared {
 }
 
 /// What runs on the thread.
-struct Service<S> {
-    driver: Driver<S>,
+struct Service {
+    driver: Driver<AnyStorage>,
     shared: Arc<Shared>,
     /// Taken from the queue, and not by the engine yet.
     waiting: Turns<Job>,
     /// The request to close, which waits until nothing else does.
     last: Option<Job>,
+    /// Nothing is handed to the engine until the pool was opened again.
+    reopening: Option<Reopening>,
     answers: Slab<Answer>,
     listener: Listener,
     /// Who works here as well, and what both wait for.
-    poller: Option<(Box<dyn Poller>, OwnedFd)>,
+    poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
     overdue: Overdue,
     governor: Governor,
 }
 
-impl<S: Storage> Service<S> {
+impl Service {
     fn run(mut self) {
         self.shared.queue().thread = Some(thread::current().id());
         let mut ended = Vec::new();
@@ -469,6 +480,20 @@ impl<S: Storage> Service<S> {
             self.flush_what_is_overdue();
             self.govern();
             let held = self.begin();
+            if self.answers.is_empty()
+                && let Some(reopening) = self.reopening.take()
+            {
+                if let Err(error) = self.close() {
+                    reopening.refuse(error);
+                    continue;
+                }
+                // Its files are locked for as long as it is there.
+                drop(self.driver);
+                let Some(driver) = reopening.open() else { break };
+                self.driver = driver;
+                self.is_reopened();
+                continue;
+            }
             let hurry = closed || self.poller.is_some() || self.has_news() && held != Held::Busy;
             let wait = self.wait(held);
             self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
@@ -476,13 +501,7 @@ impl<S: Storage> Service<S> {
             for Ended { request, result } in ended.drain(..) {
                 self.answers.remove(request.0 as usize)(result);
             }
-            for trouble in self.driver.take_troubles() {
-                (self.listener)(Event::Trouble(trouble));
-            }
-            for &notice in self.driver.notices() {
-                (self.listener)(Event::Notice(notice));
-            }
-            self.driver.clear_notices();
+            self.tell();
             if closed {
                 break;
             }
@@ -490,6 +509,17 @@ impl<S: Storage> Service<S> {
         }
         // The poller may have volumes, and those must find the pool closed.
         self.shared.close();
+    }
+
+    /// Tells of everything that happened.
+    fn tell(&mut self) {
+        for trouble in self.driver.take_troubles() {
+            (self.listener)(Event::Trouble(trouble));
+        }
+        for &notice in self.driver.notices() {
+            (self.listener)(Event::Notice(notice));
+        }
+        self.driver.clear_notices();
     }
 
     /// How long nothing needs to be done though nothing happens.
@@ -510,10 +540,14 @@ impl<S: Storage> Service<S> {
             Held::Until(_) => self.has_news(),
         };
         let news = news || self.shared.queue().closed;
-        let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten().min();
+        let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
         let Some((poller, descriptor)) = &mut self.poller else { return };
+        // What cannot be waited for is looked at again and again.
+        let blind = descriptor.is_none() && !self.driver.device().is_idle();
+        let wait = wait.chain(blind.then_some(BLIND)).min();
         let hurry = news || !self.driver.is_settled();
-        poller.turn(if hurry { Some(Duration::ZERO) } else { wait }, Some(descriptor.as_fd()));
+        let wait = if hurry { Some(Duration::ZERO) } else { wait };
+        poller.turn(wait, descriptor.as_ref().map(OwnedFd::as_fd));
     }
 
     /// Flushes if hosts wrote something long ago and nobody has flushed it since.
@@ -548,7 +582,7 @@ impl<S: Storage> Service<S> {
         };
         // Whoever wakes from now on wakes the poller; the descriptor tells of those who were about to.
         let _first = self.shared.wake_poller.set(poller.waker());
-        self.poller = Some((poller, descriptor));
+        self.poller = Some((poller, Some(descriptor)));
     }
 
     /// Whether somebody, perhaps this thread in an answer, left a job in the queue.
@@ -576,7 +610,7 @@ impl<S: Storage> Service<S> {
                     let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
                     self.waiting.push(volume, cost(what), job);
                 }
-                Job::Look(_) | Job::Register { .. } => {
+                Job::Look(_) | Job::Register { .. } | Job::Reopen(_) => {
                     self.waiting.push(OF_POOL, Cost::default(), job);
                 }
             }
@@ -587,7 +621,7 @@ impl<S: Storage> Service<S> {
     /// Hands what waits to the engine; returns what holds up the rest.
     fn begin(&mut self) -> Held {
         let now = Instant::now();
-        loop {
+        while self.reopening.is_none() {
             let (job, volume, cost) = match self.waiting.next(now) {
                 Turn::Job(job, volume, cost) => (job, volume, cost),
                 Turn::Later(when) => return Held::Until(when),
@@ -603,6 +637,7 @@ impl<S: Storage> Service<S> {
                     look(&View { engine: self.driver.engine(), drive, wear });
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
+                Job::Reopen(reopening) => self.reopening = Some(reopening),
                 Job::Request { what, answer, of } => {
                     let id = RequestId(self.answers.insert(answer) as u64);
                     // The handles in it are cheap to clone; the engine keeps what it takes.
@@ -627,6 +662,7 @@ impl<S: Storage> Service<S> {
                 }
             }
         }
+        Held::Busy
     }
 }
 

@@ -15,7 +15,7 @@ use thermocline_types::{Bytes, DeviceId};
 
 use super::open::on_trial;
 use super::serve::control::Serving;
-use super::serve::devices::{DrainStatus, MirrorStatus, NewSide, refuse_to_destroy};
+use super::serve::devices::{DeviceRequest, DrainStatus, MirrorStatus, refuse_to_destroy};
 use super::serve::{STATUS, sockets};
 use super::{CODES, print};
 
@@ -32,8 +32,8 @@ pub enum Command {
     Attach(AttachArgs),
     /// Copy what a device holds to the others, so that it can be detached
     #[command(after_help = format!("\
-The volumes must fit on the devices that remain. What is drained stays readable throughout; a crash or Ctrl-C loses
-nothing: the work goes on whenever the pool is served, and with `drain` again.
+The pool may be served meanwhile. The volumes must fit on the devices that remain. A crash or Ctrl-C loses nothing: the
+work goes on whenever the pool is served, and with `drain` again.
 
 {}", example("drain grown.toml old.img")))]
     Drain(DrainArgs),
@@ -68,7 +68,7 @@ pub struct ListArgs {
 /// Arguments of `device attach`.
 #[derive(Args)]
 pub struct AttachArgs {
-    /// Settings of the pool, which is not served now
+    /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
     /// The device, as the settings name it
@@ -81,12 +81,12 @@ pub struct AttachArgs {
 /// Arguments of `device drain`.
 #[derive(Args)]
 pub struct DrainArgs {
-    /// Settings of the pool, which is not served now
+    /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
     /// The device, as the settings name it
     path: PathBuf,
-    /// Only say so: the device is drained while the pool is served
+    /// Do not wait: the device is drained while the pool is served
     #[arg(long, conflicts_with = "cancel")]
     later: bool,
     /// Use the device as before
@@ -97,7 +97,7 @@ pub struct DrainArgs {
 /// Arguments of `device detach`.
 #[derive(Args)]
 pub struct DetachArgs {
-    /// Settings of the pool, which is not served now
+    /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
     /// The device, as the settings name it
@@ -224,13 +224,7 @@ impl Looked {
     fn at(settings: &Settings, file: &Path) -> anyhow::Result<Looked> {
         let socket = sockets::beside(file, STATUS);
         if Serving::at(&socket).is_some() {
-            let mut status = super::stat::fetch(&socket)?;
-            let mut of = |key| status.get_mut(key).map(serde_json::Value::take);
-            let mirrors = of("mirrors").map_or(Ok(Vec::new()), serde_json::from_value);
-            let draining = of("draining").map_or(Ok(Vec::new()), serde_json::from_value);
-            let draining: Vec<DrainStatus> = draining.context("no list of devices")?;
-            let left = draining.into_iter().map(|one| (one.device, one.units_left)).collect();
-            return Ok(Looked { mirrors: mirrors.context("no list of mirrors")?, left });
+            return Looked::at_server(&socket);
         }
         let pool = match on_trial(settings) {
             Ok(pool) => pool,
@@ -241,6 +235,19 @@ impl Looked {
         let draining = DrainStatus::all(pool.driver.engine());
         let left = draining.into_iter().map(|one| (one.device, one.units_left));
         Ok(Looked { mirrors: mirrors.collect(), left: left.collect() })
+    }
+}
+
+impl Looked {
+    /// Asks the server.
+    fn at_server(socket: &Path) -> anyhow::Result<Looked> {
+        let mut status = super::stat::fetch(socket)?;
+        let mut of = |key| status.get_mut(key).map(serde_json::Value::take);
+        let mirrors = of("mirrors").map_or(Ok(Vec::new()), serde_json::from_value);
+        let draining = of("draining").map_or(Ok(Vec::new()), serde_json::from_value);
+        let draining: Vec<DrainStatus> = draining.context("no list of devices")?;
+        let left = draining.into_iter().map(|one| (one.device, one.units_left)).collect();
+        Ok(Looked { mirrors: mirrors.context("no list of mirrors")?, left })
     }
 }
 
@@ -277,9 +284,10 @@ fn named(settings: &Settings, path: &Path) -> anyhow::Result<PathBuf> {
 fn replace(args: &ReplaceArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
     let path = named(&settings, &args.path)?;
-    let side = NewSide { path: path.clone(), yes_destroy: args.yes_destroy.clone() };
+    let side =
+        DeviceRequest { change: None, path: path.clone(), yes_destroy: args.yes_destroy.clone() };
     if let Some(server) = Serving::at(&sockets::beside(&args.settings, STATUS)) {
-        server.join(&side)?;
+        server.change_device(&side)?;
         return print(&format!("{} is being filled\n", path.display()));
     }
     refuse_to_destroy(&settings, &side)?;

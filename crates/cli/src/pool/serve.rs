@@ -118,7 +118,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
     let opened = to_write(&settings, false)?;
     let failure = Failure::default();
-    let devices = Devices::new(&args.settings, opened.pairs);
+    let devices = Devices::new(settings.clone(), opened.pairs);
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let after = (after > 0).then_some(Duration::from_secs(after));
     let upkeep = PoolUpkeep { flush_after: after, endurance: settings.endurance() };

@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use thermocline_types::Rng;
 
 use super::serve::{PATIENCE, Served, VOLUMES, format_on, run};
-use super::serve_kill::{Known, SPAN, compare, write_and_kill};
+use super::serve_kill::{Known, SPAN, compare, write_and_kill, write_some};
 use crate::{Done, scratch};
 
 fn device(name: &str) -> String {
@@ -61,7 +63,6 @@ fn a_pool_that_is_killed_while_it_is_drained_loses_nothing() {
     does(folder, "device drain pool.toml a.img --later");
     let served = Served::start(folder, "");
     assert!(units_left(&served).is_some());
-    refuses(folder, "device drain pool.toml a.img --cancel", "serves this pool");
     compare(&mut served.client("main"), &mut ledger);
     write_and_kill(served, &mut ledger, &mut rng);
     let served = Served::start(folder, "");
@@ -87,6 +88,46 @@ fn a_pool_that_is_killed_while_it_is_drained_loses_nothing() {
     does(folder, "device detach pool.toml b.img");
     refuses(folder, "device attach pool.toml b.img", "--yes-destroy b.img");
     name(folder, &["a"]);
+    does(folder, "check pool.toml");
+    let served = Served::start(folder, "");
+    compare(&mut served.client("main"), &mut ledger);
+    assert_eq!(served.stop(), 0);
+}
+
+/// As above, but all of it is asked of the server, while a client writes and reads.
+#[test]
+fn devices_of_a_served_pool_come_and_go_under_its_clients() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_on(folder, &device("a"));
+    let served = Served::start(folder, "");
+    let stop = Arc::new(AtomicBool::new(false));
+    let (mut client, ended) = (served.client("main"), Arc::clone(&stop));
+    let writer = std::thread::spawn(move || {
+        let (mut ledger, mut rng) = (vec![Known::default(); SPAN as usize], Rng::new(6));
+        while !ended.load(Ordering::Relaxed) {
+            write_some(&mut client, &mut ledger, &mut rng).expect("nobody is sent away");
+        }
+        // Nobody was killed: all that was acknowledged is there.
+        ledger.iter_mut().for_each(|known| known.durable = known.sent);
+        compare(&mut client, &mut ledger);
+        ledger
+    });
+    name(folder, &["a", "b"]);
+    does(folder, "device attach pool.toml b.img");
+    assert_eq!(states(folder), ["active", "active"]);
+    refuses(folder, "device attach pool.toml b.img", "--yes-destroy b.img");
+    refuses(folder, "device detach pool.toml a.img", "not drained");
+    does(folder, "device drain pool.toml a.img --later");
+    does(folder, "device drain pool.toml a.img --cancel");
+    assert_eq!(units_left(&served), None);
+    does(folder, "device drain pool.toml a.img");
+    assert_eq!(units_left(&served), Some(0));
+    does(folder, "device detach pool.toml a.img");
+    name(folder, &["b"]);
+    stop.store(true, Ordering::Relaxed);
+    let mut ledger = writer.join().expect("it read what it wrote");
+    assert_eq!(served.stop(), 0);
     does(folder, "check pool.toml");
     let served = Served::start(folder, "");
     compare(&mut served.client("main"), &mut ledger);

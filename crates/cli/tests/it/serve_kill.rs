@@ -35,42 +35,52 @@ fn stamped(lba: u64, version: u32) -> Vec<u8> {
     block
 }
 
-/// Writes at random until the server is gone. Every 50th write is durable by itself (FUA); now and then comes a flush.
+/// Writes at random until the server is gone.
 pub fn write_until_the_end(
     client: &mut Client<impl std::io::Read + std::io::Write>,
     ledger: &mut [Known],
     rng: &mut Rng,
 ) -> Result<(), ClientError> {
     loop {
-        let mut batch = std::collections::BTreeMap::new();
-        while batch.len() < DEPTH {
-            let lba = rng.below(SPAN);
-            batch.entry(lba).or_insert_with(|| {
-                ledger[lba as usize].sent += 1;
-                (ledger[lba as usize].sent, rng.below(50) == 0)
-            });
-        }
-        let mut waiting = std::collections::BTreeMap::new();
-        for (&lba, &(version, fua)) in &batch {
-            let flags = if fua { flag::FUA } else { 0 };
-            let at = lba * BLOCK as u64;
-            let cookie = client.send(Command::Write, flags, at, 0, &stamped(lba, version))?;
-            waiting.insert(cookie, (lba, version, fua));
-        }
-        while !waiting.is_empty() {
-            let reply = client.receive()?;
-            assert_eq!(reply.error, 0, "a write fails");
-            let (lba, version, fua) = waiting.remove(&reply.cookie).expect("it was sent");
-            if fua {
-                ledger[lba as usize].durable = version;
-            }
-        }
-        if rng.below(8) == 0 {
-            // All that was sent is complete: one client, and it has waited for every reply.
-            client.call(Command::Flush, 0, 0, 0, &[])?;
-            ledger.iter_mut().for_each(|known| known.durable = known.sent);
+        write_some(client, ledger, rng)?;
+    }
+}
+
+/// Writes some blocks at random. Every 50th write is durable by itself (FUA); now and then comes a flush.
+pub fn write_some(
+    client: &mut Client<impl std::io::Read + std::io::Write>,
+    ledger: &mut [Known],
+    rng: &mut Rng,
+) -> Result<(), ClientError> {
+    let mut batch = std::collections::BTreeMap::new();
+    while batch.len() < DEPTH {
+        let lba = rng.below(SPAN);
+        batch.entry(lba).or_insert_with(|| {
+            ledger[lba as usize].sent += 1;
+            (ledger[lba as usize].sent, rng.below(50) == 0)
+        });
+    }
+    let mut waiting = std::collections::BTreeMap::new();
+    for (&lba, &(version, fua)) in &batch {
+        let flags = if fua { flag::FUA } else { 0 };
+        let at = lba * BLOCK as u64;
+        let cookie = client.send(Command::Write, flags, at, 0, &stamped(lba, version))?;
+        waiting.insert(cookie, (lba, version, fua));
+    }
+    while !waiting.is_empty() {
+        let reply = client.receive()?;
+        assert_eq!(reply.error, 0, "a write fails");
+        let (lba, version, fua) = waiting.remove(&reply.cookie).expect("it was sent");
+        if fua {
+            ledger[lba as usize].durable = version;
         }
     }
+    if rng.below(8) == 0 {
+        // All that was sent is complete: one client, and it has waited for every reply.
+        client.call(Command::Flush, 0, 0, 0, &[])?;
+        ledger.iter_mut().for_each(|known| known.durable = known.sent);
+    }
+    Ok(())
 }
 
 /// Reads everything and compares; what is found is what there is from now on.

@@ -223,11 +223,8 @@ fn devices_are_told_apart_by_what_is_on_them() {
             vec![BIG],
             "the pool has 2 devices, and its device 1, which is a fast one, is none of those named",
         ),
-        (
-            vec![plain("quick")],
-            "and its device 0, which is one for capacity, is none of those named",
-        ),
-        (vec![BIG, plain("big.copy")], "are copies of one device of the pool"),
+        (vec![plain("quick")], "pool.toml: device.class: is not what the pool was made with"),
+        (vec![BIG, QUICK, plain("big.copy")], "are copies of one device of the pool"),
         (vec![BIG, QUICK, fast("quick.copy")], "are copies of one device of the pool"),
         (vec![BIG, fast("other")], "this is of the pool"),
         (

@@ -85,18 +85,20 @@ impl WearStatus {
 struct Budget {
     status: WearStatus,
     at: Duration,
+    /// Written before the engine began to count.
+    earlier: u64,
 }
 
 impl Budget {
     fn new(media: MediaClass, endurance: Endurance) -> Budget {
         let (written, elapsed, ahead_days, wear) = (0, Duration::ZERO, 0.0, Wear::Green);
         let status = WearStatus { media, endurance, written, elapsed, ahead_days, wear };
-        Budget { status, at: Duration::ZERO }
+        Budget { status, at: Duration::ZERO, earlier: 0 }
     }
 
-    /// `written` bytes were written in all when the pool had run for `elapsed`. Returns whether its state is another.
+    /// The engine had written `written` bytes when the pool had run for `elapsed`. Returns whether its state is another.
     fn update(&mut self, elapsed: Duration, written: u64) -> bool {
-        let status = &mut self.status;
+        let (status, written) = (&mut self.status, self.earlier + written);
         let passed = elapsed.saturating_sub(self.at).as_secs_f64() / 86_400.0;
         let more = written.saturating_sub(status.written) as f64 / status.endurance.per_day();
         status.ahead_days = (status.ahead_days - passed).max(0.0) + more;
@@ -142,6 +144,15 @@ impl Governor {
             budget.update(elapsed, written(budget.status.media)).then_some(budget.status)
         });
         changed.collect()
+    }
+
+    /// Another engine will begin to count at 0; `written` is what this one has counted.
+    pub(super) fn reopens(&mut self, now: Instant, written: impl Fn(MediaClass) -> u64) {
+        let elapsed = now.saturating_duration_since(self.began);
+        for budget in &mut self.budgets {
+            budget.update(elapsed, written(budget.status.media));
+            budget.earlier = budget.status.written;
+        }
     }
 
     /// Whether what hosts write is to be kept from fast devices.

@@ -8,7 +8,7 @@ use thermocline_target::{
 use thermocline_types::{Bytes, UnitId};
 
 use super::*;
-use crate::storage::{File, Layout, Memory, Options};
+use crate::storage::{File, Layout, Memory, Options, Storage};
 
 fn config(block: LogicalBlock) -> Config {
     let per_unit = (512 << 10) / block.bytes() as u32;
@@ -26,6 +26,7 @@ fn name(text: &str) -> VolumeName {
 }
 
 fn start<S: Storage + 'static>(config: Config, storage: S) -> Pool {
+    let storage: AnyStorage = Box::new(storage);
     let driver = Driver::format(config, PoolId([5; 16]), storage).expect("room for a pool");
     Pool::start(driver, Box::new(|_| {})).expect("a thread")
 }
@@ -67,7 +68,8 @@ fn volumes_on_a_file_outlive_the_pool() {
     let write = |done| Request::Write { offset: Bytes(4096), buffer, fua: false, done };
     wait(&volume, write).expect("it is written, in three pieces");
     pool.close().expect("nothing fails");
-    let driver = Driver::open(config.clone(), open()).expect("it was closed in order");
+    let driver = Driver::open(config.clone(), Box::new(open()) as AnyStorage)
+        .expect("it was closed in order");
     let pool = Pool::start(driver, Box::new(|_| {})).expect("a thread");
     let volume = pool.volume("v").expect("it was there");
     let buffer = Memory4k::zeroed(601 * 4096);
@@ -136,7 +138,7 @@ fn at_risk(pool: &Pool) -> u64 {
 /// A pool that flushes by itself after a while, or never.
 fn start_flushing(after: Option<Duration>) -> (Pool, Volume) {
     let config = config(LogicalBlock::B4096);
-    let storage = Memory::new(layout(&config));
+    let storage: AnyStorage = Box::new(Memory::new(layout(&config)));
     let driver = Driver::format(config, PoolId([5; 16]), storage).expect("room for a pool");
     let upkeep = PoolUpkeep { flush_after: after, ..PoolUpkeep::default() };
     let pool = Pool::start_with(driver, Box::new(|_| {}), &upkeep).expect("a thread");
@@ -238,4 +240,63 @@ fn a_pool_that_is_closed_writes_what_waits_for_a_limit_first() {
     let held = write_many(&slow, 300);
     pool.close().expect("nothing fails");
     assert_eq!(held.iter().take(300).filter(|done| *done).count(), 300);
+}
+
+/// What was asked for before, amid and after it is answered, and an opening that is refused changes nothing.
+#[test]
+fn a_pool_is_opened_again_under_its_clients() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pool.img");
+    let config = config(LogicalBlock::B4096);
+    let shape = layout(&config);
+    let file = move || -> Result<AnyStorage, String> {
+        let file = File::open(&path, true, shape, &Options::default());
+        Ok(Box::new(file.map_err(|error| error.to_string())?))
+    };
+    let pool = start(config.clone(), file().expect("a file"));
+    let volume = pool.create_volume(name("v"), 1000).expect("room");
+    let (sender, answers) = channel();
+    let write = |block: u64| {
+        let bytes = Memory4k::from_bytes(&[block as u8 + 1; 4096]);
+        let sender = sender.clone();
+        let done = Completion::new(move |result| sender.send(result).expect("heard"));
+        volume.submit(Request::Write {
+            offset: Bytes(block * 4096),
+            buffer: bytes,
+            fua: false,
+            done,
+        });
+    };
+    (0..100).for_each(write);
+    let opens = |file: &(dyn Fn() -> Result<AnyStorage, String> + Send)| {
+        Driver::open(config.clone(), file()?).map_err(|error| error.to_string())
+    };
+    // The lock of the file is free by then.
+    let (again, settings) = (file.clone(), config.clone());
+    let open = move || Driver::open(settings, again()?).map_err(|error| error.to_string());
+    pool.reopen(open, || None).expect("it is opened again");
+    (100..200).for_each(write);
+    let (again, settings) = (file.clone(), config.clone());
+    let back = move || Driver::open(settings, again().ok()?).ok();
+    let refused = pool.reopen(|| Err::<Driver<AnyStorage>, _>("not today".to_owned()), back);
+    assert!(matches!(refused, Err(ReopenError::Refused(why)) if why == "not today"));
+    (200..250).for_each(write);
+    for _ in 0..250 {
+        answers.recv().expect("an answer").expect("it is written");
+    }
+    let read = |block: u64| {
+        let buffer = Memory4k::zeroed(4096);
+        wait(&volume, |done| Request::Read { offset: Bytes(block * 4096), buffer, done })
+    };
+    for block in 0..250 {
+        assert!(read(block).expect("it is read")[..] == [block as u8 + 1; 4096], "block {block}");
+    }
+    assert!(opens(&file).is_err(), "the pool has it");
+    let lost = pool.reopen(|| Err::<Driver<AnyStorage>, _>("never".to_owned()), || None);
+    assert!(matches!(lost, Err(ReopenError::Lost(_))), "{lost:?}");
+    assert!(read(0).is_err());
+    assert!(matches!(pool.reopen(|| Err(()), || None), Err(ReopenError::Closed)));
+    drop(pool);
+    let driver = opens(&file).expect("it was closed in order");
+    assert!(driver.notices().contains(&Notice::Open { chunks: 0, entries: 0 }));
 }

@@ -299,7 +299,7 @@ impl Formatted {
 fn formatting_over_a_pool_leaves_the_new_one_or_none() {
     let mut seen = Formatted::default();
     for seed in 0..60 {
-        let settings = Settings::draw(seed, Scale::Small);
+        let settings = Settings::draw_plain(seed, Scale::Small);
         let mut world = World::new(seed, settings.clone(), Vec::new());
         world.run(0);
         if world.model.volumes().next().is_none() {

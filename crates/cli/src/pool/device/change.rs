@@ -1,5 +1,6 @@
 //! `thermocline device attach`, `drain` and `detach`.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,8 +11,11 @@ use thermocline_runtime::{DeviceChange, Driver, Settings};
 use thermocline_types::{Bytes, DeviceId};
 
 use super::super::open::{Opened, broken, to_change};
+use super::super::serve::control::Serving;
+use super::super::serve::devices::{ChangeName, DeviceRequest, refuse_to_destroy};
+use super::super::serve::{STATUS, sockets};
 use super::super::{Broken, print};
-use super::{AttachArgs, DetachArgs, DrainArgs, NewSide, named, refuse_to_destroy};
+use super::{AttachArgs, DetachArgs, DrainArgs, Looked, named};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 
@@ -23,33 +27,34 @@ const PATIENCE: u32 = 50;
 
 /// `thermocline device attach`.
 pub fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(&args.settings)?;
-    let path = named(&settings, &args.path)?;
-    let new = NewSide { path: path.clone(), yes_destroy: args.yes_destroy.clone() };
-    refuse_to_destroy(&settings, &new)?;
-    let pool = to_change(&settings, &path, DeviceChange::Attach)?;
-    let holds = holds(&pool);
-    pool.close()?;
-    print(&format!("{} is a device of the pool, which holds {holds} of data now\n", path.display()))
+    let device = Named::load(&args.settings, &args.path)?;
+    let more = device.change(ChangeName::Attach, args.yes_destroy.as_deref())?;
+    print(&format!("{} is a device of the pool{more}\n", device.path.display()))
 }
 
 /// `thermocline device drain`.
 pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(&args.settings)?;
-    let path = named(&settings, &args.path)?;
-    let change = if args.cancel { DeviceChange::Keep } else { DeviceChange::Drain };
+    let device = Named::load(&args.settings, &args.path)?;
+    let shown = device.path.display();
+    if args.cancel {
+        let more = device.change(ChangeName::Keep, None)?;
+        return print(&format!("{shown} is used as before{more}\n"));
+    }
     let interrupt = Interrupt::watch()?;
-    let mut pool = to_change(&settings, &path, change)?;
-    if args.cancel || args.later {
-        let holds = holds(&pool);
-        pool.close()?;
-        let what = if args.cancel { "is used as before" } else { "is drained when it is served" };
-        return print(&format!("{} {what}; the pool holds {holds} of data\n", path.display()));
+    if args.later {
+        let more = device.change(ChangeName::Drain, None)?;
+        return print(&format!("{shown} is drained while the pool is served{more}\n"));
     }
     interrupt.something_to_show();
-    let left = drain_all(&mut pool.driver, &interrupt)?;
-    pool.close()?;
-    let shown = path.display();
+    let left = if let Some(server) = device.server() {
+        server.change_device(&device.request(ChangeName::Drain, None))?;
+        drained_by_server(&device.socket(), &interrupt)?
+    } else {
+        let mut pool = to_change(&device.settings, &device.path, DeviceChange::Drain)?;
+        let left = drain_all(&mut pool.driver, &interrupt)?;
+        pool.close()?;
+        left
+    };
     if interrupt.is_asked() && left > 0 {
         return print(&format!("{shown}: {left} units are left; what was done stays done\n"));
     }
@@ -66,21 +71,62 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
 
 /// `thermocline device detach`.
 pub fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(&args.settings)?;
-    let path = named(&settings, &args.path)?;
-    let pool = to_change(&settings, &path, DeviceChange::Detach)?;
-    let holds = holds(&pool);
-    pool.close()?;
+    let device = Named::load(&args.settings, &args.path)?;
+    let more = device.change(ChangeName::Detach, None)?;
     // It may be what is broken: the pool is without it all the same.
-    let forgotten = settings.forget_device(&path);
+    let forgotten = device.settings.forget_device(&device.path);
     let wiped = forgotten.err().map_or(String::new(), |error| {
         format!("; what it holds stays there, and must not be taken for a pool ({error})")
     });
     print(&format!(
-        "{} has left the pool, which holds {holds} of data{wiped}\ntake it out of {}, or nothing opens the pool\n",
-        path.display(),
+        "{} has left the pool{more}{wiped}\ntake it out of {}, or nothing opens the pool\n",
+        device.path.display(),
         args.settings.display()
     ))
+}
+
+/// A device that the settings name.
+struct Named {
+    settings: Settings,
+    path: PathBuf,
+}
+
+impl Named {
+    fn load(settings: &Path, path: &Path) -> anyhow::Result<Named> {
+        let settings = Settings::load(settings)?;
+        let path = named(&settings, path)?;
+        Ok(Named { settings, path })
+    }
+
+    fn socket(&self) -> PathBuf {
+        sockets::beside(self.settings.file(), STATUS)
+    }
+
+    /// Whoever serves the pool.
+    fn server(&self) -> Option<Serving> {
+        Serving::at(&self.socket())
+    }
+
+    fn request(&self, change: ChangeName, yes_destroy: Option<&str>) -> DeviceRequest {
+        let yes_destroy = yes_destroy.map(str::to_owned);
+        DeviceRequest { change: Some(change), path: self.path.clone(), yes_destroy }
+    }
+
+    /// Changes it, by the server if there is one. Returns what more there is to say.
+    fn change(&self, change: ChangeName, yes_destroy: Option<&str>) -> anyhow::Result<String> {
+        let request = self.request(change, yes_destroy);
+        if let Some(server) = self.server() {
+            server.change_device(&request)?;
+            return Ok(String::new());
+        }
+        if change == ChangeName::Attach {
+            refuse_to_destroy(&self.settings, &request)?;
+        }
+        let pool = to_change(&self.settings, &self.path, change.into())?;
+        let holds = holds(&pool);
+        pool.close()?;
+        Ok(format!(", which holds {holds} of data now"))
+    }
 }
 
 /// How much the pool holds.
@@ -109,6 +155,22 @@ fn drain_all<S: Storage>(driver: &mut Driver<S>, interrupt: &Interrupt) -> anyho
         bar.set(f64::from(all - left.min(all)) / f64::from(all.max(1)));
     }
     Ok(left)
+}
+
+/// Waits until a server has emptied all devices that it drains. Returns the units that are left.
+fn drained_by_server(socket: &Path, interrupt: &Interrupt) -> anyhow::Result<u32> {
+    let left = || -> anyhow::Result<u32> { Ok(Looked::at_server(socket)?.left.values().sum()) };
+    let all = left()?;
+    let bar = Progress::default().bar("drain");
+    let (mut now, mut idle) = (all, 0);
+    while now > 0 && idle < PATIENCE && !interrupt.is_asked() {
+        std::thread::sleep(TICK);
+        let before = now;
+        now = left()?;
+        idle = if now == before { idle + 1 } else { 0 };
+        bar.set(f64::from(all - now.min(all)) / f64::from(all.max(1)));
+    }
+    Ok(now)
 }
 
 /// Units of devices that are drained which hold something.

@@ -15,14 +15,17 @@ use thermocline_runtime::{Pool, VolumeLimits};
 use thermocline_target::{BlockTarget as _, EXTENTS_MAX};
 
 use super::super::{lost, refusal};
-use super::devices::{Devices, NewSide};
+use super::devices::{DeviceRequest, Devices};
 use super::fronts::Fronts;
 use super::sockets::{escaped, server_of, unescaped};
 
 /// In a query: the change is to be made though clients use the volume.
 const DESPITE_CLIENTS: &str = "despite=clients";
 
-/// What may happen to volumes.
+/// How long an answer may take: a pool with large maps may have to be closed and opened for it. Chosen.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What may happen to volumes and devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// `POST /volumes` with a [`NewVolume`].
@@ -31,8 +34,8 @@ pub enum Change {
     Alter(Subject),
     /// `DELETE /volumes/NAME`.
     Delete(Subject),
-    /// `POST /devices` with a [`NewSide`].
-    Join,
+    /// `POST /devices` with a [`DeviceRequest`].
+    Device,
 }
 
 /// The volume that is to change.
@@ -101,7 +104,7 @@ impl Change {
             return Some(Change::Create);
         }
         if (method, path) == (&Method::POST, "/devices") {
-            return Some(Change::Join);
+            return Some(Change::Device);
         }
         let name = unescaped(path.strip_prefix("/volumes/")?)?;
         let subject = Subject { name, despite_clients: query == DESPITE_CLIENTS };
@@ -134,7 +137,7 @@ impl Change {
                 Alteration::Limits(limits) => limit(subject, limits, pool),
             },
             Change::Delete(subject) => delete(subject, pool, fronts),
-            Change::Join => devices.join(&parsed(body)?, pool),
+            Change::Device => devices.make(&parsed(body)?, pool),
         }
     }
 }
@@ -289,12 +292,12 @@ impl Serving {
         self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
     }
 
-    /// Asks for a side of a mirrored pair to be filled.
+    /// Asks for a change of a device. The pool is opened anew for that, which may take a while.
     ///
     /// # Errors
     /// As [`Serving::create`].
-    pub fn join(self, side: &NewSide) -> anyhow::Result<()> {
-        self.ask("POST /devices", &serde_json::to_string(side)?)
+    pub fn change_device(self, change: &DeviceRequest) -> anyhow::Result<()> {
+        self.ask("POST /devices", &serde_json::to_string(change)?)
     }
 
     /// Asks to delete a volume.
@@ -307,7 +310,7 @@ impl Serving {
 
     fn ask(self, what: &str, body: &str) -> anyhow::Result<()> {
         let Serving(mut stream) = self;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         write!(stream, "{what} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
         let mut answer = String::new();
         stream.take(1 << 20).read_to_string(&mut answer)?;

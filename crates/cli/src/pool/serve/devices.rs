@@ -1,22 +1,29 @@
-//! Mirrored pairs of a pool that is served: how they stand, and sides that are given to them.
+//! Devices of a pool that is served: how mirrored pairs stand, sides that are given to them, and devices that come and
+//! go.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Engine, Payload};
-use thermocline_runtime::{Contents, Pair, PairStatus, Pool, Settings, SideStatus};
+use thermocline_runtime::{
+    Contents, DeviceChange, Pair, PairStatus, Pool, ReopenError, Settings, SideStatus,
+};
 
 use super::super::device::draining;
+use super::super::open::{to_change, to_write};
 use super::super::say;
 
-/// The pairs of a pool; clones are of the same.
+/// The devices of a pool; clones are of the same.
 #[derive(Clone)]
-pub struct Devices {
-    settings: PathBuf,
-    pairs: Arc<[(usize, Pair)]>,
+pub struct Devices(Arc<Mutex<InUse>>);
+
+/// What the pool was opened with last.
+struct InUse {
+    settings: Settings,
+    pairs: Vec<(usize, Pair)>,
 }
 
 /// A pair, as it is told.
@@ -75,15 +82,39 @@ pub struct SideTold {
     pub why: Option<String>,
 }
 
-/// Body of `POST /devices`: a side that is to be filled.
+/// Body of `POST /devices`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NewSide {
+pub struct DeviceRequest {
+    /// What is to become of the device; without it, it is a side of a pair that is to be filled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<ChangeName>,
     /// Where it is, as the settings name it.
     pub path: PathBuf,
     /// The path or the identity of the pool once more, if something is there that will be gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yes_destroy: Option<String>,
+}
+
+/// A [`DeviceChange`], as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeName {
+    Attach,
+    Drain,
+    Keep,
+    Detach,
+}
+
+impl From<ChangeName> for DeviceChange {
+    fn from(name: ChangeName) -> DeviceChange {
+        match name {
+            ChangeName::Attach => DeviceChange::Attach,
+            ChangeName::Drain => DeviceChange::Drain,
+            ChangeName::Keep => DeviceChange::Keep,
+            ChangeName::Detach => DeviceChange::Detach,
+        }
+    }
 }
 
 impl MirrorStatus {
@@ -107,33 +138,93 @@ impl MirrorStatus {
 }
 
 impl Devices {
-    /// Those of the pool of the settings at `settings`. What happens to them is said on standard error from now on.
-    pub fn new(settings: &Path, pairs: Vec<(usize, Pair)>) -> Devices {
+    /// Those of the pool that was opened with these settings. What happens to them is said on standard error from now
+    /// on.
+    pub fn new(settings: Settings, pairs: Vec<(usize, Pair)>) -> Devices {
+        let devices = Devices(Arc::new(Mutex::new(InUse { settings, pairs: Vec::new() })));
+        devices.watch(pairs);
+        devices
+    }
+
+    /// Tells of these pairs from now on.
+    fn watch(&self, pairs: Vec<(usize, Pair)>) {
         for (_, pair) in &pairs {
             pair.listen(Box::new(|text| say(format_args!("{text}"))));
             if let Some(risk) = pair.status().risk() {
                 say(format_args!("{risk}"));
             }
         }
-        Devices { settings: settings.to_owned(), pairs: pairs.into() }
+        self.in_use().pairs = pairs;
     }
 
-    /// How all stand.
+    fn in_use(&self) -> MutexGuard<'_, InUse> {
+        // Nothing that happens under the lock can leave it half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How all pairs stand.
     pub fn status(&self) -> Vec<MirrorStatus> {
-        self.pairs.iter().map(|(_, pair)| MirrorStatus::new(&pair.status())).collect()
+        self.in_use().pairs.iter().map(|(_, pair)| MirrorStatus::new(&pair.status())).collect()
     }
 
-    /// Gives a pair a side, which the settings name by now.
+    /// Makes a change that the settings, as they are by now, and `asked` describe.
     ///
     /// # Errors
-    /// When it is none, or something is there, or no pair has room.
-    pub fn join(&self, new: &NewSide, pool: &Pool) -> anyhow::Result<()> {
-        let settings = Settings::load(&self.settings)?;
+    /// When it cannot be made. Then the pool is served as before.
+    pub fn make(&self, asked: &DeviceRequest, pool: &Pool) -> anyhow::Result<()> {
+        let file = self.in_use().settings.file().to_owned();
+        let settings = Settings::load(&file)?;
+        let Some(change) = asked.change else { return self.join(&settings, asked, pool) };
+        if change == ChangeName::Attach {
+            refuse_to_destroy(&settings, asked)?;
+        }
+        self.change(settings, &asked.path, change.into(), pool)
+    }
+
+    /// Gives a pair a side.
+    fn join(&self, settings: &Settings, side: &DeviceRequest, pool: &Pool) -> anyhow::Result<()> {
         let (id, geometry) = pool
             .look(|view| (view.engine.pool_id(), *view.engine.geometry()))
             .context("the pool is closed")?;
-        refuse_to_destroy(&settings, new)?;
-        Ok(settings.join_side(&new.path, id, &geometry, &self.pairs)?)
+        refuse_to_destroy(settings, side)?;
+        Ok(settings.join_side(&side.path, id, &geometry, &self.in_use().pairs)?)
+    }
+
+    /// Opens the pool again, which makes the change.
+    fn change(
+        &self,
+        settings: Settings,
+        path: &Path,
+        change: DeviceChange,
+        pool: &Pool,
+    ) -> anyhow::Result<()> {
+        let (devices, path, next) = (self.clone(), path.to_owned(), settings.clone());
+        let open = move || {
+            let opened = to_change(&next, &path, change)?;
+            devices.watch(opened.pairs);
+            Ok(opened.driver)
+        };
+        let devices = self.clone();
+        let before = self.in_use().settings.clone();
+        let back = move || {
+            let opened = to_write(&before, false);
+            let opened = opened.inspect_err(|error| say(format_args!("{error:#}"))).ok()?;
+            devices.watch(opened.pairs);
+            Some(opened.driver)
+        };
+        match pool.reopen(open, back) {
+            Ok(()) => self.in_use().settings = settings,
+            Err(ReopenError::Refused(error)) => return Err(error),
+            Err(ReopenError::Lost(error)) => {
+                let text = format!(
+                    "{error:#}; nor can the pool be opened as it was: stop the service, and see why"
+                );
+                say(format_args!("{text}"));
+                bail!(text);
+            }
+            Err(error) => return Err(anyhow!(error.to_string())),
+        }
+        Ok(())
     }
 }
 
@@ -141,7 +232,7 @@ impl Devices {
 ///
 /// # Errors
 /// With what is there, and what to say.
-pub fn refuse_to_destroy(settings: &Settings, new: &NewSide) -> anyhow::Result<()> {
+pub fn refuse_to_destroy(settings: &Settings, new: &DeviceRequest) -> anyhow::Result<()> {
     let path = &new.path;
     let side = settings.each_device().find(|one| one.device().path == *path);
     let Some(side) = side else { return Ok(()) };
