@@ -42,8 +42,8 @@ use turns::{Cost, Turn, Turns};
 /// Requests of a volume that may wait for the engine; whoever brings more waits. Chosen, not measured.
 const QUEUE: usize = 1024;
 
-/// How long a poller may wait while commands are under way whose end no descriptor tells, as [`Storage::reap`] of several
-/// does. Chosen.
+/// How long a poller may wait while commands are under way whose end no descriptor tells, as [`Storage::reap`] of
+/// several does. Chosen.
 const BLIND: Duration = Duration::from_micros(100);
 
 type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;

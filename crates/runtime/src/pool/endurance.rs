@@ -96,7 +96,8 @@ impl Budget {
         Budget { status, at: Duration::ZERO, earlier: 0 }
     }
 
-    /// The engine had written `written` bytes when the pool had run for `elapsed`. Returns whether its state is another.
+    /// The engine had written `written` bytes when the pool had run for `elapsed`. Returns whether its state is
+    /// another.
     fn update(&mut self, elapsed: Duration, written: u64) -> bool {
         let (status, written) = (&mut self.status, self.earlier + written);
         let passed = elapsed.saturating_sub(self.at).as_secs_f64() / 86_400.0;
