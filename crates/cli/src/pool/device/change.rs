@@ -22,8 +22,12 @@ use crate::progress::Progress;
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(100);
 
-/// After so many ticks without one unit less, while nothing is under way, no more will be emptied. Chosen.
-const PATIENCE: u32 = 50;
+/// After so many ticks in which nothing was under way no more will be emptied. Chosen.
+const IDLE: u32 = 50;
+
+/// After so many ticks without one unit less a server is not waited for any more: ten minutes, for it may have to write
+/// the maps of a large pool first. Chosen.
+const PATIENCE: u32 = 6000;
 
 /// `thermocline device attach`.
 pub fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
@@ -60,8 +64,8 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
     }
     if left > 0 {
         let why = format!(
-            "{shown}: {left} units cannot be emptied, for what they hold cannot be read; `thermocline check {}` tells \
-             which blocks those are",
+            "{shown}: {left} units are left, and no more are emptied: what they hold cannot be read, or clients leave no \
+             time for it; `thermocline scrub {}` tells what is damaged",
             args.settings.display()
         );
         return Err(Broken(why).into());
@@ -143,14 +147,14 @@ fn drain_all<S: Storage>(driver: &mut Driver<S>, interrupt: &Interrupt) -> anyho
     let all = units_left(driver);
     let bar = Progress::default().bar("drain");
     let (mut left, mut idle, mut ended) = (all, 0, Vec::new());
-    while left > 0 && idle < PATIENCE && !interrupt.is_asked() {
+    while left > 0 && idle < IDLE && !interrupt.is_asked() {
         driver.poll(Some(TICK), &mut ended);
         if driver.notices().contains(&Notice::Failed) {
             return Err(broken(driver, HostError::Failed).into());
         }
         driver.clear_notices();
         let now = units_left(driver);
-        idle = if now == left && driver.is_settled() { idle + 1 } else { 0 };
+        idle = if now == left && driver.device().is_idle() { idle + 1 } else { 0 };
         left = now;
         bar.set(f64::from(all - left.min(all)) / f64::from(all.max(1)));
     }
