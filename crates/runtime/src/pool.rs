@@ -32,7 +32,7 @@ pub use traffic::{Operation, Traffic};
 pub use turns::{VolumeLimitError, VolumeLimits};
 pub use volume::Volume;
 
-use crate::storage::{Storage as _, Waker};
+use crate::storage::{Storage, Waker};
 use crate::{AnyStorage, Buffer, Driver, Ended, Trouble};
 use endurance::Governor;
 use overdue::Overdue;

@@ -17,7 +17,7 @@ use super::open::on_trial;
 use super::serve::control::Serving;
 use super::serve::devices::{DeviceRequest, DrainStatus, MirrorStatus, refuse_to_destroy};
 use super::serve::{STATUS, sockets};
-use super::{CODES, print};
+use super::{CODES, ListArgs, print};
 
 pub use change::draining;
 
@@ -29,7 +29,7 @@ pub enum Command {
     List(ListArgs),
     /// Make a device one of the pool's, which grows by it. The settings name it already
     #[command(after_help = example("attach grown.toml new.img"))]
-    Attach(AttachArgs),
+    Attach(NewArgs),
     /// Copy what a device holds to the others, so that it can be detached
     #[command(after_help = format!("\
 The pool may be served meanwhile. The volumes must fit on the devices that remain. A crash or Ctrl-C loses nothing: the
@@ -39,11 +39,11 @@ work goes on whenever the pool is served, and with `drain` again.
     Drain(DrainArgs),
     /// Take a device that was drained out of the pool; then take it out of the settings as well
     #[command(after_help = example("detach grown.toml old.img"))]
-    Detach(DetachArgs),
+    Detach(DeviceArgs),
     /// Have a side of a mirrored pair filled, that is new or was written without the pool: at once if the pool is
     /// served, or else when it is served next. The settings name it already
     #[command(after_help = example("replace mirrored.toml b.img --yes-destroy b.img"))]
-    Replace(ReplaceArgs),
+    Replace(NewArgs),
     /// Believe one side of a mirrored pair whatever the other one has, which is lost or to be filled anew
     #[command(after_help = example("keep mirrored.toml a.img"))]
     Keep(KeepArgs),
@@ -54,25 +54,21 @@ fn example(arguments: &str) -> String {
     format!("Example:\n  thermocline device {arguments}\n\n{CODES}")
 }
 
-/// Arguments of `device list`.
+/// A device of a pool.
 #[derive(Args)]
-pub struct ListArgs {
-    /// Settings of the pool
-    #[arg(value_name = "POOL.toml")]
-    settings: PathBuf,
-    /// Print JSON, schema thermocline.devices/1
-    #[arg(long)]
-    json: bool,
-}
-
-/// Arguments of `device attach`.
-#[derive(Args)]
-pub struct AttachArgs {
+pub struct DeviceArgs {
     /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
     /// The device, as the settings name it
     path: PathBuf,
+}
+
+/// A device that something new is to be written to: arguments of `device attach` and `device replace`.
+#[derive(Args)]
+pub struct NewArgs {
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Say the path once more if something is there: it will be gone
     #[arg(long, value_name = "PATH")]
     yes_destroy: Option<String>,
@@ -81,11 +77,8 @@ pub struct AttachArgs {
 /// Arguments of `device drain`.
 #[derive(Args)]
 pub struct DrainArgs {
-    /// Settings of the pool
-    #[arg(value_name = "POOL.toml")]
-    settings: PathBuf,
-    /// The device, as the settings name it
-    path: PathBuf,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Do not wait: the device is drained while the pool is served
     #[arg(long, conflicts_with = "cancel")]
     later: bool,
@@ -94,37 +87,11 @@ pub struct DrainArgs {
     cancel: bool,
 }
 
-/// Arguments of `device detach`.
-#[derive(Args)]
-pub struct DetachArgs {
-    /// Settings of the pool
-    #[arg(value_name = "POOL.toml")]
-    settings: PathBuf,
-    /// The device, as the settings name it
-    path: PathBuf,
-}
-
-/// Arguments of `device replace`.
-#[derive(Args)]
-pub struct ReplaceArgs {
-    /// Settings of the pool
-    #[arg(value_name = "POOL.toml")]
-    settings: PathBuf,
-    /// The side to be filled, as the settings name it
-    path: PathBuf,
-    /// Say the path once more if something is there: it will be gone
-    #[arg(long, value_name = "PATH")]
-    yes_destroy: Option<String>,
-}
-
 /// Arguments of `device keep`.
 #[derive(Args)]
 pub struct KeepArgs {
-    /// Settings of the pool
-    #[arg(value_name = "POOL.toml")]
-    settings: PathBuf,
-    /// The side to be believed, as the settings name it
-    path: PathBuf,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Also if it is known to lack something that was flushed
     #[arg(long)]
     despite_loss: bool,
@@ -281,12 +248,12 @@ fn named(settings: &Settings, path: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-fn replace(args: &ReplaceArgs) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(&args.settings)?;
-    let path = named(&settings, &args.path)?;
+fn replace(args: &NewArgs) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(&args.device.settings)?;
+    let path = named(&settings, &args.device.path)?;
     let side =
         DeviceRequest { change: None, path: path.clone(), yes_destroy: args.yes_destroy.clone() };
-    if let Some(server) = Serving::at(&sockets::beside(&args.settings, STATUS)) {
+    if let Some(server) = Serving::at(&sockets::beside(&args.device.settings, STATUS)) {
         server.change_device(&side)?;
         return print(&format!("{} is being filled\n", path.display()));
     }
@@ -296,8 +263,8 @@ fn replace(args: &ReplaceArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn keep(args: &KeepArgs) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(&args.settings)?;
-    let path = named(&settings, &args.path)?;
+    let settings = Settings::load(&args.device.settings)?;
+    let path = named(&settings, &args.device.path)?;
     settings.keep_side(&path, args.despite_loss)?;
     print(&format!(
         "{} is believed from now on; the other side is filled from it\n",

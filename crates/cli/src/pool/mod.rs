@@ -22,10 +22,11 @@ mod status;
 mod volume;
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use thermocline_engine::HostError;
 use thermocline_types::Bytes;
 
@@ -35,6 +36,17 @@ pub use lab_run::LabRun;
 const CODES: &str = "\
 Exit code: 0 done, nothing wrong; 1 the pool is damaged, or the device failed; 2 wrong arguments or settings, or no
 pool.";
+
+/// Arguments of `device list` and `volume list`.
+#[derive(Args)]
+pub struct ListArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Print JSON; `schema` in it names its form
+    #[arg(long)]
+    json: bool,
+}
 
 /// What can be done with a pool.
 #[derive(Subcommand)]

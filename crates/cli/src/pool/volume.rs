@@ -16,7 +16,7 @@ use super::lost;
 use super::open::{Opened, on_trial, to_write};
 use super::serve::control::{LimitChange, Serving, Subject};
 use super::serve::{STATUS, sockets};
-use super::{CODES, print};
+use super::{CODES, ListArgs, print};
 
 /// What can be done with volumes.
 #[derive(Subcommand)]
@@ -111,17 +111,6 @@ pub struct Clients {
     /// Also if clients of a server use what will be gone; they get errors
     #[arg(long)]
     despite_clients: bool,
-}
-
-/// Arguments of `volume list`.
-#[derive(Args)]
-pub struct ListArgs {
-    /// Settings of the pool
-    #[arg(value_name = "POOL.toml")]
-    settings: PathBuf,
-    /// Print JSON, schema thermocline.volumes/1
-    #[arg(long)]
-    json: bool,
 }
 
 /// Arguments of `volume delete`.

@@ -15,7 +15,7 @@ use super::super::serve::control::Serving;
 use super::super::serve::devices::{ChangeName, DeviceRequest, refuse_to_destroy};
 use super::super::serve::{STATUS, sockets};
 use super::super::{Broken, print};
-use super::{AttachArgs, DetachArgs, DrainArgs, Looked, named};
+use super::{DeviceArgs, DrainArgs, Looked, NewArgs, named};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 
@@ -30,15 +30,15 @@ const IDLE: u32 = 50;
 const PATIENCE: u32 = 6000;
 
 /// `thermocline device attach`.
-pub fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
-    let device = Named::load(&args.settings, &args.path)?;
+pub fn attach(args: &NewArgs) -> anyhow::Result<ExitCode> {
+    let device = Named::load(&args.device)?;
     let more = device.change(ChangeName::Attach, args.yes_destroy.as_deref())?;
     print(&format!("{} is a device of the pool{more}\n", device.path.display()))
 }
 
 /// `thermocline device drain`.
 pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
-    let device = Named::load(&args.settings, &args.path)?;
+    let device = Named::load(&args.device)?;
     let shown = device.path.display();
     if args.cancel {
         let more = device.change(ChangeName::Keep, None)?;
@@ -66,7 +66,7 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
         let why = format!(
             "{shown}: {left} units are left, and no more are emptied: what they hold cannot be read, or clients leave no \
              time for it; `thermocline scrub {}` tells what is damaged",
-            args.settings.display()
+            args.device.settings.display()
         );
         return Err(Broken(why).into());
     }
@@ -74,8 +74,8 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// `thermocline device detach`.
-pub fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
-    let device = Named::load(&args.settings, &args.path)?;
+pub fn detach(args: &DeviceArgs) -> anyhow::Result<ExitCode> {
+    let device = Named::load(args)?;
     let more = device.change(ChangeName::Detach, None)?;
     // It may be what is broken: the pool is without it all the same.
     let forgotten = device.settings.forget_device(&device.path);
@@ -96,9 +96,9 @@ struct Named {
 }
 
 impl Named {
-    fn load(settings: &Path, path: &Path) -> anyhow::Result<Named> {
-        let settings = Settings::load(settings)?;
-        let path = named(&settings, path)?;
+    fn load(args: &DeviceArgs) -> anyhow::Result<Named> {
+        let settings = Settings::load(&args.settings)?;
+        let path = named(&settings, &args.path)?;
         Ok(Named { settings, path })
     }
 
