@@ -39,7 +39,7 @@ work goes on whenever the pool is served, and with `drain` again.
     Drain(DrainArgs),
     /// Take a device that was drained out of the pool; then take it out of the settings as well
     #[command(after_help = example("detach grown.toml old.img"))]
-    Detach(DeviceArgs),
+    Detach(MemberArgs),
     /// Have a side of a mirrored pair filled, that is new or was written without the pool: at once if the pool is
     /// served, or else when it is served next. The settings name it already
     #[command(after_help = example("replace mirrored.toml b.img --yes-destroy b.img"))]
@@ -54,9 +54,9 @@ fn example(arguments: &str) -> String {
     format!("Example:\n  thermocline device {arguments}\n\n{CODES}")
 }
 
-/// A device of a pool.
+/// A device of a pool: what most commands on devices name.
 #[derive(Args)]
-pub struct DeviceArgs {
+pub struct MemberArgs {
     /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
@@ -68,7 +68,7 @@ pub struct DeviceArgs {
 #[derive(Args)]
 pub struct NewArgs {
     #[command(flatten)]
-    device: DeviceArgs,
+    device: MemberArgs,
     /// Say the path once more if something is there: it will be gone
     #[arg(long, value_name = "PATH")]
     yes_destroy: Option<String>,
@@ -78,7 +78,7 @@ pub struct NewArgs {
 #[derive(Args)]
 pub struct DrainArgs {
     #[command(flatten)]
-    device: DeviceArgs,
+    device: MemberArgs,
     /// Do not wait: the device is drained while the pool is served
     #[arg(long, conflicts_with = "cancel")]
     later: bool,
@@ -91,7 +91,7 @@ pub struct DrainArgs {
 #[derive(Args)]
 pub struct KeepArgs {
     #[command(flatten)]
-    device: DeviceArgs,
+    device: MemberArgs,
     /// Also if it is known to lack something that was flushed
     #[arg(long)]
     despite_loss: bool,

@@ -15,7 +15,7 @@ use super::super::serve::control::Serving;
 use super::super::serve::devices::{ChangeName, DeviceRequest, refuse_to_destroy};
 use super::super::serve::{STATUS, sockets};
 use super::super::{Broken, print};
-use super::{DeviceArgs, DrainArgs, Looked, NewArgs, named};
+use super::{DrainArgs, Looked, MemberArgs, NewArgs, named};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 
@@ -74,7 +74,7 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// `thermocline device detach`.
-pub fn detach(args: &DeviceArgs) -> anyhow::Result<ExitCode> {
+pub fn detach(args: &MemberArgs) -> anyhow::Result<ExitCode> {
     let device = Named::load(args)?;
     let more = device.change(ChangeName::Detach, None)?;
     // It may be what is broken: the pool is without it all the same.
@@ -96,7 +96,7 @@ struct Named {
 }
 
 impl Named {
-    fn load(args: &DeviceArgs) -> anyhow::Result<Named> {
+    fn load(args: &MemberArgs) -> anyhow::Result<Named> {
         let settings = Settings::load(&args.settings)?;
         let path = named(&settings, &args.path)?;
         Ok(Named { settings, path })
