@@ -339,6 +339,14 @@ impl<P> WriteCache<P> {
         staged.any(|staged| staged.alive && staged.acknowledged)
     }
 
+    /// Puts blocks that were picked in the order of their addresses.
+    pub(crate) fn sort_by_address(&self, picked: &mut [u32]) {
+        picked.sort_by_key(|&slot| {
+            let staged = &self.slots[slot as usize];
+            (staged.volume, staged.lba)
+        });
+    }
+
     /// Takes out all blocks of the host that wait.
     pub(crate) fn take_hosts(&mut self) -> Vec<Staged<P>> {
         let queues = self.queues.iter_mut().step_by(2);

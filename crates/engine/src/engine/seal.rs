@@ -95,6 +95,10 @@ impl<P: Payload> Engine<P> {
                 self.cache.discard(slot);
             }
         }
+        if self.config.geometry.is_tiered() && self.config.media_of(class) == MediaClass::Capacity {
+            // What is destaged lies by address, so that those who read on find it together.
+            self.cache.sort_by_address(&mut picked);
+        }
         if picked.is_empty() {
             self.settle_owners(&owners);
         } else {

@@ -1,9 +1,14 @@
 //! Pools with a fast device: hosts' blocks arrive there, and leave it for the device with capacity.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use thermocline_engine::{
     Config, ConfigError, DestageConfig, DeviceCmd, Extent, HostError, HostRequest,
 };
-use thermocline_format::{Geometry, LogicalBlock, MediaClass, PoolDevice, VolumeId, VolumeMedia};
+use thermocline_format::{
+    Entry, Geometry, LogicalBlock, MediaClass, PoolDevice, VolumeId, VolumeMedia,
+};
 use thermocline_types::{DeviceId, Rng, Time, UnitId};
 
 use crate::memory_device::Machine;
@@ -65,6 +70,33 @@ fn what_stays_leaves_the_fast_device_and_what_is_overwritten_there_does_not() {
     assert!(left < 3 * blocks, "some was overwritten before it left: {left} of {blocks}");
     assert!(stats.relocated_blocks > 0, "the device with capacity is collected");
     assert_eq!(machine.engine.miscounted(|at| machine.device.page(at)), None);
+}
+
+#[test]
+fn what_is_destaged_lies_by_address() {
+    let (mut machine, volume, blocks) = written_over();
+    let (chunks, pairs) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let seen = (Rc::clone(&chunks), Rc::clone(&pairs));
+    machine.held = Box::new(move |cmd| {
+        if let DeviceCmd::WriteChunk(chunk) = cmd
+            && is_of_capacity(cmd)
+        {
+            let entries = chunk.header.entries.iter();
+            let addresses: Vec<u64> = entries
+                .filter_map(|entry| match entry {
+                    Entry::Data { lba, .. } => Some(lba.0),
+                    _ => None,
+                })
+                .collect();
+            assert!(addresses.is_sorted(), "{addresses:?}");
+            seen.0.set(seen.0.get() + 1);
+            seen.1.set(seen.1.get() + addresses.len());
+        }
+        false
+    });
+    let mut rng = Rng::new(5);
+    (0..blocks / 4).for_each(|_| write(&mut machine, volume, rng.below(blocks)));
+    assert!(chunks.get() > 10 && pairs.get() > 50 * chunks.get(), "{chunks:?} {pairs:?}");
 }
 
 #[test]
