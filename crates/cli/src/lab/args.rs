@@ -21,6 +21,18 @@ Sizes: 4096, 4KiB, 2MiB, 1.92TB; KiB, MiB, GiB count in 1024, KB, MB, GB in 1000
 Ctrl-C ends a run early and shows what was measured by then; a second one ends it at once.
 Exit code: 0 done; 2 wrong arguments or input; 1 a file cannot be written, or a defect; 130 interrupted.";
 
+/// What a suite of tests accesses if nothing else is asked for. Chosen: large enough that sizes of buffers matter
+/// little, small enough for a minute.
+pub fn test_volume(quick: bool) -> Bytes {
+    if quick { Bytes::mib(256) } else { Bytes::gib(1) }
+}
+
+/// Share of the drive that a suite of tests fills if nothing else is asked for. Chosen: a log has its reserve from what
+/// is not in use, and without any it only collects garbage.
+pub fn usual_utilisation(stack: &Stack) -> f64 {
+    if matches!(stack.layer, Layer::Log | Layer::Tier) { 0.8 } else { 1.0 }
+}
+
 /// Where requests come from: a trace, or a generator.
 #[derive(Args, Clone, Default)]
 pub struct SourceArgs {

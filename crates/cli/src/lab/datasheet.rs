@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use thermocline_lab::Stack;
 use thermocline_lab::tco::Prices;
 use thermocline_lab::tco::prices::DEFAULT_PRICES;
-use thermocline_lab::{Layer, Stack};
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 
-use super::args::CONVENTIONS;
+use super::args::{CONVENTIONS, test_volume, usual_utilisation};
 use super::parallel;
 use super::run::run_one;
 use crate::file;
@@ -69,9 +69,6 @@ pub struct DatasheetArgs {
     report: Option<PathBuf>,
 }
 
-/// How full a log is. Chosen: a log has its reserve from what is not in use, and without any it only collects garbage.
-const LOG_FULL: f64 = 0.8;
-
 /// Everything that was measured.
 struct Sheet {
     stack: Stack,
@@ -92,9 +89,8 @@ pub fn datasheet(args: &DatasheetArgs) -> anyhow::Result<()> {
         "{} models no time: there is nothing to be measured of its speed; `lab list devices` shows timed ones",
         args.stack
     );
-    let span = args.capacity.unwrap_or(if args.quick { Bytes::mib(256) } else { Bytes::gib(1) });
-    let logged = matches!(stack.layer, Layer::Log | Layer::Tier);
-    let full = args.utilisation.unwrap_or(if logged { LOG_FULL } else { 1.0 });
+    let span = args.capacity.unwrap_or(test_volume(args.quick));
+    let full = args.utilisation.unwrap_or(usual_utilisation(&stack));
     let asked = measures(&stack, span, full, args.quick);
     let interrupt = Interrupt::watch()?;
     let results = parallel::each(&asked, args.jobs, ("datasheet", &interrupt), |measure, _| {

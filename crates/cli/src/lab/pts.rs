@@ -7,12 +7,12 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use serde::Serialize;
 use thermocline_lab::pts::{PtsCell, PtsOptions, PtsResult, PtsUnit, TESTS, mix, plots};
-use thermocline_lab::{Layer, Stack, pts::stack_under_test};
+use thermocline_lab::{Stack, pts::stack_under_test};
 use thermocline_record::plot::Plot;
 use thermocline_report::{Origin, PlotPage, TextTable, render_plots};
 use thermocline_types::Bytes;
 
-use super::args::CONVENTIONS;
+use super::args::{CONVENTIONS, test_volume, usual_utilisation};
 use super::parallel;
 use crate::file;
 use crate::interrupt::Interrupt;
@@ -73,8 +73,6 @@ pub struct PtsArgs {
     report: Option<PathBuf>,
 }
 
-/// How full a log is, as on a data sheet. Chosen: a log has its reserve from what is not in use.
-const LOG_FULL: f64 = 0.8;
 /// Where the tests are from.
 const SOURCE: &str = "SNIA Solid State Storage Performance Test Specification, version 2.0.x, as far as the program's \
                       documentation of `lab pts` says";
@@ -141,11 +139,9 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<usize>> {
 
 impl PtsArgs {
     fn options(&self, stack: &Stack) -> PtsOptions {
-        let logged = matches!(stack.layer, Layer::Log | Layer::Tier);
-        let volume = if self.quick { Bytes::mib(256) } else { Bytes::gib(1) };
         PtsOptions {
-            volume: self.capacity.unwrap_or(volume),
-            utilisation: self.utilisation.unwrap_or(if logged { LOG_FULL } else { 1.0 }),
+            volume: self.capacity.unwrap_or(test_volume(self.quick)),
+            utilisation: self.utilisation.unwrap_or(usual_utilisation(stack)),
             depth: self.depth,
             seed: self.seed,
             quick: self.quick,

@@ -1,13 +1,13 @@
 //! `lab reproduce`.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
-use thermocline_lab::reproduce::point::{self, Point};
+use thermocline_lab::reproduce::point::{Errors, Point, Row, table as point_table};
 use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, Options};
 use thermocline_report::{Origin, TextTable};
 
@@ -45,6 +45,9 @@ pub struct ReproduceArgs {
     /// Print the table of truth only, as Markdown: published values, ours, differences and what explains them
     #[arg(long)]
     points: bool,
+    /// With --points: put these rows in place of the same experiments' in the table of this file, the others as there
+    #[arg(long, value_name = "FILE", requires = "points", conflicts_with = "json")]
+    into: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -60,7 +63,7 @@ struct Truth {
     seed: u64,
     quick: bool,
     /// Of all points that test anything.
-    errors: Option<point::Errors>,
+    errors: Option<Errors>,
     points: Vec<Point>,
 }
 
@@ -86,6 +89,7 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     };
     chosen.iter().try_for_each(|experiment| experiment.check(&options))?;
     args.report.iter().try_for_each(|path| file::check(path))?;
+    let kept = args.into.as_deref().map(|path| kept(path, &chosen)).transpose()?;
     let mut out = std::io::stdout().lock();
     let (mut page, mut notes) = (plots::Charts::default(), Vec::new());
     let mut points = Vec::new();
@@ -111,7 +115,7 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         }
     }
     if args.points || args.experiments.iter().any(|name| name == "all") {
-        show_points(points, args, &mut out)?;
+        show_points(points, kept.unwrap_or_default(), args, &mut out)?;
     }
     let title = format!("Thermocline: {}", args.experiments.join(", "));
     let introduction = "Published experiments, repeated: marks are theirs, lines are ours.";
@@ -134,19 +138,40 @@ impl ReproduceArgs {
     }
 }
 
-/// The table of truth.
+/// The table of truth, with the rows that are kept of another if there are any.
 fn show_points(
     points: Vec<Point>,
+    kept: Vec<Row>,
     args: &ReproduceArgs,
     out: &mut impl std::io::Write,
 ) -> anyhow::Result<()> {
+    let mut rows: Vec<Row> = points.iter().map(Row::of).chain(kept).collect();
     if !args.json {
-        return Ok(write!(out, "{}", point::table(&points))?);
+        let place = |row: &Row| EXPERIMENTS.iter().position(|of| of.name == row.experiment());
+        rows.sort_by_key(place);
+        return Ok(write!(out, "{}", point_table(&rows))?);
     }
-    let errors = point::Errors::of(&points);
+    let errors = Errors::of(&rows);
     let (schema, seed, quick) = ("thermocline.points/1", args.seed, args.quick);
     let truth = Truth { schema, seed, quick, errors, points };
     Ok(writeln!(out, "{}", serde_json::to_string_pretty(&truth)?)?)
+}
+
+/// Rows of the table in `path` that are not of experiments that are `chosen`.
+fn kept(path: &Path, chosen: &[&Experiment]) -> anyhow::Result<Vec<Row>> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+    let mut rows = Row::read(&text).with_context(|| path.display().to_string())?;
+    ensure!(!rows.is_empty(), "{}: there is no table of truth in it", path.display());
+    rows.retain(|row| !chosen.iter().any(|experiment| experiment.name == row.experiment()));
+    let unknown = rows.iter().find(|row| Experiment::find(row.experiment()).is_none());
+    ensure!(
+        unknown.is_none(),
+        "{}: `{}` is no experiment",
+        path.display(),
+        unknown.map_or("", Row::experiment)
+    );
+    Ok(rows)
 }
 
 /// The figures as a table for the report.

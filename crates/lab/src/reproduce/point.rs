@@ -1,10 +1,12 @@
 //! Published values as typed points, and the table of truth that is made of them.
 
-use std::collections::HashSet;
+mod table;
 
 use serde::Serialize;
 
 use super::Figure;
+
+pub use table::{Errors, Row, RowError, table};
 
 /// What kind of thing published a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -77,6 +79,10 @@ pub const CSAL: Document =
 /// A client drive with an SLC cache, as tested in the press.
 pub const REVIEWS: Document =
     Document { name: "reviews of the Intel SSD 660p, 2018", evidence: Evidence::Device };
+
+/// Every document that a row may be of.
+pub const DOCUMENTS: [Document; 10] =
+    [DESNOYERS, FTLSIM, RAGHAV, CACHELIB, MICRON, CHOI, THATCHER, AUTOSTREAM, CSAL, REVIEWS];
 
 /// How a published value is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -212,7 +218,7 @@ impl Point {
     pub fn explained(&self) -> String {
         match self.reference.standing {
             Standing::Unexplained => "unexplained".into(),
-            Standing::Fitted => "fitted: no test".into(),
+            Standing::Fitted => table::FITTED.into(),
             Standing::Cause { what, theirs } => {
                 let left = (self.ours / theirs - 1.0) * 100.0;
                 format!("{what}: {theirs:.3} on our terms, {left:+.2} % left")
@@ -223,103 +229,6 @@ impl Point {
             }
         }
     }
-}
-
-/// Median and worst of the differences of some points, without sign.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Errors {
-    /// Rows.
-    pub rows: usize,
-    /// Different published values among them.
-    pub values: usize,
-    /// The middle difference; of an even number, the mean of both.
-    pub median: f64,
-    /// The largest.
-    pub worst: f64,
-}
-
-impl Errors {
-    /// Of the points that test anything; `None` if there are none.
-    #[must_use]
-    pub fn of<'a>(points: impl IntoIterator<Item = &'a Point>) -> Option<Errors> {
-        let points: Vec<&Point> = points.into_iter().filter(|point| point.is_test()).collect();
-        let mut all: Vec<f64> = points.iter().map(|point| point.difference.abs()).collect();
-        all.sort_by(f64::total_cmp);
-        let rows = all.len();
-        let median = (all.get(rows.checked_sub(1)? / 2)? + all[rows / 2]) / 2.0;
-        let worst = *all.last()?;
-        Some(Errors { rows, values: values(points), median, worst })
-    }
-}
-
-/// How many different published values there are: several rows may be held against one, on terms that the document
-/// leaves open.
-pub fn values<'a>(points: impl IntoIterator<Item = &'a Point>) -> usize {
-    let key = |point: &'a Point| {
-        let Reference { document, quantity, part, .. } = point.reference;
-        (document.name, quantity, part, point.theirs.to_bits())
-    };
-    points.into_iter().map(key).collect::<HashSet<_>>().len()
-}
-
-/// The table of truth as Markdown that reads well as it is: errors first, then a row for each point.
-#[must_use]
-pub fn table(points: &[Point]) -> String {
-    let mut text = summary(points);
-    text.push('\n');
-    let header = [
-        "document",
-        "quantity, unit",
-        "our terms",
-        "theirs",
-        "ours",
-        "difference",
-        "explained",
-        "`lab reproduce`",
-    ];
-    let rows = points.iter().map(|point| {
-        let Reference { document, quantity, part, unit, .. } = point.reference;
-        let of = if part.is_empty() { String::new() } else { format!(", {part}") };
-        [
-            document.name.to_owned(),
-            format!("{quantity}{of}, {unit}"),
-            point.terms.clone(),
-            point.theirs_as_meant(),
-            format!("{:.3}", point.ours),
-            format!("{:+.2} %", point.difference * 100.0),
-            point.explained(),
-            format!("`{}`", point.experiment),
-        ]
-    });
-    let mut line = |cells: &[String]| text.push_str(&format!("| {} |\n", cells.join(" | ")));
-    line(&header.map(str::to_owned));
-    line(&["---", "---", "---", "--:", "--:", "--:", "---", "---"].map(str::to_owned));
-    rows.for_each(|row| line(&row));
-    text
-}
-
-/// Median and worst error, of all and by what published them.
-#[must_use]
-pub fn summary(points: &[Point]) -> String {
-    let mut text = String::from(
-        "| against | published values | rows | median error | worst error |\n|---|--:|--:|--:|--:|\n",
-    );
-    let kinds = Evidence::ALL.map(|evidence| {
-        let of = points.iter().filter(move |point| point.reference.document.evidence == evidence);
-        (evidence.name(), Errors::of(of))
-    });
-    for (name, errors) in [("everything", Errors::of(points))].into_iter().chain(kinds) {
-        let Some(Errors { rows, values, median, worst }) = errors else { continue };
-        let (median, worst) = (median * 100.0, worst * 100.0);
-        text.push_str(&format!("| {name} | {values} | {rows} | {median:.2} % | {worst:.2} % |\n"));
-    }
-    let fitted = points.iter().filter(|point| !point.is_test()).count();
-    if fitted > 0 {
-        text.push_str(&format!(
-            "\nLeft out of the errors: {fitted} that a parameter of ours was fitted to.\n"
-        ));
-    }
-    text
 }
 
 #[cfg(test)]
@@ -340,39 +249,5 @@ mod tests {
         let under = |ours| point(EQUAL.meant(Meant::AtMost), 2.0, ours).difference;
         assert!(under(1.0).abs() < 1e-12 && (under(3.0) - 0.5).abs() < 1e-12);
         assert!(Point::of("lsm-zgc", &Figure::ours("alone", 1.0)).is_none());
-    }
-
-    #[test]
-    fn errors_have_no_sign_and_leave_out_what_was_fitted() {
-        let fitted = EQUAL.standing(Standing::Fitted);
-        let mut points =
-            vec![point(EQUAL, 1.0, 0.9), point(EQUAL, 1.0, 1.3), point(fitted, 1.0, 9.0)];
-        let errors = Errors::of(&points).unwrap();
-        assert_eq!((errors.rows, errors.values), (2, 1));
-        assert!((errors.median - 0.2).abs() < 1e-9 && (errors.worst - 0.3).abs() < 1e-9);
-        points.push(point(EQUAL, 2.0, 2.1));
-        let errors = Errors::of(&points).unwrap();
-        assert_eq!((errors.rows, errors.values), (3, 2));
-        assert!((errors.median - 0.1).abs() < 1e-9);
-        assert!(Errors::of(&[]).is_none());
-    }
-
-    #[test]
-    fn a_row_says_theirs_ours_and_what_explains_it() {
-        let cause = Standing::Cause { what: "small", theirs: 1.02 };
-        let text = table(&[point(EQUAL.standing(cause), 1.0, 1.03)]);
-        for part in [
-            "| everything | 1 | 1 | 3.00 % | 3.00 % |",
-            "| 1.000 | 1.030 | +3.00 % |",
-            "small: 1.020 on our terms, +0.98 % left",
-            "`lsm-zgc`",
-        ] {
-            assert!(text.contains(part), "{part} is not in\n{text}");
-        }
-        let knob = Standing::Knob { what: "half as much", ours: 1.1 };
-        let text = table(&[point(EQUAL.part("drive").standing(knob), 1.0, 1.3)]);
-        for part in ["times as long, drive, times", "with half as much ours is 1.100, +10.00 %"] {
-            assert!(text.contains(part), "{part} is not in\n{text}");
-        }
     }
 }
