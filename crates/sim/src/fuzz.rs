@@ -7,9 +7,11 @@ mod image;
 
 pub use image::{Forge, images};
 
-use thermocline_engine::{DeviceError, Extent, MAX_IO_BLOCKS, UnitCondition};
+use thermocline_engine::{DeviceError, Extent, HostRequest, MAX_IO_BLOCKS, UnitCondition};
+use thermocline_format::{VolumeId, VolumeMedia};
 use thermocline_types::Rng;
 
+use crate::data::Data;
 use crate::faults::{Fault, Rule};
 use crate::settings::{Scale, Settings};
 use crate::workload::Wish;
@@ -55,7 +57,13 @@ pub fn operations(bytes: &[u8], failing: bool) -> Vec<String> {
 
 fn operate(world: &mut World, bytes: &mut Bytes<'_>, failing: bool) {
     match bytes.next() % 16 {
-        0..=9 => {
+        9 => {
+            if world.takes_requests() {
+                let request = nonsense(world, bytes);
+                world.submit_nonsense(request);
+            }
+        }
+        0..=8 => {
             if let Some(wish) = wish(world, bytes).filter(|_| world.takes_requests()) {
                 world.submit_wish(wish);
             }
@@ -88,6 +96,33 @@ fn operate(world: &mut World, bytes: &mut Bytes<'_>, failing: bool) {
     }
 }
 
+/// A request that cannot be carried out, whatever the pool holds.
+fn nonsense(world: &World, bytes: &mut Bytes<'_>) -> HostRequest<Data> {
+    let volumes: Vec<_> = world.model.volumes().map(|(volume, _)| volume).collect();
+    let any = volumes.get(bytes.next() as usize % volumes.len().max(1)).copied();
+    let nobody = VolumeId(u32::MAX - bytes.next() as u32);
+    let (kind, fua) = (bytes.next() % 6, bytes.next().is_multiple_of(2));
+    // No volume has so many blocks; the second ends beyond what 64 bits count.
+    let beyond = [1 << 36, u64::MAX][bytes.next() as usize % 2];
+    let (volume, lba, blocks) = match bytes.next() % 4 {
+        0 => (nobody, 0, 1),
+        1 => (any.unwrap_or(nobody), beyond, 1),
+        2 => (any.unwrap_or(nobody), 0, 0),
+        _ => (any.unwrap_or(nobody), 0, MAX_IO_BLOCKS + 1),
+    };
+    let extent = Extent { volume, lba, blocks };
+    let payload = || Data::zeros(&world.arena, blocks as u32);
+    match kind {
+        0 => HostRequest::Write { extent, data: payload(), fua, handle: 0 },
+        1 => HostRequest::Read { extent, into: payload() },
+        2 if blocks <= 1 && lba > 0 => HostRequest::Trim { extent, fua },
+        3 => HostRequest::DeleteVolume { volume: nobody },
+        4 => HostRequest::ResizeVolume { volume: nobody, blocks: 1 },
+        5 => HostRequest::SetMedia { volume: nobody, media: VolumeMedia::Fast },
+        _ => HostRequest::Trim { extent: Extent { volume: nobody, ..extent }, fua },
+    }
+}
+
 fn wish(world: &World, bytes: &mut Bytes<'_>) -> Option<Wish> {
     let volumes: Vec<_> = world.model.volumes().collect();
     let kind = bytes.next() % 16;
@@ -100,7 +135,12 @@ fn wish(world: &World, bytes: &mut Bytes<'_>) -> Option<Wish> {
         8 => return Some(Wish::Flush),
         9 => return Some(Wish::Scrub),
         10 if world.is_idle() => return Some(Wish::Close),
-        11 => return Some(Wish::Resize(volume, blocks + bytes.below(100))),
+        11 => return Some(Wish::Resize(volume, 1 + bytes.below(blocks + 100))),
+        13 if volumes.len() > 1 => return Some(Wish::Delete(volume)),
+        14 if world.settings.config.geometry.is_tiered() => {
+            let media = VolumeMedia::ALL[bytes.next() as usize % VolumeMedia::ALL.len()];
+            return Some(Wish::Media(volume, media));
+        }
         _ if blocks == 0 => return None,
         _ => {}
     }

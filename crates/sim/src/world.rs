@@ -52,12 +52,22 @@ pub enum Step {
 /// A request on its way.
 #[derive(Debug)]
 enum Pending {
-    Change { version: Version, durable: bool, sizes: u64 },
+    Change {
+        version: Version,
+        durable: bool,
+        sizes: u64,
+    },
     Create(Version),
     Flush(PendingFlush),
-    Read { read: PendingRead, into: Data, sizes: u64 },
+    Read {
+        read: PendingRead,
+        into: Data,
+        sizes: u64,
+    },
     Scrub,
     Close,
+    /// What cannot be: it is refused, and nothing comes of it.
+    Nonsense,
 }
 
 /// A host, an engine and a disk.
@@ -327,6 +337,16 @@ impl World {
         }
     }
 
+    /// Submits what no pool can do: with an impossible number of blocks, beyond every volume, or of no volume.
+    pub fn submit_nonsense(&mut self, request: HostRequest<Data>) {
+        let id = self.machine.request_id();
+        match self.machine.engine.submit(self.machine.now, id, request) {
+            Ok(()) => _ = self.pending.insert(id, Pending::Nonsense),
+            Err(Rejected::Malformed | Rejected::Busy) => {}
+            Err(other) => self.wrong.push(format!("nonsense was rejected: {other}")),
+        }
+    }
+
     fn request(&mut self, wish: Wish) -> (HostRequest<Data>, Pending) {
         match wish {
             Wish::Write { extent, fua, handle } => {
@@ -386,7 +406,7 @@ impl World {
             Pending::Change { version, .. } => self.model.cancel(version),
             Pending::Create(version) => self.model.cancel(version),
             Pending::Read { read, .. } => self.model.drop_read(read),
-            Pending::Flush(_) | Pending::Scrub | Pending::Close => {}
+            Pending::Flush(_) | Pending::Scrub | Pending::Close | Pending::Nonsense => {}
         }
         if why != Rejected::Busy {
             self.wrong.push(format!("a request was rejected: {why}"));
@@ -436,7 +456,10 @@ impl World {
             (Pending::Scrub, Ok(other)) => {
                 self.wrong.push(format!("a scrub was answered with {other:?}"));
             }
-            (Pending::Flush(_) | Pending::Scrub, Err(_)) => {}
+            (Pending::Nonsense, Ok(reply)) => {
+                self.wrong.push(format!("nonsense was answered with {reply:?}"));
+            }
+            (Pending::Flush(_) | Pending::Scrub | Pending::Nonsense, Err(_)) => {}
         }
     }
 

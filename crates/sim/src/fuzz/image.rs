@@ -1,5 +1,5 @@
 //! Images of pools, changed as somebody would who knows the format: fields with sound checksums, units swapped, copied,
-//! taken from earlier, cut short.
+//! taken from earlier, cut short; and anything at all.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use thermocline_format::{
     BLOCK_BYTES, CHUNK_PREFIX_BYTES, Location, MapEntry, PAGE_ENTRIES, SUPERBLOCK_PREFIX_BYTES,
     Superblock, VolumeId, crc32c,
 };
-use thermocline_types::UnitId;
+use thermocline_types::{Rng, UnitId};
 
 use super::Bytes;
 use crate::damage::{Structure, Target, targets};
@@ -91,7 +91,7 @@ impl Forge {
 
     fn change(&self, image: &mut Image, bytes: &mut Bytes<'_>) {
         let geometry = self.settings.media.geometry;
-        let kind = bytes.next() % 8;
+        let kind = bytes.next() % 9;
         let [one, other] = [(); 2].map(|()| UnitId(bytes.below(geometry.units().into()) as u32));
         let length = u64::from(self.settings.media.sectors_per_unit());
         match kind {
@@ -108,6 +108,18 @@ impl Forge {
             3 => {
                 let from = bytes.below(length);
                 image.put(one, from as u32, &vec![Sector::ZEROS; (length - from) as usize]);
+            }
+            8 => {
+                let from = bytes.below(length) as u32;
+                let count = (1 + bytes.next() % 8).min(length - u64::from(from));
+                // Anything, or what begins like a structure.
+                let magic = [&b""[..], b"THERMOCH", b"THERMOSB"][bytes.next() as usize % 3];
+                let mut rng = Rng::new(bytes.below(1 << 16));
+                let mut raw = magic.to_vec();
+                raw.resize_with(count as usize * SECTOR_BYTES, || rng.below(256) as u8);
+                let mut sectors = Vec::new();
+                self.arena.sectors(&raw, &mut sectors);
+                image.put(one, from, &sectors);
             }
             _ if self.targets.is_empty() => {}
             4 | 5 => self.change_field(image, bytes),

@@ -94,6 +94,7 @@ impl World {
             },
             HostError::Failed => self.may_fail(),
             HostError::NoVolume(_) | HostError::OutOfRange => match pending {
+                Pending::Nonsense => true,
                 Pending::Change { sizes, .. } | Pending::Read { sizes, .. } => {
                     *sizes != self.model.size_changes()
                 }
