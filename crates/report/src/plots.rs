@@ -9,9 +9,9 @@ use crate::text::escape;
 pub struct Origin {
     /// What made the figures, such as the name of an experiment; unique on a page.
     pub name: String,
-    /// Who published theirs, and where.
+    /// Who published theirs, and where; may be empty.
     pub source: String,
-    /// The command that gives ours.
+    /// The commands that give ours, a line each; may be empty.
     pub command: String,
 }
 
@@ -20,12 +20,16 @@ pub struct Origin {
 pub struct TextTable {
     /// What it holds.
     pub title: String,
+    /// A sentence below that; may be empty.
+    pub text: String,
     /// Heads of the columns.
     pub heads: Vec<String>,
     /// The rows, each with as many cells as there are heads.
     pub rows: Vec<Vec<String>>,
     /// Name of the [`Origin`] of its figures.
     pub origin: Option<String>,
+    /// Names of the [`Origin`]s of single rows, as far as there are any; an empty one stands for that of the table.
+    pub row_origins: Vec<String>,
 }
 
 /// What a page of charts shows.
@@ -80,9 +84,10 @@ pub(crate) fn sections(page: &PlotPage) -> String {
 fn origin(origin: &Origin) -> String {
     let Origin { name, source, command } = origin;
     let [name, source, command] = [name, source, command].map(|text| escape(text));
-    format!(
-        "<dt id=\"origin-{name}\"><b>{name}</b></dt><dd>Theirs: {source}<pre>{command}</pre></dd>"
-    )
+    let part = |text: &str, html: String| if text.is_empty() { String::new() } else { html };
+    let source = part(&source, format!("Source: {source}"));
+    let command = part(&command, format!("<pre>{command}</pre>"));
+    format!("<dt id=\"origin-{name}\"><b>{name}</b></dt><dd>{source}{command}</dd>")
 }
 
 /// A link to where figures come from, with `text` as it stands.
@@ -107,27 +112,44 @@ fn figure((index, plot): (usize, &Plot), origin: Option<&String>) -> String {
     )
 }
 
-/// Characters from which on a cell is prose or a command, which wraps. Chosen: figures are shorter.
+/// Characters from which on a column of cells is prose or commands, which wrap. Chosen: figures are shorter.
 const PROSE: usize = 32;
 
-fn cell(text: &str) -> String {
-    let class = if text.chars().count() < PROSE { "" } else { " class=\"prose\"" };
-    format!("<td{class}>{}</td>", escape(text))
+/// The class of each column: prose if any of its cells is; the first labels the rows.
+fn classes(table: &TextTable) -> Vec<&'static str> {
+    let is_long = |row: &Vec<String>, column| {
+        row.get(column).is_some_and(|cell: &String| cell.chars().count() >= PROSE)
+    };
+    let of = |column| match column > 0 && table.rows.iter().any(|row| is_long(row, column)) {
+        true => " class=\"prose\"",
+        false => "",
+    };
+    (0..table.heads.len()).map(of).collect()
 }
 
 fn table(table: &TextTable) -> String {
-    let heads: String =
-        table.heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
-    let row = |cells: &Vec<String>| {
+    let classes = classes(table);
+    let heads = table.heads.iter().zip(&classes);
+    let heads: String = heads
+        .map(|(head, class)| format!("<th scope=\"col\"{class}>{}</th>", escape(head)))
+        .collect();
+    let own = table.row_origins.iter().map(Some).chain(std::iter::repeat(None));
+    let row = |(cells, own): (&Vec<String>, Option<&String>)| {
         let mut cells = cells.iter();
         let label = cells.next().map_or(String::new(), |cell| escape(cell));
-        let label = link(table.origin.as_ref(), &label);
-        let rest: String = cells.map(|text| cell(text)).collect();
-        format!("<tr class=\"numbers\"><th scope=\"row\">{label}</th>{rest}</tr>")
+        let label = link(own.filter(|name| !name.is_empty()).or(table.origin.as_ref()), &label);
+        let cells = cells.zip(classes.iter().skip(1));
+        let rest: String =
+            cells.map(|(text, class)| format!("<td{class}>{}</td>", escape(text))).collect();
+        format!("<tr><th scope=\"row\">{label}</th>{rest}</tr>")
     };
-    let rows: String = table.rows.iter().map(row).collect();
+    let text = match table.text.as_str() {
+        "" => String::new(),
+        text => format!("<p class=\"lead small\">{}</p>", escape(text)),
+    };
+    let rows: String = table.rows.iter().zip(own).map(row).collect();
     format!(
-        "<h3>{}</h3><div class=\"scroll\" tabindex=\"0\"><table class=\"comparison\"><thead><tr>{heads}</tr></thead>\
+        "<h3>{}</h3>{text}<div class=\"scroll\" tabindex=\"0\"><table class=\"comparison\"><thead><tr>{heads}</tr></thead>\
          <tbody>{rows}</tbody></table></div>",
         escape(&table.title)
     )
@@ -140,13 +162,16 @@ mod tests {
     #[test]
     fn every_figure_is_a_click_away_from_its_source_and_its_command() {
         let name = "csal".to_owned();
-        let row = vec!["WAF <1>".to_owned(), "3.57".to_owned()];
+        let row = ["WAF <1>", "3.57", "few"].map(str::to_owned).to_vec();
+        let own = ["WAF 2", "3", &"word ".repeat(9)].map(str::to_owned).to_vec();
         let page = PlotPage {
             plots: vec![Plot::default(), Plot::default()],
             plot_origins: vec![name.clone()],
             tables: vec![TextTable {
-                rows: vec![row],
+                heads: ["", "WAF", "words"].map(str::to_owned).to_vec(),
+                rows: vec![row, own],
                 origin: Some(name.clone()),
+                row_origins: vec![String::new(), "2.1".to_owned()],
                 ..TextTable::default()
             }],
             origins: vec![Origin {
@@ -158,12 +183,12 @@ mod tests {
         };
         let html = sections(&page);
         assert_eq!(html.matches("href=\"#origin-csal\"").count(), 2, "{html}");
-        assert_eq!(cell("3.57"), "<td>3.57</td>");
-        assert!(cell(&"word ".repeat(9)).starts_with("<td class=\"prose\">"));
+        assert!(html.contains("<a href=\"#origin-2.1\" title=\"source and command: 2.1\">WAF 2</a>"));
+        assert!(html.contains("<td>3.57</td><td class=\"prose\">few</td>"), "{html}");
         for part in [
             "title=\"source and command: csal\">WAF &lt;1&gt;</a>",
             "<dt id=\"origin-csal\">",
-            "Theirs: Intel &amp; Alibaba<pre>thermocline lab reproduce csal</pre>",
+            "Source: Intel &amp; Alibaba<pre>thermocline lab reproduce csal</pre>",
         ] {
             assert!(html.contains(part), "{part} is not in {html}");
         }

@@ -27,12 +27,6 @@ pub fn test_volume(quick: bool) -> Bytes {
     if quick { Bytes::mib(256) } else { Bytes::gib(1) }
 }
 
-/// Share of the drive that a suite of tests fills if nothing else is asked for. Chosen: a log has its reserve from what
-/// is not in use, and without any it only collects garbage.
-pub fn usual_utilisation(stack: &Stack) -> f64 {
-    if matches!(stack.layer, Layer::Log | Layer::Tier) { 0.8 } else { 1.0 }
-}
-
 /// Where requests come from: a trace, or a generator.
 #[derive(Args, Clone, Default)]
 pub struct SourceArgs {

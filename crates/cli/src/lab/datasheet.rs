@@ -2,6 +2,7 @@
 
 mod advice;
 mod answers;
+mod origins;
 mod page;
 mod questions;
 
@@ -16,7 +17,7 @@ use thermocline_lab::tco::prices::DEFAULT_PRICES;
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 
-use super::args::{CONVENTIONS, test_volume, usual_utilisation};
+use super::args::{CONVENTIONS, test_volume};
 use super::parallel;
 use super::run::run_one;
 use crate::file;
@@ -48,8 +49,7 @@ pub struct DatasheetArgs {
     /// What the workloads address, and so about the capacity that is simulated [default: 1GiB, with --quick 256MiB]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
-    /// Share of the drive that they fill, above 0 to 1 [default: 1, under log and tier, whose reserve is in the rest,
-    /// 0.8]
+    /// Share of the drive that they fill, above 0 to 1 [default: 0.8]
     #[arg(long, value_name = "SHARE")]
     utilisation: Option<f64>,
     /// Fewer sizes and depths, shorter runs: the same page, roughly, in seconds
@@ -69,6 +69,10 @@ pub struct DatasheetArgs {
     report: Option<PathBuf>,
 }
 
+/// How full drives are where nothing else is asked, the same for every stack, so that sheets compare. Chosen: a log has
+/// its reserve from what is not in use, and without any it only collects garbage.
+const FULL: f64 = 0.8;
+
 /// Everything that was measured.
 struct Sheet {
     stack: Stack,
@@ -77,6 +81,8 @@ struct Sheet {
     too_full: Vec<String>,
     prices: Prices,
     span: Bytes,
+    /// How full the drive is where nothing else is said.
+    full: f64,
 }
 
 /// `lab datasheet`.
@@ -90,15 +96,15 @@ pub fn datasheet(args: &DatasheetArgs) -> anyhow::Result<()> {
         args.stack
     );
     let span = args.capacity.unwrap_or(test_volume(args.quick));
-    let full = args.utilisation.unwrap_or(usual_utilisation(&stack));
+    let full = args.utilisation.unwrap_or(FULL);
     let asked = measures(&stack, span, full, args.quick);
     let interrupt = Interrupt::watch()?;
-    let results = parallel::each(&asked, args.jobs, ("datasheet", &interrupt), |measure, _| {
-        run_one(&measure.run, None, &interrupt, &mut |_| {})
+    let results = parallel::each(&asked, args.jobs, ("datasheet", &interrupt), |measure, mut tell| {
+        run_one(&measure.run, None, &interrupt, &mut tell)
     });
     interrupt.check()?;
     let prices = Prices::from_toml("built-in", DEFAULT_PRICES, &[])?;
-    let mut sheet = Sheet { stack, measured: Vec::new(), too_full: Vec::new(), prices, span };
+    let mut sheet = Sheet { stack, measured: Vec::new(), too_full: Vec::new(), prices, span, full };
     for (measure, result) in asked.into_iter().zip(results) {
         sheet.take(measure, result.context("it was not run")?)?;
     }

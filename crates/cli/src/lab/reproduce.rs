@@ -186,6 +186,7 @@ fn table(experiment: &Experiment, figures: &[Figure]) -> TextTable {
         heads: ["figure", "theirs", "ours", "difference"].map(str::to_owned).to_vec(),
         rows: figures.iter().map(row).collect(),
         origin: Some(experiment.name.to_owned()),
+        ..TextTable::default()
     }
 }
 

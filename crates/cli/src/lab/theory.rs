@@ -4,6 +4,8 @@ mod bandwidth;
 mod controllers;
 mod integrity;
 
+pub use integrity::class_sources;
+
 use std::num::NonZeroU32;
 
 use anyhow::Context;

@@ -4,7 +4,11 @@ use crate::lab;
 
 #[test]
 fn sixteen_questions_are_answered_and_each_figure_can_be_repeated() {
-    let sheet = lab("datasheet --stack raw:p5316 --quick --capacity 64MiB --json").json();
+    let folder = crate::scratch();
+    let page = folder.path().join("sheet.html");
+    let command = "datasheet --stack raw:p5316 --quick --capacity 64MiB --json --report";
+    let sheet = lab(&format!("{command} {}", page.display())).json();
+    every_link_leads_somewhere(&std::fs::read_to_string(&page).expect("a page"));
     assert_eq!(sheet["schema"], "thermocline.datasheet/1");
     let answers = sheet["answers"].as_array().expect("answers");
     assert_eq!(answers.len(), 16);
@@ -30,6 +34,16 @@ fn sixteen_questions_are_answered_and_each_figure_can_be_repeated() {
     let waf = record["waf_steady"].as_f64().expect("a WAF");
     let told = writes["cells"][3].as_str().expect("a cell").trim_start_matches('~').to_owned();
     assert_eq!(told, format!("{waf:.2}"), "{command}");
+}
+
+/// Figures lead to commands, and what is stated to its source.
+fn every_link_leads_somewhere(page: &str) {
+    let mut names = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next());
+    assert!(names.all(|name| page.contains(&format!("id=\"{name}\""))));
+    for name in ["1.1", "17.1", "p5316.wear.rated_dwpd", "drive.p5316.active_w"] {
+        assert!(page.contains(&format!("href=\"#origin-{name}\"")), "{name}");
+    }
+    assert!(page.contains("id=\"origin-qlc.errors\""), "the values of its cells");
 }
 
 #[test]

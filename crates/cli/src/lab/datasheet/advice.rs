@@ -98,7 +98,7 @@ const READ_TIME: (&str, fn(&RunRecord) -> Option<f64>) =
 const SMALL: Words = (
     "writes smaller than what the drive maps",
     "reads and rewrites the rest of the mapping unit",
-    "gather writes into whole, aligned mapping units: a log or a fast tier above (`log:`, `tier:`)",
+    "gather writes into whole, aligned mapping units: a log or a fast tier above (log:, tier:)",
     WAF,
 );
 const FULL: Words = (
@@ -110,7 +110,7 @@ const FULL: Words = (
 const UNRELATED: Words = (
     "data that is written together and dies apart",
     "copies what lives on out of every unit",
-    "write in order of death: streams, FDP handles or zones for each lifetime (`lab whatif`)",
+    "write in order of death: streams, FDP handles or zones for each lifetime (lab whatif)",
     WAF,
 );
 const SHALLOW: Words = (
@@ -122,7 +122,7 @@ const SHALLOW: Words = (
 const BEHIND: Words = (
     "reads behind writes",
     "makes a read wait for the program or erase on its die",
-    "write at times of few reads, or to another drive first (`tier:`)",
+    "write at times of few reads, or to another drive first (tier:)",
     READ_TIME,
 );
 
@@ -153,6 +153,6 @@ impl Case<'_> {
         };
         let cells = vec![self.problem.into(), self.drive.into(), self.system.into(), here];
         let commands = [self.worse, self.better].map(|(measure, _)| measure.run.command());
-        Row { cells, command: Some(commands.join("; ")) }
+        Row { cells, command: Some(commands.join("; ")), value: None }
     }
 }

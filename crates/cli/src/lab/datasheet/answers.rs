@@ -32,6 +32,8 @@ pub struct Row {
     pub cells: Vec<String>,
     /// The command that repeats it.
     pub command: Option<String>,
+    /// The key of the value that it states, after the name of the profile or of what it is a key of.
+    pub value: Option<String>,
 }
 
 /// Every answer, sixteen.
@@ -92,18 +94,32 @@ fn waf(record: &RunRecord) -> String {
     record.waf_steady.or(record.waf).map_or("-".into(), |waf| format!("{mark}{waf:.2}"))
 }
 
+/// What limited a run, in words for who knows no resources of a drive.
 fn limit(record: &RunRecord) -> String {
-    let limit = record.bandwidth.as_ref().and_then(|rates| rates.limit.clone());
-    limit.unwrap_or_else(|| "-".into())
+    let limit = record.bandwidth.as_ref().and_then(|rates| rates.limit.as_deref());
+    match limit {
+        None => "-",
+        Some("dies") => "flash dies",
+        Some("program_power") => "power for programs",
+        Some("link" | "link_in" | "link_out") => "link to the host",
+        Some("host") => "requests in flight",
+        Some(other) => other,
+    }
+    .into()
 }
 
 fn row(measure: &Measure, cells: Vec<String>) -> Row {
     let cells = std::iter::once(measure.label.clone()).chain(cells).collect();
-    Row { cells, command: Some(measure.run.command()) }
+    Row { cells, command: Some(measure.run.command()), value: None }
 }
 
 fn stated(cells: &[&str]) -> Row {
-    Row { cells: cells.iter().map(|cell| (*cell).to_owned()).collect(), command: None }
+    Row { cells: cells.iter().map(|cell| (*cell).to_owned()).collect(), command: None, value: None }
+}
+
+/// A row that states the value of `key`.
+fn stated_by(key: String, cells: &[&str]) -> Row {
+    Row { value: Some(key), ..stated(cells) }
 }
 
 impl Sheet {
@@ -128,7 +144,7 @@ impl Sheet {
                 best.0.label,
                 kiops(&small.1)
             ),
-            heads: vec!["random, 64 in flight", "MB/s", "thousand a second", "WAF", "limit"],
+            heads: vec!["random unless said, 64 in flight", "MB/s", "thousand requests a second", "WAF", "limit"],
             rows: self.of(question).map(cells).collect(),
         }
     }
@@ -150,7 +166,7 @@ impl Sheet {
                 mb(writes),
                 mb(least)
             ),
-            heads: vec!["4 KiB, random, 64 in flight", "MB/s", "thousand a second", "WAF", "limit"],
+            heads: vec!["4 KiB, random, 64 in flight", "MB/s", "thousand requests a second", "WAF", "limit"],
             rows: rows.collect(),
         }
     }
@@ -214,7 +230,7 @@ impl Sheet {
                 of("reads"),
                 of("writes")
             ),
-            heads: vec!["4 KiB, random, in flight", "thousand a second", "99 % within", "limit"],
+            heads: vec!["4 KiB, random, in flight", "thousand requests a second", "99 % within", "limit"],
             rows: self.of(Question::Depth).map(cells).collect(),
         }
     }
@@ -237,7 +253,7 @@ impl Sheet {
             }
         }
         let finding = format!("half of the reads alone take {}", rows[0].cells[2]);
-        let heads = vec!["4 KiB, random", "kind", "50 %", "99 %", "99.9 %", "99.99 %"];
+        let heads = vec!["4 KiB, random", "kind", "50 % within", "99 %", "99.9 %", "99.99 %"];
         Answer { question: "How long do requests take?", finding, heads, rows }
     }
 
@@ -248,10 +264,13 @@ impl Sheet {
             let timing = profile.timing.as_ref();
             let power = timing.and_then(|timing| timing.program_mb_per_s);
             let power = power.map_or("none stated".into(), |rate| format!("{rate} MB/s"));
-            rows.push(stated(&[&format!("{}: all dies together program", profile.name), &power]));
+            let label = format!("{}: all dies together program", profile.name);
+            let key = format!("{}.timing.program_mb_per_s", profile.name);
+            rows.push(stated_by(key, &[&label, &power]));
             if let Ok(price) = self.prices.drive(&profile.name) {
                 let watts = format!("{} W idle, {} W at its limit", price.idle_w, price.active_w);
-                rows.push(stated(&[&format!("{}: power", profile.name), &watts]));
+                let key = format!("drive.{}.active_w", profile.name);
+                rows.push(stated_by(key, &[&format!("{}: power", profile.name), &watts]));
             }
         }
         let watts: f64 = self
@@ -272,7 +291,7 @@ impl Sheet {
         Answer {
             question: "What holds it back: power, heat, its controller?",
             finding: format!("what limited each run stands beside it; {found}"),
-            heads: vec!["limit", ""],
+            heads: vec!["limit", "value"],
             rows,
         }
     }
@@ -322,13 +341,13 @@ impl Sheet {
         Answer {
             question: "How was it tested?",
             finding: format!("{} runs in virtual time; no drive was touched", self.measured.len()),
-            heads: vec!["condition", ""],
+            heads: vec!["condition", "value"],
             rows,
         }
     }
 
     /// The drives of the stack, that for capacity first.
-    fn profiles(&self) -> impl Iterator<Item = &Profile> {
+    pub fn profiles(&self) -> impl Iterator<Item = &Profile> {
         std::iter::once(&self.stack.profile).chain(self.stack.fast.iter())
     }
 }

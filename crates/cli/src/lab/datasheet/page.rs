@@ -4,7 +4,7 @@ use serde::Serialize;
 use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
 use thermocline_report::{PlotPage, TextTable, render_plots};
 
-use super::Sheet;
+use super::{Sheet, origins};
 use super::answers::{Answer, late_rate};
 use super::questions::Question;
 use crate::table::draw;
@@ -51,28 +51,37 @@ pub fn text(sheet: &Sheet, answers: &[Answer], advice: &Answer, commands: bool) 
 
 /// The sheet as one HTML page.
 pub fn html(sheet: &Sheet, answers: &[Answer], advice: &Answer) -> String {
-    let mut tables: Vec<TextTable> = answers.iter().map(|answer| table(answer, true)).collect();
-    for (index, table) in tables.iter_mut().enumerate() {
-        table.title = format!("{}. {}", index + 1, table.title);
+    let all: Vec<&Answer> = answers.iter().chain([advice]).collect();
+    let mut tables: Vec<TextTable> = all.iter().map(|answer| table(answer, false)).collect();
+    for (index, (table, answer)) in tables.iter_mut().zip(&all).enumerate() {
+        if index < answers.len() {
+            table.title = format!("{}. {}", index + 1, table.title);
+        }
+        table.row_origins = origins::of_rows(sheet, index, answer);
     }
-    tables.push(table(advice, true));
-    let sources = [Some(&sheet.stack.profile), sheet.stack.fast.as_ref()].into_iter().flatten();
-    let notes = sources.flat_map(|profile| {
-        profile.source.iter().map(|(key, source)| format!("{}: {key}: {source}", profile.name))
-    });
     render_plots(&PlotPage {
         title: format!("Data sheet of {}", sheet.stack.text),
         introduction: format!(
-            "{}. Sixteen questions to ask of any drive, after the SNIA tutorial of 2009; measured in virtual time on {} of \
-             it. Each row ends with the command that repeats it; below are the sources of every number of the profile.",
-            sheet.stack.profile.title, sheet.span
+            "{}. Sixteen questions to ask of any drive, after the SNIA tutorial of 2009, and advice; measured in virtual \
+             time on {} of it, {:.0} % full unless a row says otherwise. The name of a row leads to the command that \
+             repeats it, or to the source of what it states.",
+            sheet.stack.profile.title,
+            sheet.span,
+            100.0 * sheet.full
         ),
         plots: charts(sheet),
         plot_origins: Vec::new(),
         tables,
-        origins: Vec::new(),
-        notes: notes.collect(),
+        origins: origins::all(sheet, &all),
+        notes: Vec::new(),
     })
+}
+
+/// A finding with a capital and a full stop.
+fn sentence(finding: &str) -> String {
+    let mut letters = finding.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
 }
 
 fn table(answer: &Answer, commands: bool) -> TextTable {
@@ -83,10 +92,11 @@ fn table(answer: &Answer, commands: bool) -> TextTable {
         row.cells.iter().cloned().chain(command).collect()
     };
     TextTable {
-        title: format!("{} {}.", answer.question, answer.finding),
+        title: answer.question.to_owned(),
+        text: sentence(&answer.finding),
         heads: heads.map(str::to_owned).collect(),
         rows: answer.rows.iter().map(row).collect(),
-        origin: None,
+        ..TextTable::default()
     }
 }
 
@@ -97,7 +107,7 @@ fn charts(sheet: &Sheet) -> Vec<Plot> {
     };
     let plot = |title: &str, x: PlotAxis, lines: Vec<PlotLine>| Plot {
         title: title.to_owned(),
-        caption: "Reads and writes together.".into(),
+        caption: "Host bytes a second, over the later half of each run.".into(),
         x,
         y: PlotAxis::linear("MB/s"),
         lines,

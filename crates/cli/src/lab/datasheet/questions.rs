@@ -105,7 +105,7 @@ pub fn measures(stack: &Stack, span: Bytes, full: f64, quick: bool) -> Vec<Measu
     }
     for &depth in depths {
         for (what, read) in [("reads", 1.0), ("writes", 0.0)] {
-            let label = format!("{depth} {what}");
+            let label = format!("{depth}, {what}");
             plan.add(Question::Depth, label, f64::from(depth), plan.random(4096, read, depth));
         }
     }

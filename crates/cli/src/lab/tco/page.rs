@@ -106,7 +106,7 @@ fn tables(found: &Found<'_>) -> Vec<TextTable> {
         title: title(name),
         heads: heads.clone(),
         rows,
-        origin: None,
+        ..TextTable::default()
     };
     let mut all = vec![table("What it takes", plan), table("What it costs", money)];
     all.push(sensitivity(costs));
@@ -117,7 +117,7 @@ fn tables(found: &Found<'_>) -> Vec<TextTable> {
             .into_iter()
             .map(|ratio| vec![ratio.what, significant(ratio.theirs), significant(ratio.ours)]);
         let rows = rows.collect();
-        all.push(TextTable { title: title("Theirs and ours"), heads, rows, origin: None });
+        all.push(TextTable { title: title("Theirs and ours"), heads, rows, ..TextTable::default() });
     }
     all
 }
@@ -132,7 +132,7 @@ fn sensitivity(costs: &[StackCost]) -> TextTable {
         })
     });
     let title = "The total when one input is at its 10th and 90th percentile".to_owned();
-    TextTable { title, heads, rows: rows.collect(), origin: None }
+    TextTable { title, heads, rows: rows.collect(), ..TextTable::default() }
 }
 
 fn notes(found: &Found<'_>) -> Vec<String> {

@@ -176,7 +176,7 @@ impl BandwidthArgs {
             ),
             heads,
             rows: self.sweep().into_iter().map(row).collect(),
-            origin: None,
+            ..TextTable::default()
         }
     }
 

@@ -177,7 +177,7 @@ fn main_table(points: &[Outlook]) -> TextTable {
         }),
     ]);
     let title = "Over the life: codewords of a drive (at the low and high end of the error rates)";
-    TextTable { title: title.into(), heads, rows, origin: None }
+    TextTable { title: title.into(), heads, rows, ..TextTable::default() }
 }
 
 fn of_ecc(model: &Integrity) -> f64 {
@@ -212,19 +212,23 @@ fn costs(model: &Integrity, points: &[Outlook], years: Option<[WearYears; 2]>) -
         rows.push(row("reads slower at the rated cycles than new, by", slower));
     }
     let heads = ["what keeping data whole takes", ""].map(str::to_owned).to_vec();
-    TextTable { title: "Protection and wear".into(), heads, rows, origin: None }
+    TextTable { title: "Protection and wear".into(), heads, rows, ..TextTable::default() }
+}
+
+/// Where the values of the class of cells of `model` come from, by key.
+pub fn class_sources(model: &Integrity) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let text = class(&model.cells).unwrap_or_default();
+    let lines = text.lines().skip_while(|line| *line != "[source]").skip(1);
+    lines
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(key, source)| (key.trim_matches('"'), source.trim_matches('"')))
 }
 
 /// Where the values of the model come from.
 fn sources(profile: &Profile, model: &Integrity) -> Vec<String> {
     let own = profile.source.iter().filter(|(key, _)| key.starts_with("integrity"));
     let own = own.map(|(key, source)| format!("{key}: {source}"));
-    let text = class(&model.cells).unwrap_or_default();
-    let lines = text.lines().skip_while(|line| *line != "[source]").skip(1);
-    let of_class = lines.filter_map(|line| line.split_once(" = ")).map(|(key, source)| {
-        let [key, source] = [key, source].map(|text| text.trim_matches('"'));
-        format!("{} {key}: {source}", model.cells)
-    });
+    let of_class = class_sources(model).map(|(key, source)| format!("{} {key}: {source}", model.cells));
     own.chain(of_class).collect()
 }
 

@@ -4,7 +4,7 @@ use thermocline_nand::thermal::AtWork;
 
 use super::super::Sheet;
 use super::super::questions::{HEATED_S, IN_ORDER, Question};
-use super::{Row, late_rate, mb, row, stated};
+use super::{Row, late_rate, mb, row, stated, stated_by};
 
 impl Sheet {
     /// Rows on heat, and the finding in words.
@@ -48,7 +48,10 @@ impl Sheet {
             thermal.throttle_c,
             thermal.time_constant_s
         );
-        let rows = vec![measured, stated(&["by heat: the product, by closed form", &product])];
+        let rows = vec![measured, stated_by(
+            format!("{}.thermal", profile.name),
+            &["by heat: the product, by closed form", &product],
+        )];
         let finding = if heating.throttled_share > 0.0 {
             format!("writing in order, heat throttles it ({until}): {rates}")
         } else {

@@ -8,7 +8,7 @@ use thermocline_types::Bytes;
 
 use super::super::Sheet;
 use super::super::questions::Question;
-use super::{Answer, Row, row, stated};
+use super::{Answer, Row, row, stated_by};
 
 /// The answers, for the drive with capacity.
 pub fn answers(sheet: &Sheet) -> Vec<Answer> {
@@ -55,7 +55,7 @@ const NOT_MODELLED: &str = "not modelled for this drive";
 
 fn ages(told: Option<(&[Outlook], &str)>) -> Answer {
     let question = "Is it as fast at the end of its life as at the beginning?";
-    let heads = vec!["rated cycles used up", "page read in the mean", "99 / 99.9 / 99.99 % within"];
+    let heads = vec!["rated cycles used up", "mean read of a page", "99 / 99.9 / 99.99 % of pages within"];
     let Some((points, command)) = told else { return unknown(question, heads) };
     let us = |us: f64| format!("{us:.0} us");
     let rows = points.iter().map(|point| Row {
@@ -67,6 +67,7 @@ fn ages(told: Option<(&[Outlook], &str)>) -> Answer {
                 .map_or("-".into(), |[a, b, c]| format!("{a:.0} / {b:.0} / {c:.0} us")),
         ],
         command: Some(command.to_owned()),
+        value: None,
     });
     let slower = points[0].read_us.zip(points[2].read_us);
     let finding = slower.map_or(NOT_MODELLED.into(), |(new, worn)| {
@@ -97,7 +98,8 @@ fn endurance(sheet: &Sheet) -> Answer {
         if let Some((bytes, dwpd)) = rated_bytes(profile).zip(profile.wear.rated_dwpd) {
             let name = format!("{}, rated by its maker", profile.name);
             let (tb, dwpd) = (format!("{:.0}", bytes / 1e12), format!("{dwpd:.2}"));
-            rows.push(stated(&[&name, "-", &tb, &dwpd]));
+            let key = format!("{}.wear.rated_dwpd", profile.name);
+            rows.push(stated_by(key, &[&name, "-", &tb, &dwpd]));
         }
     }
     let finding = random.map_or("its endurance is not known".into(), |(bytes, dwpd)| {
@@ -113,7 +115,7 @@ fn endurance(sheet: &Sheet) -> Answer {
 
 fn correction(profile: &Profile, told: Option<(&[Outlook], &str)>) -> Answer {
     let question = "How are errors corrected, and how many are left?";
-    let heads = vec!["rated cycles used up", "bits wrong", "read again a year", "UBER"];
+    let heads = vec!["rated cycles used up", "share of bits wrong", "codewords read again a year", "UBER"];
     let Some(((points, command), model)) = told.zip(profile.integrity.as_ref()) else {
         return unknown(question, heads);
     };
@@ -125,6 +127,7 @@ fn correction(profile: &Profile, told: Option<(&[Outlook], &str)>) -> Answer {
             point.uber.to_string(),
         ],
         command: Some(command.to_owned()),
+        value: None,
     });
     let ecc = &model.ecc;
     let soft = match ecc.soft_bits {
@@ -144,7 +147,7 @@ fn correction(profile: &Profile, told: Option<(&[Outlook], &str)>) -> Answer {
 
 fn parity(profile: &Profile, told: Option<(&[Outlook], &str)>) -> Answer {
     let question = "What if a page or a die cannot be read?";
-    let heads = vec!["rated cycles used up", "rebuilt a year", "lost a year"];
+    let heads = vec!["rated cycles used up", "codewords rebuilt a year", "codewords lost a year"];
     let Some(((points, command), model)) = told.zip(profile.integrity.as_ref()) else {
         return unknown(question, heads);
     };
@@ -155,6 +158,7 @@ fn parity(profile: &Profile, told: Option<(&[Outlook], &str)>) -> Answer {
             point.lost_per_year.to_string(),
         ],
         command: Some(command.to_owned()),
+        value: None,
     });
     let failures = &model.failures;
     let dies = match model.parity.dies {
@@ -190,6 +194,7 @@ fn retention(told: Option<(&[Outlook], &str)>) -> Answer {
             point.uber_jesd218.to_string(),
         ],
         command: Some(command.to_owned()),
+        value: None,
     });
     let finding = format!(
         "at 55 °C what rests is rewritten after {} at the rated cycles; JESD218 asks for an UBER of 1e-16 (data centres) \
@@ -214,6 +219,7 @@ fn wear(profile: &Profile, usage: &Use, command: &str) -> Answer {
             format!("{:.1} years", years.spares_used_up),
         ],
         command: Some(command.to_owned()),
+        value: None,
     });
     let moved = match profile.wear.levelling_spread {
         Some(span) => format!("data at rest is moved when erases differ by more than {span}"),
