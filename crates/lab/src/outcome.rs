@@ -643,8 +643,8 @@ fn log_notes(outcome: &Outcome, log: &LogBytes, host: u64) -> Vec<String> {
     }
     if log.filled > 0 {
         notes.push(format!(
-            "the log works in blocks of 4 KiB: {} of the {} that the host wrote are in writes that cover blocks in \
-             part, for which it read {}",
+            "the log works in blocks of 4 KiB: of writes that cover blocks in part it wrote {} more than the {} of the \
+             host, for which it read {}",
             Bytes(log.filled),
             Bytes(host),
             Bytes(log.filled_read)

@@ -118,7 +118,7 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         show_points(points, kept.unwrap_or_default(), args, &mut out)?;
     }
     let title = format!("Thermocline: {}", args.experiments.join(", "));
-    let introduction = "Published experiments, repeated: marks are theirs, lines are ours.";
+    let introduction = "Published experiments, repeated: marks are theirs or a closed form, lines are ours.";
     plots::write(args.report.as_deref(), &title, introduction, page, &notes)
 }
 
@@ -174,16 +174,32 @@ fn kept(path: &Path, chosen: &[&Experiment]) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The figures as a table for the report.
+/// A figure with four digits or all before the point; more say nothing of a simulated drive.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1000.0 => format!("{value:.0}"),
+        size if size >= 100.0 => format!("{value:.1}"),
+        size if size >= 10.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// The figures as a table for the report; without columns of theirs where there is nothing to put in.
 fn table(experiment: &Experiment, figures: &[Figure]) -> TextTable {
+    let compared = figures.iter().any(|figure| figure.theirs.is_some());
     let row = |figure: &Figure| {
-        let theirs = figure.theirs.map_or("-".into(), |value| format!("{value:.3}"));
+        let theirs = figure.theirs.map_or("-".into(), digits);
         let error = figure.error().map_or("-".into(), |error| format!("{:+.2} %", error * 100.0));
-        vec![figure.what.clone(), theirs, format!("{:.3}", figure.ours), error]
+        let (what, ours) = (figure.what.clone(), digits(figure.ours));
+        if compared { vec![what, theirs, ours, error] } else { vec![what, ours] }
     };
+    let heads: &[&str] =
+        if compared { &["figure", "theirs", "ours", "difference"] } else { &["figure", "ours"] };
+    let nothing = if compared { "" } else { ", which states no values to compare these with" };
     TextTable {
-        title: format!("{}: {}. Theirs: {}", experiment.name, experiment.title, experiment.source),
-        heads: ["figure", "theirs", "ours", "difference"].map(str::to_owned).to_vec(),
+        title: format!("{}: {}", experiment.name, experiment.title),
+        text: format!("Theirs: {}{nothing}.", experiment.source.trim_end_matches('.')),
+        heads: heads.iter().map(|head| (*head).to_owned()).collect(),
         rows: figures.iter().map(row).collect(),
         origin: Some(experiment.name.to_owned()),
         ..TextTable::default()

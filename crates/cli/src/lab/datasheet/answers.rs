@@ -336,7 +336,7 @@ impl Sheet {
             rows.push(stated(&["not run", &text]));
         }
         // Those of a run that writes: they are much the same for all.
-        let written = self.of(Question::Writes).next();
+        let written = self.of(Question::Writes).find(|(measure, _)| is_block(measure));
         rows.extend(written.iter().flat_map(|(_, r)| &r.notes).map(|note| stated(&["note", note])));
         Answer {
             question: "How was it tested?",
