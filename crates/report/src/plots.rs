@@ -183,7 +183,9 @@ mod tests {
         };
         let html = sections(&page);
         assert_eq!(html.matches("href=\"#origin-csal\"").count(), 2, "{html}");
-        assert!(html.contains("<a href=\"#origin-2.1\" title=\"source and command: 2.1\">WAF 2</a>"));
+        assert!(
+            html.contains("<a href=\"#origin-2.1\" title=\"source and command: 2.1\">WAF 2</a>")
+        );
         assert!(html.contains("<td>3.57</td><td class=\"prose\">few</td>"), "{html}");
         for part in [
             "title=\"source and command: csal\">WAF &lt;1&gt;</a>",

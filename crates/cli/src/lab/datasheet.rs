@@ -99,9 +99,10 @@ pub fn datasheet(args: &DatasheetArgs) -> anyhow::Result<()> {
     let full = args.utilisation.unwrap_or(FULL);
     let asked = measures(&stack, span, full, args.quick);
     let interrupt = Interrupt::watch()?;
-    let results = parallel::each(&asked, args.jobs, ("datasheet", &interrupt), |measure, mut tell| {
-        run_one(&measure.run, None, &interrupt, &mut tell)
-    });
+    let results =
+        parallel::each(&asked, args.jobs, ("datasheet", &interrupt), |measure, mut tell| {
+            run_one(&measure.run, None, &interrupt, &mut tell)
+        });
     interrupt.check()?;
     let prices = Prices::from_toml("built-in", DEFAULT_PRICES, &[])?;
     let mut sheet = Sheet { stack, measured: Vec::new(), too_full: Vec::new(), prices, span, full };

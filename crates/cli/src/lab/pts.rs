@@ -73,8 +73,8 @@ pub struct PtsArgs {
     report: Option<PathBuf>,
 }
 
-/// How full a log is; a drive alone is full, as the specification has it. Chosen: a log has its reserve from what is not
-/// in use.
+/// How full a log is; a drive alone is full, as the specification has it. Chosen: a log has its reserve from what is
+/// not in use.
 const LOG_FULL: f64 = 0.8;
 
 /// Where the tests are from.

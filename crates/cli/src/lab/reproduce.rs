@@ -118,7 +118,8 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         show_points(points, kept.unwrap_or_default(), args, &mut out)?;
     }
     let title = format!("Thermocline: {}", args.experiments.join(", "));
-    let introduction = "Published experiments, repeated: marks are theirs or a closed form, lines are ours.";
+    let introduction =
+        "Published experiments, repeated: marks are theirs or a closed form, lines are ours.";
     plots::write(args.report.as_deref(), &title, introduction, page, &notes)
 }
 

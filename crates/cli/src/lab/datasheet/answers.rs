@@ -144,7 +144,13 @@ impl Sheet {
                 best.0.label,
                 kiops(&small.1)
             ),
-            heads: vec!["random unless said, 64 in flight", "MB/s", "thousand requests a second", "WAF", "limit"],
+            heads: vec![
+                "random unless said, 64 in flight",
+                "MB/s",
+                "thousand requests a second",
+                "WAF",
+                "limit",
+            ],
             rows: self.of(question).map(cells).collect(),
         }
     }
@@ -166,7 +172,13 @@ impl Sheet {
                 mb(writes),
                 mb(least)
             ),
-            heads: vec!["4 KiB, random, 64 in flight", "MB/s", "thousand requests a second", "WAF", "limit"],
+            heads: vec![
+                "4 KiB, random, 64 in flight",
+                "MB/s",
+                "thousand requests a second",
+                "WAF",
+                "limit",
+            ],
             rows: rows.collect(),
         }
     }
@@ -230,7 +242,12 @@ impl Sheet {
                 of("reads"),
                 of("writes")
             ),
-            heads: vec!["4 KiB, random, in flight", "thousand requests a second", "99 % within", "limit"],
+            heads: vec![
+                "4 KiB, random, in flight",
+                "thousand requests a second",
+                "99 % within",
+                "limit",
+            ],
             rows: self.of(Question::Depth).map(cells).collect(),
         }
     }

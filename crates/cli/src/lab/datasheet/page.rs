@@ -4,9 +4,9 @@ use serde::Serialize;
 use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
 use thermocline_report::{PlotPage, TextTable, render_plots};
 
-use super::{Sheet, origins};
 use super::answers::{Answer, late_rate};
 use super::questions::Question;
+use super::{Sheet, origins};
 use crate::table::draw;
 
 /// What is given out as JSON.

@@ -117,7 +117,12 @@ fn tables(found: &Found<'_>) -> Vec<TextTable> {
             .into_iter()
             .map(|ratio| vec![ratio.what, significant(ratio.theirs), significant(ratio.ours)]);
         let rows = rows.collect();
-        all.push(TextTable { title: title("Theirs and ours"), heads, rows, ..TextTable::default() });
+        all.push(TextTable {
+            title: title("Theirs and ours"),
+            heads,
+            rows,
+            ..TextTable::default()
+        });
     }
     all
 }

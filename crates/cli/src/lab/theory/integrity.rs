@@ -228,7 +228,8 @@ pub fn class_sources(model: &Integrity) -> impl Iterator<Item = (&'static str, &
 fn sources(profile: &Profile, model: &Integrity) -> Vec<String> {
     let own = profile.source.iter().filter(|(key, _)| key.starts_with("integrity"));
     let own = own.map(|(key, source)| format!("{key}: {source}"));
-    let of_class = class_sources(model).map(|(key, source)| format!("{} {key}: {source}", model.cells));
+    let of_class =
+        class_sources(model).map(|(key, source)| format!("{} {key}: {source}", model.cells));
     own.chain(of_class).collect()
 }
 

@@ -48,10 +48,13 @@ impl Sheet {
             thermal.throttle_c,
             thermal.time_constant_s
         );
-        let rows = vec![measured, stated_by(
-            format!("{}.thermal", profile.name),
-            &["by heat: the product, by closed form", &product],
-        )];
+        let rows = vec![
+            measured,
+            stated_by(
+                format!("{}.thermal", profile.name),
+                &["by heat: the product, by closed form", &product],
+            ),
+        ];
         let finding = if heating.throttled_share > 0.0 {
             format!("writing in order, heat throttles it ({until}): {rates}")
         } else {

@@ -55,7 +55,8 @@ const NOT_MODELLED: &str = "not modelled for this drive";
 
 fn ages(told: Option<(&[Outlook], &str)>) -> Answer {
     let question = "Is it as fast at the end of its life as at the beginning?";
-    let heads = vec!["rated cycles used up", "mean read of a page", "99 / 99.9 / 99.99 % of pages within"];
+    let heads =
+        vec!["rated cycles used up", "mean read of a page", "99 / 99.9 / 99.99 % of pages within"];
     let Some((points, command)) = told else { return unknown(question, heads) };
     let us = |us: f64| format!("{us:.0} us");
     let rows = points.iter().map(|point| Row {
@@ -115,7 +116,8 @@ fn endurance(sheet: &Sheet) -> Answer {
 
 fn correction(profile: &Profile, told: Option<(&[Outlook], &str)>) -> Answer {
     let question = "How are errors corrected, and how many are left?";
-    let heads = vec!["rated cycles used up", "share of bits wrong", "codewords read again a year", "UBER"];
+    let heads =
+        vec!["rated cycles used up", "share of bits wrong", "codewords read again a year", "UBER"];
     let Some(((points, command), model)) = told.zip(profile.integrity.as_ref()) else {
         return unknown(question, heads);
     };
