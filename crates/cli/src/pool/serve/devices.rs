@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Engine, Payload};
 use thermocline_runtime::{
@@ -141,20 +141,21 @@ impl Devices {
     /// Those of the pool that was opened with these settings. What happens to them is said on standard error from now
     /// on.
     pub fn new(settings: Settings, pairs: Vec<(usize, Pair)>) -> Devices {
-        let devices = Devices(Arc::new(Mutex::new(InUse { settings, pairs: Vec::new() })));
-        devices.watch(pairs);
+        let in_use = InUse { settings: settings.clone(), pairs: Vec::new() };
+        let devices = Devices(Arc::new(Mutex::new(in_use)));
+        devices.adopt(settings, pairs);
         devices
     }
 
-    /// Tells of these pairs from now on.
-    fn watch(&self, pairs: Vec<(usize, Pair)>) {
+    /// The pool was opened with these.
+    fn adopt(&self, settings: Settings, pairs: Vec<(usize, Pair)>) {
         for (_, pair) in &pairs {
             pair.listen(Box::new(|text| say(format_args!("{text}"))));
             if let Some(risk) = pair.status().risk() {
                 say(format_args!("{risk}"));
             }
         }
-        self.in_use().pairs = pairs;
+        *self.in_use() = InUse { settings, pairs };
     }
 
     fn in_use(&self) -> MutexGuard<'_, InUse> {
@@ -198,33 +199,31 @@ impl Devices {
         change: DeviceChange,
         pool: &Pool,
     ) -> anyhow::Result<()> {
-        let (devices, path, next) = (self.clone(), path.to_owned(), settings.clone());
+        let (devices, path) = (self.clone(), path.to_owned());
         let open = move || {
-            let opened = to_change(&next, &path, change)?;
-            devices.watch(opened.pairs);
+            let opened = to_change(&settings, &path, change)?;
+            devices.adopt(settings, opened.pairs);
             Ok(opened.driver)
         };
         let devices = self.clone();
-        let before = self.in_use().settings.clone();
         let back = move || {
-            let opened = to_write(&before, false);
+            let settings = devices.in_use().settings.clone();
+            let opened = to_write(&settings, false);
             let opened = opened.inspect_err(|error| say(format_args!("{error:#}"))).ok()?;
-            devices.watch(opened.pairs);
+            devices.adopt(settings, opened.pairs);
             Some(opened.driver)
         };
-        match pool.reopen(open, back) {
-            Ok(()) => self.in_use().settings = settings,
-            Err(ReopenError::Refused(error)) => return Err(error),
-            Err(ReopenError::Lost(error)) => {
+        pool.reopen(open, back).map_err(|error| match error {
+            ReopenError::Refused(error) => error,
+            ReopenError::Lost(error) => {
                 let text = format!(
                     "{error:#}; nor can the pool be opened as it was: stop the service, and see why"
                 );
                 say(format_args!("{text}"));
-                bail!(text);
+                anyhow!(text)
             }
-            Err(error) => return Err(anyhow!(error.to_string())),
-        }
-        Ok(())
+            error => anyhow!(error.to_string()),
+        })
     }
 }
 
