@@ -73,6 +73,7 @@ mod with_bugs {
         DevicesNotLabelled: "devices but the home do not learn of an opening",
         OldHomeOverwritten: "the last record that counts is overwritten before one is durable on the new home",
         DrainedDeviceWritten: "a device that is to be drained is written to as before",
+        LostReadsAsZeros: "what is lost reads as zeros",
         OtherDevicesNotFlushed: "a flush of the host goes to the home alone",
         ReleaseAwaitsHomeAlone: "units are freed while copies of what was in them are durable on the home alone",
         CleanTooEarly: "a superblock is called clean although chunks follow",

@@ -5,6 +5,7 @@ mod destage;
 mod flush;
 mod gc;
 mod io;
+mod losing;
 mod memory;
 mod opening;
 mod pages;
@@ -43,7 +44,7 @@ use crate::stats::{Memory, Stats};
 use crate::superblocks::Superblocks;
 use crate::tier::Stays;
 use crate::unit_table::UnitTable;
-use crate::volumes::Volumes;
+use crate::volumes::{PageCursor, Volumes};
 use crate::write_cache::{Owner, WriteCache};
 
 use checkpoint::{Checkpoint, Due};
@@ -122,6 +123,8 @@ pub struct Engine<P: Payload> {
     spares_fast: bool,
     destage: Destage,
     unmapping: VecDeque<Unmapping>,
+    /// Where the search for what is lost goes on.
+    losing: Option<PageCursor>,
     scrubs: VecDeque<Scrub>,
     checkpoint: Option<Checkpoint>,
     superblocks: Superblocks,
@@ -199,6 +202,7 @@ impl<P: Payload> Engine<P> {
             spares_fast: false,
             destage: Destage::new(config.destage),
             unmapping: VecDeque::new(),
+            losing: None,
             scrubs: VecDeque::new(),
             checkpoint: None,
             superblocks: Superblocks::default(),
@@ -438,6 +442,7 @@ impl<P: Payload> Engine<P> {
         }
         let mut worked = self.memory_step();
         worked |= self.unmap_step();
+        worked |= self.lose_step();
         worked |= self.seal_ready();
         worked |= self.close_overdue();
         worked |= self.gc_step();

@@ -47,6 +47,14 @@ pub(crate) enum Mapping {
 pub(crate) struct Value(pub(crate) u64);
 
 impl Value {
+    /// Of a block that was on a device that is lost.
+    pub(crate) const LOST: Value = Value(u64::MAX << TAG_BITS);
+
+    #[inline]
+    pub(crate) fn is_lost(self) -> bool {
+        self == Value::LOST
+    }
+
     #[inline]
     pub(crate) fn new(address: u64, crc: u32) -> Value {
         Value(address << TAG_BITS | u64::from(crc & ((1 << TAG_BITS) - 1)))
@@ -163,6 +171,10 @@ impl Packing {
         }
         let value = Value(raw);
         if value.address() >= self.staged {
+            // No slot has the last address that there are bits for.
+            if raw == Value::LOST.0 & self.mask {
+                return Mapping::At(Value::LOST);
+            }
             Mapping::Staged((value.address() - self.staged) as u32)
         } else {
             Mapping::At(value)
@@ -174,7 +186,7 @@ impl Packing {
         match mapping {
             Mapping::Unmapped => self.mask,
             Mapping::Staged(slot) => (self.staged + u64::from(slot)) << TAG_BITS,
-            Mapping::At(value) => value.0,
+            Mapping::At(value) => value.0 & self.mask,
         }
     }
 }

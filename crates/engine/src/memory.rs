@@ -20,9 +20,10 @@ use thermocline_format::Volume;
 use crate::config::Config;
 use crate::map::{Packing, VolumeMap};
 
-/// Pages beside those of garbage collection with which everything goes on: one each that a trim, a scrub and a search
-/// need, and as many again for what hosts leave to them; and two for a request, which may lie across two.
-const BESIDE: u64 = 8;
+/// Pages beside those of garbage collection with which everything goes on: one each that a trim, a scrub, a search and
+/// a device that is lost need, and as many again for what hosts leave to them; and two for a request, which may lie
+/// across two.
+const BESIDE: u64 = 10;
 
 /// Who asks for pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -59,6 +59,7 @@ pub(crate) enum Needs {
     Trim,
     Scrub,
     Search,
+    Losing,
 }
 
 /// How far the background has come.
@@ -86,7 +87,7 @@ pub(crate) struct Pages<P> {
     /// Pages in memory that are needed by requests which wait for others, and by how many.
     held: FxHashMap<(u16, u64), u32>,
     /// The page that each of those needs which go from page to page.
-    next: [Option<(u16, u64)>; 3],
+    next: [Option<(u16, u64)>; 4],
     /// Where the hand is that takes pages out of memory.
     hand: PageCursor,
     /// How far the pages are gone through that were written for a flushed record.
@@ -110,7 +111,7 @@ impl<P> Default for Pages<P> {
             damaged: FxHashSet::default(),
             waiting: VecDeque::new(),
             held: FxHashMap::default(),
-            next: [None; 3],
+            next: [None; 4],
             hand: PageCursor::default(),
             landing: None,
             short: false,

@@ -134,6 +134,9 @@ pub enum HostError {
     /// The device failed to read a block, or what it read is not that block.
     #[error("the block at {0} cannot be read")]
     Unreadable(Location),
+    /// A block was on a device that is lost: reading it is an error until it is written again or trimmed.
+    #[error("a block is lost: it was on a device that the pool was told to do without")]
+    Lost,
     /// The device failed to write or to flush; nothing can be written until the pool is opened again.
     #[error("the device failed; the pool takes no writes until it is opened again")]
     Failed,
@@ -200,6 +203,11 @@ pub enum Notice {
         /// Where it is.
         at: Location,
     },
+    /// Blocks were on a device that is lost, and read as errors from now on.
+    Lost {
+        /// Which.
+        extent: Extent,
+    },
     /// A unit went out of service.
     Retired(thermocline_types::UnitId),
     /// The device failed to write or to flush; the pool takes no writes any more.
@@ -236,6 +244,17 @@ pub enum OpenError {
     /// A device was not there when the pool was last opened, or is an older copy of what was.
     #[error("device {} is an older copy: it was not there when the pool was last opened", .0.0)]
     DeviceOlder(DeviceId),
+    /// What the pool cannot be without is on a device that is to be given up: the records that count, or pages of maps.
+    #[error("device {} cannot be given up: it has the records of the pool, or pages of maps", .0.0)]
+    MapOn(DeviceId),
+    /// The pool was not closed in order, and what a device that is to be given up had written since the last checkpoint
+    /// is gone with it.
+    #[error(
+        "the pool was not closed in order, and device {} has what was written to it last: without it, blocks that were \
+         written since the last checkpoint may read as they were before",
+        .0.0
+    )]
+    TailOn(DeviceId),
     /// A part of the map cannot be read.
     #[error("the map page at {0} cannot be read")]
     MapDamaged(Location),

@@ -101,6 +101,14 @@ impl Volumes {
         Walk::End
     }
 
+    /// The share of all pages, on media or not, that stand before `cursor`.
+    pub(crate) fn share_before(&self, cursor: PageCursor) -> f64 {
+        let pages = |slot: &Option<VolumeMap>| slot.as_ref().map_or(0, VolumeMap::pages);
+        let all: u64 = self.slots.iter().map(pages).sum();
+        let done: u64 = self.slots.iter().take(cursor.volume.into()).map(pages).sum();
+        (done + cursor.page) as f64 / all.max(1) as f64
+    }
+
     /// The identifier of the next volume.
     pub(crate) fn next_id(&self) -> VolumeId {
         self.next

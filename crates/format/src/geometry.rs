@@ -108,6 +108,8 @@ pub enum DeviceState {
     Draining,
     /// It has left the pool. Its units keep their numbers and hold nothing.
     Detached,
+    /// It is gone, with what it held: nothing is asked of it, and entries of maps that point at it are made lost.
+    Lost,
 }
 
 /// A device as its pool uses it: a run of the pool's units.
@@ -308,10 +310,12 @@ impl Geometry {
         })
     }
 
-    /// The devices that have not left the pool, each with its units.
+    /// The devices that have not left the pool and are not lost, each with its units.
     pub fn present(&self) -> impl Iterator<Item = (DeviceId, Range<u32>)> + Clone {
-        let gone = |device: DeviceId| self.device(device).state == DeviceState::Detached;
-        self.device_units().filter(move |(device, _)| !gone(*device))
+        let there = |device: DeviceId| {
+            matches!(self.device(device).state, DeviceState::Active | DeviceState::Draining)
+        };
+        self.device_units().filter(move |(device, _)| there(*device))
     }
 
     /// The device of this number.
@@ -422,15 +426,19 @@ impl Geometry {
     }
 
     /// Whether a pool of this geometry can be opened with `next`: the devices are the same, divided in the same way,
-    /// but that active ones may begin to be drained, draining ones may be active again or detached, and others may
-    /// have been attached: behind them, or with the number of one that left the pool and had as many units.
+    /// but that active ones may begin to be drained, draining ones may be active again or detached, both may be lost and
+    /// lost ones detached, and others may have been attached: behind them, or with the number of one that left the pool
+    /// and had as many units.
     #[must_use]
     pub fn becomes(&self, next: &Geometry) -> bool {
         let goes = |from: &PoolDevice, to: &PoolDevice| {
             let states = match (from.state, to.state) {
-                (DeviceState::Detached, to) => to != DeviceState::Draining,
+                (DeviceState::Detached, to) => {
+                    matches!(to, DeviceState::Active | DeviceState::Detached)
+                }
                 (DeviceState::Active, to) => to != DeviceState::Detached,
                 (DeviceState::Draining, _) => true,
+                (DeviceState::Lost, to) => matches!(to, DeviceState::Lost | DeviceState::Detached),
             };
             states && PoolDevice { state: to.state, ..*from } == *to
         };
@@ -584,7 +592,7 @@ mod tests {
 
     #[test]
     fn devices_come_behind_the_others_and_leave_their_numbers() {
-        use DeviceState::{Active, Detached, Draining};
+        use DeviceState::{Active, Detached, Draining, Lost};
         let (old, fast) = (device(MediaClass::Capacity, 4, [0, 1]), MediaClass::Fast);
         let new = device(MediaClass::Capacity, 10, [8, 9]);
         let states = |states: [DeviceState; 3]| {
@@ -615,6 +623,10 @@ mod tests {
         assert!(all.becomes(&all) && all.becomes(&drains) && drains.becomes(&gone));
         assert!(drains.becomes(&all) && !all.becomes(&gone) && !gone.becomes(&drains));
         assert!(gone.becomes(&all) && all.attaches(&gone, DeviceId(0)));
+        let lost = states([Lost, Active, Active]);
+        assert!(all.becomes(&lost) && drains.becomes(&lost) && lost.becomes(&gone));
+        assert!(!lost.becomes(&all) && !lost.becomes(&drains) && !gone.becomes(&lost));
+        assert!(lost.present().eq(gone.present()) && !all.attaches(&lost, DeviceId(0)));
         assert!(!all.attaches(&drains, DeviceId(0)) && !gone.attaches(&drains, DeviceId(0)));
         let two = Geometry::of_devices(LogicalBlock::B4096, 16, &all.devices()[..2]).unwrap();
         assert!(two.becomes(&all) && two.becomes(&drains) && !all.becomes(&two));

@@ -20,16 +20,19 @@ pub const TAG_BITS: u32 = 64 - ADDRESS_BITS;
 
 const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 
-/// Where a block is, and the low bits of its checksum; or that there is none.
+/// Where a block is, and the low bits of its checksum; or that there is none, or that it is lost.
 ///
 /// Packed as address in the upper 36 bits and tag in the lower 28; all ones stand for a block that is not mapped and
-/// reads as zeros.
+/// reads as zeros, an address of ones with a tag of zeros for one that was on a device that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MapEntry(u64);
 
 impl MapEntry {
     /// A block that was never written, or trimmed.
     pub const UNMAPPED: MapEntry = MapEntry(u64::MAX);
+
+    /// A block that was on a device that is lost: reading it is an error until it is written again or trimmed.
+    pub const LOST: MapEntry = MapEntry(u64::MAX << TAG_BITS);
 
     /// An entry for the block at `at` whose CRC-32C is `crc`.
     ///
@@ -41,7 +44,7 @@ impl MapEntry {
         MapEntry(geometry.address(at) << TAG_BITS | u64::from(crc & TAG_MASK))
     }
 
-    /// The entry packed as `bits`.
+    /// The entry packed as `bits`. Only the entries of a page of a map may be lost ([`MapPage::decode`]).
     ///
     /// # Errors
     /// [`ErrorKind::Impossible`] when it points where no block can be.
@@ -63,26 +66,32 @@ impl MapEntry {
         self.0
     }
 
+    /// Whether the block was on a device that is lost.
+    #[must_use]
+    pub fn is_lost(self) -> bool {
+        self == MapEntry::LOST
+    }
+
     /// Whether there is no block.
     #[must_use]
     pub fn is_unmapped(self) -> bool {
         self == MapEntry::UNMAPPED
     }
 
-    /// Where the block is; `None` for one that is not mapped.
+    /// Where the block is; `None` for one that is not mapped, or lost.
     ///
     /// # Panics
     /// When the entry belongs to another, larger pool.
     #[must_use]
     pub fn location(self, geometry: &Geometry) -> Option<Location> {
         let inside = || geometry.location(self.address()).expect("entries are made for one pool");
-        (!self.is_unmapped()).then(inside)
+        (!self.is_unmapped() && !self.is_lost()).then(inside)
     }
 
     /// Whether a block with checksum `crc` may be the one meant. Another passes with a chance of one in 2^28.
     #[must_use]
     pub fn matches(self, crc: u32) -> bool {
-        !self.is_unmapped() && self.tag() == crc & TAG_MASK
+        !self.is_unmapped() && !self.is_lost() && self.tag() == crc & TAG_MASK
     }
 
     const fn address(self) -> u64 {
@@ -140,22 +149,31 @@ impl MapPage {
     ) -> Result<MapPage, DecodeError> {
         let structure = Structure::MapPage(page);
         let at = parent.location(geometry);
-        let entries = check_page(bytes, parent).and_then(|()| unpack_all(bytes, geometry));
+        let entries =
+            check_page(bytes, parent).and_then(|()| unpack_each(bytes, geometry, MapEntry::LOST.0));
         let entries = entries.map_err(|kind| DecodeError { structure, at, kind })?;
         let entries = entries.into_boxed_slice().try_into();
         Ok(MapPage(entries.expect("a block holds as many entries as a page")))
     }
 }
 
-/// The entries that `bytes`, a whole number of them, hold.
+/// The entries that `bytes`, a whole number of them, hold; none of them is lost.
 pub(crate) fn unpack_all(bytes: &[u8], geometry: &Geometry) -> Result<Vec<MapEntry>, ErrorKind> {
+    unpack_each(bytes, geometry, MapEntry::UNMAPPED.0)
+}
+
+/// The entries that `bytes` hold, of which those with the bits of `also` need not point anywhere.
+fn unpack_each(bytes: &[u8], geometry: &Geometry, also: u64) -> Result<Vec<MapEntry>, ErrorKind> {
     let bits = <[U64]>::ref_from_bytes(bytes).map_err(|_| ErrorKind::Truncated {
         needed: bytes.len().next_multiple_of(8),
         found: bytes.len(),
     })?;
     let mut entries = Vec::with_capacity(bits.len());
     for bits in bits {
-        entries.push(MapEntry::unpack(geometry, bits.get())?);
+        let bits = bits.get();
+        let entry =
+            if bits == also { Ok(MapEntry(bits)) } else { MapEntry::unpack(geometry, bits) };
+        entries.push(entry?);
     }
     Ok(entries)
 }
@@ -189,6 +207,19 @@ mod tests {
         let entry = MapEntry::unpack(&geometry(), u64::MAX).unwrap();
         assert!(entry.is_unmapped() && !entry.matches(u32::MAX));
         assert_eq!(entry.location(&geometry()), None);
+    }
+
+    #[test]
+    fn what_is_lost_matches_nothing_and_stands_in_pages_of_maps_only() {
+        let lost = MapEntry::LOST;
+        assert!(lost.is_lost() && !lost.is_unmapped() && !lost.matches(0));
+        assert_eq!(lost.location(&geometry()), None);
+        assert!(MapEntry::unpack(&geometry(), lost.pack()).is_err());
+        let mut page = MapPage::unmapped();
+        page.0[7] = lost;
+        let bytes = page.encode();
+        let parent = MapEntry::new(&geometry(), Location::new(3, 1), crc32c(&bytes));
+        assert_eq!(MapPage::decode(&bytes, PAGE, parent, &geometry()), Ok(page));
     }
 
     #[test]

@@ -378,6 +378,7 @@ fn device_to_raw(device: &PoolDevice) -> DeviceRaw {
             DeviceState::Active => 0,
             DeviceState::Draining => 1,
             DeviceState::Detached => 2,
+            DeviceState::Lost => 3,
         },
         reserved: [0; 2],
     }
@@ -389,8 +390,9 @@ fn device_from_raw(raw: &DeviceRaw) -> Result<PoolDevice, ErrorKind> {
         0 => DeviceState::Active,
         1 => DeviceState::Draining,
         2 => DeviceState::Detached,
+        3 => DeviceState::Lost,
         found => {
-            let (field, rule) = ("device state", "0 to 2");
+            let (field, rule) = ("device state", "0 to 3");
             return Err(ErrorKind::Impossible { field, found: found.into(), rule });
         }
     };

@@ -181,6 +181,16 @@ pub enum MediaError {
         /// How it was missed.
         why: Box<MediaError>,
     },
+    /// A device for capacity is missing.
+    #[error(
+        "{why}; if it is gone for good, `thermocline device lose POOL.toml {}` lists what is lost with it", path.display()
+    )]
+    NoCapacity {
+        /// Where the settings say that it is.
+        path: PathBuf,
+        /// How it was missed.
+        why: Box<MediaError>,
+    },
     /// No pool was found.
     #[error("{}: there is no pool here; `thermocline format` makes one", path.display())]
     NoPool {

@@ -23,7 +23,7 @@ use crate::replay::{self, Place};
 use crate::settings::Settings;
 use crate::world::World;
 
-pub use layout::{Structure, Target, targets};
+pub use layout::{Structure, Target, blocks_on, targets};
 
 /// Completions after which a request is taken to hang.
 const PATIENCE: u64 = 1 << 20;

@@ -192,7 +192,7 @@ impl Prober {
         }
         report.states += 1;
         let found = self.recover(world, rng.next_u64())?;
-        judge(&world.model, &found)?;
+        judge(world, &found)?;
         if twice {
             // What was found and not changed must be found again.
             report.states += 1;
@@ -240,9 +240,9 @@ fn go_on(world: &World, image: &Image, seed: u64) -> Result<u64, String> {
     Err(format!("later: {}", later.wrong.join("\n    ")))
 }
 
-fn judge(model: &Model, found: &[FoundVolume]) -> Result<(), String> {
-    let unreadable = found.iter().flat_map(|volume| &volume.blocks).filter(|b| b.is_none()).count();
-    let verdicts = model.judge_found(found);
+fn judge(world: &World, found: &[FoundVolume]) -> Result<(), String> {
+    let unreadable = found.iter().map(|volume| unreadable(world, volume)).sum::<usize>();
+    let verdicts = world.model.judge_found(found);
     if unreadable == 0 && verdicts.is_empty() {
         return Ok(());
     }
@@ -254,6 +254,13 @@ fn judge(model: &Model, found: &[FoundVolume]) -> Result<(), String> {
         lines.push(format!("{unreadable} blocks cannot be read"));
     }
     Err(lines.join("\n    "))
+}
+
+/// Blocks that cannot be read, and should be.
+fn unreadable(world: &World, found: &FoundVolume) -> usize {
+    let id = found.volume;
+    let failed = (0..).zip(&found.blocks).filter(|(_, block)| block.is_none());
+    failed.filter(|(lba, _)| !world.may_be_lost(id, *lba, Model::flushed)).count()
 }
 
 fn same(before: &[FoundVolume], after: &[FoundVolume]) -> Result<(), String> {

@@ -84,7 +84,7 @@ impl Settings {
         settings
     }
 
-    /// A device is attached, and as a rule another drained and detached after that.
+    /// A device is attached, and as a rule another drained or lost, and detached after that.
     pub(crate) fn change_devices(&mut self, rng: &mut Rng) {
         let mut devices = self.config.geometry.devices().to_vec();
         let begin = self.config.geometry.units();
@@ -100,8 +100,14 @@ impl Settings {
         devices.push(PoolDevice::new(media, units, [begin + 1, begin].map(UnitId)));
         let mut stages = vec![devices.clone()];
         if rng.below(4) > 0 {
-            let leaves = rng.below(devices.len() as u64 - 1) as usize;
-            for state in [DeviceState::Draining, DeviceState::Detached] {
+            let lost = can_be_lost(&devices).filter(|_| rng.below(2) == 0);
+            let drained = rng.below(devices.len() as u64 - 1) as usize;
+            let (leaves, leaving) = match lost {
+                Some(device) if rng.below(8) > 0 => (device, DeviceState::Lost),
+                Some(_) => (drained, DeviceState::Lost),
+                None => (drained, DeviceState::Draining),
+            };
+            for state in [leaving, DeviceState::Detached] {
                 devices[leaves].state = state;
                 stages.push(devices.clone());
             }
@@ -399,6 +405,19 @@ fn draw_latency(rng: &mut Rng) -> Latency {
     let mut span = |most: u64| Time::micros(1 + rng.below(most));
     let (write, read, flush) = (span(200), span(200), span(2000));
     Latency { write, read, flush, spike_one_in: [0, 20, 100][rng.below(3) as usize] }
+}
+
+/// A device for capacity that is not the home and that others can do without: below a fast one the first, which is
+/// filled first, else the last.
+fn can_be_lost(devices: &[PoolDevice]) -> Option<usize> {
+    let capacity = |device: &PoolDevice| device.media == MediaClass::Capacity;
+    let all: Vec<usize> = (0..devices.len()).filter(|&one| capacity(&devices[one])).collect();
+    let tiered = all.len() < devices.len();
+    match all[..] {
+        [first, _, ..] if tiered => Some(first),
+        [_, .., last] => Some(last),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

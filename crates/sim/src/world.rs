@@ -13,9 +13,10 @@ use std::rc::Rc;
 use thermocline_engine::{
     Config, Extent, HostError, HostRequest, Notice, Rejected, Reply, RequestId,
 };
-use thermocline_format::{DeviceState, VolumeName};
+use thermocline_format::{DeviceState, VolumeId, VolumeName};
 use thermocline_types::{Rng, UnitId};
 
+use crate::damage::blocks_on;
 use crate::data::{Arena, Content, Data, Stamp};
 use crate::disk::{CrashState, Disk, Image};
 use crate::faults::{Injector, Rule};
@@ -103,6 +104,8 @@ pub struct World {
     image: Image,
     /// What the engine was set up with before devices changed.
     before: Option<Config>,
+    /// Blocks that were on a device when it was lost, and when that was.
+    gone: BTreeMap<(VolumeId, u64), Version>,
 }
 
 impl World {
@@ -133,6 +136,7 @@ impl World {
             writes_failed_before: false,
             image,
             before: None,
+            gone: BTreeMap::new(),
         };
         if let Err(trouble) = world.make_pool() {
             world.wrong.push(format!("a new pool cannot be opened: {trouble:?}"));
@@ -167,6 +171,7 @@ impl World {
             writes_failed_before: self.writes_failed(),
             image: Image::new(self.settings.media),
             before: None,
+            gone: self.gone.clone(),
         };
         world.machine.pages_lost_before = self.machine.pages_lost();
         world.came_back(false);
@@ -515,7 +520,7 @@ impl World {
     }
 
     /// The next opening may be with other devices: with one more; if the pool was closed, with one that is to be
-    /// drained; or, when that is done, without it and all that it ever held. Returns whether it is.
+    /// drained, or is lost; or, when that is done, without it and all that it ever held. Returns whether it is.
     fn change_devices(&mut self, image: &mut Image) -> bool {
         let Some(next) = self.settings.changes.first() else { return false };
         let in_state = |state| {
@@ -530,6 +535,16 @@ impl World {
         } else if in_state(DeviceState::Draining).is_some() {
             if !self.closed {
                 return false;
+            }
+        } else if let Some((_, units)) = in_state(DeviceState::Lost) {
+            if !self.closed || self.atlas_is_damaged() {
+                return false;
+            }
+            // One with records or pages of maps is not given up.
+            if let Some(blocks) = blocks_on(&self.arena, image, &units) {
+                units.map(UnitId).for_each(|unit| image.wipe(unit));
+                let now = self.model.now();
+                self.gone = blocks.into_iter().map(|block| (block, now)).collect();
             }
         } else if self.rng.below(3) == 0 {
             return false;
@@ -567,7 +582,7 @@ impl World {
         match self.machine.survey() {
             Ok((_, unreadable)) => {
                 for (extent, error) in unreadable {
-                    self.judge_unreadable(extent, error);
+                    self.judge_unreadable(extent, error, Model::acknowledged);
                 }
             }
             Err(trouble) => self.wrong.push(format!("{trouble:?}")),
@@ -583,7 +598,7 @@ impl World {
         match self.machine.survey() {
             Ok((found, unreadable)) => {
                 for (extent, error) in unreadable {
-                    self.judge_unreadable(extent, error);
+                    self.judge_unreadable(extent, error, Model::flushed);
                 }
                 self.judge_found(&found);
             }

@@ -1,6 +1,7 @@
 //! `thermocline device`.
 
 mod change;
+mod lose;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,15 @@ work goes on whenever the pool is served, and with `drain` again.
     /// Take a device that was drained out of the pool; then take it out of the settings as well
     #[command(after_help = example("detach grown.toml old.img"))]
     Detach(MemberArgs),
+    /// Go on without a device that is broken or gone. What only it held is lost, and is listed before anything is done
+    #[command(after_help = format!("\
+Lists what would be lost, by volume and range, and changes nothing unless told to. After that, reading what is lost is an
+error until it is written again or trimmed; it never reads as an older version. `device drain` comes first where the
+device can still be read in parts: it saves what it can. A fast device that is no mirrored pair cannot be lost without the
+pool, nor can pages of maps, which are on any device where none is fast.
+
+{}", example("lose tiered.toml cap1.img --yes-destroy cap1.img")))]
+    Lose(LoseArgs),
     /// Have a side of a mirrored pair filled, that is new or was written without the pool: at once if the pool is
     /// served, or else when it is served next. The settings name it already
     #[command(after_help = example("replace mirrored.toml b.img --yes-destroy b.img"))]
@@ -87,6 +97,23 @@ pub struct DrainArgs {
     cancel: bool,
 }
 
+/// Arguments of `device lose`.
+#[derive(Args)]
+pub struct LoseArgs {
+    #[command(flatten)]
+    device: MemberArgs,
+    /// Do it: the path once more. What only this device held is lost
+    #[arg(long, value_name = "PATH")]
+    yes_destroy: Option<String>,
+    /// Also if the device had written what nothing else tells of, as after a crash: blocks that were written just before
+    /// may read as they were before that
+    #[arg(long)]
+    despite_loss: bool,
+    /// Print JSON with all ranges, schema thermocline.lost/1
+    #[arg(long)]
+    json: bool,
+}
+
 /// Arguments of `device keep`.
 #[derive(Args)]
 pub struct KeepArgs {
@@ -104,6 +131,7 @@ pub fn device(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Attach(args) => change::attach(args),
         Command::Drain(args) => change::drain(args),
         Command::Detach(args) => change::detach(args),
+        Command::Lose(args) => lose::lose(args),
         Command::Replace(args) => replace(args),
         Command::Keep(args) => keep(args),
     }
@@ -234,6 +262,7 @@ fn state_name(state: DeviceState) -> &'static str {
         DeviceState::Active => "active",
         DeviceState::Draining => "draining",
         DeviceState::Detached => "detached",
+        DeviceState::Lost => "lost",
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use thermocline_engine::{Config, HostError, HostRequest, Notice, Reply, VolumeInfo};
 use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
-use thermocline_runtime::{AnyStorage, Buffer, DeviceChange, Driver, MediaError, Pair, Settings};
+use thermocline_runtime::{
+    AnyStorage, Buffer, DeviceChange, Driver, MediaError, Pair, Settings, UnitStorage,
+};
 
 use super::serve::control::Serving;
 use super::serve::{STATUS, sockets};
@@ -38,8 +40,30 @@ impl<S> Opened<S> {
 /// # Errors
 /// When there is no pool, or it cannot be opened.
 pub fn on_trial(settings: &Settings) -> anyhow::Result<Opened<Overlay<AnyStorage>>> {
-    let media = settings.media(Access::ReadOnly).map_err(|error| unavailable(settings, error))?;
+    trial(settings, settings.media(Access::ReadOnly), false)
+}
+
+/// As [`on_trial`], as if the device at `path` were lost.
+///
+/// # Errors
+/// As [`on_trial`].
+pub fn without_on_trial(
+    settings: &Settings,
+    path: &Path,
+    despite_loss: bool,
+) -> anyhow::Result<Opened<Overlay<AnyStorage>>> {
+    let media = settings.changed_media(path, DeviceChange::Lose, Access::ReadOnly);
+    trial(settings, media, despite_loss)
+}
+
+fn trial(
+    settings: &Settings,
+    media: Result<UnitStorage, MediaError>,
+    despite_loss: bool,
+) -> anyhow::Result<Opened<Overlay<AnyStorage>>> {
+    let media = media.map_err(|error| unavailable(settings, error))?;
     let mut config = settings.config(media.geometry)?;
+    config.open_despite_loss = despite_loss;
     // As little as possible is to change: everything that does takes memory.
     config.gc.ahead_units = 0;
     let began = Instant::now();
@@ -67,10 +91,12 @@ pub fn to_change(
     settings: &Settings,
     path: &Path,
     change: DeviceChange,
+    despite_loss: bool,
 ) -> anyhow::Result<Opened<AnyStorage>> {
-    let media = settings.changed_media(path, change);
+    let media = settings.changed_media(path, change, Access::ReadWrite);
     let media = media.map_err(|error| unavailable(settings, error))?;
-    let config = settings.config(media.geometry)?;
+    let mut config = settings.config(media.geometry)?;
+    config.open_despite_loss = despite_loss;
     let began = Instant::now();
     opened(Driver::open(config.clone(), media.storage)?, config, began, media.pairs)
 }

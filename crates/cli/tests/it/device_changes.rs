@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use thermocline_nbd::ClientError;
+use thermocline_nbd::protocol::request::Command;
 use thermocline_types::Rng;
 
 use super::serve::{PATIENCE, Served, VOLUMES, format_on, run};
-use super::serve_kill::{Known, SPAN, compare, write_and_kill, write_some};
+use super::serve_kill::{BLOCK, Known, SPAN, compare, compare_block, write_and_kill, write_some};
 use crate::{Done, scratch};
 
 fn device(name: &str) -> String {
@@ -132,4 +134,80 @@ fn devices_of_a_served_pool_come_and_go_under_its_clients() {
     let served = Served::start(folder, "");
     compare(&mut served.client("main"), &mut ledger);
     assert_eq!(served.stop(), 0);
+}
+
+const FAST: &str = "[[device]]\npath = 'fast.img'\nclass = 'fast'\nsize = '24MiB'\nunit = '1MiB'\n";
+
+/// What `device lose` says of the device that is gone, and whether it did it.
+fn lost(folder: &Path, more: &str) -> (Value, i32) {
+    let Done { code, out, err } =
+        run(folder, &format!("device lose pool.toml a.img --json {more}"));
+    (serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}, {err}")), code)
+}
+
+/// Of two devices for capacity below a fast one, one is gone: what was on it is listed and read as errors, and everything
+/// else as it was written last.
+#[test]
+fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
+    let folder = scratch();
+    let folder = folder.path();
+    let all = device("a") + &device("b") + FAST;
+    format_on(folder, &all);
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(7);
+    let mut served = Served::start(folder, "");
+    for _ in 0..2 {
+        let mut client = served.client("main");
+        for _ in 0..600 {
+            write_some(&mut client, &mut ledger, &mut rng).expect("it is served");
+        }
+        assert_eq!(served.stop(), 0);
+        served = Served::start(folder, "");
+    }
+    assert_eq!(served.stop(), 0);
+    // Closed in order, so all that was acknowledged is there.
+    ledger.iter_mut().for_each(|known| known.durable = known.sent);
+    let path = folder.join("a.img");
+    fs::rename(&path, folder.join("away")).expect("it is there");
+    refuses(folder, "check pool.toml", "device lose");
+    let (listed, code) = lost(folder, "");
+    assert!(code == 1 && listed["done"] == false && listed["bytes"].as_u64() > Some(1 << 20));
+    refuses(folder, "device lose pool.toml a.img --yes-destroy b.img", "not a.img");
+    refuses(folder, "device lose pool.toml fast.img", "a.img");
+    fs::rename(folder.join("away"), &path).expect("nobody took its place");
+    does(folder, "check pool.toml");
+    fs::remove_file(&path).expect("it is there");
+    let (done, code) = lost(folder, "--yes-destroy a.img");
+    assert!(code == 0 && done["done"] == true && done["volumes"] == listed["volumes"]);
+    fs::write(folder.join("pool.toml"), device("b") + FAST + VOLUMES).expect("writable");
+    let ranges = listed["volumes"][0]["ranges"].as_array().expect("ranges");
+    let range = |range: &Value| {
+        let [from, bytes] = ["offset", "bytes"].map(|key| range[key].as_u64().expect("a number"));
+        from..from + bytes
+    };
+    let ranges: Vec<_> = ranges.iter().map(range).collect();
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    let mut errors = 0;
+    for (lba, known) in ledger.iter_mut().enumerate() {
+        let at = (lba * BLOCK) as u64;
+        let gone = ranges.iter().any(|range| range.contains(&at));
+        let read = client.call(Command::Read, 0, at, BLOCK as u64, &[]);
+        errors += u64::from(gone);
+        match read {
+            Ok(read) if !gone => compare_block(lba, known, &read.data),
+            Err(ClientError::Request(_)) if gone => {}
+            other => panic!("block {lba}, gone {gone}: {other:?}"),
+        }
+    }
+    assert_eq!(errors * BLOCK as u64, listed["bytes"].as_u64().expect("a number"));
+    // What is written is there again.
+    for lba in 0..SPAN {
+        let zeros = vec![lba as u8; BLOCK];
+        let at = lba * BLOCK as u64;
+        let write = client.call(Command::Write, 0, at, 0, &zeros);
+        assert_eq!(write.expect("it is served").error, 0);
+    }
+    assert_eq!(served.stop(), 0);
+    does(folder, "check pool.toml");
 }

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 40] = [
+const COMMANDS: [&str; 41] = [
     "",
     "lab list",
     "lab theory",
@@ -41,6 +41,7 @@ const COMMANDS: [&str; 40] = [
     "device attach",
     "device drain",
     "device detach",
+    "device lose",
     "volume create",
     "volume list",
     "volume resize",
@@ -139,9 +140,12 @@ fn every_example_of_the_help_works_from_the_program_alone() {
     settings("mirrored.toml", ["a", "b"].map(|side| device(side, "mirror = 'm'\n")));
     settings("old.toml", [device("old", ""), String::new()]);
     settings("grown.toml", ["old", "new"].map(|name| device(name, "")));
+    let below = ["cap0", "cap1"].map(|name| device(name, ""));
+    settings("tiered.toml", [device("fast", "class = 'fast'\n"), below.concat()]);
     let mut script = "\
         thermocline format mirrored.toml > /dev/null\n\
         thermocline format old.toml > /dev/null\n\
+        thermocline format tiered.toml > /dev/null\n\
         thermocline lab convert --trace cassandra-ycsb-a --out my-traces/a.csv 2> /dev/null\n\
         truncate --size 16M disk.img\n\
         server=\n"

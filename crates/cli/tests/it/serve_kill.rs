@@ -10,7 +10,7 @@ use thermocline_types::Rng;
 use super::serve::{Served, format_for, format_tiered, run};
 use crate::{numbers, scratch};
 
-const BLOCK: usize = 4096;
+pub const BLOCK: usize = 4096;
 /// Blocks of volume `main` that are written.
 pub const SPAN: u64 = 4096;
 const DEPTH: usize = 16;
@@ -87,22 +87,23 @@ pub fn write_some(
 pub fn compare(client: &mut Client<impl std::io::Read + std::io::Write>, ledger: &mut [Known]) {
     for (lba, known) in ledger.iter_mut().enumerate() {
         let reply = client.call(Command::Read, 0, (lba * BLOCK) as u64, BLOCK as u64, &[]);
-        let block = reply.expect("it can be read").data;
-        if block.iter().all(|&byte| byte == 0) {
-            assert_eq!(known.durable, 0, "block {lba} is lost");
-            known.sent = 0;
-            continue;
-        }
-        let version = u32::from_le_bytes(block[8..12].try_into().expect("four bytes"));
-        assert!(block == stamped(lba as u64, version), "block {lba} is not what was written");
-        let Known { sent, durable } = *known;
-        assert!(
-            (durable..=sent).contains(&version),
-            "block {lba}: {durable} <= {version} <= {sent}"
-        );
-        // What was on its way when the server was killed, and is not here, does not come later.
-        known.sent = version;
+        compare_block(lba, known, &reply.expect("it can be read").data);
     }
+}
+
+/// Compares what was read of a block.
+pub fn compare_block(lba: usize, known: &mut Known, block: &[u8]) {
+    if block.iter().all(|&byte| byte == 0) {
+        assert_eq!(known.durable, 0, "block {lba} is lost");
+        known.sent = 0;
+        return;
+    }
+    let version = u32::from_le_bytes(block[8..12].try_into().expect("four bytes"));
+    assert!(block == stamped(lba as u64, version), "block {lba} is not what was written");
+    let Known { sent, durable } = *known;
+    assert!((durable..=sent).contains(&version), "block {lba}: {durable} <= {version} <= {sent}");
+    // What was on its way when the server was killed, and is not here, does not come later.
+    known.sent = version;
 }
 
 /// Serves, writes and kills `rounds` times, and compares what is found; more than `least` blocks are to be flushed in

@@ -62,10 +62,13 @@ impl<P: Payload> Engine<P> {
             }
         }
         self.stats.host_blocks_read += extent.blocks;
-        let mut run: Option<Run> = None;
+        let (mut run, mut error): (Option<Run>, _) = (None, None);
         for index in 0..extent.blocks as u32 {
             let lba = extent.lba + u64::from(index);
             let mapping = self.volumes.map(volume).get(lba);
+            if mapping == Mapping::At(Value::LOST) {
+                error = Some(HostError::Lost);
+            }
             let place = self.read_block(mapping, index, &into);
             let place = place.map(|(at, value)| (at, value.of_bytes(extent.volume, lba)));
             let next = run.take();
@@ -87,7 +90,7 @@ impl<P: Payload> Engine<P> {
         if let Some(run) = run {
             self.read_run(request, run, &into);
         }
-        self.request_progress(request, 1, None);
+        self.request_progress(request, 1, error);
     }
 
     /// Serves block `index` of a read from memory, or tells where it is on media.
@@ -97,6 +100,7 @@ impl<P: Payload> Engine<P> {
             Mapping::Staged(slot) => {
                 into.slice(index, 1).copy_block(&self.cache.block(slot).payload);
             }
+            Mapping::At(Value::LOST) => {}
             Mapping::At(value) => {
                 let at = self.packing.location(value.address());
                 let held = (self.space.has_writers(at.unit)
@@ -235,7 +239,8 @@ impl<P: Payload> Engine<P> {
             }
         }
         let map = self.volumes.map(volume);
-        let new = (from..end).filter(|&lba| map.get(lba) == Mapping::Unmapped).count() as u64;
+        let is_new = |lba| matches!(map.get(lba), Mapping::Unmapped | Mapping::At(Value::LOST));
+        let new = (from..end).filter(|&lba| is_new(lba)).count() as u64;
         if new > 0 {
             let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.is_empty(page));
             let capacity = self.capacity_blocks(pages.count() as u64);
@@ -295,7 +300,8 @@ impl<P: Payload> Engine<P> {
             Mapping::At(value) => Some(value),
             Mapping::Staged(slot) => self.cache.block(slot).old,
         };
-        let unit = old.map(|value| self.packing.location(value.address()).unit);
+        let there = old.filter(|value| !value.is_lost());
+        let unit = there.map(|value| self.packing.location(value.address()).unit);
         let (in_pool, now) = (Lba(base + lba), self.host_writes);
         let write = Write { lba: in_pool, handle, now, part, old: unit };
         let class = self.class_of_write(media, write);

@@ -314,7 +314,7 @@ impl<P: Payload> Engine<P> {
                 DeviceState::Active => continue,
                 DeviceState::Draining if bug!(self.config, DrainedDeviceWritten) => continue,
                 DeviceState::Draining => UnitCondition::ReadOnly,
-                DeviceState::Detached => UnitCondition::Offline,
+                DeviceState::Detached | DeviceState::Lost => UnitCondition::Offline,
             };
             let units = units.start as usize..units.end as usize;
             reports[units].iter_mut().for_each(|report| report.condition = condition);
@@ -326,7 +326,9 @@ impl<P: Payload> Engine<P> {
         let geometry = self.config.geometry;
         let mut wanted = Vec::new();
         for index in self.volumes.indices() {
-            for (number, root) in self.volumes.map(index).roots_at().enumerate() {
+            let roots: Vec<MapEntry> = self.volumes.map(index).roots_at().collect();
+            self.keeps_pages(&roots)?;
+            for (number, root) in roots.into_iter().enumerate() {
                 if let Some(at) = root.location(&geometry) {
                     wanted.push((index, number, at));
                 }
@@ -355,8 +357,11 @@ impl<P: Payload> Engine<P> {
         let at = parent.location(&geometry).expect("it was read from somewhere");
         let Ok(Done::Page(bytes)) = done else { return Err(OpenError::MapDamaged(at)) };
         let page = MapPage::decode(bytes.as_slice(), id, parent, &geometry);
-        mark!(RootDamaged if page.is_err());
-        let Ok(MapPage(pages)) = page else { return Err(OpenError::MapDamaged(at)) };
+        // Blocks are lost, pages never are.
+        let page = page.ok().filter(|MapPage(pages)| !pages.iter().any(|page| page.is_lost()));
+        mark!(RootDamaged if page.is_none());
+        let Some(MapPage(pages)) = page else { return Err(OpenError::MapDamaged(at)) };
+        self.keeps_pages(&*pages)?;
         for at in pages.iter().filter_map(|page| page.location(&geometry)) {
             self.space.add_page(at.unit);
         }
@@ -583,6 +588,7 @@ impl<P: Payload> Engine<P> {
                 self.unmap_deleted(index);
             }
         }
+        self.begin_losing();
         if !self.superblocks.are_settled() {
             self.want_checkpoint();
         }

@@ -136,8 +136,9 @@ impl<P: Payload> Engine<P> {
                     self.cache.trim(slot, waiting)
                 }
             };
+            let lost = self.volumes.map(volume).get(lba) == Mapping::At(Value::LOST);
             self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
-            self.volumes.map_less(1);
+            self.volumes.map_less(u64::from(!lost));
             self.stats.trimmed_blocks += 1;
             if let Some(value) = old {
                 let page = PageCursor::at(volume, from / PAGE);
@@ -152,7 +153,7 @@ impl<P: Payload> Engine<P> {
     #[inline]
     pub(crate) fn note_move(&mut self, page: PageCursor, from: Option<Value>, to: Option<UnitId>) {
         if self.unit_table.has_written(page) {
-            let from = from.map(|value| self.unit_of(value));
+            let from = from.filter(|value| !value.is_lost()).map(|value| self.unit_of(value));
             self.unit_table.move_ahead(from, to);
         }
     }
@@ -161,6 +162,7 @@ impl<P: Payload> Engine<P> {
     /// crash, it is: chunks of this opening would not be replayed.
     pub(crate) fn drop_value(&mut self, value: Value) {
         match self.phase {
+            _ if value.is_lost() => return,
             Phase::Opening => return, // Counted when the replay is over.
             _ if self.superblocks.are_settled()
                 || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}

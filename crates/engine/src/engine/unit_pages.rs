@@ -96,13 +96,14 @@ impl<P: Payload> Engine<P> {
         let map = self.volumes.map(index);
         if map.is_loaded(page) {
             let blocks = page * PAGE..((page + 1) * PAGE).min(map.blocks);
-            return Some(blocks.filter_map(|lba| self.on_media(index, lba)).collect());
+            let values = blocks.filter_map(|lba| self.on_media(index, lba));
+            return Some(values.filter(|value| !value.is_lost()).collect());
         }
         let (id, parent) = (PageId { volume: map.id, index: page as u32 }, map.page_at(page));
         let at = parent.location(&self.config.geometry)?;
         let bytes = self.page_in_memory(index, page, at).or_else(|| read(at))?;
         let decoded = MapPage::decode(bytes.as_slice(), id, parent, &self.config.geometry).ok()?;
-        let mapped = decoded.0.iter().filter(|entry| !entry.is_unmapped());
+        let mapped = decoded.0.iter().filter(|entry| !entry.is_unmapped() && !entry.is_lost());
         Some(mapped.map(|entry| Value(entry.pack())).collect())
     }
 

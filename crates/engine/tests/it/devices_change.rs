@@ -54,6 +54,11 @@ fn written(share: f64) -> (Machine, VolumeId, u64) {
 /// Closes the pool and begins to open it with `config`.
 fn reopened(mut machine: Machine, config: &Config) -> Machine {
     machine.ask(HostRequest::Close).expect("it can be closed");
+    begun_again(machine, config)
+}
+
+/// Begins to open a pool that was closed, or is taken to be dead, with `config`.
+fn begun_again(machine: Machine, config: &Config) -> Machine {
     let mut device = machine.device;
     device.use_as(config.geometry);
     Machine::new(Engine::open(config.clone(), 1).expect("it can work"), device)
@@ -66,8 +71,21 @@ fn opened(machine: Machine, config: &Config) -> Machine {
     machine
 }
 
+fn opened_again(machine: Machine, config: &Config) -> Machine {
+    let mut machine = begun_again(machine, config);
+    machine.open();
+    machine
+}
+
 fn refused(machine: Machine, config: &Config) -> OpenError {
-    let mut machine = reopened(machine, config);
+    refusal(reopened(machine, config))
+}
+
+fn refused_again(machine: Machine, config: &Config) -> OpenError {
+    refusal(begun_again(machine, config))
+}
+
+fn refusal(mut machine: Machine) -> OpenError {
     while machine.opened.is_none() {
         assert!(machine.step(), "opening comes to nothing");
     }
@@ -176,4 +194,110 @@ fn draining_can_be_called_off() {
         write(&mut machine, volume, lba).expect("there is room");
     }
     assert_eq!(machine.engine.miscounted(|at| machine.device.page(at)), None);
+}
+
+/// A pool of a fast device and two for capacity, the second of them in this state.
+fn tiered(state: DeviceState) -> Config {
+    let capacity = MediaClass::Capacity;
+    let active = DeviceState::Active;
+    config(&[(capacity, OLD, active), (capacity, OLD, state), (MediaClass::Fast, 32, active)])
+}
+
+const SECOND: std::ops::Range<u32> = OLD..2 * OLD;
+
+/// Such a pool, written all over and at random.
+fn written_on_three() -> (Machine, VolumeId, u64) {
+    let config = tiered(DeviceState::Active);
+    let blocks = config.capacity_blocks(0) * 7 / 10;
+    let mut machine = Machine::format(&config);
+    let volume = machine.create("data", blocks);
+    let mut rng = Rng::new(13);
+    for lba in (0..blocks).chain((0..blocks).map(|_| rng.below(blocks))) {
+        write(&mut machine, volume, lba).expect("there is room");
+    }
+    assert!(chunks_on(&machine.device, SECOND) > 0, "blocks were destaged to it");
+    (machine, volume, blocks)
+}
+
+fn read(machine: &mut Machine, volume: VolumeId, lba: u64) -> Result<(), HostError> {
+    let extent = Extent { volume, lba, blocks: 1 };
+    machine.ask(HostRequest::Read { extent, into: () }).map(|_| ())
+}
+
+#[test]
+fn a_device_is_lost_and_what_was_there_is_told_and_stays_an_error() {
+    let (mut machine, volume, blocks) = written_on_three();
+    machine.ask(HostRequest::Close).expect("it can be closed");
+    machine.device.forget(SECOND);
+    let before = machine.engine.mapped_blocks();
+    let mut machine = opened_again(machine, &tiered(DeviceState::Lost));
+    machine.settle();
+    let lost: Vec<Extent> = std::mem::take(&mut machine.lost);
+    let count: u64 = lost.iter().map(|extent| extent.blocks).sum();
+    assert!(count > 1000 && count == before - machine.engine.mapped_blocks(), "{count}");
+    assert_eq!((machine.engine.units_in_use(DeviceId(1)), machine.engine.losing()), (0, None));
+    let is_lost = |lba| lost.iter().any(|run| (run.lba..run.lba + run.blocks).contains(&lba));
+    for lba in (0..blocks).step_by(7) {
+        let expected = if is_lost(lba) { Err(HostError::Lost) } else { Ok(()) };
+        assert_eq!(read(&mut machine, volume, lba), expected, "block {lba}");
+    }
+    // It is written again, or trimmed, and is a block like any other.
+    let [one, other] = [lost[0].lba, lost[1].lba];
+    write(&mut machine, volume, one).expect("there is room");
+    let trim = Extent { volume, lba: other, blocks: 1 };
+    machine.ask(HostRequest::Trim { extent: trim, fua: false }).expect("it can be trimmed");
+    assert_eq!(machine.engine.mapped_blocks(), before - count + 1);
+    let mut machine = opened(machine, &tiered(DeviceState::Lost));
+    machine.settle();
+    assert_eq!(machine.lost, [], "it was told once");
+    let mut machine = opened(machine, &tiered(DeviceState::Detached));
+    assert_eq!(machine.engine.mapped_blocks(), before - count + 1);
+    assert_eq!(read(&mut machine, volume, one), Ok(()));
+    assert_eq!(read(&mut machine, volume, other), Ok(()));
+    let rest = (0..blocks).filter(|lba| is_lost(*lba) && ![one, other].contains(lba));
+    for lba in rest.step_by(5) {
+        assert_eq!(read(&mut machine, volume, lba), Err(HostError::Lost), "block {lba}");
+    }
+    // Another device takes its numbers, and none of its blocks is taken for one that was lost.
+    let mut machine = opened(machine, &tiered(DeviceState::Active));
+    for lba in (0..blocks).step_by(3) {
+        write(&mut machine, volume, lba).expect("there is room");
+    }
+    machine.settle();
+    assert!(chunks_on(&machine.device, SECOND) > 0);
+    assert_eq!(machine.engine.miscounted(|at| machine.device.page(at)), None);
+}
+
+#[test]
+fn a_device_with_records_or_maps_is_not_given_up() {
+    let (mut machine, ..) = written_on_three();
+    machine.ask(HostRequest::Close).expect("it can be closed");
+    let capacity = (MediaClass::Capacity, OLD, DeviceState::Active);
+    let without_home = config(&[capacity, capacity, (MediaClass::Fast, 32, DeviceState::Lost)]);
+    assert_eq!(refused_again(machine, &without_home), OpenError::MapOn(DeviceId(2)));
+    // Without a fast device pages of maps are anywhere: here all were moved to the second device.
+    let (machine, ..) = written(0.5);
+    let machine = opened(machine, &two(DeviceState::Active, 120));
+    let mut machine = opened(machine, &two(DeviceState::Draining, 120));
+    machine.settle();
+    let machine = opened(machine, &two(DeviceState::Active, 120));
+    let lost = config(&[capacity, (MediaClass::Capacity, 120, DeviceState::Lost)]);
+    assert_eq!(refused(machine, &lost), OpenError::MapOn(DeviceId(1)));
+}
+
+#[test]
+fn what_a_crash_left_on_a_device_that_is_lost_is_not_passed_over_in_silence() {
+    let (mut machine, volume, blocks) = written_on_three();
+    machine.device.forget(SECOND);
+    assert_eq!(refused_again(machine, &tiered(DeviceState::Lost)), OpenError::TailOn(DeviceId(1)));
+    let (machine, ..) = written_on_three();
+    let mut despite = tiered(DeviceState::Lost);
+    despite.open_despite_loss = true;
+    let mut machine = opened_again(machine, &despite);
+    machine.settle();
+    assert!(!machine.lost.is_empty());
+    // From then on the record says so, and a second crash needs no leave.
+    let mut machine = opened_again(machine, &tiered(DeviceState::Lost));
+    machine.settle();
+    assert_eq!(machine.engine.units_in_use(DeviceId(1)), 0);
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use thermocline_engine::{
-    Action, Body, Chunk, Config, DeviceCmd, DeviceError, Done, Engine, FoundChunk, FoundChunks,
-    HostError, HostRequest, Notice, OpId, PageBytes, ReadChunks, Reply, RequestId, UnitCondition,
-    UnitReport,
+    Action, Body, Chunk, Config, DeviceCmd, DeviceError, Done, Engine, Extent, FoundChunk,
+    FoundChunks, HostError, HostRequest, Notice, OpId, PageBytes, ReadChunks, Reply, RequestId,
+    UnitCondition, UnitReport,
 };
 use thermocline_format::{
     ChunkCause, ChunkHeader, Entry, Geometry, Location, PageId, PoolId, Superblock, VolumeId,
@@ -304,6 +304,8 @@ pub struct Machine {
     queue: VecDeque<(OpId, DeviceCmd<()>)>,
     looked_at: u64,
     answers: BTreeMap<u64, Result<Reply, HostError>>,
+    /// What was told to be lost.
+    pub lost: Vec<Extent>,
     pub opened: Option<Notice>,
     next: u64,
 }
@@ -320,6 +322,7 @@ impl Machine {
             queue: VecDeque::new(),
             looked_at: 0,
             answers: BTreeMap::new(),
+            lost: Vec::new(),
             opened: None,
             next: 0,
         }
@@ -357,6 +360,7 @@ impl Machine {
             Some(Action::Notice(notice @ (Notice::Open { .. } | Notice::OpenFailed(_)))) => {
                 self.opened = Some(notice);
             }
+            Some(Action::Notice(Notice::Lost { extent })) => self.lost.push(extent),
             Some(Action::Notice(_)) => {}
             None => {
                 if self.engine.poll_timeout() == Some(Time::ZERO) {

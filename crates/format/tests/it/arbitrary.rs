@@ -19,7 +19,8 @@ const BLOCKS: u64 = 1 << 36;
 /// One to four devices.
 pub fn geometry() -> impl Strategy<Value = Geometry> {
     let media = select(&[MediaClass::Capacity, MediaClass::Fast][..]);
-    let states = vec![DeviceState::Active, DeviceState::Draining, DeviceState::Detached];
+    use DeviceState::{Active, Detached, Draining, Lost};
+    let states = vec![Active, Draining, Detached, Lost];
     let device = (media, select(states), 3_u32..2000, any::<[u32; 2]>());
     let block = select(&[LogicalBlock::B512, LogicalBlock::B4096][..]);
     (block, 4096_u32..1 << 20, vec(device, 1..5)).prop_map(|(logical_block, per_unit, devices)| {

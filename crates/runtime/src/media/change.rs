@@ -21,7 +21,9 @@ pub enum DeviceChange {
     Drain,
     /// It is not to be drained any more.
     Keep,
-    /// It was drained, and leaves the pool.
+    /// It is gone: what it held is lost, and nothing is asked of it any more.
+    Lose,
+    /// It was drained or lost, and leaves the pool.
     Detach,
 }
 
@@ -35,6 +37,7 @@ impl Settings {
         &self,
         path: &Path,
         change: DeviceChange,
+        access: Access,
     ) -> Result<UnitStorage, MediaError> {
         let no = |why: String| MediaError::NoChange { path: path.to_owned(), why };
         let own = self.groups().into_iter().find(|group| has(group, path));
@@ -46,15 +49,17 @@ impl Settings {
                     found.is_draining(path).map_err(no)?;
                 }
                 // It may be broken, and is not needed.
-                self.without(path).detached(path)
+                let leaves = [DeviceState::Draining, DeviceState::Lost];
+                self.without(path).gone(path, DeviceState::Detached, Some(&leaves), access)
             }
+            DeviceChange::Lose => self.without(path).gone(path, DeviceState::Lost, None, access),
             DeviceChange::Drain | DeviceChange::Keep => {
                 let mut found = self.find_all()?;
                 let number = found.number_of(path).expect("all devices are found").index();
                 let drains = change == DeviceChange::Drain;
                 let state = if drains { DeviceState::Draining } else { DeviceState::Active };
                 found.geometry = with_state(&found.geometry, number, state).map_err(no)?;
-                found.open(Access::ReadWrite)
+                found.open(access)
             }
         }
     }
@@ -113,8 +118,15 @@ impl Settings {
         emptied(found.open(Access::ReadWrite)?, DeviceId(number as u8), path)
     }
 
-    /// The storage of the pool on these devices without the one that they lack.
-    fn detached(&self, path: &Path) -> Result<UnitStorage, MediaError> {
+    /// The storage of the pool on these devices without the one that they lack, which gets this state. It is in one of
+    /// `from`, where that is stated.
+    fn gone(
+        &self,
+        path: &Path,
+        state: DeviceState,
+        from: Option<&[DeviceState]>,
+        access: Access,
+    ) -> Result<UnitStorage, MediaError> {
         let no = |why: String| MediaError::NoChange { path: path.to_owned(), why };
         if self.devices.is_empty() {
             return Err(no("it is the only device".to_owned()));
@@ -123,16 +135,19 @@ impl Settings {
         if let Some((_, error)) = missing.into_iter().next() {
             return Err(*error);
         }
-        let lacking: Vec<DeviceId> = found.lacking().collect();
+        let lost =
+            |(device, _): &(DeviceId, _)| found.geometry.device(*device).state == DeviceState::Lost;
+        let lost = found.geometry.device_units().filter(lost).map(|(device, _)| device);
+        let lacking: Vec<DeviceId> = found.lacking().chain(lost).collect();
         let [leaves] = lacking[..] else {
             return Err(no("it is no device of the pool, or others are not named".to_owned()));
         };
-        if found.geometry.device(leaves).state != DeviceState::Draining {
+        let before = found.geometry.device(leaves).state;
+        if from.is_some_and(|from| !from.contains(&before)) {
             return Err(no(NOT_DRAINED.to_owned()));
         }
-        let state = DeviceState::Detached;
         found.geometry = with_state(&found.geometry, leaves.index(), state).map_err(no)?;
-        found.open(Access::ReadWrite)
+        found.open(access)
     }
 
     /// Makes what is on the device at `path`, which has left the pool, no device of any.

@@ -65,7 +65,7 @@ impl Settings {
         let mut missing = missing.into_iter();
         if let Some(lacking) = found.lacking().next() {
             let lost = not_named(found.geometry.devices(), lacking.index());
-            return Err(missing.next().map_or(lost, why_missing));
+            return Err(missing.next().map_or(lost, why_lacking));
         }
         match missing.next() {
             Some((group, error)) if error.is_blank() => {
@@ -248,7 +248,7 @@ impl OneFound {
         let Some(device) = geometry.devices().get(number.index()) else {
             return Err(MediaError::NotAttached { path });
         };
-        if device.state == DeviceState::Detached {
+        if matches!(device.state, DeviceState::Detached | DeviceState::Lost) {
             return Err(MediaError::HasLeft { path });
         }
         let one = &self.group[0];
@@ -281,6 +281,14 @@ fn why_missing((group, why): Unfound) -> MediaError {
     match group[0].device().class {
         MediaClass::Fast => MediaError::NoFast { why },
         MediaClass::Capacity => *why,
+    }
+}
+
+/// Why a device that the pool has cannot be found, where its records were.
+fn why_lacking((group, why): Unfound) -> MediaError {
+    match group[0].device().class {
+        MediaClass::Fast => MediaError::NoFast { why },
+        MediaClass::Capacity => MediaError::NoCapacity { path: path_of(&group[0]), why },
     }
 }
 

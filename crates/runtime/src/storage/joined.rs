@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use thermocline_engine::{UnitCondition, UnitReport};
+use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
 use super::parts::Parts;
 use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
 
-/// A unit of a device that has left the pool.
+/// A unit of a device that has left the pool, or is lost.
 const GONE: UnitReport = UnitReport { condition: UnitCondition::Offline, written: None };
 
 /// Several storages as one, whose units are counted through all of them. Logical blocks and units are of one size.
@@ -26,7 +26,8 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// The first `units` units of each storage; of one that is none, the units are gone.
+    /// The first `units` units of each storage; of one that is none, the units are gone, and all that is asked of them
+    /// fails.
     ///
     /// # Panics
     /// If there is none at all, if one has fewer units, or if they are not divided alike.
@@ -51,7 +52,7 @@ impl Joined {
     }
 
     fn storage(&self, part: usize) -> &dyn Storage {
-        self.parts.get(part).expect("nothing is asked of units that are gone")
+        self.parts.get(part).expect("it is there")
     }
 
     /// The part in which a byte is, and its offset there.
@@ -59,6 +60,9 @@ impl Joined {
         let unit = self.layout.unit_of(at);
         let (part, own) = self.unit(unit);
         let inside = at.0 - self.layout.start(unit).0;
+        if self.parts.get(part).is_none() {
+            return (part, at);
+        }
         (part, self.storage(part).layout().start(own) + Bytes(inside))
     }
 
@@ -103,10 +107,16 @@ impl Storage for Joined {
 
     fn submit(&mut self, token: Token, command: Command) {
         let (part, command) = self.route(command);
-        self.parts.submit(part, token, command);
+        if self.parts.get(part).is_some() {
+            self.parts.submit(part, token, command);
+        } else {
+            let result = Err(DeviceError::Io.into());
+            self.completions.push((part, Completion { token, result }));
+        }
     }
 
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
+        let wait = if self.completions.is_empty() { wait } else { Some(Duration::ZERO) };
         self.parts.reap(wait, &mut self.completions);
         done.extend(self.completions.drain(..).map(|(_, completion)| completion));
     }
@@ -120,6 +130,9 @@ impl Storage for Joined {
     }
 
     fn timeout(&self) -> Option<Duration> {
+        if !self.completions.is_empty() {
+            return Some(Duration::ZERO);
+        }
         let parts = (0..self.units.len()).filter_map(|part| self.parts.get(part));
         parts.filter_map(Storage::timeout).min()
     }

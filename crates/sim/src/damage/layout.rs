@@ -118,6 +118,34 @@ pub fn targets(arena: &Arena, image: &Image) -> Vec<Target> {
     walk.targets
 }
 
+/// The blocks of users that are on the device with `units` of a pool that was closed: volume and number; `None` if it
+/// has the record that counts, or pages of maps.
+///
+/// # Panics
+/// As [`targets`].
+#[must_use]
+pub fn blocks_on(
+    arena: &Arena,
+    image: &Image,
+    units: &Range<u32>,
+) -> Option<BTreeSet<(VolumeId, u64)>> {
+    let geometry = image.media().geometry;
+    let (targets, blocks) = (Vec::new(), BTreeMap::new());
+    let mut walk = Walk { arena, image, geometry, targets, blocks, packed: BTreeSet::new() };
+    let record = walk.superblocks();
+    walk.maps(&record);
+    let needed = [Structure::Root, Structure::Page];
+    let on = |target: &Target| units.contains(&target.at.unit.0);
+    let needs = walk.targets.iter().any(|one| needed.contains(&one.structure) && on(one));
+    if needs || units.contains(&record.geometry.superblock_units()[0].0) {
+        return None;
+    }
+    let place = |entry: MapEntry| entry.location(&geometry);
+    let there = |entry| place(entry).is_some_and(|at| units.contains(&at.unit.0));
+    let found = walk.blocks.into_iter().filter(|(_, (entry, _))| there(*entry));
+    Some(found.map(|(block, _)| block).collect())
+}
+
 impl Walk<'_> {
     fn bytes(&self, at: Location, blocks: u32) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -147,6 +147,24 @@ impl Model {
         self.volumes.values().map(largest).chain(created)
     }
 
+    /// Later than all that has happened.
+    #[must_use]
+    pub fn now(&self) -> Version {
+        self.clock
+    }
+
+    /// The newest change of a block that the host was told of, or that was found.
+    #[must_use]
+    pub fn acknowledged(&self, volume: VolumeId, lba: u64) -> Version {
+        self.history(volume, lba).map_or(Version::MAX, History::acknowledged)
+    }
+
+    /// The newest change of a block that no crash takes back.
+    #[must_use]
+    pub fn flushed(&self, volume: VolumeId, lba: u64) -> Version {
+        self.history(volume, lba).map_or(Version::MAX, History::flushed)
+    }
+
     /// Later than all before. What every block began as was over at 1.
     fn tick(&mut self) -> u64 {
         self.clock = self.clock.max(1) + 1;

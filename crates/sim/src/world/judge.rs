@@ -1,26 +1,34 @@
 //! Whether what the engine says may be so, by the model and by what faults have hit.
 
 use thermocline_engine::{Extent, HostError, OpenError};
-use thermocline_format::{Location, MediaClass, PAGE_ENTRIES};
+use thermocline_format::{DeviceState, Location, MediaClass, PAGE_ENTRIES, VolumeId};
 
 use super::{Pending, World};
 use crate::disk::Atlas;
 use crate::faults::CommandKind;
 use crate::machine::{Opened, Trouble};
-use crate::model::{FoundVolume, Verdict};
+use crate::model::{FoundVolume, Model, Verdict, Version};
 
 /// Units that the engine keeps for a checkpoint of small maps, beside one for each frontier.
 const HELD: u32 = 2;
+
+/// The newest change of a block that is there for certain.
+pub(crate) type Known = fn(&Model, VolumeId, u64) -> Version;
 
 impl World {
     fn atlas(&self) -> &Atlas {
         self.machine.disk.atlas()
     }
 
+    /// Whether `at` is on a device that is lost.
+    fn is_on_lost(&self, at: Location) -> bool {
+        self.settings.config.geometry.state_of(at.unit) == DeviceState::Lost
+    }
+
     /// Whether a block or page at `at` may be unreadable.
     fn may_be_unreadable(&self, at: Location) -> bool {
         let per_block = self.settings.media.geometry.logical_block().per_block();
-        self.atlas().explains(&self.machine.disk.place(at, per_block))
+        self.is_on_lost(at) || self.atlas().explains(&self.machine.disk.place(at, per_block))
     }
 
     pub(super) fn went_down(&mut self) {
@@ -59,7 +67,10 @@ impl World {
         self.damaged += 1;
         let per_block = self.settings.media.geometry.logical_block().per_block();
         let place = self.machine.disk.place(at, per_block);
-        if !self.atlas().explains_header(&place) && !self.atlas().explains_anything_older() {
+        let explained = self.is_on_lost(at)
+            || self.atlas().explains_header(&place)
+            || self.atlas().explains_anything_older();
+        if !explained {
             self.wrong.push(format!("{at} is called damaged, and nothing has hit it"));
         }
     }
@@ -70,27 +81,45 @@ impl World {
         }
     }
 
-    pub(super) fn judge_unreadable(&mut self, extent: Extent, error: HostError) {
-        if !self.may_fail_to_read(extent, error) {
+    /// `known` tells since when a block is what it is, for certain.
+    pub(super) fn judge_unreadable(&mut self, extent: Extent, error: HostError, known: Known) {
+        if !self.may_fail_to_read(extent, error, known) {
             self.wrong.push(format!("reading failed, and must not: {error}"));
         }
     }
 
     /// Whether reading these blocks may fail like this. Where a chunk is missing that told of one of them, the map
     /// leads to what that chunk replaced, which may be gone.
-    fn may_fail_to_read(&self, extent: Extent, error: HostError) -> bool {
-        let HostError::Unreadable(at) = error else { return false };
+    fn may_fail_to_read(&self, extent: Extent, error: HostError, known: Known) -> bool {
         let Extent { volume, lba, blocks } = extent;
+        if error == HostError::Lost {
+            return (lba..lba + blocks).any(|lba| self.may_be_lost(volume, lba, known));
+        }
+        let HostError::Unreadable(at) = error else { return false };
         let older = |lba| self.atlas().explains_older(volume, lba);
         self.may_be_unreadable(at) || (lba..lba + blocks).any(older)
+    }
+
+    /// Whether a block was on a device that is lost, and for all that is known has not been changed since.
+    pub(crate) fn may_be_lost(&self, volume: VolumeId, lba: u64, known: Known) -> bool {
+        let since = self.gone.get(&(volume, lba));
+        since.is_some_and(|since| known(&self.model, volume, lba) <= *since)
     }
 
     /// Whether a request may fail like this.
     pub(super) fn judge_error(&mut self, pending: &Pending, error: HostError) {
         let allowed = match error {
             HostError::Unreadable(at) => match pending {
-                Pending::Read { read, .. } => self.may_fail_to_read(read.extent(), error),
+                Pending::Read { read, .. } => {
+                    self.may_fail_to_read(read.extent(), error, Model::acknowledged)
+                }
                 _ => self.may_be_unreadable(at),
+            },
+            HostError::Lost => match pending {
+                Pending::Read { read, .. } => {
+                    self.may_fail_to_read(read.extent(), error, Model::acknowledged)
+                }
+                _ => false,
             },
             HostError::Failed => self.may_fail(),
             HostError::NoVolume(_) | HostError::OutOfRange => match pending {
@@ -149,7 +178,7 @@ impl World {
     }
 
     pub(super) fn did_not_open(&mut self, trouble: &Trouble) {
-        if let Trouble::Refused(OpenError::NoRoom { .. }) = trouble
+        if let Trouble::Refused(OpenError::NoRoom { .. } | OpenError::MapOn(_)) = trouble
             && let Some(before) = self.before.take()
         {
             return self.open_as_before(before);

@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    fn atlas_is_damaged(&self) -> bool {
+    pub(super) fn atlas_is_damaged(&self) -> bool {
         self.machine.disk.atlas().is_damaged()
     }
 }

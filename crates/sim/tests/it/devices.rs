@@ -128,6 +128,48 @@ pub fn devices_that_cannot_leave_stay() {
     assert!(refused.iter().all(|count| *count > 0), "{refused:?}");
 }
 
+/// The pool without `device`, for which there is a configuration that works.
+fn without(world: &World, device: DeviceId) -> Option<Config> {
+    let now = world.settings.config.geometry;
+    let mut devices = now.devices().to_vec();
+    devices[device.index()].state = DeviceState::Lost;
+    let geometry = Geometry::of_devices(now.logical_block(), now.blocks_per_unit(), &devices);
+    let config = Config { geometry: geometry.ok()?, ..world.settings.config.clone() };
+    config.check().is_ok().then_some(config)
+}
+
+pub fn devices_that_are_needed_are_not_given_up() {
+    let mut refused = [0; 2];
+    for seed in 0..400 {
+        let settings = Settings::draw_plain(seed, Scale::Small);
+        let geometry = settings.config.geometry;
+        if geometry.devices().len() < 2 || refused.iter().all(|count| *count > 1) {
+            continue;
+        }
+        let mut world = World::new(seed, settings, Vec::new());
+        world.run(0);
+        let mut killed = machine(&world, &image(&world));
+        killed.wait_until_open().expect("a sound pool");
+        let killed = killed.disk.cache().current().clone();
+        for device in (0..geometry.devices().len() as u8).map(DeviceId) {
+            let Some(config) = without(&world, device) else { continue };
+            let disk = Disk::new(&world.arena, killed.clone(), Latency::NONE, 1);
+            let opened = Machine::open(config, &world.arena, disk, 1).wait_until_open();
+            let home = opened == Err(Trouble::Refused(OpenError::MapOn(geometry.home())));
+            assert_eq!(home, device == geometry.home(), "{opened:?}");
+            refused[0] += u32::from(home);
+            let tail = opened == Err(Trouble::Refused(OpenError::TailOn(device)));
+            refused[1] += u32::from(tail);
+        }
+    }
+    assert!(refused.iter().all(|count| *count > 1), "{refused:?}");
+}
+
+#[test]
+fn a_device_with_records_or_the_tail_is_not_given_up() {
+    devices_that_are_needed_are_not_given_up();
+}
+
 #[test]
 fn a_device_leaves_only_when_the_others_have_room_and_it_is_empty() {
     devices_that_cannot_leave_stay();

@@ -35,9 +35,9 @@ fn every_mark_is_reached() {
             marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
         }
     }
-    // Rare: `NoUnitForRelease`, `OutOfReach` and `WrittenInVain`.
-    use Situation::{Crowded, LongHoles, Sparse};
-    for (situation, seed) in [(Crowded, 26), (LongHoles, 20), (Sparse, 137)] {
+    // Rare: `NoUnitForRelease`, `OutOfReach`, `WrittenInVain` and `MapOnLost`.
+    use Situation::{Changing, Crowded, LongHoles, Sparse};
+    for (situation, seed) in [(Crowded, 26), (LongHoles, 20), (Sparse, 137), (Changing, 122)] {
         marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
     }
     // Rare: `CapacityFirst`, `FastOverflows` and `SurvivorGone`.
@@ -67,6 +67,7 @@ fn every_mark_is_reached() {
     refusals();
     devices::older_copies_and_strangers_are_refused();
     devices::devices_that_cannot_leave_stay();
+    devices::devices_that_are_needed_are_not_given_up();
     let _ = torn_twice(1, None);
     full_pool::a_write_waits_for_what_a_deletion_gives_back();
     unloaded::a_trim_that_waits_for_a_page_fails_with_the_pool();

@@ -54,7 +54,7 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
         server.change_device(&device.request(ChangeName::Drain, None))?;
         drained_by_server(&device.socket(), &interrupt)?
     } else {
-        let mut pool = to_change(&device.settings, &device.path, DeviceChange::Drain)?;
+        let mut pool = to_change(&device.settings, &device.path, DeviceChange::Drain, false)?;
         let left = drain_all(&mut pool.driver, &interrupt)?;
         pool.close()?;
         left
@@ -90,13 +90,13 @@ pub fn detach(args: &MemberArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A device that the settings name.
-struct Named {
-    settings: Settings,
-    path: PathBuf,
+pub(super) struct Named {
+    pub(super) settings: Settings,
+    pub(super) path: PathBuf,
 }
 
 impl Named {
-    fn load(args: &MemberArgs) -> anyhow::Result<Named> {
+    pub(super) fn load(args: &MemberArgs) -> anyhow::Result<Named> {
         let settings = Settings::load(&args.settings)?;
         let path = named(&settings, &args.path)?;
         Ok(Named { settings, path })
@@ -126,7 +126,7 @@ impl Named {
         if change == ChangeName::Attach {
             refuse_to_destroy(&self.settings, &request)?;
         }
-        let pool = to_change(&self.settings, &self.path, change.into())?;
+        let pool = to_change(&self.settings, &self.path, change.into(), false)?;
         let holds = holds(&pool);
         pool.close()?;
         Ok(format!(", which holds {holds} of data now"))

@@ -201,7 +201,7 @@ impl Devices {
     ) -> anyhow::Result<()> {
         let (devices, path) = (self.clone(), path.to_owned());
         let open = move || {
-            let opened = to_change(&settings, &path, change)?;
+            let opened = to_change(&settings, &path, change, false)?;
             devices.adopt(settings, opened.pairs);
             Ok(opened.driver)
         };

@@ -177,6 +177,7 @@ impl<P: Payload> Engine<P> {
             units.state(unit) == UnitState::Closed
                 && units.valid_count(unit) > 0
                 && units.class(unit) != metadata
+                && self.config.geometry.state_of(unit) != DeviceState::Lost
                 && self.space.newest_chunk(unit) <= self.flights.completed()
                 && !self.gc.stuck.contains(&unit.0)
         })

@@ -2,7 +2,7 @@
 //!
 //! `docs/FORMAT.md`, sections 5.10 and 6, has the rules.
 
-use thermocline_format::{Epoch, Geometry, MediaClass, PoolId, Superblock};
+use thermocline_format::{DeviceState, Epoch, Geometry, MediaClass, PoolId, Superblock};
 use thermocline_types::DeviceId;
 
 use super::Opening;
@@ -48,6 +48,11 @@ impl<P: Payload> Engine<P> {
 
     /// An error if the devices that remain cannot hold what there is.
     pub(super) fn holds_all_of(&self, record: &Superblock) -> Result<(), OpenError> {
+        let devices = self.config.geometry.devices();
+        if devices.iter().any(|device| device.state == DeviceState::Lost) {
+            // What is lost takes no room, and the pool is not to be lost for it.
+            return Ok(());
+        }
         let active = |geometry: &Geometry| geometry.active_units(MediaClass::Capacity);
         let (needed, holds) = (self.mapped_blocks(), self.capacity_blocks(0));
         if active(&self.config.geometry) < active(&record.geometry) && holds < needed {
@@ -69,6 +74,7 @@ impl<P: Payload> Engine<P> {
             return Err(OpenError::NoPool);
         }
         let geometry = self.config.geometry;
+        self.keeps_home(&records)?;
         let mut by_device = vec![Vec::new(); geometry.devices().len()];
         for record in records {
             by_device[geometry.device_of(record.location.unit).index()].push(record);
@@ -101,6 +107,20 @@ impl<P: Payload> Engine<P> {
             self.superblocks.label(labelled);
         }
         Ok(newest)
+    }
+
+    /// An error if the pool was last opened with its home on a device that is to be given up. Labels on other devices
+    /// say so, whose records are older than those of the home.
+    fn keeps_home(&self, records: &[Superblock]) -> Result<(), OpenError> {
+        let newest = records.iter().max_by_key(|record| (record.epoch, record.revision));
+        let home = newest.map(|record| record.geometry.home());
+        let lost = |home: &DeviceId| {
+            let device = self.config.geometry.devices().get(home.index());
+            device.is_some_and(|device| device.state == DeviceState::Lost)
+        };
+        let lost = home.filter(lost);
+        mark!(HomeLost if lost.is_some());
+        lost.map_or(Ok(()), |home| Err(OpenError::MapOn(home)))
     }
 
     /// Whether a device that is not `home` was there at the opening of the `newest` record, or is attached now; `label`

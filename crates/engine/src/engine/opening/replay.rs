@@ -191,7 +191,8 @@ impl<P: Payload> Engine<P> {
     fn values_of(&self, volume: u16, page: u64) -> Vec<Value> {
         let map = self.volumes.map(volume);
         let blocks = page * PAGE..((page + 1) * PAGE).min(map.blocks);
-        blocks.filter_map(|lba| self.on_media(volume, lba)).collect()
+        let values = blocks.filter_map(|lba| self.on_media(volume, lba));
+        values.filter(|value| !value.is_lost()).collect()
     }
 
     /// Counts the blocks of pages that were loaded or changed so far, from `cursor` on, a bounded number. Returns where

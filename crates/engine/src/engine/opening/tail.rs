@@ -82,9 +82,24 @@ impl<P: Payload> Engine<P> {
             })
             .collect();
         let clean = record.clean;
+        let lost = |unit: UnitId| self.config.geometry.state_of(unit) == DeviceState::Lost;
+        let lost: Vec<bool> = record.open_units.iter().map(|one| lost(one.next.unit)).collect();
+        // Since the record says that a device is lost, nothing is written to it.
+        let news = |unit: UnitId| record.geometry.state_of(unit) != DeviceState::Lost;
+        let mut first =
+            record.open_units.iter().zip(&lost).map(|(one, lost)| (one.next.unit, lost));
+        let first = first.find(|(unit, lost)| **lost && news(*unit));
+        if let Some((unit, _)) = first.filter(|_| !clean && !self.config.open_despite_loss) {
+            mark!(TailLost);
+            return Err(OpenError::TailOn(self.config.geometry.device_of(unit)));
+        }
         for index in 0..opening.lives.len() {
             let opening = self.opening.as_ref().expect("the pool is being opened");
             let from = opening.lives[index].listed.next.block;
+            if lost[index] {
+                mark!(LifeLost);
+                continue;
+            }
             if from > 0 {
                 self.read_life(index, 0, false);
             }

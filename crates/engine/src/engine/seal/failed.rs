@@ -233,7 +233,7 @@ impl<P: Payload> Engine<P> {
         for staged in hosts {
             if staged.alive {
                 let mapping = staged.old.map_or(Mapping::Unmapped, Mapping::At);
-                self.volumes.map_less(u64::from(staged.old.is_none()));
+                self.volumes.map_less(u64::from(staged.old.is_none_or(Value::is_lost)));
                 self.volumes.map_mut(staged.volume).set(staged.lba, mapping);
             }
             for owner in staged.also.into_iter().chain([staged.owner]) {
