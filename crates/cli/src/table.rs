@@ -1,7 +1,7 @@
 //! Run records as a table a person can read: one column per run.
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
-use thermocline_record::{LatencyNs, RunRecord};
+use thermocline_record::{LatencyNs, PageReads, RunRecord};
 use thermocline_types::Bytes;
 
 /// The look of every table.
@@ -33,7 +33,7 @@ const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 38] = [
+const ROWS: [Row; 39] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -70,6 +70,10 @@ const ROWS: [Row; 38] = [
     }),
     ("limited by", |r| limit(r)),
     ("  held back by heat", |r| optional(r.heating.map(|heat| percent(heat.throttled_share)))),
+    ("  page reads retried", |r| {
+        let share = |all: PageReads| percent(all.retried as f64 / all.reads.max(1) as f64);
+        optional(r.read_attempts.map(share))
+    }),
     ("  of the theoretical rate", |r| {
         optional(r.bandwidth.as_ref().and_then(|b| b.share_of_theoretical()).map(percent))
     }),

@@ -10,6 +10,7 @@ use thermocline_record::{
 };
 use thermocline_types::{Bytes, Time};
 
+mod attempts;
 mod bandwidth;
 mod drives;
 mod heat;
@@ -121,6 +122,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
             latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
         }),
         heating: heat::heating(outcome),
+        read_attempts: attempts::of(outcome, &run),
         bandwidth: (timed && outcome.simulated > Time::ZERO)
             .then(|| bandwidth::bandwidth(outcome, &run)),
         drives: drives::each(outcome)?,
@@ -517,6 +519,7 @@ fn notes(outcome: &Outcome, run: &ByteCounts) -> Vec<String> {
     let product = Bytes(product.0 * u64::from(outcome.stack.drives()));
     notes.extend(drives::note(outcome));
     notes.extend(heat::note(outcome));
+    notes.extend(attempts::note(outcome, run));
     notes.extend(refresh_note(outcome));
     if cut.capacity() != product && outcome.stack.profile.geometry.is_some() {
         notes.push(format!(

@@ -124,14 +124,15 @@ impl Drive {
     /// Bytes through the drive so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        match self {
+        let counters = match self {
             Drive::Mapped(drive) => drive.counters(),
             Drive::Zoned(drive) => drive.counters(),
             Drive::Direct(drive) => drive.counters(),
             Drive::BlockMapped(drive) => drive.counters(),
             Drive::Disk(drive) => drive.counters(),
-            Drive::Striped(drives) => drives.counters(),
-        }
+            Drive::Striped(drives) => return drives.counters(),
+        };
+        Counters { attempts: self.media().attempts(), ..counters }
     }
 
     /// Placement handles that writes can carry; 1 where they carry none.

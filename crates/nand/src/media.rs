@@ -3,6 +3,7 @@
 use thermocline_ftl::{Erased, Shape};
 use thermocline_types::{Bytes, Cause, Pba, Time, UnitId};
 
+use crate::aged::{Legibility, ReadAttempts};
 use crate::busy::BusyTimes;
 use crate::profile::{Cut, Profile};
 use crate::refresh::Ages;
@@ -71,7 +72,8 @@ impl NandArray {
                 .map(|timeline| match &profile.thermal {
                     Some(thermal) => timeline.with_heat(thermal),
                     None => timeline,
-                }),
+                })
+                .map(|timeline| timeline.with_errors(Legibility::new(profile, seed))),
             endurance: Endurance::new(&profile.wear, cut.shape.units(), seed),
             acknowledged: Time::ZERO,
             admitted: Time::ZERO,
@@ -118,6 +120,12 @@ impl NandArray {
     #[must_use]
     pub fn warmth(&self) -> Option<Warmth> {
         self.timeline.as_ref().and_then(Timeline::warmth)
+    }
+
+    /// Reads of pages so far, and the attempts that they took, where that is modelled.
+    #[must_use]
+    pub fn attempts(&self) -> ReadAttempts {
+        self.timeline.as_ref().map_or_else(ReadAttempts::default, Timeline::attempts)
     }
 
     /// Endurance and spares.
@@ -266,6 +274,9 @@ impl NandArray {
 
     /// Records that `unit` is being erased for the `erases`-th time, without taking time.
     pub fn wear(&mut self, unit: UnitId, erases: u32) -> Erased {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.wear(unit, erases);
+        }
         self.endurance.erase(unit, erases)
     }
 
@@ -320,6 +331,7 @@ impl thermocline_ftl::Media for NandArray {
     fn erase(&mut self, unit: UnitId, erases: u32) -> Erased {
         if let Some(timeline) = &mut self.timeline {
             timeline.erase(unit);
+            timeline.wear(unit, erases);
         }
         self.endurance.erase(unit, erases)
     }

@@ -97,6 +97,9 @@ pub struct RunRecord {
     /// of that one which was held back longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heating: Option<Heating>,
+    /// Reads of the drive's pages and the attempts that they took, where wrong bits are modelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_attempts: Option<PageReads>,
     /// Bandwidth and request rate, where time is modelled.
     pub bandwidth: Option<Bandwidth>,
     /// How long the drive lasts under this load, where its endurance is known.
@@ -302,6 +305,24 @@ pub struct Heating {
     pub throttled_seconds: f64,
     /// The same as a share of the run, 0..=1.
     pub throttled_share: f64,
+}
+
+/// Reads of pages of the media over the measured run, for the host and for the drive itself, and what it took until they
+/// were right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageReads {
+    /// All of them.
+    pub reads: u64,
+    /// Those that took more than one attempt.
+    pub retried: u64,
+    /// Attempts beyond the first.
+    pub further_attempts: u64,
+    /// Reads that needed soft information.
+    pub with_soft_information: u64,
+    /// Reads that parity over dies brought back.
+    pub rebuilt: u64,
+    /// Reads that nothing brought back.
+    pub lost: u64,
 }
 
 /// How busy the resources of one kind were, as shares of the time, 0..=1.

@@ -20,10 +20,9 @@ impl Profile {
         let (kinds, dies, times) = (self.kinds(), self.dies(), self.times());
         let slc = self.slc.as_ref().map_or_else(Vec::new, |slc| self.cache(slc));
         let thermal = self.thermal.as_ref().map_or_else(Vec::new, Thermal::rules);
-        let (sizes, wear, arm, refresh) =
-            (self.sizes(), self.wear(), self.arm(), self.refreshing());
-        let rules =
-            [sizes, wear, slc, kinds, dies, times, arm, integrity, thermal, refresh].concat();
+        let (sizes, wear, arm) = (self.sizes(), self.wear(), self.arm());
+        let age = [self.refreshing(), self.aging()].concat();
+        let rules = [sizes, wear, slc, kinds, dies, times, arm, integrity, thermal, age].concat();
         rules
             .iter()
             .find(|(_, holds, _)| !holds)
@@ -113,6 +112,14 @@ impl Profile {
                 "needs after_days, after_reads, or [integrity] with refresh",
             ),
         ]);
+        rules
+    }
+
+    fn aging(&self) -> Vec<Rule> {
+        let Some(aged) = &self.aged else { return Vec::new() };
+        let modelled = self.integrity.is_some() && self.timing.is_some();
+        let mut rules = aged.rules();
+        rules.push(("aged", modelled, "needs [integrity] and [timing]"));
         rules
     }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use thermocline_types::Bytes;
 
+use crate::aged::Aged;
 use crate::integrity::{self, Integrity};
 use crate::refresh::Refresh;
 use crate::thermal::Thermal;
@@ -129,6 +130,9 @@ pub struct Profile {
     /// When simulated drives rewrite what is getting bad; without it, they never do.
     #[serde(default)]
     pub refresh: Option<Refresh>,
+    /// What the flash went through before the run, which makes reads take several attempts; without it, one is enough.
+    #[serde(default)]
+    pub aged: Option<Aged>,
     /// Where each number comes from, by key; the longest matching prefix of a key counts.
     #[serde(default)]
     pub source: BTreeMap<String, String>,

@@ -85,6 +85,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         fast: None,
         drives: Vec::new(),
         heating: None,
+        read_attempts: None,
         media_bytes_patrolled: None,
         workload: workload(),
         config: BTreeMap::from([
