@@ -216,6 +216,21 @@ impl Drive {
         }
     }
 
+    /// Bytes that the host had written when the first unit was worn out; nothing while none is, and of several drives.
+    #[must_use]
+    pub fn first_worn_out(&self) -> Option<Bytes> {
+        self.side_by_side().is_empty().then(|| self.media().first_worn_out()).flatten()
+    }
+
+    /// Units that failed early; of several drives, of all of them.
+    #[must_use]
+    pub fn failed_early(&self) -> u64 {
+        match self {
+            Drive::Striped(drives) => drives.drives().iter().map(Drive::failed_early).sum(),
+            _ => self.media().endurance().failed_early(),
+        }
+    }
+
     /// Media: endurance and spares; of several drives, those of the first.
     #[must_use]
     pub fn media(&self) -> &NandArray {

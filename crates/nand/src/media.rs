@@ -19,6 +19,9 @@ pub struct NandArray {
     blocks_per_page: u32,
     timeline: Option<Timeline>,
     endurance: Endurance,
+    /// Bytes of the host so far, and when the first unit was worn out.
+    received: u64,
+    first_worn_out: Option<Bytes>,
     /// When the current request is acknowledged: a write, once its data is in the write buffer.
     acknowledged: Time,
     /// When the latest page got a place in the write buffer. Places are given in order of arrival, so that no later
@@ -75,6 +78,8 @@ impl NandArray {
                 })
                 .map(|timeline| timeline.with_errors(Legibility::new(profile, seed))),
             endurance: Endurance::new(&profile.wear, cut.shape.units(), seed),
+            received: 0,
+            first_worn_out: None,
             acknowledged: Time::ZERO,
             admitted: Time::ZERO,
             whole: Time::ZERO,
@@ -134,6 +139,12 @@ impl NandArray {
         &self.endurance
     }
 
+    /// Bytes that the host had written when the first unit was worn out, if one is.
+    #[must_use]
+    pub fn first_worn_out(&self) -> Option<Bytes> {
+        self.first_worn_out
+    }
+
     /// Puts `unit` into SLC mode or out of it.
     pub fn set_slc(&mut self, unit: UnitId, slc: bool) {
         self.slc[unit.index()] = slc;
@@ -151,6 +162,7 @@ impl NandArray {
     /// `bytes` of a host write come over the link, behind earlier writes that wait for the write buffer.
     #[inline]
     pub fn receive(&mut self, bytes: Bytes) {
+        self.received += bytes.0;
         if let Some(timeline) = &mut self.timeline {
             self.acknowledged = timeline.receive(bytes).max(self.admitted);
         }
@@ -277,7 +289,11 @@ impl NandArray {
         if let Some(timeline) = &mut self.timeline {
             timeline.wear(unit, erases);
         }
-        self.endurance.erase(unit, erases)
+        let erased = self.endurance.erase(unit, erases);
+        if self.first_worn_out.is_none() && self.endurance.worn_out() > 0 {
+            self.first_worn_out = Some(Bytes(self.received));
+        }
+        erased
     }
 
     fn page(&self, pba: Pba) -> Page {
@@ -331,8 +347,7 @@ impl thermocline_ftl::Media for NandArray {
     fn erase(&mut self, unit: UnitId, erases: u32) -> Erased {
         if let Some(timeline) = &mut self.timeline {
             timeline.erase(unit);
-            timeline.wear(unit, erases);
         }
-        self.endurance.erase(unit, erases)
+        self.wear(unit, erases)
     }
 }

@@ -439,12 +439,37 @@ pub struct Wear {
     pub mean: f64,
     /// Largest erase count.
     pub max: u64,
+    /// Erase counts of units in service by share of them, where there are units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentiles: Option<ErasePercentiles>,
+    /// Bytes that the host had written, filling included, when the first unit had reached its endurance; of one drive
+    /// of which one has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_worn_out_host_bytes: Option<u64>,
+    /// Units that failed early, where that is modelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_early: Option<u64>,
     /// Units taken out of service.
     pub retired: u64,
     /// Spare units left.
     pub spare_left: u64,
     /// True when the drive ran out of spares and turned read-only.
     pub end_of_life: bool,
+}
+
+/// Erase counts that so many percent of the units do not exceed, and their standard deviation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErasePercentiles {
+    /// A tenth of them.
+    pub p10: u64,
+    /// Half of them.
+    pub p50: u64,
+    /// Nine tenths of them.
+    pub p90: u64,
+    /// All but a hundredth.
+    pub p99: u64,
+    /// Standard deviation, erases.
+    pub deviation: f64,
 }
 
 /// Why a text is not a run record.

@@ -138,6 +138,12 @@ impl Profile {
                 (0.0..=1.0).contains(&wear.spare) && (0.0..=wear.spare).contains(&wear.factory_bad),
                 "must be between 0 and 1, and at least factory_bad",
             ),
+            (
+                "wear.infant_share",
+                (0.0..=0.5).contains(&wear.infant_share),
+                "must be between 0 and 0.5",
+            ),
+            ("wear.infant_cycles", (1.0..=1e9).contains(&wear.infant_cycles), "must be 1 to 10^9"),
             ("wear.rated_dwpd", positive(wear.rated_dwpd), "must be above zero"),
             ("wear.warranty_years", positive(wear.warranty_years), "must be above zero"),
         ]

@@ -242,6 +242,10 @@ pub struct Wear {
     pub spare: f64,
     /// Share of units that are bad from the factory; they use up spares.
     pub factory_bad: f64,
+    /// Chance that a unit, a spare among them, fails early.
+    pub infant_share: f64,
+    /// Erases within which it does.
+    pub infant_cycles: f64,
     /// Static wear levelling moves the data of units whose erase count lags behind the largest by more than
     /// this; without it there is none.
     pub levelling_spread: Option<u32>,
@@ -258,6 +262,8 @@ impl Default for Wear {
             pe_spread: 0.1,
             spare: 0.0,
             factory_bad: 0.0,
+            infant_share: 0.0,
+            infant_cycles: 100.0,
             levelling_spread: None,
             rated_dwpd: None,
             warranty_years: None,
