@@ -33,7 +33,7 @@ const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 39] = [
+const ROWS: [Row; 41] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -83,6 +83,12 @@ const ROWS: [Row; 39] = [
     }),
     ("  from empty to full", |r| life_range(r)),
     ("erases min / mean / max", |r| wear(r)),
+    ("  first unit worn out after", |r| {
+        let fills = |bytes: u64| bytes as f64 / r.device.capacity_bytes as f64;
+        let of = |bytes: u64| format!("{} ({:.1} drive fills)", Bytes(bytes), fills(bytes));
+        optional(r.wear.first_worn_out_host_bytes.map(of))
+    }),
+    ("  units that failed early", |r| optional(r.wear.failed_early.map(|units| units.to_string()))),
     ("capacity simulated, OP", |r| capacity(r)),
     ("  fast device", |r| {
         optional(r.fast.as_ref().map(|fast| Bytes(fast.device.capacity_bytes).to_string()))

@@ -99,7 +99,8 @@ struct Place {
 /// of all open ones, whatever their class; else the emptiest unit is, and when not even that fits, the device is out of
 /// units.
 ///
-/// *Static wear levelling* takes one free unit and gives one back, while more than `R` are free, and writes no frontier.
+/// *Static wear levelling* takes one free unit and gives one back, while more than `R` are free, and writes no
+/// frontier.
 ///
 /// *It ends.* While a closed unit with an invalid block exists and is taken, `S` grows by at least one block a turn,
 /// and `S ≥ (2K + 1)·b` implies `f > K`.
@@ -197,8 +198,8 @@ impl<P: Placement> Ftl<P> {
         })
     }
 
-    /// Evens out wear: when a free unit was erased over `spread` times more than one with data at rest, that data is moved
-    /// to it, so that the unit that rested takes part again (static wear levelling). Free units are always taken
+    /// Evens out wear: when a free unit was erased over `spread` times more than one with data at rest, that data is
+    /// moved to it, so that the unit that rested takes part again (static wear levelling). Free units are always taken
     /// least worn first (dynamic wear levelling).
     #[must_use]
     pub fn with_wear_levelling(mut self, spread: u32) -> Self {

@@ -26,8 +26,8 @@ use crate::profile::Profile;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Aged {
-    /// Share of the rated cycles that every unit had used up, 0 to 2; its erases in the run come on top. Default: 1, the
-    /// end of the rated life.
+    /// Share of the rated cycles that every unit had used up, 0 to 2; its erases in the run come on top. Default: 1,
+    /// the end of the rated life.
     pub wear: f64,
     /// Days since what is read was written. Default: 90, the three months of JESD218 for drives of data centres.
     pub days: f64,

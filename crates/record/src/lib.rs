@@ -307,8 +307,8 @@ pub struct Heating {
     pub throttled_share: f64,
 }
 
-/// Reads of pages of the media over the measured run, for the host and for the drive itself, and what it took until they
-/// were right.
+/// Reads of pages of the media over the measured run, for the host and for the drive itself, and what it took until
+/// they were right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageReads {
     /// All of them.

@@ -28,8 +28,8 @@ const RESTING_ROUNDS: u32 = 2;
 
 impl<P: Placement> Ftl<P> {
     /// Once per [`LEVELLING_PERIOD`] erases, and only while the reserve is whole, looks at the next
-    /// [`LEVELLING_WINDOW`] units of the pool, and has the least erased one of those that hold data at rest change places with the most erased
-    /// free one if they are too far apart.
+    /// [`LEVELLING_WINDOW`] units of the pool, and has the least erased one of those that hold data at rest change
+    /// places with the most erased free one if they are too far apart.
     pub(super) fn level_wear(&mut self, pool: usize, media: &mut impl Media) {
         let Some(spread) = self.levelling else { return };
         if self.erased < self.levelled_at + LEVELLING_PERIOD || self.pools[pool].is_short() {

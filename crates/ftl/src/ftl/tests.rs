@@ -94,8 +94,8 @@ fn wear_levelling_bounds_the_spread_of_erase_counts() {
     assert!(without > 300 && with <= 80 + 30, "spread {without} without, {with} with levelling");
 }
 
-/// Writes all over but to what is at rest, the first `resting` blocks of 3200; returns blocks programmed for each of the
-/// host's, those of them for levelling, and the fewest and the most erases.
+/// Writes all over but to what is at rest, the first `resting` blocks of 3200; returns blocks programmed for each of
+/// the host's, those of them for levelling, and the fewest and the most erases.
 fn levelled(resting: u64, spread: Option<u32>) -> (f64, f64, [u32; 2]) {
     let shape = Shape::new(200 * 16, 240, 16).unwrap();
     let mut ftl = Ftl::new(shape, SeparateRelocation, Victim::Greedy, 1).unwrap();

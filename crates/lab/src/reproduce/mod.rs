@@ -115,6 +115,9 @@ impl Figure {
 const LSM_ZGC: &str =
     "Choi et al., A New LSM-style Garbage Collection Scheme for ZNS SSDs, HotStorage 2020";
 
+/// Where figures that the tutorial of 2009 asks for, and does not have, come from.
+const SNIA_LIFE: &str = "closed form (`lab theory integrity`), of what Thatcher's SNIA tutorial of 2009 asks for and has no values of";
+
 /// Where figures of 2009 come from.
 const SNIA: &str = "Thatcher (Fusion-io), NAND Flash Solid State Storage Performance and Capability, SNIA tutorial, 2009";
 
@@ -397,7 +400,7 @@ pub const EXPERIMENTS: [Experiment; 22] = [
     Experiment {
         name: "snia-wear",
         title: "Wear levelling: how erases are spread, what that costs, the first worn-out unit, and early failures",
-        source: SNIA,
+        source: SNIA_LIFE,
         run: |options, progress| Ok(snia::wear(options, progress)?.0),
         traces: &[],
         notes: &[
@@ -417,7 +420,7 @@ pub const EXPERIMENTS: [Experiment; 22] = [
     Experiment {
         name: "snia-life",
         title: "Begin and end of life: random reads as wrong bits make them take several attempts, by kind of cells",
-        source: SNIA,
+        source: SNIA_LIFE,
         run: |options, progress| Ok(snia::life(options, progress)?.0),
         traces: &[],
         notes: &[

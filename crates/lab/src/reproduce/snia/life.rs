@@ -119,16 +119,18 @@ fn of_drive(
             };
             let [mean, p99] = read_us(&record);
             // With one in flight nothing waits, so that what is added is what the closed form adds.
-            let theirs = profile.integrity.as_ref().filter(|_| depth == 1);
-            let theirs = theirs.map(|integrity| read_us(&plain)[0] + closed_form(integrity, wear));
-            figures.push(Figure::beside(what("mean time of a read, us"), theirs, mean));
-            figures.push(Figure::ours(what("99 % of the reads within, us"), p99));
-            figures.push(Figure::ours(what("MB/s"), mb_per_s(&record)));
+            let theirs = profile
+                .integrity
+                .as_ref()
+                .map(|integrity| read_us(&plain)[0] + closed_form(integrity, wear));
             if depth == DEPTHS[0] {
+                figures.push(Figure::beside(what("mean time of a read, us"), theirs, mean));
                 figures.push(Figure::ours(what("share of page reads retried"), retried(&record)));
             } else {
                 points.push([100.0 * wear, mb_per_s(&record) / mb_per_s(&plain)]);
             }
+            figures.push(Figure::ours(what("99 % of the reads within, us"), p99));
+            figures.push(Figure::ours(what("MB/s"), mb_per_s(&record)));
         }
     }
     let factor = profile.integrity.as_ref().map_or(1.0, |integrity| integrity.errors.uncertainty);
