@@ -434,6 +434,12 @@ impl<P: Placement> Ftl<P> {
         &self.units
     }
 
+    /// The open unit of `class` and its next block.
+    #[must_use]
+    pub fn frontier(&self, class: Class) -> Option<(UnitId, u32)> {
+        self.frontiers.place(class).map(|place| (place.unit, place.next))
+    }
+
     /// Blocks still to be written in the open unit of `class`.
     #[must_use]
     pub fn slack(&self, class: Class) -> u32 {

@@ -364,13 +364,27 @@ impl Timeline {
 
     /// Programs a page of host data, which is whole at `ready`, and works off the share of debt due with it.
     pub fn program_host(&mut self, page: Page, ready: Time) {
+        self.program_rest(page, self.geometry.program_unit(), ready);
+    }
+
+    /// The same of a page of which `bytes` are still to be programmed.
+    pub fn program_rest(&mut self, page: Page, bytes: Bytes, ready: Time) {
         self.begin(page);
         let pages_left = (self.pages(page) - page.page).max(1) as usize;
         for _ in 0..self.debt.len().div_ceil(pages_left) {
             let debt = self.debt.pop_front().expect("counted");
             self.work_off(debt, self.now);
         }
-        let done = self.schedule_program(page, self.now, ready.as_nanos().max(self.now));
+        let done = self.schedule_program(page, bytes, self.now, ready.as_nanos().max(self.now));
+        self.buffered.push_back(done);
+    }
+
+    /// Programs `bytes` of a page of host data, which are whole at `ready`; the rest of the page is left for later. The
+    /// array takes as long as for a whole page.
+    pub fn program_part(&mut self, page: Page, bytes: Bytes, ready: Time) {
+        self.begin(page);
+        let ready = ready.as_nanos().max(self.now);
+        let done = self.schedule_program(page, bytes, self.now, ready);
         self.buffered.push_back(done);
     }
 
@@ -517,9 +531,9 @@ impl Timeline {
         (die as usize, (die % self.geometry.channels) as usize)
     }
 
-    fn schedule_program(&mut self, page: Page, now: u64, ready: u64) -> u64 {
+    fn schedule_program(&mut self, page: Page, bytes: Bytes, now: u64, ready: u64) -> u64 {
         let (die, channel) = self.place(page);
-        let bytes = self.geometry.program_unit().as_f64();
+        let bytes = bytes.as_f64();
         let transfer = self.command + (bytes * self.ns_per_bus_byte) as u64;
         let cached = self.geometry.cache_register;
         let ready = if cached { ready } else { ready.max(self.dies[die].free_at()) };
@@ -549,7 +563,8 @@ impl Timeline {
                 self.relocation_ready = self.relocation_ready.max(done);
             }
             Debt::Program(page) => {
-                self.schedule_program(page, now, self.relocation_ready);
+                let bytes = self.geometry.program_unit();
+                self.schedule_program(page, bytes, now, self.relocation_ready);
             }
             Debt::Erase(unit) => {
                 for page in 0..self.geometry.dies_per_unit().min(self.pages_per_unit) {

@@ -122,7 +122,7 @@ const SNIA_LIFE: &str = "closed form (`lab theory integrity`), of what Thatcher'
 const SNIA: &str = "Thatcher (Fusion-io), NAND Flash Solid State Storage Performance and Capability, SNIA tutorial, 2009";
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 22] = [
+pub const EXPERIMENTS: [Experiment; 23] = [
     Experiment {
         name: "uniform-greedy",
         title: "WAF of uniform random 4 KiB writes, greedy cleaning, against the fluid limit for finite units",
@@ -395,6 +395,20 @@ pub const EXPERIMENTS: [Experiment; 22] = [
             "the host: 5 us of a thread for each request to a drive, and 6,400 MB/s in each direction for all drives (a hub of \
              PCI Express 1.1 with 32 lanes less overhead). Both are assumed; the first bounds one thread to 200 thousand a second",
             "watts: those of `lab tco` for drives at their limit (9, assumed) and a server (250, assumed)",
+        ],
+    },
+    Experiment {
+        name: "snia-partial",
+        title: "Pages programmed in parts: small writes that are durable at once, by programs of a page",
+        source: SNIA,
+        run: |options, progress| Ok(snia::partial(options, progress)?.0),
+        traces: &[],
+        notes: &[
+            "the tutorial names partial-page programming and has no values in what we hold",
+            "sata-b cut to 64 MiB (--quick: 16) and filled; random writes, one in flight, each flushed: without capacitors what \
+             is flushed must be programmed. The later half of four times the media written",
+            "a program of a part takes the array as long as one of a page, and the bus for its bytes; what a power cut in the \
+             middle of it does to the parts before is left out",
         ],
     },
     Experiment {

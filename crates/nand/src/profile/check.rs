@@ -220,6 +220,17 @@ impl Profile {
                 "must be a multiple of geometry.page",
             ),
             (
+                "geometry.programs_per_page",
+                (1..=64).contains(&geometry.programs_per_page),
+                "must be 1 to 64",
+            ),
+            (
+                "geometry.programs_per_page",
+                geometry.programs_per_page == 1
+                    || self.integrity.as_ref().is_none_or(|integrity| integrity.cells == "slc"),
+                "must be 1 but for cells of one bit",
+            ),
+            (
                 "geometry.unit_dies",
                 dies > 0 && dies <= geometry.dies && geometry.dies.is_multiple_of(dies.max(1)),
                 "must divide geometry.dies",

@@ -300,6 +300,14 @@ pub struct Geometry {
     /// without it, a die waits for its transfers.
     #[serde(default = "yes")]
     pub cache_register: bool,
+    /// How often a page may be programmed, a part of it each time, before it is erased (NOP of data sheets). A flush
+    /// then programs what is there and leaves the rest of the page to what comes.
+    #[serde(default = "once")]
+    pub programs_per_page: u32,
+}
+
+fn once() -> u32 {
+    1
 }
 
 fn whole() -> f64 {

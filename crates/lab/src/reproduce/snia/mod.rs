@@ -4,6 +4,7 @@ mod bandwidth;
 mod collisions;
 mod controllers;
 mod life;
+mod partial;
 mod pathological;
 mod scaling;
 mod wear;
@@ -18,6 +19,7 @@ pub use bandwidth::bandwidth;
 pub use collisions::collisions;
 pub use controllers::controllers;
 pub use life::life;
+pub use partial::partial;
 pub use pathological::pathological;
 pub use scaling::scaling;
 pub use wear::wear;
@@ -26,13 +28,14 @@ pub use wear::wear;
 pub type Draw = fn(&Options, &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error>;
 
 /// The experiments of this tutorial, each with its charts.
-const DRAWN: [(&str, Draw); 7] = [
+const DRAWN: [(&str, Draw); 8] = [
     ("snia-bandwidth", bandwidth),
     ("snia-controllers", controllers),
     ("snia-pathological", pathological),
     ("snia-collisions", collisions),
     ("snia-scaling", scaling),
     ("snia-wear", wear),
+    ("snia-partial", partial),
     ("snia-life", life),
 ];
 
