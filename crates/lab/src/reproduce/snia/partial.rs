@@ -67,7 +67,7 @@ impl Case {
         let mut writes = 0_u64;
         loop {
             let counters = drive.counters();
-            if writes % 1024 == 0 {
+            if writes.is_multiple_of(1024) {
                 progress((done(&counters) / TURNS).min(1.0));
             }
             if let Some((then, at, before)) = middle.filter(|_| done(&counters) >= TURNS) {
