@@ -1,7 +1,7 @@
 //! Run records as a table a person can read: one column per run.
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
-use thermocline_record::{LatencyNs, RunRecord};
+use thermocline_record::{LatencyNs, PageReads, RunRecord};
 use thermocline_types::Bytes;
 
 /// The look of every table.
@@ -33,7 +33,7 @@ const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 38] = [
+const ROWS: [Row; 41] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -70,6 +70,10 @@ const ROWS: [Row; 38] = [
     }),
     ("limited by", |r| limit(r)),
     ("  held back by heat", |r| optional(r.heating.map(|heat| percent(heat.throttled_share)))),
+    ("  page reads retried", |r| {
+        let share = |all: PageReads| percent(all.retried as f64 / all.reads.max(1) as f64);
+        optional(r.read_attempts.map(share))
+    }),
     ("  of the theoretical rate", |r| {
         optional(r.bandwidth.as_ref().and_then(|b| b.share_of_theoretical()).map(percent))
     }),
@@ -79,6 +83,12 @@ const ROWS: [Row; 38] = [
     }),
     ("  from empty to full", |r| life_range(r)),
     ("erases min / mean / max", |r| wear(r)),
+    ("  first unit worn out after", |r| {
+        let fills = |bytes: u64| bytes as f64 / r.device.capacity_bytes as f64;
+        let of = |bytes: u64| format!("{} ({:.1} drive fills)", Bytes(bytes), fills(bytes));
+        optional(r.wear.first_worn_out_host_bytes.map(of))
+    }),
+    ("  units that failed early", |r| optional(r.wear.failed_early.map(|units| units.to_string()))),
     ("capacity simulated, OP", |r| capacity(r)),
     ("  fast device", |r| {
         optional(r.fast.as_ref().map(|fast| Bytes(fast.device.capacity_bytes).to_string()))

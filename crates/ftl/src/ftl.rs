@@ -1,6 +1,7 @@
 //! The translation layer itself: writes, trims, garbage collection, wear levelling.
 
 mod collect;
+mod levelling;
 mod pool;
 
 use std::cmp::Reverse;
@@ -98,6 +99,9 @@ struct Place {
 /// of all open ones, whatever their class; else the emptiest unit is, and when not even that fits, the device is out of
 /// units.
 ///
+/// *Static wear levelling* takes one free unit and gives one back, while more than `R` are free, and writes no
+/// frontier.
+///
 /// *It ends.* While a closed unit with an invalid block exists and is taken, `S` grows by at least one block a turn,
 /// and `S ≥ (2K + 1)·b` implies `f > K`.
 #[derive(Clone, Debug)]
@@ -119,7 +123,6 @@ pub struct Ftl<P> {
     levelling: Option<u32>,
     /// Units erased when uneven wear was last looked for.
     levelled_at: u64,
-    most_erases: u32,
     scratch: Vec<(u32, Lba)>,
 }
 
@@ -191,14 +194,13 @@ impl<P: Placement> Ftl<P> {
             redirected: 0,
             levelling: None,
             levelled_at: 0,
-            most_erases: 0,
             scratch: Vec::with_capacity(shape.blocks_per_unit() as usize),
         })
     }
 
-    /// Evens out wear: when the most and the least erased closed units are more than `spread` erases apart, the data of
-    /// the latter is moved so that it takes part again (static wear levelling). Free units are always taken least worn
-    /// first (dynamic wear levelling).
+    /// Evens out wear: when a free unit was erased over `spread` times more than one with data at rest, that data is
+    /// moved to it, so that the unit that rested takes part again (static wear levelling). Free units are always taken
+    /// least worn first (dynamic wear levelling).
     #[must_use]
     pub fn with_wear_levelling(mut self, spread: u32) -> Self {
         self.levelling = Some(spread);
@@ -430,6 +432,12 @@ impl<P: Placement> Ftl<P> {
             self.units.set_written(place.unit, place.next);
         }
         &self.units
+    }
+
+    /// The open unit of `class` and its next block.
+    #[must_use]
+    pub fn frontier(&self, class: Class) -> Option<(UnitId, u32)> {
+        self.frontiers.place(class).map(|place| (place.unit, place.next))
     }
 
     /// Blocks still to be written in the open unit of `class`.

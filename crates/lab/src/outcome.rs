@@ -6,13 +6,15 @@ use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
 use thermocline_nand::{Counters, Drive, Kind, Profile, RefreshLimits, UnitView};
 use thermocline_record::{
-    DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units, Wear,
+    DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units,
 };
 use thermocline_types::{Bytes, Time};
 
+mod attempts;
 mod bandwidth;
 mod drives;
 mod heat;
+mod wear;
 
 pub use drives::Before;
 
@@ -121,12 +123,13 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
             latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
         }),
         heating: heat::heating(outcome),
+        read_attempts: attempts::of(outcome, &run),
         bandwidth: (timed && outcome.simulated > Time::ZERO)
             .then(|| bandwidth::bandwidth(outcome, &run)),
         drives: drives::each(outcome)?,
         series: outcome.meter.series(),
         units: units(&outcome.units),
-        wear: wear(outcome),
+        wear: wear::wear(outcome),
         notes: notes(outcome, &run),
         host_blocks_per_cpu_second: run.host_written as f64
             / Bytes::BLOCK.as_f64()
@@ -461,26 +464,6 @@ fn state_letter(cell: &[UnitView]) -> char {
     if cell.iter().all(|unit| letter(unit) == first) { first } else { 'm' }
 }
 
-fn wear(outcome: &Outcome) -> Wear {
-    let (retired, spare_left) = outcome.drive.retired_and_spare();
-    let all = &outcome.units;
-    let in_service = || all.iter().filter(|unit| unit.state != UnitState::Retired);
-    let count = in_service().count().max(1) as f64;
-    let per_cell = all.len().div_ceil(CELLS).max(1);
-    let mean = |cell: &[UnitView]| {
-        cell.iter().map(|unit| unit.erases as f32).sum::<f32>() / cell.len() as f32
-    };
-    Wear {
-        erase_counts: all.chunks(per_cell).map(mean).collect(),
-        min: in_service().map(|unit| u64::from(unit.erases)).min().unwrap_or(0),
-        mean: in_service().map(|unit| f64::from(unit.erases)).sum::<f64>() / count,
-        max: in_service().map(|unit| u64::from(unit.erases)).max().unwrap_or(0),
-        retired,
-        spare_left,
-        end_of_life: outcome.worn_out,
-    }
-}
-
 /// A sentence for every setting that this device has no use for.
 fn without_effect(outcome: &Outcome) -> Vec<String> {
     let (settings, profile) = (outcome.settings, &outcome.stack.profile);
@@ -517,6 +500,7 @@ fn notes(outcome: &Outcome, run: &ByteCounts) -> Vec<String> {
     let product = Bytes(product.0 * u64::from(outcome.stack.drives()));
     notes.extend(drives::note(outcome));
     notes.extend(heat::note(outcome));
+    notes.extend(attempts::note(outcome, run));
     notes.extend(refresh_note(outcome));
     if cut.capacity() != product && outcome.stack.profile.geometry.is_some() {
         notes.push(format!(

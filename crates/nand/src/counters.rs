@@ -2,6 +2,8 @@
 
 use thermocline_types::Cause;
 
+use crate::aged::ReadAttempts;
+
 /// Bytes through a drive since it was made, or between two instants (see [`Counters::since`]).
 ///
 /// Every byte has a cause: `media[cause]` sums to what was programmed, and
@@ -38,6 +40,8 @@ pub struct Counters {
     pub invalid_handles: u64,
     /// Host writes sent to another reclaim group because theirs was full.
     pub redirected: u64,
+    /// Reads of pages, and the attempts that they took.
+    pub attempts: ReadAttempts,
 }
 
 impl Counters {
@@ -63,6 +67,7 @@ impl Counters {
             units_not_full: self.units_not_full - start.units_not_full,
             invalid_handles: self.invalid_handles - start.invalid_handles,
             redirected: self.redirected - start.redirected,
+            attempts: self.attempts.since(&start.attempts),
         }
     }
 
@@ -87,6 +92,7 @@ impl Counters {
             units_not_full: self.units_not_full + other.units_not_full,
             invalid_handles: self.invalid_handles + other.invalid_handles,
             redirected: self.redirected + other.redirected,
+            attempts: self.attempts.plus(&other.attempts),
         }
     }
 

@@ -124,14 +124,15 @@ impl Drive {
     /// Bytes through the drive so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        match self {
+        let counters = match self {
             Drive::Mapped(drive) => drive.counters(),
             Drive::Zoned(drive) => drive.counters(),
             Drive::Direct(drive) => drive.counters(),
             Drive::BlockMapped(drive) => drive.counters(),
             Drive::Disk(drive) => drive.counters(),
-            Drive::Striped(drives) => drives.counters(),
-        }
+            Drive::Striped(drives) => return drives.counters(),
+        };
+        Counters { attempts: self.media().attempts(), ..counters }
     }
 
     /// Placement handles that writes can carry; 1 where they carry none.
@@ -212,6 +213,21 @@ impl Drive {
         match self {
             Drive::Striped(drives) => drives.retired_and_spare(),
             _ => (self.media().endurance().retired(), self.media().endurance().spare_left()),
+        }
+    }
+
+    /// Bytes that the host had written when the first unit was worn out; nothing while none is, and of several drives.
+    #[must_use]
+    pub fn first_worn_out(&self) -> Option<Bytes> {
+        self.side_by_side().is_empty().then(|| self.media().first_worn_out()).flatten()
+    }
+
+    /// Units that failed early; of several drives, of all of them.
+    #[must_use]
+    pub fn failed_early(&self) -> u64 {
+        match self {
+            Drive::Striped(drives) => drives.drives().iter().map(Drive::failed_early).sum(),
+            _ => self.media().endurance().failed_early(),
         }
     }
 

@@ -9,6 +9,7 @@
 //! * Below its exported capacity a drive never runs out of units until it is worn out; see
 //!   [`thermocline_ftl::Ftl`] for the argument.
 
+mod aged;
 mod buffer;
 mod busy;
 mod counters;
@@ -31,6 +32,7 @@ mod timing;
 mod wear;
 mod zoned;
 
+pub use aged::{Aged, ReadAttempts};
 pub use busy::{BusyShare, BusyTimes};
 pub use counters::Counters;
 pub use direct::Direct;

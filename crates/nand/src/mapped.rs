@@ -324,7 +324,7 @@ impl Mapped {
     }
 
     /// With power-loss protection the buffer counts as durable. Without, it is programmed, and the last page of every
-    /// open unit is filled up.
+    /// open unit is programmed in part, or filled up where that cannot be.
     fn flush(&mut self) -> Result<Time, DriveError> {
         if self.power_loss_protection {
             self.media.handle();
@@ -336,6 +336,11 @@ impl Mapped {
         }
         for class in 0..self.ftl.placement().topology().classes() {
             let class = Class(class);
+            if let Some((unit, next)) = self.ftl.frontier(class)
+                && self.media.program_part(unit, next)
+            {
+                continue;
+            }
             for _ in 0..self.ftl.slack(class) % self.cut.blocks_per_page {
                 self.ftl.pad(class, &mut self.media);
             }

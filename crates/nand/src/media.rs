@@ -3,6 +3,7 @@
 use thermocline_ftl::{Erased, Shape};
 use thermocline_types::{Bytes, Cause, Pba, Time, UnitId};
 
+use crate::aged::{Legibility, ReadAttempts};
 use crate::busy::BusyTimes;
 use crate::profile::{Cut, Profile};
 use crate::refresh::Ages;
@@ -18,6 +19,9 @@ pub struct NandArray {
     blocks_per_page: u32,
     timeline: Option<Timeline>,
     endurance: Endurance,
+    /// Bytes of the host so far, and when the first unit was worn out.
+    received: u64,
+    first_worn_out: Option<Bytes>,
     /// When the current request is acknowledged: a write, once its data is in the write buffer.
     acknowledged: Time,
     /// When the latest page got a place in the write buffer. Places are given in order of arrival, so that no later
@@ -27,12 +31,25 @@ pub struct NandArray {
     whole: Time,
     /// The same for pages that were begun, by unit: the latest of their blocks.
     begun: Vec<(UnitId, Time)>,
+    /// How often a page may be programmed, and pages that were in part, one for each open unit at most.
+    programs_per_page: u32,
+    parts: Vec<PagePart>,
     /// Whether a write is acknowledged only when its blocks are whole.
     whole_units: bool,
     /// Which units are in SLC mode; empty where none ever is.
     slc: Vec<bool>,
     /// How old units are, where that matters.
     ages: Option<Ages>,
+}
+
+/// The page of an open unit that was programmed in part.
+#[derive(Clone, Copy, Debug)]
+struct PagePart {
+    unit: UnitId,
+    page: u32,
+    /// Programs so far, and blocks that they wrote.
+    programs: u32,
+    blocks: u32,
 }
 
 /// A unit that is written as a whole, with what stays of another.
@@ -71,12 +88,17 @@ impl NandArray {
                 .map(|timeline| match &profile.thermal {
                     Some(thermal) => timeline.with_heat(thermal),
                     None => timeline,
-                }),
+                })
+                .map(|timeline| timeline.with_errors(Legibility::new(profile, seed))),
             endurance: Endurance::new(&profile.wear, cut.shape.units(), seed),
+            received: 0,
+            first_worn_out: None,
             acknowledged: Time::ZERO,
             admitted: Time::ZERO,
             whole: Time::ZERO,
             begun: Vec::new(),
+            programs_per_page: profile.geometry.as_ref().map_or(1, |g| g.programs_per_page),
+            parts: Vec::new(),
             whole_units: profile.buffer.as_ref().is_some_and(|buffer| buffer.whole_units),
             slc: match slc {
                 Some(_) => vec![false; (cut.shape.units() + cut.slc_units(profile)) as usize],
@@ -120,10 +142,22 @@ impl NandArray {
         self.timeline.as_ref().and_then(Timeline::warmth)
     }
 
+    /// Reads of pages so far, and the attempts that they took, where that is modelled.
+    #[must_use]
+    pub fn attempts(&self) -> ReadAttempts {
+        self.timeline.as_ref().map_or_else(ReadAttempts::default, Timeline::attempts)
+    }
+
     /// Endurance and spares.
     #[must_use]
     pub fn endurance(&self) -> &Endurance {
         &self.endurance
+    }
+
+    /// Bytes that the host had written when the first unit was worn out, if one is.
+    #[must_use]
+    pub fn first_worn_out(&self) -> Option<Bytes> {
+        self.first_worn_out
     }
 
     /// Puts `unit` into SLC mode or out of it.
@@ -143,6 +177,7 @@ impl NandArray {
     /// `bytes` of a host write come over the link, behind earlier writes that wait for the write buffer.
     #[inline]
     pub fn receive(&mut self, bytes: Bytes) {
+        self.received += bytes.0;
         if let Some(timeline) = &mut self.timeline {
             self.acknowledged = timeline.receive(bytes).max(self.admitted);
         }
@@ -257,6 +292,57 @@ impl NandArray {
         }
     }
 
+    /// Programs what is new in the page of `unit` before its block `next`, and leaves the rest of the page for later.
+    /// Returns whether it did, or nothing is new: a page may be programmed so many times, and the last time it is to be
+    /// full.
+    pub fn program_part(&mut self, unit: UnitId, next: u32) -> bool {
+        let (page, blocks) = (next / self.blocks_per_page, next % self.blocks_per_page);
+        self.parts.retain(|part| part.unit != unit || part.page == page);
+        let known = self.parts.iter().position(|part| part.unit == unit);
+        let before = known.map_or((0, 0), |at| (self.parts[at].programs, self.parts[at].blocks));
+        let (programs, done) = before;
+        if blocks == done {
+            return true;
+        }
+        if programs + 1 >= self.programs_per_page {
+            return false;
+        }
+        let part = PagePart { unit, page, programs: programs + 1, blocks };
+        match known {
+            Some(at) => self.parts[at] = part,
+            None => self.parts.push(part),
+        }
+        let whole = self.take_begun(unit);
+        if let Some(timeline) = &mut self.timeline {
+            self.admitted = self.admitted.max(timeline.admit());
+            self.acknowledged = self.acknowledged.max(self.admitted);
+            let bytes = Bytes(u64::from(blocks - done) * self.block.0);
+            timeline.program_part(Page { unit, page, slc: false }, bytes, whole);
+        }
+        true
+    }
+
+    /// The page that is being written in a unit is full; returns its blocks that were programmed before.
+    fn end_part(&mut self, page: Page) -> u32 {
+        let mut blocks = 0;
+        self.parts.retain(|part| {
+            blocks =
+                if part.unit == page.unit && part.page == page.page { part.blocks } else { blocks };
+            part.unit != page.unit
+        });
+        blocks
+    }
+
+    /// When the blocks of the page of `unit` that was begun are whole; it is no longer begun.
+    fn take_begun(&mut self, unit: UnitId) -> Time {
+        let mut whole = Time::ZERO;
+        self.begun.retain(|&(begun, ready)| {
+            whole = if begun == unit { whole.max(ready) } else { whole };
+            begun != unit
+        });
+        whole
+    }
+
     /// Erases a unit when there is time, without wear: see [`NandArray::wear`].
     pub fn erase_in_background(&mut self, unit: UnitId) {
         if let Some(timeline) = &mut self.timeline {
@@ -266,7 +352,15 @@ impl NandArray {
 
     /// Records that `unit` is being erased for the `erases`-th time, without taking time.
     pub fn wear(&mut self, unit: UnitId, erases: u32) -> Erased {
-        self.endurance.erase(unit, erases)
+        self.parts.retain(|part| part.unit != unit);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.wear(unit, erases);
+        }
+        let erased = self.endurance.erase(unit, erases);
+        if self.first_worn_out.is_none() && self.endurance.worn_out() > 0 {
+            self.first_worn_out = Some(Bytes(self.received));
+        }
+        erased
     }
 
     fn page(&self, pba: Pba) -> Page {
@@ -291,7 +385,9 @@ impl thermocline_ftl::Media for NandArray {
         if let Some(ages) = self.ages.as_mut().filter(|_| self.shape.offset(pba) == 0) {
             ages.begin(page.unit);
         }
-        let Some(timeline) = &mut self.timeline else { return };
+        if self.timeline.is_none() {
+            return;
+        }
         let relocated = matches!(
             cause,
             Cause::Relocation | Cause::WearLevelling | Cause::Folding | Cause::Refresh
@@ -303,17 +399,16 @@ impl thermocline_ftl::Media for NandArray {
             }
             return;
         }
-        self.begun.retain(|&(unit, ready)| {
-            whole = if unit == page.unit { whole.max(ready) } else { whole };
-            unit != page.unit
-        });
+        whole = whole.max(self.take_begun(page.unit));
+        let left = Bytes(u64::from(self.blocks_per_page - self.end_part(page)) * self.block.0);
+        let Some(timeline) = &mut self.timeline else { return };
         if relocated {
             timeline.program_relocated(page);
             return;
         }
         self.admitted = self.admitted.max(timeline.admit());
         self.acknowledged = self.acknowledged.max(self.admitted);
-        timeline.program_host(page, whole);
+        timeline.program_rest(page, left, whole);
     }
 
     #[inline]
@@ -321,6 +416,6 @@ impl thermocline_ftl::Media for NandArray {
         if let Some(timeline) = &mut self.timeline {
             timeline.erase(unit);
         }
-        self.endurance.erase(unit, erases)
+        self.wear(unit, erases)
     }
 }

@@ -25,6 +25,7 @@ use std::collections::VecDeque;
 
 use thermocline_types::{Bytes, Time, UnitId};
 
+use crate::aged::{Further, Legibility, ReadAttempts};
 use crate::busy::BusyTimes;
 use crate::profile::{Geometry, Slc, Timing};
 use crate::server::Server;
@@ -206,6 +207,8 @@ pub struct Timeline {
     next_die: u32,
     /// How warm it is, where that is modelled.
     heat: Option<Heat>,
+    /// How well pages can be read, where that is modelled.
+    errors: Option<Box<Legibility>>,
     now: u64,
     previous: u64,
 }
@@ -260,6 +263,7 @@ impl Timeline {
             modifying: vec![0; timing.modify_at_once.unwrap_or(0) as usize].into(),
             next_die: 0,
             heat: None,
+            errors: None,
             now: 0,
             previous: 0,
             geometry: geometry.clone(),
@@ -271,6 +275,36 @@ impl Timeline {
     pub fn with_heat(mut self, thermal: &Thermal) -> Self {
         self.heat = Some(Heat::new(thermal));
         self
+    }
+
+    /// The same drive with pages that take several attempts to read, if any.
+    #[must_use]
+    pub(crate) fn with_errors(mut self, errors: Option<Legibility>) -> Self {
+        self.errors = errors.map(Box::new);
+        self
+    }
+
+    /// Reads of pages so far, and the attempts that they took, where that is modelled.
+    #[must_use]
+    pub fn attempts(&self) -> ReadAttempts {
+        self.errors.as_ref().map_or_else(ReadAttempts::default, |errors| errors.counts())
+    }
+
+    /// Records that `unit` is being erased for the `erases`-th time, without taking time.
+    #[inline]
+    pub fn wear(&mut self, unit: UnitId, erases: u32) {
+        if let Some(errors) = &mut self.errors {
+            errors.erased(unit, erases);
+        }
+    }
+
+    /// What reading `bytes` of `page` takes beyond the first attempt.
+    #[inline]
+    fn further(&mut self, page: Page, bytes: u64) -> Further {
+        match &mut self.errors {
+            Some(errors) if !page.slc => errors.read(page.unit, page.page, bytes),
+            _ => Further::default(),
+        }
     }
 
     /// How warm it is, where that is modelled.
@@ -330,13 +364,27 @@ impl Timeline {
 
     /// Programs a page of host data, which is whole at `ready`, and works off the share of debt due with it.
     pub fn program_host(&mut self, page: Page, ready: Time) {
+        self.program_rest(page, self.geometry.program_unit(), ready);
+    }
+
+    /// The same of a page of which `bytes` are still to be programmed.
+    pub fn program_rest(&mut self, page: Page, bytes: Bytes, ready: Time) {
         self.begin(page);
         let pages_left = (self.pages(page) - page.page).max(1) as usize;
         for _ in 0..self.debt.len().div_ceil(pages_left) {
             let debt = self.debt.pop_front().expect("counted");
             self.work_off(debt, self.now);
         }
-        let done = self.schedule_program(page, self.now, ready.as_nanos().max(self.now));
+        let done = self.schedule_program(page, bytes, self.now, ready.as_nanos().max(self.now));
+        self.buffered.push_back(done);
+    }
+
+    /// Programs `bytes` of a page of host data, which are whole at `ready`; the rest of the page is left for later. The
+    /// array takes as long as for a whole page.
+    pub fn program_part(&mut self, page: Page, bytes: Bytes, ready: Time) {
+        self.begin(page);
+        let ready = ready.as_nanos().max(self.now);
+        let done = self.schedule_program(page, bytes, self.now, ready);
         self.buffered.push_back(done);
     }
 
@@ -376,18 +424,36 @@ impl Timeline {
 
     /// Reads `bytes` of `page` inside the drive; returns when the controller has them.
     pub fn read(&mut self, page: Page, bytes: Bytes) -> Time {
+        let further = self.further(page, bytes.0);
+        let done = self.read_page(page, bytes, further);
+        if further.stripe == 0 {
+            return Time(done);
+        }
+        // The attempts are over when the rest of the stripe is asked for; it is taken as read from now on.
+        let pages = self.pages(page);
+        let others = (1..=further.stripe.min(pages.saturating_sub(1)))
+            .map(|step| Page { page: (page.page + step) % pages, ..page });
+        let last = others.map(|other| self.read_page(other, bytes, Further::default())).max();
+        Time(done + last.map_or(0, |last| last - self.now))
+    }
+
+    /// Reads `bytes` of `page` with `further` attempts; returns when the controller has them, in nanoseconds.
+    fn read_page(&mut self, page: Page, bytes: Bytes, further: Further) -> u64 {
         let (die, channel) = self.place(page);
         let transfer = self.command + (bytes.as_f64() * self.ns_per_bus_byte) as u64;
         let cached = self.geometry.cache_register;
         let kept = if cached || self.bus_in_order { 0 } else { transfer };
-        let read = self.cells(page).read;
+        let read = self.cells(page).read + further.on_die();
         let die = &mut self.dies[die];
         let ready = die.read(self.now, read + kept, self.suspend) - kept;
+        for _ in 0..further.attempts() {
+            self.channels[channel].serve(self.now, ready - further.on_die(), transfer);
+        }
         let done = self.channels[channel].serve(self.now, ready, transfer);
         if !cached && self.bus_in_order {
             die.hold(ready, done);
         }
-        Time(done)
+        done
     }
 
     /// How long each resource was busy since the start.
@@ -465,9 +531,9 @@ impl Timeline {
         (die as usize, (die % self.geometry.channels) as usize)
     }
 
-    fn schedule_program(&mut self, page: Page, now: u64, ready: u64) -> u64 {
+    fn schedule_program(&mut self, page: Page, bytes: Bytes, now: u64, ready: u64) -> u64 {
         let (die, channel) = self.place(page);
-        let bytes = self.geometry.program_unit().as_f64();
+        let bytes = bytes.as_f64();
         let transfer = self.command + (bytes * self.ns_per_bus_byte) as u64;
         let cached = self.geometry.cache_register;
         let ready = if cached { ready } else { ready.max(self.dies[die].free_at()) };
@@ -487,13 +553,18 @@ impl Timeline {
                 let transfer = self.command + (bytes as f64 * self.ns_per_bus_byte) as u64;
                 // Without a second register, the die keeps the page while it is on the bus.
                 let kept = if self.geometry.cache_register { 0 } else { transfer };
-                let read = self.cells(page).read;
+                let further = self.further(page, bytes);
+                let read = self.cells(page).read + further.on_die();
                 let ready = self.dies[die].read_to_relocate(now, read + kept) - kept;
+                for _ in 0..further.attempts() {
+                    self.channels[channel].serve(now, ready - further.on_die(), transfer);
+                }
                 let done = self.channels[channel].serve(now, ready, transfer);
                 self.relocation_ready = self.relocation_ready.max(done);
             }
             Debt::Program(page) => {
-                self.schedule_program(page, now, self.relocation_ready);
+                let bytes = self.geometry.program_unit();
+                self.schedule_program(page, bytes, now, self.relocation_ready);
             }
             Debt::Erase(unit) => {
                 for page in 0..self.geometry.dies_per_unit().min(self.pages_per_unit) {

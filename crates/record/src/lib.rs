@@ -97,6 +97,9 @@ pub struct RunRecord {
     /// of that one which was held back longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heating: Option<Heating>,
+    /// Reads of the drive's pages and the attempts that they took, where wrong bits are modelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_attempts: Option<PageReads>,
     /// Bandwidth and request rate, where time is modelled.
     pub bandwidth: Option<Bandwidth>,
     /// How long the drive lasts under this load, where its endurance is known.
@@ -304,6 +307,24 @@ pub struct Heating {
     pub throttled_share: f64,
 }
 
+/// Reads of pages of the media over the measured run, for the host and for the drive itself, and what it took until
+/// they were right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageReads {
+    /// All of them.
+    pub reads: u64,
+    /// Those that took more than one attempt.
+    pub retried: u64,
+    /// Attempts beyond the first.
+    pub further_attempts: u64,
+    /// Reads that needed soft information.
+    pub with_soft_information: u64,
+    /// Reads that parity over dies brought back.
+    pub rebuilt: u64,
+    /// Reads that nothing brought back.
+    pub lost: u64,
+}
+
 /// How busy the resources of one kind were, as shares of the time, 0..=1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResourceBusy {
@@ -418,12 +439,37 @@ pub struct Wear {
     pub mean: f64,
     /// Largest erase count.
     pub max: u64,
+    /// Erase counts of units in service by share of them, where there are units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentiles: Option<ErasePercentiles>,
+    /// Bytes that the host had written, filling included, when the first unit had reached its endurance; of one drive
+    /// of which one has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_worn_out_host_bytes: Option<u64>,
+    /// Units that failed early, where that is modelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_early: Option<u64>,
     /// Units taken out of service.
     pub retired: u64,
     /// Spare units left.
     pub spare_left: u64,
     /// True when the drive ran out of spares and turned read-only.
     pub end_of_life: bool,
+}
+
+/// Erase counts that so many percent of the units do not exceed, and their standard deviation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErasePercentiles {
+    /// A tenth of them.
+    pub p10: u64,
+    /// Half of them.
+    pub p50: u64,
+    /// Nine tenths of them.
+    pub p90: u64,
+    /// All but a hundredth.
+    pub p99: u64,
+    /// Standard deviation, erases.
+    pub deviation: f64,
 }
 
 /// Why a text is not a run record.

@@ -1,4 +1,4 @@
-//! Garbage collection and static wear levelling. Why it never runs out of units is argued at [`Ftl`].
+//! Garbage collection. Why it never runs out of units is argued at [`Ftl`].
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -10,14 +10,8 @@ use crate::UnitState;
 use crate::placement::{Placement, Survivor};
 use crate::victim::Victim;
 
-/// Erases between two looks for uneven wear, so that levelling adds at most a sixteenth to the erases. Chosen, not
-/// measured.
-pub(super) const LEVELLING_PERIOD: u64 = 16;
-/// Units looked at each time. Chosen to cost nothing beside the copying of a unit.
-const LEVELLING_WINDOW: u32 = 256;
-
 /// Map entries brought into the cache together: their misses overlap, and all still lie there when they are used.
-const PREFETCHED: usize = 256;
+pub(super) const PREFETCHED: usize = 256;
 
 impl<P: Placement> Ftl<P> {
     /// Collects garbage until `pool` has units to spare, and returns the class to write: `class`, or its counterpart in
@@ -177,7 +171,6 @@ impl<P: Placement> Ftl<P> {
     pub(super) fn erase(&mut self, unit: UnitId, pool: u8, media: &mut impl Media) {
         let erases = self.units.erase(unit);
         self.erased += 1;
-        self.most_erases = self.most_erases.max(erases);
         let pool = usize::from(pool);
         match media.erase(unit, erases) {
             Erased::Usable => self.pools[pool].free.push(Reverse((erases, unit.0))),
@@ -185,29 +178,6 @@ impl<P: Placement> Ftl<P> {
                 self.units.retire(unit);
                 self.pools[pool].in_service -= 1;
             }
-        }
-    }
-
-    /// Static wear levelling: once per [`LEVELLING_PERIOD`] erases, and only while the reserve is whole, looks at the
-    /// next [`LEVELLING_WINDOW`] units of the pool and moves the least erased one if it lags too far behind.
-    fn level_wear(&mut self, pool: usize, media: &mut impl Media) {
-        let Some(spread) = self.levelling else { return };
-        if self.erased < self.levelled_at + LEVELLING_PERIOD || self.pools[pool].is_short() {
-            return;
-        }
-        self.levelled_at = self.erased;
-        let Range { start, end } = self.pools[pool].units;
-        let window = (end - start).min(LEVELLING_WINDOW);
-        let hand = self.pools[pool].levelled;
-        self.pools[pool].levelled = (hand + window) % (end - start);
-        let youngest = (0..window)
-            .map(|step| UnitId(start + (hand + step) % (end - start)))
-            .filter(|&unit| self.units.state(unit) == UnitState::Closed)
-            .min_by_key(|&unit| self.units.erases(unit));
-        if let Some(unit) = youngest
-            && self.most_erases.saturating_sub(self.units.erases(unit)) > spread
-        {
-            self.relocate(unit, Cause::WearLevelling, media);
         }
     }
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use thermocline_types::Rng;
 
-use super::collect::LEVELLING_PERIOD;
+use super::levelling::LEVELLING_PERIOD;
 use super::*;
 use crate::placement::{
     Classifier, Handles, Isolation, Nothing, Policy, SeparateRelocation, Survivor, VictimRule,
@@ -92,6 +92,43 @@ fn wear_levelling_bounds_the_spread_of_erase_counts() {
     assert!(copied > 0);
     // 40 of 240 units circulate; one unit of cold data moved per 16 erases brings all others in once per 80 rounds.
     assert!(without > 300 && with <= 80 + 30, "spread {without} without, {with} with levelling");
+}
+
+/// Writes all over but to what is at rest, the first `resting` blocks of 3200; returns blocks programmed for each of
+/// the host's, those of them for levelling, and the fewest and the most erases.
+fn levelled(resting: u64, spread: Option<u32>) -> (f64, f64, [u32; 2]) {
+    let shape = Shape::new(200 * 16, 240, 16).unwrap();
+    let mut ftl = Ftl::new(shape, SeparateRelocation, Victim::Greedy, 1).unwrap();
+    if let Some(spread) = spread {
+        ftl = ftl.with_wear_levelling(spread);
+    }
+    let mut rng = Rng::new(5);
+    (0..shape.exported()).for_each(|lba| ftl.write(Lba(lba), 0, &mut NoMedia).unwrap());
+    for _ in 0..400_000 {
+        let lba = resting + rng.below(shape.exported() - resting);
+        ftl.write(Lba(lba), 0, &mut NoMedia).unwrap();
+    }
+    ftl.verify();
+    let programmed: u64 = Cause::ALL.iter().map(|&cause| ftl.programmed(cause)).sum();
+    let levelling = ftl.programmed(Cause::WearLevelling) as f64;
+    let writes = ftl.host_writes() as f64;
+    let erases = || ftl.units.ids().map(|unit| ftl.units.erases(unit));
+    let ends = [erases().min().unwrap(), erases().max().unwrap()];
+    (programmed as f64 / writes, levelling / writes, ends)
+}
+
+#[test]
+fn data_at_rest_stays_together_when_it_is_moved_and_nothing_else_is_moved() {
+    let (alone, none, [least, _]) = levelled(1600, None);
+    assert_eq!((none > 0.0, least), (false, 0), "what rests is never erased");
+    let (with, moved, [least, most]) = levelled(1600, Some(20));
+    // Half of the units are brought in once in 20 erases each.
+    assert!(moved > 0.0 && moved < 1.5 * 0.5 / 20.0 * with, "{moved} for levelling");
+    assert!(with - moved < 1.05 * alone, "{with} with {moved} for levelling, {alone} without");
+    assert!(most - least < 60, "{least} to {most}");
+
+    let (uniform, none, ends) = levelled(0, Some(20));
+    assert!(none < 0.01 * uniform, "{none} of {uniform} though nothing rests, {ends:?}");
 }
 
 /// Where garbage collection takes several victims to gain a unit, most erases leave the reserve short.

@@ -243,7 +243,8 @@ fn attempts(integrity: &Integrity) -> Vec<f64> {
     std::iter::repeat_n(retry.us, retry.steps as usize).chain(soft).collect()
 }
 
-fn extra_us(integrity: &Integrity, outcome: &Outcome) -> f64 {
+/// Time that a read takes beyond the plain read in the mean, microseconds.
+pub(crate) fn extra_us(integrity: &Integrity, outcome: &Outcome) -> f64 {
     attempts(integrity).iter().zip(&outcome.beyond).map(|(us, beyond)| us * beyond).sum()
 }
 

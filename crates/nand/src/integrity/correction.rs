@@ -59,14 +59,9 @@ impl Integrity {
     #[must_use]
     pub fn outcome(&self, condition: &Condition, factor: f64) -> Outcome {
         let rate = self.errors(condition).rate() * factor;
-        let (ecc, retry) = (&self.ecc, &self.retry);
-        let mut attempts: Vec<(f64, u32)> =
-            (0..=retry.steps).map(|step| (retry.factor.powi(step as i32), ecc.hard_bits)).collect();
-        if ecc.soft_bits > 0 {
-            attempts.push((retry.factor.powi(retry.steps as i32), ecc.soft_bits));
-        }
+        let ecc = &self.ecc;
         let mut beyond: Vec<f64> =
-            attempts.iter().map(|(by, bits)| self.over_pages(rate * by, *bits)).collect();
+            self.attempts().iter().map(|(by, bits)| self.over_pages(rate * by, *bits)).collect();
         // Soft information never fails where a plain read would have done.
         for index in 1..beyond.len() {
             beyond[index] = beyond[index].min(beyond[index - 1]);
@@ -84,6 +79,28 @@ impl Integrity {
             lost,
             uber: lost / (ecc.codeword.as_f64() * 8.0),
         }
+    }
+
+    /// By what each attempt multiplies the bit error rate, and how many wrong bits it corrects.
+    fn attempts(&self) -> Vec<(f64, u32)> {
+        let (ecc, retry) = (&self.ecc, &self.retry);
+        let mut attempts: Vec<(f64, u32)> =
+            (0..=retry.steps).map(|step| (retry.factor.powi(step as i32), ecc.hard_bits)).collect();
+        if ecc.soft_bits > 0 {
+            attempts.push((retry.factor.powi(retry.steps as i32), ecc.soft_bits));
+        }
+        attempts
+    }
+
+    /// Chance that a codeword of a page with the bit error rate `rate` takes more than each attempt.
+    pub(crate) fn beyond_on_page(&self, rate: f64) -> Vec<f64> {
+        let n = self.ecc.bits().round() as u64;
+        let chance = |(by, bits): (f64, u32)| upper_tail(n, (rate * by).min(0.5), u64::from(bits));
+        let mut beyond: Vec<f64> = self.attempts().into_iter().map(chance).collect();
+        for index in 1..beyond.len() {
+            beyond[index] = beyond[index].min(beyond[index - 1]);
+        }
+        beyond
     }
 
     /// Chance of more than `bits` wrong bits in a codeword at the mean rate `rate`, over all pages.

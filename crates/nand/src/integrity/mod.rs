@@ -1,8 +1,9 @@
 //! Keeping data whole: how many bits are wrong, what corrects them, what is done so that it stays so, and what is lost.
 //!
 //! Closed forms for one condition (wear, age, temperature, reads), for the `[integrity]` of a profile. They stand
-//! beside the simulated drives and never change what those do. Begin at [`Integrity::errors`], [`Integrity::outcome`]
-//! and [`Integrity::refresh_days`]; `levelling` has the wear of many blocks.
+//! beside the simulated drives, which take the limits of `[refresh]` and the chances of `[aged]` from them. Begin at
+//! [`Integrity::errors`], [`Integrity::outcome`] and [`Integrity::refresh_days`]; `levelling` has the wear of many
+//! blocks.
 //!
 //! Most values are assumptions of the right order: makers publish next to none. [`BitErrors::uncertainty`] is a factor
 //! by which every bit error rate may be off either way, and figures are to be shown with both ends.

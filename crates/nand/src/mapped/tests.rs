@@ -243,16 +243,46 @@ fn commands_without_data_take_the_controller_its_time() {
     }
 }
 
+/// Four programs of a page of eight sectors: three flushes program one each, the fourth fills the page up.
+#[test]
+fn a_flush_programs_a_part_of_a_page_as_often_as_the_page_may_be() {
+    let keys = [("mapping_unit", "512B"), ("geometry.programs_per_page", "4")];
+    let mut drive = drive(&profile("sata-b", &keys), Bytes::mib(16));
+    let mut now = Time::ZERO;
+    let mut padding = Vec::new();
+    for sector in 0..8 {
+        now = drive.submit(now, &request(Op::Write, 4096 * sector, 512), 0).unwrap();
+        let flushed = drive.submit(now, &request(Op::Flush, 0, 0), 0).unwrap();
+        assert!(flushed >= now + Time::micros(200), "a program takes its time");
+        now = drive.submit(flushed, &request(Op::Flush, 0, 0), 0).unwrap();
+        assert!(now < flushed + Time::micros(200), "nothing is new, and nothing is programmed");
+        padding.push(media(&drive.counters(), Cause::Padding) / 512);
+    }
+    assert_eq!(padding, [0, 0, 0, 4, 4, 4, 4, 8]);
+    let refused = Profile::with_overrides(
+        "pm9d3",
+        builtin("pm9d3").unwrap(),
+        &[("geometry.programs_per_page".into(), "2".into())],
+    );
+    assert!(refused.unwrap_err().to_string().contains("cells of one bit"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     /// Time changes nothing but time, and no byte is ever unaccounted for.
     #[test]
     fn timed_and_untimed_drives_write_the_same_bytes(
-        name in prop::sample::select(vec!["p5316", "pm9d3", "pm1725a", "micron2300"]),
+        name in prop::sample::select(vec!["p5316", "pm9d3", "pm1725a", "micron2300", "sata-b"]),
         merge in any::<bool>(),
+        aged in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let timed = profile(name, &[("buffer.merge", if merge { "true" } else { "false" })]);
+        let mut keys = vec![("buffer.merge", if merge { "true" } else { "false" })];
+        keys.extend(aged.then_some(("aged.wear", "1.5")));
+        // Pages in parts, which flushes of this drive make.
+        let parts = [("mapping_unit", "512B"), ("geometry.programs_per_page", "3")];
+        keys.extend(parts.into_iter().filter(|_| name == "sata-b"));
+        let timed = profile(name, &keys);
         let mut untimed = timed.clone();
         untimed.timing = None;
         let capacity = Bytes::mib(192);
@@ -275,5 +305,6 @@ proptest! {
         }
         prop_assert_eq!(timed.counters(), untimed.counters());
         timed.counters().check().unwrap();
+        timed.verify();
     }
 }

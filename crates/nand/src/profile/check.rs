@@ -20,10 +20,9 @@ impl Profile {
         let (kinds, dies, times) = (self.kinds(), self.dies(), self.times());
         let slc = self.slc.as_ref().map_or_else(Vec::new, |slc| self.cache(slc));
         let thermal = self.thermal.as_ref().map_or_else(Vec::new, Thermal::rules);
-        let (sizes, wear, arm, refresh) =
-            (self.sizes(), self.wear(), self.arm(), self.refreshing());
-        let rules =
-            [sizes, wear, slc, kinds, dies, times, arm, integrity, thermal, refresh].concat();
+        let (sizes, wear, arm) = (self.sizes(), self.wear(), self.arm());
+        let age = [self.refreshing(), self.aging()].concat();
+        let rules = [sizes, wear, slc, kinds, dies, times, arm, integrity, thermal, age].concat();
         rules
             .iter()
             .find(|(_, holds, _)| !holds)
@@ -116,6 +115,14 @@ impl Profile {
         rules
     }
 
+    fn aging(&self) -> Vec<Rule> {
+        let Some(aged) = &self.aged else { return Vec::new() };
+        let modelled = self.integrity.is_some() && self.timing.is_some();
+        let mut rules = aged.rules();
+        rules.push(("aged", modelled, "needs [integrity] and [timing]"));
+        rules
+    }
+
     fn wear(&self) -> Vec<Rule> {
         let wear = &self.wear;
         let positive = |value: Option<f64>| value.is_none_or(|v| v > 0.0 && v < 1e9);
@@ -131,6 +138,12 @@ impl Profile {
                 (0.0..=1.0).contains(&wear.spare) && (0.0..=wear.spare).contains(&wear.factory_bad),
                 "must be between 0 and 1, and at least factory_bad",
             ),
+            (
+                "wear.infant_share",
+                (0.0..=0.5).contains(&wear.infant_share),
+                "must be between 0 and 0.5",
+            ),
+            ("wear.infant_cycles", (1.0..=1e9).contains(&wear.infant_cycles), "must be 1 to 10^9"),
             ("wear.rated_dwpd", positive(wear.rated_dwpd), "must be above zero"),
             ("wear.warranty_years", positive(wear.warranty_years), "must be above zero"),
         ]
@@ -205,6 +218,17 @@ impl Profile {
                 "geometry.block",
                 geometry.block.0.is_multiple_of(geometry.page.0.max(1)),
                 "must be a multiple of geometry.page",
+            ),
+            (
+                "geometry.programs_per_page",
+                (1..=64).contains(&geometry.programs_per_page),
+                "must be 1 to 64",
+            ),
+            (
+                "geometry.programs_per_page",
+                geometry.programs_per_page == 1
+                    || self.integrity.as_ref().is_none_or(|integrity| integrity.cells == "slc"),
+                "must be 1 but for cells of one bit",
             ),
             (
                 "geometry.unit_dies",

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use thermocline_types::Bytes;
 
+use crate::aged::Aged;
 use crate::integrity::{self, Integrity};
 use crate::refresh::Refresh;
 use crate::thermal::Thermal;
@@ -129,6 +130,9 @@ pub struct Profile {
     /// When simulated drives rewrite what is getting bad; without it, they never do.
     #[serde(default)]
     pub refresh: Option<Refresh>,
+    /// What the flash went through before the run, which makes reads take several attempts; without it, one is enough.
+    #[serde(default)]
+    pub aged: Option<Aged>,
     /// Where each number comes from, by key; the longest matching prefix of a key counts.
     #[serde(default)]
     pub source: BTreeMap<String, String>,
@@ -238,6 +242,10 @@ pub struct Wear {
     pub spare: f64,
     /// Share of units that are bad from the factory; they use up spares.
     pub factory_bad: f64,
+    /// Chance that a unit, a spare among them, fails early.
+    pub infant_share: f64,
+    /// Erases within which it does.
+    pub infant_cycles: f64,
     /// Static wear levelling moves the data of units whose erase count lags behind the largest by more than
     /// this; without it there is none.
     pub levelling_spread: Option<u32>,
@@ -254,6 +262,8 @@ impl Default for Wear {
             pe_spread: 0.1,
             spare: 0.0,
             factory_bad: 0.0,
+            infant_share: 0.0,
+            infant_cycles: 100.0,
             levelling_spread: None,
             rated_dwpd: None,
             warranty_years: None,
@@ -290,6 +300,14 @@ pub struct Geometry {
     /// without it, a die waits for its transfers.
     #[serde(default = "yes")]
     pub cache_register: bool,
+    /// How often a page may be programmed, a part of it each time, before it is erased (NOP of data sheets). A flush
+    /// then programs what is there and leaves the rest of the page to what comes.
+    #[serde(default = "once")]
+    pub programs_per_page: u32,
+}
+
+fn once() -> u32 {
+    1
 }
 
 fn whole() -> f64 {

@@ -21,6 +21,7 @@ fn timeline_of(
         unit: None,
         superblock: Default::default(),
         cache_register: true,
+        programs_per_page: 1,
     };
     let timing = Timing {
         read_us: 50.0,

@@ -85,6 +85,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         fast: None,
         drives: Vec::new(),
         heating: None,
+        read_attempts: None,
         media_bytes_patrolled: None,
         workload: workload(),
         config: BTreeMap::from([
@@ -292,6 +293,9 @@ fn wear(shape: &Shape) -> Wear {
         mean: sum / erase_counts.len().max(1) as f64,
         max: erase_counts.iter().copied().fold(0.0, f32::max) as u64,
         erase_counts,
+        percentiles: None,
+        first_worn_out_host_bytes: None,
+        failed_early: None,
         retired: 2,
         spare_left: 14,
         end_of_life: false,

@@ -3,8 +3,11 @@
 mod bandwidth;
 mod collisions;
 mod controllers;
+mod life;
+mod partial;
 mod pathological;
 mod scaling;
+mod wear;
 
 use thermocline_record::RunRecord;
 
@@ -15,19 +18,25 @@ use crate::Error;
 pub use bandwidth::bandwidth;
 pub use collisions::collisions;
 pub use controllers::controllers;
+pub use life::life;
+pub use partial::partial;
 pub use pathological::pathological;
 pub use scaling::scaling;
+pub use wear::wear;
 
 /// Repeats an experiment and draws it, telling the share done.
 pub type Draw = fn(&Options, &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error>;
 
 /// The experiments of this tutorial, each with its charts.
-const DRAWN: [(&str, Draw); 5] = [
+const DRAWN: [(&str, Draw); 8] = [
     ("snia-bandwidth", bandwidth),
     ("snia-controllers", controllers),
     ("snia-pathological", pathological),
     ("snia-collisions", collisions),
     ("snia-scaling", scaling),
+    ("snia-wear", wear),
+    ("snia-partial", partial),
+    ("snia-life", life),
 ];
 
 /// What repeats the experiment called `name` with its charts, if it is one of the tutorial's.
