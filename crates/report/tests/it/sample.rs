@@ -84,6 +84,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         device: device(shape),
         fast: None,
         drives: Vec::new(),
+        tenants: None,
         heating: None,
         media_bytes_patrolled: None,
         workload: workload(),
