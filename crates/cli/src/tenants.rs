@@ -50,13 +50,12 @@ pub fn show(record: &RunRecord) -> Option<String> {
         rows.push(std::iter::once("nobody's".to_owned()).chain(cells).collect());
     }
     let heads = columns.iter().map(|(head, _)| (*head).to_owned());
-    let heads: Vec<String> =
-        std::iter::once(format!("{} by tenant", record.stack)).chain(heads).collect();
+    let heads: Vec<String> = std::iter::once("tenant".to_owned()).chain(heads).collect();
     let more = match each.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!("{more} tenants with less are in the record\n"),
     };
-    Some(format!("{}\n{more}", draw(&heads, &rows)))
+    Some(format!("{} by tenant\n{}\n{more}", record.stack, draw(&heads, &rows)))
 }
 
 fn optional(value: Option<String>) -> String {

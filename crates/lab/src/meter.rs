@@ -10,7 +10,7 @@ use crate::steady::Rounds;
 /// Points of a series are merged in pairs when there would be more than this many.
 const POINTS: usize = 400;
 /// Longest latency told apart, one hour; three significant digits.
-const LONGEST_NS: u64 = 3_600_000_000_000;
+pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Latency distributions of one kind of request, over the run and since the last point.
 struct Latency {

@@ -9,7 +9,7 @@ use thermocline_nand::ByCause;
 use thermocline_types::{Bytes, Cause, Op, Request, TenantId, Time};
 
 use crate::byte_counts::ByteCounts;
-use crate::meter::{KINDS, kind};
+use crate::meter::{KINDS, LONGEST_NS, kind};
 
 /// Tenants that are followed at most: each has distributions of latencies of its own, up to half a MiB.
 pub const MOST: usize = 1024;
@@ -55,11 +55,13 @@ impl Asked {
         }
     }
 
-    /// A request took so long, of which `within` counts for how many were in flight.
-    pub fn took(&mut self, op: Op, latency: Time, within: Time) {
-        self.latencies_ns += u128::from(within.as_nanos());
+    /// A request took so long.
+    #[inline]
+    pub fn took(&mut self, op: Op, latency: Time) {
+        self.latencies_ns += u128::from(latency.as_nanos());
         let histogram = self.latencies[kind(op)].get_or_insert_with(growing);
-        histogram.saturating_record(latency.as_nanos());
+        let ns = latency.as_nanos().min(LONGEST_NS);
+        histogram.record(ns).expect("a growing distribution takes any latency");
     }
 }
 
@@ -89,6 +91,12 @@ impl TenantMeter {
         &self.each
     }
 
+    /// The same, at the end.
+    #[must_use]
+    pub fn into_each(self) -> Vec<Asked> {
+        self.each
+    }
+
     /// A request is issued, given as its pieces.
     #[inline]
     pub fn issue(&mut self, pieces: &[Request]) {
@@ -101,7 +109,7 @@ impl TenantMeter {
     #[inline]
     pub fn done(&mut self, tenant: TenantId, op: Op, latency: Time) {
         if let Some(tenant) = self.each.get_mut(tenant.0 as usize) {
-            tenant.took(op, latency, latency);
+            tenant.took(op, latency);
         }
     }
 
@@ -192,5 +200,47 @@ pub fn push_run(runs: &mut Vec<(u16, Bytes)>, owner: u16, length: Bytes) {
     match runs.last_mut() {
         Some((last, bytes)) if *last == owner => *bytes += length,
         _ => runs.push((owner, length)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::byte_counts::LogBytes;
+
+    #[test]
+    fn sums_that_differ_are_told() {
+        let mut all = ByteCounts::default();
+        all.drive.media[Cause::Host.index()] = 8192;
+        let mut owned = OwnedCounts { drive: vec![[0; 7]; 2], ..OwnedCounts::default() };
+        assert!(owned.check(&all, true).unwrap_err().contains("sum to 0, all are 8192"));
+        owned.drive[0][0] = 4096;
+        owned.drive[1][0] = 4096;
+        assert_eq!(owned.check(&all, true), Ok(()));
+        all.log = Some(LogBytes { relocated: 4096, ..LogBytes::default() });
+        owned.log = vec![[[0, 0, 0]; 2]; 2];
+        assert!(owned.check(&all, true).unwrap_err().contains("relocated blocks"));
+        assert_eq!(owned.check(&all, false), Ok(()), "something may be on its way");
+        owned.log[1][0][2] = 4096;
+        assert_eq!(owned.check(&all, true), Ok(()));
+    }
+
+    #[test]
+    fn requests_that_no_tenant_issued_are_told() {
+        let mut meter = TenantMeter::new(2);
+        let request = |tenant: u32| Request {
+            at: Time::ZERO,
+            offset: Bytes::ZERO,
+            length: Bytes::BLOCK,
+            tenant: TenantId(tenant),
+            stream: thermocline_types::StreamId::UNKNOWN,
+            op: Op::Write,
+        };
+        meter.issue(&[request(1)]);
+        let host = ByteCounts { host_written: 4096, ..ByteCounts::default() };
+        assert_eq!(meter.check(&host), Ok(()));
+        meter.issue(&[request(2)]);
+        let host = ByteCounts { host_written: 8192, ..ByteCounts::default() };
+        assert!(meter.check(&host).unwrap_err().contains("host bytes written"));
     }
 }

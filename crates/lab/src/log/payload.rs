@@ -32,7 +32,7 @@ impl PackDraw {
     /// The same, written by `owner`.
     #[must_use]
     pub fn of(self, owner: u16) -> PackDraw {
-        PackDraw { writer: owner + 1, ..self }
+        PackDraw { writer: owner.min(u16::MAX - 1) + 1, ..self }
     }
 
     /// Who wrote it; nothing for copies, or where that is not followed.

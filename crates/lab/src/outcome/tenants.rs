@@ -112,3 +112,6 @@ fn engine(log: &LogOwned, tiered: bool) -> BTreeMap<String, BTreeMap<String, u64
     }
     tiers
 }
+
+#[cfg(test)]
+mod tests;

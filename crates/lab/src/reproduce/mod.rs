@@ -474,6 +474,10 @@ pub const EXPERIMENTS: [Experiment; 20] = [
             "drive alone by what is not known of it: no number here is fitted, each shows what a single change would do. A read \
              of what a write leaves out of its mapping unit goes before the program of that unit, and the write is \
              acknowledged after it. Whether the drive does as any of them is not known",
+            "four tenants, of theirs on a ZN540 of 4 TB and an SN640 of 7.68 TB: 128 requests of each in flight, a quarter of \
+             the volume each; how large their volume was is not in what we hold, nor their figures of it. The volume leaves \
+             22 % of the zones; a volume of the same size leaves more than half of the SN640; as full: 22 % of it; full: \
+             nothing but its own 14.5 %. A byte belongs to the tenant that wrote its block last, also when it is relocated",
         ],
     },
 ];
