@@ -1,6 +1,6 @@
 //! What each tenant of a run asked for and got, as a table.
 
-use thermocline_record::{LatencyNs, RunRecord, Tenant, Tenants};
+use thermocline_record::{LatencyNs, RunRecord, TenantFigures, Tenants};
 use thermocline_types::Bytes;
 
 use crate::table::{NONE, draw, nanos};
@@ -9,7 +9,7 @@ use crate::table::{NONE, draw, nanos};
 const SHOWN: usize = 20;
 
 /// A column: its head, and what it shows of a tenant.
-type TenantColumn = (&'static str, fn(&Tenant) -> String);
+type TenantColumn = (&'static str, fn(&TenantFigures) -> String);
 
 const COLUMNS: [TenantColumn; 9] = [
     ("WAF", |t| optional(t.waf.map(|waf| format!("{waf:.3}")))),
@@ -26,7 +26,7 @@ const COLUMNS: [TenantColumn; 9] = [
 /// The table of a run, if it has tenants.
 pub fn show(record: &RunRecord) -> Option<String> {
     let Tenants { each, nobody } = record.tenants.as_ref()?;
-    let mut shown: Vec<&Tenant> = each.iter().collect();
+    let mut shown: Vec<&TenantFigures> = each.iter().collect();
     shown.sort_by_key(|t| std::cmp::Reverse(t.host_bytes_written + t.host_bytes_read));
     shown.truncate(SHOWN);
     if each.len() <= SHOWN {
@@ -70,7 +70,7 @@ fn rate(rate: f64) -> Option<String> {
     (rate > 0.0).then(|| format!("{:.1} MB/s", rate / 1e6))
 }
 
-fn latency(tenant: &Tenant, kind: &str) -> String {
+fn latency(tenant: &TenantFigures, kind: &str) -> String {
     let ns = |percentile: Option<u64>| percentile.map_or("in memory".into(), nanos);
     let show = |l: &LatencyNs| format!("{} / {} / {}", ns(l.p50), ns(l.p99), ns(l.p99_9));
     optional(tenant.latency_ns.as_ref().and_then(|all| all.get(kind)).map(show))

@@ -15,7 +15,7 @@ use thermocline_workload::synthetic::{Generator, Limit, Options, Pattern, Spec};
 use crate::byte_counts::ByteCounts;
 use crate::meter::{kind, ratio, summary};
 use crate::stack::Stack;
-use crate::tenants::{Asked, OwnedCounts, TenantMeter, followed};
+use crate::tenants::{OwnedCounts, TenantAsked, TenantMeter, followed};
 use crate::{Error, Settings};
 
 pub(crate) use target::{Done, Target};
@@ -59,7 +59,7 @@ pub struct Share {
     /// Bytes through all layers in the window.
     pub counts: ByteCounts,
     /// What each job asked for and got in the window; of more than one.
-    pub(crate) each: Vec<Asked>,
+    pub(crate) each: Vec<TenantAsked>,
     /// Bytes of each job's own data in the window, and nobody's.
     pub(crate) owned: Option<OwnedCounts>,
 }

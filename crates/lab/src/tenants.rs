@@ -28,7 +28,7 @@ pub fn followed(tenants: usize) -> u16 {
 
 /// What was measured of one tenant.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct TenantAsked {
     /// Requests issued.
     pub requests: u64,
     /// Bytes of its writes.
@@ -43,7 +43,7 @@ pub struct Asked {
     pub latencies: [Option<Histogram<u32>>; KINDS.len()],
 }
 
-impl Asked {
+impl TenantAsked {
     /// The bytes of a request, or of a piece of it, that is issued.
     #[inline]
     pub fn piece(&mut self, piece: &Request) {
@@ -75,25 +75,25 @@ fn growing() -> Histogram<u32> {
 /// What all tenants ask for; empty where they are not followed.
 #[derive(Clone, Debug, Default)]
 pub struct TenantMeter {
-    each: Vec<Asked>,
+    each: Vec<TenantAsked>,
 }
 
 impl TenantMeter {
     /// Of so many tenants.
     #[must_use]
     pub fn new(tenants: u16) -> TenantMeter {
-        TenantMeter { each: vec![Asked::default(); usize::from(tenants)] }
+        TenantMeter { each: vec![TenantAsked::default(); usize::from(tenants)] }
     }
 
     /// What each asked for.
     #[must_use]
-    pub fn each(&self) -> &[Asked] {
+    pub fn each(&self) -> &[TenantAsked] {
         &self.each
     }
 
     /// The same, at the end.
     #[must_use]
-    pub fn into_each(self) -> Vec<Asked> {
+    pub fn into_each(self) -> Vec<TenantAsked> {
         self.each
     }
 
@@ -118,7 +118,7 @@ impl TenantMeter {
     /// # Errors
     /// A sentence with the numbers that differ.
     pub fn check(&self, host: &ByteCounts) -> Result<(), String> {
-        let sum = |of: fn(&Asked) -> u64| self.each.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&TenantAsked) -> u64| self.each.iter().map(of).sum::<u64>();
         let (written, read) = (sum(|t| t.written), sum(|t| t.read));
         equal("host bytes written", written, host.host_written)?;
         equal("host bytes read", read, host.host_read)?;

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use spec::{RunSpec, SPEC_SCHEMA, WorkloadSpec};
-pub use tenants::{OwnedBytes, Tenant, TenantRates, Tenants};
+pub use tenants::{OwnedBytes, TenantFigures, TenantRates, Tenants};
 
 /// The schema name this version writes and reads.
 pub const SCHEMA: &str = "thermocline.run/1";

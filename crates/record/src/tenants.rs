@@ -2,9 +2,8 @@
 //!
 //! A byte belongs to whoever wrote the block that it is of, the last time that it was written: so a relocated or
 //! destaged block counts for the tenant that owns it, whoever needed the room. What a write has rewritten around it
-//! (`read_modify_write`) counts for the tenant that wrote. Headers, maps, padding and data that no tenant wrote count for
-//! none. What is known at the size of a block is known of no smaller part: of a block that several tenants wrote, all
-//! belongs to the last.
+//! (`read_modify_write`) counts for the tenant that wrote. Headers, maps, padding and data that no tenant wrote are
+//! nobody's. Owners are known by block, not by parts of one: of a block that several wrote, all is the last one's.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +15,14 @@ use crate::LatencyNs;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tenants {
     /// The tenants in the order of the workload.
-    pub each: Vec<Tenant>,
+    pub each: Vec<TenantFigures>,
     /// What belongs to no tenant: headers, maps, padding, data at rest.
     pub nobody: OwnedBytes,
 }
 
 /// What one tenant asked for and got.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tenant {
+pub struct TenantFigures {
     /// Its name: that of the volume of a trace, or of the generator of a mix.
     pub name: String,
     /// Requests of it that were served, of any kind.

@@ -1,12 +1,12 @@
 //! What each tenant of a run asked for and got.
 
-use thermocline_record::{LatencyNs, Tenant, TenantRates, Tenants};
+use thermocline_record::{LatencyNs, TenantFigures, TenantRates, Tenants};
 
 use crate::data::Run;
 use crate::text::{count, data, escape, latency, ratio, significant};
 
 /// A column: its head, and what it shows of a tenant.
-type Shown = (&'static str, fn(&Tenant) -> String);
+type Shown = (&'static str, fn(&TenantFigures) -> String);
 
 /// What a cell shows of what did not occur.
 const NOTHING: &str = "\u{2013}";
@@ -58,7 +58,7 @@ fn table(run: &Run<'_>, tenants: &Tenants) -> String {
     let columns = || COLUMNS.iter().chain(time);
     let heads: String =
         columns().map(|(head, _)| format!("<th scope=\"col\">{head}</th>")).collect();
-    let row = |tenant: &Tenant| {
+    let row = |tenant: &TenantFigures| {
         let cells: String = columns().map(|(_, of)| format!("<td>{}</td>", of(tenant))).collect();
         format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(&tenant.name))
     };
@@ -73,17 +73,17 @@ fn table(run: &Run<'_>, tenants: &Tenants) -> String {
     }
     format!(
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"comparison\"><caption>{}</caption><thead><tr><th \
-         scope=\"col\">Tenant</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>",
+         scope=\"col\">TenantFigures</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>",
         run.name()
     )
 }
 
 /// A figure of a tenant in time.
-fn of_time(tenant: &Tenant, show: fn(TenantRates) -> String) -> String {
+fn of_time(tenant: &TenantFigures, show: fn(TenantRates) -> String) -> String {
     tenant.rates.map_or_else(|| NOTHING.to_owned(), show)
 }
 
-fn percentile(tenant: &Tenant, kind: &str, of: fn(&LatencyNs) -> Option<u64>) -> String {
+fn percentile(tenant: &TenantFigures, kind: &str, of: fn(&LatencyNs) -> Option<u64>) -> String {
     match tenant.latency_ns.as_ref().and_then(|kinds| kinds.get(kind)).map(of) {
         None => NOTHING.to_owned(),
         Some(None) => "in memory".to_owned(),

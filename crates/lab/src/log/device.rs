@@ -6,7 +6,7 @@ use thermocline_format::{ChunkCause, Entry, Geometry, Location, METADATA, MediaC
 use thermocline_nand::{Drive, DriveError, Sliced, UnitStatus, ZoneError};
 use thermocline_types::{Bytes, Class, Time, UnitId};
 
-use super::ledger::Ledger;
+use super::ledger::OwnerLedger;
 use super::payload::PackDraw;
 use super::stored_chunks::{StoredChunks, Structure};
 
@@ -28,7 +28,7 @@ pub struct Device {
     /// When garbage collection began to read each of its victims.
     victims: Vec<Time>,
     journal: Option<Journal>,
-    ledger: Option<Ledger>,
+    ledger: Option<OwnerLedger>,
 }
 
 /// What chunks were written, in the order of the device.
@@ -81,11 +81,11 @@ impl Device {
     pub fn follow_owners(&mut self, count: u16, blocks: u64) {
         let piece = Bytes(self.geometry.logical_block().bytes() as u64);
         self.drives.iter_mut().for_each(|drive| drive.drive_mut().follow_owners(count, piece));
-        self.ledger = Some(Ledger::new(count, blocks));
+        self.ledger = Some(OwnerLedger::new(count, blocks));
     }
 
     /// Whose what was written is, if that is followed.
-    pub fn ledger(&self) -> Option<&Ledger> {
+    pub fn ledger(&self) -> Option<&OwnerLedger> {
         self.ledger.as_ref()
     }
 

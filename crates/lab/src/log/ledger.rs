@@ -16,7 +16,7 @@ const FAST: u16 = 1 << 15;
 
 /// Owners of the blocks of a volume, and bytes of blocks written by owner.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct OwnerLedger {
     count: u16,
     /// By block of the volume: its owner + 1, or 0 for nobody; with [`FAST`].
     blocks: Vec<u16>,
@@ -25,12 +25,12 @@ pub struct Ledger {
     runs: Vec<OwnerRun>,
 }
 
-impl Ledger {
+impl OwnerLedger {
     /// Of `count` owners of a volume of so many blocks.
-    pub fn new(count: u16, blocks: u64) -> Ledger {
+    pub fn new(count: u16, blocks: u64) -> OwnerLedger {
         assert!(count < FAST, "{count} owners");
         let written = vec![LogOwned::default(); usize::from(count) + 1];
-        Ledger { count, blocks: vec![0; blocks as usize], written, runs: Vec::new() }
+        OwnerLedger { count, blocks: vec![0; blocks as usize], written, runs: Vec::new() }
     }
 
     /// Bytes of blocks written by owner, those of nobody last.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use thermocline_nand::ByCause;
-use thermocline_record::{LatencyNs, OwnedBytes, Tenant, TenantRates, Tenants};
+use thermocline_record::{LatencyNs, OwnedBytes, TenantFigures, TenantRates, Tenants};
 use thermocline_types::{Cause, Time};
 
 use super::{Outcome, TIER, engine_bytes};
 use crate::Error;
 use crate::byte_counts::ByteCounts;
 use crate::meter::{KINDS, ratio, summary};
-use crate::tenants::{Asked, LOG_CAUSES, LogOwned, MOST, OwnedCounts, TenantMeter};
+use crate::tenants::{LOG_CAUSES, LogOwned, MOST, OwnedCounts, TenantAsked, TenantMeter};
 
 /// What was measured of tenants.
 pub struct Followed<'a> {
@@ -47,19 +47,19 @@ pub fn tenants(outcome: &Outcome, run: &ByteCounts) -> Result<Option<Tenants>, E
 pub fn note(outcome: &Outcome) -> Option<String> {
     let count = outcome.workload.tenants().len();
     (count > MOST).then(|| {
-        format!("{count} tenants are too many to follow each: the record has what up to {MOST} get")
+        format!("each of {MOST} tenants is followed at most, and there are {count}: of none there are figures")
     })
 }
 
 fn tenant(
     name: &str,
-    asked: &Asked,
+    asked: &TenantAsked,
     owned: &OwnedCounts,
     number: usize,
     seconds: Option<f64>,
-) -> Tenant {
+) -> TenantFigures {
     let per_second = |count: u64, seconds: f64| count as f64 / seconds;
-    Tenant {
+    TenantFigures {
         name: name.to_owned(),
         requests: asked.requests,
         host_bytes_written: asked.written,
@@ -77,7 +77,7 @@ fn tenant(
     }
 }
 
-fn latencies(asked: &Asked) -> BTreeMap<String, LatencyNs> {
+fn latencies(asked: &TenantAsked) -> BTreeMap<String, LatencyNs> {
     let kinds = KINDS.iter().zip(&asked.latencies);
     let occurred = kinds.filter_map(|(name, latency)| Some((name, latency.as_ref()?)));
     occurred.map(|(name, latency)| ((*name).to_owned(), summary(latency))).collect()

@@ -30,7 +30,7 @@ const QUIET_AND_NOISY: &str = r#"
     read_share = 1.0
 "#;
 
-fn tenants_on(stack: &str, workload: &str, share_at_rest: f64) -> RunRecord {
+fn tenants_on(stack: &str, workload: &str, share_at_rest: f64, utilisation: f64) -> RunRecord {
     let stack = Stack::parse(stack, &[]).unwrap();
     let span = Bytes::mib(256);
     let options = synthetic::Options::new(span, Limit::BytesWritten(Bytes::mib(384)));
@@ -38,12 +38,12 @@ fn tenants_on(stack: &str, workload: &str, share_at_rest: f64) -> RunRecord {
     let prepared = Prepared::thin(input, None, stack.profile.mapping_unit, None).unwrap();
     let mut prepared = prepared.with_data_at_rest(share_at_rest).unwrap();
     let pacing = Some(Pacing::QueueDepth(16));
-    let settings = Settings { utilisation: 0.7, pacing, ..Settings::default() };
+    let settings = Settings { utilisation, pacing, ..Settings::default() };
     run(&mut prepared, &stack, &settings, &mut |_| {}).unwrap()
 }
 
 fn quiet_and_noisy(stack: &str) -> RunRecord {
-    tenants_on(stack, QUIET_AND_NOISY, 0.0)
+    tenants_on(stack, QUIET_AND_NOISY, 0.0, 0.7)
 }
 
 /// Bytes for `cause` on the media of all tenants and nobody.
@@ -63,7 +63,7 @@ fn by_log(tenants: &Tenants, tier: &str, cause: &str) -> u64 {
 /// Holds that the bytes of tenants and nobody are those of the record, each once.
 fn assert_sums(record: &RunRecord) {
     let tenants = record.tenants.as_ref().expect("there are several");
-    let sum = |of: fn(&Tenant) -> u64| tenants.each.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&TenantFigures) -> u64| tenants.each.iter().map(of).sum::<u64>();
     assert_eq!(sum(|t| t.host_bytes_written), record.host_bytes_written, "{}", record.stack);
     assert_eq!(sum(|t| t.host_bytes_read), record.host_bytes_read, "{}", record.stack);
     assert_eq!(sum(|t| t.host_bytes_trimmed), record.host_bytes_trimmed, "{}", record.stack);
@@ -122,8 +122,8 @@ fn what_has_to_move_counts_for_whose_it_is() {
 
 #[test]
 fn data_at_rest_is_nobodys() {
-    for stack in ["raw:ideal,op=0.07,gc.victim=fifo", "log:zn540,log.victim=fifo"] {
-        let record = tenants_on(stack, QUIET_AND_NOISY, 0.3);
+    for stack in ["raw:ideal,op=0.07,gc.victim=fifo", "log:ideal,unit=1MiB,log.victim=fifo"] {
+        let record = tenants_on(stack, QUIET_AND_NOISY, 0.3, 0.85);
         assert_sums(&record);
         let tenants = record.tenants.expect("there are several");
         let relocated = tenants.nobody.media.get("relocation").copied().unwrap_or(0);
@@ -166,6 +166,6 @@ fn a_record_without_tenants_has_no_section_and_is_read() {
     assert!(read.tenants.is_none());
     assert_eq!(read.media_bytes_written, with.media_bytes_written);
     let one = "[[tenant]]\nname = \"alone\"\nworkload = \"uniform\"";
-    let alone = tenants_on("raw:ideal", one, 0.0);
+    let alone = tenants_on("raw:ideal", one, 0.0, 0.7);
     assert!(alone.tenants.is_none() && !alone.to_json().contains("\"tenants\""));
 }
