@@ -83,10 +83,10 @@ impl Share {
         ratio(self.owned.as_ref()?.media(self.each.len()), self.counts.host_written)
     }
 
-    /// Latencies of the writes of one of several jobs.
+    /// Latencies of the requests of one kind of one of several jobs, if it had any.
     #[must_use]
-    pub fn write_latency(&self, job: usize) -> Option<LatencyNs> {
-        self.each[job].latencies[kind(Op::Write)].as_ref().map(summary)
+    pub fn latency(&self, job: usize, op: Op) -> Option<LatencyNs> {
+        self.each[job].latencies[kind(op)].as_ref().map(summary)
     }
 }
 
@@ -250,6 +250,21 @@ mod tests {
             let off = (both.counts.host_written as f64 - bytes).abs();
             assert!(off <= 16.0 * 4096.0, "{stack}: {off}");
         }
+    }
+
+    #[test]
+    fn a_quiet_reader_waits_longer_beside_a_noisy_writer() {
+        let quiet = JobSpec { depth: 1, ..READER };
+        let p99 = |depth: u32| {
+            let both = share("raw:p5316", &[quiet, JobSpec { depth, ..WRITER }]);
+            assert_eq!(both.waf_of(0), None, "it writes nothing");
+            let waf = both.waf_of(1).unwrap();
+            assert!(waf > 15.0, "64 KiB for 4, and what is relocated, not {waf}");
+            assert!(both.latency(0, Op::Write).is_none());
+            both.latency(0, Op::Read).unwrap().p99.unwrap()
+        };
+        let (alone, beside) = (p99(1), p99(64));
+        assert!(beside > alone + alone / 10, "{beside} ns beside 64 writes, {alone} beside one");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Bed {
 impl Bed {
     /// A bed of the size asked for.
     pub fn new(options: &Options) -> Bed {
-        Bed::of(Bytes::mib(if options.quick { 640 } else { 1024 }), options.seed)
+        Bed::of(Bytes::mib(if options.quick { 768 } else { 1024 }), options.seed)
     }
 
     /// A bed with a volume of so many bytes.

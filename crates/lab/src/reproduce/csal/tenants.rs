@@ -1,5 +1,6 @@
 //! Four tenants at once, each with a load and a depth of its own: on zones under the log, on a conventional drive.
 
+use thermocline_types::Op;
 use thermocline_workload::synthetic::Pattern;
 
 use super::bed::{Bed, UNUSED_BY_CSAL};
@@ -45,7 +46,7 @@ pub fn figures(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, 
         let share = share(&bed, unused, stack, &mut part(progress, step, SIDES.len()))?;
         let name = |who: &str, what: &str| format!("four tenants, {side}: {who}, {what}");
         for (job, (who, _)) in TENANTS.iter().enumerate() {
-            let latency = share.write_latency(job).and_then(|latency| latency.p99);
+            let latency = share.latency(job, Op::Write).and_then(|latency| latency.p99);
             let all = [
                 ("WAF", share.waf_of(job)),
                 ("MB/s", Some(share.written_per_second[job] / 1e6)),
