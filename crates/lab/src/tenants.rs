@@ -56,7 +56,7 @@ impl TenantAsked {
     }
 
     /// A request took so long.
-    #[inline]
+    #[inline(never)]
     pub fn took(&mut self, op: Op, latency: Time) {
         self.latencies_ns += u128::from(latency.as_nanos());
         let histogram = self.latencies[kind(op)].get_or_insert_with(growing);

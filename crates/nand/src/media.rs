@@ -37,6 +37,8 @@ pub struct NandArray {
     ages: Option<Ages>,
     /// Whose the data is, where that is followed.
     owners: Option<Box<Owners>>,
+    /// Whether nothing here is interested in what is programmed: neither time nor ages nor owners.
+    is_bare: bool,
 }
 
 /// A unit that is written as a whole, with what stays of another.
@@ -88,12 +90,14 @@ impl NandArray {
             },
             ages: profile.refresh.is_some().then(|| Ages::new(cut.shape.units())),
             owners: None,
+            is_bare: timeline.is_none() && profile.refresh.is_none(),
         }
     }
 
     /// From now on, follows whose the data is.
     pub(crate) fn follow(&mut self, owners: Owners) {
         self.owners = Some(Box::new(owners));
+        self.is_bare = false;
     }
 
     /// Whose the data is, where that is followed.
@@ -331,6 +335,9 @@ impl thermocline_ftl::Media for NandArray {
 
     #[inline]
     fn program(&mut self, pba: Pba, lba: Option<Lba>, cause: Cause) {
+        if self.is_bare {
+            return;
+        }
         if let Some(owners) = &mut self.owners {
             owners.program(lba, self.block, cause);
         }

@@ -99,7 +99,7 @@ impl Owners {
     }
 
     /// The block at `lba`, of `unit` bytes, or fill was programmed. What is so for the host is told otherwise.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn program(&mut self, lba: Option<Lba>, unit: Bytes, cause: Cause) {
         match (cause, lba) {
             (Cause::Host, _) => {}
@@ -110,7 +110,7 @@ impl Owners {
 
     /// The block at `lba` was programmed for the host, who wrote these sectors of it: the others are on the account of
     /// who wrote the first of them.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn commit(&mut self, lba: Lba, unit: Bytes, sectors: Sectors) {
         let Some(Map { piece, owners }) = &self.map else { return };
         let (pieces, each) = (unit.0 / piece, piece / Bytes::SECTOR.0);
