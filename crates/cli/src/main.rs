@@ -9,6 +9,7 @@ mod lab;
 mod pool;
 mod progress;
 mod table;
+mod tenants;
 mod waterfall;
 
 use std::io::Write as _;

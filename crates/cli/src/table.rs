@@ -4,6 +4,8 @@ use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
 use thermocline_record::{LatencyNs, PageReads, RunRecord};
 use thermocline_types::Bytes;
 
+use crate::tenants;
+
 /// The look of every table.
 pub fn plain() -> Table {
     let mut table = Table::new();
@@ -28,7 +30,7 @@ pub fn draw(heads: &[String], rows: &[Vec<String>]) -> Table {
 }
 
 /// What is shown where nothing was measured.
-const NONE: &str = "-";
+pub const NONE: &str = "-";
 
 type Row = (&'static str, fn(&RunRecord) -> String);
 
@@ -119,6 +121,7 @@ pub fn show(records: &[RunRecord]) -> String {
         }
     }
     let mut text = format!("{}\n{table}\n", workload(&records[0]));
+    records.iter().filter_map(tenants::show).for_each(|table| text += &table);
     for record in records {
         if let Some(life) = &record.life {
             text += &format!("{}: {}\n", record.stack, life.verdict);

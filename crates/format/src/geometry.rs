@@ -426,9 +426,9 @@ impl Geometry {
     }
 
     /// Whether a pool of this geometry can be opened with `next`: the devices are the same, divided in the same way,
-    /// but that active ones may begin to be drained, draining ones may be active again or detached, both may be lost and
-    /// lost ones detached, and others may have been attached: behind them, or with the number of one that left the pool
-    /// and had as many units.
+    /// but that active ones may begin to be drained, draining ones may be active again or detached, both may be lost,
+    /// lost ones may be detached, and others may have been attached: behind them, or with the number of one that left
+    /// the pool and had as many units.
     #[must_use]
     pub fn becomes(&self, next: &Geometry) -> bool {
         let goes = |from: &PoolDevice, to: &PoolDevice| {

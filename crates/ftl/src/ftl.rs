@@ -18,8 +18,8 @@ use crate::{Frontiers, Map, ReverseMap, Shape, ShapeError, UnitState, Units};
 pub trait Media {
     /// A valid block is read to be copied.
     fn read(&mut self, pba: Pba);
-    /// A block is written.
-    fn program(&mut self, pba: Pba, cause: Cause);
+    /// A block is written: that of `lba`, or fill.
+    fn program(&mut self, pba: Pba, lba: Option<Lba>, cause: Cause);
     /// A unit is erased for the `erases`-th time.
     fn erase(&mut self, unit: UnitId, erases: u32) -> Erased;
 }
@@ -41,7 +41,7 @@ impl Media for NoMedia {
     #[inline]
     fn read(&mut self, _pba: Pba) {}
     #[inline]
-    fn program(&mut self, _pba: Pba, _cause: Cause) {}
+    fn program(&mut self, _pba: Pba, _lba: Option<Lba>, _cause: Cause) {}
     #[inline]
     fn erase(&mut self, _unit: UnitId, _erases: u32) -> Erased {
         Erased::Usable
@@ -302,7 +302,7 @@ impl<P: Placement> Ftl<P> {
         if let Some(place) = place {
             let pba = self.advance(class, place);
             self.programmed[Cause::Padding.index()] += 1;
-            media.program(pba, Cause::Padding);
+            media.program(pba, None, Cause::Padding);
         }
         place.is_some()
     }
@@ -477,7 +477,7 @@ impl<P: Placement> Ftl<P> {
         self.units.add_valid(place.unit);
         self.placement.stored(lba, place.unit, self.host_writes);
         self.programmed[cause.index()] += 1;
-        media.program(pba, cause);
+        media.program(pba, Some(lba), cause);
         self.advance(class, place)
     }
 

@@ -13,6 +13,7 @@ use thermocline_workload::{BATCH, Source, trace};
 
 use crate::Error;
 use crate::settings::Pacing;
+use crate::tenants::owner;
 
 /// What to replay.
 #[derive(Clone, Debug)]
@@ -465,6 +466,15 @@ impl Prepared {
             stream: StreamId::UNKNOWN,
             op: Op::Write,
         })
+    }
+
+    /// Whose data a write of the prefill is, as an owner's number: by where it begins. Data at rest, and what is in no
+    /// tenant's part of the addresses, is nobody's.
+    #[must_use]
+    pub fn owner(&self, request: &Request) -> u16 {
+        let outside = !self.extents.is_empty()
+            && !self.extents.iter().any(|extent| extent.contains(&request.offset));
+        if outside || request.offset >= self.span { u16::MAX } else { owner(request.tenant) }
     }
 
     /// The tenant whose region of a generator's span `offset` lies in, so that prefill carries its placement handle.

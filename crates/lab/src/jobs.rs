@@ -7,12 +7,15 @@ mod target;
 
 use std::collections::VecDeque;
 
+use thermocline_record::LatencyNs;
 use thermocline_types::{Bytes, Op, Request, TenantId};
 use thermocline_workload::Source as _;
 use thermocline_workload::synthetic::{Generator, Limit, Options, Pattern, Spec};
 
 use crate::byte_counts::ByteCounts;
+use crate::meter::{kind, ratio, summary};
 use crate::stack::Stack;
+use crate::tenants::{OwnedCounts, TenantAsked, TenantMeter, followed};
 use crate::{Error, Settings};
 
 pub(crate) use target::{Done, Target};
@@ -55,6 +58,10 @@ pub struct Share {
     pub seconds: f64,
     /// Bytes through all layers in the window.
     pub counts: ByteCounts,
+    /// What each job asked for and got in the window; of more than one.
+    pub(crate) each: Vec<TenantAsked>,
+    /// Bytes of each job's own data in the window, and nobody's.
+    pub(crate) owned: Option<OwnedCounts>,
 }
 
 impl Share {
@@ -62,6 +69,24 @@ impl Share {
     #[must_use]
     pub fn waf(&self) -> f64 {
         self.counts.drive.media_total as f64 / self.counts.host_written.max(1) as f64
+    }
+
+    /// The same of the data of one of several jobs, for each byte that it wrote; nothing if it wrote none.
+    #[must_use]
+    pub fn waf_of(&self, job: usize) -> Option<f64> {
+        ratio(self.owned.as_ref()?.media(job), self.each[job].written)
+    }
+
+    /// Bytes on those media that are no job's (headers, maps, padding), for each byte of the host.
+    #[must_use]
+    pub fn nobodys(&self) -> Option<f64> {
+        ratio(self.owned.as_ref()?.media(self.each.len()), self.counts.host_written)
+    }
+
+    /// Latencies of the requests of one kind of one of several jobs, if it had any.
+    #[must_use]
+    pub fn latency(&self, job: usize, op: Op) -> Option<LatencyNs> {
+        self.each[job].latencies[kind(op)].as_ref().map(summary)
     }
 }
 
@@ -78,8 +103,11 @@ pub fn run_jobs(
     progress: &mut dyn FnMut(f64),
 ) -> Result<Share, Error> {
     let mut target = Target::new(stack, settings, volume)?;
-    target.fill(volume, FILL)?;
+    let followed = followed(jobs.len());
+    target.follow(followed);
     let mut streams = Streams::new(jobs, volume, length.shared, settings.seed)?;
+    target.fill(volume, FILL, |offset| streams.whose(offset))?;
+    let (mut meter, mut owned) = (TenantMeter::new(followed), None);
     let (begin, end) = (length.before.0, length.before.0 + length.measured.0);
     let (mut window, mut written) = (None, 0);
     for (job, spec) in jobs.iter().enumerate() {
@@ -92,15 +120,21 @@ pub fn run_jobs(
         let bytes = jobs[done.job].io_size.0;
         if window.is_some() {
             streams.count(&done, bytes);
+            meter.done(TenantId(done.job as u32), done.op, done.took);
         }
         written += if done.op == Op::Write { bytes } else { 0 };
         if window.is_none() && written >= begin {
             window = Some((target.now(), target.counts()));
+            owned = target.owned_counts();
         } else if written >= end {
             break;
         }
         progress(written as f64 / end as f64);
-        target.submit(done.job, &streams.next(done.job)?)?;
+        let next = streams.next(done.job)?;
+        if window.is_some() {
+            meter.issue(std::slice::from_ref(&next));
+        }
+        target.submit(done.job, &next)?;
     }
     let (from, counts) = window.expect("it began before it ended");
     let seconds = target.now().since(from).as_secs_f64();
@@ -110,12 +144,20 @@ pub fn run_jobs(
             "{what}; give a drive with [timing], or log.write_cache=off"
         )));
     }
+    let counts = target.counts().since(&counts);
+    let owned = owned.as_ref().zip(target.owned_counts()).map(|(start, end)| end.since(start));
+    if let Some(owned) = &owned {
+        let checked = owned.check(&counts, false).and_then(|()| meter.check(&counts));
+        checked.map_err(Error::Accounting)?;
+    }
     let rate = |bytes: &[u64]| bytes.iter().map(|&bytes| bytes as f64 / seconds).collect();
     Ok(Share {
         written_per_second: rate(&streams.written),
         read_per_second: rate(&streams.read),
         seconds,
-        counts: target.counts().since(&counts),
+        counts,
+        each: meter.into_each(),
+        owned,
     })
 }
 
@@ -150,6 +192,11 @@ impl Streams {
             written: vec![0; jobs.len()],
             read: vec![0; jobs.len()],
         })
+    }
+
+    /// Whose the data at `offset` is; nobody's where all jobs share the volume.
+    fn whose(&self, offset: Bytes) -> TenantId {
+        TenantId(offset.0.checked_div(self.distance).map_or(u32::MAX, |job| job as u32))
     }
 
     fn next(&mut self, job: usize) -> Result<Request, Error> {
@@ -203,6 +250,21 @@ mod tests {
             let off = (both.counts.host_written as f64 - bytes).abs();
             assert!(off <= 16.0 * 4096.0, "{stack}: {off}");
         }
+    }
+
+    #[test]
+    fn a_quiet_reader_waits_longer_beside_a_noisy_writer() {
+        let quiet = JobSpec { depth: 1, ..READER };
+        let p99 = |depth: u32| {
+            let both = share("raw:p5316", &[quiet, JobSpec { depth, ..WRITER }]);
+            assert_eq!(both.waf_of(0), None, "it writes nothing");
+            let waf = both.waf_of(1).unwrap();
+            assert!(waf > 15.0, "64 KiB for 4, and what is relocated, not {waf}");
+            assert!(both.latency(0, Op::Write).is_none());
+            both.latency(0, Op::Read).unwrap().p99.unwrap()
+        };
+        let (alone, beside) = (p99(1), p99(64));
+        assert!(beside > alone + alone / 10, "{beside} ns beside 64 writes, {alone} beside one");
     }
 
     #[test]

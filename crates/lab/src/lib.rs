@@ -28,6 +28,7 @@ mod stack;
 mod steady;
 mod tag;
 pub mod tco;
+mod tenants;
 pub mod theory;
 mod think;
 

@@ -1,6 +1,6 @@
 //! What a run measures as it goes: time series, rounds for steady state, latencies.
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 use thermocline_record::{LatencyNs, SeriesPoint};
 use thermocline_types::{Bytes, Op, Time};
 
@@ -10,7 +10,7 @@ use crate::steady::Rounds;
 /// Points of a series are merged in pairs when there would be more than this many.
 const POINTS: usize = 400;
 /// Longest latency told apart, one hour; three significant digits.
-const LONGEST_NS: u64 = 3_600_000_000_000;
+pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Latency distributions of one kind of request, over the run and since the last point.
 struct Latency {
@@ -151,8 +151,7 @@ impl Meter {
     #[must_use]
     pub fn latencies(&self) -> Option<Vec<(&'static str, LatencyNs)>> {
         let latencies = self.latencies.as_ref()?;
-        let names = ["read", "write", "flush", "trim"];
-        let named = names.into_iter().zip(latencies).filter(|(_, l)| !l.total.is_empty());
+        let named = KINDS.into_iter().zip(latencies).filter(|(_, l)| !l.total.is_empty());
         Some(named.map(|(name, latency)| (name, summary(&latency.total))).collect())
     }
 }
@@ -169,7 +168,12 @@ pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-fn kind(op: Op) -> usize {
+/// Kinds of requests, as records name them.
+pub const KINDS: [&str; 4] = ["read", "write", "flush", "trim"];
+
+/// The index of the kind of `op` in [`KINDS`].
+#[must_use]
+pub fn kind(op: Op) -> usize {
     match op {
         Op::Read => 0,
         Op::Write => 1,
@@ -190,9 +194,11 @@ fn drain(histogram: &mut Histogram<u64>) -> Option<[Option<u64>; 3]> {
     percentiles.iter().any(Option::is_some).then_some(percentiles)
 }
 
-fn summary(histogram: &Histogram<u64>) -> LatencyNs {
+/// A distribution as records have it.
+#[must_use]
+pub fn summary<C: Counter>(histogram: &Histogram<C>) -> LatencyNs {
     let at = |quantile| modelled(histogram.value_at_quantile(quantile));
-    let (count, in_memory) = (histogram.len(), histogram.count_at(0));
+    let (count, in_memory) = (histogram.len(), histogram.count_at(0).as_u64());
     let timed = count - in_memory;
     LatencyNs {
         count,

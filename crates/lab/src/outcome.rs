@@ -14,9 +14,11 @@ mod attempts;
 mod bandwidth;
 mod drives;
 mod heat;
+mod tenants;
 mod wear;
 
 pub use drives::Before;
+pub use tenants::Followed;
 
 use crate::byte_counts::{ByteCounts, LogBytes};
 use crate::input::Prepared;
@@ -59,6 +61,8 @@ pub struct Outcome<'a> {
     pub cpu_seconds: f64,
     /// The drive's units at the end.
     pub units: Vec<UnitView>,
+    /// What each tenant asked for and got, where they are followed.
+    pub tenants: Option<Followed<'a>>,
     /// The drive, or that for capacity.
     pub drive: &'a Drive,
     /// What it had done when measurement began.
@@ -94,6 +98,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         stack: outcome.stack.text.clone(),
         device: device(outcome, &outcome.stack.profile, outcome.drive),
         fast: fast(outcome, &run, &steady, &steady_state),
+        tenants: tenants::tenants(outcome, &run)?,
         workload: outcome.workload.info.clone(),
         config: config(outcome),
         seed: outcome.settings.seed,
@@ -499,6 +504,7 @@ fn notes(outcome: &Outcome, run: &ByteCounts) -> Vec<String> {
     let (product, cut) = (outcome.stack.profile.capacity, outcome.drive.cut());
     let product = Bytes(product.0 * u64::from(outcome.stack.drives()));
     notes.extend(drives::note(outcome));
+    notes.extend(tenants::note(outcome));
     notes.extend(heat::note(outcome));
     notes.extend(attempts::note(outcome, run));
     notes.extend(refresh_note(outcome));

@@ -14,11 +14,12 @@ use crate::input::Prepared;
 use crate::log::bench::LogBench;
 use crate::log::plan::Plan;
 use crate::meter::Meter;
-use crate::outcome::{self, Before, Outcome};
+use crate::outcome::{self, Before, Followed, Outcome};
 use crate::settings::{Pacing, Settings};
 use crate::stack::{DriveArray, Layer, Stack};
 use crate::steady::Rounds;
 use crate::tag::Tags;
+use crate::tenants::{OwnedCounts, TenantMeter, followed, owner};
 use crate::think::Think;
 use crate::{Error, cost};
 
@@ -69,6 +70,11 @@ pub fn run(
         prefilled,
         cpu_seconds,
         units: bench.drive.units(),
+        tenants: bench
+            .owned
+            .as_ref()
+            .zip(bench.owned_counts())
+            .map(|(start, end)| Followed { meter: &bench.tenants, owned: end.since(start) }),
         drive: &bench.drive,
         before,
         fast: None,
@@ -106,6 +112,11 @@ fn run_log(
         prefilled,
         cpu_seconds,
         units,
+        tenants: bench
+            .owned
+            .as_ref()
+            .zip(bench.machine.owned_counts())
+            .map(|(start, end)| Followed { meter: &bench.tenants, owned: end.since(start) }),
         drive: bench.machine.device().drive(),
         before,
         fast: bench.machine.device().fast(),
@@ -256,6 +267,9 @@ struct Bench {
     done: Time,
     requests: u64,
     worn_out: bool,
+    tenants: TenantMeter,
+    /// Bytes by owner when measurement began.
+    owned: Option<OwnedCounts>,
 }
 
 impl Bench {
@@ -286,6 +300,8 @@ impl Bench {
             done: Time::ZERO,
             requests: 0,
             worn_out: false,
+            tenants: TenantMeter::default(),
+            owned: None,
             drive,
         }
     }
@@ -294,8 +310,13 @@ impl Bench {
     /// returns the bytes written.
     fn prefill(&mut self, workload: &Prepared) -> Result<u64, Error> {
         let mut at = Time::ZERO;
+        let tenants = followed(workload.tenants().len());
+        if tenants > 0 {
+            self.drive.follow_owners(tenants, Bytes::BLOCK);
+        }
         workload.prefill(|request| {
             let handle = self.tags.handle(std::slice::from_ref(&request));
+            self.drive.claim(request.offset, &[(workload.owner(&request), request.length)]);
             at = at.max(self.drive.submit(at, &request, handle).map_err(|e| refused(0, e))?);
             Ok(())
         })?;
@@ -308,6 +329,8 @@ impl Bench {
         let capacity = self.drive.cut().capacity();
         self.meter =
             Meter::new(ByteCounts::direct(counters), capacity, self.rounds, self.drive.is_timed());
+        self.tenants = TenantMeter::new(tenants);
+        self.owned = self.owned_counts();
         Ok(counters.host_written)
     }
 
@@ -350,10 +373,7 @@ impl Bench {
     fn serve(&mut self, pieces: &[Request]) -> Result<(), DriveError> {
         self.requests += 1;
         if !self.drive.is_timed() {
-            let handle = self.tags.handle(pieces);
-            return pieces
-                .iter()
-                .try_for_each(|piece| self.drive.submit(self.start, piece, handle).map(|_| ()));
+            return self.submit(self.start, pieces).map(|_| ());
         }
         match self.pacing {
             Pacing::Clock { speed } => {
@@ -375,18 +395,35 @@ impl Bench {
     /// Hands a request to the drive now.
     #[inline]
     fn issue(&mut self, pieces: &[Request]) -> Result<(), DriveError> {
-        let handle = self.tags.handle(pieces);
         let Request { op, tenant, .. } = pieces[0];
-        let mut done = self.now;
-        for piece in pieces {
-            done = done.max(self.drive.submit(self.now, piece, handle)?);
-        }
+        let done = self.submit(self.now, pieces)?;
         self.meter.record(op, done.since(self.now));
+        self.tenants.done(tenant, op, done.since(self.now));
         if self.barriers.are_kept() || !matches!(self.pacing, Pacing::Clock { .. }) {
             self.in_flight.push(Reverse((done, tenant, op, Phase::Request)));
         }
         self.done = self.done.max(done);
         Ok(())
+    }
+
+    /// Has the drive serve a request that arrives at `at`; returns when it is done.
+    #[inline]
+    fn submit(&mut self, at: Time, pieces: &[Request]) -> Result<Time, DriveError> {
+        let handle = self.tags.handle(pieces);
+        self.tenants.issue(pieces);
+        let mut done = at;
+        for piece in pieces {
+            if self.owned.is_some() && piece.op == Op::Write {
+                self.drive.claim(piece.offset, &[(owner(piece.tenant), piece.length)]);
+            }
+            done = done.max(self.drive.submit(at, piece, handle)?);
+        }
+        Ok(done)
+    }
+
+    fn owned_counts(&self) -> Option<OwnedCounts> {
+        let drive = self.drive.programmed_by_owner()?;
+        Some(OwnedCounts { drive, ..OwnedCounts::default() })
     }
 
     /// Goes on to the end of the request in flight, or of the thought, that ends first, and issues what waited for it.

@@ -35,6 +35,11 @@ impl Direct {
         &self.media
     }
 
+    /// The media, to say whose the data is.
+    pub(crate) fn media_mut(&mut self) -> &mut NandArray {
+        &mut self.media
+    }
+
     /// Bytes through the drive so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -82,12 +87,14 @@ impl Direct {
         self.media.receive(length);
         let mut programmed = 0;
         for pba in blocks {
-            self.media.program(pba, Cause::Host);
+            self.media.program(pba, None, Cause::Host);
             programmed += self.cut.mapping_unit.0;
         }
         self.counters.host_written += length.0;
         self.counters.media[Cause::Host.index()] += length.0;
         self.counters.media[Cause::ReadModifyWrite.index()] += programmed - length.0;
+        self.media.written(length.0);
+        self.media.charge(Cause::ReadModifyWrite, programmed - length.0);
         self.counters.media_total += programmed;
     }
 }

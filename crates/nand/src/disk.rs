@@ -67,6 +67,11 @@ impl HardDisk {
         &self.media
     }
 
+    /// The media, to say whose the data is.
+    pub(crate) fn media_mut(&mut self) -> &mut NandArray {
+        &mut self.media
+    }
+
     /// Bytes through the drive so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -92,6 +97,7 @@ impl HardDisk {
                 self.counters.host_written += request.length.0;
                 self.counters.media[Cause::Host.index()] += request.length.0;
                 self.counters.media_total += request.length.0;
+                self.media.written(request.length.0);
             }
             Op::Trim | Op::WriteZeroes => {
                 self.counters.host_trimmed += request.length.0;

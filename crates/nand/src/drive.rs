@@ -11,6 +11,7 @@ use crate::disk::HardDisk;
 use crate::error::DriveError;
 use crate::mapped::Mapped;
 use crate::media::NandArray;
+use crate::owners::{ByCause, OwnerRun, Owners};
 use crate::profile::{Cut, Kind, Profile, ProfileError};
 use crate::rewriting::BlockMapped;
 use crate::striped::Striped;
@@ -241,6 +242,51 @@ impl Drive {
             Drive::BlockMapped(drive) => drive.media(),
             Drive::Disk(drive) => drive.media(),
             Drive::Striped(drives) => drives.drives()[0].media(),
+        }
+    }
+
+    /// From now on, follows whose of `count` owners the data is, which [`Drive::claim`] says before each write. Where a
+    /// drive moves data, owners have pieces of `piece`, or of a mapping unit if that is less.
+    pub fn follow_owners(&mut self, count: u16, piece: Bytes) {
+        let owners = match self {
+            Drive::Striped(drives) => return drives.follow_owners(count, piece),
+            Drive::Mapped(drive) => {
+                let cut = drive.cut();
+                Owners::moving(count, cut.capacity(), cut.mapping_unit, piece)
+            }
+            _ => Owners::in_place(count),
+        };
+        self.media_mut().follow(owners);
+    }
+
+    /// The bytes that are written next, from `at` on, belong to the owners of `runs`, which follow each other; of
+    /// drives side by side, to the first of them. What is not claimed is nobody's.
+    #[inline]
+    pub fn claim(&mut self, at: Bytes, runs: &[OwnerRun]) {
+        match self {
+            Drive::Striped(drives) => drives.claim(runs),
+            _ => self.media_mut().claim(at, runs),
+        }
+    }
+
+    /// Bytes programmed so far by owner, and for nobody last, where owners are followed. They sum to those of
+    /// [`Drive::counters`]. What a write has rewritten around it is on the account of who wrote.
+    #[must_use]
+    pub fn programmed_by_owner(&self) -> Option<Vec<ByCause>> {
+        match self {
+            Drive::Striped(drives) => drives.programmed_by_owner(),
+            _ => self.media().owners().map(|owners| owners.programmed().to_vec()),
+        }
+    }
+
+    fn media_mut(&mut self) -> &mut NandArray {
+        match self {
+            Drive::Mapped(drive) => drive.media_mut(),
+            Drive::Zoned(drive) => drive.media_mut(),
+            Drive::Direct(drive) => drive.media_mut(),
+            Drive::BlockMapped(drive) => drive.media_mut(),
+            Drive::Disk(drive) => drive.media_mut(),
+            Drive::Striped(_) => unreachable!("each drive has media of its own"),
         }
     }
 

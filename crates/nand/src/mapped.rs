@@ -139,6 +139,11 @@ impl Mapped {
         &self.media
     }
 
+    /// The media, to say whose the data is.
+    pub(crate) fn media_mut(&mut self) -> &mut NandArray {
+        &mut self.media
+    }
+
     /// Placement handles that writes can carry; 1 where they carry none.
     #[must_use]
     pub fn placement_handles(&self) -> u16 {
@@ -293,6 +298,7 @@ impl Mapped {
         written.map_err(|_| DriveError::EndOfLife)?;
         self.counters.media[Cause::Host.index()] += host;
         self.counters.media[Cause::ReadModifyWrite.index()] += unit - host;
+        self.media.commit(write.lba, write.sectors);
         Ok(())
     }
 

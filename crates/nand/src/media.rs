@@ -1,10 +1,12 @@
 //! Dies as the translation layer acts on them: pages fill, are programmed, read and erased; time passes, wear adds up.
 
 use thermocline_ftl::{Erased, Shape};
-use thermocline_types::{Bytes, Cause, Pba, Time, UnitId};
+use thermocline_types::{Bytes, Cause, Lba, Pba, Time, UnitId};
 
 use crate::aged::{Legibility, ReadAttempts};
+use crate::buffer::Sectors;
 use crate::busy::BusyTimes;
+use crate::owners::{OwnerRun, Owners};
 use crate::profile::{Cut, Profile};
 use crate::refresh::Ages;
 use crate::thermal::Warmth;
@@ -40,6 +42,10 @@ pub struct NandArray {
     slc: Vec<bool>,
     /// How old units are, where that matters.
     ages: Option<Ages>,
+    /// Whose the data is, where that is followed.
+    owners: Option<Box<Owners>>,
+    /// Whether nothing here is interested in what is programmed: neither time nor ages nor owners.
+    is_bare: bool,
 }
 
 /// The page of an open unit that was programmed in part.
@@ -105,6 +111,48 @@ impl NandArray {
                 None => Vec::new(),
             },
             ages: profile.refresh.is_some().then(|| Ages::new(cut.shape.units())),
+            owners: None,
+            is_bare: timeline.is_none() && profile.refresh.is_none(),
+        }
+    }
+
+    /// From now on, follows whose the data is.
+    pub(crate) fn follow(&mut self, owners: Owners) {
+        self.owners = Some(Box::new(owners));
+        self.is_bare = false;
+    }
+
+    /// Whose the data is, where that is followed.
+    pub(crate) fn owners(&self) -> Option<&Owners> {
+        self.owners.as_deref()
+    }
+
+    /// The bytes that are written next, from `at` on, belong to the owners of `runs`.
+    pub(crate) fn claim(&mut self, at: Bytes, runs: &[OwnerRun]) {
+        if let Some(owners) = &mut self.owners {
+            owners.claim(at, runs);
+        }
+    }
+
+    /// So many bytes of the host were programmed where they stay.
+    pub(crate) fn written(&mut self, bytes: u64) {
+        if let Some(owners) = &mut self.owners {
+            owners.written(bytes);
+        }
+    }
+
+    /// `lba` was programmed for the host, who wrote these sectors of it.
+    #[inline]
+    pub(crate) fn commit(&mut self, lba: Lba, sectors: Sectors) {
+        if let Some(owners) = &mut self.owners {
+            owners.commit(lba, self.block, sectors);
+        }
+    }
+
+    /// So many bytes were programmed because of what was written last.
+    pub(crate) fn charge(&mut self, cause: Cause, bytes: u64) {
+        if let Some(owners) = &mut self.owners {
+            owners.charge(cause, bytes);
         }
     }
 
@@ -380,7 +428,13 @@ impl thermocline_ftl::Media for NandArray {
     }
 
     #[inline]
-    fn program(&mut self, pba: Pba, cause: Cause) {
+    fn program(&mut self, pba: Pba, lba: Option<Lba>, cause: Cause) {
+        if self.is_bare {
+            return;
+        }
+        if let Some(owners) = &mut self.owners {
+            owners.program(lba, self.block, cause);
+        }
         let page = self.page(pba);
         if let Some(ages) = self.ages.as_mut().filter(|_| self.shape.offset(pba) == 0) {
             ages.begin(page.unit);

@@ -75,6 +75,11 @@ impl BlockMapped {
         &self.media
     }
 
+    /// The media, to say whose the data is.
+    pub(crate) fn media_mut(&mut self) -> &mut NandArray {
+        &mut self.media
+    }
+
     /// Bytes through the drive so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -213,6 +218,9 @@ impl BlockMapped {
             self.counters.media[cause.index()] += sectors * Bytes::SECTOR.0;
         }
         self.counters.media_total += self.cut.unit().0;
+        self.media.written(host * Bytes::SECTOR.0);
+        self.media.charge(Cause::ReadModifyWrite, kept * Bytes::SECTOR.0);
+        self.media.charge(Cause::Padding, fill * Bytes::SECTOR.0);
     }
 
     /// Erases `unit` to be written at once; where it is worn out, another takes its place.

@@ -231,7 +231,7 @@ impl SlcCache {
         let unit = self.units.back_mut().expect("a unit is open");
         let pba = self.shape.pba(unit.id, unit.blocks.len() as u32);
         unit.blocks.push(lba);
-        media.program(pba, cause);
+        media.program(pba, (lba != FILL).then_some(lba), cause);
         self.programmed.blocks += 1;
         self.programmed.lent += u64::from(unit.lent);
         if unit.blocks.len() == self.blocks_per_unit as usize {

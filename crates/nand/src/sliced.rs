@@ -4,6 +4,7 @@ use thermocline_types::{Bytes, Class, Op, Request, StreamId, TenantId, Time, Uni
 
 use crate::drive::Drive;
 use crate::error::DriveError;
+use crate::owners::OwnerRun;
 use crate::zoned::ZoneState;
 
 /// A drive in units: its zones, or slices of what it exports, of which a reset is a trim.
@@ -85,6 +86,12 @@ impl Sliced {
     #[must_use]
     pub fn start(&self, unit: UnitId) -> Bytes {
         Bytes(u64::from(unit.0) * self.distance.0)
+    }
+
+    /// As [`Drive::claim`]: whose the bytes are that are written next from `at` on.
+    #[inline]
+    pub fn claim(&mut self, at: Bytes, runs: &[OwnerRun]) {
+        self.drive.claim(at, runs);
     }
 
     /// Writes data of `class` that arrives at `now` to the bytes from `at` on; returns when that is done.

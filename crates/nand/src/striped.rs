@@ -18,6 +18,7 @@ use crate::busy::BusyTimes;
 use crate::counters::Counters;
 use crate::drive::{Drive, UnitView};
 use crate::error::DriveError;
+use crate::owners::{ByCause, OwnerRun};
 use crate::profile::{Cut, Profile, ProfileError};
 use crate::server::Server;
 
@@ -51,6 +52,8 @@ pub struct Striped {
     link_in: Server,
     link_out: Server,
     now: u64,
+    /// Whose the bytes are that are written next, where that is followed.
+    owner: Option<u16>,
 }
 
 impl Striped {
@@ -92,6 +95,7 @@ impl Striped {
             link_in: Server::default(),
             link_out: Server::default(),
             now: 0,
+            owner: None,
         })
     }
 
@@ -135,6 +139,9 @@ impl Striped {
         let (now, drive) = (self.now, &mut self.drives[drive]);
         match request.op {
             Op::Write => {
+                if let Some(owner) = self.owner {
+                    drive.claim(request.offset, &[(owner, request.length)]);
+                }
                 let there = Time(self.link_in.serve(now, issued, transfer));
                 Ok(drive.submit(Time(issued), &request, handle)?.max(there))
             }
@@ -159,6 +166,30 @@ impl Striped {
     /// As [`Drive::drain`].
     pub fn drain(&mut self) -> Result<(), DriveError> {
         self.drives.iter_mut().try_for_each(Drive::drain)
+    }
+
+    /// As [`Drive::follow_owners`].
+    pub(crate) fn follow_owners(&mut self, count: u16, piece: Bytes) {
+        self.drives.iter_mut().for_each(|drive| drive.follow_owners(count, piece));
+        self.owner = Some(count);
+    }
+
+    /// As [`Drive::claim`].
+    pub(crate) fn claim(&mut self, runs: &[OwnerRun]) {
+        if let (Some(owner), Some((first, _))) = (&mut self.owner, runs.first()) {
+            *owner = *first;
+        }
+    }
+
+    /// As [`Drive::programmed_by_owner`].
+    pub(crate) fn programmed_by_owner(&self) -> Option<Vec<ByCause>> {
+        let mut all = self.drives[0].programmed_by_owner()?;
+        for drive in &self.drives[1..] {
+            let more = drive.programmed_by_owner()?;
+            let bytes = all.iter_mut().flatten().zip(more.into_iter().flatten());
+            bytes.for_each(|(sum, more)| *sum += more);
+        }
+        Some(all)
     }
 
     /// All drives as one.

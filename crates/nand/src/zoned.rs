@@ -113,6 +113,11 @@ impl Zoned {
         &self.media
     }
 
+    /// The media, to say whose the data is.
+    pub(crate) fn media_mut(&mut self) -> &mut NandArray {
+        &mut self.media
+    }
+
     /// Number of zones.
     #[must_use]
     pub fn zones(&self) -> u32 {
@@ -400,6 +405,7 @@ impl Zoned {
         self.counters.host_written += length.0;
         self.counters.media[Cause::Host.index()] += length.0;
         self.counters.media_total += length.0;
+        self.media.written(length.0);
         self.program(zone, blocks, Cause::Host);
         if self.zones[zone as usize].written == self.cut.shape.blocks_per_unit() {
             self.set_state(zone, ZoneState::Full);
@@ -410,7 +416,7 @@ impl Zoned {
     fn program(&mut self, zone: u32, blocks: u32, cause: Cause) {
         let cell = &mut self.zones[zone as usize];
         for _ in 0..blocks {
-            self.media.program(self.cut.shape.pba(UnitId(zone), cell.written), cause);
+            self.media.program(self.cut.shape.pba(UnitId(zone), cell.written), None, cause);
             cell.written += 1;
         }
     }

@@ -6,10 +6,12 @@
 //! * Ratios can be recomputed from the byte counters beside them: `alwa = device / host`, `dlwa = media / device`,
 //!   `waf = media / host = alwa · dlwa`. Preconditioning counts in none of them.
 //! * The causes in `media_bytes_written` sum to its `total`, and so do those of each tier.
+//! * The bytes of all tenants and of what is nobody's sum to those of the run, by tier and by cause.
 //! * A reader refuses a record whose `schema` it does not know.
 
 pub mod plot;
 mod spec;
+mod tenants;
 pub mod waterfall;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use spec::{RunSpec, SPEC_SCHEMA, WorkloadSpec};
+pub use tenants::{OwnedBytes, TenantFigures, TenantRates, Tenants};
 
 /// The schema name this version writes and reads.
 pub const SCHEMA: &str = "thermocline.run/1";
@@ -44,6 +47,9 @@ pub struct RunRecord {
     /// Bytes through each of several drives that stand side by side under one host; empty where there is but one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveBytes>,
+    /// What each tenant asked for and got, of a workload with at least two; absent where it was not followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenants: Option<Tenants>,
     /// The workload as replayed.
     pub workload: WorkloadInfo,
     /// Every setting that shaped the run, by key.

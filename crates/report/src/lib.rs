@@ -20,6 +20,7 @@ mod palette;
 mod plots;
 mod sweep;
 mod table;
+mod tenants;
 mod text;
 mod units;
 

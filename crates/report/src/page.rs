@@ -5,7 +5,7 @@ use thermocline_record::RunRecord;
 use crate::data::{Run, json, plots_json, runs};
 use crate::plots::{self, PlotPage};
 use crate::text::{data, duration, escape};
-use crate::{bytes, facts, figure, finding, life, table, units};
+use crate::{bytes, facts, figure, finding, life, table, tenants, units};
 
 /// The charting library, built as `assets/README.md` says.
 const LIBRARY: &str = include_str!("../assets/echarts.min.js");
@@ -87,6 +87,7 @@ fn sections(runs: &[Run<'_>]) -> String {
     [
         finding::section(runs),
         table::section(runs),
+        tenants::section(runs),
         figure::over_the_run(runs),
         bytes::section(runs),
         life::section(runs),

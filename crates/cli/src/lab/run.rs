@@ -23,7 +23,12 @@ const WHAT_A_RUN_DOES: &str = "\
 A run sizes the drive so that the workload fills it, fills it, replays the
 workload, and counts every byte written to the flash by its cause. WAF is media
 bytes / host bytes; what the filling wrote is in no ratio. A WAF is transient
-until the run is in steady state (SNIA PTS): --loops or --drive-writes for more.";
+until the run is in steady state (SNIA PTS): --loops or --drive-writes for more.
+
+Of several tenants (volumes of a trace, [[tenant]] of a workload file) each has
+a row: the mean number of its requests in flight, its rates and latencies, and
+the WAF of its own data: what is copied counts for the tenant that wrote it
+last, headers and maps for nobody.";
 
 /// Examples of `lab run`.
 const RUN_EXAMPLES: &str = "\

@@ -105,8 +105,7 @@ pub struct LoseArgs {
     /// Do it: the path once more. What only this device held is lost
     #[arg(long, value_name = "PATH")]
     yes_destroy: Option<String>,
-    /// Also if the device had written what nothing else tells of, as after a crash: blocks that were written just before
-    /// may read as they were before that
+    /// Also if the pool was not closed in order: blocks that were written just before may read as they were before that
     #[arg(long)]
     despite_loss: bool,
     /// Print JSON with all ranges, schema thermocline.lost/1

@@ -145,8 +145,8 @@ fn lost(folder: &Path, more: &str) -> (Value, i32) {
     (serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}, {err}")), code)
 }
 
-/// Of two devices for capacity below a fast one, one is gone: what was on it is listed and read as errors, and everything
-/// else as it was written last.
+/// Of two devices for capacity below a fast one, one is gone: what was on it is listed and read as errors, and
+/// everything else as it was written last.
 #[test]
 fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
     let folder = scratch();

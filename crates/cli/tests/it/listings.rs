@@ -7,7 +7,7 @@ fn every_listing_names_what_the_other_commands_take() {
     let cases = [
         (
             "devices",
-            "p5316 pm9d3 pm1725a micron2300 zn540 zn540-4tb sn640 p5800x micron9100 intel660p hdd ideal sata-a sata-b pci-c",
+            "p5316 pm9d3 pm1725a micron2300 zn540 zn540-4tb sn640 sn640-8tb p5800x micron9100 intel660p hdd ideal sata-a sata-b pci-c",
         ),
         ("layers", "raw tag log"),
         (

@@ -48,6 +48,27 @@ fn the_table_shows_the_numbers_of_the_record() {
 }
 
 #[test]
+fn tenants_have_a_table_of_their_own() {
+    let folder = scratch();
+    let tenant = |name: &str, workload: &str| {
+        format!("[[tenant]]\nname = '{name}'\nworkload = '{workload}'\n")
+    };
+    let two = tenant("in order", "seq") + &tenant("all over", "uniform");
+    write(folder.path(), "two.toml", &two);
+    let run = "run --workload two.toml --span 64MiB --stack log:zn540 --utilisation 0.6 --record run.json";
+    let table = lab_in(folder.path(), run).ok();
+    let record = std::fs::read_to_string(folder.path().join("run.json")).expect("a record");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    let below = table.split("log:zn540 by tenant").nth(1).expect("a table");
+    for (tenant, name) in [(0, "in order"), (1, "all over")] {
+        let waf = record["tenants"]["each"][tenant]["waf"].as_f64().expect("it wrote");
+        let row = below.lines().find(|line| line.trim_start().starts_with(name)).expect("a row");
+        assert!(row.contains(&format!("{waf:.3}")), "{row}");
+    }
+    assert!(below.contains("nobody's"), "headers and maps:\n{below}");
+}
+
+#[test]
 fn a_short_run_is_called_transient_and_a_long_one_is_not() {
     let run = "run --stack raw:ideal --workload uniform --span 64MiB --drive-writes";
     assert!(lab(&format!("{run} 1")).ok().contains("transient"));

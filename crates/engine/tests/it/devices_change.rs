@@ -287,7 +287,7 @@ fn a_device_with_records_or_maps_is_not_given_up() {
 
 #[test]
 fn what_a_crash_left_on_a_device_that_is_lost_is_not_passed_over_in_silence() {
-    let (mut machine, volume, blocks) = written_on_three();
+    let (mut machine, ..) = written_on_three();
     machine.device.forget(SECOND);
     assert_eq!(refused_again(machine, &tiered(DeviceState::Lost)), OpenError::TailOn(DeviceId(1)));
     let (machine, ..) = written_on_three();

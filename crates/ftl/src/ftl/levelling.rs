@@ -85,7 +85,7 @@ impl<P: Placement> Ftl<P> {
                 self.units.add_valid(to);
                 self.placement.stored(lba, to, self.host_writes);
                 self.programmed[Cause::WearLevelling.index()] += 1;
-                media.program(pba, Cause::WearLevelling);
+                media.program(pba, Some(lba), Cause::WearLevelling);
                 if self.units.tracks_updates() {
                     self.units.note_update(to, updated);
                 }

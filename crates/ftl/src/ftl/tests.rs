@@ -194,7 +194,7 @@ struct Fragile(u32);
 
 impl Media for Fragile {
     fn read(&mut self, _pba: Pba) {}
-    fn program(&mut self, _pba: Pba, _cause: Cause) {}
+    fn program(&mut self, _pba: Pba, _lba: Option<Lba>, _cause: Cause) {}
     fn erase(&mut self, _unit: UnitId, erases: u32) -> Erased {
         if erases >= self.0 { Erased::WornOut } else { Erased::Usable }
     }
@@ -230,7 +230,7 @@ fn wear_takes_the_overprovisioning_before_it_ends_the_device() {
         struct Uneven(u32);
         impl Media for Uneven {
             fn read(&mut self, _pba: Pba) {}
-            fn program(&mut self, _pba: Pba, _cause: Cause) {}
+            fn program(&mut self, _pba: Pba, _lba: Option<Lba>, _cause: Cause) {}
             fn erase(&mut self, unit: UnitId, erases: u32) -> Erased {
                 let worn_out = erases >= 10 + 10 * (unit.0 % 10);
                 self.0 += u32::from(worn_out);
@@ -369,7 +369,7 @@ struct Mortal(u32);
 
 impl Media for Mortal {
     fn read(&mut self, _pba: Pba) {}
-    fn program(&mut self, _pba: Pba, _cause: Cause) {}
+    fn program(&mut self, _pba: Pba, _lba: Option<Lba>, _cause: Cause) {}
     fn erase(&mut self, unit: UnitId, erases: u32) -> Erased {
         if erases > (unit.0 * 7919) % self.0 { Erased::WornOut } else { Erased::Usable }
     }

@@ -10,6 +10,7 @@ use crate::byte_counts::ByteCounts;
 use crate::log::machine::Machine;
 use crate::log::plan::Plan;
 use crate::stack::{Layer, Stack};
+use crate::tenants::{OwnedCounts, owner};
 use crate::{Error, Room, Settings, run};
 
 /// A request that is done.
@@ -61,15 +62,40 @@ impl Target {
         Ok(Target::Drive { drive, now: Time::ZERO, due: BinaryHeap::new(), submitted: 0 })
     }
 
-    /// Writes all of the volume in order, in requests of `size`, and waits until that is on the media.
-    pub(crate) fn fill(&mut self, volume: Bytes, size: Bytes) -> Result<(), Error> {
+    /// From now on, follows whose of `count` jobs all data is.
+    pub(crate) fn follow(&mut self, count: u16) {
+        match self {
+            Target::Drive { drive, .. } if count > 0 => drive.follow_owners(count, Bytes::BLOCK),
+            Target::Drive { .. } => {}
+            Target::Log { machine, .. } => machine.follow_tenants(count),
+        }
+    }
+
+    /// Bytes by job so far, where they are followed.
+    pub(crate) fn owned_counts(&self) -> Option<OwnedCounts> {
+        match self {
+            Target::Drive { drive, .. } => drive
+                .programmed_by_owner()
+                .map(|drive| OwnedCounts { drive, ..OwnedCounts::default() }),
+            Target::Log { machine, .. } => machine.owned_counts(),
+        }
+    }
+
+    /// Writes all of the volume in order, in requests of `size`, and waits until that is on the media. `whose` says
+    /// which job has the data at an offset.
+    pub(crate) fn fill(
+        &mut self,
+        volume: Bytes,
+        size: Bytes,
+        whose: impl Fn(Bytes) -> TenantId,
+    ) -> Result<(), Error> {
         let piece = size.0;
         for offset in (0..volume.0).step_by(piece as usize) {
             let request = Request {
                 at: Time::ZERO,
                 offset: Bytes(offset),
                 length: Bytes(piece.min(volume.0 - offset)),
-                tenant: TenantId(0),
+                tenant: whose(Bytes(offset)),
                 stream: thermocline_types::StreamId::UNKNOWN,
                 op: Op::Write,
             };
@@ -106,6 +132,9 @@ impl Target {
     pub(crate) fn submit(&mut self, job: usize, request: &Request) -> Result<(), Error> {
         match self {
             Target::Drive { drive, now, due, submitted } => {
+                if request.op == Op::Write {
+                    drive.claim(request.offset, &[(owner(request.tenant), request.length)]);
+                }
                 let end = drive.submit(*now, request, 0).map_err(|error| gave_up(&error))?;
                 let (number, arrival, op) = (*submitted, *now, request.op);
                 due.push(Reverse(InWork { end, number, arrival, job, op }));

@@ -13,6 +13,7 @@ use crate::input::Prepared;
 use crate::meter::Meter;
 use crate::settings::Pacing;
 use crate::steady::Rounds;
+use crate::tenants::{OwnedCounts, TenantMeter, followed, owner};
 use crate::think::Think;
 
 /// Requests in work while the drive is being filled.
@@ -38,6 +39,10 @@ pub struct LogBench {
     pub worn_out: bool,
     /// Whether the host waits while garbage is collected.
     pub exclusive: bool,
+    /// What each tenant asked for and got.
+    pub tenants: TenantMeter,
+    /// Bytes by owner when measurement began.
+    pub owned: Option<OwnedCounts>,
     barriers: Barriers,
     think: Think,
     /// Who thinks about what, by when that ends.
@@ -62,6 +67,8 @@ impl LogBench {
             requests: 0,
             worn_out: false,
             exclusive: false,
+            tenants: TenantMeter::default(),
+            owned: None,
             barriers: Barriers::default(),
             think: Think::new(pacing, timed, false, seed),
             thinking: BinaryHeap::new(),
@@ -75,9 +82,13 @@ impl LogBench {
     /// # Errors
     /// [`Error`] when the engine fails.
     pub fn prefill(&mut self, workload: &Prepared) -> Result<u64, Error> {
+        let tenants = followed(workload.tenants().len());
+        self.machine.follow_tenants(tenants);
         workload.prefill(|request| {
             self.wait_below(PREFILL_DEPTH)?;
-            self.machine.submit(self.machine.now(), &[request], handle(&request));
+            let tenant = TenantId(workload.owner(&request).into());
+            let owned = Request { tenant, ..request };
+            self.machine.submit(self.machine.now(), &[owned], owner(request.tenant));
             self.check()
         })?;
         self.machine.settle()?;
@@ -89,6 +100,8 @@ impl LogBench {
         let counts = self.machine.byte_counts();
         let capacity = self.machine.device().drive().cut().capacity();
         self.meter = Meter::new(counts, capacity, self.rounds, self.timed);
+        self.tenants = TenantMeter::new(tenants);
+        self.owned = self.machine.owned_counts();
         Ok(counts.host_written)
     }
 
@@ -148,7 +161,7 @@ impl LogBench {
             }
         }
         if self.barriers.admit(pieces) {
-            self.machine.submit(self.machine.now(), pieces, handle(&pieces[0]));
+            self.issue(pieces);
         }
         self.collect_finished();
         self.check()
@@ -197,9 +210,11 @@ impl LogBench {
 
     /// Measures what is done, and issues what waited for it.
     fn collect_finished(&mut self) {
-        let LogBench { machine, meter, done, barriers, think, thinking, .. } = self;
+        let LogBench { machine, meter, done, barriers, think, thinking, tenants, .. } = self;
         machine.take_finished(|finished| {
-            meter.record(finished.op, finished.at.since(finished.arrival));
+            let took = finished.at.since(finished.arrival);
+            meter.record(finished.op, took);
+            tenants.done(finished.tenant, finished.op, took);
             *done = (*done).max(finished.at);
             match think.after(finished.op) {
                 Some(thinks) => {
@@ -208,9 +223,15 @@ impl LogBench {
                 None => barriers.done(finished.tenant, finished.op),
             }
         });
-        while let Some(pieces) = barriers.released() {
-            machine.submit(machine.now(), &pieces, handle(&pieces[0]));
+        while let Some(pieces) = self.barriers.released() {
+            self.issue(&pieces);
         }
+    }
+
+    /// Hands a request to the log now, with the number of its tenant as placement handle.
+    fn issue(&mut self, pieces: &[Request]) {
+        self.tenants.issue(pieces);
+        self.machine.submit(self.machine.now(), pieces, owner(pieces[0].tenant));
     }
 
     /// An error when the engine gave up; the end of the drive's life ends the run.
@@ -247,9 +268,4 @@ impl LogBench {
     fn seconds(&self, last: Time) -> f64 {
         if self.timed { self.done.since(self.start).as_secs_f64() } else { last.as_secs_f64() }
     }
-}
-
-/// The placement handle of a request: the number of its tenant.
-fn handle(request: &Request) -> u16 {
-    request.tenant.0.min(u32::from(u16::MAX)) as u16
 }

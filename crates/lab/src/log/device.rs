@@ -2,10 +2,11 @@
 
 use thermocline_engine::wire::{IoCmd, IoStep, Translator};
 use thermocline_engine::{Chunk, DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
-use thermocline_format::{ChunkCause, Entry, Geometry, Location, METADATA};
+use thermocline_format::{ChunkCause, Entry, Geometry, Location, METADATA, MediaClass};
 use thermocline_nand::{Drive, DriveError, Sliced, UnitStatus, ZoneError};
 use thermocline_types::{Bytes, Class, Time, UnitId};
 
+use super::ledger::OwnerLedger;
 use super::payload::PackDraw;
 use super::stored_chunks::{StoredChunks, Structure};
 
@@ -27,6 +28,7 @@ pub struct Device {
     /// When garbage collection began to read each of its victims.
     victims: Vec<Time>,
     journal: Option<Journal>,
+    ledger: Option<OwnerLedger>,
 }
 
 /// What chunks were written, in the order of the device.
@@ -71,7 +73,20 @@ impl Device {
             relocated: Time::ZERO,
             victims: Vec::new(),
             journal: None,
+            ledger: None,
         }
+    }
+
+    /// From now on, follows whose of `count` owners what is written is, on a volume of so many blocks.
+    pub fn follow_owners(&mut self, count: u16, blocks: u64) {
+        let piece = Bytes(self.geometry.logical_block().bytes() as u64);
+        self.drives.iter_mut().for_each(|drive| drive.drive_mut().follow_owners(count, piece));
+        self.ledger = Some(OwnerLedger::new(count, blocks));
+    }
+
+    /// Whose what was written is, if that is followed.
+    pub fn ledger(&self) -> Option<&OwnerLedger> {
+        self.ledger.as_ref()
     }
 
     /// From now on, keeps a journal: 4 bytes for each block that the host writes.
@@ -187,6 +202,7 @@ impl Device {
     ) -> Result<Time, DriveError> {
         let (within, length) =
             (self.bytes(at.block), self.translator.encoding().bytes_of(&structure));
+        self.claim(at, &structure, length);
         let (drive, unit) = self.on(at.unit);
         let done = drive.write(now, drive.start(unit) + within, length, class)?;
         self.written += length.0;
@@ -200,6 +216,20 @@ impl Device {
         }
         self.translator.encoding_mut().put(structure);
         Ok(done)
+    }
+
+    /// Says whose the bytes of `structure` are, before they are written.
+    fn claim(&mut self, at: Location, structure: &Structure, length: Bytes) {
+        let Some(mut ledger) = self.ledger.take() else { return };
+        let fast = self.geometry.is_tiered() && self.geometry.media_of(at.unit) == MediaClass::Fast;
+        let runs = match structure {
+            Structure::Chunk(chunk) => ledger.chunk(chunk, fast, &self.geometry),
+            Structure::Record(_) => &ledger.record(length),
+        };
+        let within = self.bytes(at.block);
+        let (drive, unit) = self.on(at.unit);
+        drive.claim(drive.start(unit) + within, runs);
+        self.ledger = Some(ledger);
     }
 
     fn read(&mut self, now: Time, at: Location, length: Bytes) -> Result<Time, DriveError> {

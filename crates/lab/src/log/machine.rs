@@ -13,6 +13,7 @@ use thermocline_engine::{
     RequestId, Stats,
 };
 use thermocline_format::{PoolId, VolumeId, VolumeMedia, VolumeName};
+use thermocline_nand::Drive;
 use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 
 use super::device::{Device, Ended};
@@ -20,6 +21,7 @@ use super::host::{Ask, BlockRange, Pending, Whole, parts};
 use super::payload::PackDraw;
 use crate::Error;
 use crate::byte_counts::{ByteCounts, LogBytes};
+use crate::tenants::{OwnedCounts, owner};
 
 /// A request of the workload that is done.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +54,8 @@ pub struct Machine {
     engine: Engine<PackDraw>,
     device: Device,
     volume: VolumeId,
+    /// Of the volume.
+    blocks: u64,
     now: Time,
     /// Whether something was submitted since the engine was last asked what to do.
     fresh: bool,
@@ -93,7 +97,7 @@ impl Machine {
         machine.wait_until_open()?;
         let name = VolumeName::new("lab").expect("a name without control characters");
         match machine.control(HostRequest::CreateVolume { name, blocks })? {
-            Reply::Created(volume) => machine.volume = volume,
+            Reply::Created(volume) => (machine.volume, machine.blocks) = (volume, blocks),
             other => {
                 return Err(Error::Engine(format!("making a volume was answered with {other:?}")));
             }
@@ -106,6 +110,7 @@ impl Machine {
             engine,
             device,
             volume: VolumeId(0),
+            blocks: 0,
             now,
             fresh: true,
             due: BinaryHeap::new(),
@@ -144,7 +149,7 @@ impl Machine {
         }
         let engine = Engine::open(config, seed).map_err(refused)?;
         let mut machine = Machine::new(engine, old.device, old.now);
-        machine.volume = old.volume;
+        (machine.volume, machine.blocks) = (old.volume, old.blocks);
         (machine.writes, machine.packs) = (old.writes, old.packs);
         let replayed = machine.wait_until_open()?;
         Ok((machine, replayed))
@@ -253,12 +258,24 @@ impl Machine {
             ..self.bytes
         };
         let (drive, fast) = (self.device.drive().counters(), self.device.fast());
-        ByteCounts {
-            log: Some(log),
-            drive,
-            fast: fast.map(thermocline_nand::Drive::counters),
-            ..self.host
+        ByteCounts { log: Some(log), drive, fast: fast.map(Drive::counters), ..self.host }
+    }
+
+    /// From now on, follows whose of `count` tenants all that is written is; 0 for not.
+    pub fn follow_tenants(&mut self, count: u16) {
+        if count > 0 {
+            self.device.follow_owners(count, self.blocks);
         }
+    }
+
+    /// Bytes by tenant so far, where they are followed.
+    pub fn owned_counts(&self) -> Option<OwnedCounts> {
+        let (drive, fast) = (self.device.drive(), self.device.fast());
+        Some(OwnedCounts {
+            log: self.device.ledger()?.written().to_vec(),
+            drive: drive.programmed_by_owner()?,
+            fast: fast.and_then(Drive::programmed_by_owner).unwrap_or_default(),
+        })
     }
 
     /// Brings what `requests` will look at first into the cache. Changes nothing.
@@ -328,7 +345,10 @@ impl Machine {
 
     /// Whether the engine took it.
     fn try_ask(&mut self, key: usize, ask: Ask) -> bool {
-        let data = PackDraw::new(self.writes, self.packs);
+        let mut data = PackDraw::new(self.writes, self.packs);
+        if self.device.ledger().is_some() {
+            data = data.of(owner(self.pending[key].tenant));
+        }
         let request = ask.request(self.volume, data);
         match self.engine.submit(self.now, RequestId(key as u64), request) {
             Ok(()) => {

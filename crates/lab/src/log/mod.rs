@@ -9,6 +9,7 @@
 pub mod bench;
 pub mod device;
 mod host;
+mod ledger;
 pub mod machine;
 mod options;
 mod payload;

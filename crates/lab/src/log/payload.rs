@@ -16,6 +16,8 @@ pub struct PackDraw {
     seed: u16,
     /// Blocks that draw less pack.
     below: u16,
+    /// Who wrote the run, by number from 1; 0 where that is not followed, and for copies.
+    writer: u16,
 }
 
 impl PackDraw {
@@ -24,7 +26,19 @@ impl PackDraw {
     pub fn new(write: u64, packs: f64) -> PackDraw {
         // Weyl's sequence with the golden ratio spreads any stretch of it evenly.
         let seed = (write.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u16;
-        PackDraw { seed, below: (packs * f64::from(u16::MAX)) as u16 }
+        PackDraw { seed, below: (packs * f64::from(u16::MAX)) as u16, writer: 0 }
+    }
+
+    /// The same, written by `owner`.
+    #[must_use]
+    pub fn of(self, owner: u16) -> PackDraw {
+        PackDraw { writer: owner.min(u16::MAX - 1) + 1, ..self }
+    }
+
+    /// Who wrote it; nothing for copies, or where that is not followed.
+    #[must_use]
+    pub fn writer(&self) -> Option<u16> {
+        self.writer.checked_sub(1)
     }
 }
 

@@ -114,7 +114,7 @@ impl Bed {
 
     /// Writes all of the volume in order, in requests of `size`.
     pub(super) fn fill(&mut self, size: Bytes) -> Result<(), Error> {
-        self.target.fill(self.volume, size)
+        self.target.fill(self.volume, size, |_| TenantId(0))
     }
 
     pub(super) fn counts(&self) -> ByteCounts {

@@ -1,6 +1,6 @@
 //! The profiles that come with Thermocline.
 
-const PROFILES: [(&str, &str); 15] = [
+const PROFILES: [(&str, &str); 16] = [
     ("ideal", include_str!("../../profiles/ideal.toml")),
     ("p5316", include_str!("../../profiles/p5316.toml")),
     ("pm9d3", include_str!("../../profiles/pm9d3.toml")),
@@ -10,6 +10,7 @@ const PROFILES: [(&str, &str); 15] = [
     ("zn540", include_str!("../../profiles/zn540.toml")),
     ("zn540-4tb", include_str!("../../profiles/zn540-4tb.toml")),
     ("sn640", include_str!("../../profiles/sn640.toml")),
+    ("sn640-8tb", include_str!("../../profiles/sn640-8tb.toml")),
     ("p5800x", include_str!("../../profiles/p5800x.toml")),
     ("sata-a", include_str!("../../profiles/sata-a.toml")),
     ("sata-b", include_str!("../../profiles/sata-b.toml")),

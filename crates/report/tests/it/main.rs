@@ -5,7 +5,7 @@ mod sample;
 use std::path::Path;
 
 use sample::{Shape, record, three};
-use thermocline_record::RunRecord;
+use thermocline_record::{OwnedBytes, RunRecord, TenantFigures, Tenants};
 use thermocline_report::render;
 
 /// The data the page carries, as the browser's JSON parser gets it.
@@ -77,6 +77,30 @@ fn the_page_loads_nothing() {
     for load in ["src=", "href=", "@import", "url(", "<link", "<iframe", "<img"] {
         assert!(!before.contains(load) && !after.contains(load), "the page holds `{load}`");
     }
+}
+
+#[test]
+fn tenants_have_a_table_and_runs_without_them_none() {
+    let tenant = |name: &str, waf| TenantFigures {
+        name: name.to_owned(),
+        host_bytes_written: 3 << 30,
+        waf,
+        ..TenantFigures::default()
+    };
+    let nobody =
+        OwnedBytes { media: [("padding".to_owned(), 5 << 20)].into(), ..Default::default() };
+    let each = vec![tenant("<quiet>", None), tenant("noisy", Some(2.345))];
+    let run = RunRecord { tenants: Some(Tenants { each, nobody }), ..one(4) };
+    let page = render("Tenants", &[run, one(4)]);
+    let section = prose(&page).split("id=\"tenants\"").nth(1).expect("a section");
+    let section = &section[..section.find("</section>").expect("it ends")];
+    assert_eq!(section.matches("<table").count(), 1);
+    for part in
+        ["&lt;quiet&gt;", "noisy", "<td>2.35</td>", "<td>3.00 GiB</td>", "<td>5.00 MiB</td>"]
+    {
+        assert!(section.contains(part), "`{part}` is missing:\n{section}");
+    }
+    assert!(!prose(&render("None", &[one(4)])).contains("id=\"tenants\""));
 }
 
 #[test]

@@ -84,16 +84,12 @@ pub fn record(shape: &Shape) -> RunRecord {
         device: device(shape),
         fast: None,
         drives: Vec::new(),
+        tenants: None,
         heating: None,
         read_attempts: None,
         media_bytes_patrolled: None,
         workload: workload(),
-        config: BTreeMap::from([
-            ("victim".to_owned(), json!("greedy")),
-            ("device.op".to_owned(), json!(0.07)),
-            ("remap".to_owned(), json!("dense")),
-            ("units".to_owned(), json!(shape.units)),
-        ]),
+        config: config(shape),
         seed: 7,
         prefill_bytes_written: 16 * GIB,
         host_bytes_written: host,
@@ -138,6 +134,15 @@ pub fn record(shape: &Shape) -> RunRecord {
         host_blocks_per_cpu_second: 8.3e6,
         peak_rss_bytes: 210 << 20,
     }
+}
+
+fn config(shape: &Shape) -> BTreeMap<String, serde_json::Value> {
+    BTreeMap::from([
+        ("victim".to_owned(), json!("greedy")),
+        ("device.op".to_owned(), json!(0.07)),
+        ("remap".to_owned(), json!("dense")),
+        ("units".to_owned(), json!(shape.units)),
+    ])
 }
 
 fn by_cause(shape: &Shape, host: u64, media: u64) -> BTreeMap<String, u64> {

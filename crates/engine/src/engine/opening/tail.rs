@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, home_mark,
+    ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, Superblock, home_mark,
 };
 use thermocline_types::{Class, UnitId};
 
@@ -58,6 +58,8 @@ impl Life {
 impl<P: Payload> Engine<P> {
     /// Asks for the first chunk of each listed unit.
     pub(super) fn read_tail(&mut self) -> Result<(), OpenError> {
+        let opening = self.opening.as_ref().expect("the pool is being opened");
+        let lost = self.lost_lives(opening.record.as_ref().expect("a superblock was chosen"))?;
         let opening = self.opening.as_mut().expect("the pool is being opened");
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let listed = record.open_units.iter().map(|listed| listed.next.unit);
@@ -82,21 +84,10 @@ impl<P: Payload> Engine<P> {
             })
             .collect();
         let clean = record.clean;
-        let lost = |unit: UnitId| self.config.geometry.state_of(unit) == DeviceState::Lost;
-        let lost: Vec<bool> = record.open_units.iter().map(|one| lost(one.next.unit)).collect();
-        // Since the record says that a device is lost, nothing is written to it.
-        let news = |unit: UnitId| record.geometry.state_of(unit) != DeviceState::Lost;
-        let mut first =
-            record.open_units.iter().zip(&lost).map(|(one, lost)| (one.next.unit, lost));
-        let first = first.find(|(unit, lost)| **lost && news(*unit));
-        if let Some((unit, _)) = first.filter(|_| !clean && !self.config.open_despite_loss) {
-            mark!(TailLost);
-            return Err(OpenError::TailOn(self.config.geometry.device_of(unit)));
-        }
-        for index in 0..opening.lives.len() {
+        for (index, lost) in lost.into_iter().enumerate() {
             let opening = self.opening.as_ref().expect("the pool is being opened");
             let from = opening.lives[index].listed.next.block;
-            if lost[index] {
+            if lost {
                 mark!(LifeLost);
                 continue;
             }
@@ -108,6 +99,22 @@ impl<P: Payload> Engine<P> {
             }
         }
         Ok(())
+    }
+
+    /// Of each listed unit, whether it is on a device that is lost; an error if chunks to be replayed may be lost with it.
+    fn lost_lives(&self, record: &Superblock) -> Result<Vec<bool>, OpenError> {
+        let geometry = &self.config.geometry;
+        let listed = || record.open_units.iter().map(|listed| listed.next.unit);
+        let lost = |unit: UnitId| geometry.state_of(unit) == DeviceState::Lost;
+        // Since the record says that a device is lost, nothing is written to it.
+        let news =
+            |unit: &UnitId| lost(*unit) && record.geometry.state_of(*unit) != DeviceState::Lost;
+        let first = listed().find(news);
+        if let Some(unit) = first.filter(|_| !record.clean && !self.config.open_despite_loss) {
+            mark!(TailLost);
+            return Err(OpenError::TailOn(geometry.device_of(unit)));
+        }
+        Ok(listed().map(lost).collect())
     }
 
     pub(super) fn read_life(&mut self, index: usize, from: u32, search: bool) {

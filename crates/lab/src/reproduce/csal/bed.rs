@@ -32,12 +32,17 @@ pub struct Bed {
 impl Bed {
     /// A bed of the size asked for.
     pub fn new(options: &Options) -> Bed {
-        Bed::of(Bytes::mib(if options.quick { 512 } else { 1024 }), options.seed)
+        Bed::of(Bytes::mib(if options.quick { 768 } else { 1024 }), options.seed)
     }
 
     /// A bed with a volume of so many bytes.
     pub fn of(volume: Bytes, seed: u64) -> Bed {
         Bed { volume, unused: UNUSED, shared: false, depth: DEPTH, seed }
+    }
+
+    /// The same with a volume so many times as large.
+    pub fn larger(&self, times: u64) -> Bed {
+        Bed { volume: Bytes(self.volume.0 * times), ..*self }
     }
 
     /// The same with so many requests of each job in flight.

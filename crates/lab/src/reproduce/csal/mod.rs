@@ -3,6 +3,7 @@
 mod bed;
 mod knob;
 mod rows;
+mod tenants;
 mod waf;
 
 use super::point::{self, Reference, Standing};
@@ -12,11 +13,12 @@ use bed::Bed;
 
 pub fn csal(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let bed = Bed::new(options);
-    let steps = if options.points { 2 } else { 3 };
+    let steps = if options.points { 2 } else { 4 };
     let mut figures = waf::figures(&bed, options.points, &mut part(progress, 0, steps))?;
     figures.extend(rows::table(&bed, &mut part(progress, 1, steps))?);
     if !options.points {
-        figures.extend(knob::knobs(&bed, &mut part(progress, 2, steps))?);
+        figures.extend(tenants::figures(&bed, &mut part(progress, 2, steps))?);
+        figures.extend(knob::knobs(&bed, &mut part(progress, 3, steps))?);
     }
     Ok(figures)
 }

@@ -1,0 +1,105 @@
+//! Four tenants at once, each with a load and a depth of its own: on zones under the log, on a conventional drive.
+
+use thermocline_types::Op;
+use thermocline_workload::synthetic::Pattern;
+
+use super::bed::{Bed, UNUSED_BY_CSAL};
+use super::rows::job;
+use super::{Figure, part};
+use crate::Error;
+use crate::jobs::{JobSpec, Share};
+
+/// The document's tenants, 128 requests of each in flight.
+const TENANTS: [(&str, JobSpec); 4] = [
+    ("4 KiB sequential", job(Pattern::Sequential, 4, 0.0)),
+    ("4 KiB random", job(Pattern::Uniform, 4, 0.0)),
+    ("4 KiB Zipf 0.8", job(Pattern::Zipf { theta: 0.8 }, 4, 0.0)),
+    ("4 KiB Zipf 1.2", job(Pattern::Zipf { theta: 1.2 }, 4, 0.0)),
+];
+
+/// How much larger the volume is than that of the table: of one that is smaller, zones are so short that a chunk of the
+/// log fills one.
+const LARGER: u64 = 4;
+
+/// The drives' capacities in bytes: 3,616 zones of 1077 MiB, and 7.68 TB.
+const CAPACITIES: [f64; 2] = [4_083_607_928_832.0, 7.68e12];
+/// What of the conventional drive a volume leaves that leaves [`UNUSED_BY_CSAL`] of the zoned one.
+const UNUSED_OF_LARGER: f64 = (1.0 + UNUSED_BY_CSAL) * CAPACITIES[1] / CAPACITIES[0] - 1.0;
+
+/// Alone, without the merging in its buffer: that is the product's and would absorb more of a volume this small.
+const CONVENTIONAL: &str = "raw:sn640-8tb,buffer.merge=false";
+
+/// What they run on: what it is called, how much of it is unused, the stack.
+const SIDES: [(&str, f64, &str); 6] = [
+    ("ZN540 4 TB behind the tier", UNUSED_BY_CSAL, "tier:p5800x+zn540-4tb,log.write_cache=off"),
+    ("ZN540 4 TB under the log", UNUSED_BY_CSAL, "log:zn540-4tb"),
+    ("ZN540 4 TB, no write cache", UNUSED_BY_CSAL, "log:zn540-4tb,log.write_cache=off"),
+    ("SN640 7.68 TB, a volume of the same size", UNUSED_OF_LARGER, CONVENTIONAL),
+    ("SN640 7.68 TB, as full", UNUSED_BY_CSAL, CONVENTIONAL),
+    ("SN640 7.68 TB, full", 0.0, CONVENTIONAL),
+];
+
+/// WAF, speed and latency of each tenant on each side. The document's own figures of this are not in what we hold.
+pub fn figures(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+    let (bed, mut figures) = (bed.larger(LARGER), Vec::new());
+    for (step, &(side, unused, stack)) in SIDES.iter().enumerate() {
+        let share = share(&bed, unused, stack, &mut part(progress, step, SIDES.len()))?;
+        let name = |who: &str, what: &str| format!("four tenants, {side}: {who}, {what}");
+        for (job, (who, _)) in TENANTS.iter().enumerate() {
+            let latency = share.latency(job, Op::Write).and_then(|latency| latency.p99);
+            let all = [
+                ("WAF", share.waf_of(job)),
+                ("MB/s", Some(share.written_per_second[job] / 1e6)),
+                ("p99 of its writes, ms", latency.map(|ns| ns as f64 / 1e6)),
+            ];
+            let known = all.into_iter().filter_map(|(what, ours)| Some((what, ours?)));
+            figures.extend(known.map(|(what, ours)| Figure::ours(name(who, what), ours)));
+        }
+        figures.push(Figure::ours(name("all", "WAF"), share.waf()));
+        let written = share.written_per_second.iter().sum::<f64>();
+        figures.push(Figure::ours(name("all", "MB/s"), written / 1e6));
+        let nobodys = share.nobodys().filter(|&bytes| bytes > 0.0);
+        figures.extend(
+            nobodys.map(|bytes| {
+                Figure::ours(name("nobody", "media bytes per byte of the host"), bytes)
+            }),
+        );
+    }
+    Ok(figures)
+}
+
+fn share(
+    bed: &Bed,
+    unused: f64,
+    stack: &str,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Share, Error> {
+    bed.with_unused(unused).run(stack, &TENANTS.map(|(_, job)| job), progress)
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_types::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn parts_of_tenants_sum_to_the_whole_and_the_log_keeps_what_is_in_order_apart() {
+        let bed = Bed::of(Bytes::mib(512), 1);
+        let run = |(_, unused, stack)| share(&bed, unused, stack, &mut |_| {}).unwrap();
+        let [zones, full] = [run(SIDES[1]), run(SIDES[5])];
+        for share in [&zones, &full] {
+            let bytes = |job: usize| share.waf_of(job).unwrap() * share.each[job].written as f64;
+            let all: f64 = (0..4).map(bytes).sum();
+            let host = share.counts.host_written as f64;
+            let nobodys = share.nobodys().unwrap_or(0.0) * host;
+            let media = share.counts.drive.media_total as f64;
+            assert!(((all + nobodys) / media - 1.0).abs() < 1e-9, "{all} and {nobodys} of {media}");
+        }
+        // What is written in order dies in order: only what lies among others' blocks has to be moved.
+        let [on_zones, on_full] = [&zones, &full].map(|share| share.waf_of(0).unwrap());
+        assert!(on_zones + 0.3 < on_full, "{on_zones} on zones, {on_full} on the drive");
+        let random = zones.waf_of(1).unwrap();
+        assert!(random > on_zones + 0.2, "{random} and {on_zones}");
+    }
+}

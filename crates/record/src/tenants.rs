@@ -1,0 +1,82 @@
+//! What each tenant of a run asked for and got.
+//!
+//! A byte belongs to whoever wrote the block that it is of, the last time that it was written: so a relocated or
+//! destaged block counts for the tenant that owns it, whoever needed the room. What a write has rewritten around it
+//! (`read_modify_write`) counts for the tenant that wrote. Headers, maps, padding and data that no tenant wrote are
+//! nobody's. Owners are known by block, not by parts of one: of a block that several wrote, all is the last one's.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::LatencyNs;
+
+/// All tenants of a run, and what is nobody's. Bytes of both sum to those of the record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tenants {
+    /// The tenants in the order of the workload.
+    pub each: Vec<TenantFigures>,
+    /// What belongs to no tenant: headers, maps, padding, data at rest.
+    pub nobody: OwnedBytes,
+}
+
+/// What one tenant asked for and got.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TenantFigures {
+    /// Its name: that of the volume of a trace, or of the generator of a mix.
+    pub name: String,
+    /// Requests of it that were served, of any kind.
+    pub requests: u64,
+    /// Bytes that it asked to be written.
+    pub host_bytes_written: u64,
+    /// Bytes that it asked to be read.
+    pub host_bytes_read: u64,
+    /// Bytes that it discarded.
+    pub host_bytes_trimmed: u64,
+    /// How fast it was served, where time is modelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<TenantRates>,
+    /// Latency of its requests by kind (`read`, `write`, `flush`, `trim`), where time is modelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<BTreeMap<String, LatencyNs>>,
+    /// What was written of its own.
+    pub bytes: OwnedBytes,
+    /// Write amplification factor: its media bytes / its host bytes; absent where it wrote nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waf: Option<f64>,
+}
+
+/// How fast a tenant was served, over the time of the measured run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TenantRates {
+    /// Mean number of its requests in flight: the sum of their latencies / the time of the run (Little's law).
+    pub depth: f64,
+    /// Bytes written per second.
+    pub write_bytes_per_second: f64,
+    /// Bytes read per second.
+    pub read_bytes_per_second: f64,
+    /// Requests per second.
+    pub requests_per_second: f64,
+}
+
+/// Bytes written that belong to a tenant, or to none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnedBytes {
+    /// By the layer above the device, by tier and then by cause, as [`crate::RunRecord::engine_bytes_written`]; but
+    /// `host` is with what a write had filled up of its blocks (there `read_modify_write`). Empty for `raw`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub engine: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Programmed on the media, by cause; of two drives, on those of the one for capacity.
+    pub media: BTreeMap<String, u64>,
+    /// The same of the fast drive, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast_media: Option<BTreeMap<String, u64>>,
+}
+
+impl OwnedBytes {
+    /// All that was programmed on the media; of two drives, on those of the one for capacity.
+    #[must_use]
+    pub fn media_total(&self) -> u64 {
+        self.media.values().sum()
+    }
+}
