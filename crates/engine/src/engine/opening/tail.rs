@@ -101,7 +101,7 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// Of each listed unit, whether it is on a device that is lost; an error if chunks to be replayed may be lost with it.
+    /// Of each listed unit, whether it is on a device that is lost; an error if chunks to be replayed may be, too.
     fn lost_lives(&self, record: &Superblock) -> Result<Vec<bool>, OpenError> {
         let geometry = &self.config.geometry;
         let listed = || record.open_units.iter().map(|listed| listed.next.unit);
