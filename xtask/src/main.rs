@@ -38,7 +38,8 @@ enum Command {
     Check,
     /// House rules only: line, function and file length, banned words, documents.
     Tidy,
-    /// Everything a change must pass: `check`, a million crash states, deliberate bugs, doc tests, all other tests.
+    /// Everything a change must pass: `check`, fuzz targets, a million crash states, deliberate bugs, doc tests, all
+    /// other tests.
     Test {
         /// Leave `check` out.
         #[arg(long)]
@@ -104,6 +105,9 @@ enum Suite {
     Tier,
 }
 
+/// Packages with fuzz targets.
+const FUZZED: [&str; 4] = ["engine", "format", "nbd", "sim"];
+
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -158,12 +162,25 @@ fn tidy_rules(repo: &Repo) -> Result<()> {
     rules("house rules", &tidy::check(repo, &files)?)
 }
 
+/// Fuzz targets are workspaces of their own, since they need a nightly compiler to run; any compiler can check them.
+fn fuzz_targets(repo: &Repo) -> Result<()> {
+    let target = repo.root().join("target/fuzz");
+    let target = [("CARGO_TARGET_DIR", &*target.to_string_lossy())];
+    for package in FUZZED {
+        let manifest = format!("crates/{package}/fuzz/Cargo.toml");
+        let check = ["check", "--quiet", "--locked", "--manifest-path", &manifest];
+        cargo_with(repo, "fuzz targets", &check, &target)?;
+    }
+    Ok(())
+}
+
 /// Unit and integration tests run last, and of them this package's own, so that the output ends on the test runner's
 /// closing lines.
 fn test(repo: &Repo, no_check: bool) -> Result<()> {
     if !no_check {
         check(repo)?;
     }
+    fuzz_targets(repo)?;
     sim::crash_states(repo)?;
     sim::deliberate_bugs(repo)?;
     cargo(repo, "doc tests", &["test", "--workspace", "--doc", "--quiet"])?;

@@ -249,14 +249,14 @@ fn is_unattached(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(MediaError::NotAttached { .. }))
 }
 
-fn class_name(class: MediaClass) -> &'static str {
+pub(super) fn class_name(class: MediaClass) -> &'static str {
     match class {
         MediaClass::Capacity => "capacity",
         MediaClass::Fast => "fast",
     }
 }
 
-fn state_name(state: DeviceState) -> &'static str {
+pub(super) fn state_name(state: DeviceState) -> &'static str {
     match state {
         DeviceState::Active => "active",
         DeviceState::Draining => "draining",

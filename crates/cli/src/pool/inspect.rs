@@ -14,6 +14,7 @@ use thermocline_runtime::storage::Access;
 use thermocline_runtime::{AnyStorage, Buffer, Device, Settings};
 use thermocline_types::UnitId;
 
+use super::device::{class_name, state_name};
 use super::{Broken, CODES, print};
 
 /// Arguments of `inspect`.
@@ -165,15 +166,17 @@ impl Reader {
         let volume = volume
             .with_context(|| format!("there is no volume `{name}` in the newest superblock"))?;
         writeln!(self.text, "volume {} `{}`, {} blocks", volume.id.0, volume.name, volume.blocks)?;
-        let mut run: Option<(u64, u64, Location)> = None;
+        let mut run: Option<MapRun> = None;
         for (root, &at) in volume.roots.iter().enumerate() {
             let Some(pages) = self.page(at, volume.id, root as u32)? else { continue };
             for (page, &at) in pages.0.iter().enumerate() {
                 let page = root as u64 * 512 + page as u64;
                 let Some(entries) = self.page(at, volume.id, page as u32)? else { continue };
                 for (index, entry) in entries.0.iter().enumerate() {
-                    let Some(at) = entry.location(&self.geometry) else { continue };
-                    run = self.extend(run, page * 512 + index as u64, at)?;
+                    let at = entry.location(&self.geometry);
+                    if at.is_some() || entry.is_lost() {
+                        run = self.extend(run, page * 512 + index as u64, at)?;
+                    }
                 }
             }
         }
@@ -197,26 +200,41 @@ impl Reader {
 
     fn extend(
         &mut self,
-        run: Option<(u64, u64, Location)>,
+        run: Option<MapRun>,
         lba: u64,
-        at: Location,
-    ) -> Result<Option<(u64, u64, Location)>, std::fmt::Error> {
-        if let Some((first, blocks, start)) = run {
-            let next = start.block + blocks as u32 * self.geometry.logical_block().per_block();
-            if lba == first + blocks && at == (Location { block: next, ..start }) {
-                return Ok(Some((first, blocks + 1, start)));
+        at: Option<Location>,
+    ) -> Result<Option<MapRun>, std::fmt::Error> {
+        if let Some(MapRun { first, blocks, start }) = run {
+            let behind = blocks as u32 * self.geometry.logical_block().per_block();
+            let next = start.map(|start| Location { block: start.block + behind, ..start });
+            if lba == first + blocks && at == next {
+                return Ok(Some(MapRun { first, blocks: blocks + 1, start }));
             }
         }
         self.show_run(run)?;
-        Ok(Some((lba, 1, at)))
+        Ok(Some(MapRun { first: lba, blocks: 1, start: at }))
     }
 
-    fn show_run(&mut self, run: Option<(u64, u64, Location)>) -> std::fmt::Result {
+    fn show_run(&mut self, run: Option<MapRun>) -> std::fmt::Result {
         match run {
-            Some((first, blocks, at)) => writeln!(self.text, "  {first} +{blocks}: {at}"),
+            Some(MapRun { first, blocks, start: Some(at) }) => {
+                writeln!(self.text, "  {first} +{blocks}: {at}")
+            }
+            Some(MapRun { first, blocks, start: None }) => {
+                writeln!(self.text, "  {first} +{blocks}: lost with its device")
+            }
             None => Ok(()),
         }
     }
+}
+
+/// Blocks of a volume that follow each other on media, or are lost.
+#[derive(Clone, Copy)]
+struct MapRun {
+    first: u64,
+    blocks: u64,
+    /// Where the first is; `None` if they are lost.
+    start: Option<Location>,
 }
 
 fn show_superblock(text: &mut String, record: &Superblock) -> std::fmt::Result {
@@ -241,6 +259,18 @@ fn show_superblock(text: &mut String, record: &Superblock) -> std::fmt::Result {
         geometry.superblock_units()[0].0,
         geometry.superblock_units()[1].0,
     )?;
+    for (device, units) in geometry.device_units() {
+        let one = geometry.device(device);
+        writeln!(
+            text,
+            "  device {}: units {} to {}, {}, {}",
+            device.0,
+            units.start,
+            units.end - 1,
+            class_name(one.media),
+            state_name(one.state)
+        )?;
+    }
     writeln!(
         text,
         "  next generation {:#x}, next volume {}",

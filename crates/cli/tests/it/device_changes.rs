@@ -180,6 +180,8 @@ fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
     let (done, code) = lost(folder, "--yes-destroy a.img");
     assert!(code == 0 && done["done"] == true && done["volumes"] == listed["volumes"]);
     fs::write(folder.join("pool.toml"), device("b") + FAST + VOLUMES).expect("writable");
+    let mapped = does(folder, "inspect pool.toml --map main");
+    assert!(mapped.contains("lost with its device"), "{mapped}");
     let ranges = listed["volumes"][0]["ranges"].as_array().expect("ranges");
     let range = |range: &Value| {
         let [from, bytes] = ["offset", "bytes"].map(|key| range[key].as_u64().expect("a number"));
