@@ -254,7 +254,8 @@ fn impossible_fields_of_a_superblock() {
     assert_eq!(field(superblock_with(132, &[3])), "media class");
     assert_eq!(field(superblock_with(132, &[2])), "geometry", "a fast device alone");
     assert_eq!(field(superblock_with(133, &[1])), "geometry", "no device is active");
-    assert_eq!(field(superblock_with(133, &[3])), "device state");
+    assert_eq!(field(superblock_with(133, &[3])), "geometry", "its only device is lost");
+    assert_eq!(field(superblock_with(133, &[4])), "device state");
     assert_eq!(field(superblock_with(134, &[1])), "reserved field");
     for count in [0, 1, 3, 9, u32::MAX] {
         let named = if count == 3 { "media class" } else { "devices" };
