@@ -398,14 +398,32 @@ impl Config {
         self.capacity_beside(pages, roots, 0)
     }
 
+    /// Where the fast devices are too small for the maps of volumes that have `volume_blocks` blocks together and are
+    /// written all over: how many fast units there are, and how many it takes. Without them the pool is full before.
+    #[must_use]
+    pub fn short_of_fast(&self, volume_blocks: u64) -> Option<(u32, u32)> {
+        let fast = self.units_of(MediaClass::Fast);
+        let (page, root) = (crate::map::PAGE, crate::map::PAGE * crate::map::PAGE);
+        let metadata =
+            self.metadata_units(volume_blocks.div_ceil(page), volume_blocks.div_ceil(root));
+        let needed = u64::from(self.fast_units_set_aside()) + metadata;
+        let short = self.geometry.is_tiered() && u64::from(fast) < needed;
+        short.then_some((fast, needed as u32))
+    }
+
+    /// Units that metadata takes beside so many pages and roots of maps: old and new pages stand side by side during a
+    /// checkpoint, and control entries beside them.
+    fn metadata_units(&self, pages: u64, roots: u64) -> u64 {
+        let pages = pages + self.geometry.unit_pages() as u64;
+        (2 * pages + roots).div_ceil(self.blocks_per_unit()) + 2
+    }
+
     /// Blocks of users that the pool can hold beside so many pages and roots of maps, when `retired` units are missing.
     pub(crate) fn capacity_beside(&self, pages: u64, roots: u64, retired: u32) -> u64 {
         let per_unit = self.blocks_per_unit();
         let data = self.units_of(MediaClass::Capacity);
         let data = u64::from(data.saturating_sub(self.units_set_aside() + retired));
-        // Old and new pages stand side by side during a checkpoint, and control entries beside them.
-        let pages = pages + self.geometry.unit_pages() as u64;
-        let metadata = (2 * pages + roots).div_ceil(per_unit) + 2;
+        let metadata = self.metadata_units(pages, roots);
         let data = if self.geometry.is_tiered() {
             let fast = self.units_of(MediaClass::Fast).saturating_sub(self.fast_units_set_aside());
             if metadata > fast.into() { 0 } else { data }

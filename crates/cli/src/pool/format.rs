@@ -9,7 +9,7 @@ use thermocline_engine::{HostRequest, Reply};
 use thermocline_runtime::{Contents, Driver, Settings, new_pool_id, unit_bytes};
 use thermocline_types::Bytes;
 
-use super::open::Opened;
+use super::open::{MORE_FAST, Opened, short_of_fast};
 use super::{CODES, print};
 
 /// Arguments of `format`.
@@ -66,6 +66,7 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     let listed = opened.driver.engine().volumes();
     let total: u64 = listed.iter().map(|volume| volume.blocks).sum();
     let capacity = opened.config.capacity_blocks(total);
+    let short = short_of_fast(&opened.config, total);
     opened.close()?;
     made.into_iter().for_each(Made::keep);
     let paths = settings.devices.iter().map(|device| device.path.display().to_string());
@@ -80,7 +81,11 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     for volume in listed {
         text += &format!("volume `{}` of {}\n", volume.name, Bytes(volume.blocks * 4096));
     }
-    print(&text)
+    let printed = print(&text);
+    if let Some(short) = short {
+        eprintln!("warning: {short}: {MORE_FAST}");
+    }
+    printed
 }
 
 /// A file that was not there before; when this is dropped, it is not there afterwards either.

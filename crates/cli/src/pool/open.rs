@@ -9,6 +9,7 @@ use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
 use thermocline_runtime::{
     AnyStorage, Buffer, DeviceChange, Driver, MediaError, Pair, Settings, UnitStorage,
 };
+use thermocline_types::Bytes;
 
 use super::serve::control::Serving;
 use super::serve::{STATUS, sockets};
@@ -137,6 +138,23 @@ fn opened<S: Storage>(
     let replayed = replayed.expect("an open pool said so");
     Ok(Opened { driver, config, replayed, took, pairs })
 }
+
+/// What is wrong if the fast devices are too small for the maps of volumes of `total` blocks.
+pub fn short_of_fast(config: &Config, total: u64) -> Option<String> {
+    let (has, needed) = config.short_of_fast(total)?;
+    let bytes = |units: u32| Bytes(u64::from(units) * config.geometry.unit_bytes());
+    Some(format!(
+        "volumes of {} that are written all over take {} of fast devices for their maps, which have {}: before that \
+         writes get \"no space\"",
+        Bytes(total * 4096),
+        bytes(needed),
+        bytes(has)
+    ))
+}
+
+/// What to do if they are.
+pub const MORE_FAST: &str =
+    "add a fast device (`thermocline device attach`), or make the volumes smaller";
 
 /// What to say when the device failed: also what it failed to do.
 pub fn broken<S: Storage>(driver: &mut Driver<S>, error: HostError) -> Broken {

@@ -32,7 +32,7 @@ use thermocline_runtime::{
 };
 use thermocline_target::Sectors;
 
-use super::open::to_write;
+use super::open::{MORE_FAST, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
 use devices::Devices;
 use files::Files;
@@ -117,6 +117,11 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let signals = signals::receive()?;
     let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
     let opened = to_write(&settings, false)?;
+    let volumes = opened.driver.engine().volumes();
+    let total = volumes.iter().map(|volume| volume.blocks).sum();
+    if let Some(short) = short_of_fast(&opened.config, total) {
+        say(format_args!("{short}: {MORE_FAST}"));
+    }
     let failure = Failure::default();
     let devices = Devices::new(settings.clone(), opened.pairs);
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);

@@ -101,6 +101,17 @@ fn what_may_go_wrong_later_is_a_warning() {
     assert_eq!(finding(&large, "volumes").0, "warn", "{large}");
     assert!(finding(&large, "memory").1.contains("raise pool.memory"), "{large}");
     assert_eq!(finding(&large, "open files").0, "warn", "{large}");
+    let tiered = "[[device]]\npath = 'a'\nsize = '1TiB'\nunit = '8MiB'\n[[device]]\npath = 'f'\nsize = '1GiB'
+class = 'fast'\nunit = '8MiB'\n[[volumes]]\nname = 'v'\nsize = '900GiB'\n";
+    write(folder, "pool.toml", tiered);
+    assert!(finding(&report(folder, 0), "volumes").1.contains("of fast devices for their maps"));
+    let formatted = run(folder, "format pool.toml");
+    assert!(
+        formatted.code == 0 && formatted.err.contains("add a fast device"),
+        "{}",
+        formatted.err
+    );
+    std::fs::remove_file(folder.join("a")).expect("it was made");
     write(folder, "pool.toml", "[device]\npath = 'a'\nsize = '1000000TiB'\n");
     let done = run(folder, "doctor pool.toml");
     assert!(done.out.contains("warn  space      the file may grow by "), "{}", done.out);

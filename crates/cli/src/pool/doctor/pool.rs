@@ -10,7 +10,7 @@ use thermocline_runtime::storage::IoEngine;
 use thermocline_runtime::{Contents, DeviceKind, MediaError, PairStatus, Settings};
 use thermocline_types::Bytes;
 
-use super::super::open::{Opened, is_in_use, on_trial};
+use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast};
 use super::super::serve::{STATUS, sockets};
 use super::{Finding, device};
 
@@ -163,9 +163,10 @@ fn sizes(config: &Config, total: u64) -> [Finding; 2] {
     let volumes = Bytes(total * 4096);
     let capacity = Bytes(config.capacity_blocks(total) * 4096);
     let reason = format!("volumes have {volumes}, and the pool holds {capacity}");
-    let size = match volumes <= capacity {
-        true => Finding::ok("volumes", reason),
-        false => {
+    let size = match short_of_fast(config, total) {
+        Some(short) => Finding::warn("volumes", short, MORE_FAST),
+        None if volumes <= capacity => Finding::ok("volumes", reason),
+        None => {
             let remedy = "trim what is not needed (`mount -o discard`); when the pool is full, writes get \"no space\"";
             Finding::warn("volumes", reason, remedy)
         }
