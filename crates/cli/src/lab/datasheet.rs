@@ -46,7 +46,7 @@ pub struct DatasheetArgs {
     /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316 (`lab list layers` and `devices`)
     #[arg(long, value_name = "STACK")]
     stack: String,
-    /// What the workloads address, and so about the capacity that is simulated [default: 1GiB, with --quick 256MiB]
+    /// What the workloads address, and so about the capacity that is simulated [default: 2GiB, with --quick 256MiB]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
     /// Share of the drive that they fill, above 0 to 1 [default: 0.8]

@@ -43,7 +43,7 @@ pub struct PtsArgs {
     /// Only this test: iops, throughput, latency or saturation; may be given several times [default: all]
     #[arg(long = "test", value_name = "NAME")]
     tests: Vec<String>,
-    /// What is accessed, and so about the capacity that is simulated [default: 1GiB, with --quick 256MiB]
+    /// What is accessed, and so about the capacity that is simulated [default: 2GiB, with --quick 256MiB]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
     /// Share of the drive that this is, above 0 to 1 [default: 1, under log and tier, whose reserve is in the rest,
