@@ -22,9 +22,9 @@ Ctrl-C ends a run early and shows what was measured by then; a second one ends i
 Exit code: 0 done; 2 wrong arguments or input; 1 a file cannot be written, or a defect; 130 interrupted.";
 
 /// What a suite of tests accesses if nothing else is asked for. Chosen: large enough that sizes of buffers matter
-/// little, small enough for minutes. With 512 MiB or 1 GiB of `tier:p5800x+p5316` the pool's units, a 32nd of the scaled
-/// fast device at most, are shorter than the drive's, which copies then: uniform writes at 80 % full have a WAF of 5.2
-/// and 7.5, with 2, 4 and 16 GiB 2.6, with 256 MiB 3.1 (whole runs).
+/// little, small enough for minutes. With 512 MiB or 1 GiB of `tier:p5800x+p5316` the pool's units, a 32nd of the
+/// scaled fast device at most, are shorter than the drive's, which copies then: uniform writes at 80 % full have a WAF
+/// of 5.2 and 7.5, with 2, 4 and 16 GiB 2.6, with 256 MiB 3.1 (whole runs).
 pub fn test_volume(quick: bool) -> Bytes {
     if quick { Bytes::mib(256) } else { Bytes::gib(2) }
 }
