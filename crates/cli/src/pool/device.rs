@@ -79,9 +79,9 @@ pub struct MemberArgs {
 pub struct NewArgs {
     #[command(flatten)]
     device: MemberArgs,
-    /// Say the path once more if something is there: it will be gone
+    /// Say the path once more if something is there: it will be gone. For a pair, each side where something is
     #[arg(long, value_name = "PATH")]
-    yes_destroy: Option<String>,
+    yes_destroy: Vec<String>,
 }
 
 /// Arguments of `device drain`.

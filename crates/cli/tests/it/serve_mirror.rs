@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use thermocline_types::Rng;
 
-use super::serve::{PATIENCE, Served, format_mirrored, run};
+use super::serve::{PATIENCE, Served, VOLUMES, format_mirrored, format_tiered, run};
 use super::serve_kill::{Known, SPAN, compare, kill_and_compare, write_and_kill};
 use crate::scratch;
 
@@ -85,6 +85,67 @@ fn either_side_may_be_lost_after_a_kill_and_is_filled_while_serving() {
         fs::rename(folder.join("away.img"), folder.join(side)).expect("it is there");
     }
     assert_eq!(run(folder, "check pool.toml").code, 0);
+}
+
+/// A pool with a single fast device, which a crash of that device would end, gets a pair in its place, served and
+/// written all along.
+#[test]
+fn a_pool_that_exists_gets_a_pair_in_place_of_its_fast_device() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_tiered(folder, "auto");
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(8);
+    write_and_kill(Served::start(folder, ""), &mut ledger, &mut rng);
+    let unit = "size = '24MiB'\nunit = '1MiB'";
+    let side =
+        |name| format!("[[device]]\npath = '{name}.img'\nclass = 'fast'\nmirror = 'm'\n{unit}\n");
+    let pair = side("a") + &side("b");
+    let capacity = "[[device]]\npath = 'pool.img'\nsize = '128MiB'\nunit = '1MiB'\n";
+    let fast = format!("[[device]]\npath = 'fast.img'\nclass = 'fast'\n{unit}\n");
+    let name = |devices: &str| {
+        let text = format!("{devices}{capacity}{VOLUMES}");
+        fs::write(folder.join("pool.toml"), text).expect("writable");
+    };
+    let served = Served::start(folder, "");
+    name(&(fast + &pair));
+    fs::write(folder.join("b.img"), vec![7; 24 << 20]).expect("writable");
+    let refused = run(folder, "device attach pool.toml a.img").refused(2);
+    assert!(refused.contains("--yes-destroy b.img"), "{refused}");
+    run(folder, "device attach pool.toml a.img --yes-destroy b.img").ok();
+    assert_eq!(mirror(&served)["whole"], true, "{}", served.status());
+    write_and_kill(served, &mut ledger, &mut rng);
+    let served = Served::start(folder, "");
+    run(folder, "device drain pool.toml fast.img").ok();
+    run(folder, "device detach pool.toml fast.img").ok();
+    name(&pair);
+    compare(&mut served.client("main"), &mut ledger);
+    write_and_kill(served, &mut ledger, &mut rng);
+    fs::remove_file(folder.join("a.img")).expect("it is there");
+    run(folder, "device keep pool.toml b.img").ok();
+    let served = Served::start(folder, "");
+    compare(&mut served.client("main"), &mut ledger);
+    assert!(durable(&ledger) > 300);
+    assert_eq!(served.stop(), 0);
+}
+
+/// A pair leaves as one: what is on either side is no device of any pool then.
+#[test]
+fn a_pair_that_leaves_takes_both_its_sides() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_mirrored(folder, "auto");
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("it is there");
+    let one = "[[device]]\npath = 'one.img'\nclass = 'fast'\nsize = '24MiB'\nunit = '1MiB'\n";
+    fs::write(folder.join("pool.toml"), format!("{one}{text}")).expect("writable");
+    run(folder, "device attach pool.toml one.img").ok();
+    run(folder, "device drain pool.toml b.img").ok();
+    run(folder, "device detach pool.toml b.img").ok();
+    let again = run(folder, "device attach pool.toml a.img").refused(2);
+    assert!(again.contains("--yes-destroy a.img") && !again.contains("the pool"), "{again}");
+    run(folder, "device attach pool.toml a.img --yes-destroy a.img --yes-destroy b.img").ok();
+    assert!(run(folder, "doctor pool.toml").out.contains("both sides of `m` are current"));
+    run(folder, "check pool.toml").ok();
 }
 
 #[test]

@@ -6,7 +6,8 @@ use thermocline_engine::{DeviceCmd, Done};
 use thermocline_format::{DeviceState, Geometry, MAX_DEVICES, PoolDevice};
 use thermocline_types::{DeviceId, UnitId};
 
-use super::several::PoolFound;
+use super::pairs::{self, Place};
+use super::several::{PoolFound, layout_of};
 use super::{MediaError, UnitStorage, unit_bytes};
 use crate::Device;
 use crate::settings::Settings;
@@ -84,18 +85,19 @@ impl Settings {
 
     fn attached(&self, own: &[Settings], path: &Path) -> Result<UnitStorage, MediaError> {
         let no = |why: &str| MediaError::NoChange { path: path.to_owned(), why: why.to_owned() };
-        let [one] = own else {
-            return Err(no("a mirrored pair cannot be attached to a pool that exists"));
-        };
         if self.without(path).devices.is_empty() {
             return Err(no("the settings name no other device, and so no pool to attach it to"));
         }
         let mut found = self.without(path).find_all()?;
-        let mut one = one.clone();
         let geometry = found.geometry;
-        one.devices[0].unit = Some(unit_bytes(&geometry));
-        one.devices[0].logical_block = Some(geometry.logical_block().bytes() as u32);
-        let layout = *one.new_storage()?.layout();
+        let mut group = own.to_vec();
+        for one in &mut group {
+            one.devices[0].unit = Some(unit_bytes(&geometry));
+            one.devices[0].logical_block = Some(geometry.logical_block().bytes() as u32);
+        }
+        let sides = group.iter().map(Settings::new_storage).collect::<Result<Vec<_>, _>>()?;
+        let each = sides.iter().map(|storage| *storage.layout()).collect::<Vec<_>>();
+        let layout = layout_of(&group, &each);
         if layout.blocks_per_unit != geometry.blocks_per_unit() {
             return Err(no("its zones have another size than the units of the pool"));
         }
@@ -105,16 +107,22 @@ impl Settings {
         let mut devices = geometry.devices().to_vec();
         let units = devices.get(number).map_or(layout.units, |gone| gone.units);
         let begin = devices.iter().take(number).map(|device| device.units).sum::<u32>();
-        let class = one.device().class;
+        let class = group[0].device().class;
         let device = PoolDevice::new(class, units, [begin, begin + 1].map(UnitId));
-        devices.truncate(devices.len().max(number));
         match devices.get_mut(number) {
             Some(gone) => *gone = device,
             None => devices.push(device),
         }
         found.geometry = geometry_of(&geometry, &devices).map_err(|why| no(&why))?;
+        if group.len() > 1 {
+            // It says on each side that it holds what the other does, and is opened as any other from then on.
+            let place = Place { pool: found.pool, device: number, units };
+            drop(pairs::new_pair(&group, sides, place)?);
+        } else {
+            drop(sides);
+        }
         found.groups.resize(devices.len(), None);
-        found.groups[number] = Some(vec![one]);
+        found.groups[number] = Some(group);
         emptied(found.open(Access::ReadWrite)?, DeviceId(number as u8), path)
     }
 
@@ -150,24 +158,27 @@ impl Settings {
         found.open(access)
     }
 
-    /// Makes what is on the device at `path`, which has left the pool, no device of any.
+    /// Makes what is on the device or pair at `path`, which has left the pool, no device of any.
     ///
     /// # Errors
-    /// [`MediaError`].
+    /// [`MediaError`] of the first side where that fails; the other one is no device of any all the same.
     pub fn forget_device(&self, path: &Path) -> Result<(), MediaError> {
-        for one in self.each_device().filter(|one| one.device().path == path) {
-            let found = one.records()?;
-            let number = found[0].geometry.device_of(found[0].location.unit);
-            let units = found[0].geometry.device(number).units;
-            let block = found[0].geometry.logical_block();
-            let per_unit = found[0].geometry.blocks_per_unit();
-            let geometry = Geometry::new(block, per_unit, units, super::SUPERBLOCK_UNITS);
-            let geometry = geometry.expect("the pool had it");
-            let storage = one.storage(&geometry, units, Access::ReadWrite)?;
-            let alone = UnitStorage { storage, geometry, pairs: Vec::new() };
-            emptied(alone, DeviceId(0), path)?;
-        }
-        Ok(())
+        let own = self.groups().into_iter().find(|group| has(group, path)).unwrap_or_default();
+        let forgotten = own.iter().map(Settings::forget).collect::<Vec<_>>();
+        forgotten.into_iter().collect()
+    }
+
+    fn forget(&self) -> Result<(), MediaError> {
+        let found = self.records()?;
+        let number = found[0].geometry.device_of(found[0].location.unit);
+        let units = found[0].geometry.device(number).units;
+        let block = found[0].geometry.logical_block();
+        let per_unit = found[0].geometry.blocks_per_unit();
+        let geometry = Geometry::new(block, per_unit, units, super::SUPERBLOCK_UNITS);
+        let geometry = geometry.expect("the pool had it");
+        let storage = self.storage(&geometry, units, Access::ReadWrite)?;
+        let alone = UnitStorage { storage, geometry, pairs: Vec::new() };
+        emptied(alone, DeviceId(0), &self.device().path).map(drop)
     }
 }
 

@@ -210,7 +210,7 @@ pub(super) fn join(parts: Vec<(Option<AnyStorage>, u32)>) -> AnyStorage {
 
 /// How the device is divided that devices divided like `each` make: of a pair, as many units as both have, but for its
 /// labels.
-fn layout_of(group: &[Settings], each: &[Layout]) -> Layout {
+pub(super) fn layout_of(group: &[Settings], each: &[Layout]) -> Layout {
     let units = each.iter().map(|layout| layout.units).min().unwrap_or_default();
     let units = match group {
         [_] => units,

@@ -32,7 +32,7 @@ const PATIENCE: u32 = 6000;
 /// `thermocline device attach`.
 pub fn attach(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let device = Named::load(&args.device)?;
-    let more = device.change(ChangeName::Attach, args.yes_destroy.as_deref())?;
+    let more = device.change(ChangeName::Attach, &args.yes_destroy)?;
     print(&format!("{} is a device of the pool{more}\n", device.path.display()))
 }
 
@@ -41,17 +41,17 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
     let device = Named::load(&args.device)?;
     let shown = device.path.display();
     if args.cancel {
-        let more = device.change(ChangeName::Keep, None)?;
+        let more = device.change(ChangeName::Keep, &[])?;
         return print(&format!("{shown} is used as before{more}\n"));
     }
     let interrupt = Interrupt::watch()?;
     if args.later {
-        let more = device.change(ChangeName::Drain, None)?;
+        let more = device.change(ChangeName::Drain, &[])?;
         return print(&format!("{shown} is drained while the pool is served{more}\n"));
     }
     interrupt.something_to_show();
     let left = if let Some(server) = device.server() {
-        server.change_device(&device.request(ChangeName::Drain, None))?;
+        server.change_device(&device.request(ChangeName::Drain, &[]))?;
         drained_by_server(&device.socket(), &interrupt)?
     } else {
         let mut pool = to_change(&device.settings, &device.path, DeviceChange::Drain, false)?;
@@ -76,7 +76,7 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
 /// `thermocline device detach`.
 pub fn detach(args: &MemberArgs) -> anyhow::Result<ExitCode> {
     let device = Named::load(args)?;
-    let more = device.change(ChangeName::Detach, None)?;
+    let more = device.change(ChangeName::Detach, &[])?;
     // It may be what is broken: the pool is without it all the same.
     let forgotten = device.settings.forget_device(&device.path);
     let wiped = forgotten.err().map_or(String::new(), |error| {
@@ -111,13 +111,13 @@ impl Named {
         Serving::at(&self.socket())
     }
 
-    fn request(&self, change: ChangeName, yes_destroy: Option<&str>) -> DeviceRequest {
-        let yes_destroy = yes_destroy.map(str::to_owned);
-        DeviceRequest { change: Some(change), path: self.path.clone(), yes_destroy }
+    fn request(&self, change: ChangeName, yes_destroy: &[String]) -> DeviceRequest {
+        let (path, yes_destroy) = (self.path.clone(), yes_destroy.to_vec());
+        DeviceRequest { change: Some(change), path, yes_destroy }
     }
 
     /// Changes it, by the server if there is one. Returns what more there is to say.
-    fn change(&self, change: ChangeName, yes_destroy: Option<&str>) -> anyhow::Result<String> {
+    fn change(&self, change: ChangeName, yes_destroy: &[String]) -> anyhow::Result<String> {
         let request = self.request(change, yes_destroy);
         if let Some(server) = self.server() {
             server.change_device(&request)?;

@@ -91,9 +91,9 @@ pub struct DeviceRequest {
     pub change: Option<ChangeName>,
     /// Where it is, as the settings name it.
     pub path: PathBuf,
-    /// The path or the identity of the pool once more, if something is there that will be gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub yes_destroy: Option<String>,
+    /// The path once more, if something is there that will be gone; of a pair, that of each side where something is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub yes_destroy: Vec<String>,
 }
 
 /// A [`DeviceChange`], as it is asked for.
@@ -227,25 +227,33 @@ impl Devices {
     }
 }
 
-/// Refuses if anything is on a device that was not named.
+/// Refuses if anything is on a device that was not named, or on a side of a pair that is attached.
 ///
 /// # Errors
 /// With what is there, and what to say.
 pub fn refuse_to_destroy(settings: &Settings, new: &DeviceRequest) -> anyhow::Result<()> {
-    let path = &new.path;
-    let side = settings.each_device().find(|one| one.device().path == *path);
-    let Some(side) = side else { return Ok(()) };
+    let is_it = |one: &Settings| one.device().path == new.path;
+    let group = settings.groups().into_iter().find(|group| group.iter().any(is_it));
+    let all = new.change == Some(ChangeName::Attach);
+    for side in group.iter().flatten().filter(|side| all || is_it(side)) {
+        refuse_one(settings, side, &new.yes_destroy)?;
+    }
+    Ok(())
+}
+
+fn refuse_one(settings: &Settings, side: &Settings, named: &[String]) -> anyhow::Result<()> {
     let what = match side.contents()? {
         Contents::Nothing => return Ok(()),
         Contents::Pool(pool) => format!("the pool {pool}, or a copy of it"),
         Contents::Known(what) => what.to_owned(),
         Contents::Unknown => "data".to_owned(),
     };
+    let path = &side.device().path;
     let shown = path.display().to_string();
-    let named = new.yes_destroy.as_deref();
-    let same = |name: &str| name == shown || settings.named(Path::new(name)) == Some(path.clone());
+    let same =
+        |name: &String| *name == shown || settings.named(Path::new(name)).as_ref() == Some(path);
     ensure!(
-        named.is_some_and(same),
+        named.iter().any(same),
         "{shown} holds {what}, which will be gone: to destroy it, say --yes-destroy {shown}"
     );
     Ok(())
