@@ -9,7 +9,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Time};
 
 use crate::bugs::Bug;
-use crate::map::Packing;
+use crate::map::Addresses;
 
 /// Most blocks that one read or write may have: what one chunk can hold.
 pub const MAX_IO_BLOCKS: u64 = MAX_ENTRIES as u64;
@@ -187,7 +187,7 @@ impl Config {
         if self.max_requests == 0 || self.write_depth == 0 || self.gc.pages == 0 {
             return Err(ConfigError::Depth);
         }
-        if !Packing::fits(&self.geometry, self.stage_slots()) {
+        if !Addresses::fits(&self.geometry, self.stage_slots()) {
             return Err(ConfigError::Addresses);
         }
         let most = self.units_of(MediaClass::Capacity) / 2;

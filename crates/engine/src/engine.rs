@@ -33,7 +33,7 @@ use crate::destage::Destage;
 use crate::device::{DeviceCmd, DeviceError, Done, OpId};
 use crate::durability::{Durability, Then};
 use crate::flights::Flights;
-use crate::map::{Packing, Value};
+use crate::map::{Addresses, Value};
 use crate::marks::mark;
 use crate::pages::Pages;
 use crate::payload::Payload;
@@ -98,7 +98,7 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub struct Engine<P: Payload> {
     config: Config,
-    packing: Packing,
+    addresses: Addresses,
     /// Blocks of users that fit into a unit written in chunks as large as possible.
     dense: u64,
     phase: Phase,
@@ -181,7 +181,7 @@ impl<P: Payload> Engine<P> {
         config.placement.begin(capacity, placed, dense, config.below);
         let mut engine = Engine {
             dense: dense.into(),
-            packing: Packing::new(&geometry, config.stage_slots()),
+            addresses: Addresses::new(&geometry),
             phase: Phase::Opening,
             pool: format.unwrap_or(PoolId([0; 16])),
             epoch: Epoch(1),

@@ -1,10 +1,9 @@
 //! The map of a volume: where each of its blocks is.
 //!
-//! Entries are packed into 7, 7.5 or 8 bytes, whatever the addresses of the pool need beside a tag of 28 bits. They are
-//! kept inverted, so that zeros read as unmapped. A map is cut like its form on media, into pages of 512 entries and
-//! roots of 512 pages; each page is dirty or not, and loaded or not. A page has memory from when something in it is
-//! mapped for the first time: volumes are thin in memory too. A page that could be read again as it is may give its
-//! memory back (`memory.rs`), and is not loaded then.
+//! Entries take 8 bytes, as on media: an address of 36 bits, and a tag of 28. A map is cut like its form on media, into
+//! pages of 512 entries and roots of 512 pages; each page is dirty or not, and loaded or not. A page has memory from
+//! when something in it is mapped for the first time: volumes are thin in memory too. A page that could be read again
+//! as it is may give its memory back (`memory.rs`), and is not loaded then.
 //!
 //! Invariants:
 //! * Entries of a page that is not loaded are never read or written.
@@ -17,10 +16,11 @@ mod paging;
 mod roots;
 
 use thermocline_format::{
-    BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, PerUnit, TAG_BITS, VolumeId,
-    VolumeMedia, VolumeName,
+    BLOCK_BYTES, BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, PerUnit, TAG_BITS,
+    VolumeId, VolumeMedia, VolumeName,
 };
 
+use crate::device::PageBytes;
 use crate::stats::VolumeTraffic;
 use crate::tier::Stream;
 
@@ -79,32 +79,39 @@ impl Value {
     }
 }
 
-/// How entries are packed in a pool.
+/// The entries of a page, as on media but for those of blocks that wait in the write cache.
+pub(crate) type Frame = Box<[u64; PAGE_ENTRIES]>;
+
+/// Bytes of memory that the entries of a page take.
+pub(crate) const FRAME_BYTES: u64 = size_of::<[u64; PAGE_ENTRIES]>() as u64;
+
+/// The entries of a page of which nothing is mapped.
+fn empty_frame() -> Frame {
+    Box::new([UNMAPPED; PAGE_ENTRIES])
+}
+
+/// The entry of a block that is not mapped.
+const UNMAPPED: u64 = MapEntry::UNMAPPED.pack();
+
+/// What the addresses of entries in memory mean in a pool: those beyond all units are slots of the write cache.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Packing {
-    /// Addresses from here on are slots of the write cache.
+pub(crate) struct Addresses {
+    /// Entries from here on are slots of the write cache.
     staged: u64,
-    nibbles: u32,
-    mask: u64,
     per_unit: PerUnit,
 }
 
-impl Packing {
+impl Addresses {
     /// Whether there are addresses enough for a pool of this geometry with so many slots in its write cache.
     pub(crate) fn fits(geometry: &Geometry, slots: u32) -> bool {
         let blocks = u64::from(geometry.units()) * u64::from(geometry.blocks_per_unit());
         blocks + u64::from(slots) < 1 << (64 - TAG_BITS)
     }
 
-    /// For a pool of this geometry with at most `slots` slots in its write cache.
-    pub(crate) fn new(geometry: &Geometry, slots: u32) -> Packing {
-        let staged = u64::from(geometry.units()) * u64::from(geometry.blocks_per_unit());
-        let limit = staged + u64::from(slots);
-        let bits = 64 - limit.leading_zeros() + TAG_BITS;
-        assert!(bits <= 64, "a pool has less than 2^36 addresses");
-        let nibbles = bits.div_ceil(4).max(14);
-        let mask = if nibbles == 16 { u64::MAX } else { (1 << (4 * nibbles)) - 1 };
-        Packing { staged, nibbles, mask, per_unit: geometry.per_unit() }
+    /// For a pool of this geometry, which has addresses enough.
+    pub(crate) fn new(geometry: &Geometry) -> Addresses {
+        let blocks = u64::from(geometry.units()) * u64::from(geometry.blocks_per_unit());
+        Addresses { staged: blocks << TAG_BITS, per_unit: geometry.per_unit() }
     }
 
     /// Unit and logical block of an address.
@@ -113,80 +120,23 @@ impl Packing {
         self.per_unit.location(address)
     }
 
-    /// Bytes that the entries of a page take.
-    pub(crate) fn page_bytes(self) -> u64 {
-        PAGE * u64::from(self.nibbles) / 2
-    }
-
-    /// The entries of a page, all unmapped.
-    fn frame(self) -> Box<[u8]> {
-        vec![0; self.page_bytes() as usize].into_boxed_slice()
-    }
-
-    /// The entries of a page as on media, of which the first `held` count; and how many of them are mapped. Two take a
-    /// whole number of bytes, and are written as one word that the next two overwrite in part.
-    fn fill(self, entries: &[MapEntry], held: usize) -> (Box<[u8]>, u16) {
-        let mut frame = self.frame();
-        let raw = |entry: &MapEntry| u128::from(!entry.pack() & self.mask);
-        let (two, held) = (self.nibbles as usize, &entries[..held]);
-        for (index, pair) in held.chunks(2).enumerate() {
-            let word = raw(&pair[0]) | pair.get(1).map_or(0, raw) << (4 * two);
-            let place = &mut frame[index * two..];
-            let bytes = place.len().min(size_of::<u128>());
-            place[..bytes].copy_from_slice(&word.to_le_bytes()[..bytes]);
-        }
-        let mapped = held.iter().filter(|entry| !entry.is_unmapped()).count();
-        (frame, mapped as u16)
-    }
-
-    /// The eight bytes that hold entry `index`, and how far they are to be shifted: those of the last entries end with
-    /// the page.
     #[inline]
-    fn word(self, bytes: &[u8], index: usize) -> (std::ops::Range<usize>, usize) {
-        let nibble = index * self.nibbles as usize;
-        let start = (nibble / 2).min(bytes.len() - 8);
-        (start..start + 8, 4 * (nibble - 2 * start))
-    }
-
-    #[inline]
-    fn get(self, bytes: &[u8], index: usize) -> u64 {
-        let (range, shift) = self.word(bytes, index);
-        let word: [u8; 8] = bytes[range].try_into().expect("eight bytes");
-        !(u64::from_le_bytes(word) >> shift) & self.mask
-    }
-
-    #[inline]
-    fn set(self, bytes: &mut [u8], index: usize, value: u64) {
-        let (range, shift) = self.word(bytes, index);
-        let place = &mut bytes[range];
-        let word: [u8; 8] = (&*place).try_into().expect("eight bytes");
-        let word = u64::from_le_bytes(word) & !(self.mask << shift);
-        place.copy_from_slice(&(word | (!value & self.mask) << shift).to_le_bytes());
-    }
-
-    #[inline]
-    fn mapping(self, raw: u64) -> Mapping {
-        if raw == self.mask {
-            return Mapping::Unmapped;
-        }
-        let value = Value(raw);
-        if value.address() >= self.staged {
-            // No slot has the last address that there are bits for.
-            if raw == Value::LOST.0 & self.mask {
-                return Mapping::At(Value::LOST);
-            }
-            Mapping::Staged((value.address() - self.staged) as u32)
+    fn mapping(self, entry: u64) -> Mapping {
+        if entry < self.staged || entry == Value::LOST.0 {
+            Mapping::At(Value(entry))
+        } else if entry == UNMAPPED {
+            Mapping::Unmapped
         } else {
-            Mapping::At(value)
+            Mapping::Staged(((entry - self.staged) >> TAG_BITS) as u32)
         }
     }
 
     #[inline]
-    fn raw(self, mapping: Mapping) -> u64 {
+    fn entry(self, mapping: Mapping) -> u64 {
         match mapping {
-            Mapping::Unmapped => self.mask,
-            Mapping::Staged(slot) => (self.staged + u64::from(slot)) << TAG_BITS,
-            Mapping::At(value) => value.0 & self.mask,
+            Mapping::Unmapped => UNMAPPED,
+            Mapping::Staged(slot) => self.staged + (u64::from(slot) << TAG_BITS),
+            Mapping::At(value) => value.0,
         }
     }
 }
@@ -263,7 +213,7 @@ pub(crate) struct VolumeMap {
     pub(crate) media: VolumeMedia,
     /// What the host wrote last, as a stream.
     pub(crate) stream: Stream,
-    packing: Packing,
+    addresses: Addresses,
     /// Roots that have a leaf.
     leaves: u64,
     /// How many pages there are of each kind.
@@ -279,7 +229,7 @@ impl VolumeMap {
         name: VolumeName,
         blocks: u64,
         base: u64,
-        packing: Packing,
+        addresses: Addresses,
     ) -> VolumeMap {
         let (roots, traffic) = (Vec::new(), VolumeTraffic::default());
         let mut map = VolumeMap {
@@ -293,7 +243,7 @@ impl VolumeMap {
             deleted: false,
             media: VolumeMedia::Auto,
             stream: Stream::default(),
-            packing,
+            addresses,
             leaves: 0,
             tally: Tally::default(),
             noted: Tally::default(),
@@ -344,20 +294,36 @@ impl VolumeMap {
         let root = &self.roots[(lba / BLOCKS_PER_ROOT) as usize];
         let index = (lba % BLOCKS_PER_ROOT) as usize;
         match root.leaf.as_ref().and_then(|leaf| leaf.frames[index / PAGE_ENTRIES].as_ref()) {
-            Some(frame) => self.packing.mapping(self.packing.get(frame, index % PAGE_ENTRIES)),
+            Some(frame) => self.addresses.mapping(frame[index % PAGE_ENTRIES]),
             None => Mapping::Unmapped,
         }
     }
 
-    /// What the entries of a loaded page say, as many as the volume has.
-    pub(crate) fn mappings(&self, page: u64) -> impl Iterator<Item = Mapping> + '_ {
+    /// A loaded page as on media; `old` says of a slot of the write cache what stands on media in its place. And
+    /// whether there are such slots.
+    pub(crate) fn page_bytes(
+        &self,
+        page: u64,
+        old: impl Fn(u32) -> Option<Value>,
+    ) -> (PageBytes, bool) {
+        let mut bytes: PageBytes = Box::new([0xFF; BLOCK_BYTES]);
+        let mut staged = false;
+        for (place, &entry) in bytes.chunks_exact_mut(8).zip(self.frame(page).into_iter().flatten()) {
+            let mut entry = entry;
+            if let Mapping::Staged(slot) = self.addresses.mapping(entry) {
+                staged = true;
+                entry = old(slot).map_or(UNMAPPED, |value| value.0);
+            }
+            place.copy_from_slice(&entry.to_le_bytes());
+        }
+        (bytes, staged)
+    }
+
+    /// The entries of a loaded page in memory, if anything there was ever mapped.
+    fn frame(&self, page: u64) -> Option<&[u64; PAGE_ENTRIES]> {
         debug_assert!(self.is_loaded(page), "nobody knows what is mapped there");
         let (root, index) = split(page);
-        let held = (self.blocks - page * PAGE).min(PAGE) as usize;
-        let leaf = self.roots[root].leaf.as_ref();
-        let frame = leaf.and_then(|leaf| leaf.frames[index].as_ref());
-        let mapping = |frame: &[u8], entry| self.packing.mapping(self.packing.get(frame, entry));
-        (0..held).map(move |entry| frame.map_or(Mapping::Unmapped, |frame| mapping(frame, entry)))
+        self.roots[root].leaf.as_ref().and_then(|leaf| leaf.frames[index].as_deref())
     }
 
     /// Changes the entry of `lba` and marks its page as dirty.
@@ -365,7 +331,7 @@ impl VolumeMap {
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
         debug_assert!(self.is_loaded(lba / PAGE), "what is on media would be forgotten");
         let (page, entry) = (lba / PAGE, (lba % PAGE) as usize);
-        let (packing, raw) = (self.packing, self.packing.raw(mapping));
+        let new = self.addresses.entry(mapping);
         let (root, index) = split(page);
         let leaf = self.roots[root].leaf(&mut self.leaves);
         let staged = matches!(mapping, Mapping::Staged(_));
@@ -375,9 +341,8 @@ impl VolumeMap {
         }
         let leaf = self.roots[root].leaf(&mut self.leaves);
         let frame = leaf.frames[index].as_mut().expect("it has one now");
-        let was = packing.get(frame, entry) != packing.mask;
-        packing.set(frame, entry, raw);
-        match (was, mapping != Mapping::Unmapped) {
+        let old = std::mem::replace(&mut frame[entry], new);
+        match (old != UNMAPPED, new != UNMAPPED) {
             (false, true) => {
                 self.tally.used += u64::from(leaf.mapped[index] == 0);
                 leaf.mapped[index] += 1;
@@ -463,7 +428,7 @@ impl VolumeMap {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let roots = self.roots.capacity() * size_of::<Root>();
         let leaves = self.leaves * size_of::<Leaf>() as u64;
-        roots as u64 + leaves + self.tally.frames * self.packing.page_bytes()
+        roots as u64 + leaves + self.tally.frames * FRAME_BYTES
     }
 }
 
@@ -483,19 +448,11 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_takes_seven_to_eight_bytes() {
-        let bytes = |geometry: &Geometry| Packing::new(geometry, 1 << 16).page_bytes();
-        assert_eq!(bytes(&geometry(512, 1 << 18)), 512 * 7, "512 GiB");
-        assert_eq!(bytes(&geometry(1 << 18, 1 << 13)), 512 * 15 / 2, "8 TiB");
-        assert_eq!(bytes(&geometry(1 << 18, 1 << 17)), 512 * 8, "128 TiB");
-    }
-
-    #[test]
     fn a_large_thin_volume_costs_what_is_touched_and_nothing_else_is_mapped() {
         let geometry = geometry(1 << 18, 1 << 13);
-        let packing = Packing::new(&geometry, 1 << 16);
+        let addresses = Addresses::new(&geometry);
         let name = VolumeName::new("thin").unwrap();
-        let mut map = VolumeMap::new(VolumeId(1), name, 1 << 31, 0, packing);
+        let mut map = VolumeMap::new(VolumeId(1), name, 1 << 31, 0, addresses);
         let value = Value::new(77 << 18 | 5, 0x1234_5678);
         map.set((1 << 31) - 1, Mapping::At(value));
         assert_eq!(map.get((1 << 31) - 1), Mapping::At(value));
@@ -504,15 +461,15 @@ mod tests {
         assert_eq!(map.next_page(&mut from, Wanted::Dirty, &mut budget), Some((1 << 22) - 1));
         assert_eq!(
             map.memory_bytes(),
-            8192 * size_of::<Root>() as u64 + size_of::<Leaf>() as u64 + 3840
+            8192 * size_of::<Root>() as u64 + size_of::<Leaf>() as u64 + 4096
         );
     }
 
     #[test]
     fn a_volume_that_shrinks_forgets_the_pages_that_were_in_use() {
-        let packing = Packing::new(&geometry(1 << 18, 1 << 13), 1 << 16);
+        let addresses = Addresses::new(&geometry(1 << 18, 1 << 13));
         let name = VolumeName::new("shrinks").unwrap();
-        let mut map = VolumeMap::new(VolumeId(1), name, 3 * BLOCKS_PER_ROOT, 0, packing);
+        let mut map = VolumeMap::new(VolumeId(1), name, 3 * BLOCKS_PER_ROOT, 0, addresses);
         let at = Mapping::At(Value::new(77 << 18, 1));
         for lba in [0, BLOCKS_PER_ROOT, BLOCKS_PER_ROOT + PAGE, 2 * BLOCKS_PER_ROOT] {
             map.set(lba, at);
@@ -528,9 +485,9 @@ mod tests {
     #[test]
     fn a_walk_stops_when_its_budget_is_spent_and_goes_on_where_it_stopped() {
         let geometry = geometry(1 << 18, 1 << 13);
-        let packing = Packing::new(&geometry, 1 << 16);
+        let addresses = Addresses::new(&geometry);
         let name = VolumeName::new("thin").unwrap();
-        let mut map = VolumeMap::new(VolumeId(1), name, 1 << 31, 0, packing);
+        let mut map = VolumeMap::new(VolumeId(1), name, 1 << 31, 0, addresses);
         let pages = [0, 63, 64, 511, 512, 4_194_303];
         pages.iter().for_each(|page| map.mark_dirty(*page));
         let (mut from, mut found, mut steps) = (0, Vec::new(), 0);
@@ -561,17 +518,16 @@ mod tests {
             };
             let read: Vec<MapEntry> = entries.iter().map(entry).collect();
             let name = VolumeName::new("v").unwrap();
-            let packing = Packing::new(&geometry, 1000);
-            let mut map = VolumeMap::new(VolumeId(1), name, blocks, 0, packing);
+            let addresses = Addresses::new(&geometry);
+            let mut map = VolumeMap::new(VolumeId(1), name, blocks, 0, addresses);
             map.load(0, &read);
-            let said: Vec<Mapping> = map.mappings(0).collect();
-            prop_assert_eq!(said.len() as u64, blocks);
-            for (lba, (said, read)) in (0..).zip(said.iter().zip(&read)) {
+            let said: Vec<Mapping> = (0..blocks).map(|lba| map.get(lba)).collect();
+            for (said, read) in said.iter().zip(&read) {
                 let expected = match read.is_unmapped() {
                     true => Mapping::Unmapped,
                     false => Mapping::At(Value(read.pack())),
                 };
-                prop_assert_eq!((*said, map.get(lba)), (expected, expected));
+                prop_assert_eq!(*said, expected);
             }
             let mapped = said.iter().any(|mapping| *mapping != Mapping::Unmapped);
             prop_assert_eq!(map.is_empty(0), !mapped);
@@ -584,9 +540,9 @@ mod tests {
             sets in prop::collection::vec((0_u64..40, 0_u8..3, any::<u64>(), any::<u32>()), 0..200),
         ) {
             let geometry = geometry(per_unit, units);
-            let packing = Packing::new(&geometry, 1000);
+            let addresses = Addresses::new(&geometry);
             let name = VolumeName::new("v").unwrap();
-            let mut map = VolumeMap::new(VolumeId(1), name, 40, 0, packing);
+            let mut map = VolumeMap::new(VolumeId(1), name, 40, 0, addresses);
             let mut model = [Mapping::Unmapped; 40];
             for (lba, kind, address, crc) in sets {
                 let mapping = match kind {

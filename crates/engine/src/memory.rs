@@ -18,7 +18,7 @@
 use thermocline_format::Volume;
 
 use crate::config::Config;
-use crate::map::{Packing, VolumeMap};
+use crate::map::{FRAME_BYTES, VolumeMap};
 
 /// Pages beside those of garbage collection with which everything goes on: one each that a trim, a scrub, a search and
 /// a device that is lost need, and as many again for what hosts leave to them; and two for a request, which may lie
@@ -53,9 +53,8 @@ impl Config {
     /// and a few pages.
     #[must_use]
     pub fn least_map_memory(&self, volumes: impl IntoIterator<Item = u64>) -> u64 {
-        let packing = Packing::new(&self.geometry, self.stage_slots());
         let fixed: u64 = volumes.into_iter().map(VolumeMap::memory_for).sum();
-        fixed + self.least_pages() * packing.page_bytes()
+        fixed + self.least_pages() * FRAME_BYTES
     }
 
     /// Pages of maps with which everything goes on.
@@ -66,10 +65,9 @@ impl Config {
     /// Memory that the maps of volumes of these sizes in blocks take when every page of them is loaded.
     #[must_use]
     pub fn whole_map_memory(&self, volumes: impl IntoIterator<Item = u64>) -> u64 {
-        let packing = Packing::new(&self.geometry, self.stage_slots());
         let whole = |blocks: u64| {
             let pages = blocks.div_ceil(crate::map::PAGE).max(Volume::roots_for(blocks) as u64);
-            VolumeMap::memory_for(blocks) + pages * packing.page_bytes()
+            VolumeMap::memory_for(blocks) + pages * FRAME_BYTES
         };
         volumes.into_iter().map(whole).sum()
     }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
-use crate::map::{Evictable, PAGE, Packing, Swept, Tally, VolumeMap, Wanted};
+use crate::map::{Evictable, PAGE, Addresses, Swept, Tally, VolumeMap, Wanted};
 use crate::stats::VolumeTraffic;
 
 /// All volumes, each under a small index.
@@ -200,9 +200,9 @@ impl Volumes {
         id: VolumeId,
         name: VolumeName,
         blocks: u64,
-        packing: Packing,
+        addresses: Addresses,
     ) -> u16 {
-        let map = VolumeMap::new(id, name, blocks, self.base, packing);
+        let map = VolumeMap::new(id, name, blocks, self.base, addresses);
         self.base += blocks;
         self.roots += map.roots();
         self.fixed += VolumeMap::memory_for(blocks);

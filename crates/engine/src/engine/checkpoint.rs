@@ -11,15 +11,13 @@ mod moving;
 use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{
-    BLOCK_BYTES, Location, MapEntry, OpenUnit, PageId, Sequence, VolumeId, crc32c,
-};
+use thermocline_format::{Location, MapEntry, OpenUnit, PageId, Sequence, VolumeId, crc32c};
 
 use crate::bugs::bug;
 use crate::device::PageBytes;
 use crate::durability::Then;
 use crate::engine::{Engine, Phase};
-use crate::map::{Mapping, Wanted};
+use crate::map::Wanted;
 use crate::marks::mark;
 use crate::pages::WORDS;
 use crate::payload::Payload;
@@ -271,24 +269,9 @@ impl<P: Payload> Engine<P> {
 
     /// A page as on media: blocks that are staged stand where they were before. And whether any are.
     fn page_bytes(&self, index: u16, page: u64) -> (PageBytes, bool) {
-        let map = self.volumes.map(index);
-        let mut bytes: PageBytes = Box::new([0xFF; BLOCK_BYTES]);
-        let mut staged = false;
-        for (entry, mapping) in bytes.chunks_exact_mut(8).zip(map.mappings(page)) {
-            let value = match mapping {
-                Mapping::Unmapped => None,
-                Mapping::At(value) => Some(value),
-                Mapping::Staged(_) if bug!(self.config, StagedPageEntryLost) => None,
-                Mapping::Staged(slot) => {
-                    staged = true;
-                    self.cache.block(slot).old
-                }
-            };
-            if let Some(value) = value {
-                entry.copy_from_slice(&value.0.to_le_bytes());
-            }
-        }
-        (bytes, staged)
+        let lost = bug!(self.config, StagedPageEntryLost);
+        let old = |slot| self.cache.block(slot).old.filter(|_| !lost);
+        self.volumes.map(index).page_bytes(page, old)
     }
 
     fn write_units(&mut self, from: usize) -> bool {

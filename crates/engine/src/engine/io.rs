@@ -102,7 +102,7 @@ impl<P: Payload> Engine<P> {
             }
             Mapping::At(Value::LOST) => {}
             Mapping::At(value) => {
-                let at = self.packing.location(value.address());
+                let at = self.addresses.location(value.address());
                 let held = (self.space.has_writers(at.unit)
                     && !bug!(self.config, InFlightReadFromMedia))
                 .then(|| self.flights.in_flight(at, &self.config));
@@ -141,7 +141,7 @@ impl<P: Payload> Engine<P> {
                 let mut indexed = expected.iter().zip(0..);
                 indexed
                     .find(|(value, index)| {
-                        let at = self.packing.location(value.address());
+                        let at = self.addresses.location(value.address());
                         !self.arrived(into, *index, at, |crc| self.passes(**value, crc))
                     })
                     .map(|(value, _)| value)
@@ -150,7 +150,7 @@ impl<P: Payload> Engine<P> {
         let wrong =
             wrong.and(expected.first()).filter(|_| bug!(self.config, UnreadableMisnamed)).or(wrong);
         let error = wrong.map(|value| {
-            let at = self.packing.location(value.address());
+            let at = self.addresses.location(value.address());
             self.stats.damaged_blocks += 1;
             self.actions.push_back(Action::Notice(Notice::Damaged { at }));
             HostError::Unreadable(at)
@@ -301,7 +301,7 @@ impl<P: Payload> Engine<P> {
             Mapping::Staged(slot) => self.cache.block(slot).old,
         };
         let there = old.filter(|value| !value.is_lost());
-        let unit = there.map(|value| self.packing.location(value.address()).unit);
+        let unit = there.map(|value| self.addresses.location(value.address()).unit);
         let (in_pool, now) = (Lba(base + lba), self.host_writes);
         let write = Write { lba: in_pool, handle, now, part, old: unit };
         let class = self.class_of_write(media, write);

@@ -2,7 +2,7 @@
 
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
-use crate::map::Evictable;
+use crate::map::{Evictable, FRAME_BYTES};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{PAGES, Tried, WORDS};
@@ -20,7 +20,7 @@ impl<P: Payload> Engine<P> {
     /// Pages that may be in memory or on their way there.
     fn frame_limit(&self) -> u64 {
         let left = self.config.map_memory_bytes.saturating_sub(self.volumes.fixed_bytes());
-        (left / self.packing.page_bytes()).max(self.config.least_pages())
+        (left / FRAME_BYTES).max(self.config.least_pages())
     }
 
     /// Bytes of memory that maps take now, as in [`Engine::memory`], which looks through more.
@@ -36,7 +36,7 @@ impl<P: Payload> Engine<P> {
         let (all, opens) =
             (self.frame_limit(), self.phase == Phase::Opening || self.pages.has_excess());
         let pages = all + if opens { all } else { 0 } + if self.phase_failed() { 4 } else { 0 };
-        self.volumes.fixed_bytes() + pages * self.packing.page_bytes()
+        self.volumes.fixed_bytes() + pages * FRAME_BYTES
     }
 
     /// Pages that garbage collection may need at once.

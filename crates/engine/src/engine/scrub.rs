@@ -491,7 +491,7 @@ impl<P: Payload> Engine<P> {
 
     /// Has a block read if it is in the unit and was not compared.
     fn scrub_missing(&self, scrub: &mut Scrub, block: Counted) {
-        let at = self.packing.location(block.value.address());
+        let at = self.addresses.location(block.value.address());
         if at.unit != scrub.unit {
             return;
         }
@@ -504,7 +504,7 @@ impl<P: Payload> Engine<P> {
 
     fn scrub_block(&mut self, scrub: &mut Scrub, block: Counted) {
         scrub.waiting += 1;
-        let at = self.packing.location(block.value.address());
+        let at = self.addresses.location(block.value.address());
         let op = self.ops.insert(Op::ScrubRead { block });
         self.device(op, DeviceCmd::Read { at, blocks: 1, into: None });
     }
@@ -517,7 +517,7 @@ impl<P: Payload> Engine<P> {
             true => block.value.of_bytes(block.volume, block.lba.0),
             false => block.value,
         };
-        let at = self.packing.location(block.value.address());
+        let at = self.addresses.location(block.value.address());
         let arrived = |data: &P| self.arrived(data, 0, at, |crc| expected.matches(crc));
         let sound = data.is_some_and(arrived);
         scrub.judging.push(Compared { block, at, sound, missing: true });

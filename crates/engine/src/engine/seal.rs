@@ -46,7 +46,7 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(crate) fn unit_of(&self, value: Value) -> UnitId {
-        self.packing.location(value.address()).unit
+        self.addresses.location(value.address()).unit
     }
 
     /// Seals what waits in a queue, at most one chunk. Returns whether it did; it does not without a unit to open.
@@ -238,7 +238,7 @@ impl<P: Payload> Engine<P> {
     /// Whether a block is on a fast device.
     #[inline]
     fn is_fast(&self, value: Value) -> bool {
-        self.space.media_of(self.packing.location(value.address()).unit) == MediaClass::Fast
+        self.space.media_of(self.addresses.location(value.address()).unit) == MediaClass::Fast
     }
 
     /// Where the next chunk of `class` begins and the logical blocks that it may have, header included: enough for a

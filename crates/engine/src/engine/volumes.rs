@@ -7,7 +7,7 @@ use thermocline_format::{
 use crate::bugs::bug;
 use crate::engine::Engine;
 use crate::engine::trim::{Afterwards, Unmapping};
-use crate::map::VolumeMap;
+use crate::map::{FRAME_BYTES, VolumeMap};
 use crate::payload::Payload;
 use crate::request::{HostError, Reply};
 use crate::volumes::VolumeInfo;
@@ -41,7 +41,7 @@ impl<P: Payload> Engine<P> {
             return self.request_progress(request, 1, Some(error));
         }
         let volume = self.volumes.next_id();
-        self.volumes.add(volume, name.clone(), blocks, self.packing);
+        self.volumes.add(volume, name.clone(), blocks, self.addresses);
         let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
         entries.extend(Entry::name_parts(volume, name));
         self.requests.set_reply(request, Reply::Created(volume));
@@ -75,7 +75,7 @@ impl<P: Payload> Engine<P> {
         let more = VolumeMap::memory_for(blocks) - VolumeMap::memory_for(old);
         let needed = self.volumes.fixed_after_crash()
             + more
-            + self.config.least_pages() * self.packing.page_bytes();
+            + self.config.least_pages() * FRAME_BYTES;
         let budget = self.config.map_memory_bytes;
         if needed > budget {
             // What went since the last checkpoint takes none after the next.

@@ -2,6 +2,8 @@
 
 use thermocline_format::{MapEntry, PAGE_ENTRIES};
 
+use super::Frame;
+
 /// One bit for each page of a root.
 pub(super) type Bits = [u64; PAGE_ENTRIES / 64];
 
@@ -54,7 +56,7 @@ pub(super) struct Leaf {
     /// Where they are on media.
     pub(super) at: [MapEntry; PAGE_ENTRIES],
     /// Their entries; `None` where nothing is mapped, or the page is not loaded.
-    pub(super) frames: [Option<Box<[u8]>>; PAGE_ENTRIES],
+    pub(super) frames: [Option<Frame>; PAGE_ENTRIES],
     /// How many entries of each are mapped, of those in memory.
     pub(super) mapped: [u16; PAGE_ENTRIES],
     pub(super) loaded: Bits,
@@ -134,7 +136,7 @@ impl Leaf {
     }
 
     /// Gives page `index` a frame.
-    pub(super) fn put(&mut self, index: usize, frame: Box<[u8]>) {
+    pub(super) fn put(&mut self, index: usize, frame: Frame) {
         self.frames[index] = Some(frame);
         set(&mut self.resident, index);
     }

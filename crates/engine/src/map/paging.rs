@@ -3,7 +3,7 @@
 use thermocline_format::{MapEntry, PAGE_ENTRIES};
 
 use super::leaf::{self, Leaf, clear, has};
-use super::{PAGE, VolumeMap, split};
+use super::{PAGE, VolumeMap, empty_frame, split};
 
 /// Whether a page is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +39,9 @@ pub(crate) struct Evictable {
 impl VolumeMap {
     /// A page is about to change: it has a frame and is dirty from now on, and with `staged`, leads to the stage.
     pub(super) fn soil(&mut self, page: u64, staged: bool) {
-        let packing = self.packing;
         self.change(page, |leaf, index| {
             if leaf.frames[index].is_none() {
-                leaf.put(index, packing.frame());
+                leaf.put(index, empty_frame());
             }
             leaf::set(&mut leaf.dirty, index);
             if staged {
@@ -246,7 +245,12 @@ impl VolumeMap {
     /// Fills page `page` with what was read from media.
     pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) {
         let held = (self.blocks - page * PAGE).min(PAGE) as usize;
-        let (frame, mapped) = self.packing.fill(read, held);
+        let mut frame = empty_frame();
+        let mut mapped = 0;
+        for (entry, read) in frame.iter_mut().zip(&read[..held]) {
+            *entry = read.pack();
+            mapped += u16::from(!read.is_unmapped());
+        }
         self.change(page, |leaf, index| {
             leaf.put(index, frame);
             leaf.mapped[index] = mapped;

@@ -62,15 +62,15 @@ mod tests {
     use thermocline_types::UnitId;
 
     use super::*;
-    use crate::map::{PAGE, Packing};
+    use crate::map::{PAGE, Addresses};
 
     #[test]
     fn a_root_changes_with_its_pages_until_it_is_written() {
         let geometry = Geometry::new(LogicalBlock::B4096, 512, 300, [UnitId(0), UnitId(1)]);
         let geometry = geometry.expect("a geometry");
         let entry = |block| MapEntry::new(&geometry, Location { unit: UnitId(9), block }, 7);
-        let (name, packing) = (VolumeName::new("v").expect("a name"), Packing::new(&geometry, 64));
-        let mut map = VolumeMap::new(VolumeId(1), name, 2 * PAGE * PAGE, 0, packing);
+        let (name, addresses) = (VolumeName::new("v").expect("a name"), Addresses::new(&geometry));
+        let mut map = VolumeMap::new(VolumeId(1), name, 2 * PAGE * PAGE, 0, addresses);
         map.adopt_roots(&[entry(1), entry(2)]);
         assert_eq!((map.roots(), map.root_at(1), map.root_at(2)), (2, Some(entry(2)), None));
         map.move_page(PAGE + 3, entry(8));

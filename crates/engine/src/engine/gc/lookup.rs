@@ -272,7 +272,7 @@ impl<P: Payload> Engine<P> {
             if !self.may_pin(job, (volume, id, page)) {
                 return false;
             }
-            let at = self.packing.location(value.address());
+            let at = self.addresses.location(value.address());
             job.chunks += 1;
             job.found += 1;
             mark!(NotFoundByHeader);

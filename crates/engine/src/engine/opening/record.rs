@@ -35,7 +35,7 @@ impl<P: Payload> Engine<P> {
         }
         for volume in &newest.volumes {
             let name = volume.name.clone();
-            let index = self.volumes.add(volume.id, name, volume.blocks, self.packing);
+            let index = self.volumes.add(volume.id, name, volume.blocks, self.addresses);
             self.volumes.map_mut(index).adopt_roots(&volume.roots);
             self.volumes.map_mut(index).media = volume.media;
             if volume.deleted {

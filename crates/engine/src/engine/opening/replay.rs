@@ -101,7 +101,7 @@ impl<P: Payload> Engine<P> {
                     if self.volumes.index(volume).is_none() && volume >= next {
                         mark!(CreateReplayed);
                         let name = VolumeName::new("").expect("an empty name is a name");
-                        self.volumes.add(volume, name, blocks, self.packing);
+                        self.volumes.add(volume, name, blocks, self.addresses);
                     }
                 }
                 Entry::VolumeDelete { volume } => {
