@@ -273,6 +273,10 @@ impl<P: Payload> Engine<P> {
                 self.read(request, extent, into);
             }
             HostRequest::Write { extent, data, fua, handle } => {
+                let at_once = self.config.write_cache && !fua;
+                if at_once && self.write_at_once(id, extent, &data, handle) {
+                    return true;
+                }
                 let request = self.accept(id, true, fua);
                 return self.write(request, extent, data, handle);
             }
@@ -506,7 +510,6 @@ impl<P: Payload> Engine<P> {
         let (owners, flushes) = self.cache.give_up();
         for owner in owners {
             match owner {
-                Owner::Nobody => {}
                 Owner::Request(request) => {
                     self.request_progress(request, 1, Some(HostError::Failed));
                 }

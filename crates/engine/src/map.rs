@@ -15,6 +15,8 @@ mod leaf;
 mod paging;
 mod roots;
 
+use std::num::NonZero;
+
 use thermocline_format::{
     BLOCK_BYTES, BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, PerUnit, TAG_BITS,
     VolumeId, VolumeMedia, VolumeName,
@@ -25,7 +27,7 @@ use crate::stats::VolumeTraffic;
 use crate::tier::Stream;
 
 pub(crate) use leaf::Tally;
-use leaf::{Leaf, has};
+use leaf::Leaf;
 pub(crate) use paging::{Evictable, Presence, Swept};
 
 /// Blocks that a page covers.
@@ -42,13 +44,28 @@ pub(crate) enum Mapping {
     At(Value),
 }
 
-/// Address and tag of a block, as in the map.
+/// Address and tag of a block, as in the map. Kept inverted: an entry of ones is no block, so that an `Option` takes no
+/// more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Value(pub(crate) u64);
+pub(crate) struct Value(NonZero<u64>);
+
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 
 impl Value {
     /// Of a block that was on a device that is lost.
-    pub(crate) const LOST: Value = Value(u64::MAX << TAG_BITS);
+    pub(crate) const LOST: Value = Value(NonZero::new(!MapEntry::LOST.pack()).unwrap());
+
+    /// As an entry says; `None` if that says that there is no block.
+    #[inline]
+    pub(crate) fn of_entry(entry: u64) -> Option<Value> {
+        NonZero::new(!entry).map(Value)
+    }
+
+    /// As an entry.
+    #[inline]
+    pub(crate) fn entry(self) -> u64 {
+        !self.0.get()
+    }
 
     #[inline]
     pub(crate) fn is_lost(self) -> bool {
@@ -57,25 +74,31 @@ impl Value {
 
     #[inline]
     pub(crate) fn new(address: u64, crc: u32) -> Value {
-        Value(address << TAG_BITS | u64::from(crc & ((1 << TAG_BITS) - 1)))
+        let entry = address << TAG_BITS | u64::from(crc) & TAG_MASK;
+        Value::of_entry(entry).expect("no pool has the last address")
     }
 
     #[inline]
     pub(crate) fn address(self) -> u64 {
-        self.0 >> TAG_BITS
+        self.entry() >> TAG_BITS
+    }
+
+    /// The low bits of the checksum.
+    #[inline]
+    pub(crate) fn tag(self) -> u32 {
+        (self.entry() & TAG_MASK) as u32
     }
 
     /// The same address, with the tag of the bytes alone; and back.
     #[inline]
     pub(crate) fn of_bytes(self, volume: VolumeId, lba: u64) -> Value {
-        let mark = thermocline_format::home_mark(volume, thermocline_types::Lba(lba))
-            & ((1 << TAG_BITS) - 1);
-        Value(self.0 ^ u64::from(mark))
+        let mark = thermocline_format::home_mark(volume, thermocline_types::Lba(lba));
+        Value::new(self.address(), self.tag() ^ mark)
     }
 
     #[inline]
     pub(crate) fn matches(self, crc: u32) -> bool {
-        (self.0 as u32 ^ crc) & ((1 << TAG_BITS) - 1) == 0
+        u64::from(self.tag() ^ crc) & TAG_MASK == 0
     }
 }
 
@@ -122,12 +145,10 @@ impl Addresses {
 
     #[inline]
     fn mapping(self, entry: u64) -> Mapping {
-        if entry < self.staged || entry == Value::LOST.0 {
-            Mapping::At(Value(entry))
-        } else if entry == UNMAPPED {
-            Mapping::Unmapped
-        } else {
-            Mapping::Staged(((entry - self.staged) >> TAG_BITS) as u32)
+        match Value::of_entry(entry) {
+            None => Mapping::Unmapped,
+            Some(value) if entry < self.staged || value.is_lost() => Mapping::At(value),
+            Some(_) => Mapping::Staged(((entry - self.staged) >> TAG_BITS) as u32),
         }
     }
 
@@ -136,7 +157,7 @@ impl Addresses {
         match mapping {
             Mapping::Unmapped => UNMAPPED,
             Mapping::Staged(slot) => self.staged + (u64::from(slot) << TAG_BITS),
-            Mapping::At(value) => value.0,
+            Mapping::At(value) => value.entry(),
         }
     }
 }
@@ -218,8 +239,9 @@ pub(crate) struct VolumeMap {
     leaves: u64,
     /// How many pages there are of each kind.
     tally: Tally,
-    /// How many there were when that was noted last.
+    /// How many there were when that was noted last, and whether that may be out of date.
     noted: Tally,
+    changed: bool,
 }
 
 impl VolumeMap {
@@ -247,6 +269,7 @@ impl VolumeMap {
             leaves: 0,
             tally: Tally::default(),
             noted: Tally::default(),
+            changed: false,
         };
         map.resize(blocks);
         map
@@ -258,6 +281,7 @@ impl VolumeMap {
         for leaf in self.roots.drain(count.min(self.roots.len())..).filter_map(|root| root.leaf) {
             self.leaves -= 1;
             (0..PAGE_ENTRIES).for_each(|index| self.tally -= leaf.tally(index));
+            self.changed = true;
         }
         self.roots.shrink_to(count);
         self.roots.reserve_exact(count - self.roots.len());
@@ -281,11 +305,10 @@ impl VolumeMap {
         self.noted
     }
 
-    /// Notes how many there are, if that is something new; returns how many there were.
+    /// Notes how many there are, if that may be something new; returns how many there were.
     #[inline]
     pub(crate) fn note(&mut self) -> Option<Tally> {
-        let new = self.noted != self.tally;
-        new.then(|| std::mem::replace(&mut self.noted, self.tally))
+        std::mem::take(&mut self.changed).then(|| std::mem::replace(&mut self.noted, self.tally))
     }
 
     #[inline]
@@ -312,7 +335,7 @@ impl VolumeMap {
             let mut entry = entry;
             if let Mapping::Staged(slot) = self.addresses.mapping(entry) {
                 staged = true;
-                entry = old(slot).map_or(UNMAPPED, |value| value.0);
+                entry = old(slot).map_or(UNMAPPED, Value::entry);
             }
             place.copy_from_slice(&entry.to_le_bytes());
         }
@@ -330,26 +353,25 @@ impl VolumeMap {
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
         debug_assert!(self.is_loaded(lba / PAGE), "what is on media would be forgotten");
-        let (page, entry) = (lba / PAGE, (lba % PAGE) as usize);
-        let new = self.addresses.entry(mapping);
-        let (root, index) = split(page);
-        let leaf = self.roots[root].leaf(&mut self.leaves);
-        let staged = matches!(mapping, Mapping::Staged(_));
-        let as_was = has(&leaf.dirty, index) && (!staged || has(&leaf.staged, index));
-        if !as_was || leaf.frames[index].is_none() {
+        let (page, staged) = (lba / PAGE, matches!(mapping, Mapping::Staged(_)));
+        if !self.is_soiled(page, staged) {
             self.soil(page, staged);
         }
-        let leaf = self.roots[root].leaf(&mut self.leaves);
-        let frame = leaf.frames[index].as_mut().expect("it has one now");
-        let old = std::mem::replace(&mut frame[entry], new);
+        let new = self.addresses.entry(mapping);
+        let (root, index) = split(page);
+        let leaf = self.roots[root].leaf.as_deref_mut().expect("a page that is dirty has one");
+        let frame = leaf.frames[index].as_mut().expect("the page has one now");
+        let old = std::mem::replace(&mut frame[(lba % PAGE) as usize], new);
         match (old != UNMAPPED, new != UNMAPPED) {
             (false, true) => {
                 self.tally.used += u64::from(leaf.mapped[index] == 0);
+                self.changed = true;
                 leaf.mapped[index] += 1;
             }
             (true, false) => {
                 leaf.mapped[index] -= 1;
                 self.tally.used -= u64::from(leaf.mapped[index] == 0);
+                self.changed = true;
             }
             _ => {}
         }
@@ -525,7 +547,7 @@ mod tests {
             for (said, read) in said.iter().zip(&read) {
                 let expected = match read.is_unmapped() {
                     true => Mapping::Unmapped,
-                    false => Mapping::At(Value(read.pack())),
+                    false => Mapping::At(Value::of_entry(read.pack()).expect("it is mapped")),
                 };
                 prop_assert_eq!(*said, expected);
             }

@@ -11,6 +11,7 @@
 mod dead;
 mod freeing;
 mod tail;
+mod validity;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,6 +25,11 @@ use crate::config::Config;
 
 pub(crate) use dead::{Dead, Terms, Verdict};
 use tail::Tail;
+use validity::Validity;
+
+/// Of the memory for maps, one part in so many may be taken beside it to know which blocks are valid: a bit for each.
+/// Chosen, not measured.
+const VALIDITY_SHARE: u64 = 8;
 
 /// Units of a class of media that can be written next.
 #[derive(Debug, Default)]
@@ -42,6 +48,7 @@ struct Supply {
 #[derive(Debug)]
 pub(crate) struct Space {
     units: Units,
+    validity: Validity,
     tails: Vec<Tail>,
     /// The next logical block of each open unit.
     frontiers: Frontiers<Location>,
@@ -90,6 +97,7 @@ impl Space {
         let classes = usize::from(config.user_classes()) + 1;
         Space {
             units,
+            validity: Validity::new(&config.geometry, config.map_memory_bytes / VALIDITY_SHARE),
             tails: vec![Tail::default(); count],
             frontiers: Frontiers::new(classes),
             in_flight: vec![0; classes],
@@ -287,6 +295,7 @@ impl Space {
         let listed = self.supply_mut(media).reserved.pop_front()?;
         let unit = listed.next.unit;
         self.units.open(unit, class);
+        self.validity.begin(unit);
         self.note_class(unit, class);
         self.touch(unit);
         *self.tail(unit) = Tail { generation: listed.generation, ..Tail::default() };
@@ -364,6 +373,41 @@ impl Space {
         }
     }
 
+    /// The block at `address` is valid, and counts in its unit.
+    #[inline]
+    pub(crate) fn add_block(&mut self, address: u64) {
+        self.validity.set(address);
+        self.add_valid(self.unit_of(address));
+    }
+
+    /// The block at `address` is not valid any more.
+    #[inline]
+    pub(crate) fn drop_block(&mut self, address: u64) {
+        self.validity.clear(address);
+        self.drop_valid(self.unit_of(address));
+    }
+
+    /// Whether the block at `address` counts as valid; `None` if only the map knows.
+    #[inline]
+    pub(crate) fn counts(&self, address: u64) -> Option<bool> {
+        self.validity.is_known(self.unit_of(address)).then(|| self.validity.is_set(address))
+    }
+
+    /// Whether it is known without the map which blocks of `unit` are valid.
+    pub(crate) fn knows_valid(&self, unit: UnitId) -> bool {
+        self.validity.is_known(unit)
+    }
+
+    /// How many blocks of `unit` are known to be valid, one by one; `None` if only the map knows.
+    pub(crate) fn known_valid(&self, unit: UnitId) -> Option<u32> {
+        self.validity.count(unit)
+    }
+
+    #[inline]
+    fn unit_of(&self, address: u64) -> UnitId {
+        self.geometry.per_unit().location(address).unit
+    }
+
     /// One more valid block in `unit`.
     #[inline]
     pub(crate) fn add_valid(&mut self, unit: UnitId) {
@@ -382,7 +426,7 @@ impl Space {
 
     /// One valid block less in `unit`, which dies with its last.
     #[inline]
-    pub(crate) fn drop_valid(&mut self, unit: UnitId) {
+    fn drop_valid(&mut self, unit: UnitId) {
         // The unit table may be wrong, if whoever wrote it was.
         let counted = self.units.valid_count(unit) > 0;
         debug_assert!(counted, "{unit:?} holds nothing that is valid");
@@ -453,7 +497,8 @@ impl Space {
 
     /// Bytes of memory held.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        (self.units.memory_bytes() + self.tails.capacity() * size_of::<Tail>()) as u64
+        let units = self.units.memory_bytes() + self.tails.capacity() * size_of::<Tail>();
+        units as u64 + self.validity.memory_bytes()
     }
 }
 

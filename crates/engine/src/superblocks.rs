@@ -118,9 +118,7 @@ impl Superblocks {
 
     /// What stands at `entry` is not valid any more when the next checkpoint's record counts.
     pub(crate) fn drop_later(&mut self, entry: MapEntry) {
-        if !entry.is_unmapped() {
-            self.obsolete.push(Value(entry.pack()));
-        }
+        self.obsolete.extend(Value::of_entry(entry.pack()));
     }
 
     /// Superblock units of a device but the home: the record of this opening is copied to them, to the last first.

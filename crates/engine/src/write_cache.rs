@@ -16,12 +16,51 @@ use crate::marks::mark;
 /// Who waits for a block or control entry to be on media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// Nobody.
-    Nobody,
     /// A request of the host.
     Request(u32),
     /// A flight whose write failed.
     Failed(Sequence),
+}
+
+/// Who waits for a block: whoever wrote it, and whoever wrote what it superseded before that was on media.
+#[derive(Debug, Default)]
+pub(crate) enum Owners {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// One alone.
+    One(Owner),
+    /// Several, in the order in which they came.
+    Several(Box<Vec<Owner>>),
+}
+
+impl Owners {
+    /// `owner` waits as well.
+    fn add(&mut self, owner: Owner) {
+        *self = match std::mem::take(self) {
+            Owners::Nobody => Owners::One(owner),
+            Owners::One(first) => Owners::Several(Box::new(vec![first, owner])),
+            Owners::Several(mut owners) => {
+                owners.push(owner);
+                Owners::Several(owners)
+            }
+        };
+    }
+
+    /// Everybody who waits.
+    pub(crate) fn each(&self) -> &[Owner] {
+        match self {
+            Owners::Nobody => &[],
+            Owners::One(owner) => std::slice::from_ref(owner),
+            Owners::Several(owners) => owners,
+        }
+    }
+}
+
+impl From<Option<Owner>> for Owners {
+    fn from(owner: Option<Owner>) -> Owners {
+        owner.map_or(Owners::Nobody, Owners::One)
+    }
 }
 
 /// A block that waits to be sealed.
@@ -46,9 +85,7 @@ pub(crate) struct Staged<P> {
     pub(crate) ticket: u64,
     /// The valid block on media that this one replaces.
     pub(crate) old: Option<Value>,
-    /// Who waits for it: whoever wrote it, and whoever wrote what it superseded before that was on media.
-    pub(crate) owner: Owner,
-    pub(crate) also: Vec<Owner>,
+    pub(crate) owners: Owners,
     pub(crate) payload: P,
 }
 
@@ -56,9 +93,7 @@ pub(crate) struct Staged<P> {
 /// for what comes in its place.
 fn drop_out<P>(staged: &mut Staged<P>, waiting: &mut Vec<Owner>) -> Option<Value> {
     staged.alive = false;
-    waiting.append(&mut staged.also);
-    let owner = std::mem::replace(&mut staged.owner, Owner::Nobody);
-    waiting.extend((owner != Owner::Nobody).then_some(owner));
+    waiting.extend(std::mem::take(&mut staged.owners).each());
     staged.old.take()
 }
 
@@ -198,29 +233,21 @@ impl<P> WriteCache<P> {
         self.slots[slot as usize].old = Some(old);
     }
 
-    /// The host has written the block in `slot` once more. Returns who waited for it, who waits for the new contents as
-    /// well unless `forget` says otherwise.
-    pub(crate) fn write_again(
-        &mut self,
-        slot: u32,
-        crc: u32,
-        payload: P,
-        owner: Owner,
-        forget: bool,
-    ) -> Owner {
+    /// The host has written the block in `slot` once more: `owner` waits for it beside those who did.
+    pub(crate) fn write_again(&mut self, slot: u32, crc: u32, payload: P, owner: Option<Owner>) {
         let staged = &mut self.slots[slot as usize];
         staged.payload = payload;
         staged.crc = crc;
-        staged.acknowledged |= owner == Owner::Nobody;
-        let before = std::mem::replace(&mut staged.owner, owner);
-        if forget {
-            return before;
-        }
-        staged.also.extend((before != Owner::Nobody).then_some(before));
-        if owner != Owner::Nobody {
+        staged.acknowledged |= owner.is_none();
+        if let Some(owner) = owner {
+            staged.owners.add(owner);
             self.hurry(slot);
         }
-        before
+    }
+
+    /// Nobody waits for the block in `slot` any more; returns who did.
+    pub(crate) fn forget_owners(&mut self, slot: u32) -> Owners {
+        std::mem::take(&mut self.slots[slot as usize].owners)
     }
 
     /// The block in `slot` will not be written; `waiting` gets who waited for it. Returns what it would have replaced.
@@ -475,8 +502,7 @@ mod tests {
             class: Class(class),
             ticket: 0,
             old: None,
-            owner: Owner::Nobody,
-            also: Vec::new(),
+            owners: Owners::Nobody,
             payload: (),
         }
     }

@@ -203,6 +203,8 @@ pub struct Geometry {
     per_unit: PerUnit,
     units: u32,
     count: u8,
+    /// Whether a fast device is active.
+    tiered: bool,
     /// Behind the first `count` copies of the first, which mean nothing.
     devices: [PoolDevice; MAX_DEVICES],
 }
@@ -267,7 +269,8 @@ impl Geometry {
         all[..devices.len()].copy_from_slice(devices);
         let (units, count) = (first as u32, devices.len() as u8);
         let per_unit = PerUnit::new(blocks_per_unit);
-        Ok(Geometry { logical_block, per_unit, units, count, devices: all })
+        let tiered = devices.iter().any(|device| device.takes(MediaClass::Fast));
+        Ok(Geometry { logical_block, per_unit, units, count, tiered, devices: all })
     }
 
     /// The devices' logical block.
@@ -331,6 +334,7 @@ impl Geometry {
     ///
     /// # Panics
     /// When `unit` is outside the pool.
+    #[inline]
     #[must_use]
     pub fn device_of(&self, unit: UnitId) -> DeviceId {
         if self.count == 1 {
@@ -391,15 +395,17 @@ impl Geometry {
     ///
     /// # Panics
     /// When `unit` is outside the pool.
+    #[inline]
     #[must_use]
     pub fn media_of(&self, unit: UnitId) -> MediaClass {
         self.device(self.device_of(unit)).media
     }
 
     /// Whether a fast device is active.
+    #[inline]
     #[must_use]
-    pub fn is_tiered(&self) -> bool {
-        self.devices().iter().any(|device| device.takes(MediaClass::Fast))
+    pub const fn is_tiered(&self) -> bool {
+        self.tiered
     }
 
     /// The pool's home, where the superblock records that count are: the first active fast device, or else the first

@@ -462,26 +462,26 @@ impl<P: Payload> Engine<P> {
         number: u32,
     ) {
         let map = self.volumes.map(volume);
-        let blocks = || {
-            run.iter().filter_map(|entry| match *entry {
-                Entry::Data { lba, crc, .. } if lba.0 < map.blocks => Some((lba.0, crc)),
+        let (blocks, base) = (map.blocks, map.base);
+        if !self.space.knows_valid(job.victim) {
+            let lbas = run.iter().filter_map(|entry| match *entry {
+                Entry::Data { lba, .. } if lba.0 < blocks => Some(lba.0),
                 _ => None,
-            })
-        };
-        blocks().for_each(|(lba, _)| map.prefetch(lba));
+            });
+            lbas.for_each(|lba| map.prefetch(lba));
+        }
         for (number, entry) in (number..).zip(run) {
             let Entry::Data { lba, crc, .. } = *entry else { continue };
             let at = places.of(number);
             let value = Value::new(self.config.geometry.address(at), crc);
-            let map = self.volumes.map(volume);
-            if lba.0 >= map.blocks {
+            let counts = self.space.counts(value.address());
+            if lba.0 >= blocks || counts == Some(false) {
                 continue;
             }
-            let known = map.is_loaded(lba.0 / PAGE);
-            if known && self.on_media(volume, lba.0) != Some(value) {
+            let known = self.volumes.map(volume).is_loaded(lba.0 / PAGE);
+            if known && counts.is_none() && self.on_media(volume, lba.0) != Some(value) {
                 continue;
             }
-            let base = map.base;
             let known = known && self.may_pin(job, (volume, id, lba.0 / PAGE));
             let payload = chunk.block(number, &places);
             mark!(PackedSurvivor if places.behind(number).is_none());

@@ -12,8 +12,22 @@ use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{Loaded, Tried, Waits};
 use crate::payload::Payload;
-use crate::request::{Action, Extent, HostError, Notice};
-use crate::write_cache::{Owner, Staged};
+use crate::request::{Action, Extent, HostError, Notice, Reply, RequestId};
+use crate::write_cache::{Owner, Owners, Staged};
+
+/// When blocks can be staged that the host writes.
+enum Staging {
+    /// Now, in this volume.
+    Now(u16),
+    /// When this page of a volume was read.
+    AfterPage(u16, u64),
+    /// When there is memory for pages, or room.
+    WithMemory,
+    /// When this page of a volume can be read, which it could not be.
+    Damaged(u16, u64),
+    /// Never.
+    Never(HostError),
+}
 
 /// Blocks that follow each other on media.
 struct Run {
@@ -189,8 +203,25 @@ impl<P: Payload> Engine<P> {
         value.matches(crc) || bug!(self.config, TagNotChecked)
     }
 
-    /// Stages what the host writes. Returns `false` if something else came of it.
+    /// Stages what the host writes, and answers at once; `false` if that cannot be, and nothing was done.
     #[inline]
+    pub(crate) fn write_at_once(
+        &mut self,
+        id: RequestId,
+        extent: Extent,
+        data: &P,
+        handle: u16,
+    ) -> bool {
+        if self.pages.waiting() > 0 {
+            return false;
+        }
+        let Staging::Now(volume) = self.prepare(extent) else { return false };
+        self.stage(None, volume, extent, data, handle);
+        self.actions.push_back(Action::Complete { request: id, result: Ok(Reply::Done) });
+        true
+    }
+
+    /// Stages what the host writes. Returns `false` if something else came of it.
     pub(crate) fn write(&mut self, request: u32, extent: Extent, data: P, handle: u16) -> bool {
         if self.pages.waiting() > 0 {
             // It would make a page dirty that is about to go for those that came before it.
@@ -201,7 +232,6 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Begins a write, which may have waited already.
-    #[inline]
     pub(crate) fn write_again(
         &mut self,
         request: u32,
@@ -210,33 +240,48 @@ impl<P: Payload> Engine<P> {
         handle: u16,
         tried: Tried,
     ) -> bool {
+        match self.prepare(extent) {
+            Staging::Now(volume) => {
+                let owner = (!self.completes_in_memory(request)).then_some(Owner::Request(request));
+                if owner.is_some() {
+                    self.requests.need(request, extent.blocks as u32);
+                }
+                self.stage(owner, volume, extent, &data, handle);
+                self.request_progress(request, 1, None);
+                return true;
+            }
+            Staging::AfterPage(volume, page) => {
+                self.park(volume, page, Waits::Write { request, extent, data, handle });
+            }
+            Staging::WithMemory => {
+                self.await_memory(Waits::Write { request, extent, data, handle }, tried);
+            }
+            Staging::Damaged(volume, page) if tried != Tried::Page => {
+                self.pages.forget(volume, page);
+                return self.write_again(request, extent, data, handle, tried);
+            }
+            Staging::Damaged(volume, page) => {
+                let error = self.damaged_page(volume, page);
+                self.request_progress(request, 1, Some(error));
+            }
+            Staging::Never(error) => self.request_progress(request, 1, Some(error)),
+        }
+        false
+    }
+
+    /// Finds out whether blocks can be staged, and counts those among the mapped that are new, if they can.
+    #[inline]
+    fn prepare(&mut self, extent: Extent) -> Staging {
         let volume = match self.locate(extent) {
             Ok(volume) => volume,
-            Err(error) => {
-                self.request_progress(request, 1, Some(error));
-                return false;
-            }
+            Err(error) => return Staging::Never(error),
         };
         let (from, end) = (extent.lba, extent.lba + extent.blocks);
         match self.loaded(volume, from, end, Share::Write) {
             Loaded::Yes => {}
-            Loaded::Wait(page) => {
-                self.park(volume, page, Waits::Write { request, extent, data, handle });
-                return false;
-            }
-            Loaded::NoRoom => {
-                self.await_memory(Waits::Write { request, extent, data, handle }, tried);
-                return false;
-            }
-            Loaded::No(page) if tried != Tried::Page => {
-                self.pages.forget(volume, page);
-                return self.write_again(request, extent, data, handle, tried);
-            }
-            Loaded::No(page) => {
-                let error = self.damaged_page(volume, page);
-                self.request_progress(request, 1, Some(error));
-                return false;
-            }
+            Loaded::Wait(page) => return Staging::AfterPage(volume, page),
+            Loaded::NoRoom => return Staging::WithMemory,
+            Loaded::No(page) => return Staging::Damaged(volume, page),
         }
         let map = self.volumes.map(volume);
         let is_new = |lba| matches!(map.get(lba), Mapping::Unmapped | Mapping::At(Value::LOST));
@@ -245,31 +290,25 @@ impl<P: Payload> Engine<P> {
             let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.is_empty(page));
             let capacity = self.capacity_blocks(pages.count() as u64);
             if self.volumes.mapped() + new > capacity {
-                if self.is_deleting() {
-                    mark!(WriteAwaitsDeletion);
-                    self.await_memory(Waits::Write { request, extent, data, handle }, tried);
-                    return false;
-                }
-                self.request_progress(request, 1, Some(HostError::NoSpace));
-                return false;
+                mark!(WriteAwaitsDeletion if self.is_deleting());
+                let deleting = self.is_deleting();
+                return if deleting { Staging::WithMemory } else { Staging::Never(HostError::NoSpace) };
             }
+            self.volumes.map_more(new);
         }
-        self.volumes.map_more(new);
+        Staging::Now(volume)
+    }
+
+    /// Stages blocks for which there is room; `owner` waits for each of them.
+    #[inline]
+    fn stage(&mut self, owner: Option<Owner>, volume: u16, extent: Extent, data: &P, handle: u16) {
         let media = self.lands_on(volume, extent);
-        let owner = if self.completes_in_memory(request) {
-            Owner::Nobody
-        } else {
-            self.requests.need(request, extent.blocks as u32);
-            Owner::Request(request)
-        };
         for index in 0..extent.blocks as u32 {
-            let lba = from + u64::from(index);
+            let lba = extent.lba + u64::from(index);
             let part = Part { offset: index, length: extent.blocks as u32 };
             self.stage_block(owner, volume, lba, part, data.slice(index, 1), (handle, media));
         }
         self.volumes.note_pages(volume);
-        self.request_progress(request, 1, None);
-        true
     }
 
     /// The class that placement chooses for a block.
@@ -286,7 +325,7 @@ impl<P: Payload> Engine<P> {
     #[inline]
     fn stage_block(
         &mut self,
-        owner: Owner,
+        owner: Option<Owner>,
         volume: u16,
         lba: u64,
         part: Part,
@@ -318,34 +357,32 @@ impl<P: Payload> Engine<P> {
             copy: false,
             replaces: false,
             alive: true,
-            acknowledged: owner == Owner::Nobody,
+            acknowledged: owner.is_none(),
             crc,
             lba,
             class,
             ticket: 0,
             old,
-            owner,
-            also: Vec::new(),
+            owners: owner.into(),
             payload,
         };
         let slot = self.cache.push(staged, self.now);
-        if owner != Owner::Nobody {
+        if owner.is_some() {
             self.cache.hurry(slot);
         }
         self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
     }
 
     /// A staged block has new contents, in its old place: what waits for the block waits for these.
-    fn supersede(&mut self, slot: u32, crc: u32, payload: P, owner: Owner) {
+    fn supersede(&mut self, slot: u32, crc: u32, payload: P, owner: Option<Owner>) {
         self.stats.absorbed_blocks += 1;
         let staged = self.cache.block(slot);
         let crc = if bug!(self.config, SupersededKeepsChecksum) { staged.crc } else { crc };
         self.volumes.map_mut(staged.volume).traffic.absorbed_blocks += 1;
         let early = bug!(self.config, SupersededDoneEarly);
-        let before = self.cache.write_again(slot, crc, payload, owner, early);
-        if early {
-            self.settle_owners(&[(before, 1)]);
-        }
+        let before = if early { self.cache.forget_owners(slot) } else { Owners::Nobody };
+        self.cache.write_again(slot, crc, payload, owner);
+        before.each().iter().for_each(|owner| self.settle_owners(&[(*owner, 1)]));
     }
 }
 

@@ -369,7 +369,7 @@ impl<P: Payload> Engine<P> {
         let page = PageId::from_lba(Lba(lba));
         if volume == VolumeId::UNITS {
             let at = self.unit_table.pages().get(page.index as usize);
-            return at.is_some_and(|at| at.pack() == value.0);
+            return at.is_some_and(|at| at.pack() == value.entry());
         }
         let Some(index) = self.volumes.index(page.volume) else { return false };
         let map = self.volumes.map(index);
@@ -381,7 +381,7 @@ impl<P: Payload> Engine<P> {
             },
             _ => return false,
         };
-        entry.pack() == value.0
+        entry.pack() == value.entry()
     }
 
     /// Looks again at what was compared: blocks that count and were not are missing.
@@ -478,7 +478,8 @@ impl<P: Payload> Engine<P> {
 
     fn scrub_missing_page(&self, scrub: &mut Scrub, volume: VolumeId, lba: Lba, at: MapEntry) {
         if !at.is_unmapped() {
-            self.scrub_missing(scrub, Counted { volume, lba, value: Value(at.pack()) });
+            let value = Value::of_entry(at.pack()).expect("it is mapped");
+            self.scrub_missing(scrub, Counted { volume, lba, value });
         }
     }
 

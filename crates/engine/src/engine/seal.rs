@@ -29,7 +29,7 @@ use crate::map::{Mapping, PAGE, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
-use crate::write_cache::{Owner, class_of, is_of_copies};
+use crate::write_cache::{Owner, Staged, class_of, is_of_copies};
 
 /// Blocks below which a chunk is filled up with blocks of other classes: they would have a header each, of up to 4 KiB,
 /// which costs more than their separation gains. Chosen, not measured.
@@ -63,7 +63,7 @@ impl<P: Payload> Engine<P> {
         };
         let block = self.config.geometry.logical_block();
         let limit = block.blocks_in_chunk(room);
-        let mut owners = Vec::with_capacity(limit.min(self.cache.length(queue)));
+        let mut owners = Vec::new();
         // Who waited for blocks of failed writes that were replaced meanwhile: for what replaced them, from now on.
         let mut outlived = Vec::new();
         let mut picked = std::mem::take(&mut self.picked);
@@ -74,21 +74,16 @@ impl<P: Payload> Engine<P> {
             && let Some(slot) = self.next_staged(queue, picked.len())
         {
             let staged = self.cache.block(slot);
-            let alive = if staged.copy && bug!(self.config, CopyNotCheckedAgain) {
-                true
-            } else if staged.copy {
-                self.volumes.is(staged.volume, staged.id)
-                    && staged.lba < self.volumes.map(staged.volume).blocks
-                    && self.on_media(staged.volume, staged.lba) == staged.old
-                    && !(twice && self.cache.holds(&picked, staged))
+            let alive = if staged.copy {
+                bug!(self.config, CopyNotCheckedAgain)
+                    || self.is_current(staged) && !(twice && self.cache.holds(&picked, staged))
             } else {
                 staged.alive
             };
             mark!(CopyOutdated if !alive && staged.copy);
             mark!(CopiedTwice if staged.copy && twice && self.cache.holds(&picked, staged));
             let waiting = if alive || !staged.replaces { &mut owners } else { &mut outlived };
-            owe(waiting, staged.owner);
-            staged.also.iter().for_each(|owner| owe(waiting, *owner));
+            staged.owners.each().iter().for_each(|owner| owe(waiting, *owner));
             if alive {
                 picked.push(slot);
             } else {
@@ -113,6 +108,16 @@ impl<P: Payload> Engine<P> {
         }
         self.settle_owners(&outlived);
         true
+    }
+
+    /// Whether what a copy was made of counts still.
+    fn is_current(&self, copy: &Staged<P>) -> bool {
+        let there = self.volumes.is(copy.volume, copy.id)
+            && copy.lba < self.volumes.map(copy.volume).blocks;
+        // A victim is not written again before its copies are sealed. A unit with failed writes may be.
+        let counts = copy.old.filter(|_| !copy.replaces);
+        let counts = counts.and_then(|old| self.space.counts(old.address()));
+        there && counts.unwrap_or_else(|| self.on_media(copy.volume, copy.lba) == copy.old)
     }
 
     /// Takes the next block of a queue; of the nearest like it if that is empty and its chunk would be small.
@@ -164,16 +169,16 @@ impl<P: Payload> Engine<P> {
             volume.traffic.relocated_blocks += u64::from(staged.copy && !leaves);
             volume.traffic.host_blocks_written += u64::from(!staged.copy);
             let new = Value::new(address, staged.crc);
-            match volume.get(staged.lba) {
-                Mapping::Staged(other) if other != slot => {
-                    mark!(StagedBlockMoved);
-                    // A copy of what a staged block replaces: the page on media is to say so all the same.
-                    self.cache.replaces(other, new);
-                    if !bug!(self.config, PageNotDirtyAfterCopy) {
-                        volume.mark_dirty(staged.lba / PAGE);
-                    }
+            let over = if staged.copy { volume.get(staged.lba) } else { Mapping::Unmapped };
+            if let Mapping::Staged(other) = over {
+                mark!(StagedBlockMoved);
+                // A copy of what a staged block replaces: the page on media is to say so all the same.
+                self.cache.replaces(other, new);
+                if !bug!(self.config, PageNotDirtyAfterCopy) {
+                    volume.mark_dirty(staged.lba / PAGE);
                 }
-                _ => volume.set(staged.lba, Mapping::At(new)),
+            } else {
+                volume.set(staged.lba, Mapping::At(new));
             }
             self.volumes.note_pages(staged.volume);
             let from = staged.old.filter(|_| !bug!(self.config, OldBlockStaysValid));
@@ -182,7 +187,7 @@ impl<P: Payload> Engine<P> {
             if let Some(old) = from {
                 self.drop_value(old);
             }
-            self.space.add_valid(at.unit);
+            self.space.add_block(address);
             destaged += u32::from(leaves);
             copies += u32::from(staged.copy);
             host_blocks += u32::from(!staged.copy);
@@ -423,7 +428,6 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn settle_owners(&mut self, owners: &[(Owner, u32)]) {
         for &(owner, count) in owners {
             match owner {
-                Owner::Nobody => {}
                 Owner::Request(request) => self.request_progress(request, count, None),
                 Owner::Failed(sequence) => self.flight_progress(sequence, count),
             }
@@ -522,7 +526,6 @@ impl<P: Payload> Engine<P> {
 /// Counts one more that `owner` waits for.
 fn owe(owners: &mut Vec<(Owner, u32)>, owner: Owner) {
     match owners.last_mut() {
-        _ if owner == Owner::Nobody => {}
         Some((last, count)) if *last == owner => *count += 1,
         _ => owners.push((owner, 1)),
     }

@@ -175,8 +175,7 @@ impl<P: Payload> Engine<P> {
                 return self.superblocks.keep(value);
             }
         }
-        let unit = self.unit_of(value);
-        self.space.drop_valid(unit);
+        self.space.drop_block(value.address());
     }
 
     /// Logs that the blocks `from` to `until` are unmapped; `owners` wait for that. Of a volume that goes as well: what

@@ -104,11 +104,11 @@ impl<P: Payload> Engine<P> {
         let bytes = self.page_in_memory(index, page, at).or_else(|| read(at))?;
         let decoded = MapPage::decode(bytes.as_slice(), id, parent, &self.config.geometry).ok()?;
         let mapped = decoded.0.iter().filter(|entry| !entry.is_unmapped() && !entry.is_lost());
-        Some(mapped.map(|entry| Value(entry.pack())).collect())
+        Some(mapped.filter_map(|entry| Value::of_entry(entry.pack())).collect())
     }
 
-    /// A unit of which more or fewer blocks count as valid than the maps lead to: how many count, and how many they
-    /// lead to. Looks at every block, for tests; `read` gives what is on media of pages that are not in memory. `None`,
+    /// A unit of which more or fewer blocks count as valid than the maps lead to, or other ones: how many count, and how
+    /// many they lead to. Looks at every block, for tests; `read` gives what is on media of pages that are not in memory. `None`,
     /// too, if one of these cannot be read, or the pool is not open for writing.
     #[must_use]
     pub fn miscounted(
@@ -122,7 +122,11 @@ impl<P: Payload> Engine<P> {
         for index in self.volumes.indices() {
             for page in 0..self.volumes.map(index).pages() {
                 for value in self.values_on_media(index, page, &read)? {
-                    led_to[self.unit_of(value).index()] += 1;
+                    let unit = self.unit_of(value);
+                    led_to[unit.index()] += 1;
+                    if self.space.counts(value.address()) == Some(false) {
+                        return Some((unit, 0, 1));
+                    }
                 }
             }
         }
@@ -130,8 +134,9 @@ impl<P: Payload> Engine<P> {
         let units = (0..self.config.geometry.units()).map(UnitId);
         let counted = units.map(|unit| (unit, self.space.units().valid_count(unit)));
         let users = counted.filter(|(unit, _)| self.space.units().class(*unit) != metadata);
+        let same = |unit, count| self.space.known_valid(unit).is_none_or(|known| known == count);
         users
             .map(|(unit, count)| (unit, count, led_to[unit.index()]))
-            .find(|(_, count, led_to)| count != led_to)
+            .find(|&(unit, count, led_to)| count != led_to || !same(unit, count))
     }
 }

@@ -37,7 +37,21 @@ pub(crate) struct Evictable {
 }
 
 impl VolumeMap {
+    /// Whether a page has a frame and is dirty, and with `staged`, may lead to the stage.
+    #[inline]
+    pub(super) fn is_soiled(&self, page: u64, staged: bool) -> bool {
+        let (root, index) = split(page);
+        let Some(leaf) = &self.roots[root].leaf else { return false };
+        let word = index / 64;
+        let mut is = leaf.resident[word] & leaf.dirty[word];
+        if staged {
+            is &= leaf.staged[word];
+        }
+        is >> (index % 64) & 1 == 1
+    }
+
     /// A page is about to change: it has a frame and is dirty from now on, and with `staged`, leads to the stage.
+    #[cold]
     pub(super) fn soil(&mut self, page: u64, staged: bool) {
         self.change(page, |leaf, index| {
             if leaf.frames[index].is_none() {
@@ -57,6 +71,7 @@ impl VolumeMap {
         self.tally -= leaf.tally(index);
         let changed = change(leaf, index);
         self.tally += leaf.tally(index);
+        self.changed = true;
         changed
     }
 
@@ -103,6 +118,7 @@ impl VolumeMap {
             let word = index / 64;
             let (idle, emptied) = (leaf.idle(word).count_ones(), leaf.emptied(word).count_ones());
             leaf.flying[word] = 0;
+            self.changed = true;
             self.tally.idle += u64::from(leaf.idle(word).count_ones() - idle);
             self.tally.emptied -= u64::from(emptied - leaf.emptied(word).count_ones());
             *from += 64 - *from % 64;
@@ -238,6 +254,7 @@ impl VolumeMap {
         for (index, _) in pages.iter().enumerate().filter(|(_, page)| !page.is_unmapped()) {
             clear(&mut leaf.loaded, index);
             self.tally.absent += 1;
+            self.changed = true;
         }
         leaf.at = *pages;
     }

@@ -48,7 +48,7 @@ fn a_unit_goes_from_listed_to_free_again() {
     assert_eq!(space.finish_if_quiet(unit), Some(248));
     space.finished(unit);
     assert_eq!((space.active_units(MediaClass::Capacity), space.dead_units()), (0, 0));
-    space.drop_valid(unit);
+    space.drop_block(256 * u64::from(unit.0));
     assert_eq!((space.dead_units(), space.died(unit)), (1, 0));
     space.begin_release(&[unit]);
     assert_eq!((space.resetting(), space.next_reset(true)), (1, None), "its release may be lost");
@@ -118,6 +118,6 @@ fn only_pages_of_the_unit_table_with_changes_are_compared() {
     assert!(space.take_changed(0) && !space.take_changed(0));
     space.add_valid(UnitId(7));
     assert!(space.take_changed(0));
-    space.drop_valid(UnitId(7));
+    space.drop_block(256 * 7);
     assert!(space.take_changed(0));
 }

@@ -8,7 +8,7 @@ use std::mem::take;
 
 use super::{Job, SEARCHED, Step, Valid};
 use crate::engine::Engine;
-use crate::map::{PAGE, Wanted};
+use crate::map::{PAGE, Value, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{LOADS, Loaded, Needs, WORDS};
@@ -212,10 +212,10 @@ impl<P: Payload> Engine<P> {
         }
         mark!(FoundByMap);
         // Those of earlier segments wait to be placed or sealed.
-        let staged = self.cache.copied().map(|value| value.0);
+        let staged = self.cache.copied().map(Value::entry);
         let ready = job.ready.iter().map(|(valid, _)| valid);
         job.known =
-            job.valid.iter().chain(ready).map(|valid| valid.value.0).chain(staged).collect();
+            job.valid.iter().chain(ready).map(|valid| valid.value.entry()).chain(staged).collect();
         job.step = Step::Searching(PageCursor::default());
     }
 
@@ -266,7 +266,7 @@ impl<P: Payload> Engine<P> {
         let end = ((page + 1) * PAGE).min(map.blocks);
         for lba in page * PAGE..end {
             let Some(value) = self.on_media(volume, lba) else { continue };
-            if self.unit_of(value) != job.victim || job.known.contains(&value.0) {
+            if self.unit_of(value) != job.victim || job.known.contains(&value.entry()) {
                 continue;
             }
             if !self.may_pin(job, (volume, id, page)) {
@@ -277,7 +277,7 @@ impl<P: Payload> Engine<P> {
             job.found += 1;
             mark!(NotFoundByHeader);
             // The tag is all that is known of its checksum; it is what a read would be checked by.
-            let (crc, chunk, payload) = (value.0 as u32, job.chunks, None);
+            let (crc, chunk, payload) = (value.tag(), job.chunks, None);
             job.valid.push(Valid { volume, id, from, crc, lba, value, at, payload, chunk });
         }
         self.stats.looked_at += PAGE;

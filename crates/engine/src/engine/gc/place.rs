@@ -11,7 +11,7 @@ use crate::engine::{Engine, Phase};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
-use crate::write_cache::{Owner, Staged};
+use crate::write_cache::{Owners, Staged};
 
 impl<P: Payload> Engine<P> {
     /// Stages blocks that were read, a bounded number, if they are paid for. Returns whether it did.
@@ -76,7 +76,7 @@ impl<P: Payload> Engine<P> {
                 let crc = crc ^ home;
                 bug!(self.config, CopyUnverified)
                     || crc == valid.crc
-                    || valid.value.matches(crc) && valid.crc == valid.value.0 as u32
+                    || valid.value.matches(crc) && valid.crc == valid.value.tag()
             })
         });
         let Some(payload) = payload.filter(|_| passes) else {
@@ -108,8 +108,7 @@ impl<P: Payload> Engine<P> {
             class,
             ticket: 0,
             old: Some(valid.value),
-            owner: Owner::Nobody,
-            also: Vec::new(),
+            owners: Owners::Nobody,
             payload,
         };
         self.cache.push_copy(staged);

@@ -10,7 +10,7 @@ use crate::map::{Mapping, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, HostError, Notice, OpenError};
-use crate::write_cache::{Owner, Staged};
+use crate::write_cache::{Owner, Owners, Staged};
 
 /// Failed writes without a good one between them after which the device is given up. Chosen, not measured.
 const FAILURES: u32 = 8;
@@ -209,8 +209,7 @@ impl<P: Payload> Engine<P> {
             class,
             ticket: 0,
             old: Some(failed),
-            owner,
-            also: Vec::new(),
+            owners: Owners::One(owner),
             payload,
         });
         if !below {
@@ -236,9 +235,8 @@ impl<P: Payload> Engine<P> {
                 self.volumes.map_less(u64::from(staged.old.is_none_or(Value::is_lost)));
                 self.volumes.map_mut(staged.volume).set(staged.lba, mapping);
             }
-            for owner in staged.also.into_iter().chain([staged.owner]) {
-                match owner {
-                    Owner::Nobody => {}
+            for owner in staged.owners.each() {
+                match *owner {
                     Owner::Request(request) => {
                         self.request_progress(request, 1, Some(HostError::NoSpace));
                     }
