@@ -331,13 +331,16 @@ impl VolumeMap {
     ) -> (PageBytes, bool) {
         let mut bytes: PageBytes = Box::new([0xFF; BLOCK_BYTES]);
         let mut staged = false;
-        for (place, &entry) in bytes.chunks_exact_mut(8).zip(self.frame(page).into_iter().flatten()) {
-            let mut entry = entry;
-            if let Mapping::Staged(slot) = self.addresses.mapping(entry) {
+        let Some(frame) = self.frame(page) else { return (bytes, false) };
+        for (place, &entry) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(frame) {
+            *place = entry.to_le_bytes();
+            // What is unmapped or lost is beyond these as well.
+            if entry >= self.addresses.staged
+                && let Mapping::Staged(slot) = self.addresses.mapping(entry)
+            {
                 staged = true;
-                entry = old(slot).map_or(UNMAPPED, Value::entry);
+                *place = old(slot).map_or(UNMAPPED, Value::entry).to_le_bytes();
             }
-            place.copy_from_slice(&entry.to_le_bytes());
         }
         (bytes, staged)
     }

@@ -1,6 +1,5 @@
 //! The volumes of a pool and their maps.
 
-use rustc_hash::FxHashMap;
 use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
 use crate::map::{Evictable, PAGE, Addresses, Swept, Tally, VolumeMap, Wanted};
@@ -10,8 +9,8 @@ use crate::stats::VolumeTraffic;
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     slots: Vec<Option<VolumeMap>>,
-    /// Indices of those that were not deleted.
-    index: FxHashMap<u32, u16>,
+    /// Identifiers and indices of those that were not deleted, by rising identifier: mostly few.
+    index: Vec<(VolumeId, u16)>,
     /// No volume has had this identifier or a higher one.
     next: VolumeId,
     /// Blocks that are mapped, staged ones included.
@@ -163,7 +162,8 @@ impl Volumes {
 
     /// The index of a volume that was not deleted.
     pub(crate) fn index(&self, volume: VolumeId) -> Option<u16> {
-        self.index.get(&volume.0).copied()
+        let found = self.index.binary_search_by_key(&volume, |(id, _)| *id).ok()?;
+        Some(self.index[found].1)
     }
 
     /// The index of a volume, be it deleted.
@@ -213,7 +213,8 @@ impl Volumes {
             self.slots.len() - 1
         });
         self.slots[index] = Some(map);
-        self.index.insert(id.0, index as u16);
+        let place = self.index.partition_point(|(other, _)| *other < id);
+        self.index.insert(place, (id, index as u16));
         index as u16
     }
 
@@ -222,7 +223,7 @@ impl Volumes {
         let map = self.map_mut(index);
         map.deleted = true;
         let id = map.id;
-        self.index.remove(&id.0);
+        self.index.retain(|(other, _)| *other != id);
     }
 
     /// Forgets a hidden volume of which nothing is mapped any more.
