@@ -9,6 +9,7 @@ mod losing;
 mod memory;
 mod opening;
 mod pages;
+mod patches;
 mod records;
 mod release;
 mod runs;
@@ -61,6 +62,7 @@ pub(crate) enum Op<P> {
     HostRead { request: u32, unit: UnitId, expected: Vec<Value>, into: P },
     LoadPage { volume: u16, page: u64, at: thermocline_format::Location },
     MovePage { page: checkpoint::Place, unit: UnitId },
+    MergePage { page: checkpoint::Place },
     GcChunks,
     GcRead { first: usize },
     Reset { unit: UnitId },
@@ -373,6 +375,10 @@ impl<P: Payload> Engine<P> {
                 self.page_to_move(page, unit, Some(bytes));
             }
             (Op::MovePage { page, unit }, Err(_)) => self.page_to_move(page, unit, None),
+            (Op::MergePage { page }, Ok(Done::Page(bytes))) => {
+                self.page_to_merge(page, Some(bytes))
+            }
+            (Op::MergePage { page }, Err(_)) => self.page_to_merge(page, None),
             (Op::GcChunks, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),
             (Op::GcChunks, Err(error)) => self.gc_unreadable(error),
             (Op::GcRead { first }, Ok(Done::Data(data))) => self.gc_data_read(first, Some(&data)),

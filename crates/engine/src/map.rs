@@ -6,13 +6,15 @@
 //! as it is may give its memory back (`memory.rs`), and is not loaded then.
 //!
 //! Invariants:
-//! * Entries of a page that is not loaded are never read or written.
+//! * Entries of a page that is not loaded are never read; those that are written make a patch (`patches.rs`).
 //! * A page that is nowhere on media and never was loaded counts as loaded: all of it is unmapped.
 //! * A page stays in memory while it is dirty, while no flushed record leads to what was written of it, while an entry
 //!   leads to a slot of the write cache, and while garbage collection needs it.
 
 mod leaf;
 mod paging;
+mod patch;
+mod patches;
 mod roots;
 
 use std::num::NonZero;
@@ -26,9 +28,10 @@ use crate::device::PageBytes;
 use crate::stats::VolumeTraffic;
 use crate::tier::Stream;
 
-pub(crate) use leaf::Tally;
 use leaf::Leaf;
+pub(crate) use leaf::Tally;
 pub(crate) use paging::{Evictable, Presence, Swept};
+pub(crate) use patches::{Base, Said};
 
 /// Blocks that a page covers.
 pub(crate) const PAGE: u64 = PAGE_ENTRIES as u64;
@@ -42,6 +45,16 @@ pub(crate) enum Mapping {
     Staged(u32),
     /// On media, or on its way there.
     At(Value),
+}
+
+impl Mapping {
+    /// Where the block is on media, if it is there and not lost.
+    pub(crate) fn value(self) -> Option<Value> {
+        match self {
+            Mapping::At(value) => Some(value).filter(|value| !value.is_lost()),
+            Mapping::Unmapped | Mapping::Staged(_) => None,
+        }
+    }
 }
 
 /// Address and tag of a block, as in the map. Kept inverted: an entry of ones is no block, so that an `Option` takes no
@@ -311,6 +324,13 @@ impl VolumeMap {
         std::mem::take(&mut self.changed).then(|| std::mem::replace(&mut self.noted, self.tally))
     }
 
+    /// What is known of `lba`; `None` if only the page on media says it.
+    #[inline]
+    pub(crate) fn look_up(&self, lba: u64) -> Option<Mapping> {
+        if self.is_loaded(lba / PAGE) { Some(self.get(lba)) } else { self.patched(lba) }
+    }
+
+    /// What is said of `lba`, whose page is loaded.
     #[inline]
     pub(crate) fn get(&self, lba: u64) -> Mapping {
         debug_assert!(self.is_loaded(lba / PAGE), "nobody knows what is mapped there");
@@ -352,12 +372,15 @@ impl VolumeMap {
         self.roots[root].leaf.as_ref().and_then(|leaf| leaf.frames[index].as_deref())
     }
 
-    /// Changes the entry of `lba` and marks its page as dirty.
+    /// Changes the entry of `lba` and marks its page as dirty. If the page is on media only, what it says of `lba` is not
+    /// known, and goes on counting unless that is known from before.
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
-        debug_assert!(self.is_loaded(lba / PAGE), "what is on media would be forgotten");
         let (page, staged) = (lba / PAGE, matches!(mapping, Mapping::Staged(_)));
         if !self.is_soiled(page, staged) {
+            if !self.is_loaded(page) {
+                return self.patch(lba, mapping, true);
+            }
             self.soil(page, staged);
         }
         let new = self.addresses.entry(mapping);
@@ -378,6 +401,11 @@ impl VolumeMap {
             }
             _ => {}
         }
+    }
+
+    /// Whether a page comes into use with its next entry.
+    pub(crate) fn begins(&self, page: u64) -> bool {
+        self.is_loaded(page) && self.is_empty(page)
     }
 
     /// Whether nothing in a loaded page is mapped.
@@ -404,6 +432,12 @@ impl VolumeMap {
         let (root, index) = split(page);
         let leaf = self.roots[root].leaf.as_ref();
         leaf.is_none_or(|leaf| leaf.loaded[index / 64] >> (index % 64) & 1 == 1)
+    }
+
+    /// Whether a page differs from the one on media, or that one is not to stay.
+    pub(crate) fn is_dirty(&self, page: u64) -> bool {
+        let (root, index) = split(page);
+        self.roots[root].leaf.as_ref().is_some_and(|leaf| leaf::has(&leaf.dirty, index))
     }
 
     /// Where page `page` is on media.
@@ -453,7 +487,7 @@ impl VolumeMap {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let roots = self.roots.capacity() * size_of::<Root>();
         let leaves = self.leaves * size_of::<Leaf>() as u64;
-        roots as u64 + leaves + self.tally.frames * FRAME_BYTES
+        roots as u64 + leaves + self.tally.frames * FRAME_BYTES + self.tally.patch_bytes
     }
 }
 

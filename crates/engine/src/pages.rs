@@ -96,6 +96,8 @@ pub(crate) struct Pages<P> {
     short: bool,
     /// Checkpoints when the host first found none.
     short_since: Option<u64>,
+    /// Checkpoints when a write first found the pool full by counts that may be too high.
+    full_since: Option<u64>,
     /// Whether the hand has not come around yet for somebody.
     goes_on: bool,
     /// Whether an opening may have taken more memory than there is, and has not given it back yet.
@@ -116,6 +118,7 @@ impl<P> Default for Pages<P> {
             landing: None,
             short: false,
             short_since: None,
+            full_since: None,
             goes_on: false,
             excess: true,
         }
@@ -300,6 +303,18 @@ impl<P> Pages<P> {
     /// The host has found memory.
     pub(crate) fn relieved(&mut self) {
         self.short_since = None;
+    }
+
+    /// The pool is full by counts that may be too high. Returns whether it has been since before a whole checkpoint, of
+    /// `checkpoints` so far: then they are as right as they get.
+    pub(crate) fn counted_since(&mut self, checkpoints: u64) -> bool {
+        // One may have been in progress.
+        *self.full_since.get_or_insert(checkpoints) + 2 <= checkpoints
+    }
+
+    /// The pool is not full.
+    pub(crate) fn has_room(&mut self) {
+        self.full_since = None;
     }
 
     /// The hand has not come around yet for somebody.

@@ -63,6 +63,8 @@ pub struct Stats {
     pub pages_loaded: u64,
     /// Pages of maps that gave their memory to others.
     pub pages_evicted: u64,
+    /// Pages of maps that were read only to be written with what had changed.
+    pub pages_merged: u64,
     /// Blocks found to be damaged, each time that they were.
     pub damaged_blocks: u64,
 }

@@ -2,7 +2,7 @@
 
 use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
-use crate::map::{Evictable, PAGE, Addresses, Swept, Tally, VolumeMap, Wanted};
+use crate::map::{Addresses, Evictable, PAGE, Swept, Tally, VolumeMap, Wanted};
 use crate::stats::VolumeTraffic;
 
 /// All volumes, each under a small index.
@@ -269,6 +269,12 @@ impl Volumes {
     #[inline]
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.noted.dirty + self.cut.1
+    }
+
+    /// Bytes that patches take, as of when each map was noted last.
+    #[inline]
+    pub(crate) fn patch_bytes(&self) -> u64 {
+        self.noted.patch_bytes
     }
 
     /// Pages went with the end of their volume that differed from those on media.

@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, require};
 use crate::geometry::Geometry;
 use crate::id::{Generation, PageId, Sequence, VolumeId};
 use crate::layout::EntryRaw;
-use crate::map::PAGE_ENTRIES;
+use crate::map::{MapEntry, PAGE_ENTRIES};
 use crate::units::MAX_UNIT_PAGES;
 use crate::volume::{
     BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, VolumeMedia, check_volume,
@@ -74,6 +74,17 @@ pub enum Entry {
         /// Where they are to be.
         media: VolumeMedia,
     },
+    /// A block is somewhere, as said before: the page of the map that was to say so could not be read to be written anew.
+    Placed {
+        /// The volume; not a reserved one.
+        volume: VolumeId,
+        /// The block.
+        lba: Lba,
+        /// Where it is, or that it is lost.
+        entry: MapEntry,
+        /// Whether what the page leads to in its place does not count in its unit any more.
+        settled: bool,
+    },
     /// A chunk whose write failed: it does not count even if it is found, and is not missed if it is not.
     Abandoned {
         /// Its number.
@@ -103,6 +114,7 @@ pub(crate) mod kind {
     pub const ABANDONED: u8 = 7;
     pub const RELEASED: u8 = 8;
     pub const VOLUME_MEDIA: u8 = 9;
+    pub const PLACED: u8 = 10;
 }
 
 impl Entry {
@@ -149,6 +161,11 @@ impl Entry {
                 require(holds, "part of a name", part.into(), "names have 4 parts")?;
                 check_volume(volume, 0)
             }
+            Entry::Placed { volume, lba, entry, .. } => {
+                check_volume(volume, 0)?;
+                require(lba.0 < MAX_VOLUME_BLOCKS, "LBA", lba.0, "below 2^36")?;
+                require(!entry.is_unmapped(), "place of a block", entry.pack(), "it is mapped")
+            }
             Entry::Abandoned { .. } => Ok(()),
             Entry::Released { unit, chunks, .. } => {
                 let holds = unit.0 < geometry.units() && !geometry.is_superblock_unit(unit);
@@ -181,6 +198,10 @@ impl Entry {
             Entry::VolumeMedia { volume, media } => {
                 raw.set(kind::VOLUME_MEDIA, volume, 0, media as u64);
             }
+            Entry::Placed { volume, lba, entry, settled } => {
+                raw.set(kind::PLACED, volume, lba.0, entry.pack());
+                raw.part = settled.into();
+            }
             Entry::Abandoned { sequence } => raw.set(kind::ABANDONED, VolumeId(0), 0, sequence.0),
             Entry::Released { unit, generation, chunks, sum } => {
                 raw.set(kind::RELEASED, VolumeId(unit.0), sum, generation.0);
@@ -205,6 +226,13 @@ impl Entry {
             kind::VOLUME_NAME => {
                 Entry::VolumeName { volume, part: raw.part, text: joined([lba, argument]) }
             }
+            kind::PLACED => {
+                let entry = match argument {
+                    lost if lost == MapEntry::LOST.pack() => MapEntry::LOST,
+                    other => MapEntry::unpack(geometry, other)?,
+                };
+                Entry::Placed { volume, lba: Lba(lba), entry, settled: raw.part != 0 }
+            }
             kind::ABANDONED => Entry::Abandoned { sequence: Sequence(argument) },
             kind::RELEASED => Entry::Released {
                 unit: UnitId(volume.0),
@@ -219,7 +247,7 @@ impl Entry {
                 Entry::VolumeMedia { volume, media }
             }
             other => {
-                let (field, rule) = ("kind of entry", "this version has kinds 1 to 9");
+                let (field, rule) = ("kind of entry", "this version has kinds 1 to 10");
                 return Err(ErrorKind::Impossible { field, found: other.into(), rule });
             }
         };

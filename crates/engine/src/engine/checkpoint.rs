@@ -7,6 +7,7 @@
 //! * Pages that the newest flushed record may refer to stay valid until a newer one is flushed.
 
 mod moving;
+mod pages;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,13 +18,13 @@ use crate::bugs::bug;
 use crate::device::PageBytes;
 use crate::durability::Then;
 use crate::engine::{Engine, Phase};
-use crate::map::Wanted;
 use crate::marks::mark;
 use crate::pages::WORDS;
 use crate::payload::Payload;
-use crate::volumes::{PageCursor, Walk};
+use crate::volumes::PageCursor;
 
 pub(crate) use moving::Place;
+use pages::Batch;
 
 /// Pages in one chunk, so that pages do not hold up the host. Chosen, not measured.
 const PAGES_PER_CHUNK: usize = 64;
@@ -92,16 +93,32 @@ pub(crate) struct Checkpoint {
     /// Pages that are not in memory and are to be written elsewhere, as they were read; and those on their way here.
     moved: VecDeque<(Place, PageBytes)>,
     moving: usize,
+    /// The pages that are written next.
+    batch: Batch,
     pages: u64,
     /// Whether it began when all was done that will ever be: its record can be clean.
     last: bool,
+    /// Whether a page could not be read to be written anew, so that something is left to replay.
+    leaves: bool,
 }
 
 impl Checkpoint {
     /// A checkpoint of all before `sequence`, with this table of units.
     fn new(sequence: Sequence, step: Step, table: BTreeMap<u32, OpenUnit>, last: bool) -> Self {
         let (sparse, moved) = (FxHashSet::default(), VecDeque::new());
-        Checkpoint { sequence, step, table, sparse, moved, moving: 0, pages: 0, last }
+        let (batch, leaves) = (Batch::default(), false);
+        Checkpoint {
+            sequence,
+            step,
+            table,
+            sparse,
+            moved,
+            moving: 0,
+            batch,
+            pages: 0,
+            last,
+            leaves,
+        }
     }
 
     /// A page that waits to be written as it was read.
@@ -125,9 +142,14 @@ impl Checkpoint {
         ready
     }
 
-    /// Whether it began when all was done that will ever be.
-    pub(crate) fn is_last(&self) -> bool {
-        self.last
+    /// Whether it began when all was done that will ever be, and nothing is left to replay.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.last && !self.leaves
+    }
+
+    /// Whether it began when all was done that will ever be, and leaves something to replay for good.
+    pub(crate) fn ends_unclean(&self) -> bool {
+        self.last && self.leaves
     }
 
     /// *S*, and the units that its record lists.
@@ -214,64 +236,6 @@ impl<P: Payload> Engine<P> {
         let block = self.config.geometry.logical_block();
         let (at, room) = self.room(class, block.per_block())?;
         Some((at, block.blocks_in_chunk(room).min(PAGES_PER_CHUNK)))
-    }
-
-    fn write_pages(&mut self, mut cursor: PageCursor) -> bool {
-        if self.checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.moved.is_empty()) {
-            return self.write_moved();
-        }
-        let Some((at, most)) = self.room_for_pages() else { return false };
-        let mut picked: Vec<(u16, u64)> = Vec::new();
-        let mut budget = WORDS;
-        let mut walk = Walk::Pause;
-        while picked.len() < most {
-            walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
-            let Walk::Found(volume, page) = walk else { break };
-            if self.volumes.map(volume).is_empty(page) {
-                // A page of which nothing is mapped any more goes.
-                mark!(EmptyPageDropped);
-                let old = self.volumes.map_mut(volume).drop_page(page);
-                self.volumes.note_pages(volume);
-                self.superblocks.drop_later(old);
-            } else {
-                picked.push((volume, page));
-            }
-        }
-        let over = picked.is_empty() && walk == Walk::End;
-        let written = if over { PageCursor::END } else { cursor };
-        if !bug!(self.config, MovedAheadCounted) {
-            self.unit_table.advance(written);
-        }
-        if picked.is_empty() {
-            self.set_step(if over { Step::Units(0) } else { Step::Pages(cursor) });
-            return true;
-        }
-        let block = self.config.geometry.logical_block();
-        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
-        let mut pages = Vec::with_capacity(picked.len());
-        for &(index, page) in &picked {
-            let (bytes, staged) = self.page_bytes(index, page);
-            let crc = crc32c(bytes.as_slice());
-            let entry = MapEntry::new(&self.config.geometry, place, crc);
-            let map = self.volumes.map_mut(index);
-            map.mark_written(page, staged);
-            let old = map.move_page(page, entry);
-            pages.push((PageId { volume: map.id, index: page as u32 }, bytes, crc));
-            self.volumes.note_pages(index);
-            self.superblocks.drop_later(old);
-            place.block += block.per_block();
-        }
-        self.count_pages(picked.len());
-        self.seal_pages(at, VolumeId::MAP, pages);
-        self.set_step(Step::Pages(cursor));
-        true
-    }
-
-    /// A page as on media: blocks that are staged stand where they were before. And whether any are.
-    fn page_bytes(&self, index: u16, page: u64) -> (PageBytes, bool) {
-        let lost = bug!(self.config, StagedPageEntryLost);
-        let old = |slot| self.cache.block(slot).old.filter(|_| !lost);
-        self.volumes.map(index).page_bytes(page, old)
     }
 
     fn write_units(&mut self, from: usize) -> bool {
@@ -390,6 +354,7 @@ impl<P: Payload> Engine<P> {
         {
             mark!(PagesWrittenAgain);
             checkpoint.step = Step::Pages(PageCursor::default());
+            checkpoint.batch = Batch::default();
             self.begin_unit_table();
         }
     }

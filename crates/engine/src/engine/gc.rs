@@ -474,15 +474,17 @@ impl<P: Payload> Engine<P> {
             let Entry::Data { lba, crc, .. } = *entry else { continue };
             let at = places.of(number);
             let value = Value::new(self.config.geometry.address(at), crc);
-            let counts = self.space.counts(value.address());
-            if lba.0 >= blocks || counts == Some(false) {
+            if lba.0 >= blocks {
                 continue;
             }
-            let known = self.volumes.map(volume).is_loaded(lba.0 / PAGE);
-            if known && counts.is_none() && self.on_media(volume, lba.0) != Some(value) {
+            let valid = self.is_valid(volume, lba.0, value);
+            if valid == Some(false) {
                 continue;
             }
-            let known = known && self.may_pin(job, (volume, id, lba.0 / PAGE));
+            // Where the map alone knows, the page stays until what is copied was sealed.
+            let pinned = self.space.knows_valid(job.victim)
+                || valid.is_some() && self.may_pin(job, (volume, id, lba.0 / PAGE));
+            let known = valid.is_some() && pinned;
             let payload = chunk.block(number, &places);
             mark!(PackedSurvivor if places.behind(number).is_none());
             let valid = Valid {

@@ -29,6 +29,18 @@ enum Staging {
     Never(HostError),
 }
 
+impl Staging {
+    /// What pages that are not loaded make of it.
+    fn hindered(volume: u16, loaded: Loaded) -> Option<Staging> {
+        match loaded {
+            Loaded::Yes => None,
+            Loaded::Wait(page) => Some(Staging::AfterPage(volume, page)),
+            Loaded::NoRoom => Some(Staging::WithMemory),
+            Loaded::No(page) => Some(Staging::Damaged(volume, page)),
+        }
+    }
+}
+
 /// Blocks that follow each other on media.
 struct Run {
     at: Location,
@@ -79,7 +91,7 @@ impl<P: Payload> Engine<P> {
         let (mut run, mut error): (Option<Run>, _) = (None, None);
         for index in 0..extent.blocks as u32 {
             let lba = extent.lba + u64::from(index);
-            let mapping = self.volumes.map(volume).get(lba);
+            let mapping = self.volumes.map(volume).look_up(lba).expect("its page was loaded");
             if mapping == Mapping::At(Value::LOST) {
                 error = Some(HostError::Lost);
             }
@@ -277,26 +289,51 @@ impl<P: Payload> Engine<P> {
             Err(error) => return Staging::Never(error),
         };
         let (from, end) = (extent.lba, extent.lba + extent.blocks);
-        match self.loaded(volume, from, end, Share::Write) {
-            Loaded::Yes => {}
-            Loaded::Wait(page) => return Staging::AfterPage(volume, page),
-            Loaded::NoRoom => return Staging::WithMemory,
-            Loaded::No(page) => return Staging::Damaged(volume, page),
+        let loaded = self.loaded(volume, from, end, Share::Write);
+        if let Some(hindrance) = Staging::hindered(volume, loaded) {
+            return hindrance;
         }
         let map = self.volumes.map(volume);
-        let is_new = |lba| matches!(map.get(lba), Mapping::Unmapped | Mapping::At(Value::LOST));
-        let new = (from..end).filter(|&lba| is_new(lba)).count() as u64;
-        if new > 0 {
-            let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.is_empty(page));
-            let capacity = self.capacity_blocks(pages.count() as u64);
-            if self.volumes.mapped() + new > capacity {
-                mark!(WriteAwaitsDeletion if self.is_deleting());
-                let deleting = self.is_deleting();
-                return if deleting { Staging::WithMemory } else { Staging::Never(HostError::NoSpace) };
+        let (mut new, mut unknown) = (0, 0);
+        for lba in from..end {
+            match map.look_up(lba) {
+                None => unknown += 1,
+                Some(Mapping::Unmapped | Mapping::At(Value::LOST)) => new += 1,
+                Some(_) => {}
             }
-            self.volumes.map_more(new);
         }
+        if new + unknown > 0 {
+            let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.begins(page));
+            let capacity = self.capacity_blocks(pages.count() as u64);
+            if self.volumes.mapped() + new + unknown > capacity {
+                return self.without_room(volume, extent, unknown > 0);
+            }
+            // Those of which only the page on media knows count as new, until it is read.
+            self.volumes.map_more(new + unknown);
+        }
+        self.pages.has_room();
         Staging::Now(volume)
+    }
+
+    /// When blocks can be staged though the pool seems to be full: when it is known whether they are new at all, when a
+    /// deletion has made room, or when it is known what really counts.
+    #[cold]
+    fn without_room(&mut self, volume: u16, extent: Extent, unknown: bool) -> Staging {
+        if unknown {
+            mark!(WriteAwaitsPage);
+            let loaded = self.loaded(volume, extent.lba, extent.lba + extent.blocks, Share::Read);
+            return Staging::hindered(volume, loaded).unwrap_or(Staging::WithMemory);
+        }
+        if self.is_deleting() {
+            mark!(WriteAwaitsDeletion);
+            return Staging::WithMemory;
+        }
+        if self.volumes.tally().doubled > 0 && !self.pages.counted_since(self.stats.checkpoints) {
+            mark!(WriteAwaitsCounts);
+            self.want_checkpoint();
+            return Staging::WithMemory;
+        }
+        Staging::Never(HostError::NoSpace)
     }
 
     /// Stages blocks for which there is room; `owner` waits for each of them.
@@ -333,11 +370,11 @@ impl<P: Payload> Engine<P> {
         (handle, media): (u16, MediaClass),
     ) {
         let map = self.volumes.map(volume);
-        let (id, base, mapping) = (map.id, map.base, map.get(lba));
+        let (id, base, mapping) = (map.id, map.base, map.look_up(lba));
         let old = match mapping {
-            Mapping::Unmapped => None,
-            Mapping::At(value) => Some(value),
-            Mapping::Staged(slot) => self.cache.block(slot).old,
+            None | Some(Mapping::Unmapped) => None,
+            Some(Mapping::At(value)) => Some(value),
+            Some(Mapping::Staged(slot)) => self.cache.block(slot).old,
         };
         let there = old.filter(|value| !value.is_lost());
         let unit = there.map(|value| self.addresses.location(value.address()).unit);
@@ -345,7 +382,7 @@ impl<P: Payload> Engine<P> {
         let write = Write { lba: in_pool, handle, now, part, old: unit };
         let class = self.class_of_write(media, write);
         let crc = payload.crc(0) ^ home_mark(id, Lba(lba));
-        if let Mapping::Staged(slot) = mapping {
+        if let Some(Mapping::Staged(slot)) = mapping {
             if !self.cache.block(slot).replaces {
                 return self.supersede(slot, crc, payload, owner);
             }

@@ -2,7 +2,7 @@
 
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
-use crate::map::{Evictable, FRAME_BYTES};
+use crate::map::{Evictable, FRAME_BYTES, VolumeMap};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{PAGES, Tried, WORDS};
@@ -12,6 +12,10 @@ use crate::volumes::PageCursor;
 /// Pages that garbage collection may need at once, at most: as many blocks as it reads ahead, in pages of their own,
 /// some times over. Chosen, not measured.
 const MOST_PINS: u64 = 1024;
+
+/// The share of the memory for pages that differs from media when a checkpoint begins: so much of so many parts. Chosen,
+/// not measured.
+const DIRTY: (u64, u64) = (3, 4);
 
 /// Pages of nobody.
 const NOBODY: (u16, u64, u64) = (u16::MAX, 0, 0);
@@ -55,7 +59,7 @@ impl<P: Payload> Engine<P> {
             // Nothing becomes clean any more: a few pages beyond what stays serve reads one after the other.
             (Phase::Failed, _) => {
                 let tally = self.volumes.tally();
-                all.max(tally.frames + tally.emptied - tally.idle) + 4
+                all.max(self.pages_taken() - tally.idle) + 4
             }
             (_, Share::Collection) => all,
             (_, Share::Upkeep) => all - left,
@@ -63,9 +67,39 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Whether so many pages are dirty that a checkpoint should begin: the others are for what comes meanwhile.
+    /// Whether so much of the memory is for what differs from media that a checkpoint should begin: the rest is for what
+    /// comes meanwhile.
     pub(crate) fn many_are_dirty(&self) -> bool {
-        self.volumes.dirty_pages() * 2 > self.frame_limit()
+        let dirty = self.volumes.dirty_pages() + self.volumes.patch_bytes() / FRAME_BYTES;
+        dirty * DIRTY.1 > self.frame_limit() * DIRTY.0
+    }
+
+    /// Pages that there is memory for and that is taken: by those in memory and on their way there, by those that were
+    /// emptied, and by patches.
+    fn pages_taken(&self) -> u64 {
+        let tally = self.volumes.tally();
+        let patches = tally.patch_bytes.div_ceil(FRAME_BYTES);
+        tally.frames + tally.emptied + patches + self.pages.on_their_way() as u64
+    }
+
+    /// Whether there is memory for what `copies` blocks change in maps, whose pages may not be in memory.
+    pub(crate) fn may_copy(&mut self, copies: u64) -> bool {
+        if self.volumes.tally().absent == 0 {
+            return true;
+        }
+        let pages = VolumeMap::patch_bytes_for(copies, copies).div_ceil(FRAME_BYTES);
+        match self.make_room(pages, Share::Collection, NOBODY) {
+            Room::Yes => true,
+            Room::Later => {
+                self.pages.note_goes_on();
+                false
+            }
+            Room::No => {
+                mark!(CopiesAwaitMemory);
+                self.pages.note_short();
+                false
+            }
+        }
     }
 
     /// Whether every page that is on media may be in memory at once.
@@ -78,11 +112,10 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn make_room(&mut self, count: u64, share: Share, own: (u16, u64, u64)) -> Room {
         let limit = self.limit_for(share);
         loop {
-            let tally = self.volumes.tally();
-            if tally.frames + tally.emptied + self.pages.on_their_way() as u64 + count <= limit {
+            if self.pages_taken() + count <= limit {
                 return Room::Yes;
             }
-            if tally.idle <= self.idle_and_needed(own) {
+            if self.volumes.tally().idle <= self.idle_and_needed(own) {
                 return Room::No;
             }
             if !self.evict_one(own) {
@@ -146,7 +179,8 @@ impl<P: Payload> Engine<P> {
 
     /// Nothing in memory can go: what is dirty is to become clean, and what is staged to be sealed.
     fn relieve(&mut self) {
-        let dirty = self.volumes.tally().dirty > 0;
+        let tally = self.volumes.tally();
+        let dirty = tally.dirty + tally.patched > 0;
         let since = self.pages.short_since(self.stats.checkpoints);
         if !dirty || self.stats.checkpoints > since {
             mark!(StageHurried if self.cache.waiting() > 0);
@@ -171,7 +205,7 @@ impl<P: Payload> Engine<P> {
         }
         for _ in 0..PAGES {
             let tally = self.volumes.tally();
-            if tally.frames + tally.emptied <= self.frame_limit() {
+            if self.pages_taken() <= self.frame_limit() {
                 self.pages.excess_is_over();
                 return true;
             }

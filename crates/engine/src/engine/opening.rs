@@ -1,8 +1,9 @@
 //! Making a pool, and opening one: from what is on the device to an engine that takes requests.
 //!
 //! `docs/FORMAT.md`, section 6, has the steps and why they are sound. Nothing is written before the last of them.
-//! Pages of the map that no chunk of the tail touches are loaded later.
+//! Pages of the map of which the tail unmaps nothing are loaded later.
 
+mod bases;
 mod format;
 mod record;
 mod replay;
@@ -28,6 +29,8 @@ use crate::pages::{LOADS, WORDS};
 use crate::payload::Payload;
 use crate::request::{Action, Notice, OpenError};
 use crate::volumes::{PageCursor, Walk};
+
+use bases::Bases;
 
 /// Chunks found in a life of a unit, and how far the walk through it is.
 #[derive(Debug)]
@@ -76,10 +79,12 @@ enum Step {
     Tail,
     /// Reading blocks that may be torn.
     Doubts,
-    /// Loading the pages that the tail touches.
+    /// Loading the pages of which the tail unmaps blocks.
     Pages,
     /// Doing once more what the tail says.
     Replay,
+    /// Reading the pages that are patched now: what they lead to in place of what changed counts no more.
+    Bases,
     /// Counting the blocks of the pages that it touched.
     Counting,
     /// Taking over the units that nobody lists.
@@ -106,11 +111,14 @@ pub(crate) struct Opening<P> {
     /// Blocks that turned out to be torn: chunk and entry.
     torn: BTreeSet<(usize, usize)>,
     durable: Sequence,
-    /// Pages that the tail touches and that are not loaded yet.
+    /// Pages of which the tail unmaps blocks and that are not loaded yet.
     touched: VecDeque<(u16, u64)>,
+    /// Blocks of which the tail says that what the page on media leads to in their place counts no more.
+    settled: BTreeSet<(u16, u64)>,
     /// Chunks of the tail that were replayed, and the entries that they had.
     replayed: usize,
     entries: u64,
+    bases: Bases,
     /// Where counting goes on; `None` when it is over.
     counting: Option<PageCursor>,
     /// The units before this one were taken over.
@@ -154,8 +162,10 @@ impl<P: Payload> Engine<P> {
             torn: BTreeSet::new(),
             durable: Sequence(0),
             touched: VecDeque::new(),
+            settled: BTreeSet::new(),
             replayed: 0,
             entries: 0,
+            bases: Bases::default(),
             counting: Some(PageCursor::default()),
             adopted: 0,
             recount: false,
@@ -213,6 +223,12 @@ impl<P: Payload> Engine<P> {
                 opening = self.opening.take().expect("it was just put there");
                 Ok(())
             }
+            (Step::Bases, done) => {
+                self.opening = Some(opening);
+                let outcome = self.base_read(index, done.ok());
+                opening = self.opening.take().expect("it was just put there");
+                outcome
+            }
             (Step::Roots, done) => self.root_read(&opening, index, done),
             (Step::UnitTable, done) => {
                 self.unit_page_read(&mut opening, index, &done);
@@ -247,6 +263,7 @@ impl<P: Payload> Engine<P> {
         let done = match step {
             Step::Pages => opening.has_asked_for_pages(),
             Step::Replay => opening.replayed == opening.tail.len(),
+            Step::Bases => opening.bases.are_known(),
             Step::Counting => opening.counting.is_none(),
             Step::Units => opening.adopted == self.config.geometry.units(),
             _ => true,
@@ -268,7 +285,8 @@ impl<P: Payload> Engine<P> {
             Step::Tail => Step::Doubts,
             Step::Doubts => Step::Pages,
             Step::Pages => Step::Replay,
-            Step::Replay => Step::Counting,
+            Step::Replay => Step::Bases,
+            Step::Bases => Step::Counting,
             Step::Counting => Step::Units,
             Step::Units | Step::Record => Step::Record,
         };
@@ -296,7 +314,7 @@ impl<P: Payload> Engine<P> {
                 Ok(())
             }
             Step::Replay => self.begin_replay(),
-            Step::Counting | Step::Units => Ok(()),
+            Step::Bases | Step::Counting | Step::Units => Ok(()),
             Step::Record => self.finish_opening(),
             Step::Report => Ok(()),
         };
@@ -435,25 +453,36 @@ impl<P: Payload> Engine<P> {
         match step {
             Step::Pages => self.load_touched(),
             Step::Replay => self.replay_next(),
+            Step::Bases => self.read_bases(),
             Step::Counting => self.count_next(),
             Step::Units => self.adopt_next(),
             _ => false,
         }
     }
 
-    /// Finds the pages that the tail touches.
+    /// Finds the pages that have to be in memory to do again what the tail says: those of which it unmaps blocks. What it
+    /// says of other blocks goes into patches, if their pages are not.
     fn find_touched(&mut self) {
         let mut opening = self.opening.take().expect("the pool is being opened");
         let mut touched: BTreeSet<(u16, u64)> = BTreeSet::new();
+        let mut settled: BTreeSet<(u16, u64)> = BTreeSet::new();
         if opening.recount {
             self.count_all();
         }
-        for entry in opening.tail.iter().flat_map(|header| &header.entries) {
+        let tail = std::mem::take(&mut opening.tail);
+        for entry in tail.iter().flat_map(|header| &header.entries) {
             let (volume, from, end) = match *entry {
-                Entry::Data { volume, lba, .. } => (volume, lba.0, lba.0 + 1),
                 Entry::Trim { volume, lba, blocks } => (volume, lba.0, lba.0 + blocks),
                 // What it cuts off.
                 Entry::VolumeResize { volume, blocks } => (volume, blocks, u64::MAX),
+                Entry::Placed { volume, lba, settled: counts_no_more, .. } => {
+                    let Some(index) = self.volumes.slot(volume) else { continue };
+                    opening.bases.may_be_unreadable(index, lba.0 / PAGE);
+                    if counts_no_more {
+                        settled.insert((index, lba.0));
+                    }
+                    continue;
+                }
                 _ => continue,
             };
             let Some(index) = self.volumes.slot(volume) else { continue };
@@ -467,7 +496,9 @@ impl<P: Payload> Engine<P> {
                 touched.insert((index, page));
             }
         }
+        opening.tail = tail;
         opening.touched = touched.into_iter().collect();
+        opening.settled = settled;
         self.opening = Some(opening);
     }
 

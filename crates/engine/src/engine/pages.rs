@@ -5,7 +5,7 @@ use thermocline_format::{Location, MapEntry, MapPage, PageId, VolumeId};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, PageBytes};
 use crate::engine::{Engine, Op, Phase};
-use crate::map::{PAGE, Presence, Wanted};
+use crate::map::{FRAME_BYTES, PAGE, Presence, VolumeMap, Wanted};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{Background, LOADS, Loaded, Parked, Tried, WORDS, Waits};
@@ -14,28 +14,30 @@ use crate::request::{Action, HostError, Notice};
 use crate::volumes::{PageCursor, Walk};
 
 impl<P: Payload> Engine<P> {
-    /// Whether the pages of blocks `from` to `end` are in memory; asks for those that are not.
+    /// Whether what is needed of the pages of blocks `from` to `end` is in memory; asks for those that have to be read.
     #[inline]
     pub(crate) fn loaded(&mut self, volume: u16, from: u64, end: u64, share: Share) -> Loaded {
-        let (from, end) = (from / PAGE, end.div_ceil(PAGE));
+        let pages = from / PAGE..end.div_ceil(PAGE);
         let map = self.volumes.map_mut(volume);
         let here = |presence| match presence {
             Presence::Staged => true,
             Presence::Resident | Presence::Empty => share != Share::Write,
             Presence::Absent => false,
         };
-        if (from..end).all(|page| here(map.touch(page))) {
+        if pages.into_iter().all(|page| here(map.touch(page))) {
             return Loaded::Yes;
         }
         self.find_pages(volume, from, end, share)
     }
 
-    /// Makes room for the pages `from` to `end` that are not in memory, and asks for those on media.
+    /// Makes room for what of these pages is not in memory, and asks for those on media that are needed whole.
     #[cold]
     fn find_pages(&mut self, volume: u16, from: u64, end: u64, share: Share) -> Loaded {
         let (mut absent, mut new, mut staged) = (Vec::new(), 0, 0);
+        let (mut patches, mut patched) = (0, 0);
         let map = self.volumes.map_mut(volume);
-        for page in from..end {
+        for page in from / PAGE..end.div_ceil(PAGE) {
+            let blocks = from.max(page * PAGE)..end.min((page + 1) * PAGE);
             match map.touch(page) {
                 Presence::Staged => {}
                 Presence::Resident => staged += u64::from(share == Share::Write),
@@ -43,7 +45,16 @@ impl<P: Payload> Engine<P> {
                 Presence::Absent if self.pages.is_damaged((volume, page)) => {
                     return Loaded::No(page);
                 }
-                Presence::Absent => absent.push(page),
+                Presence::Absent if share == Share::Write => {
+                    patches += 1;
+                    patched += blocks.end - blocks.start;
+                }
+                Presence::Absent => {
+                    let known = share == Share::Read && map.is_patched(page);
+                    if !known || blocks.into_iter().any(|lba| map.look_up(lba).is_none()) {
+                        absent.push(page);
+                    }
+                }
             }
         }
         if staged + new > 0 && !self.may_stage_in(staged + new) {
@@ -53,9 +64,11 @@ impl<P: Payload> Engine<P> {
         }
         let asked = |page: &u64| self.pages.is_loading((volume, *page));
         let fresh: Vec<u64> = absent.iter().copied().filter(|page| !asked(page)).collect();
-        let count = new + fresh.len() as u64;
+        let patches = VolumeMap::patch_bytes_for(patches, patched).div_ceil(FRAME_BYTES);
+        let count = new + fresh.len() as u64 + patches;
         if count > 0 {
-            match self.make_room(count, share, (volume, from, end)) {
+            let own = (volume, from / PAGE, end.div_ceil(PAGE));
+            match self.make_room(count, share, own) {
                 Room::Yes => {}
                 Room::Later => {
                     self.pages.note_goes_on();
@@ -166,7 +179,8 @@ impl<P: Payload> Engine<P> {
     }
 
     fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
-        self.volumes.map_mut(volume).load(page, entries);
+        let bases = self.volumes.map_mut(volume).load(page, entries);
+        self.settle_bases(volume, bases);
         if self.phase == Phase::Opening {
             self.page_opened(volume, page);
         }

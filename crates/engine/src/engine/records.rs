@@ -107,7 +107,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn write_checkpoint_record(&mut self) {
-        let clean = self.checkpoint.as_ref().is_some_and(Checkpoint::is_last)
+        let clean = self.checkpoint.as_ref().is_some_and(Checkpoint::is_clean)
             || bug!(self.config, CleanTooEarly) && self.phase == Phase::Closing;
         if clean {
             // Nothing but pages came after S: nothing is left to replay.
@@ -226,7 +226,8 @@ impl<P: Payload> Engine<P> {
         let Some(counts) = self.superblocks.copies_durable() else { return self.next_copy() };
         let record = self.superblocks.durable().expect("it counts now");
         self.space.set_listed(&record.open_units);
-        let clean = record.clean;
+        let ends_unclean = self.checkpoint.as_ref().is_some_and(Checkpoint::ends_unclean);
+        let ends = record.clean || counts.purpose == Purpose::Checkpoint && ends_unclean;
         self.reserve(&counts.fresh);
         if counts.purpose == Purpose::MoreUnits
             && let Some(checkpoint) = &mut self.checkpoint
@@ -242,8 +243,9 @@ impl<P: Payload> Engine<P> {
             Purpose::MoreUnits => {}
             Purpose::Checkpoint => self.checkpointed(),
         }
-        if clean && let Some(request) = self.closing.take() {
-            mark!(ClosedClean);
+        if ends && let Some(request) = self.closing.take() {
+            mark!(ClosedClean if !ends_unclean);
+            mark!(ClosedUnclean if ends_unclean);
             self.phase = Phase::Closed;
             self.request_progress(request, 1, None);
         }

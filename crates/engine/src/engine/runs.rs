@@ -27,7 +27,7 @@ impl<P: Payload> Engine<P> {
         let map = self.volumes.map(self.locate(extent)?);
         let mut runs: Vec<Run> = Vec::new();
         for lba in extent.lba..extent.lba + extent.blocks.min(LOOKED_AT) {
-            let mapped = !map.is_loaded(lba / PAGE) || map.get(lba) != Mapping::Unmapped;
+            let mapped = map.look_up(lba) != Some(Mapping::Unmapped);
             match runs.last_mut() {
                 Some(run) if run.mapped == mapped => run.blocks += 1,
                 _ => {

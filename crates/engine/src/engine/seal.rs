@@ -36,9 +36,9 @@ use crate::write_cache::{Owner, Staged, class_of, is_of_copies};
 const JOINED: usize = 16;
 
 impl<P: Payload> Engine<P> {
-    /// Where the block of `lba` is on media, or was before what is staged.
+    /// Where the block of `lba` is on media, or was before what is staged, as far as that is known.
     pub(crate) fn on_media(&self, volume: u16, lba: u64) -> Option<Value> {
-        match self.volumes.map(volume).get(lba) {
+        match self.volumes.map(volume).look_up(lba)? {
             Mapping::Unmapped => None,
             Mapping::At(value) => Some(value),
             Mapping::Staged(slot) => self.cache.block(slot).old,
@@ -73,13 +73,9 @@ impl<P: Payload> Engine<P> {
         while picked.len() < limit
             && let Some(slot) = self.next_staged(queue, picked.len())
         {
+            let current = self.is_current(slot);
             let staged = self.cache.block(slot);
-            let alive = if staged.copy {
-                bug!(self.config, CopyNotCheckedAgain)
-                    || self.is_current(staged) && !(twice && self.cache.holds(&picked, staged))
-            } else {
-                staged.alive
-            };
+            let alive = current && !(staged.copy && twice && self.cache.holds(&picked, staged));
             mark!(CopyOutdated if !alive && staged.copy);
             mark!(CopiedTwice if staged.copy && twice && self.cache.holds(&picked, staged));
             let waiting = if alive || !staged.replaces { &mut owners } else { &mut outlived };
@@ -110,14 +106,32 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    /// Whether what a copy was made of counts still.
-    fn is_current(&self, copy: &Staged<P>) -> bool {
-        let there = self.volumes.is(copy.volume, copy.id)
-            && copy.lba < self.volumes.map(copy.volume).blocks;
+    /// Whether what waits in a slot is still to be written: if it is a copy, whether what it was made of counts.
+    fn is_current(&mut self, slot: u32) -> bool {
+        let Staged { copy, alive, volume, id, lba, replaces, old, .. } = *self.cache.block(slot);
+        if !copy || bug!(self.config, CopyNotCheckedAgain) {
+            return alive;
+        }
+        if !self.volumes.is(volume, id) || lba >= self.volumes.map(volume).blocks {
+            return false;
+        }
         // A victim is not written again before its copies are sealed. A unit with failed writes may be.
-        let counts = copy.old.filter(|_| !copy.replaces);
-        let counts = counts.and_then(|old| self.space.counts(old.address()));
-        there && counts.unwrap_or_else(|| self.on_media(copy.volume, copy.lba) == copy.old)
+        let valid = old.filter(|_| !replaces).and_then(|old| self.is_valid(volume, lba, old));
+        valid.unwrap_or_else(|| self.on_media(volume, lba) == old)
+    }
+
+    /// Whether the block at `value` is the valid one of `lba`; `None` if that is not known without its page.
+    #[inline]
+    pub(crate) fn is_valid(&mut self, volume: u16, lba: u64, value: Value) -> Option<bool> {
+        match self.space.counts(value.address()) {
+            Some(true) if self.volumes.map(volume).is_patched(lba / PAGE) => {
+                Some(self.is_not_replaced(volume, lba, value))
+            }
+            None if self.volumes.map(volume).is_loaded(lba / PAGE) => {
+                Some(self.on_media(volume, lba) == Some(value))
+            }
+            counts => counts,
+        }
     }
 
     /// Takes the next block of a queue; of the nearest like it if that is empty and its chunk would be small.
@@ -169,14 +183,17 @@ impl<P: Payload> Engine<P> {
             volume.traffic.relocated_blocks += u64::from(staged.copy && !leaves);
             volume.traffic.host_blocks_written += u64::from(!staged.copy);
             let new = Value::new(address, staged.crc);
-            let over = if staged.copy { volume.get(staged.lba) } else { Mapping::Unmapped };
-            if let Mapping::Staged(other) = over {
+            let over = staged.copy.then(|| volume.look_up(staged.lba)).flatten();
+            if let Some(Mapping::Staged(other)) = over {
                 mark!(StagedBlockMoved);
                 // A copy of what a staged block replaces: the page on media is to say so all the same.
                 self.cache.replaces(other, new);
                 if !bug!(self.config, PageNotDirtyAfterCopy) {
                     volume.mark_dirty(staged.lba / PAGE);
                 }
+            } else if staged.copy && !volume.is_loaded(staged.lba / PAGE) {
+                // What it was copied from is what the page leads to, if no patch says otherwise.
+                volume.patch(staged.lba, Mapping::At(new), false);
             } else {
                 volume.set(staged.lba, Mapping::At(new));
             }

@@ -86,7 +86,8 @@ impl<P: Payload> Engine<P> {
         UnitEntry { generation, valid, class: names[class.index()] }
     }
 
-    /// What a page leads to, which may not be in memory; `None` if it cannot be read.
+    /// What a page leads to, which may not be in memory, with what its patch says and what that replaces and counts; `None`
+    /// if it cannot be read.
     fn values_on_media(
         &self,
         index: u16,
@@ -103,8 +104,15 @@ impl<P: Payload> Engine<P> {
         let at = parent.location(&self.config.geometry)?;
         let bytes = self.page_in_memory(index, page, at).or_else(|| read(at))?;
         let decoded = MapPage::decode(bytes.as_slice(), id, parent, &self.config.geometry).ok()?;
-        let mapped = decoded.0.iter().filter(|entry| !entry.is_unmapped() && !entry.is_lost());
-        Some(mapped.filter_map(|entry| Value::of_entry(entry.pack())).collect())
+        let mut values = Vec::new();
+        for (lba, entry) in (page * PAGE..).zip(decoded.0.iter()) {
+            let said = map.said(lba);
+            let patched = said.and_then(|_| self.on_media(index, lba));
+            let base =
+                Value::of_entry(entry.pack()).filter(|_| said.is_none_or(|said| said.counted));
+            values.extend(patched.into_iter().chain(base).filter(|value| !value.is_lost()));
+        }
+        Some(values)
     }
 
     /// A unit of which more or fewer blocks count as valid than the maps lead to, or other ones: how many count, and how

@@ -30,10 +30,18 @@ impl<P: Payload> Engine<P> {
         self.pool
     }
 
-    /// Blocks of all volumes that are mapped, those of deleted ones among them that are still to be unmapped.
+    /// Blocks of all volumes that are mapped, those of deleted ones among them that are still to be unmapped. Too high by
+    /// [`Engine::doubled_blocks`] at most.
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
         self.volumes.mapped()
+    }
+
+    /// Blocks that count twice among those that are mapped if they were mapped when they were written: where only a page
+    /// of the map on media says that. None do after an opening.
+    #[must_use]
+    pub fn doubled_blocks(&self) -> u64 {
+        self.volumes.tally().doubled
     }
 
     pub(crate) fn create_volume(&mut self, request: u32, name: &VolumeName, blocks: u64) {
@@ -73,9 +81,8 @@ impl<P: Payload> Engine<P> {
             return Err(HostError::TooManyVolumes);
         }
         let more = VolumeMap::memory_for(blocks) - VolumeMap::memory_for(old);
-        let needed = self.volumes.fixed_after_crash()
-            + more
-            + self.config.least_pages() * FRAME_BYTES;
+        let needed =
+            self.volumes.fixed_after_crash() + more + self.config.least_pages() * FRAME_BYTES;
         let budget = self.config.map_memory_bytes;
         if needed > budget {
             // What went since the last checkpoint takes none after the next.

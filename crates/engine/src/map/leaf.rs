@@ -1,8 +1,10 @@
 //! The pages of a root: which are where, which are in memory, and which of those may go.
 
+use rustc_hash::FxHashMap;
 use thermocline_format::{MapEntry, PAGE_ENTRIES};
 
 use super::Frame;
+use super::patch::Patch;
 
 /// One bit for each page of a root.
 pub(super) type Bits = [u64; PAGE_ENTRIES / 64];
@@ -16,7 +18,7 @@ pub(crate) struct Tally {
     pub(crate) used: u64,
     /// Pages that are on media only.
     pub(crate) absent: u64,
-    /// Pages that differ from those on media, be they emptied and without memory.
+    /// Pages that differ from those on media, be they emptied and without memory; those that are patched apart.
     pub(crate) dirty: u64,
     /// Pages that were emptied and gave their memory back, and that an opening would need as they were before.
     pub(crate) emptied: u64,
@@ -24,6 +26,11 @@ pub(crate) struct Tally {
     pub(crate) staged: u64,
     /// Pages in memory that could be read again as they are.
     pub(crate) idle: u64,
+    /// Pages on media only of which some entries are known to differ, and bytes of memory that these take.
+    pub(crate) patched: u64,
+    pub(crate) patch_bytes: u64,
+    /// Patched entries whose blocks count beside what the pages lead to in their place.
+    pub(crate) doubled: u64,
 }
 
 impl std::ops::AddAssign for Tally {
@@ -35,6 +42,9 @@ impl std::ops::AddAssign for Tally {
         self.emptied += more.emptied;
         self.staged += more.staged;
         self.idle += more.idle;
+        self.patched += more.patched;
+        self.patch_bytes += more.patch_bytes;
+        self.doubled += more.doubled;
     }
 }
 
@@ -47,6 +57,9 @@ impl std::ops::SubAssign for Tally {
         self.emptied -= less.emptied;
         self.staged -= less.staged;
         self.idle -= less.idle;
+        self.patched -= less.patched;
+        self.patch_bytes -= less.patch_bytes;
+        self.doubled -= less.doubled;
     }
 }
 
@@ -71,6 +84,9 @@ pub(super) struct Leaf {
     pub(super) referenced: Bits,
     /// In memory.
     pub(super) resident: Bits,
+    /// On media only, with a patch.
+    pub(super) patched: Bits,
+    pub(super) patches: FxHashMap<u16, Patch>,
 }
 
 /// Whether bit `index` is set.
@@ -105,6 +121,8 @@ impl Leaf {
             staged: NONE,
             referenced: NONE,
             resident: NONE,
+            patched: NONE,
+            patches: FxHashMap::default(),
         })
     }
 
@@ -113,14 +131,18 @@ impl Leaf {
         let resident = has(&self.resident, index);
         let idle = self.idle(index / 64) >> (index % 64) & 1 == 1;
         let emptied = self.emptied(index / 64) >> (index % 64) & 1 == 1;
+        let patch = self.patch(index);
         Tally {
             frames: resident.into(),
             used: (self.mapped[index] > 0).into(),
             absent: (!has(&self.loaded, index)).into(),
-            dirty: has(&self.dirty, index).into(),
+            dirty: (has(&self.dirty, index) && patch.is_none()).into(),
             emptied: emptied.into(),
             staged: (resident && has(&self.staged, index)).into(),
             idle: idle.into(),
+            patched: patch.is_some().into(),
+            patch_bytes: patch.map_or(0, Patch::memory_bytes),
+            doubled: patch.map_or(0, Patch::counted),
         }
     }
 
@@ -132,7 +154,25 @@ impl Leaf {
 
     /// Which of 64 pages have no memory, and differ from those that the newest flushed record leads to.
     pub(super) fn emptied(&self, word: usize) -> u64 {
-        (self.dirty[word] | self.flying[word]) & !self.resident[word]
+        (self.dirty[word] | self.flying[word]) & !self.resident[word] & self.loaded[word]
+    }
+
+    /// The patch of page `index`, if it has one.
+    #[inline]
+    pub(super) fn patch(&self, index: usize) -> Option<&Patch> {
+        if has(&self.patched, index) { self.patches.get(&(index as u16)) } else { None }
+    }
+
+    /// The patch of page `index`, which has one from now on.
+    pub(super) fn patch_mut(&mut self, index: usize) -> &mut Patch {
+        set(&mut self.patched, index);
+        self.patches.entry(index as u16).or_default()
+    }
+
+    /// Takes the patch of page `index`, if it has one.
+    pub(super) fn take_patch(&mut self, index: usize) -> Patch {
+        clear(&mut self.patched, index);
+        self.patches.remove(&(index as u16)).unwrap_or_default()
     }
 
     /// Gives page `index` a frame.

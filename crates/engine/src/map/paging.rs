@@ -3,7 +3,8 @@
 use thermocline_format::{MapEntry, PAGE_ENTRIES};
 
 use super::leaf::{self, Leaf, clear, has};
-use super::{PAGE, VolumeMap, empty_frame, split};
+use super::patches::Base;
+use super::{PAGE, UNMAPPED, VolumeMap, empty_frame, split};
 
 /// Whether a page is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl VolumeMap {
     }
 
     /// Changes what is so of a page, and the tally with it.
-    fn change<T>(&mut self, page: u64, change: impl FnOnce(&mut Leaf, usize) -> T) -> T {
+    pub(super) fn change<T>(&mut self, page: u64, change: impl FnOnce(&mut Leaf, usize) -> T) -> T {
         let (root, index) = split(page);
         let leaf = self.roots[root].leaf(&mut self.leaves);
         self.tally -= leaf.tally(index);
@@ -116,11 +117,13 @@ impl VolumeMap {
                 continue;
             };
             let word = index / 64;
+            let landed = leaf.patched[word] & leaf.flying[word];
             let (idle, emptied) = (leaf.idle(word).count_ones(), leaf.emptied(word).count_ones());
             leaf.flying[word] = 0;
             self.changed = true;
             self.tally.idle += u64::from(leaf.idle(word).count_ones() - idle);
             self.tally.emptied -= u64::from(emptied - leaf.emptied(word).count_ones());
+            self.forget_merged(*from - *from % 64, landed);
             *from += 64 - *from % 64;
         }
     }
@@ -259,20 +262,24 @@ impl VolumeMap {
         leaf.at = *pages;
     }
 
-    /// Fills page `page` with what was read from media.
-    pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) {
+    /// Fills page `page` with what was read from media, and what is known to differ. Returns the bases that counted
+    /// until now and are known from now on.
+    pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) -> Vec<Base> {
         let held = (self.blocks - page * PAGE).min(PAGE) as usize;
         let mut frame = empty_frame();
-        let mut mapped = 0;
         for (entry, read) in frame.iter_mut().zip(&read[..held]) {
             *entry = read.pack();
-            mapped += u16::from(!read.is_unmapped());
         }
+        let bases = self.bases(page, &frame);
         self.change(page, |leaf, index| {
+            let patch = leaf.take_patch(index);
+            patch.iter().for_each(|patched| frame[usize::from(patched.index)] = patched.entry);
+            let mapped = frame.iter().filter(|entry| **entry != UNMAPPED).count();
             leaf.put(index, frame);
-            leaf.mapped[index] = mapped;
+            leaf.mapped[index] = mapped as u16;
             leaf::set(&mut leaf.loaded, index);
             leaf::set(&mut leaf.referenced, index);
         });
+        bases
     }
 }

@@ -62,7 +62,7 @@ mod tests {
     use thermocline_types::UnitId;
 
     use super::*;
-    use crate::map::{PAGE, Addresses};
+    use crate::map::{Addresses, PAGE};
 
     #[test]
     fn a_root_changes_with_its_pages_until_it_is_written() {

@@ -74,7 +74,8 @@ impl Validity {
     pub(crate) fn count(&self, unit: UnitId) -> Option<u32> {
         let first = u64::from(unit.0) * self.blocks_per_unit;
         let addresses = first..first + self.blocks_per_unit;
-        self.is_known(unit).then(|| addresses.filter(|address| self.is_set(*address)).count() as u32)
+        self.is_known(unit)
+            .then(|| addresses.filter(|address| self.is_set(*address)).count() as u32)
     }
 
     /// Bytes of memory held.
@@ -120,7 +121,8 @@ mod tests {
             for unit in [0, 7, 19] {
                 validity.begin(UnitId(unit));
             }
-            let counts: Vec<u32> = (0..20).map(|unit| validity.count(UnitId(unit)).unwrap()).collect();
+            let counts: Vec<u32> =
+                (0..20).map(|unit| validity.count(UnitId(unit)).unwrap()).collect();
             let expected = |unit: usize| if [0, 7, 19].contains(&unit) { 0 } else { blocks };
             assert_eq!(counts, (0..20).map(expected).collect::<Vec<_>>(), "{blocks} blocks");
         }

@@ -311,6 +311,12 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// How many blocks are mapped, as far as the engine knows without reading pages of maps.
+    pub fn mapped_blocks(&self) -> std::ops::RangeInclusive<u64> {
+        let (most, doubled) = (self.engine.mapped_blocks(), self.engine.doubled_blocks());
+        most - doubled..=most
+    }
+
     pub fn new(engine: Engine<()>, device: MemoryDevice) -> Machine {
         Machine {
             engine,

@@ -67,7 +67,8 @@ impl Pool {
     /// Sees that units are counted right, and that what is mapped is.
     fn check(&mut self) {
         self.machine.settle();
-        assert_eq!(self.machine.engine.mapped_blocks(), self.mapped.len() as u64);
+        let (counted, mapped) = (self.machine.mapped_blocks(), self.mapped.len() as u64);
+        assert!(counted.contains(&mapped), "{mapped} blocks are mapped, and not {counted:?}");
         let device: &MemoryDevice = &self.machine.device;
         assert_eq!(self.machine.engine.miscounted(|at| device.page(at)), None);
     }
@@ -87,7 +88,7 @@ fn with_the_least_memory_a_pool_writes_collects_trims_scrubs_resizes_deletes_and
     pool.scatter(first, BLOCKS, 20_000);
     let stats = *pool.machine.engine.stats();
     assert!(stats.gc_units > 10 && stats.relocated_blocks > 100, "{stats:?}");
-    assert!(stats.pages_evicted > 1000 && stats.pages_loaded > 1000, "{stats:?}");
+    assert!(stats.pages_evicted > 100 && stats.pages_merged > 1000, "{stats:?}");
     pool.trim(first, BLOCKS / 3 + 7, BLOCKS / 3);
     pool.scatter(first, BLOCKS, 500);
     pool.check();
@@ -137,7 +138,7 @@ fn a_pool_that_crashed_while_it_was_written_is_opened_within_the_memory_that_it_
 /// Within the budget, and as much memory for pages again; and within the budget when what was replayed is safe.
 fn opened_within_twice_the_pages(pool: &mut Pool) {
     let budget = pool.config.map_memory_bytes;
-    let (most, bound) = (pool.machine.most_map_memory, budget + LEAST_PAGES * 3584);
+    let (most, bound) = (pool.machine.most_map_memory, budget + LEAST_PAGES * 4096);
     assert!(most <= bound, "{most} bytes for maps, and the bound is {bound}");
     pool.machine.settle();
     let (maps, bound) = (pool.machine.engine.memory().maps, pool.machine.engine.map_memory_bound());

@@ -228,7 +228,7 @@ impl Vast {
         let (stats, memory) = (*self.machine.engine.stats(), self.machine.engine.memory());
         println!(
             "{done}: {:.1} s, maps {} MiB and at most {} MiB of {}, units {} MiB, {} pages loaded, {} evicted, \
-             {} checkpoints, {} units collected",
+             {} merged, {} checkpoints, {} units collected",
             self.begun.elapsed().as_secs_f64(),
             memory.maps >> 20,
             most >> 20,
@@ -236,6 +236,7 @@ impl Vast {
             memory.units >> 20,
             stats.pages_loaded,
             stats.pages_evicted,
+            stats.pages_merged,
             stats.checkpoints,
             stats.gc_units,
         );
@@ -301,17 +302,17 @@ fn a_vast_pool_opens_serves_collects_and_opens_again_in_a_fraction_of_its_map() 
     vast.check("collected");
     vast.scatter(count);
     vast.check("read and written again");
-    let mapped = vast.machine.engine.mapped_blocks();
     vast.machine.settle();
+    let mapped = vast.machine.mapped_blocks();
     let mut vast = vast.restart();
-    assert_eq!(vast.machine.engine.mapped_blocks(), mapped);
+    assert!(mapped.contains(&vast.machine.engine.mapped_blocks()), "not {mapped:?}");
     vast.check("opened after a crash");
     vast.scatter(count / 4);
-    let mapped = vast.machine.engine.mapped_blocks();
+    let mapped = vast.machine.mapped_blocks();
     vast.ask(HostRequest::Close);
     vast.check("closed");
     let mut vast = vast.restart();
-    assert_eq!(vast.machine.engine.mapped_blocks(), mapped);
+    assert!(mapped.contains(&vast.machine.engine.mapped_blocks()), "not {mapped:?}");
     vast.check("opened again");
     vast.scatter(count / 4);
     vast.check("read and written at last");

@@ -88,6 +88,13 @@ fn entry(geometry: Geometry) -> impl Strategy<Value = Entry> {
             .prop_map(|(volume, media)| Entry::VolumeMedia { volume, media }),
         1 => (user_volume(), 0_u8..4, any::<[u8; 16]>())
             .prop_map(|(volume, part, text)| Entry::VolumeName { volume, part, text }),
+        1 => (user_volume(), 0..BLOCKS, place(geometry), any::<u32>(), any::<[bool; 2]>()).prop_map(
+            move |(volume, lba, at, crc, [lost, settled])| {
+                let placed = MapEntry::new(&geometry, at, crc);
+                let entry = if lost { MapEntry::LOST } else { placed };
+                Entry::Placed { volume, lba: Lba(lba), entry, settled }
+            }
+        ),
         1 => any::<u64>().prop_map(|number| Entry::Abandoned { sequence: Sequence(number) }),
         1 => (place(geometry), any::<[u64; 2]>(), 1..=u32::MAX).prop_map(|(at, numbers, chunks)| {
             let [generation, sum] = numbers;

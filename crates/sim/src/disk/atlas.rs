@@ -80,6 +80,7 @@ impl Atlas {
     pub fn spoil_entries(&mut self, entries: &[Entry]) {
         self.untold.extend(entries.iter().filter_map(|entry| match *entry {
             Entry::Data { volume, lba, .. } if volume.is_user() => Some((volume, lba.0, 1)),
+            Entry::Placed { volume, lba, .. } => Some((volume, lba.0, 1)),
             Entry::Trim { volume, lba, blocks } => Some((volume, lba.0, blocks)),
             Entry::VolumeCreate { volume, .. }
             | Entry::VolumeResize { volume, .. }

@@ -63,7 +63,7 @@ impl<P: Payload> Engine<P> {
                 Walk::Found(volume, page) => {
                     let map = self.volumes.map(volume);
                     if !self.is_sparse(map.page_at(page)) {
-                    } else if map.is_loaded(page) {
+                    } else if map.is_loaded(page) || map.is_patched(page) {
                         mark!(SparseMoved);
                         self.volumes.map_mut(volume).mark_dirty(page);
                         self.volumes.note_pages(volume);

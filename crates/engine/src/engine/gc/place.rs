@@ -31,7 +31,7 @@ impl<P: Payload> Engine<P> {
         // What frees nothing is not earned either: a chunk at a time.
         let freely = self.is_emptied_for_good() && self.cache.copies() < MAX_ENTRIES;
         let paid = if freely { STEP } else { paid };
-        if self.copies_are_many() {
+        if self.copies_are_many() || !self.may_copy((self.cache.copies() + STEP) as u64) {
             return false;
         }
         let (mut placed, mut stayed) = (0, 0);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thermocline_format::{
-    ChunkHeader, DeviceState, Entry, Location, LogicalBlock, MediaClass, OpenUnit, Superblock,
-    VolumeId, VolumeName,
+    ChunkHeader, DeviceState, Entry, Location, LogicalBlock, MapEntry, MediaClass, OpenUnit,
+    Superblock, VolumeId, VolumeName,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, Lba, UnitId};
@@ -131,6 +131,9 @@ impl<P: Payload> Engine<P> {
                     let name = names.entry(volume).or_insert([0; 64]);
                     name[usize::from(part) * 16..][..16].copy_from_slice(&text);
                 }
+                Entry::Placed { volume, lba, entry, settled } => {
+                    self.replay_placed(volume, lba, entry, settled);
+                }
                 Entry::Abandoned { .. } | Entry::Released { .. } => {}
             }
         }
@@ -154,13 +157,30 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    fn replay_placed(&mut self, volume: VolumeId, lba: Lba, entry: MapEntry, settled: bool) {
+        let Some(volume) = self.volumes.slot(volume) else { return };
+        let map = self.volumes.map_mut(volume);
+        if lba.0 >= map.blocks {
+            return;
+        }
+        mark!(PlacedReplayed);
+        let mapping = Value::of_entry(entry.pack()).map_or(Mapping::Unmapped, Mapping::At);
+        if map.is_loaded(lba.0 / PAGE) {
+            map.set(lba.0, mapping);
+        } else {
+            let counted = !settled || bug!(self.config, SettledCountedAgain);
+            map.patch(lba.0, mapping, counted);
+        }
+    }
+
     /// A page was loaded. If the tail touches it, what it leads to is counted anew when the tail was replayed; any
     /// other is counted at once, where the unit table is of no use.
     pub(crate) fn page_opened(&mut self, volume: u16, page: u64) {
         let opening = self.opening.as_ref().expect("the pool is being opened");
         let (recount, others) = (opening.recount, opening.others.is_some());
         if recount && (others || bug!(self.config, RecountedTwice)) {
-            self.count_page(volume, page);
+            let values = self.counted_in(volume, page);
+            self.count(values);
         }
         if others {
             // The tail has nothing to say of it: nobody needs it in memory.
@@ -171,7 +191,7 @@ impl<P: Payload> Engine<P> {
         if recount || bug!(self.config, TouchedPageNotCounted) {
             return;
         }
-        for value in self.values_of(volume, page) {
+        for value in self.counted_in(volume, page) {
             let unit = self.unit_of(value);
             if self.space.uncount(unit) {
                 self.volumes.map_less(1);
@@ -179,20 +199,37 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    /// Counts what a page leads to, or what its patch says.
     fn count_page(&mut self, volume: u16, page: u64) {
-        for value in self.values_of(volume, page) {
+        let values = self.values_of(volume, page);
+        self.count(values.into_iter().map(|(_, value)| value).collect());
+    }
+
+    fn count(&mut self, values: Vec<Value>) {
+        for value in values {
             let unit = self.unit_of(value);
             self.space.add_valid(unit);
             self.volumes.map_more(1);
         }
     }
 
-    /// Where the blocks of a page are on media.
-    fn values_of(&self, volume: u16, page: u64) -> Vec<Value> {
+    /// Where the blocks of a page are that was just read, but for those that count no more, as the tail says.
+    fn counted_in(&self, volume: u16, page: u64) -> Vec<Value> {
+        let settled = &self.opening.as_ref().expect("the pool is being opened").settled;
+        let values = self.values_of(volume, page).into_iter();
+        let counted = values.filter(|(lba, _)| !settled.contains(&(volume, *lba)));
+        counted.map(|(_, value)| value).collect()
+    }
+
+    /// Where the blocks of a page are on media, or those of its patch.
+    fn values_of(&self, volume: u16, page: u64) -> Vec<(u64, Value)> {
         let map = self.volumes.map(volume);
+        if !map.is_loaded(page) {
+            let said = map.all_said(page);
+            return said.filter_map(|said| Some((said.lba, said.mapping.value()?))).collect();
+        }
         let blocks = page * PAGE..((page + 1) * PAGE).min(map.blocks);
-        let values = blocks.filter_map(|lba| self.on_media(volume, lba));
-        values.filter(|value| !value.is_lost()).collect()
+        blocks.filter_map(|lba| Some((lba, map.get(lba).value()?))).collect()
     }
 
     /// Counts the blocks of pages that were loaded or changed so far, from `cursor` on, a bounded number. Returns where

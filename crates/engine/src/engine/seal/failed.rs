@@ -6,7 +6,7 @@ use thermocline_types::{Class, Lba, UnitId};
 use crate::bugs::bug;
 use crate::device::{Body, Chunk, DeviceError};
 use crate::engine::{Engine, Phase};
-use crate::map::{Mapping, Value};
+use crate::map::{Mapping, PAGE, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, HostError, Notice, OpenError};
@@ -130,9 +130,7 @@ impl<P: Payload> Engine<P> {
                 // Of a deleted volume all of it is.
                 let Some(map) = index(volume) else { return vec![entry] };
                 let end = (lba.0 + blocks).min(map.blocks);
-                let written = |lba: u64| {
-                    map.is_loaded(lba / crate::map::PAGE) && matches!(map.get(lba), Mapping::At(_))
-                };
+                let written = |lba: u64| matches!(map.look_up(lba), Some(Mapping::At(_)));
                 let mut runs = Vec::new();
                 let mut from = lba.0;
                 for lba in lba.0..=end {
@@ -187,9 +185,9 @@ impl<P: Payload> Engine<P> {
         }
         let failed = Value::new(self.config.geometry.address(at), crc);
         // Written again while it was on its way: what replaces it may wait for the host's turn, this must not.
-        let below = match self.volumes.map(volume).get(lba) {
-            Mapping::At(value) if value == failed => false,
-            Mapping::Staged(slot) if self.cache.block(slot).old == Some(failed) => true,
+        let below = match self.volumes.map(volume).look_up(lba) {
+            Some(Mapping::At(value)) if value == failed => false,
+            Some(Mapping::Staged(slot)) if self.cache.block(slot).old == Some(failed) => true,
             _ => {
                 mark!(RestageNeedless);
                 return 0;
@@ -231,9 +229,14 @@ impl<P: Payload> Engine<P> {
         mark!(NoRoom if any);
         for staged in hosts {
             if staged.alive {
-                let mapping = staged.old.map_or(Mapping::Unmapped, Mapping::At);
+                let map = self.volumes.map_mut(staged.volume);
+                let unknown = staged.old.is_none() && !map.is_loaded(staged.lba / PAGE);
+                match staged.old {
+                    None if unknown => map.unpatch(staged.lba),
+                    None => map.set(staged.lba, Mapping::Unmapped),
+                    Some(old) => map.set(staged.lba, Mapping::At(old)),
+                }
                 self.volumes.map_less(u64::from(staged.old.is_none_or(Value::is_lost)));
-                self.volumes.map_mut(staged.volume).set(staged.lba, mapping);
             }
             for owner in staged.owners.each() {
                 match *owner {

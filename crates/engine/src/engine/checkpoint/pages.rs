@@ -1,0 +1,259 @@
+//! Pages of maps that a checkpoint writes, some at a time: those in memory as they are, those that are patched with what
+//! their patches say, for which they are read first.
+
+use std::collections::VecDeque;
+
+use thermocline_format::{Entry, Location, MapEntry, MapPage, PageId, VolumeId, crc32c};
+use thermocline_types::Lba;
+
+use super::{PAGES_PER_CHUNK, Place, Step};
+use crate::bugs::bug;
+use crate::device::{DeviceCmd, PageBytes};
+use crate::engine::{Engine, Op};
+use crate::map::{Mapping, Said, Value, Wanted};
+use crate::marks::mark;
+use crate::pages::WORDS;
+use crate::payload::Payload;
+use crate::request::{Action, Notice};
+use crate::volumes::{PageCursor, Walk};
+
+/// How often a page is read that is to be written anew, before it counts as unreadable. Chosen, not measured.
+const TRIES: u8 = 16;
+
+/// Entries that say where blocks are, in one chunk. Chosen, not measured.
+const SAID: usize = 64;
+
+/// What is known of a page as it is on media.
+#[derive(Debug)]
+enum Reading {
+    /// Nothing is needed.
+    Needless,
+    /// It is on its way; so many more reads may fail.
+    Asked(u8),
+    /// This.
+    Got(PageBytes),
+    /// It cannot be read.
+    Failed,
+}
+
+#[derive(Debug)]
+struct Picked {
+    place: Place,
+    reading: Reading,
+}
+
+/// Pages that are written next, in order.
+#[derive(Debug, Default)]
+pub(super) struct Batch(VecDeque<Picked>);
+
+impl Batch {
+    /// Whether a page is on its way here.
+    fn waits(&self) -> bool {
+        self.0.iter().any(|picked| matches!(picked.reading, Reading::Asked(_)))
+    }
+
+    /// The page at `place` if it is on its way here.
+    fn asked(&mut self, place: &Place) -> Option<&mut Picked> {
+        self.0
+            .iter_mut()
+            .find(|picked| picked.place == *place && matches!(picked.reading, Reading::Asked(_)))
+    }
+}
+
+impl<P: Payload> Engine<P> {
+    /// Takes the writing of pages further.
+    pub(super) fn write_pages(&mut self, cursor: PageCursor) -> bool {
+        let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is in progress");
+        if !checkpoint.moved.is_empty() {
+            self.write_moved()
+        } else if checkpoint.batch.0.is_empty() {
+            self.pick_pages(cursor)
+        } else {
+            !checkpoint.batch.waits() && self.write_batch()
+        }
+    }
+
+    /// Picks the pages that are written next, from `cursor` on, and asks for those that have to be read.
+    fn pick_pages(&mut self, mut cursor: PageCursor) -> bool {
+        let (mut budget, mut picked) = (WORDS, VecDeque::new());
+        let mut walk = Walk::Pause;
+        while picked.len() < PAGES_PER_CHUNK {
+            walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
+            let Walk::Found(volume, page) = walk else { break };
+            picked.push_back(self.pick(volume, page));
+        }
+        if picked.is_empty() {
+            let over = walk == Walk::End;
+            self.pages_written(if over { PageCursor::END } else { cursor });
+            self.set_step(if over { Step::Units(0) } else { Step::Pages(cursor) });
+            return true;
+        }
+        self.checkpoint.as_mut().expect("a checkpoint is in progress").batch = Batch(picked);
+        true
+    }
+
+    fn pick(&mut self, index: u16, page: u64) -> Picked {
+        let map = self.volumes.map(index);
+        let (volume, at) = (map.id, map.page_at(page));
+        let by = self.checkpoint.as_ref().expect("a checkpoint is in progress").sequence;
+        let place = Place { index, volume, page, at, by };
+        if map.is_loaded(page) {
+            return Picked { place, reading: Reading::Needless };
+        }
+        mark!(PatchedPageRead);
+        let there = at.location(&self.config.geometry).expect("it is on media only");
+        if let Some(bytes) = self.page_in_memory(index, page, there) {
+            mark!(PatchedPageFlies);
+            return Picked { place, reading: Reading::Got(bytes) };
+        }
+        self.read_to_merge(place, there);
+        Picked { place, reading: Reading::Asked(TRIES) }
+    }
+
+    fn read_to_merge(&mut self, page: Place, at: Location) {
+        self.space.add_reader(at.unit);
+        let op = self.ops.insert(Op::MergePage { page });
+        self.device(op, DeviceCmd::ReadPage { at });
+    }
+
+    /// A page that is to be written anew was read, or could not be.
+    pub(crate) fn page_to_merge(&mut self, place: Place, bytes: Option<PageBytes>) {
+        let geometry = self.config.geometry;
+        let at = place.at.location(&geometry).expect("it was read from somewhere");
+        self.space.drop_reader(at.unit);
+        let id = PageId { volume: place.volume, index: place.page as u32 };
+        let sound = |bytes: &PageBytes| MapPage::decode(bytes.as_slice(), id, place.at, &geometry);
+        let bytes = bytes.filter(|bytes| sound(bytes).is_ok());
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        let Some(picked) = checkpoint.batch.asked(&place) else { return };
+        let Reading::Asked(tries) = picked.reading else { return };
+        picked.reading = match bytes {
+            Some(bytes) => Reading::Got(bytes),
+            None if tries > 0 => Reading::Asked(tries - 1),
+            None => Reading::Failed,
+        };
+        if matches!(picked.reading, Reading::Asked(_)) {
+            mark!(PatchedPageReadAgain);
+            self.read_to_merge(place, at);
+        }
+    }
+
+    /// Writes as many of the picked pages as fit into a chunk. The walk goes on behind the last of them: what came behind
+    /// it when they were picked may be dirty by now.
+    fn write_batch(&mut self) -> bool {
+        let Some((at, most)) = self.room_for_pages() else { return false };
+        let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
+        let batch = &mut checkpoint.batch.0;
+        let taken: Vec<Picked> = batch.drain(..most.min(batch.len())).collect();
+        let last = taken.last().map(|picked| picked.place).expect("it is not empty");
+        let written: Vec<Picked> = taken.into_iter().filter_map(|one| self.to_write(one)).collect();
+        let block = self.config.geometry.logical_block();
+        let mut place = Location { block: at.block + block.chunk_header(written.len()), ..at };
+        let mut pages = Vec::with_capacity(written.len());
+        for Picked { place: Place { index, volume, page, .. }, reading } in written {
+            let bytes = self.write_page(index, page, reading);
+            let crc = crc32c(bytes.as_slice());
+            let entry = MapEntry::new(&self.config.geometry, place, crc);
+            let old = self.volumes.map_mut(index).move_page(page, entry);
+            pages.push((PageId { volume, index: page as u32 }, bytes, crc));
+            self.volumes.note_pages(index);
+            self.superblocks.drop_later(old);
+            place.block += block.per_block();
+        }
+        let behind = PageCursor::at(last.index, last.page + 1);
+        self.pages_written(behind);
+        self.set_step(Step::Pages(behind));
+        if !pages.is_empty() {
+            self.count_pages(pages.len());
+            self.seal_pages(at, VolumeId::MAP, pages);
+        }
+        true
+    }
+
+    /// Pages of maps before `cursor` are as the next record leads to them.
+    fn pages_written(&mut self, cursor: PageCursor) {
+        if !bug!(self.config, MovedAheadCounted) {
+            self.unit_table.advance(cursor);
+        }
+    }
+
+    /// A picked page, if it is to be written.
+    fn to_write(&mut self, picked: Picked) -> Option<Picked> {
+        let Place { index, page, at, .. } = picked.place;
+        let map = self.volumes.map(index);
+        if !map.is_dirty(page) {
+            return None;
+        }
+        if map.is_loaded(page) && map.is_empty(page) {
+            // A page of which nothing is mapped any more goes.
+            mark!(EmptyPageDropped);
+            let old = self.volumes.map_mut(index).drop_page(page);
+            self.volumes.note_pages(index);
+            self.superblocks.drop_later(old);
+            return None;
+        }
+        if !map.is_loaded(page) && matches!(picked.reading, Reading::Failed) {
+            self.say_patch(index, page, at);
+            return None;
+        }
+        Some(picked)
+    }
+
+    /// The bytes of a page that is written now.
+    fn write_page(&mut self, index: u16, page: u64, reading: Reading) -> PageBytes {
+        if self.volumes.map(index).is_loaded(page) {
+            let (bytes, staged) = self.page_bytes(index, page);
+            self.volumes.map_mut(index).mark_written(page, staged);
+            return bytes;
+        }
+        let Reading::Got(mut bytes) = reading else { panic!("a patched page was read") };
+        self.stats.pages_merged += 1;
+        let (cache, space, addresses) = (&self.cache, &self.space, self.addresses);
+        let old = |slot| cache.block(slot).old;
+        let flies = |value: Value| space.has_writers(addresses.location(value.address()).unit);
+        let bases = self.volumes.map_mut(index).merge(page, &mut bytes, old, flies);
+        if !bug!(self.config, BasesForgotten) {
+            self.settle_bases(index, bases);
+        }
+        bytes
+    }
+
+    /// A page in memory as on media: blocks that are staged stand where they were before. And whether any are.
+    fn page_bytes(&self, index: u16, page: u64) -> (PageBytes, bool) {
+        let lost = bug!(self.config, StagedPageEntryLost);
+        let old = |slot| self.cache.block(slot).old.filter(|_| !lost);
+        self.volumes.map(index).page_bytes(page, old)
+    }
+
+    /// A patched page cannot be read, so what its patch says is said in the log once more, to be replayed.
+    fn say_patch(&mut self, index: u16, page: u64, at: MapEntry) {
+        mark!(PatchSaid);
+        let volume = self.volumes.map(index).id;
+        let said: Vec<Said> = self.volumes.map(index).all_said(page).collect();
+        let mut entries = Vec::new();
+        for Said { lba, mapping, counted } in said {
+            let value = match mapping {
+                Mapping::Unmapped => None,
+                Mapping::At(value) => Some(value),
+                Mapping::Staged(slot) => self.cache.block(slot).old,
+            };
+            let Some(value) = value else { continue };
+            let entry = MapEntry::unpack(&self.config.geometry, value.entry());
+            let entry = entry.expect("a block is there");
+            entries.push(Entry::Placed { volume, lba: Lba(lba), entry, settled: !counted });
+            if !value.is_lost() {
+                self.unit_table.move_ahead(None, Some(self.unit_of(value)));
+            }
+        }
+        if bug!(self.config, PatchNotSaid) {
+            entries.clear();
+        }
+        for said in entries.chunks(SAID) {
+            self.cache.say(said.to_vec(), Vec::new());
+        }
+        let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
+        checkpoint.leaves = true;
+        let at = at.location(&self.config.geometry).expect("it was read from somewhere");
+        self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+    }
+}

@@ -1,0 +1,53 @@
+//! Pages of maps that are on media only and whose patches say what changed: when what they lead to becomes known.
+
+use crate::bugs::bug;
+use crate::engine::Engine;
+use crate::map::{Base, Mapping, PAGE, Value};
+use crate::marks::mark;
+use crate::payload::Payload;
+use crate::volumes::PageCursor;
+
+impl<P: Payload> Engine<P> {
+    /// What a page leads to in place of patched entries is known from now on: it counts no more, but for what waits in
+    /// the write cache to be replaced.
+    pub(crate) fn settle_bases(&mut self, volume: u16, bases: Vec<Base>) {
+        for Base { lba, value, slot } in bases {
+            let Some(value) = value else { continue };
+            // The block counted as new when it was written.
+            self.volumes.map_less(u64::from(!value.is_lost()));
+            let replaces = |slot: &u32| self.cache.block(*slot).old.is_none();
+            match slot.filter(replaces).filter(|_| !bug!(self.config, BaseOfStagedDropped)) {
+                Some(slot) => {
+                    mark!(BaseStaged);
+                    self.cache.replaces(slot, value);
+                }
+                None => {
+                    mark!(BaseSettled);
+                    self.drop_base(volume, lba, value);
+                }
+            }
+        }
+    }
+
+    fn drop_base(&mut self, volume: u16, lba: u64, value: Value) {
+        self.note_move(PageCursor::at(volume, lba / PAGE), Some(value), None);
+        self.drop_value(value);
+    }
+
+    /// Whether the block at `value`, which counts as valid, is the newest of `lba`, whose page is patched: not if it is
+    /// what the page leads to, and was replaced since.
+    pub(super) fn is_not_replaced(&mut self, volume: u16, lba: u64, value: Value) -> bool {
+        let Some(said) = self.volumes.map(volume).said(lba) else { return true };
+        if self.on_media(volume, lba) == Some(value) || !said.counted {
+            return self.on_media(volume, lba) == Some(value);
+        }
+        mark!(BaseMet);
+        let slot = match said.mapping {
+            Mapping::Staged(slot) => Some(slot),
+            Mapping::Unmapped | Mapping::At(_) => None,
+        };
+        self.volumes.map_mut(volume).settle_base(lba);
+        self.settle_bases(volume, vec![Base { lba, value: Some(value), slot }]);
+        self.on_media(volume, lba) == Some(value)
+    }
+}

@@ -1,0 +1,204 @@
+//! Pages on media only of which some entries are known to differ.
+//!
+//! What hosts write and garbage collection copies changes entries, and needs to know nothing of what they said before:
+//! so a page that is not in memory need not be read for that. Its patch keeps what changed until the page is read for
+//! another reason, or a checkpoint writes it anew with what the patch says.
+
+use thermocline_format::{MapEntry, PAGE_ENTRIES};
+
+use super::leaf::{self, has};
+use super::patch::{Patch, Patched};
+use super::{Mapping, PAGE, UNMAPPED, Value, VolumeMap, split};
+use crate::device::PageBytes;
+
+/// What a page on media leads to in place of a patched entry, and that counted as valid until that was known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) lba: u64,
+    /// Nothing, if nothing is mapped there.
+    pub(crate) value: Option<Value>,
+    /// The slot of the write cache that the entry leads to, if it does.
+    pub(crate) slot: Option<u32>,
+}
+
+/// What is said of a block in a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) lba: u64,
+    pub(crate) mapping: Mapping,
+    /// Whether what the page on media leads to in its place counts as valid.
+    pub(crate) counted: bool,
+}
+
+impl VolumeMap {
+    /// Memory that the first `blocks` entries of patches of `pages` pages take at most.
+    pub(crate) fn patch_bytes_for(pages: u64, blocks: u64) -> u64 {
+        pages * Patch::bytes_for(0) + blocks * (Patch::bytes_for(1) - Patch::bytes_for(0))
+    }
+
+    /// Whether a page is on media only, and some of its entries are known to differ.
+    #[inline]
+    pub(crate) fn is_patched(&self, page: u64) -> bool {
+        let (root, index) = split(page);
+        self.roots[root].leaf.as_ref().is_some_and(|leaf| has(&leaf.patched, index))
+    }
+
+    fn patch_of(&self, page: u64) -> Option<&Patch> {
+        let (root, index) = split(page);
+        self.roots[root].leaf.as_ref().and_then(|leaf| leaf.patch(index))
+    }
+
+    /// What the patch of a page that is not loaded says of `lba`, if anything.
+    pub(super) fn patched(&self, lba: u64) -> Option<Mapping> {
+        let known = self.patch_of(lba / PAGE)?.get((lba % PAGE) as u16)?;
+        Some(self.addresses.mapping(known.entry))
+    }
+
+    /// What the patch of a page says of `lba`, if it has one that does.
+    pub(crate) fn said(&self, lba: u64) -> Option<Said> {
+        let known = self.patch_of(lba / PAGE)?.get((lba % PAGE) as u16)?;
+        Some(self.say(lba / PAGE, known))
+    }
+
+    /// All that the patch of a page says.
+    pub(crate) fn all_said(&self, page: u64) -> impl Iterator<Item = Said> + '_ {
+        self.patch_of(page)
+            .into_iter()
+            .flat_map(Patch::iter)
+            .map(move |known| self.say(page, known))
+    }
+
+    fn say(&self, page: u64, known: Patched) -> Said {
+        let (lba, counted) = (page * PAGE + u64::from(known.index), known.counted);
+        Said { lba, mapping: self.addresses.mapping(known.entry), counted }
+    }
+
+    /// Changes the entry of `lba`, whose page is on media only. If it was not patched before, what the page leads to
+    /// goes on counting as valid if `counted`.
+    #[cold]
+    pub(crate) fn patch(&mut self, lba: u64, mapping: Mapping, counted: bool) {
+        debug_assert!(!self.is_loaded(lba / PAGE), "its entries are known");
+        let entry = self.addresses.entry(mapping);
+        self.change(lba / PAGE, |leaf, index| {
+            leaf.patch_mut(index).put((lba % PAGE) as u16, entry, counted);
+            leaf::set(&mut leaf.dirty, index);
+            if matches!(mapping, Mapping::Staged(_)) {
+                leaf::set(&mut leaf.staged, index);
+            }
+        });
+    }
+
+    /// `lba`, which is patched, is as the page on media says after all.
+    pub(crate) fn unpatch(&mut self, lba: u64) {
+        self.change(lba / PAGE, |leaf, index| {
+            leaf.patch_mut(index).remove((lba % PAGE) as u16);
+            if leaf.patch(index).is_some_and(Patch::is_empty) {
+                leaf.take_patch(index);
+                leaf::clear(&mut leaf.dirty, index);
+                leaf::clear(&mut leaf.staged, index);
+            }
+        });
+    }
+
+    /// Of 64 pages from `first` on, those of `landed` are on media as a record says: what they say as well is remembered
+    /// no more.
+    pub(super) fn forget_merged(&mut self, first: u64, mut landed: u64) {
+        while landed != 0 {
+            let page = first + u64::from(landed.trailing_zeros());
+            landed &= landed - 1;
+            self.change(page, |leaf, index| {
+                leaf.patch_mut(index).forget_merged();
+                if leaf.patch(index).is_some_and(Patch::is_empty) {
+                    leaf.take_patch(index);
+                }
+            });
+        }
+    }
+
+    /// What the page on media leads to in place of `lba`, which is patched, counts no more.
+    pub(crate) fn settle_base(&mut self, lba: u64) {
+        self.change(lba / PAGE, |leaf, index| leaf.patch_mut(index).settle((lba % PAGE) as u16));
+    }
+
+    /// A patched page was read: returns what it leads to in place of patched entries and counted, which counts no more.
+    pub(crate) fn settle_bases(
+        &mut self,
+        page: u64,
+        read: &[MapEntry; PAGE_ENTRIES],
+    ) -> Vec<Value> {
+        let bases = self.bases(page, &read.map(MapEntry::pack));
+        self.leave_bases(page);
+        bases.into_iter().filter_map(|base| base.value).collect()
+    }
+
+    /// What a patched page leads to in place of patched entries counts no more, or is not followed any more.
+    pub(crate) fn leave_bases(&mut self, page: u64) {
+        self.change(page, |leaf, index| leaf.patch_mut(index).settle_all());
+    }
+
+    /// What `page`, as it was read, leads to in place of patched entries, as far as that counts.
+    pub(super) fn bases(&self, page: u64, read: &[u64; PAGE_ENTRIES]) -> Vec<Base> {
+        let counted = self.patch_of(page).into_iter().flat_map(Patch::iter);
+        let counted = counted.filter(|patched| patched.counted);
+        counted.map(|patched| self.base(page, patched, read)).collect()
+    }
+
+    fn base(&self, page: u64, patched: Patched, read: &[u64; PAGE_ENTRIES]) -> Base {
+        let slot = match self.addresses.mapping(patched.entry) {
+            Mapping::Staged(slot) => Some(slot),
+            Mapping::Unmapped | Mapping::At(_) => None,
+        };
+        let index = usize::from(patched.index);
+        Base { lba: page * PAGE + index as u64, value: Value::of_entry(read[index]), slot }
+    }
+
+    /// Puts what is known to differ into `bytes`, which are a page as it was read from media; `old` says of a slot of the
+    /// write cache what stands on media in its place, if that is known. Returns what counted as valid until now and is
+    /// known from now on. The page is as on media then, but for blocks that wait in the write cache; what `flies`, on its
+    /// way to media, is remembered until a record says so.
+    pub(crate) fn merge(
+        &mut self,
+        page: u64,
+        bytes: &mut PageBytes,
+        old: impl Fn(u32) -> Option<Value>,
+        flies: impl Fn(Value) -> bool,
+    ) -> Vec<Base> {
+        let mut read = [UNMAPPED; PAGE_ENTRIES];
+        for (entry, bytes) in read.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *entry = u64::from_le_bytes(*bytes);
+        }
+        let bases = self.bases(page, &read);
+        for said in self.all_said(page) {
+            let place = &mut bytes[8 * (said.lba % PAGE) as usize..][..8];
+            match said.mapping {
+                Mapping::Unmapped => place.copy_from_slice(&UNMAPPED.to_le_bytes()),
+                Mapping::At(value) => place.copy_from_slice(&value.entry().to_le_bytes()),
+                // What it replaces stands there already, unless another is known to.
+                Mapping::Staged(slot) => {
+                    if let Some(value) = old(slot) {
+                        place.copy_from_slice(&value.entry().to_le_bytes());
+                    }
+                }
+            }
+        }
+        let addresses = self.addresses;
+        self.change(page, |leaf, index| {
+            let patch = leaf.patch_mut(index);
+            patch.merged(|entry| match addresses.mapping(entry) {
+                Mapping::Staged(_) => (true, false),
+                Mapping::At(value) => (flies(value), true),
+                Mapping::Unmapped => (false, false),
+            });
+            let staged = patch.iter().any(|patched| !patched.merged);
+            if patch.is_empty() {
+                leaf.take_patch(index);
+            }
+            leaf::clear(&mut leaf.dirty, index);
+            leaf::set(&mut leaf.flying, index);
+            if !staged {
+                leaf::clear(&mut leaf.staged, index);
+            }
+        });
+        bases
+    }
+}
