@@ -434,12 +434,6 @@ impl VolumeMap {
         leaf.is_none_or(|leaf| leaf.loaded[index / 64] >> (index % 64) & 1 == 1)
     }
 
-    /// Whether a page differs from the one on media, or that one is not to stay.
-    pub(crate) fn is_dirty(&self, page: u64) -> bool {
-        let (root, index) = split(page);
-        self.roots[root].leaf.as_ref().is_some_and(|leaf| leaf::has(&leaf.dirty, index))
-    }
-
     /// Where page `page` is on media.
     pub(crate) fn page_at(&self, page: u64) -> MapEntry {
         let (root, index) = split(page);

@@ -1,8 +1,6 @@
 //! Pages of maps that a checkpoint writes, some at a time: those in memory as they are, those that are patched with what
 //! their patches say, for which they are read first.
 
-use std::collections::VecDeque;
-
 use thermocline_format::{Entry, Location, MapEntry, MapPage, PageId, VolumeId, crc32c};
 use thermocline_types::Lba;
 
@@ -42,9 +40,9 @@ struct Picked {
     reading: Reading,
 }
 
-/// Pages that are written next, in order.
+/// Pages that are written next, and what was read of them.
 #[derive(Debug, Default)]
-pub(super) struct Batch(VecDeque<Picked>);
+pub(super) struct Batch(Vec<Picked>);
 
 impl Batch {
     /// Whether a page is on its way here.
@@ -58,6 +56,23 @@ impl Batch {
             .iter_mut()
             .find(|picked| picked.place == *place && matches!(picked.reading, Reading::Asked(_)))
     }
+
+    /// Takes what was read of a page that stands at `at`.
+    fn take(&mut self, index: u16, page: u64, at: MapEntry) -> Option<Reading> {
+        let same = |place: &Place| (place.index, place.page, place.at) == (index, page, at);
+        let found = self.0.iter().position(|picked| same(&picked.place))?;
+        Some(self.0.swap_remove(found).reading)
+    }
+}
+
+/// What becomes of a dirty page.
+enum Next {
+    /// It is written: with what it says in memory, or with what was read and what is known to differ.
+    Written(Option<PageBytes>),
+    /// Nothing.
+    Passed,
+    /// It must be read first.
+    Unread,
 }
 
 impl<P: Payload> Engine<P> {
@@ -69,18 +84,18 @@ impl<P: Payload> Engine<P> {
         } else if checkpoint.batch.0.is_empty() {
             self.pick_pages(cursor)
         } else {
-            !checkpoint.batch.waits() && self.write_batch()
+            !checkpoint.batch.waits() && self.write_batch(cursor)
         }
     }
 
     /// Picks the pages that are written next, from `cursor` on, and asks for those that have to be read.
     fn pick_pages(&mut self, mut cursor: PageCursor) -> bool {
-        let (mut budget, mut picked) = (WORDS, VecDeque::new());
+        let (mut budget, mut picked) = (WORDS, Vec::new());
         let mut walk = Walk::Pause;
         while picked.len() < PAGES_PER_CHUNK {
             walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
             let Walk::Found(volume, page) = walk else { break };
-            picked.push_back(self.pick(volume, page));
+            picked.push(self.pick(volume, page));
         }
         if picked.is_empty() {
             let over = walk == Walk::End;
@@ -138,31 +153,42 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Writes as many of the picked pages as fit into a chunk. The walk goes on behind the last of them: what came behind
-    /// it when they were picked may be dirty by now.
-    fn write_batch(&mut self) -> bool {
+    /// Writes pages from `cursor` on, as many as fit into a chunk: those that are in memory, and those that were read. What
+    /// was not dirty yet when these were asked for is among the former, or ends the chunk.
+    fn write_batch(&mut self, mut cursor: PageCursor) -> bool {
         let Some((at, most)) = self.room_for_pages() else { return false };
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
-        let batch = &mut checkpoint.batch.0;
-        let taken: Vec<Picked> = batch.drain(..most.min(batch.len())).collect();
-        let last = taken.last().map(|picked| picked.place).expect("it is not empty");
-        let written: Vec<Picked> = taken.into_iter().filter_map(|one| self.to_write(one)).collect();
+        let mut read = std::mem::take(&mut checkpoint.batch);
+        let (mut written, mut budget) = (Vec::new(), WORDS);
+        while written.len() < most {
+            let before = cursor;
+            let walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
+            let Walk::Found(index, page) = walk else { break };
+            match self.to_write(index, page, &mut read) {
+                Next::Written(bytes) => written.push((index, page, bytes)),
+                Next::Passed => {}
+                Next::Unread => {
+                    cursor = before;
+                    break;
+                }
+            }
+        }
         let block = self.config.geometry.logical_block();
         let mut place = Location { block: at.block + block.chunk_header(written.len()), ..at };
         let mut pages = Vec::with_capacity(written.len());
-        for Picked { place: Place { index, volume, page, .. }, reading } in written {
-            let bytes = self.write_page(index, page, reading);
+        for (index, page, read) in written {
+            let bytes = self.write_page(index, page, read);
             let crc = crc32c(bytes.as_slice());
             let entry = MapEntry::new(&self.config.geometry, place, crc);
-            let old = self.volumes.map_mut(index).move_page(page, entry);
-            pages.push((PageId { volume, index: page as u32 }, bytes, crc));
+            let map = self.volumes.map_mut(index);
+            let old = map.move_page(page, entry);
+            pages.push((PageId { volume: map.id, index: page as u32 }, bytes, crc));
             self.volumes.note_pages(index);
             self.superblocks.drop_later(old);
             place.block += block.per_block();
         }
-        let behind = PageCursor::at(last.index, last.page + 1);
-        self.pages_written(behind);
-        self.set_step(Step::Pages(behind));
+        self.pages_written(cursor);
+        self.set_step(Step::Pages(cursor));
         if !pages.is_empty() {
             self.count_pages(pages.len());
             self.seal_pages(at, VolumeId::MAP, pages);
@@ -177,36 +203,38 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// A picked page, if it is to be written.
-    fn to_write(&mut self, picked: Picked) -> Option<Picked> {
-        let Place { index, page, at, .. } = picked.place;
+    /// What becomes of a dirty page, of which it may have been `read` what is on media.
+    fn to_write(&mut self, index: u16, page: u64, read: &mut Batch) -> Next {
         let map = self.volumes.map(index);
-        if !map.is_dirty(page) {
-            return None;
-        }
+        let at = map.page_at(page);
         if map.is_loaded(page) && map.is_empty(page) {
             // A page of which nothing is mapped any more goes.
             mark!(EmptyPageDropped);
             let old = self.volumes.map_mut(index).drop_page(page);
             self.volumes.note_pages(index);
             self.superblocks.drop_later(old);
-            return None;
+            return Next::Passed;
         }
-        if !map.is_loaded(page) && matches!(picked.reading, Reading::Failed) {
-            self.say_patch(index, page, at);
-            return None;
+        if map.is_loaded(page) {
+            return Next::Written(None);
         }
-        Some(picked)
+        match read.take(index, page, at) {
+            Some(Reading::Got(bytes)) => Next::Written(Some(bytes)),
+            Some(Reading::Failed) => {
+                self.say_patch(index, page, at);
+                Next::Passed
+            }
+            _ => Next::Unread,
+        }
     }
 
-    /// The bytes of a page that is written now.
-    fn write_page(&mut self, index: u16, page: u64, reading: Reading) -> PageBytes {
-        if self.volumes.map(index).is_loaded(page) {
+    /// The bytes of a page that is written now, and of which it was `read` what is on media, if it is not in memory.
+    fn write_page(&mut self, index: u16, page: u64, read: Option<PageBytes>) -> PageBytes {
+        let Some(mut bytes) = read else {
             let (bytes, staged) = self.page_bytes(index, page);
             self.volumes.map_mut(index).mark_written(page, staged);
             return bytes;
-        }
-        let Reading::Got(mut bytes) = reading else { panic!("a patched page was read") };
+        };
         self.stats.pages_merged += 1;
         let (cache, space, addresses) = (&self.cache, &self.space, self.addresses);
         let old = |slot| cache.block(slot).old;
