@@ -8,8 +8,7 @@
 //! Invariants:
 //! * Entries of a page that is not loaded are never read; those that are written make a patch (`patches.rs`).
 //! * A page that is nowhere on media and never was loaded counts as loaded: all of it is unmapped.
-//! * A page stays in memory while it is dirty, while no flushed record leads to what was written of it, while an entry
-//!   leads to a slot of the write cache, and while garbage collection needs it.
+//! * A page that is on media may go at any time, but while garbage collection needs it: its changes stay, as a patch.
 
 mod leaf;
 mod paging;
@@ -30,7 +29,7 @@ use crate::tier::Stream;
 
 use leaf::Leaf;
 pub(crate) use leaf::Tally;
-pub(crate) use paging::{Evictable, Presence, Swept};
+pub(crate) use paging::{Forget, Presence, Swept};
 pub(crate) use patches::{Base, Said};
 
 /// Blocks that a page covers.
@@ -80,6 +79,11 @@ impl Value {
         !self.0.get()
     }
 
+    /// Whether a block of a pool of this geometry can be there, or it is lost.
+    pub(crate) fn is_of(self, geometry: &Geometry) -> bool {
+        self.is_lost() || MapEntry::unpack(geometry, self.entry()).is_ok()
+    }
+
     #[inline]
     pub(crate) fn is_lost(self) -> bool {
         self == Value::LOST
@@ -115,15 +119,68 @@ impl Value {
     }
 }
 
-/// The entries of a page, as on media but for those of blocks that wait in the write cache.
-pub(crate) type Frame = Box<[u64; PAGE_ENTRIES]>;
+/// A page in memory.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// Its entries, as on media but for those of blocks that wait in the write cache.
+    entries: [u64; PAGE_ENTRIES],
+    /// Which of them differ from the page as it was written last, a bit for each.
+    changed: [u64; PAGE_ENTRIES / 64],
+    /// How many.
+    changes: u16,
+}
 
-/// Bytes of memory that the entries of a page take.
-pub(crate) const FRAME_BYTES: u64 = size_of::<[u64; PAGE_ENTRIES]>() as u64;
+/// Bytes of memory that a page takes.
+pub(crate) const FRAME_BYTES: u64 = size_of::<Frame>() as u64;
 
-/// The entries of a page of which nothing is mapped.
-fn empty_frame() -> Frame {
-    Box::new([UNMAPPED; PAGE_ENTRIES])
+/// Changes of a page in memory from which on it takes less than as a patch. Chosen, not measured.
+const MANY_CHANGES: u16 = 256;
+
+impl Frame {
+    fn of(entries: [u64; PAGE_ENTRIES]) -> Box<Frame> {
+        Box::new(Frame { entries, changed: [0; PAGE_ENTRIES / 64], changes: 0 })
+    }
+
+    /// Of a page of which nothing is mapped any more, whatever is on media.
+    fn emptied() -> Box<Frame> {
+        let mut frame = Frame::of([UNMAPPED; PAGE_ENTRIES]);
+        (frame.changed, frame.changes) = ([u64::MAX; PAGE_ENTRIES / 64], PAGE_ENTRIES as u16);
+        frame
+    }
+
+    /// Changes an entry. Returns what it was, and whether it is one more that differs.
+    #[inline]
+    fn set(&mut self, index: usize, entry: u64) -> (u64, bool) {
+        let more = self.note_change(index);
+        (std::mem::replace(&mut self.entries[index], entry), more)
+    }
+
+    /// Entry `index` differs from the page as it was written last. Returns whether it did not before.
+    #[inline]
+    fn note_change(&mut self, index: usize) -> bool {
+        let (word, bit) = (&mut self.changed[index / 64], 1 << (index % 64));
+        let more = *word & bit == 0;
+        *word |= bit;
+        self.changes += u16::from(more);
+        more
+    }
+
+    /// The page is written as it is, but for entries from `staged` on, if there are any.
+    fn written(&mut self, staged: Option<u64>) {
+        (self.changed, self.changes) = ([0; PAGE_ENTRIES / 64], 0);
+        let Some(staged) = staged else { return };
+        for index in 0..PAGE_ENTRIES {
+            if self.entries[index] >= staged && self.entries[index] != UNMAPPED {
+                self.note_change(index);
+            }
+        }
+    }
+
+    /// The entries that differ.
+    fn changes(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let differs = |index: &usize| self.changed[index / 64] >> (index % 64) & 1 == 1;
+        (0..PAGE_ENTRIES).filter(differs).map(|index| (index as u16, self.entries[index]))
+    }
 }
 
 /// The entry of a block that is not mapped.
@@ -337,7 +394,7 @@ impl VolumeMap {
         let root = &self.roots[(lba / BLOCKS_PER_ROOT) as usize];
         let index = (lba % BLOCKS_PER_ROOT) as usize;
         match root.leaf.as_ref().and_then(|leaf| leaf.frames[index / PAGE_ENTRIES].as_ref()) {
-            Some(frame) => self.addresses.mapping(frame[index % PAGE_ENTRIES]),
+            Some(frame) => self.addresses.mapping(frame.entries[index % PAGE_ENTRIES]),
             None => Mapping::Unmapped,
         }
     }
@@ -352,7 +409,7 @@ impl VolumeMap {
         let mut bytes: PageBytes = Box::new([0xFF; BLOCK_BYTES]);
         let mut staged = false;
         let Some(frame) = self.frame(page) else { return (bytes, false) };
-        for (place, &entry) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(frame) {
+        for (place, &entry) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&frame.entries) {
             *place = entry.to_le_bytes();
             // What is unmapped or lost is beyond these as well.
             if entry >= self.addresses.staged
@@ -366,7 +423,7 @@ impl VolumeMap {
     }
 
     /// The entries of a loaded page in memory, if anything there was ever mapped.
-    fn frame(&self, page: u64) -> Option<&[u64; PAGE_ENTRIES]> {
+    fn frame(&self, page: u64) -> Option<&Frame> {
         debug_assert!(self.is_loaded(page), "nobody knows what is mapped there");
         let (root, index) = split(page);
         self.roots[root].leaf.as_ref().and_then(|leaf| leaf.frames[index].as_deref())
@@ -376,18 +433,22 @@ impl VolumeMap {
     /// known, and goes on counting unless that is known from before.
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
-        let (page, staged) = (lba / PAGE, matches!(mapping, Mapping::Staged(_)));
-        if !self.is_soiled(page, staged) {
+        let page = lba / PAGE;
+        if !self.is_soiled(page) {
             if !self.is_loaded(page) {
                 return self.patch(lba, mapping, true);
             }
-            self.soil(page, staged);
+            self.soil(page);
         }
         let new = self.addresses.entry(mapping);
         let (root, index) = split(page);
         let leaf = self.roots[root].leaf.as_deref_mut().expect("a page that is dirty has one");
         let frame = leaf.frames[index].as_mut().expect("the page has one now");
-        let old = std::mem::replace(&mut frame[(lba % PAGE) as usize], new);
+        let (old, more) = frame.set((lba % PAGE) as usize, new);
+        if more && frame.changes == MANY_CHANGES {
+            self.has_many_changes(page);
+        }
+        let leaf = self.roots[root].leaf.as_deref_mut().expect("it was just there");
         match (old != UNMAPPED, new != UNMAPPED) {
             (false, true) => {
                 self.tally.used += u64::from(leaf.mapped[index] == 0);
@@ -446,7 +507,9 @@ impl VolumeMap {
         let old = self.roots[root].page_at(index);
         if old != at {
             self.roots[root].changed = true;
-            self.roots[root].leaf(&mut self.leaves).at[index] = at;
+            let leaf = self.roots[root].leaf(&mut self.leaves);
+            leaf.at[index] = at;
+            self.change(page, |leaf, index| leaf.note_place(index));
         }
         old
     }
@@ -514,7 +577,7 @@ mod tests {
         assert_eq!(map.next_page(&mut from, Wanted::Dirty, &mut budget), Some((1 << 22) - 1));
         assert_eq!(
             map.memory_bytes(),
-            8192 * size_of::<Root>() as u64 + size_of::<Leaf>() as u64 + 4096
+            8192 * size_of::<Root>() as u64 + size_of::<Leaf>() as u64 + FRAME_BYTES
         );
     }
 

@@ -250,7 +250,6 @@ mod counted {
         // pages.rs
         PageDamaged: "a page of a map cannot be read, or is damaged",
         RequestWaits: "a request waits for a page",
-        StagingWaits: "a write waits until blocks of other pages were sealed",
         WriteAwaitsDeletion: "a write finds no room while blocks of a deleted volume are being unmapped",
         RequestWaitsForMemory: "a request waits for memory for a page",
         PageOnItsWay: "a page is asked for that is on its way to another place on media",

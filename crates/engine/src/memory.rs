@@ -9,8 +9,6 @@
 //! * Hosts leave pages to trims and scrubs, and these to garbage collection, without which what is staged may find no
 //!   room.
 //! * What waits for memory keeps no page there.
-//! * Hosts stage blocks in no more pages than they may have: what is dirty a checkpoint makes clean, and what is staged
-//!   only garbage collection may make room for.
 //! * A page that differs from the one on media stays in memory until a record is flushed that leads to what was written
 //!   of it. If it was emptied it needs no memory, and counts as if it did: an opening may need it as it was before. So
 //!   an opening needs no more than twice the budget: what differed when its record was flushed, and what differs since.

@@ -2,7 +2,7 @@
 
 use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
-use crate::map::{Addresses, Evictable, PAGE, Swept, Tally, VolumeMap, Wanted};
+use crate::map::{Addresses, Forget, PAGE, Swept, Tally, VolumeMap, Wanted};
 use crate::stats::VolumeTraffic;
 
 /// All volumes, each under a small index.
@@ -324,7 +324,7 @@ impl Volumes {
         &mut self,
         hand: &mut PageCursor,
         budget: &mut u32,
-        any: Evictable,
+        forget: Forget,
         keep: impl Fn((u16, u64)) -> bool,
     ) -> bool {
         while *budget > 0 {
@@ -335,7 +335,7 @@ impl Volumes {
                 continue;
             }
             if let Some(map) = &mut self.slots[usize::from(index)] {
-                match map.sweep(&mut hand.page, budget, any, |page| keep((index, page))) {
+                match map.sweep(&mut hand.page, budget, forget, |page| keep((index, page))) {
                     Swept::Evicted => {
                         self.note_pages(index);
                         return true;

@@ -80,7 +80,7 @@ pub enum Entry {
         volume: VolumeId,
         /// The block.
         lba: Lba,
-        /// Where it is, or that it is lost.
+        /// Where it is, or that it is lost, or not mapped.
         entry: MapEntry,
         /// Whether what the page leads to in its place does not count in its unit any more.
         settled: bool,
@@ -161,10 +161,9 @@ impl Entry {
                 require(holds, "part of a name", part.into(), "names have 4 parts")?;
                 check_volume(volume, 0)
             }
-            Entry::Placed { volume, lba, entry, .. } => {
+            Entry::Placed { volume, lba, .. } => {
                 check_volume(volume, 0)?;
-                require(lba.0 < MAX_VOLUME_BLOCKS, "LBA", lba.0, "below 2^36")?;
-                require(!entry.is_unmapped(), "place of a block", entry.pack(), "it is mapped")
+                require(lba.0 < MAX_VOLUME_BLOCKS, "LBA", lba.0, "below 2^36")
             }
             Entry::Abandoned { .. } => Ok(()),
             Entry::Released { unit, chunks, .. } => {

@@ -133,6 +133,24 @@ impl MapPage {
         bytes
     }
 
+    /// Checks that `bytes` are page `page`, read from where `parent` points, and nothing else: an entry is not to be
+    /// believed before it is unpacked.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`] and [`ErrorKind::Corrupt`], as [`MapPage::decode`].
+    ///
+    /// # Panics
+    /// When `parent` is unmapped: there was nothing to read.
+    pub fn check(
+        bytes: &[u8],
+        page: PageId,
+        parent: MapEntry,
+        geometry: &Geometry,
+    ) -> Result<(), DecodeError> {
+        let (structure, at) = (Structure::MapPage(page), parent.location(geometry));
+        check_page(bytes, parent).map_err(|kind| DecodeError { structure, at, kind })
+    }
+
     /// Page `page`, read from where `parent` points.
     ///
     /// # Errors

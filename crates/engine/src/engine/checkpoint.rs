@@ -329,7 +329,7 @@ impl<P: Payload> Engine<P> {
             {
                 mark!(PageLost);
                 if map.is_loaded(number.into()) {
-                    map.mark_dirty(number.into());
+                    map.mark_lost(number.into());
                 } else if let Some(checkpoint) = &mut self.checkpoint
                     && !bug!(self.config, MovedPageForgotten)
                 {

@@ -2,7 +2,7 @@
 
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
-use crate::map::{Evictable, FRAME_BYTES, VolumeMap};
+use crate::map::{FRAME_BYTES, Forget, VolumeMap};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{PAGES, Tried, WORDS};
@@ -124,12 +124,6 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Whether hosts may stage blocks in `count` more pages: until these are sealed, their pages stay.
-    pub(crate) fn may_stage_in(&self, count: u64) -> bool {
-        let most = self.frame_limit() - self.most_pins() as u64 - 3;
-        self.phase == Phase::Opening || self.volumes.tally().staged + count <= most
-    }
-
     /// Idle pages that somebody needs all the same.
     fn idle_and_needed(&self, (volume, from, end): (u16, u64, u64)) -> u64 {
         let mut needed: Vec<(u16, u64)> = (from..end).map(|page| (volume, page)).collect();
@@ -141,7 +135,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn evict_one(&mut self, (volume, from, end): (u16, u64, u64)) -> bool {
-        let any = Evictable {
+        let forget = Forget {
             dirty: bug!(self.config, DirtyPageEvicted),
             staged: bug!(self.config, StagedPageEvicted),
         };
@@ -150,7 +144,7 @@ impl<P: Payload> Engine<P> {
         let own = |(of, page)| of == volume && (from..end).contains(&page);
         let keep = |at| own(at) || pages.is_needed(at);
         let mut hand = pages.hand();
-        let evicted = self.volumes.sweep(&mut hand, &mut budget, any, keep);
+        let evicted = self.volumes.sweep(&mut hand, &mut budget, forget, keep);
         self.pages.set_hand(hand);
         self.stats.looked_at += u64::from(WORDS - budget);
         self.stats.pages_evicted += u64::from(evicted);

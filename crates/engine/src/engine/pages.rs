@@ -20,8 +20,8 @@ impl<P: Payload> Engine<P> {
         let pages = from / PAGE..end.div_ceil(PAGE);
         let map = self.volumes.map_mut(volume);
         let here = |presence| match presence {
-            Presence::Staged => true,
-            Presence::Resident | Presence::Empty => share != Share::Write,
+            Presence::Resident => true,
+            Presence::Empty => share != Share::Write,
             Presence::Absent => false,
         };
         if pages.into_iter().all(|page| here(map.touch(page))) {
@@ -33,14 +33,13 @@ impl<P: Payload> Engine<P> {
     /// Makes room for what of these pages is not in memory, and asks for those on media that are needed whole.
     #[cold]
     fn find_pages(&mut self, volume: u16, from: u64, end: u64, share: Share) -> Loaded {
-        let (mut absent, mut new, mut staged) = (Vec::new(), 0, 0);
+        let (mut absent, mut new) = (Vec::new(), 0);
         let (mut patches, mut patched) = (0, 0);
         let map = self.volumes.map_mut(volume);
         for page in from / PAGE..end.div_ceil(PAGE) {
             let blocks = from.max(page * PAGE)..end.min((page + 1) * PAGE);
             match map.touch(page) {
-                Presence::Staged => {}
-                Presence::Resident => staged += u64::from(share == Share::Write),
+                Presence::Resident => {}
                 Presence::Empty => new += u64::from(share == Share::Write),
                 Presence::Absent if self.pages.is_damaged((volume, page)) => {
                     return Loaded::No(page);
@@ -56,11 +55,6 @@ impl<P: Payload> Engine<P> {
                     }
                 }
             }
-        }
-        if staged + new > 0 && !self.may_stage_in(staged + new) {
-            mark!(StagingWaits);
-            self.pages.note_short();
-            return Loaded::NoRoom;
         }
         let asked = |page: &u64| self.pages.is_loading((volume, *page));
         let fresh: Vec<u64> = absent.iter().copied().filter(|page| !asked(page)).collect();

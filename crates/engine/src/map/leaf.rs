@@ -18,13 +18,12 @@ pub(crate) struct Tally {
     pub(crate) used: u64,
     /// Pages that are on media only.
     pub(crate) absent: u64,
-    /// Pages that differ from those on media, be they emptied and without memory; those that are patched apart.
+    /// Pages that differ from those on media and that only a checkpoint lets go, be they emptied and without memory; those
+    /// that are patched apart.
     pub(crate) dirty: u64,
     /// Pages that were emptied and gave their memory back, and that an opening would need as they were before.
     pub(crate) emptied: u64,
-    /// Pages in memory of which blocks may wait in the stage.
-    pub(crate) staged: u64,
-    /// Pages in memory that could be read again as they are.
+    /// Pages in memory that could be read again as they are, or as a patch would say.
     pub(crate) idle: u64,
     /// Pages on media only of which some entries are known to differ, and bytes of memory that these take.
     pub(crate) patched: u64,
@@ -40,7 +39,6 @@ impl std::ops::AddAssign for Tally {
         self.absent += more.absent;
         self.dirty += more.dirty;
         self.emptied += more.emptied;
-        self.staged += more.staged;
         self.idle += more.idle;
         self.patched += more.patched;
         self.patch_bytes += more.patch_bytes;
@@ -55,7 +53,6 @@ impl std::ops::SubAssign for Tally {
         self.absent -= less.absent;
         self.dirty -= less.dirty;
         self.emptied -= less.emptied;
-        self.staged -= less.staged;
         self.idle -= less.idle;
         self.patched -= less.patched;
         self.patch_bytes -= less.patch_bytes;
@@ -69,7 +66,7 @@ pub(super) struct Leaf {
     /// Where they are on media.
     pub(super) at: [MapEntry; PAGE_ENTRIES],
     /// Their entries; `None` where nothing is mapped, or the page is not loaded.
-    pub(super) frames: [Option<Frame>; PAGE_ENTRIES],
+    pub(super) frames: [Option<Box<Frame>>; PAGE_ENTRIES],
     /// How many entries of each are mapped, of those in memory.
     pub(super) mapped: [u16; PAGE_ENTRIES],
     pub(super) loaded: Bits,
@@ -78,12 +75,14 @@ pub(super) struct Leaf {
     pub(super) flying: Bits,
     /// Needed by garbage collection.
     pub(super) pinned: Bits,
-    /// Entries may lead to slots of the stage: some did since the page was last written without any.
-    pub(super) staged: Bits,
     /// Used since the hand came by.
     pub(super) referenced: Bits,
     /// In memory.
     pub(super) resident: Bits,
+    /// On media.
+    pub(super) placed: Bits,
+    /// In memory with more changes than are worth a patch.
+    pub(super) changed: Bits,
     /// On media only, with a patch.
     pub(super) patched: Bits,
     pub(super) patches: FxHashMap<u16, Patch>,
@@ -118,9 +117,10 @@ impl Leaf {
             dirty: NONE,
             flying: NONE,
             pinned: NONE,
-            staged: NONE,
             referenced: NONE,
             resident: NONE,
+            placed: NONE,
+            changed: NONE,
             patched: NONE,
             patches: FxHashMap::default(),
         })
@@ -136,9 +136,8 @@ impl Leaf {
             frames: resident.into(),
             used: (self.mapped[index] > 0).into(),
             absent: (!has(&self.loaded, index)).into(),
-            dirty: (has(&self.dirty, index) && patch.is_none()).into(),
+            dirty: (has(&self.dirty, index) && patch.is_none() && !idle).into(),
             emptied: emptied.into(),
-            staged: (resident && has(&self.staged, index)).into(),
             idle: idle.into(),
             patched: patch.is_some().into(),
             patch_bytes: patch.map_or(0, Patch::memory_bytes),
@@ -146,10 +145,18 @@ impl Leaf {
         }
     }
 
-    /// Which of 64 pages are in memory and could be read again as they are.
+    /// Which of 64 pages are in memory and could be read again, as they are or as a patch would say.
     pub(super) fn idle(&self, word: usize) -> u64 {
-        let busy = self.dirty[word] | self.flying[word] | self.pinned[word] | self.staged[word];
-        self.resident[word] & !busy
+        self.resident[word] & self.placed[word] & !self.pinned[word] & !self.changed[word]
+    }
+
+    /// Where page `index` is on media has changed.
+    pub(super) fn note_place(&mut self, index: usize) {
+        if self.at[index].is_unmapped() {
+            clear(&mut self.placed, index);
+        } else {
+            set(&mut self.placed, index);
+        }
     }
 
     /// Which of 64 pages have no memory, and differ from those that the newest flushed record leads to.
@@ -176,7 +183,7 @@ impl Leaf {
     }
 
     /// Gives page `index` a frame.
-    pub(super) fn put(&mut self, index: usize, frame: Frame) {
+    pub(super) fn put(&mut self, index: usize, frame: Box<Frame>) {
         self.frames[index] = Some(frame);
         set(&mut self.resident, index);
     }
@@ -186,6 +193,6 @@ impl Leaf {
         self.frames[index] = None;
         clear(&mut self.resident, index);
         clear(&mut self.referenced, index);
-        clear(&mut self.staged, index);
+        clear(&mut self.changed, index);
     }
 }

@@ -4,13 +4,11 @@ use thermocline_format::{MapEntry, PAGE_ENTRIES};
 
 use super::leaf::{self, Leaf, clear, has};
 use super::patches::Base;
-use super::{PAGE, UNMAPPED, VolumeMap, empty_frame, split};
+use super::{Frame, MANY_CHANGES, Mapping, PAGE, UNMAPPED, VolumeMap, split};
 
 /// Whether a page is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// It is, and blocks of it may wait in the stage.
-    Staged,
     /// It is.
     Resident,
     /// Nothing in it is mapped, and it has no memory.
@@ -30,39 +28,38 @@ pub(crate) enum Swept {
     Pause,
 }
 
-/// Which pages may go that must not, for tests of the tests.
+/// What of a page that goes is forgotten, for tests of the tests.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Evictable {
+pub(crate) struct Forget {
     pub(crate) dirty: bool,
     pub(crate) staged: bool,
 }
 
 impl VolumeMap {
-    /// Whether a page has a frame and is dirty, and with `staged`, may lead to the stage.
+    /// Whether a page has a frame and is dirty.
     #[inline]
-    pub(super) fn is_soiled(&self, page: u64, staged: bool) -> bool {
+    pub(super) fn is_soiled(&self, page: u64) -> bool {
         let (root, index) = split(page);
         let Some(leaf) = &self.roots[root].leaf else { return false };
-        let word = index / 64;
-        let mut is = leaf.resident[word] & leaf.dirty[word];
-        if staged {
-            is &= leaf.staged[word];
-        }
-        is >> (index % 64) & 1 == 1
+        (leaf.resident[index / 64] & leaf.dirty[index / 64]) >> (index % 64) & 1 == 1
     }
 
-    /// A page is about to change: it has a frame and is dirty from now on, and with `staged`, leads to the stage.
+    /// A page is about to change: it has a frame and is dirty from now on.
     #[cold]
-    pub(super) fn soil(&mut self, page: u64, staged: bool) {
+    pub(super) fn soil(&mut self, page: u64) {
         self.change(page, |leaf, index| {
             if leaf.frames[index].is_none() {
-                leaf.put(index, empty_frame());
+                leaf.put(index, Frame::emptied());
+                leaf::set(&mut leaf.changed, index);
             }
             leaf::set(&mut leaf.dirty, index);
-            if staged {
-                leaf::set(&mut leaf.staged, index);
-            }
         });
+    }
+
+    /// A page in memory has more changes than are worth a patch.
+    #[cold]
+    pub(super) fn has_many_changes(&mut self, page: u64) {
+        self.change(page, |leaf, index| leaf::set(&mut leaf.changed, index));
     }
 
     /// Changes what is so of a page, and the tally with it.
@@ -83,7 +80,7 @@ impl VolumeMap {
         match &mut self.roots[root].leaf {
             Some(leaf) if has(&leaf.resident, index) => {
                 leaf::set(&mut leaf.referenced, index);
-                if has(&leaf.staged, index) { Presence::Staged } else { Presence::Resident }
+                Presence::Resident
             }
             Some(leaf) if !has(&leaf.loaded, index) => Presence::Absent,
             _ => Presence::Empty,
@@ -95,12 +92,22 @@ impl VolumeMap {
         self.change(page, |leaf, index| leaf::set(&mut leaf.dirty, index));
     }
 
+    /// The page, which is in memory, could not be written to where it was to be: it is nowhere else.
+    pub(crate) fn mark_lost(&mut self, page: u64) {
+        self.change(page, |leaf, index| {
+            leaf::set(&mut leaf.dirty, index);
+            clear(&mut leaf.placed, index);
+        });
+    }
+
     /// The page was written as it is, but for entries that lead to the stage, if `staged`: a record will lead to it.
     pub(crate) fn mark_written(&mut self, page: u64, staged: bool) {
+        let from = staged.then_some(self.addresses.staged);
         self.change(page, |leaf, index| {
             clear(&mut leaf.dirty, index);
-            if !staged {
-                clear(&mut leaf.staged, index);
+            clear(&mut leaf.changed, index);
+            if let Some(frame) = &mut leaf.frames[index] {
+                frame.written(from);
             }
             leaf::set(&mut leaf.flying, index);
         });
@@ -118,10 +125,9 @@ impl VolumeMap {
             };
             let word = index / 64;
             let landed = leaf.patched[word] & leaf.flying[word];
-            let (idle, emptied) = (leaf.idle(word).count_ones(), leaf.emptied(word).count_ones());
+            let emptied = leaf.emptied(word).count_ones();
             leaf.flying[word] = 0;
             self.changed = true;
-            self.tally.idle += u64::from(leaf.idle(word).count_ones() - idle);
             self.tally.emptied -= u64::from(emptied - leaf.emptied(word).count_ones());
             self.forget_merged(*from - *from % 64, landed);
             *from += 64 - *from % 64;
@@ -152,7 +158,7 @@ impl VolumeMap {
         }
     }
 
-    /// Whether the page is in memory and could be read again as it is.
+    /// Whether the page is in memory and could be read again, as it is or as a patch would say.
     pub(crate) fn is_idle(&self, page: u64) -> bool {
         let (root, index) = split(page);
         let leaf = self.roots.get(root).and_then(|root| root.leaf.as_ref());
@@ -165,7 +171,7 @@ impl VolumeMap {
         &mut self,
         from: &mut u64,
         budget: &mut u32,
-        any: Evictable,
+        forget: Forget,
         keep: impl Fn(u64) -> bool,
     ) -> Swept {
         while *from < self.pages() {
@@ -179,14 +185,7 @@ impl VolumeMap {
                 continue;
             };
             let (word, shift) = (index / 64, index % 64);
-            let mut may = leaf.idle(word);
-            if any.dirty {
-                may |= leaf.resident[word] & leaf.dirty[word];
-            }
-            if any.staged {
-                may |= leaf.resident[word] & leaf.staged[word];
-            }
-            may = may >> shift << shift;
+            let may = leaf.idle(word) >> shift << shift;
             let unused = may & !leaf.referenced[word];
             let behind = if unused == 0 { 64 } else { unused.trailing_zeros() as u64 };
             // Those that the hand passes have to be used again.
@@ -194,26 +193,30 @@ impl VolumeMap {
             leaf.referenced[word] &= !passed;
             let found = *from - *from % 64 + behind;
             *from = (found + u64::from(behind < 64)).min((root as u64 + 1) * PAGE);
-            if behind < 64 && !keep(found) && self.evict(found) {
+            if behind < 64 && !keep(found) {
+                self.evict(found, forget);
                 return Swept::Evicted;
             }
         }
         Swept::Passed
     }
 
-    /// Gives back the memory of a page that is on media. Returns whether it is.
-    pub(crate) fn evict(&mut self, page: u64) -> bool {
-        if self.page_at(page).is_unmapped() {
-            return false;
-        }
+    /// Gives back the memory of a page that is on media; what differs there is kept in a patch, but for what `forget`
+    /// says, a mistake for tests of the tests.
+    pub(crate) fn evict(&mut self, page: u64, forget: Forget) {
+        let addresses = self.addresses;
         self.change(page, |leaf, index| {
+            let frame = leaf.frames[index].take().expect("it is in memory");
             leaf.take(index);
             leaf.mapped[index] = 0;
             clear(&mut leaf.loaded, index);
-            clear(&mut leaf.dirty, index);
-            clear(&mut leaf.flying, index);
+            for (entry, says) in frame.changes() {
+                let waits = matches!(addresses.mapping(says), Mapping::Staged(_));
+                if !(if waits { forget.staged } else { forget.dirty }) {
+                    leaf.patch_mut(index).put(entry, says, false);
+                }
+            }
         });
-        true
     }
 
     /// Gives back the memory of a page if nothing in it is mapped any more.
@@ -254,27 +257,36 @@ impl VolumeMap {
     /// Takes over the pages of root `root`, which was read: none of them is loaded.
     pub(crate) fn adopt(&mut self, root: usize, pages: &[MapEntry; PAGE_ENTRIES]) {
         let leaf = self.roots[root].leaf(&mut self.leaves);
+        leaf.at = *pages;
         for (index, _) in pages.iter().enumerate().filter(|(_, page)| !page.is_unmapped()) {
             clear(&mut leaf.loaded, index);
+            leaf.note_place(index);
             self.tally.absent += 1;
             self.changed = true;
         }
-        leaf.at = *pages;
     }
 
     /// Fills page `page` with what was read from media, and what is known to differ. Returns the bases that counted
     /// until now and are known from now on.
     pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) -> Vec<Base> {
         let held = (self.blocks - page * PAGE).min(PAGE) as usize;
-        let mut frame = empty_frame();
-        for (entry, read) in frame.iter_mut().zip(&read[..held]) {
+        let mut entries = [UNMAPPED; PAGE_ENTRIES];
+        for (entry, read) in entries.iter_mut().zip(&read[..held]) {
             *entry = read.pack();
         }
-        let bases = self.bases(page, &frame);
+        let bases = self.bases(page, &entries);
         self.change(page, |leaf, index| {
-            let patch = leaf.take_patch(index);
-            patch.iter().for_each(|patched| frame[usize::from(patched.index)] = patched.entry);
-            let mapped = frame.iter().filter(|entry| **entry != UNMAPPED).count();
+            let mut frame = Frame::of(entries);
+            for patched in leaf.take_patch(index).iter() {
+                frame.entries[usize::from(patched.index)] = patched.entry;
+                if !patched.merged {
+                    frame.note_change(usize::from(patched.index));
+                }
+            }
+            if frame.changes >= MANY_CHANGES {
+                leaf::set(&mut leaf.changed, index);
+            }
+            let mapped = frame.entries.iter().filter(|entry| **entry != UNMAPPED).count();
             leaf.put(index, frame);
             leaf.mapped[index] = mapped as u16;
             leaf::set(&mut leaf.loaded, index);

@@ -82,9 +82,6 @@ impl VolumeMap {
         self.change(lba / PAGE, |leaf, index| {
             leaf.patch_mut(index).put((lba % PAGE) as u16, entry, counted);
             leaf::set(&mut leaf.dirty, index);
-            if matches!(mapping, Mapping::Staged(_)) {
-                leaf::set(&mut leaf.staged, index);
-            }
         });
     }
 
@@ -95,7 +92,6 @@ impl VolumeMap {
             if leaf.patch(index).is_some_and(Patch::is_empty) {
                 leaf.take_patch(index);
                 leaf::clear(&mut leaf.dirty, index);
-                leaf::clear(&mut leaf.staged, index);
             }
         });
     }
@@ -189,15 +185,11 @@ impl VolumeMap {
                 Mapping::At(value) => (flies(value), true),
                 Mapping::Unmapped => (false, false),
             });
-            let staged = patch.iter().any(|patched| !patched.merged);
             if patch.is_empty() {
                 leaf.take_patch(index);
             }
             leaf::clear(&mut leaf.dirty, index);
             leaf::set(&mut leaf.flying, index);
-            if !staged {
-                leaf::clear(&mut leaf.staged, index);
-            }
         });
         bases
     }

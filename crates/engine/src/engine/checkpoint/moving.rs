@@ -133,8 +133,9 @@ impl<P: Payload> Engine<P> {
                 continue;
             }
             if self.volumes.map(index).is_loaded(page) {
+                // It may not be where it was to be.
                 mark!(MovedPageLoaded);
-                self.volumes.map_mut(index).mark_dirty(page);
+                self.volumes.map_mut(index).mark_lost(page);
                 self.volumes.note_pages(index);
             } else {
                 picked.push((place, bytes));

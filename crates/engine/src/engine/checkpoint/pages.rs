@@ -137,7 +137,7 @@ impl<P: Payload> Engine<P> {
         let at = place.at.location(&geometry).expect("it was read from somewhere");
         self.space.drop_reader(at.unit);
         let id = PageId { volume: place.volume, index: place.page as u32 };
-        let sound = |bytes: &PageBytes| MapPage::decode(bytes.as_slice(), id, place.at, &geometry);
+        let sound = |bytes: &PageBytes| MapPage::check(bytes.as_slice(), id, place.at, &geometry);
         let bytes = bytes.filter(|bytes| sound(bytes).is_ok());
         let Some(checkpoint) = &mut self.checkpoint else { return };
         let Some(picked) = checkpoint.batch.asked(&place) else { return };
@@ -239,7 +239,9 @@ impl<P: Payload> Engine<P> {
         let (cache, space, addresses) = (&self.cache, &self.space, self.addresses);
         let old = |slot| cache.block(slot).old;
         let flies = |value: Value| space.has_writers(addresses.location(value.address()).unit);
-        let bases = self.volumes.map_mut(index).merge(page, &mut bytes, old, flies);
+        let mut bases = self.volumes.map_mut(index).merge(page, &mut bytes, old, flies);
+        let geometry = &self.config.geometry;
+        bases.retain(|base| base.value.is_some_and(|value| value.is_of(geometry)));
         if !bug!(self.config, BasesForgotten) {
             self.settle_bases(index, bases);
         }
@@ -265,11 +267,16 @@ impl<P: Payload> Engine<P> {
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => self.cache.block(slot).old,
             };
-            let Some(value) = value else { continue };
-            let entry = MapEntry::unpack(&self.config.geometry, value.entry());
-            let entry = entry.expect("a block is there");
+            if value.is_none() && counted && mapping != Mapping::Unmapped {
+                // What waits in memory replaces what the page leads to, which is the newest on media.
+                continue;
+            }
+            let entry = value.map_or(Ok(MapEntry::UNMAPPED), |value| {
+                MapEntry::unpack(&self.config.geometry, value.entry())
+            });
+            let entry = entry.unwrap_or(MapEntry::LOST);
             entries.push(Entry::Placed { volume, lba: Lba(lba), entry, settled: !counted });
-            if !value.is_lost() {
+            if let Some(value) = value.filter(|value| !value.is_lost()) {
                 self.unit_table.move_ahead(None, Some(self.unit_of(value)));
             }
         }

@@ -13,7 +13,7 @@ use super::{Life, Opening};
 use crate::bugs::bug;
 use crate::device::{UnitCondition, UnitReport};
 use crate::engine::Engine;
-use crate::map::{Mapping, PAGE, Value, Wanted};
+use crate::map::{Forget, Mapping, PAGE, Value, Wanted};
 use crate::marks::mark;
 use crate::pages::{PAGES, UNITS, WORDS};
 use crate::payload::Payload;
@@ -184,7 +184,7 @@ impl<P: Payload> Engine<P> {
         }
         if others {
             // The tail has nothing to say of it: nobody needs it in memory.
-            self.volumes.map_mut(volume).evict(page);
+            self.volumes.map_mut(volume).evict(page, Forget::default());
             return;
         }
         self.volumes.map_mut(volume).mark_dirty(page);

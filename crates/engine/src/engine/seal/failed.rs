@@ -6,7 +6,7 @@ use thermocline_types::{Class, Lba, UnitId};
 use crate::bugs::bug;
 use crate::device::{Body, Chunk, DeviceError};
 use crate::engine::{Engine, Phase};
-use crate::map::{Mapping, PAGE, Value};
+use crate::map::{Mapping, Value, VolumeMap};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, HostError, Notice, OpenError};
@@ -230,9 +230,10 @@ impl<P: Payload> Engine<P> {
         for staged in hosts {
             if staged.alive {
                 let map = self.volumes.map_mut(staged.volume);
-                let unknown = staged.old.is_none() && !map.is_loaded(staged.lba / PAGE);
+                let unknown =
+                    |map: &VolumeMap| map.said(staged.lba).is_some_and(|said| said.counted);
                 match staged.old {
-                    None if unknown => map.unpatch(staged.lba),
+                    None if unknown(map) => map.unpatch(staged.lba),
                     None => map.set(staged.lba, Mapping::Unmapped),
                     Some(old) => map.set(staged.lba, Mapping::At(old)),
                 }
