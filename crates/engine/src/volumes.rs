@@ -2,7 +2,7 @@
 
 use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
-use crate::map::{Addresses, Forget, PAGE, Swept, Tally, VolumeMap, Wanted};
+use crate::map::{Addresses, Forget, PAGE, Swept, Tally, Value, VolumeMap, Wanted};
 use crate::stats::VolumeTraffic;
 
 /// All volumes, each under a small index.
@@ -326,6 +326,7 @@ impl Volumes {
         budget: &mut u32,
         forget: Forget,
         keep: impl Fn((u16, u64)) -> bool,
+        flies: impl Fn(Value) -> bool,
     ) -> bool {
         while *budget > 0 {
             let index = hand.volume;
@@ -335,7 +336,8 @@ impl Volumes {
                 continue;
             }
             if let Some(map) = &mut self.slots[usize::from(index)] {
-                match map.sweep(&mut hand.page, budget, forget, |page| keep((index, page))) {
+                let keep = |page| keep((index, page));
+                match map.sweep(&mut hand.page, budget, forget, keep, &flies) {
                     Swept::Evicted => {
                         self.note_pages(index);
                         return true;

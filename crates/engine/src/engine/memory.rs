@@ -2,7 +2,7 @@
 
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
-use crate::map::{FRAME_BYTES, Forget, VolumeMap};
+use crate::map::{FRAME_BYTES, Forget, Value, VolumeMap};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{PAGES, Tried, WORDS};
@@ -143,8 +143,10 @@ impl<P: Payload> Engine<P> {
         let pages = &self.pages;
         let own = |(of, page)| of == volume && (from..end).contains(&page);
         let keep = |at| own(at) || pages.is_needed(at);
+        let (space, addresses) = (&self.space, self.addresses);
+        let flies = |value: Value| space.has_writers(addresses.location(value.address()).unit);
         let mut hand = pages.hand();
-        let evicted = self.volumes.sweep(&mut hand, &mut budget, forget, keep);
+        let evicted = self.volumes.sweep(&mut hand, &mut budget, forget, keep, flies);
         self.pages.set_hand(hand);
         self.stats.looked_at += u64::from(WORDS - budget);
         self.stats.pages_evicted += u64::from(evicted);

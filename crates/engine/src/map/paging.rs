@@ -4,7 +4,7 @@ use thermocline_format::{MapEntry, PAGE_ENTRIES};
 
 use super::leaf::{self, Leaf, clear, has};
 use super::patches::Base;
-use super::{Frame, MANY_CHANGES, Mapping, PAGE, UNMAPPED, VolumeMap, split};
+use super::{Frame, MANY_CHANGES, Mapping, PAGE, UNMAPPED, Value, VolumeMap, split};
 
 /// Whether a page is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +173,7 @@ impl VolumeMap {
         budget: &mut u32,
         forget: Forget,
         keep: impl Fn(u64) -> bool,
+        flies: impl Fn(Value) -> bool,
     ) -> Swept {
         while *from < self.pages() {
             if *budget == 0 {
@@ -194,7 +195,7 @@ impl VolumeMap {
             let found = *from - *from % 64 + behind;
             *from = (found + u64::from(behind < 64)).min((root as u64 + 1) * PAGE);
             if behind < 64 && !keep(found) {
-                self.evict(found, forget);
+                self.evict(found, forget, &flies);
                 return Swept::Evicted;
             }
         }
@@ -202,14 +203,21 @@ impl VolumeMap {
     }
 
     /// Gives back the memory of a page that is on media; what differs there is kept in a patch, but for what `forget`
-    /// says, a mistake for tests of the tests.
-    pub(crate) fn evict(&mut self, page: u64, forget: Forget) {
+    /// says, a mistake for tests of the tests. So is what `flies`, on its way to media, if the page says so and no record
+    /// does: its write may fail, and then it is to be known what was to be there.
+    pub(crate) fn evict(&mut self, page: u64, forget: Forget, flies: impl Fn(Value) -> bool) {
         let addresses = self.addresses;
         self.change(page, |leaf, index| {
             let frame = leaf.frames[index].take().expect("it is in memory");
             leaf.take(index);
             leaf.mapped[index] = 0;
             clear(&mut leaf.loaded, index);
+            if has(&leaf.flying, index) {
+                let flying = |says| addresses.mapping(says).value().is_some_and(&flies);
+                for (entry, &says) in (0..).zip(&frame.entries).filter(|(_, says)| flying(**says)) {
+                    leaf.patch_mut(index).put_merged(entry, says);
+                }
+            }
             for (entry, says) in frame.changes() {
                 let waits = matches!(addresses.mapping(says), Mapping::Staged(_));
                 if !(if waits { forget.staged } else { forget.dirty }) {

@@ -83,6 +83,13 @@ impl Patch {
         }
     }
 
+    /// Entry `index` says `entry`, as the page on media does.
+    pub(super) fn put_merged(&mut self, index: u16, entry: u64) {
+        self.put(index, entry, false);
+        let place = self.find(index).expect("it was just put there");
+        self.keys[place] |= MERGED;
+    }
+
     /// The base of entry `index` counts no more.
     pub(super) fn settle(&mut self, index: u16) {
         if let Ok(place) = self.find(index) {
