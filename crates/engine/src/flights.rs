@@ -204,7 +204,7 @@ impl<P> Flights<P> {
             }
             let awaited = origin.cause == ChunkCause::Host
                 && (flight.written > 0 || !bug!(config, FlushForgetsControl));
-            let behind = passed.contains(&origin.location.unit);
+            let behind = passed.contains(&origin.location.unit) && !bug!(config, FlushPassesUnit);
             mark!(FlushAwaitsUnit if awaited && flight.pending == 0 && behind);
             if awaited && (flight.pending > 0 || behind) {
                 reached.for_hosts = Sequence(origin.sequence.0 - 1);
