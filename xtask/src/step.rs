@@ -1,6 +1,7 @@
 //! Steps: one line each, and an error at the first that fails.
 
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
@@ -25,6 +26,7 @@ pub fn cargo_with(
     environment: &[(&str, &str)],
 ) -> Result<()> {
     println!("{name}: cargo {}", arguments.join(" "));
+    let begin = Instant::now();
     let status = cargo_command(repo)
         .args(arguments)
         .envs(environment.iter().copied())
@@ -33,6 +35,7 @@ pub fn cargo_with(
     if !status.success() {
         bail!("{name}: `cargo {}` failed", arguments.join(" "));
     }
+    println!("{name}: {} s", begin.elapsed().as_secs());
     Ok(())
 }
 

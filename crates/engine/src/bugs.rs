@@ -90,6 +90,8 @@ mod with_bugs {
         WrongChunkAbandoned: "the chunk before the failed one is called abandoned",
         BehindFailedWriteKept: "chunks behind a failed write are left where recovery may not find them",
         SuccessorsNotAwaited: "a failed write does not wait for what was sealed behind it",
+        UnitNotAwaited: "a failed write does not wait for what stands before its replacement in a unit",
+        FlushPassesUnit: "a flush does not wait for what stands before the host's blocks in their unit",
         DeleteNotLogged: "the deletion of a volume is not logged",
         StayedIsNoWork: "collection stops when all blocks of a step stay on fast devices",
         MediaNotReplayed: "where the blocks of a volume are to be is not replayed",

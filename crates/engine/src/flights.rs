@@ -4,9 +4,12 @@
 //! * A flight is done when its blocks are on media, or those that replace the blocks of a failed write are.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
-use thermocline_format::{ChunkCause, Geometry, Location, LogicalBlock, MAX_DEVICES, Sequence};
+use thermocline_format::{
+    ChunkCause, Entry, Geometry, Location, LogicalBlock, MAX_DEVICES, Sequence, VolumeId,
+};
 use thermocline_types::{DeviceId, UnitId};
 
 use crate::bugs::bug;
@@ -145,6 +148,19 @@ impl<P> Flights<P> {
         self.flights.iter().any(|flight| flight.abandoned)
     }
 
+    /// The trims among those on their way, and what they unmap.
+    pub(crate) fn trims(&self) -> impl Iterator<Item = (VolumeId, Range<u64>)> + '_ {
+        let control = |flight: &&Flight<P>| {
+            flight.chunk.header.origin.cause == ChunkCause::Host && flight.written == 0
+        };
+        let control = self.flights.iter().filter(control);
+        let entries = control.flat_map(|flight| flight.chunk.header.entries.iter());
+        entries.filter_map(|entry| match *entry {
+            Entry::Trim { volume, lba, blocks } => Some((volume, lba.0..lba.0 + blocks)),
+            _ => None,
+        })
+    }
+
     /// Chunks behind `at` in its unit that are done already. Those on their way are dealt with when the device answers.
     pub(crate) fn done_behind(&self, at: Location) -> Vec<(Sequence, Arc<Chunk<P>>)> {
         let behind = |flight: &&Flight<P>| {
@@ -204,7 +220,7 @@ impl<P> Flights<P> {
             }
             let awaited = origin.cause == ChunkCause::Host
                 && (flight.written > 0 || !bug!(config, FlushForgetsControl));
-            let behind = passed.contains(&origin.location.unit);
+            let behind = passed.contains(&origin.location.unit) && !bug!(config, FlushPassesUnit);
             mark!(FlushAwaitsUnit if awaited && flight.pending == 0 && behind);
             if awaited && (flight.pending > 0 || behind) {
                 reached.for_hosts = Sequence(origin.sequence.0 - 1);

@@ -326,7 +326,7 @@ impl Volumes {
         budget: &mut u32,
         forget: Forget,
         keep: impl Fn((u16, u64)) -> bool,
-        flies: impl Fn(Value) -> bool,
+        flies: impl Fn(VolumeId, u64, Value) -> bool,
     ) -> bool {
         while *budget > 0 {
             let index = hand.volume;

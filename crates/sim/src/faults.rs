@@ -60,6 +60,8 @@ impl CommandKind {
 pub enum Fault {
     /// An error is reported, and nothing was done.
     Fail(DeviceError),
+    /// As `Fail`, but it takes the device long to say so: what came later may be done by then.
+    FailLate(DeviceError),
     /// An error is reported, and a write was done in part.
     FailTorn(DeviceError),
     /// A flush reports an error, and of what it covers some is gone for good, though reads go on showing it until the
@@ -198,7 +200,7 @@ impl Injector {
 /// Whether a fault can happen to a command of this kind.
 fn applies(fault: Fault, kind: CommandKind) -> bool {
     match fault {
-        Fault::Fail(_) | Fault::Delay(_) => true,
+        Fault::Fail(_) | Fault::FailLate(_) | Fault::Delay(_) => true,
         Fault::FailTorn(_) | Fault::Lose | Fault::Misdirect | Fault::Flip(_) => kind.is_write(),
         Fault::Lie | Fault::FailForgotten(_) => kind == CommandKind::Flush,
         Fault::Degrade(_) => {

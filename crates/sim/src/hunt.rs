@@ -81,7 +81,7 @@ pub enum Method {
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 17] = [
+    pub const ALL: [Method; 20] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -95,6 +95,9 @@ impl Method {
         Method::Situation(Situation::Trims),
         Method::Situation(Situation::Crowded),
         Method::Situation(Situation::LongHoles),
+        Method::Situation(Situation::LateFailures),
+        Method::Situation(Situation::Rewrites),
+        Method::Situation(Situation::FailingCopies),
         Method::Situation(Situation::Sparse),
         Method::Situation(Situation::SlowReads),
         Method::Situation(Situation::Paged),
@@ -179,6 +182,8 @@ pub struct HuntBudget {
     pub states: u64,
     /// Time at most; checked between runs.
     pub time: Duration,
+    /// With this method alone, and with every seed; `None` means with all.
+    pub only: Option<Method>,
 }
 
 /// Looks for `bug` with one seed after the other.
@@ -187,7 +192,8 @@ pub fn hunt(bug: Bug, budget: &HuntBudget) -> Hunt {
     let begin = Instant::now();
     let mut hunt = Hunt { caught: None, states: 0, elapsed: Duration::ZERO, without: Vec::new() };
     for seed in budget.seed.. {
-        for by in Method::ALL.into_iter().filter(|by| by.is_due(seed)) {
+        let is_due = |by: &Method| budget.only.map_or(by.is_due(seed), |only| only == *by);
+        for by in Method::ALL.into_iter().filter(is_due) {
             let finding = look(by, seed, Some(bug));
             hunt.states += finding.states;
             if let Some(what) = finding.wrong {

@@ -18,17 +18,18 @@ use thermocline_sim::situations::Situation;
 const USAGE: &str = "usage: thermocline-sim [--seed N] [--states M] [--jobs J] [--marks] [--only SEED:POINT:STATE]
                        [--situation NAME]
        thermocline-sim --bugs [--budget STATES] [--seconds S] [--bug NAME] [--seed N] [--jobs J]
+                       [--situation NAME]
 
 Runs small simulated pools, one for each seed from N on (default 1), until M crash states (default 100000)
 were recovered, read and judged, on J threads (default 1), and tells how often each mark of the engine was reached.
 Exit code 1 when anything was wrong, with --marks also when a mark was not reached that crash states alone must reach.
 
 With --situation: rare situations made common, instead of small pools at random: 2000 states of each seed. NAME is
-`crowded pool`, `long holes`, `mostly trims`, `sparse volumes`, `slow reads`, or the beginning of one.
+one of `crates/sim/src/situations.rs`, as `crowded pool`, or its beginning; a wrong one has them all told.
 
 With --bugs: switches on each deliberate bug of the engine in turn (or those of which the name contains NAME), and
 looks for it until it is caught, or STATES crash states (default 1000000) or S seconds (default 120) are spent. Prints
-a table in Markdown. Exit code 1 when a bug was not caught.";
+a table in Markdown. Exit code 1 when a bug was not caught. With --situation: by crash states of it alone.";
 
 /// How often progress is told.
 const PROGRESS: Duration = Duration::from_secs(10);

@@ -44,6 +44,13 @@ pub enum Situation {
     /// Large units and large writes, many of which fail: between sound chunks there are holes longer than recovery
     /// looks across.
     LongHoles,
+    /// As long holes, but what failed is told late, when what was written behind it is long done.
+    LateFailures,
+    /// The same few blocks again and again, each write durable at completion, on a device that fails some and takes
+    /// long for others: a block is on its way more than once when one of its writes fails.
+    Rewrites,
+    /// A pool nearly full, whose copies go to the units of what hosts write, fail late, and are followed by flushes.
+    FailingCopies,
     /// Mostly trims, and few checkpoints: units fill up with control entries alone.
     Trims,
     /// Volumes that promise much more than the pool holds, closed and opened again and again, on a device that fails
@@ -62,9 +69,12 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 8] = [
+    pub const ALL: [Situation; 11] = [
         Situation::Crowded,
         Situation::LongHoles,
+        Situation::LateFailures,
+        Situation::Rewrites,
+        Situation::FailingCopies,
         Situation::Trims,
         Situation::Sparse,
         Situation::SlowReads,
@@ -79,6 +89,9 @@ impl Situation {
         match self {
             Situation::Crowded => "crowded pool",
             Situation::LongHoles => "long holes",
+            Situation::LateFailures => "late failures",
+            Situation::Rewrites => "rewrites",
+            Situation::FailingCopies => "failing copies",
             Situation::Trims => "mostly trims",
             Situation::Sparse => "sparse volumes",
             Situation::SlowReads => "slow reads",
@@ -95,6 +108,9 @@ impl Situation {
         match self {
             Situation::Crowded => crowded(seed, &mut rng),
             Situation::LongHoles => long_holes(seed, &mut rng),
+            Situation::LateFailures => late_failures(seed, &mut rng),
+            Situation::Rewrites => rewrites(seed, &mut rng),
+            Situation::FailingCopies => failing_copies(seed, &mut rng),
             Situation::Trims => trims(seed, &mut rng),
             Situation::Sparse => sparse(seed),
             Situation::SlowReads => slow_reads(seed, &mut rng),
@@ -112,6 +128,15 @@ impl Situation {
                 let faults = [Fault::Fail(DeviceError::Io), Fault::FailTorn(DeviceError::Io)];
                 let fault = faults[seed as usize % 2];
                 vec![Rule { one_in: 3, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
+            }
+            Situation::LateFailures => {
+                let fault = Fault::FailLate(DeviceError::Io);
+                vec![Rule { one_in: 3, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
+            }
+            Situation::Rewrites | Situation::FailingCopies => {
+                let io = DeviceError::Io;
+                let fault = [Fault::Fail(io), Fault::FailLate(io)][seed as usize % 2];
+                vec![Rule { one_in: 8, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
             }
             Situation::Sparse => {
                 let kind = [CommandKind::Read, CommandKind::WriteChunk][seed as usize % 2];
@@ -183,6 +208,45 @@ fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
     settings.mix.hot_blocks = u64::MAX;
     settings.depth = 12;
     settings.requests = 80;
+    settings
+}
+
+fn late_failures(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = long_holes(seed, rng);
+    // Two that fail one behind the other leave a hole longer than recovery looks across.
+    settings.mix.least_blocks = MAX_IO_BLOCKS / 2 + 8;
+    settings.latency.spike_one_in = 0;
+    settings
+}
+
+fn rewrites(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    settings.media.kind = [DiskKind::Keeping, DiskKind::Discarding][rng.below(2) as usize];
+    settings.latency.spike_one_in = 6;
+    settings.config.write_depth = 4;
+    settings.config.write_cache = rng.below(2) == 0;
+    settings.mix.weights = [100, 4, 4, 20, 0, 0, 0, 0, 0];
+    settings.mix.most_volumes = 1;
+    settings.mix.most_blocks = 1 + rng.below(4);
+    settings.mix.fua_one_in = 1 + rng.below(3);
+    settings.mix.hot_blocks = 1 + rng.below(6);
+    settings.depth = 16;
+    settings.requests = 300;
+    settings
+}
+
+fn failing_copies(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    settings.media.kind = [DiskKind::Keeping, DiskKind::Discarding][rng.below(2) as usize];
+    settings.latency.spike_one_in = [0, 12][rng.below(2) as usize];
+    settings.config.placement = "none".parse::<Policy>().expect("it is listed");
+    settings.config.write_depth = 4;
+    settings.mix.weights = [100, 0, 2, 40, 0, 0, 0, 0, 0];
+    settings.mix.most_volumes = 1;
+    settings.mix.most_blocks = 8;
+    settings.mix.hot_blocks = u64::MAX;
+    settings.depth = 8;
+    settings.requests = 500;
     settings
 }
 

@@ -46,6 +46,8 @@ pub enum Wish {
 pub struct Mix {
     /// Weights of writes, trims, reads, flushes, creations, deletions, resizes, closings and scrubs.
     pub(crate) weights: [u64; 9],
+    /// Blocks of the smallest write, where there is room for so many.
+    pub(crate) least_blocks: u64,
     /// Blocks of the largest write.
     pub(crate) most_blocks: u64,
     /// One change in so many is durable at completion; 0 means none.
@@ -73,6 +75,7 @@ impl Mix {
         let total_blocks = (capacity * (20 + rng.below(120)) / 100).max(16);
         Mix {
             weights,
+            least_blocks: 1,
             most_blocks: [1, 4, 32, MAX_IO_BLOCKS][rng.below(4) as usize].min(total_blocks),
             fua_one_in: [0, 2, 10][rng.below(3) as usize],
             hot_blocks: 1 + rng.below(total_blocks),
@@ -136,7 +139,9 @@ impl Mix {
     fn extent(&self, rng: &mut Rng, volume: VolumeId, size: u64) -> Extent {
         let hot = self.hot_blocks.min(size);
         let lba = if rng.below(10) == 0 { rng.below(size) } else { rng.below(hot) };
-        let blocks = 1 + rng.below(self.most_blocks.min(size - lba));
+        let most = self.most_blocks.min(size - lba);
+        let least = self.least_blocks.min(most);
+        let blocks = least + rng.below(most - least + 1);
         Extent { volume, lba, blocks }
     }
 }

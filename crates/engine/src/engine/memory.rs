@@ -1,8 +1,9 @@
 //! Memory for pages of maps: which go, and what is done when none can.
 
 use crate::bugs::bug;
+use crate::engine::patches::flying;
 use crate::engine::{Engine, Phase};
-use crate::map::{FRAME_BYTES, Forget, Value, VolumeMap};
+use crate::map::{FRAME_BYTES, Forget, VolumeMap};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{PAGES, Tried, WORDS};
@@ -143,8 +144,7 @@ impl<P: Payload> Engine<P> {
         let pages = &self.pages;
         let own = |(of, page)| of == volume && (from..end).contains(&page);
         let keep = |at| own(at) || pages.is_needed(at);
-        let (space, addresses) = (&self.space, self.addresses);
-        let flies = |value: Value| space.has_writers(addresses.location(value.address()).unit);
+        let flies = flying(&self.space, &self.flights, self.addresses);
         let mut hand = pages.hand();
         let evicted = self.volumes.sweep(&mut hand, &mut budget, forget, keep, flies);
         self.pages.set_hand(hand);

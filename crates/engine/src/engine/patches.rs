@@ -1,11 +1,29 @@
 //! Pages of maps that are on media only and whose patches say what changed: when what they lead to becomes known.
 
+use thermocline_format::VolumeId;
+
 use crate::bugs::bug;
 use crate::engine::Engine;
-use crate::map::{Base, Mapping, PAGE, Value};
+use crate::flights::Flights;
+use crate::map::{Addresses, Base, Mapping, PAGE, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
+use crate::space::Space;
 use crate::volumes::PageCursor;
+
+/// What is to be known of a page on media that no record leads to yet: where its blocks are that are on their way there,
+/// and those that were written since a trim that is. When a write fails, it depends on that what is written again.
+pub(super) fn flying<P>(
+    space: &Space,
+    flights: &Flights<P>,
+    addresses: Addresses,
+) -> impl Fn(VolumeId, u64, Value) -> bool {
+    let trims: Vec<_> = flights.trims().collect();
+    move |volume, lba, value| {
+        space.has_writers(addresses.location(value.address()).unit)
+            || trims.iter().any(|(of, blocks)| *of == volume && blocks.contains(&lba))
+    }
+}
 
 impl<P: Payload> Engine<P> {
     /// What a page leads to in place of patched entries is known from now on: it counts no more, but for what waits in

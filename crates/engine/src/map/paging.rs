@@ -1,6 +1,6 @@
 //! Which pages of a map are in memory: how they come, what keeps them there, and how they go.
 
-use thermocline_format::{MapEntry, PAGE_ENTRIES};
+use thermocline_format::{MapEntry, PAGE_ENTRIES, VolumeId};
 
 use super::leaf::{self, Leaf, clear, has};
 use super::patches::Base;
@@ -173,7 +173,7 @@ impl VolumeMap {
         budget: &mut u32,
         forget: Forget,
         keep: impl Fn(u64) -> bool,
-        flies: impl Fn(Value) -> bool,
+        flies: impl Fn(VolumeId, u64, Value) -> bool,
     ) -> Swept {
         while *from < self.pages() {
             if *budget == 0 {
@@ -203,19 +203,26 @@ impl VolumeMap {
     }
 
     /// Gives back the memory of a page that is on media; what differs there is kept in a patch, but for what `forget`
-    /// says, a mistake for tests of the tests. So is what `flies`, on its way to media, if the page says so and no record
-    /// does: its write may fail, and then it is to be known what was to be there.
-    pub(crate) fn evict(&mut self, page: u64, forget: Forget, flies: impl Fn(Value) -> bool) {
-        let addresses = self.addresses;
+    /// says, a mistake for tests of the tests. So is what `flies`, if the page says so and no record does yet.
+    pub(crate) fn evict(
+        &mut self,
+        page: u64,
+        forget: Forget,
+        flies: impl Fn(VolumeId, u64, Value) -> bool,
+    ) {
+        let (addresses, volume) = (self.addresses, self.id);
         self.change(page, |leaf, index| {
             let frame = leaf.frames[index].take().expect("it is in memory");
             leaf.take(index);
             leaf.mapped[index] = 0;
             clear(&mut leaf.loaded, index);
             if has(&leaf.flying, index) {
-                let flying = |says| addresses.mapping(says).value().is_some_and(&flies);
-                for (entry, &says) in (0..).zip(&frame.entries).filter(|(_, says)| flying(**says)) {
-                    leaf.patch_mut(index).put_merged(entry, says);
+                for (entry, &says) in (0..).zip(&frame.entries) {
+                    let value = addresses.mapping(says).value();
+                    let lba = page * PAGE + u64::from(entry);
+                    if value.is_some_and(|value| flies(volume, lba, value)) {
+                        leaf.patch_mut(index).put_merged(entry, says);
+                    }
                 }
             }
             for (entry, says) in frame.changes() {

@@ -112,13 +112,13 @@ impl Patch {
         }
     }
 
-    /// The page on media says what entries say, and no base counts. `keep` says of each whether it is kept, and whether
-    /// as one that the page says as well.
-    pub(super) fn merged(&mut self, keep: impl Fn(u64) -> (bool, bool)) {
+    /// The page on media says what entries say, and no base counts. `keep` says of each, by its place in the page and
+    /// what it says, whether it is kept, and whether as one that the page says as well.
+    pub(super) fn merged(&mut self, keep: impl Fn(u16, u64) -> (bool, bool)) {
         let mut kept = 0;
         for place in 0..self.keys.len() {
             let (key, entry) = (self.keys[place], self.entries[place]);
-            let (keeps, merged) = keep(entry);
+            let (keeps, merged) = keep(key & ENTRY, entry);
             if keeps {
                 self.keys[kept] = key & ENTRY | if merged { MERGED } else { 0 };
                 self.entries[kept] = entry;
@@ -199,7 +199,7 @@ mod tests {
     fn what_the_page_says_as_well_is_kept_until_it_is_forgotten_or_changes() {
         let mut patch = Patch::default();
         (0..40).for_each(|index| patch.put(index, index.into(), true));
-        patch.merged(|entry| (entry % 2 == 0, entry % 4 == 0));
+        patch.merged(|_, says| (says % 2 == 0, says % 4 == 0));
         assert_eq!(indices(&patch), (0..40).step_by(2).collect::<Vec<_>>());
         assert!(patch.iter().all(|patched| !patched.counted));
         patch.put(4, 99, true);
@@ -217,7 +217,7 @@ mod tests {
             patch.put(index, 0, true);
             assert!(patch.memory_bytes() <= Patch::bytes_for(patch.keys.len() as u64));
         }
-        patch.merged(|_| (false, false));
+        patch.merged(|_, _| (false, false));
         assert!(patch.is_empty() && patch.memory_bytes() == HEAD_BYTES);
     }
 }

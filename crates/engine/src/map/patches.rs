@@ -4,7 +4,7 @@
 //! so a page that is not in memory need not be read for that. Its patch keeps what changed until the page is read for
 //! another reason, or a checkpoint writes it anew with what the patch says.
 
-use thermocline_format::{MapEntry, PAGE_ENTRIES};
+use thermocline_format::{MapEntry, PAGE_ENTRIES, VolumeId};
 
 use super::leaf::{self, has};
 use super::patch::{Patch, Patched};
@@ -150,14 +150,14 @@ impl VolumeMap {
 
     /// Puts what is known to differ into `bytes`, which are a page as it was read from media; `old` says of a slot of the
     /// write cache what stands on media in its place, if that is known. Returns what counted as valid until now and is
-    /// known from now on. The page is as on media then, but for blocks that wait in the write cache; what `flies`, on its
-    /// way to media, is remembered until a record says so.
+    /// known from now on. The page is as on media then, but for blocks that wait in the write cache; what `flies` is
+    /// remembered until a record says so.
     pub(crate) fn merge(
         &mut self,
         page: u64,
         bytes: &mut PageBytes,
         old: impl Fn(u32) -> Option<Value>,
-        flies: impl Fn(Value) -> bool,
+        flies: impl Fn(VolumeId, u64, Value) -> bool,
     ) -> Vec<Base> {
         let mut read = [UNMAPPED; PAGE_ENTRIES];
         for (entry, bytes) in read.iter_mut().zip(bytes.as_chunks::<8>().0) {
@@ -166,23 +166,26 @@ impl VolumeMap {
         let bases = self.bases(page, &read);
         for said in self.all_said(page) {
             let place = &mut bytes[8 * (said.lba % PAGE) as usize..][..8];
-            match said.mapping {
-                Mapping::Unmapped => place.copy_from_slice(&UNMAPPED.to_le_bytes()),
-                Mapping::At(value) => place.copy_from_slice(&value.entry().to_le_bytes()),
-                // What it replaces stands there already, unless another is known to.
+            let value = match said.mapping {
+                Mapping::Unmapped => None,
+                Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => {
-                    if let Some(value) = old(slot) {
-                        place.copy_from_slice(&value.entry().to_le_bytes());
+                    let old = old(slot);
+                    // What it replaces is not known, and stands there already.
+                    if old.is_none() && said.counted {
+                        continue;
                     }
+                    old
                 }
-            }
+            };
+            place.copy_from_slice(&value.map_or(UNMAPPED, Value::entry).to_le_bytes());
         }
-        let addresses = self.addresses;
+        let (addresses, volume) = (self.addresses, self.id);
         self.change(page, |leaf, index| {
             let patch = leaf.patch_mut(index);
-            patch.merged(|entry| match addresses.mapping(entry) {
+            patch.merged(|entry, says| match addresses.mapping(says) {
                 Mapping::Staged(_) => (true, false),
-                Mapping::At(value) => (flies(value), true),
+                Mapping::At(value) => (flies(volume, page * PAGE + u64::from(entry), value), true),
                 Mapping::Unmapped => (false, false),
             });
             if patch.is_empty() {

@@ -55,3 +55,37 @@ fn a_block_that_was_written_after_its_trim_failed_is_not_trimmed_again() {
     machine.settle();
     assert_eq!(machine.engine.mapped_blocks(), 2, "what was written and flushed is there");
 }
+
+#[test]
+fn a_block_that_is_written_once_more_in_memory_is_not_trimmed_again_on_media() {
+    let geometry = Geometry::new(LogicalBlock::B4096, 256, 64, [0, 1].map(UnitId));
+    let config = Config::new(geometry.expect("sound units"));
+    let mut machine = Machine::format(&config);
+    let volume = machine.create("trimmed", 1024);
+    let extent = Extent { volume, lba: 1, blocks: 1 };
+    let write = || HostRequest::Write { extent, data: (), fua: false, handle: 0 };
+    machine.ask(write()).expect("there is room");
+    machine.ask(HostRequest::Flush).expect("it can be flushed");
+
+    // The trim is on its way while the block is written, and once more, which waits in memory; then its write fails.
+    machine.held = Box::new(|cmd| matches!(cmd, DeviceCmd::WriteChunk(chunk) if is_control(chunk)));
+    let trim = machine.submit(HostRequest::Trim { extent, fua: false });
+    machine.settle();
+    let written = machine.submit(write());
+    let flush = machine.submit(HostRequest::Flush);
+    machine.settle();
+    let waits = machine.submit(write());
+    machine.settle();
+    machine.device.failing_control = 1;
+    machine.held = Box::new(|_| false);
+    machine.settle();
+    assert_eq!(machine.device.failing_control, 0, "the write of the trim failed");
+    let answers = [trim, written, flush, waits].map(|request| machine.answer(request));
+    assert_eq!(answers, [Some(Ok(Reply::Done)); 4]);
+
+    let engine = Engine::open(config, 3).expect("it can work");
+    let mut machine = Machine::new(engine, machine.device);
+    machine.open();
+    machine.settle();
+    assert_eq!(machine.engine.mapped_blocks(), 1, "what was written and flushed is there");
+}

@@ -30,6 +30,9 @@ pub use atlas::{Atlas, Place};
 pub use cache::{Cache, CrashState};
 pub use image::{Change, DiskKind, DiskShape, Effect, Fate, Image, Rest, Tear};
 
+/// So many times as long as others a command takes that [fails late](Fault::FailLate).
+const LATE: u32 = 8;
+
 /// How long commands take: a constant and something random up to as much again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
@@ -329,10 +332,15 @@ impl Disk {
     fn start(&mut self, now: Time, tick: u64, request: Request) {
         let Request { op, cmd, job, chunk } = request;
         let kind = CommandKind::of(&cmd, &self.cache.media().geometry);
-        let fault = self.injector.decide(kind);
+        let mut fault = self.injector.decide(kind);
         let mut at = now + self.duration(kind);
-        if let Some(Fault::Delay(by)) = fault {
-            at += by;
+        match fault {
+            Some(Fault::Delay(by)) => at += by,
+            Some(Fault::FailLate(error)) => {
+                (0..LATE).for_each(|_| at += self.duration(kind));
+                fault = Some(Fault::Fail(error));
+            }
+            _ => {}
         }
         self.note(kind as u64, at.as_nanos());
         let work = self.begin(cmd, chunk.as_deref(), kind, fault);

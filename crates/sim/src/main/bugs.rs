@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use thermocline_sim::hunt::{HuntBudget, Row, hunt_all, markdown};
+use thermocline_sim::hunt::{HuntBudget, Method, Row, hunt_all, markdown};
 
 use crate::Arguments;
 
@@ -14,6 +14,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         seed: arguments.seed,
         states: arguments.budget,
         time: Duration::from_secs(arguments.seconds),
+        only: arguments.situation.map(Method::Situation),
     };
     let rows = hunt_all(&budget, arguments.jobs, &arguments.bug, announce);
     print!("{}", markdown(&rows));

@@ -21,8 +21,13 @@ fn bugs_of_all_kinds_are_caught() {
         Bug::MetadataResetTooEarly,
         Bug::UnreadableMisnamed,
         Bug::ResetUnderReaders,
+        Bug::BehindFailedWriteKept,
+        Bug::SuccessorsNotAwaited,
+        Bug::UnitNotAwaited,
+        Bug::FlushPassesUnit,
     ];
-    let budget = HuntBudget { seed: 1, states: 200_000, time: Duration::from_secs(300) };
+    let budget =
+        HuntBudget { seed: 1, states: 200_000, time: Duration::from_secs(300), only: None };
     for bug in bugs {
         let hunt = hunt(bug, &budget);
         assert!(hunt.caught.is_some(), "{bug:?} was not caught: {hunt:?}");

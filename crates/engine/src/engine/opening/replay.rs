@@ -184,7 +184,7 @@ impl<P: Payload> Engine<P> {
         }
         if others {
             // The tail has nothing to say of it: nobody needs it in memory.
-            self.volumes.map_mut(volume).evict(page, Forget::default(), |_| false);
+            self.volumes.map_mut(volume).evict(page, Forget::default(), |_, _, _| false);
             return;
         }
         self.volumes.map_mut(volume).mark_dirty(page);

@@ -60,6 +60,9 @@ impl<P: Payload> Engine<P> {
     /// Has a failed flight wait for what stands before a chunk that replaces a part of it: if a write of those fails,
     /// that chunk is lost, too.
     pub(super) fn await_unit(&mut self, owners: &[(Owner, u32)], unit: UnitId) {
+        if bug!(self.config, UnitNotAwaited) {
+            return;
+        }
         for &(owner, _) in owners {
             let Owner::Failed(sequence) = owner else { continue };
             let count = self.flights.await_later(sequence, Some(unit));
@@ -128,9 +131,12 @@ impl<P: Payload> Engine<P> {
         match entry {
             Entry::Trim { volume, lba, blocks } => {
                 // Of a deleted volume all of it is.
-                let Some(map) = index(volume) else { return vec![entry] };
+                let Some(number) = self.volumes.index(volume) else { return vec![entry] };
+                let map = self.volumes.map(number);
                 let end = (lba.0 + blocks).min(map.blocks);
-                let written = |lba: u64| matches!(map.look_up(lba), Some(Mapping::At(_)));
+                // What waits in memory to be written again may have been sealed since, too. All that was sealed since the
+                // trim is known, see `flying`.
+                let written = |lba: u64| self.on_media(number, lba).is_some();
                 let mut runs = Vec::new();
                 let mut from = lba.0;
                 for lba in lba.0..=end {
