@@ -8,7 +8,7 @@ use thermocline_types::{Lba, UnitId};
 
 use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
-use crate::map::{Mapping, PAGE, Value, Wanted};
+use crate::map::{Mapping, PAGE, Said, Value, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{Loaded, Needs, PAGES};
@@ -119,34 +119,41 @@ impl<P: Payload> Engine<P> {
         worked && !stuck
     }
 
-    /// Unmaps blocks of one page; `waiting` gets who waited for those of them that were staged.
+    /// Unmaps blocks of one page; `waiting` gets who waited for those of them that were staged. Of a page that cannot be
+    /// read, those that its patch tells of.
     fn unmap(&mut self, volume: u16, from: u64, until: u64, waiting: &mut Vec<Owner>) {
-        if !self.volumes.map(volume).is_loaded(from / PAGE) {
-            return;
-        }
-        for lba in from..until {
-            let old = match self.volumes.map(volume).get(lba) {
-                Mapping::Unmapped => continue,
-                Mapping::At(value) => Some(value),
-                Mapping::Staged(slot) => {
-                    mark!(StagedTrimmed);
-                    let absorbed = u64::from(!self.cache.block(slot).replaces);
-                    self.stats.absorbed_blocks += absorbed;
-                    self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
-                    self.cache.trim(slot, waiting)
-                }
-            };
-            let lost = self.volumes.map(volume).get(lba) == Mapping::At(Value::LOST);
-            self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
-            self.volumes.map_less(u64::from(!lost));
-            self.stats.trimmed_blocks += 1;
-            if let Some(value) = old {
-                let page = PageCursor::at(volume, from / PAGE);
-                self.note_move(page, Some(value), None);
-                self.drop_value(value);
+        if self.volumes.map(volume).is_loaded(from / PAGE) {
+            for lba in from..until {
+                self.unmap_block(volume, lba, self.volumes.map(volume).get(lba), waiting);
+            }
+            self.volumes.map_mut(volume).release(from / PAGE);
+        } else {
+            let said: Vec<Said> = self.volumes.map(volume).all_said(from / PAGE).collect();
+            for Said { lba, mapping, .. } in said {
+                self.unmap_block(volume, lba, mapping, waiting);
             }
         }
-        self.volumes.map_mut(volume).release(from / PAGE);
+    }
+
+    fn unmap_block(&mut self, volume: u16, lba: u64, mapping: Mapping, waiting: &mut Vec<Owner>) {
+        let old = match mapping {
+            Mapping::Unmapped => return,
+            Mapping::At(value) => Some(value),
+            Mapping::Staged(slot) => {
+                mark!(StagedTrimmed);
+                let absorbed = u64::from(!self.cache.block(slot).replaces);
+                self.stats.absorbed_blocks += absorbed;
+                self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
+                self.cache.trim(slot, waiting)
+            }
+        };
+        self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
+        self.volumes.map_less(u64::from(mapping != Mapping::At(Value::LOST)));
+        self.stats.trimmed_blocks += 1;
+        if let Some(value) = old {
+            self.note_move(PageCursor::at(volume, lba / PAGE), Some(value), None);
+            self.drop_value(value);
+        }
     }
 
     /// A block in `page` stands in unit `to` from now on, and not where `from` says: the unit table may have to know.

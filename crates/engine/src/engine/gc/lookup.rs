@@ -226,6 +226,8 @@ impl<P: Payload> Engine<P> {
         job.step = loop {
             let before = cursor;
             match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
+                // Nobody copies what will be unmapped; of a failed write it was not even written again.
+                Walk::Found(volume, _) if self.volumes.map(volume).deleted => {}
                 Walk::Found(volume, page) => {
                     self.pages.need(Needs::Search, Some((volume, page)));
                     match self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Collection) {
