@@ -301,6 +301,13 @@ fn paged(seed: u64, rng: &mut Rng) -> Settings {
     settings.spread(rng);
     settings.mix.weights = [100, 30, 40, 10, 2, 2, 2, 2, 2];
     settings.requests = 600;
+    if seed.is_multiple_of(2) {
+        // Blocks are collected that were overwritten in pages that no checkpoint has written since.
+        settings.config.checkpoint_bytes = 64 << 20;
+        settings.mix.weights = [100, 10, 5, 10, 1, 1, 1, 2, 2];
+        settings.mix.hot_stride = 61;
+        settings.requests = 1500;
+    }
     settings
 }
 

@@ -54,6 +54,8 @@ pub struct Mix {
     pub(crate) fua_one_in: u64,
     /// Blocks at the start of each volume that get nine requests of ten.
     pub(crate) hot_blocks: u64,
+    /// How far they are apart.
+    pub(crate) hot_stride: u64,
     /// Blocks of all volumes together.
     pub(crate) total_blocks: u64,
     /// Volumes at once.
@@ -79,6 +81,7 @@ impl Mix {
             most_blocks: [1, 4, 32, MAX_IO_BLOCKS][rng.below(4) as usize].min(total_blocks),
             fua_one_in: [0, 2, 10][rng.below(3) as usize],
             hot_blocks: 1 + rng.below(total_blocks),
+            hot_stride: 1,
             total_blocks,
             most_volumes: 1 + rng.below(3) as usize,
             media_one_in: 0,
@@ -137,8 +140,9 @@ impl Mix {
     }
 
     fn extent(&self, rng: &mut Rng, volume: VolumeId, size: u64) -> Extent {
-        let hot = self.hot_blocks.min(size);
-        let lba = if rng.below(10) == 0 { rng.below(size) } else { rng.below(hot) };
+        let hot = self.hot_blocks.min(size.div_ceil(self.hot_stride));
+        let cold = rng.below(10) == 0;
+        let lba = if cold { rng.below(size) } else { rng.below(hot) * self.hot_stride };
         let most = self.most_blocks.min(size - lba);
         let least = self.least_blocks.min(most);
         let blocks = least + rng.below(most - least + 1);

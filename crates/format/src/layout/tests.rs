@@ -115,6 +115,7 @@ fn kinds_and_causes_are_as_documented() {
         (kind::ABANDONED, "Abandoned"),
         (kind::RELEASED, "Released"),
         (kind::VOLUME_MEDIA, "VolumeMedia"),
+        (kind::PLACED, "Placed"),
     ];
     assert_eq!(kinds, expected);
     let causes: Vec<(u8, String)> =
