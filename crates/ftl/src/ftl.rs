@@ -207,6 +207,14 @@ impl<P: Placement> Ftl<P> {
         self
     }
 
+    /// Keeps closed units in order of age, so that victims by cost and benefit are found in a time that does not grow
+    /// with the number of units; which ones are found is the same. It costs each overwrite of a block a little.
+    #[must_use]
+    pub fn with_units_by_age(mut self) -> Self {
+        self.units.keep_by_age();
+        self
+    }
+
     /// Writes `lba` for the host as a request of its own, collecting garbage first if units are short.
     ///
     /// # Errors

@@ -8,9 +8,13 @@
 //! * `groups[g]` holds the exact smallest valid count and earliest closing over the closed units of group `g`, so that
 //!   a search over units can skip whole groups; with no closed unit, its valid count has the not-closed mark.
 
+mod by_age;
+
 use std::ops::Range;
 
 use thermocline_types::{Class, UnitId};
+
+use by_age::ByAge;
 
 /// Units whose summary is kept together; a search looks at `units / 64` summaries and then inside few groups.
 const GROUP: usize = 64;
@@ -59,6 +63,8 @@ pub struct Units {
     groups: Vec<Group>,
     /// Of the times noted for the blocks of each unit: their sum and how many there are. Empty unless they are tracked.
     updates: Vec<(f64, u32)>,
+    /// Another way to find the best closed unit, if it is kept.
+    by_age: Option<Box<ByAge>>,
 }
 
 impl Units {
@@ -79,6 +85,7 @@ impl Units {
             meta: vec![fresh; units],
             groups: vec![EMPTY_GROUP; units.div_ceil(GROUP)],
             updates: Vec::new(),
+            by_age: None,
         }
     }
 
@@ -100,6 +107,14 @@ impl Units {
     /// Keeps the mean of the times that [`Units::note_update`] is given for each unit, at 16 bytes a unit.
     pub(crate) fn track_updates(&mut self) {
         self.updates = vec![(0.0, 0); self.valid.len()];
+    }
+
+    /// Keeps closed units in order of age as well, so that [`Units::best_closed`] looks at as many units as there are
+    /// valid counts at most, however many units there are. Takes two bits a unit for each valid count that is possible,
+    /// and 36 bytes a unit.
+    pub(crate) fn keep_by_age(&mut self) {
+        self.by_age = Some(Box::new(ByAge::new(self.valid.len(), self.most_valid)));
+        self.fill_by_age();
     }
 
     /// Whether times of updates are tracked.
@@ -184,6 +199,7 @@ impl Units {
             + self.meta.capacity() * size_of::<Meta>()
             + self.groups.capacity() * size_of::<Group>()
             + self.updates.capacity() * size_of::<(f64, u32)>()
+            + self.by_age.as_ref().map_or(0, |by_age| by_age.memory_bytes())
     }
 
     /// Starts writing the free `unit` with blocks of `class`.
@@ -207,8 +223,11 @@ impl Units {
         let valid = self.valid[unit.index()];
         debug_assert!(valid & !NOT_CLOSED < self.blocks_per_unit, "{unit:?} has no more blocks");
         self.valid[unit.index()] = valid + 1;
-        if valid & NOT_CLOSED == 0 && valid == self.groups[unit.index() / GROUP].min_valid {
-            self.refresh_group(unit);
+        if valid & NOT_CLOSED == 0 {
+            if valid == self.groups[unit.index() / GROUP].min_valid {
+                self.refresh_group(unit);
+            }
+            self.recount(unit, valid, valid + 1);
         }
     }
 
@@ -230,6 +249,16 @@ impl Units {
         self.valid[unit.index()] = valid;
         let group = &mut self.groups[unit.index() / GROUP];
         group.min_valid = group.min_valid.min(valid);
+        if valid & NOT_CLOSED == 0 {
+            self.recount(unit, valid + 1, valid);
+        }
+    }
+
+    #[inline]
+    fn recount(&mut self, unit: UnitId, before: u32, now: u32) {
+        if let Some(by_age) = &mut self.by_age {
+            by_age.recount(unit, before, now);
+        }
     }
 
     /// Records that `unit` was written to its end, or as far as it ever will be, at host write `now`.
@@ -313,6 +342,13 @@ impl Units {
         allowed: impl Fn(UnitId) -> bool,
         mut score: impl FnMut(u32, u64) -> f64,
     ) -> Option<UnitId> {
+        let empty = self.first_empty(range.clone(), &allowed);
+        if let Some(empty) = empty.filter(|&unit| score(0, self.closed_at(unit)) == f64::INFINITY) {
+            return Some(empty);
+        }
+        if let Some(by_age) = &self.by_age {
+            return by_age.best(&range, allowed, score);
+        }
         let mut best: Option<(f64, UnitId)> = None;
         let groups = range.start as usize / GROUP..(range.end as usize).div_ceil(GROUP);
         for (index, group) in self.groups[groups.clone()].iter().enumerate() {
@@ -334,6 +370,16 @@ impl Units {
             }
         }
         best.map(|(_, unit)| unit)
+    }
+
+    /// The first closed unit of `range` without a valid block among those `allowed`.
+    fn first_empty(&self, range: Range<u32>, allowed: impl Fn(UnitId) -> bool) -> Option<UnitId> {
+        let groups = range.start as usize / GROUP..(range.end as usize).div_ceil(GROUP);
+        let with_one = groups.filter(|&group| self.groups[group].min_valid == 0);
+        let units = with_one.flat_map(|group| group * GROUP..(group + 1) * GROUP);
+        let units = units.map(|unit| UnitId(unit as u32)).filter(|unit| range.contains(&unit.0));
+        let mut empty = units.filter(|unit| self.valid[unit.index()] == 0);
+        empty.find(|&unit| allowed(unit))
     }
 
     /// The closed unit of `range` with the fewest valid blocks, the lowest identifier among equals.
@@ -361,17 +407,39 @@ impl Units {
     fn enter(&mut self, unit: UnitId, state: UnitState) {
         let index = unit.index();
         let was_closed = self.meta[index].state == UnitState::Closed;
+        if was_closed && let Some(by_age) = &mut self.by_age {
+            by_age.remove(unit, self.valid[index]);
+        }
         self.meta[index].state = state;
         if state == UnitState::Closed {
             self.valid[index] &= !NOT_CLOSED;
             let group = &mut self.groups[index / GROUP];
             group.min_valid = group.min_valid.min(self.valid[index]);
             group.oldest = group.oldest.min(self.meta[index].closed_at);
+            self.add_by_age(unit);
         } else {
             self.valid[index] |= NOT_CLOSED;
             if was_closed {
                 self.refresh_group(unit);
             }
+        }
+    }
+
+    fn add_by_age(&mut self, unit: UnitId) {
+        let (valid, closed_at) = (self.valid[unit.index()], self.closed_at(unit));
+        match &mut self.by_age {
+            Some(by_age) if by_age.takes(closed_at) => by_age.add(unit, valid, closed_at),
+            Some(_) => self.fill_by_age(),
+            None => {}
+        }
+    }
+
+    fn fill_by_age(&mut self) {
+        let closed = self.ids().filter(|&unit| self.state(unit) == UnitState::Closed);
+        let closed = closed.map(|unit| (self.closed_at(unit), unit, self.valid_count(unit)));
+        let closed = closed.collect();
+        if let Some(by_age) = &mut self.by_age {
+            by_age.fill(closed);
         }
     }
 

@@ -1,16 +1,17 @@
 //! Whether placement can help a workload: write amplification without separation, with the best known rates, and with
 //! perfect knowledge of the future, on a full ideal drive.
 
+mod study;
+
 use std::collections::HashMap;
 
 use serde::Serialize;
-use thermocline_ftl::placement::{Clairvoyant, Nothing, Placement, SeparateRelocation, TrueRates};
-use thermocline_ftl::victim::{CostBenefit, Victim};
-use thermocline_ftl::{Ftl, NoMedia, Shape, ShapeError};
-use thermocline_types::{Bytes, Cause, Lba, Op, Request};
+use thermocline_ftl::Shape;
+use thermocline_types::{Bytes, Op, Request};
 
 use crate::Error;
 use crate::input::Prepared;
+use study::Study;
 
 /// Garbage proportion of the drive: 15 %, as placement studies use (SepBIT, FAST 2022).
 pub const GARBAGE: f64 = 0.15;
@@ -21,12 +22,6 @@ const BLOCKS_PER_UNIT: u32 = 512;
 const UNITS: u64 = 640;
 /// Blocks in a unit at least; with fewer, greedy cleaning is flattered too much.
 const FEWEST_BLOCKS: u32 = 16;
-/// Classes of the policy that knows rates, an octave apart.
-const RATE_CLASSES: u8 = 12;
-/// Classes of the policy that knows the future and the ratio between them; of those tried by us on Zipf 1.0, the best.
-const FUTURE_CLASSES: u8 = 16;
-const FUTURE_RATIO: f64 = 1.7;
-
 /// What placement could reach on a workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Headroom {
@@ -121,12 +116,13 @@ pub fn headroom(
 ) -> Result<Headroom, Error> {
     let plan = Plan::new(workload, most_writes)?;
     let read = collect(workload, &plan, &mut |share| progress(0.1 * share))?;
+    let shapes = read.samples.iter().map(|sample| sample.shape(plan.classes));
+    let shapes = shapes.collect::<Result<Vec<Shape>, Error>>()?;
+    let studies = shapes.iter().zip(&read.samples);
+    let studies: Vec<Study> = studies.map(|(&shape, sample)| Study::new(shape, sample)).collect();
+    let lines = study::all(&studies, &mut |share| progress(0.1 + 0.9 * share))
+        .map_err(|_| too_small(read.samples[0].blocks))?;
     let count = read.samples.len();
-    let mut all = Vec::new();
-    for (index, sample) in read.samples.iter().enumerate() {
-        let mut progress = |share: f64| progress(0.1 + 0.9 * (index as f64 + share) / count as f64);
-        all.push(simulate(sample, plan.classes, &mut progress)?);
-    }
     let seen: u64 = read.samples.iter().map(|sample| sample.writes() as u64).sum();
     let sampled = (plan.classes > 1 || seen < read.blocks_written).then(|| SampledPart {
         samples: count as u32,
@@ -137,8 +133,8 @@ pub fn headroom(
         blocks_written: read.blocks_written,
         blocks_distinct: plan.blocks,
         garbage: GARBAGE,
-        blocks_per_unit: all[0].0,
-        lines: (0..4).map(|line| mean(all.iter().map(|(_, lines)| &lines[line]))).collect(),
+        blocks_per_unit: shapes[0].blocks_per_unit(),
+        lines: lines.iter().map(|samples| mean(samples.iter())).collect(),
         sampled,
     })
 }
@@ -229,6 +225,15 @@ impl Sequence {
         self.written.push(number);
     }
 
+    /// The drive that it is simulated on, if blocks are in so many classes.
+    fn shape(&self, classes: u64) -> Result<Shape, Error> {
+        let physical = (self.blocks as f64 / (1.0 - GARBAGE)) as u64;
+        let most = (u64::from(BLOCKS_PER_UNIT) / classes).max(u64::from(FEWEST_BLOCKS)) as u32;
+        let per_unit = ((physical / UNITS) as u32).clamp(FEWEST_BLOCKS, most);
+        let units = (physical / u64::from(per_unit)) as u32;
+        Shape::new(self.blocks, units, per_unit).map_err(|_| too_small(self.blocks))
+    }
+
     /// Block writes after the prefill.
     fn writes(&self) -> usize {
         self.written.len() - self.prefill
@@ -279,97 +284,16 @@ fn collect(
     Ok(Read { samples, blocks_written })
 }
 
-/// Blocks in a unit, and a line for each kind of knowledge, of one sample of a workload whose blocks are in so many
-/// classes.
-fn simulate(
-    sample: &Sequence,
-    classes: u64,
-    progress: &mut dyn FnMut(f64),
-) -> Result<(u32, Vec<Line>), Error> {
-    let blocks = sample.blocks;
-    let physical = (blocks as f64 / (1.0 - GARBAGE)) as u64;
-    let small = |_: ShapeError| {
-        Error::Settings(format!(
-            "the workload writes {} distinct bytes, too few to simulate what placement could reach",
-            Bytes(blocks * Bytes::BLOCK.0)
-        ))
-    };
-    let most = (u64::from(BLOCKS_PER_UNIT) / classes).max(u64::from(FEWEST_BLOCKS)) as u32;
-    let per_unit = ((physical / UNITS) as u32).clamp(FEWEST_BLOCKS, most);
-    let units = (physical / u64::from(per_unit)) as u32;
-    let shape = Shape::new(blocks, units, per_unit).map_err(small)?;
-    let (sequence, prefill) = (&sample.written[..], sample.prefill);
-    let study = Study { shape, sequence, prefill };
-    let mut counts = vec![0_u32; blocks as usize];
-    sequence[prefill..].iter().for_each(|&lba| counts[lba as usize] += 1);
-    let rates = TrueRates::new(&counts, RATE_CLASSES);
-    let future = Clairvoyant::new(sequence, blocks, per_unit, FUTURE_CLASSES, FUTURE_RATIO);
-    let mut done = 0.0;
-    let mut tell = || {
-        done += 1.0;
-        progress(done / 16.0);
-    };
-    let bests = [
-        ("nothing: one open unit", study.best(&Nothing, &mut tell)),
-        ("which blocks were relocated", study.best(&SeparateRelocation, &mut tell)),
-        ("every block's true write rate", study.best(&rates, &mut tell)),
-        ("every block's next write", study.best(&future, &mut tell)),
-    ];
-    let mut lines = Vec::new();
-    for (knowledge, best) in bests {
-        let (waf, victim) = best.map_err(small)?;
-        lines.push(Line { knowledge, waf, error: None, victim: victim.to_string() });
-    }
-    Ok((per_unit, lines))
+fn too_small(blocks: u64) -> Error {
+    Error::Settings(format!(
+        "the workload writes {} distinct bytes, too few to simulate what placement could reach",
+        Bytes(blocks * Bytes::BLOCK.0)
+    ))
 }
 
 /// The 4 KiB blocks a request touches.
 fn blocks_of(request: &Request) -> impl Iterator<Item = u32> + use<> {
     (request.offset.0 / Bytes::BLOCK.0..request.end().div_ceil(Bytes::BLOCK)).map(|lba| lba as u32)
-}
-
-struct Study<'a> {
-    shape: Shape,
-    sequence: &'a [u32],
-    prefill: usize,
-}
-
-impl Study<'_> {
-    /// The lowest write amplification over victim policies, and which gave it.
-    fn best<P: Placement + Clone>(
-        &self,
-        placement: &P,
-        done: &mut dyn FnMut(),
-    ) -> Result<(f64, Victim), ShapeError> {
-        let mut best = (f64::INFINITY, Victim::Greedy);
-        for victim in [
-            Victim::Greedy,
-            Victim::CostBenefit(CostBenefit::FourthRootAge),
-            Victim::CostBenefit(CostBenefit::SquareRootAge),
-            Victim::CostBenefit(CostBenefit::Kawaguchi),
-        ] {
-            let waf = self.waf(placement.clone(), victim)?;
-            done();
-            if waf < best.0 {
-                best = (waf, victim);
-            }
-        }
-        Ok(best)
-    }
-
-    fn waf<P: Placement>(&self, placement: P, victim: Victim) -> Result<f64, ShapeError> {
-        let mut ftl = Ftl::new(self.shape, placement, victim, 1)?;
-        let mut write = |lbas: &[u32]| {
-            for &lba in lbas {
-                ftl.write(Lba(u64::from(lba)), 0, &mut NoMedia).expect("nothing wears out");
-            }
-            ftl.programmed(Cause::Relocation)
-        };
-        let (prefill, measured) = self.sequence.split_at(self.prefill);
-        let before = write(prefill);
-        let copied = write(measured) - before;
-        Ok(1.0 + copied as f64 / measured.len().max(1) as f64)
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use thermocline_types::TenantId;
 
+use crate::chunked::Chunked;
+
 /// Granules whose slots are kept together. At 4 KiB granules a page of slots spans 256 KiB.
 const PAGE: u64 = 64;
 
@@ -18,7 +20,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct GranuleMap {
     pages: HashMap<(u32, u64), u32, BuildHasherDefault<Mixer>>,
-    slots: Vec<[u32; PAGE as usize]>,
+    slots: Chunked<[u32; PAGE as usize]>,
     /// The page looked up last, since neighbours follow each other.
     recent: Option<((u32, u64), u32)>,
     len: u32,

@@ -2,6 +2,7 @@
 //!
 //! A workload is a [`Source`]: something that yields [`Request`]s in batches, in order, at most once.
 
+mod chunked;
 pub mod filesystem;
 mod granule;
 pub mod profile;

@@ -24,8 +24,8 @@ It tells sizes, alignment, working set, sequence, skew, and how soon data is
 rewritten. The headroom then simulates a full drive (15 % garbage, units of
 2 MiB) whose placement knows nothing, every block's write rate, or the future:
 where these differ little, no placement will help this workload. Of more than 16
-million block writes samples are simulated, which takes half a minute or so: then
-each figure has an error, +- one standard error of the mean over the samples.
+million block writes four samples are simulated, which takes half a minute or so:
+then each figure has an error, +- one standard error of the mean over the samples.
 
 Examples:
   thermocline lab analyze --trace postgres-tpcc
@@ -314,13 +314,13 @@ fn headroom_table(headroom: &Headroom) -> String {
     }
     let unit = Bytes(u64::from(headroom.blocks_per_unit) * Bytes::BLOCK.0);
     let sampled = headroom.sampled.as_ref().map_or(String::new(), |sampled| {
-        let (blocks, writes) = (sampled.share_of_blocks, sampled.share_of_writes);
+        let stands_for = Bytes((unit.as_f64() / sampled.share_of_blocks) as u64);
         format!(
-            "simulated: {} of its block writes, in {} samples of {} of its blocks; units are as much smaller, which lowers \
-             the first figure by up to a quarter where a sample is small, beyond the error\n",
-            percent(writes),
+            "simulated: {} of its block writes, in {} samples of {} of its blocks, where a unit of {unit} stands for one \
+             of {stands_for}; small units lower the first figure by up to a quarter, beyond the error\n",
+            percent(sampled.share_of_writes),
             sampled.samples,
-            percent(blocks)
+            percent(sampled.share_of_blocks),
         )
     });
     format!(

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use thermocline_types::Rng;
 
 use super::*;
 
@@ -150,8 +151,12 @@ proptest! {
         steps in steps(),
         (start, end) in (0_u32..70, 60_u32..140),
         allowed in prop::collection::vec(any::<bool>(), 200),
+        by_age in any::<bool>(),
     ) {
         let mut units = Units::new(count, BLOCKS);
+        if by_age {
+            units.keep_by_age();
+        }
         let fresh = Model {
             state: UnitState::Free,
             class: Class(0),
@@ -161,10 +166,11 @@ proptest! {
             closed_at: 0,
         };
         let mut model = vec![fresh; count as usize];
-        let scores: [fn(u32, u64) -> f64; 3] = [
+        let scores: [fn(u32, u64) -> f64; 4] = [
             |valid, _| -f64::from(valid),
             |_, closed_at| -(closed_at as f64),
             |valid, closed_at| f64::from(BLOCKS - valid) * (101 - closed_at) as f64 / f64::from(valid),
+            |valid, closed_at| f64::from(BLOCKS - valid) * (101 - closed_at) as f64,
         ];
         for (unit, step) in steps {
             act(&mut units, &mut model, UnitId(unit), step);
@@ -190,4 +196,46 @@ proptest! {
 fn takes_less_than_forty_bytes_a_unit() {
     let units = Units::new(6400, BLOCKS);
     assert_eq!(units.memory_bytes(), 6400 * 28 + 6400 / 4);
+}
+
+/// More closings than there are slots, in order of time as a layer has them, and bits in words far apart.
+#[test]
+fn units_kept_by_age_are_chosen_as_they_are_without() {
+    const COUNT: u32 = 5_000;
+    let mut rng = Rng::new(7);
+    let (mut plain, mut by_age) = (Units::new(COUNT, BLOCKS), Units::new(COUNT, BLOCKS));
+    by_age.keep_by_age();
+    for now in 0..30_000_u64 {
+        let unit = UnitId(rng.below(u64::from(COUNT)) as u32);
+        let dropped = UnitId(rng.below(u64::from(COUNT)) as u32);
+        for units in [&mut plain, &mut by_age] {
+            match units.state(unit) {
+                UnitState::Free => {
+                    units.open(unit, Class(0));
+                    (1..BLOCKS).for_each(|_| units.add_valid(unit));
+                    units.close(unit, BLOCKS, now / 3);
+                }
+                _ if units.valid_count(dropped) > 1 => units.drop_valid(dropped),
+                _ => {}
+            }
+        }
+        let chosen = [&plain, &by_age].map(|units| {
+            units.best_closed(
+                0..COUNT,
+                |_| true,
+                |valid, closed_at| {
+                    f64::from(BLOCKS - valid) / f64::from(valid) * (now + 1 - closed_at) as f64
+                },
+            )
+        });
+        assert_eq!(chosen[0], chosen[1], "write {now}");
+        if now % 2 == 0
+            && let Some(victim) = chosen[0]
+        {
+            for units in [&mut plain, &mut by_age] {
+                units.begin_relocation(victim);
+                units.erase(victim);
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use thermocline_types::{Bytes, Request};
 
 use super::{BLOCK, HotShare, IntervalClass, RewriteIntervals, Skew, ratio};
+use crate::chunked::Chunked;
 use crate::granule::GranuleMap;
 use crate::remap::MapError;
 
@@ -12,7 +13,7 @@ use crate::remap::MapError;
 #[derive(Default)]
 pub(super) struct Blocks {
     index: GranuleMap,
-    history: Vec<History>,
+    history: Chunked<History>,
     /// Blocks written so far.
     position: u64,
     /// Rewrites by the power of two of their interval in blocks.
@@ -91,7 +92,7 @@ impl Blocks {
     pub fn skew(&self) -> Skew {
         // How many blocks were written how often, the most often first.
         let mut counts = BTreeMap::<u64, u64>::new();
-        for history in &self.history {
+        for history in self.history.iter() {
             *counts.entry(history.count()).or_default() += 1;
         }
         let counts: Vec<(u64, u64)> = counts.into_iter().rev().collect();

@@ -24,8 +24,8 @@ pub struct Bed {
     unused: f64,
     /// Whether jobs share all of the volume.
     shared: bool,
-    /// Requests of each job in flight.
-    depth: u32,
+    /// Requests of each job in flight, if not as many as it says itself.
+    depth: Option<u32>,
     seed: u64,
 }
 
@@ -37,7 +37,7 @@ impl Bed {
 
     /// A bed with a volume of so many bytes.
     pub fn of(volume: Bytes, seed: u64) -> Bed {
-        Bed { volume, unused: UNUSED, shared: false, depth: DEPTH, seed }
+        Bed { volume, unused: UNUSED, shared: false, depth: None, seed }
     }
 
     /// The same with a volume so many times as large.
@@ -47,7 +47,7 @@ impl Bed {
 
     /// The same with so many requests of each job in flight.
     pub fn depth(&self, depth: u32) -> Bed {
-        Bed { depth, ..*self }
+        Bed { depth: Some(depth), ..*self }
     }
 
     /// The same with so much of the drive unused.
@@ -77,8 +77,9 @@ impl Bed {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Share, Error> {
         let stack = self.stack(side)?;
+        let depth = |job: &JobSpec| self.depth.unwrap_or(job.depth);
         let jobs: Vec<JobSpec> =
-            jobs.iter().map(|job| JobSpec { depth: self.depth, ..*job }).collect();
+            jobs.iter().map(|job| JobSpec { depth: depth(job), ..*job }).collect();
         let settings =
             Settings { capacity: Some(self.capacity()), seed: self.seed, ..Settings::default() };
         let length = self.length(&stack, &jobs);
