@@ -626,7 +626,9 @@ impl World {
         let (mut asked, mut in_vain) = (self.issued, 0);
         while self.wrong.is_empty() && in_vain < IN_VAIN {
             self.settle();
-            if crash_one_in > 0 && self.rng.below(crash_one_in) == 0 {
+            if crash_one_in > 0 && in_vain < IN_VAIN / 2 && self.rng.below(crash_one_in) == 0 {
+                in_vain = if self.issued == asked { in_vain + 1 } else { 0 };
+                asked = self.issued;
                 if self.rng.below(3) == 0 {
                     self.reopen();
                 } else {
