@@ -39,12 +39,7 @@ pub fn cargo_last(repo: &Repo, name: &str, arguments: &[&str]) -> Result<()> {
     run(repo, name, arguments, &[])
 }
 
-fn run(
-    repo: &Repo,
-    name: &str,
-    arguments: &[&str],
-    environment: &[(&str, &str)],
-) -> Result<()> {
+fn run(repo: &Repo, name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     println!("{name}: cargo {}", arguments.join(" "));
     let status = cargo_command(repo)
         .args(arguments)
