@@ -1,17 +1,17 @@
 //! Memory for pages of maps: who may have how many, which go, and what is done when none can.
 //!
 //! A hand goes around all pages in memory, as in the clock algorithm of Corbato (1968): a page that was used since the
-//! hand came by stays for another round. Pages that could not be read again as they are stay: `map.rs` says which.
+//! hand came by stays for another round. What differs from media in a page that goes is kept in its patch (ADR 0045),
+//! which takes memory of the same budget.
 //!
 //! Invariants:
-//! * A checkpoint needs no page that is not in memory, and memory for none: so there is always a way to make
-//!   dirty pages clean.
+//! * A checkpoint reads the pages of patches into memory that is not of the budget, a few at a time, and makes patches
+//!   needless: so there is always a way to get memory.
 //! * Hosts leave pages to trims and scrubs, and these to garbage collection, without which what is staged may find no
 //!   room.
 //! * What waits for memory keeps no page there.
-//! * A page that differs from the one on media stays in memory until a record is flushed that leads to what was written
-//!   of it. If it was emptied it needs no memory, and counts as if it did: an opening may need it as it was before. So
-//!   an opening needs no more than twice the budget: what differed when its record was flushed, and what differs since.
+//! * A page that was emptied needs no memory, and counts as if it did until a record is flushed that leads to no page
+//!   there: an opening may need it as it was before. So an opening needs no more than twice the budget.
 
 use thermocline_format::Volume;
 
