@@ -403,7 +403,8 @@ impl<P: Payload> Engine<P> {
         let op = self.ops.insert(Op::GcChunks);
         let at = Location { unit: victim, block: from };
         let pool = self.pool;
-        let cmd = ReadChunks { at, window, pool, generation: None, search: false, data };
+        let generation = self.space.known_generation(victim);
+        let cmd = ReadChunks { at, window, pool, generation, search: false, data };
         self.device(op, DeviceCmd::ReadChunks(cmd));
         true
     }

@@ -168,11 +168,14 @@ impl World {
         }
     }
 
-    /// A pool that was closed in order has nothing to replay, unless the record that says so is gone.
+    /// A pool that was closed in order has nothing to replay, unless the record that says so is gone, or a page could
+    /// not be read to be written with what the tail says of it.
     pub(super) fn judge_opened(&mut self, opened: Opened, clean: bool) {
         let geometry = self.settings.media.geometry;
         let units: Vec<_> = geometry.all_superblock_units().collect();
-        if clean && opened.chunks > 0 && !self.atlas().explains_lost_records(&units) {
+        let pages = self.atlas().is_damaged() || self.atlas().reads_failed() > 0;
+        let excused = self.atlas().explains_lost_records(&units) || pages;
+        if clean && opened.chunks > 0 && !excused {
             self.wrong.push(format!("{} chunks were replayed after closing", opened.chunks));
         }
     }

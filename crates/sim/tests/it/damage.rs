@@ -231,7 +231,6 @@ fn writes_that_the_device_spoils_are_never_read_as_data() {
     for fault in [Fault::Lose, Fault::Misdirect, Fault::Flip(1), Fault::Flip(40)] {
         let mut faults = 0;
         for seed in 0..120 {
-            eprintln!("DBG {fault:?} {seed}");
             let mut world = faulty(seed, one_in(30, CommandKind::WriteChunk, fault), 0);
             faults += world.machine.disk.injector().log().len();
             // What was flushed last is vouched for by nothing: there an older version may come back.
