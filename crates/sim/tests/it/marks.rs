@@ -44,9 +44,14 @@ fn every_mark_is_reached() {
     for seed in [1188, 1268, 1314, 1395, 2531, 2883] {
         World::new(seed, Settings::draw(seed, Scale::Small), Vec::new()).run(0);
     }
-    for seed in 0..60 {
+    // Rare: `DamagedMoved` and `WaitingFailed`, by the last two.
+    for seed in (0..60).chain([89, 291]) {
         let situation = Situation::Paged;
         World::new(seed, situation.settings(seed), situation.rules(seed)).run(CRASH_ONE_IN);
+    }
+    // Rare: `BaseMet`.
+    for seed in [128, 142] {
+        World::new(seed, Situation::Paged.settings(seed), Vec::new()).run(0);
     }
     for seed in 0..60 {
         let (kind, one_in) = [(CommandKind::Flush, 20), (CommandKind::Read, 2)][seed as usize % 2];
