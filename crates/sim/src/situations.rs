@@ -136,7 +136,7 @@ impl Situation {
             Situation::Rewrites | Situation::FailingCopies => {
                 let io = DeviceError::Io;
                 let fault = [Fault::Fail(io), Fault::FailLate(io)][seed as usize % 2];
-                vec![Rule { one_in: 8, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
+                vec![Rule { one_in: 4, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
             }
             Situation::Sparse => {
                 let kind = [CommandKind::Read, CommandKind::WriteChunk][seed as usize % 2];
@@ -238,9 +238,9 @@ fn rewrites(seed: u64, rng: &mut Rng) -> Settings {
 fn failing_copies(seed: u64, rng: &mut Rng) -> Settings {
     let mut settings = Settings::draw_plain(seed, Scale::Small);
     settings.media.kind = [DiskKind::Keeping, DiskKind::Discarding][rng.below(2) as usize];
-    settings.latency.spike_one_in = [0, 12][rng.below(2) as usize];
+    settings.latency.spike_one_in = 4 + rng.below(9);
     settings.config.placement = "none".parse::<Policy>().expect("it is listed");
-    settings.config.write_depth = 4;
+    settings.config.write_depth = 8;
     settings.mix.weights = [100, 0, 2, 40, 0, 0, 0, 0, 0];
     settings.mix.most_volumes = 1;
     settings.mix.most_blocks = 8;
