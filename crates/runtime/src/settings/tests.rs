@@ -58,7 +58,9 @@ fn the_example_with_every_default_spelled_out_is_read() {
     let spelled: String = Settings::EXAMPLE
         .lines()
         .filter(|line| {
-            !["profile = ", "latency = ", "mirror = "].iter().any(|key| line.contains(key))
+            !["profile = ", "latency = ", "mirror = ", "raid5 = ", "raid0 = "]
+                .iter()
+                .any(|key| line.contains(key))
         })
         .map(|line| match line.strip_prefix("# ") {
             Some(rest)
