@@ -19,7 +19,7 @@ fn explained(section: &str) -> Vec<String> {
         let line = line.trim_start_matches("# ");
         if let Some((key, _)) = line.split_once(" = ")
             && inside
-            && key.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
+            && key.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
         {
             keys.push(key.to_owned());
         }
