@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::repo::{Repo, Violation};
 
-/// Runs Cargo with `arguments` at the root of the repository.
+/// Runs Cargo with `arguments` at the root of the repository, and says how long that took.
 ///
 /// # Errors
 /// When it cannot be started or fails.
@@ -25,8 +25,22 @@ pub fn cargo_with(
     arguments: &[&str],
     environment: &[(&str, &str)],
 ) -> Result<()> {
-    println!("{name}: cargo {}", arguments.join(" "));
     let begin = Instant::now();
+    run(repo, name, arguments, environment)?;
+    println!("{name}: {} s", begin.elapsed().as_secs());
+    Ok(())
+}
+
+/// [`cargo`] as the last step: the last lines are Cargo's.
+///
+/// # Errors
+/// When it cannot be started or fails.
+pub fn cargo_last(repo: &Repo, name: &str, arguments: &[&str]) -> Result<()> {
+    run(repo, name, arguments, &[])
+}
+
+fn run(repo: &Repo, name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    println!("{name}: cargo {}", arguments.join(" "));
     let status = cargo_command(repo)
         .args(arguments)
         .envs(environment.iter().copied())
@@ -35,7 +49,6 @@ pub fn cargo_with(
     if !status.success() {
         bail!("{name}: `cargo {}` failed", arguments.join(" "));
     }
-    println!("{name}: {} s", begin.elapsed().as_secs());
     Ok(())
 }
 

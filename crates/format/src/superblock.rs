@@ -65,7 +65,7 @@ pub struct Superblock {
     pub pool: PoolId,
     /// Where the record begins.
     pub location: Location,
-    /// Its number; the highest counts.
+    /// Its number; of those of the highest epoch the highest counts.
     pub revision: Revision,
     /// The opening of the pool in which it was written.
     pub epoch: Epoch,
@@ -103,6 +103,8 @@ pub struct SuperblockPrefix {
     pub location: Location,
     /// Its number.
     pub revision: Revision,
+    /// The opening of the pool in which it was written.
+    pub epoch: Epoch,
     /// The devices as the pool uses them.
     pub geometry: Geometry,
     /// Bytes in the record, [`MAX_SUPERBLOCK_BYTES`] at most: read so many to decode it.
@@ -313,7 +315,8 @@ fn parse_prefix(
     let location = Location::new(raw.unit.get(), raw.block.get());
     check_place(location, record_bytes, &geometry)?;
     let (pool, revision) = (PoolId(raw.pool), Revision(raw.revision.get()));
-    Ok((raw, SuperblockPrefix { pool, location, revision, geometry, record_bytes }))
+    let epoch = Epoch(raw.epoch.get());
+    Ok((raw, SuperblockPrefix { pool, location, revision, epoch, geometry, record_bytes }))
 }
 
 /// Checks that a writer could have got to these numbers, and could go on from them.

@@ -20,6 +20,9 @@ use crate::world::{Step, World};
 /// One state in so many is interrupted by a second power cut while it is being recovered, and one by a third.
 const SECOND_CRASH_ONE_IN: u64 = 8;
 
+/// After so many completions of its recovery, at most.
+const CUT_SHORT_TURNS: u64 = 48;
+
 /// One state in so many goes on after it was judged: the host writes, units are collected, checkpoints are taken, and
 /// power fails again.
 const GO_ON_ONE_IN: u64 = 32;
@@ -210,7 +213,7 @@ impl Prober {
     /// Recovers for a while, then cuts the power.
     fn cut_short(&mut self, world: &World, rng: &mut Rng) -> Result<(), String> {
         self.machine.restart(world.settings.config.clone(), &self.image, rng.next_u64());
-        match self.machine.run_until_open(rng.below(24)) {
+        match self.machine.run_until_open(rng.below(CUT_SHORT_TURNS)) {
             Ok(_) | Err(Trouble::Stopped) => {}
             Err(trouble) => return Err(format!("the pool does not open: {trouble:?}")),
         }

@@ -17,6 +17,13 @@ use crate::model::FoundVolume;
 /// Completions after which something that should be over is taken to go on for ever.
 pub(crate) const PATIENCE: u64 = 1 << 20;
 
+/// So many turns a single request may take. What goes on for longer never ends: it is told before records written over
+/// and over fill the memory.
+const TURNS_OF_REQUEST: u64 = 1 << 14;
+
+/// So many actions the engine may want before anything completes.
+const ACTIONS_AT_ONCE: u64 = 1 << 14;
+
 /// The identity of every simulated pool.
 pub const POOL: PoolId = PoolId(*b"simulated pool 1");
 
@@ -166,7 +173,7 @@ impl Machine {
         let mut actions = 0;
         while let Some(action) = self.engine.poll_action() {
             actions += 1;
-            assert!(actions < PATIENCE, "the engine wants more and more at once");
+            assert!(actions < ACTIONS_AT_ONCE, "the engine wants more and more at once");
             self.check_memory();
             match action {
                 Action::Device { op, cmd } => {
@@ -272,7 +279,7 @@ impl Machine {
             return Err(Trouble::Stuck("a request is not accepted, though it is the only one"));
         }
         let (mut events, mut damaged) = (Vec::new(), Vec::new());
-        for _ in 0..PATIENCE {
+        for _ in 0..TURNS_OF_REQUEST {
             self.pump(&mut events);
             let mut answer = None;
             for event in events.drain(..) {

@@ -24,7 +24,9 @@ const LEFT: u32 = 1 << 16;
 pub fn near_their_limits(arena: &Arena, geometry: &Geometry, image: &Image) -> Image {
     let home = geometry.superblock_units();
     let records = home.into_iter().flat_map(|unit| records(arena, geometry, image, unit));
-    let newest = records.max_by_key(|record| record.revision).expect("a pool was closed here");
+    let newest = records
+        .max_by_key(|record| (record.epoch, record.revision))
+        .expect("a pool was closed here");
     let epoch = MAX_EPOCH - LEFT;
     let number = MAX_NUMBER - u64::from(LEFT);
     let mut aged = image.clone();

@@ -32,8 +32,8 @@ const IN_VAIN: u32 = 16;
 /// One opening after a kill in so many is cut short by a power cut.
 const CUT_SHORT_ONE_IN: u64 = 3;
 
-/// After so many completions, at most; the second is for openings that change devices, which take more steps.
-const CUT_SHORT_TURNS: [u64; 2] = [24, 48];
+/// After so many completions, at most.
+const CUT_SHORT_TURNS: u64 = 48;
 
 /// One opening in so many is not followed by reading everything: the host goes on at once, and the map is loaded while
 /// it does.
@@ -500,8 +500,7 @@ impl World {
         if self.rng.below(CUT_SHORT_ONE_IN) > 0 {
             return self.came_back(clean);
         }
-        let turns = CUT_SHORT_TURNS[usize::from(self.before.is_some())];
-        match self.machine.run_until_open(self.rng.below(turns)) {
+        match self.machine.run_until_open(self.rng.below(CUT_SHORT_TURNS)) {
             Ok(_) | Err(Trouble::Stopped) => {
                 let state = self.machine.disk.cache().random_state(&mut self.rng);
                 self.crash(&state);
@@ -627,7 +626,9 @@ impl World {
         let (mut asked, mut in_vain) = (self.issued, 0);
         while self.wrong.is_empty() && in_vain < IN_VAIN {
             self.settle();
-            if crash_one_in > 0 && self.rng.below(crash_one_in) == 0 {
+            if crash_one_in > 0 && in_vain < IN_VAIN / 2 && self.rng.below(crash_one_in) == 0 {
+                in_vain = if self.issued == asked { in_vain + 1 } else { 0 };
+                asked = self.issued;
                 if self.rng.below(3) == 0 {
                     self.reopen();
                 } else {

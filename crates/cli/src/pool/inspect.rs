@@ -79,7 +79,7 @@ fn failed(error: DeviceError) -> Broken {
 }
 
 fn newest(records: &[Superblock]) -> anyhow::Result<&Superblock> {
-    let newest = records.iter().max_by_key(|record| record.revision);
+    let newest = records.iter().max_by_key(|record| (record.epoch, record.revision));
     newest.context("there is no sound superblock record")
 }
 
@@ -93,7 +93,7 @@ impl Reader {
         let Done::Superblocks(mut records) = self.ask(DeviceCmd::ReadSuperblocks)? else {
             unreachable!("that is what the device answers")
         };
-        records.sort_by_key(|record| (record.revision, record.location));
+        records.sort_by_key(|record| (record.epoch, record.revision, record.location));
         Ok(records)
     }
 

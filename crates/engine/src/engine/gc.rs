@@ -8,6 +8,7 @@
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
+mod borrow;
 mod choice;
 mod lookup;
 mod pace;
@@ -331,16 +332,6 @@ impl<P: Payload> Engine<P> {
         for unit in self.gc.left_to_fast.drain() {
             self.destage.begin_age(UnitId(unit), self.now);
         }
-    }
-
-    /// Lets copies that wait for a unit take one that is held for metadata: a crash may have come when only those were
-    /// left, and closed the unit that copies went to. Returns whether that helps.
-    pub(crate) fn gc_borrow(&mut self) -> bool {
-        let media = self.config.host_media();
-        let same = media == MediaClass::Capacity;
-        let waits = same && self.host_has_no_unit() && self.cache.copies() > 0;
-        let helps = waits && self.space.free_units(media) > 1;
-        helps && !std::mem::replace(&mut self.gc.borrows, true)
     }
 
     fn begin_job(&mut self, victim: UnitId) {

@@ -289,7 +289,7 @@ impl<P: Payload> Engine<P> {
         let held = if media != self.config.host_media() {
             self.held_from_destage()
         } else if self.gc.borrows() {
-            1
+            self.held_from_borrowers()
         } else {
             self.metadata_hold()
         };

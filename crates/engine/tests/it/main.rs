@@ -9,6 +9,7 @@ mod holes;
 mod many_units;
 mod memory_device;
 mod opening_ten_terabytes;
+mod records;
 mod retired;
 mod small_memory;
 mod tiers;

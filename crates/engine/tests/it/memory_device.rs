@@ -117,6 +117,16 @@ impl MemoryDevice {
         self.units.get(&unit.0).map_or(0, Vec::len)
     }
 
+    /// The newest record.
+    pub fn record(&self) -> Superblock {
+        self.records.last().expect("there is a pool").as_ref().clone()
+    }
+
+    /// Shows a record, as one that a reset did not clear, behind all others.
+    pub fn show(&mut self, record: Superblock) {
+        self.records.push(Arc::new(record));
+    }
+
     /// Loses all that is in these units.
     pub fn forget(&mut self, units: std::ops::Range<u32>) {
         self.records.retain(|record| !units.contains(&record.location.unit.0));
@@ -264,6 +274,9 @@ impl MemoryDevice {
         if let Some(base) = self.base_of(request.at.unit) {
             headers.splice(0..0, base.chunks(request.at.unit, request.at.block..end));
         }
+        let origins = || headers.iter().map(|header| header.origin);
+        let newest = origins().map(|origin| origin.revision).max();
+        let newest = newest.zip(origins().map(|origin| origin.epoch).max());
         let chunks: Vec<FoundChunk<()>> = headers
             .into_iter()
             .map(|header| FoundChunk {
@@ -276,7 +289,7 @@ impl MemoryDevice {
             .last()
             .map_or(end, |chunk| chunk.header.origin.location.block + chunk.header.blocks);
         let unsound = chunks.is_empty() && !request.search;
-        FoundChunks { chunks, next, unsound, newest: None }
+        FoundChunks { chunks, next, unsound, newest }
     }
 }
 

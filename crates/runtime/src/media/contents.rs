@@ -86,7 +86,7 @@ pub(super) fn find_pool(
     units: &[Bytes],
 ) -> Result<Option<SuperblockPrefix>, MediaError> {
     let found = find_records(path, units)?;
-    Ok(found.into_iter().max_by_key(|record| record.revision))
+    Ok(found.into_iter().max_by_key(|record| (record.epoch, record.revision)))
 }
 
 /// The first parts of the superblock records of one pool with which units at `path` begin. One of the first two units

@@ -182,7 +182,7 @@ pub(super) fn narrow(media: UnitStorage, pool: PoolId) -> UnitStorage {
     let records = records.into_iter().filter(|record| record.pool == pool);
     let newest = records
         .filter(|record| home.contains(&record.location.unit))
-        .max_by_key(|record| record.revision);
+        .max_by_key(|record| (record.epoch, record.revision));
     for (device, group) in &groups {
         group.only(units_in_doubt(newest.as_ref(), &geometry, *device));
     }

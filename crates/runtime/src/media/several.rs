@@ -100,7 +100,10 @@ impl Settings {
             });
         }
         let Some(geometry) = geometry_that_counts(&found) else {
-            let newest = found.iter().map(OneFound::newest).max_by_key(|record| record.revision);
+            let newest = found
+                .iter()
+                .map(OneFound::newest)
+                .max_by_key(|record| (record.epoch, record.revision));
             let geometry = newest.expect("there is a record").geometry;
             let lost = not_named(geometry.devices(), geometry.home().index());
             return Err(missing.into_iter().next().map_or(lost, why_missing));
@@ -261,7 +264,7 @@ impl OneFound {
     }
 
     fn newest(&self) -> &SuperblockPrefix {
-        let newest = self.records.iter().max_by_key(|record| record.revision);
+        let newest = self.records.iter().max_by_key(|record| (record.epoch, record.revision));
         newest.expect("a record was found")
     }
 
@@ -297,7 +300,7 @@ fn geometry_that_counts(found: &[OneFound]) -> Option<Geometry> {
     let at_home = |record: &&SuperblockPrefix| {
         record.geometry.device_of(record.location.unit) == record.geometry.home()
     };
-    let newest = records.filter(at_home).max_by_key(|record| record.revision);
+    let newest = records.filter(at_home).max_by_key(|record| (record.epoch, record.revision));
     newest.map(|record| record.geometry)
 }
 

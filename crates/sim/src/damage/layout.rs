@@ -160,9 +160,10 @@ impl Walk<'_> {
             let bytes = self.bytes(Location { unit, block: 0 }, self.geometry.blocks_per_unit());
             records.extend(wire::find_superblocks(&bytes, unit, Some(POOL), &self.geometry));
         }
-        let newest = records.iter().map(|record| record.revision).max().expect("there is a pool");
+        let number = |record: &Superblock| (record.epoch, record.revision);
+        let newest = records.iter().map(number).max().expect("there is a pool");
         for record in &records {
-            let is_newest = record.revision == newest;
+            let is_newest = number(record) == newest;
             let bytes = record.record_bytes();
             self.targets.push(Target {
                 structure: if is_newest { Structure::Newest } else { Structure::Older },
@@ -173,7 +174,7 @@ impl Walk<'_> {
                 end: record.location.block + self.geometry.logical_block().to_hold(bytes),
             });
         }
-        let newest = records.into_iter().find(|record| record.revision == newest);
+        let newest = records.into_iter().find(|record| number(record) == newest);
         newest.expect("it was just seen")
     }
 

@@ -79,7 +79,7 @@ impl<P: Payload> Engine<P> {
         for record in records {
             by_device[geometry.device_of(record.location.unit).index()].push(record);
         }
-        let newest = at_home(&by_device).max_by_key(|record| record.revision);
+        let newest = at_home(&by_device).max_by_key(|record| (record.epoch, record.revision));
         let newest = newest.ok_or(OpenError::DeviceMissing(geometry.home()))?.clone();
         let home = newest.geometry.home();
         let beside = &by_device[home.index()];
@@ -160,6 +160,7 @@ fn at_home(by_device: &[Vec<Superblock>]) -> impl Iterator<Item = &Superblock> {
 
 /// Whether only one superblock unit has the newest of these records.
 fn is_newest_alone(records: &[Superblock]) -> bool {
-    let newest = records.iter().map(|record| record.revision).max();
-    records.iter().filter(|record| Some(record.revision) == newest).count() == 1
+    let number = |record: &Superblock| (record.epoch, record.revision);
+    let newest = records.iter().map(number).max();
+    records.iter().filter(|record| Some(number(record)) == newest).count() == 1
 }
