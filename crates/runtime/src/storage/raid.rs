@@ -15,7 +15,7 @@
 //! * A member is read only if it holds what is asked for. While bytes are copied, nobody writes them.
 //! * A label that calls a member current is written when that member has durably got all that it should.
 //!
-//! `docs/adr/0044-striped-groups.md` says why this suffices.
+//! `docs/adr/0045-striped-groups.md` says why this suffices.
 
 mod boot;
 mod bugs;
