@@ -35,7 +35,7 @@ pub const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 41] = [
+const ROWS: [Row; 45] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -49,6 +49,7 @@ const ROWS: [Row; 41] = [
     ("  wear levelling", |r| cause(r, "wear_levelling")),
     ("  folding", |r| cause(r, "folding")),
     ("  refresh", |r| cause(r, "refresh")),
+    ("  programs that failed", |r| cause(r, "program_failure")),
     ("  written to the SLC cache", |r| {
         optional(r.media_bytes_written.in_slc_mode.map(|bytes| share(r, bytes, "")))
     }),
@@ -76,6 +77,15 @@ const ROWS: [Row; 41] = [
         let share = |all: PageReads| percent(all.retried as f64 / all.reads.max(1) as f64);
         optional(r.read_attempts.map(share))
     }),
+    ("  lost of each bit read (UBER)", |r| {
+        optional(r.read_attempts.and_then(|all| all.uber).map(|uber| format!("{uber:.0e}")))
+    }),
+    ("  of the data at the end", |r| {
+        let data = r.read_attempts.and_then(|all| all.data);
+        optional(
+            data.map(|data| format!("{:.0e}, {} days old at most", data.uber, data.oldest_days)),
+        )
+    }),
     ("  of the theoretical rate", |r| {
         optional(r.bandwidth.as_ref().and_then(|b| b.share_of_theoretical()).map(percent))
     }),
@@ -91,6 +101,9 @@ const ROWS: [Row; 41] = [
         optional(r.wear.first_worn_out_host_bytes.map(of))
     }),
     ("  units that failed early", |r| optional(r.wear.failed_early.map(|units| units.to_string()))),
+    ("  units a program failed in", |r| {
+        optional(r.wear.failed_programs.map(|units| units.to_string()))
+    }),
     ("capacity simulated, OP", |r| capacity(r)),
     ("  fast device", |r| {
         optional(r.fast.as_ref().map(|fast| Bytes(fast.device.capacity_bytes).to_string()))

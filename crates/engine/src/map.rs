@@ -429,8 +429,8 @@ impl VolumeMap {
         self.roots[root].leaf.as_ref().and_then(|leaf| leaf.frames[index].as_deref())
     }
 
-    /// Changes the entry of `lba` and marks its page as dirty. If the page is on media only, what it says of `lba` is not
-    /// known, and goes on counting unless that is known from before.
+    /// Changes the entry of `lba` and marks its page as dirty. If the page is on media only, what it says of `lba` is
+    /// not known, and goes on counting unless that is known from before.
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
         let page = lba / PAGE;

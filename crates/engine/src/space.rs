@@ -393,8 +393,8 @@ impl Space {
         self.validity.is_known(self.unit_of(address)).then(|| self.validity.is_set(address))
     }
 
-    /// The generation of `unit`, if it is known without the map which of its blocks are valid: then chunks of an earlier
-    /// life, which a write that never came to media left there, must not be taken for its own.
+    /// The generation of `unit`, if it is known without the map which of its blocks are valid: then chunks of an
+    /// earlier life, which a write that never came to media left there, must not be taken for its own.
     pub(crate) fn known_generation(&self, unit: UnitId) -> Option<Generation> {
         self.knows_valid(unit).then(|| self.tails[unit.index()].generation)
     }

@@ -1,6 +1,6 @@
 //! The checksum of everything on media. Its algorithm is part of the format's version.
 
-use crc_fast::{CrcAlgorithm, checksum};
+use crc_fast::{CrcAlgorithm, Digest, checksum};
 use thermocline_types::Lba;
 
 use crate::VolumeId;
@@ -10,6 +10,14 @@ use crate::VolumeId;
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// The CRC-32C of bytes whose checksum is `crc`, with `bytes` behind them. That of no bytes is 0.
+#[must_use]
+pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
+    digest.update(bytes);
+    digest.finalize() as u32
 }
 
 /// What the checksum of a user's block is combined with, by exclusive or, in entries and in the map, so that the same
@@ -32,7 +40,7 @@ pub const fn home_mark(volume: VolumeId, lba: Lba) -> u32 {
 mod tests {
     use thermocline_types::Lba;
 
-    use super::{crc32c, home_mark};
+    use super::{crc32c, crc32c_append, home_mark};
     use crate::VolumeId;
 
     #[test]
@@ -51,6 +59,15 @@ mod tests {
         // By chance about 2 of 2^15 values in 28 bits are equal to another.
         assert!(marks.len() > (1 << 15) - 12, "{}", marks.len());
         assert_eq!(home_mark(VolumeId::MAP, Lba(7)), 0);
+    }
+
+    #[test]
+    fn pieces_have_the_checksum_of_the_whole() {
+        let bytes: Vec<u8> = (0..5000_u32).map(|number| (number * 7) as u8).collect();
+        for cut in [0, 1, 100, 4096, 5000] {
+            let (one, other) = bytes.split_at(cut);
+            assert_eq!(crc32c_append(crc32c_append(0, one), other), crc32c(&bytes), "{cut}");
+        }
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub enum Entry {
         /// Where they are to be.
         media: VolumeMedia,
     },
-    /// A block is somewhere, as said before: the page of the map that was to say so could not be read to be written anew.
+    /// A block is somewhere, as said before: the page of the map that was to say so could not be read to be written
+    /// anew.
     Placed {
         /// The volume; not a reserved one.
         volume: VolumeId,

@@ -42,6 +42,10 @@ pub enum Structure {
     UnitPage(u32),
     /// The label of a side of a mirrored pair.
     MirrorLabel,
+    /// The label of a member of a striped group.
+    RaidLabel,
+    /// The head of the log of a member of a striped group.
+    RaidLog,
 }
 
 impl fmt::Display for Structure {
@@ -51,6 +55,8 @@ impl fmt::Display for Structure {
             Structure::Superblock => f.write_str("superblock"),
             Structure::MapPage(page) => write!(f, "{page}"),
             Structure::MirrorLabel => f.write_str("label of a mirrored pair"),
+            Structure::RaidLabel => f.write_str("label of a striped group"),
+            Structure::RaidLog => f.write_str("log of a striped group"),
             Structure::UnitPage(index) => write!(f, "page {index} of the unit table"),
         }
     }

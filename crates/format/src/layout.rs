@@ -28,6 +28,13 @@ pub const SUPERBLOCK_PREFIX_BYTES: usize = size_of::<SuperblockPrefixRaw>();
 /// Bytes in the label of a mirrored pair, its units aside.
 pub(crate) const MIRROR_LABEL_BYTES: usize = size_of::<MirrorLabelRaw>();
 
+/// Bytes in the label of a member of a striped group.
+pub(crate) const RAID_LABEL_BYTES: usize = size_of::<RaidLabelRaw>();
+/// Bytes in the head of the log of a member of a striped group, its rows aside.
+pub(crate) const RAID_LOG_BYTES: usize = size_of::<RaidLogRaw>();
+/// Bytes of a row in it, checksums of pieces aside.
+pub(crate) const ROW_ENTRY_BYTES: usize = size_of::<RowEntryRaw>();
+
 /// Most bytes in a chunk, header and padding included. Chosen, not measured: what drives commonly take in one command.
 pub const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// Most devices in a pool. Chosen, not measured.
@@ -42,6 +49,10 @@ pub const MAX_HEADER_BYTES: usize = 8192;
 pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"THERMOCH";
 /// First bytes of the label of a mirrored pair.
 pub(crate) const MIRROR_MAGIC: [u8; 8] = *b"THERMOMI";
+/// First bytes of the label of a member of a striped group.
+pub(crate) const RAID_LABEL_MAGIC: [u8; 8] = *b"THERMORD";
+/// First bytes of the head of the log of a member of a striped group.
+pub(crate) const RAID_LOG_MAGIC: [u8; 8] = *b"THERMORL";
 /// First bytes of a superblock record.
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"THERMOSB";
 
@@ -179,6 +190,63 @@ pub(crate) struct MirrorLabelRaw {
     pub prefix_crc: U32,
 }
 
+/// The label of a member of a striped group.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct RaidLabelRaw {
+    pub magic: [u8; 8],
+    pub version: U16,
+    pub level: u8,
+    pub flags: u8,
+    pub members: u8,
+    pub member: u8,
+    pub device: u8,
+    pub filling: u8,
+    pub pool: [u8; 16],
+    pub group: U64,
+    pub event: U64,
+    pub floor: U64,
+    pub units: U32,
+    pub unit_blocks: U32,
+    pub logical_block: U32,
+    pub piece: U32,
+    pub slots: U32,
+    pub filled: U32,
+    pub current: U16,
+    pub unused: [u8; 42],
+    pub prefix_crc: U32,
+}
+
+/// The first 64 bytes of the head of the log of a member of a striped group.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct RaidLogRaw {
+    pub magic: [u8; 8],
+    pub version: U16,
+    pub member: u8,
+    pub reserved: u8,
+    pub rows: U32,
+    pub pool: [u8; 16],
+    pub group: U64,
+    pub round: U64,
+    pub unused: [u8; 8],
+    pub rest_crc: U32,
+    pub prefix_crc: U32,
+}
+
+/// A row in the head of a log, before the checksums of its pieces.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct RowEntryRaw {
+    pub slot: U32,
+    pub unit: U32,
+    pub row: U32,
+    pub filled: U32,
+}
+
+const _: () = assert!(RAID_LABEL_BYTES == 128);
+const _: () = assert!(RAID_LOG_BYTES == 64);
+const _: () = assert!(ROW_ENTRY_BYTES == 16);
 const _: () = assert!(MIRROR_LABEL_BYTES == 64);
 const _: () = assert!(CHUNK_PREFIX_BYTES == 96);
 const _: () = assert!(ENTRY_BYTES == 32);
@@ -270,7 +338,7 @@ macro_rules! prefix {
     )+};
 }
 
-prefix!(ChunkPrefixRaw, MirrorLabelRaw, SuperblockPrefixRaw);
+prefix!(ChunkPrefixRaw, MirrorLabelRaw, RaidLabelRaw, RaidLogRaw, SuperblockPrefixRaw);
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
 //! What the log engine writes to media, as pure encode and decode: chunks, superblocks, pages of maps and of the unit
-//! table, and labels of mirrored pairs.
+//! table, and what mirrored pairs and striped groups keep beside them.
 //!
 //! `docs/FORMAT.md` describes the bytes, the order of recovery and what every writer must keep to.
 //!
@@ -19,11 +19,12 @@ mod layout;
 mod map;
 mod mirror;
 mod packed;
+mod raid;
 mod superblock;
 mod units;
 mod volume;
 
-pub use checksum::{crc32c, home_mark};
+pub use checksum::{crc32c, crc32c_append, home_mark};
 pub use chunk::{ARRIVALS, ChunkCause, ChunkHeader, ChunkOrigin, ChunkPrefix, Expected, METADATA};
 pub use entry::{Entry, NAME_PARTS};
 pub use error::{DecodeError, ErrorKind, Structure};
@@ -39,6 +40,10 @@ pub use layout::{
 pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};
 pub use mirror::{MirrorLabel, SIDES};
 pub use packed::{PackedBlock, Places, pack, packed_block, unpack};
+pub use raid::{
+    MAX_MEMBERS, RAID_PLACE_BYTES, RaidLabel, RaidLevel, RaidLog, RaidShape, RaidShapeError,
+    RowEntry, Span,
+};
 pub use superblock::{
     MAX_EPOCH, MAX_NUMBER, MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_VOLUMES, OpenUnit,
     Superblock, SuperblockPrefix,

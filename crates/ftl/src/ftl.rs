@@ -22,6 +22,12 @@ pub trait Media {
     fn program(&mut self, pba: Pba, lba: Option<Lba>, cause: Cause);
     /// A unit is erased for the `erases`-th time.
     fn erase(&mut self, unit: UnitId, erases: u32) -> Erased;
+    /// A unit in which a program failed. It is emptied and erased before the next write of the host, and told until
+    /// then.
+    #[inline]
+    fn failing(&self) -> Option<UnitId> {
+        None
+    }
 }
 
 /// What became of an erased unit.
@@ -94,6 +100,8 @@ struct Place {
 /// *A pool never holds more than its share.* Of several pools, each may hold as many valid blocks as it has room for in
 /// proportion, so that the shares sum to the exported blocks or just above. A write that would exceed the share of its
 /// pool goes to one below its own, or to the one its block already lies in.
+///
+/// *Units in which a program failed* are emptied like victims, and are then as if they were worn out.
 ///
 /// *Worn-out units* leave the premise. A victim is then copied only if its blocks fit into the free units and the rest
 /// of all open ones, whatever their class; else the emptiest unit is, and when not even that fits, the device is out of
@@ -270,6 +278,9 @@ impl<P: Placement> Ftl<P> {
         cause: Cause,
         media: &mut impl Media,
     ) -> Result<(), OutOfUnits> {
+        while let Some(unit) = media.failing() {
+            self.give_up(unit, media)?;
+        }
         let old = self.map.get(lba).map(|pba| self.reverse_map.shape().unit(pba));
         let updated = self.updated(old);
         let write = Write { lba, handle, now: self.host_writes, part, old };
@@ -353,11 +364,15 @@ impl<P: Placement> Ftl<P> {
     }
 
     /// Rewrites what is valid in `unit`, counted as [`Cause::Refresh`], and erases it, collecting garbage first if
-    /// units are short. Returns whether it did: not unless the unit is closed.
+    /// units are short. Returns whether it did: not unless the unit is closed. If most of it is valid, that stays
+    /// together.
     ///
     /// # Errors
     /// [`OutOfUnits`] when too many units have worn out.
     pub fn refresh(&mut self, unit: UnitId, media: &mut impl Media) -> Result<bool, OutOfUnits> {
+        if self.rests(unit) && self.refresh_as_it_lies(unit, media) {
+            return Ok(true);
+        }
         self.rewrite(unit, Cause::Refresh, media)
     }
 

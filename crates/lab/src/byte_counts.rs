@@ -6,7 +6,7 @@ use thermocline_types::Cause;
 use crate::meter::ratio;
 
 /// Bytes through a stack since it was made, or between two instants (see [`ByteCounts::since`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ByteCounts {
     /// Bytes the host wrote.
     pub host_written: u64,

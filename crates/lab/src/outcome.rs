@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
-use thermocline_nand::{Counters, Drive, Kind, Profile, RefreshLimits, UnitView};
+use thermocline_nand::{AgesAndLoss, Counters, Drive, Kind, Profile, RefreshLimits, UnitView};
 use thermocline_record::{
     DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units,
 };
@@ -61,6 +61,8 @@ pub struct Outcome<'a> {
     pub cpu_seconds: f64,
     /// The drive's units at the end.
     pub units: Vec<UnitView>,
+    /// How old the data is at the end, where units have ages of their own.
+    pub ages: Option<AgesAndLoss>,
     /// What each tenant asked for and got, where they are followed.
     pub tenants: Option<Followed<'a>>,
     /// The drive, or that for capacity.

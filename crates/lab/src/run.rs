@@ -70,6 +70,7 @@ pub fn run(
         prefilled,
         cpu_seconds,
         units: bench.drive.units(),
+        ages: bench.drive.ages(),
         tenants: bench
             .owned
             .as_ref()
@@ -98,6 +99,7 @@ fn run_log(
     bench.measure(workload, progress)?;
     let cpu_seconds = cost::thread_cpu_seconds() - cpu;
     let units = outcome::log_units(&mut bench.machine, &config);
+    let ages = bench.machine.device_mut().drive_mut().ages();
     outcome::record(&Outcome {
         workload,
         stack,
@@ -112,6 +114,7 @@ fn run_log(
         prefilled,
         cpu_seconds,
         units,
+        ages,
         tenants: bench
             .owned
             .as_ref()

@@ -212,7 +212,8 @@ mod tests {
     fn sums_that_differ_are_told() {
         let mut all = ByteCounts::default();
         all.drive.media[Cause::Host.index()] = 8192;
-        let mut owned = OwnedCounts { drive: vec![[0; 7]; 2], ..OwnedCounts::default() };
+        let mut owned =
+            OwnedCounts { drive: vec![[0; Cause::ALL.len()]; 2], ..OwnedCounts::default() };
         assert!(owned.check(&all, true).unwrap_err().contains("sum to 0, all are 8192"));
         owned.drive[0][0] = 4096;
         owned.drive[1][0] = 4096;

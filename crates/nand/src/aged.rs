@@ -11,16 +11,28 @@
 //!   counted.
 //! * The wear of a unit is `aged.wear` and its own erases over the rated cycles. Pages in SLC mode have no errors, as
 //!   `[integrity]` knows no rates of theirs.
+//! * With `aged.own_ages` a unit is as old as its first block, by the requests' own clock, and was read as often as it
+//!   was; bit error rates are rounded to a sixty-fourth of an octave then, and what is lost is interpolated between.
+//! * What is lost is far too rare to be drawn. Each read of the host adds the chance that it is lost ([`Loss`]), so
+//!   that lost codewords for each bit read are known as a mean over all drives that do the same.
 //!
 //! Invariants:
 //! * Attempts take time and change nothing that is written (ADR 0003).
 //! * Chances are rounded to 2^-40, lest machines that differ in the last bit of a logarithm differ in a draw.
+
+mod loss;
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use thermocline_types::{Rng, UnitId};
 
 use crate::integrity::{Condition, Integrity};
 use crate::profile::Profile;
+use crate::refresh::Ages;
+
+use loss::Losses;
+pub use loss::{AgesAndLoss, Loss};
 
 /// What the flash of a drive went through before the run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -37,11 +49,14 @@ pub struct Aged {
     pub reads: f64,
     /// By what all bit error rates are multiplied: 1, or an end of `integrity.errors.uncertainty`. Default: 1.
     pub factor: f64,
+    /// Whether each unit has an age and reads of its own, by the clock of the requests. `days` and `reads` are then
+    /// those that data had before the clock began to move. Default: no.
+    pub own_ages: bool,
 }
 
 impl Default for Aged {
     fn default() -> Self {
-        Aged { wear: 1.0, days: 90.0, celsius: 40.0, reads: 0.0, factor: 1.0 }
+        Aged { wear: 1.0, days: 90.0, celsius: 40.0, reads: 0.0, factor: 1.0, own_ages: false }
     }
 }
 
@@ -141,27 +156,40 @@ pub(crate) struct Legibility {
     cycles: f64,
     seed: u64,
     rng: Rng,
-    /// Step of wear of each unit, by unit; that of `aged.wear` where nothing is known.
-    wear: Vec<u8>,
+    /// Erases of each unit, by unit; none where nothing is known.
+    erases: Vec<u32>,
+    /// How old units are, where each has an age of its own, and the erase blocks of a unit, which share its reads.
+    ages: Option<Ages>,
+    blocks: f64,
     /// Chances that a page is of one of the first qualities.
     qualities: Vec<u64>,
-    /// By step of wear, where it was asked for: by quality, the chance to get beyond each attempt.
-    beyond: Vec<Option<Box<[Vec<u64>]>>>,
+    /// By step of wear, or by that of the bit error rate, where it was asked for: by quality, the chance to get beyond
+    /// each attempt.
+    beyond: BTreeMap<i32, Box<[Vec<u64>]>>,
+    losses: Losses,
     counts: ReadAttempts,
 }
 
 impl Legibility {
     /// The pages of a drive after `profile`; nothing where `[aged]` does not say what they went through.
-    pub(crate) fn new(profile: &Profile, seed: u64) -> Option<Legibility> {
+    /// Units are `units` in number and have `blocks` erase blocks each.
+    pub(crate) fn new(
+        profile: &Profile,
+        (units, blocks): (u32, f64),
+        seed: u64,
+    ) -> Option<Legibility> {
         let (aged, integrity) = (profile.aged.clone()?, profile.integrity.clone()?);
         Some(Legibility {
             cycles: profile.wear.pe_cycles.unwrap_or(f64::INFINITY),
             // Its own sequence: draws for endurance are those of a drive that is not aged.
             rng: Rng::new(seed ^ 0x4c65_6769_6269_6c69),
             seed,
-            wear: Vec::new(),
+            erases: Vec::new(),
+            ages: aged.own_ages.then(|| Ages::new(units)),
+            blocks: blocks.max(1.0),
             qualities: qualities(),
-            beyond: vec![None; (MOST_WEAR * STEPS_OF_WEAR) as usize + 1],
+            beyond: BTreeMap::new(),
+            losses: Losses::new(integrity.clone()),
             counts: ReadAttempts::default(),
             aged,
             integrity,
@@ -175,16 +203,48 @@ impl Legibility {
 
     /// `unit` is erased for the `erases`-th time.
     pub(crate) fn erased(&mut self, unit: UnitId, erases: u32) {
-        let fresh = self.step(0);
-        if self.wear.len() <= unit.index() {
-            self.wear.resize(unit.index() + 1, fresh);
+        if self.erases.len() <= unit.index() {
+            self.erases.resize(unit.index() + 1, 0);
         }
-        self.wear[unit.index()] = self.step(erases);
+        self.erases[unit.index()] = erases;
     }
 
-    fn step(&self, erases: u32) -> u8 {
-        let wear = self.aged.wear + f64::from(erases) / self.cycles;
-        (wear.min(MOST_WEAR) * STEPS_OF_WEAR).round() as u8
+    /// How old units are, where each has an age of its own.
+    pub(crate) fn ages_mut(&mut self) -> Option<&mut Ages> {
+        self.ages.as_mut()
+    }
+
+    /// How old `unit` is, days.
+    pub(crate) fn age_days(&self, unit: UnitId) -> f64 {
+        self.ages.as_ref().map_or(self.aged.days, |ages| ages.days(unit, self.aged.days))
+    }
+
+    /// What `unit` went through.
+    fn condition(&self, unit: UnitId) -> Condition {
+        let erases = self.erases.get(unit.index()).copied().unwrap_or(0);
+        let wear = (self.aged.wear + f64::from(erases) / self.cycles).min(MOST_WEAR);
+        let Aged { celsius, reads, .. } = self.aged;
+        match &self.ages {
+            None => {
+                let wear = (wear * STEPS_OF_WEAR).round() / STEPS_OF_WEAR;
+                Condition { wear, age_days: self.aged.days, celsius, reads }
+            }
+            Some(ages) => {
+                let reads = ages.reads(unit, reads * self.blocks) / self.blocks;
+                Condition { wear, age_days: self.age_days(unit), celsius, reads }
+            }
+        }
+    }
+
+    /// The mean bit error rate of a unit in `condition`.
+    fn rate(&self, condition: &Condition) -> f64 {
+        self.integrity.errors(condition).rate() * self.aged.factor
+    }
+
+    /// What losses are expected of `bytes` that are read of `unit`.
+    pub(crate) fn loss(&mut self, unit: UnitId, bytes: u64) -> Loss {
+        let rate = self.rate(&self.condition(unit));
+        self.losses.of(rate, bytes)
     }
 
     /// What reading `bytes` of page `page` of `unit` takes beyond the first attempt.
@@ -193,9 +253,9 @@ impl Legibility {
         let codewords = bytes.div_ceil(self.integrity.ecc.codeword.0).max(1);
         // The worst of them decides.
         let draw = (0..codewords).map(|_| self.rng.next_u64() >> (64 - BITS)).min().unwrap_or(0);
-        let wear = self.wear.get(unit.index()).copied().unwrap_or_else(|| self.step(0));
+        let condition = self.condition(unit);
         let quality = self.quality(unit, page);
-        let beyond = &self.of_wear(wear)[quality];
+        let beyond = &self.at(&condition)[quality];
         let attempts = beyond.iter().filter(|&&chance| draw < chance).count();
         let most = beyond.len();
         if attempts == 0 {
@@ -234,26 +294,31 @@ impl Legibility {
         self.qualities.partition_point(|&chance| chance <= drawn).min(self.qualities.len() - 1)
     }
 
-    /// By quality, the chance to get beyond each attempt at a step of wear.
-    fn of_wear(&mut self, step: u8) -> &[Vec<u64>] {
-        let (aged, integrity) = (&self.aged, &self.integrity);
-        self.beyond[usize::from(step)].get_or_insert_with(|| {
-            let condition = Condition {
-                wear: f64::from(step) / STEPS_OF_WEAR,
-                age_days: aged.days,
-                celsius: aged.celsius,
-                reads: aged.reads,
-            };
-            let rate = integrity.errors(&condition).rate() * aged.factor;
-            let spread = integrity.errors.spread;
-            let page = |index: i32| {
-                let z = f64::from(index) * STEP;
-                let rate = rate * (spread * z - 0.5 * spread * spread).exp();
-                integrity.beyond_on_page(rate).into_iter().map(rounded).collect()
-            };
-            (-REACH..=REACH).map(page).collect()
-        })
+    /// By quality, the chance to get beyond each attempt in `condition`.
+    fn at(&mut self, condition: &Condition) -> &[Vec<u64>] {
+        let (key, rate) = if self.ages.is_none() {
+            ((condition.wear * STEPS_OF_WEAR) as i32, None)
+        } else {
+            let key = loss::step(self.rate(condition)).round();
+            (key as i32, Some(loss::rate_of(key)))
+        };
+        if !self.beyond.contains_key(&key) {
+            let rate = rate.unwrap_or_else(|| self.rate(condition));
+            self.beyond.insert(key, by_quality(&self.integrity, rate));
+        }
+        &self.beyond[&key]
     }
+}
+
+/// By quality, the chance to get beyond each attempt at the mean bit error rate `rate`.
+fn by_quality(integrity: &Integrity, rate: f64) -> Box<[Vec<u64>]> {
+    let spread = integrity.errors.spread;
+    let page = |index: i32| {
+        let z = f64::from(index) * STEP;
+        let rate = rate * (spread * z - 0.5 * spread * spread).exp();
+        integrity.beyond_on_page(rate).into_iter().map(rounded).collect()
+    };
+    (-REACH..=REACH).map(page).collect()
 }
 
 /// A chance in steps of 2^-40.
@@ -288,7 +353,7 @@ mod tests {
 
     /// Reads of one codeword, each of a page of its own.
     fn counts(profile: &Profile, reads: u32) -> ReadAttempts {
-        let mut pages = Legibility::new(profile, 1).unwrap();
+        let mut pages = Legibility::new(profile, (8, 1.0), 1).unwrap();
         let codeword = profile.integrity.as_ref().unwrap().ecc.codeword.0;
         for read in 0..reads {
             pages.read(UnitId(read / 1000), read % 1000, codeword);
@@ -318,7 +383,7 @@ mod tests {
     #[test]
     fn a_page_that_is_bad_stays_bad_and_several_codewords_are_worse_than_one() {
         let profile = profile("p5316", &[("aged.wear", "1.0")]);
-        let mut pages = Legibility::new(&profile, 1).unwrap();
+        let mut pages = Legibility::new(&profile, (8, 1.0), 1).unwrap();
         let mut shares = Vec::new();
         for page in 0..200 {
             let before = pages.counts().retried;
@@ -388,7 +453,7 @@ mod tests {
     #[test]
     fn erases_wear_a_unit_and_what_no_attempt_corrects_is_rebuilt_or_lost() {
         let mut young = profile("p5316", &[("aged.wear", "0")]);
-        let mut pages = Legibility::new(&young, 1).unwrap();
+        let mut pages = Legibility::new(&young, (8, 1.0), 1).unwrap();
         (0..10_000).for_each(|page| _ = pages.read(UnitId(1), page, 4096));
         let fresh = pages.counts();
         pages.erased(UnitId(1), 2 * 2700);
@@ -403,6 +468,6 @@ mod tests {
         young.integrity.as_mut().unwrap().parity.dies = 0;
         let lost = counts(&young, 1000);
         assert_eq!((lost.lost, lost.rebuilt), (rebuilt.rebuilt, 0));
-        assert!(Legibility::new(&Profile { aged: None, ..young }, 1).is_none());
+        assert!(Legibility::new(&Profile { aged: None, ..young }, (8, 1.0), 1).is_none());
     }
 }

@@ -2,13 +2,13 @@
 
 use thermocline_types::Cause;
 
-use crate::aged::ReadAttempts;
+use crate::aged::{Loss, ReadAttempts};
 
 /// Bytes through a drive since it was made, or between two instants (see [`Counters::since`]).
 ///
 /// Every byte has a cause: `media[cause]` sums to what was programmed, and
 /// `host_written = media[Host] + absorbed + buffered`; [`Counters::check`] holds both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
     /// Bytes the host wrote.
     pub host_written: u64,
@@ -42,6 +42,8 @@ pub struct Counters {
     pub redirected: u64,
     /// Reads of pages, and the attempts that they took.
     pub attempts: ReadAttempts,
+    /// What reads of the host were expected to lose.
+    pub losses: Loss,
 }
 
 impl Counters {
@@ -68,6 +70,7 @@ impl Counters {
             invalid_handles: self.invalid_handles - start.invalid_handles,
             redirected: self.redirected - start.redirected,
             attempts: self.attempts.since(&start.attempts),
+            losses: self.losses.since(&start.losses),
         }
     }
 
@@ -93,14 +96,17 @@ impl Counters {
             invalid_handles: self.invalid_handles + other.invalid_handles,
             redirected: self.redirected + other.redirected,
             attempts: self.attempts.plus(&other.attempts),
+            losses: self.losses.plus(&other.losses),
         }
     }
 
-    /// Bytes programmed, by cause; folding only where there is an SLC cache, refresh where there is a patrol.
+    /// Bytes programmed, by cause; folding only where there is an SLC cache, refresh where there is a patrol, what
+    /// failed programs cost where one failed.
     pub fn by_cause(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
         let modelled = |cause: &Cause| match cause {
             Cause::Folding => self.slc > 0,
             Cause::Refresh => self.patrolled > 0 || self.media[cause.index()] > 0,
+            Cause::ProgramFailure => self.media[cause.index()] > 0,
             _ => true,
         };
         Cause::ALL.into_iter().filter(modelled).map(|cause| (cause, self.media[cause.index()]))

@@ -4,6 +4,7 @@ use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Below;
 use thermocline_types::{Bytes, Request, Time, UnitId};
 
+use crate::aged::AgesAndLoss;
 use crate::busy::BusyTimes;
 use crate::counters::Counters;
 use crate::direct::Direct;
@@ -133,7 +134,18 @@ impl Drive {
             Drive::Disk(drive) => drive.counters(),
             Drive::Striped(drives) => return drives.counters(),
         };
-        Counters { attempts: self.media().attempts(), ..counters }
+        let media = self.media();
+        Counters { attempts: media.attempts(), losses: media.losses(), ..counters }
+    }
+
+    /// How old the data is that it holds now, and what reading all of it once is expected to lose; nothing where units
+    /// have no ages of their own, or of several drives.
+    #[must_use]
+    pub fn ages(&mut self) -> Option<AgesAndLoss> {
+        match self {
+            Drive::Mapped(drive) => drive.ages(),
+            _ => None,
+        }
     }
 
     /// Placement handles that writes can carry; 1 where they carry none.
@@ -229,6 +241,15 @@ impl Drive {
         match self {
             Drive::Striped(drives) => drives.drives().iter().map(Drive::failed_early).sum(),
             _ => self.media().endurance().failed_early(),
+        }
+    }
+
+    /// Units that went out of service because a program failed; of several drives, of all of them.
+    #[must_use]
+    pub fn failed_programs(&self) -> u64 {
+        match self {
+            Drive::Striped(drives) => drives.drives().iter().map(Drive::failed_programs).sum(),
+            _ => self.media().endurance().failed_programs(),
         }
     }
 

@@ -33,7 +33,7 @@ mod timing;
 mod wear;
 mod zoned;
 
-pub use aged::{Aged, ReadAttempts};
+pub use aged::{Aged, AgesAndLoss, Loss, ReadAttempts};
 pub use busy::{BusyShare, BusyTimes};
 pub use counters::Counters;
 pub use direct::Direct;

@@ -2,8 +2,9 @@
 
 use thermocline_ftl::placement::{Classifier as _, Handles, Isolation};
 use thermocline_ftl::{Ftl, Units};
-use thermocline_types::{Bytes, Cause, Class, Lba, Op, Pba, Request, Time};
+use thermocline_types::{Bytes, Cause, Class, Lba, Op, Pba, Request, Time, UnitId};
 
+use crate::aged::AgesAndLoss;
 use crate::buffer::{Sectors, Waiting, WriteBuffer};
 use crate::counters::Counters;
 use crate::error::DriveError;
@@ -31,8 +32,14 @@ pub struct Mapped {
 }
 
 /// What the translation layer programs for other reasons than writes of the host.
-const MOVED: [Cause; 5] =
-    [Cause::Padding, Cause::Relocation, Cause::WearLevelling, Cause::Folding, Cause::Refresh];
+const MOVED: [Cause; 6] = [
+    Cause::Padding,
+    Cause::Relocation,
+    Cause::WearLevelling,
+    Cause::Folding,
+    Cause::Refresh,
+    Cause::ProgramFailure,
+];
 
 impl Mapped {
     /// A fresh drive.
@@ -86,6 +93,8 @@ impl Mapped {
             patrol
                 .until(request.at, &mut self.ftl, &mut self.media)
                 .map_err(|_| DriveError::EndOfLife)?;
+        } else {
+            self.media.set_clock(request.at.as_nanos());
         }
         self.media.arrive(at);
         match request.op {
@@ -215,6 +224,25 @@ impl Mapped {
     pub fn update_handle(&mut self, handle: u16) {
         let class = self.ftl.placement().class_of_handle(handle);
         self.counters.units_not_full += u64::from(self.ftl.finish(class) > 0);
+    }
+
+    /// How old the data is that it holds now; nothing where units have no ages of their own.
+    pub(crate) fn ages(&mut self) -> Option<AgesAndLoss> {
+        let units = self.ftl.units();
+        let valid: Vec<(UnitId, u32)> =
+            units.ids().map(|unit| (unit, units.valid_count(unit))).collect();
+        self.media.has_ages_of_units().then_some(())?;
+        let (mut ages, mut bytes_in_all) = (AgesAndLoss::default(), 0.0);
+        for (unit, blocks) in valid.into_iter().filter(|&(_, blocks)| blocks > 0) {
+            let bytes = u64::from(blocks) * self.cut.mapping_unit.0;
+            let (days, loss) = self.media.loss_of(unit, bytes)?;
+            ages.mean_days += days * bytes as f64;
+            ages.oldest_days = ages.oldest_days.max(days);
+            ages.loss = ages.loss.plus(&loss);
+            bytes_in_all += bytes as f64;
+        }
+        ages.mean_days /= f64::max(bytes_in_all, 1.0);
+        Some(ages)
     }
 
     fn slc_programmed(&self) -> SlcProgrammed {

@@ -3,7 +3,7 @@
 use thermocline_ftl::{Erased, Shape};
 use thermocline_types::{Bytes, Cause, Lba, Pba, Time, UnitId};
 
-use crate::aged::{Legibility, ReadAttempts};
+use crate::aged::{Legibility, Loss, ReadAttempts};
 use crate::buffer::Sectors;
 use crate::busy::BusyTimes;
 use crate::owners::{OwnerRun, Owners};
@@ -42,9 +42,11 @@ pub struct NandArray {
     slc: Vec<bool>,
     /// How old units are, where that matters.
     ages: Option<Ages>,
+    /// What reads of the host are expected to lose, where wrong bits are modelled.
+    losses: Loss,
     /// Whose the data is, where that is followed.
     owners: Option<Box<Owners>>,
-    /// Whether nothing here is interested in what is programmed: neither time nor ages nor owners.
+    /// Whether nothing here is interested in what is programmed: neither time nor ages nor owners nor failures.
     is_bare: bool,
 }
 
@@ -85,6 +87,9 @@ impl NandArray {
         let buffer = waiting.map_or(Bytes::ZERO, |buffer| buffer.size);
         let slc = profile.slc.as_ref();
         let timeline = profile.geometry.as_ref().zip(profile.timing.as_ref());
+        let erase_block = profile.geometry.as_ref().map_or(cut.unit(), |geometry| geometry.block);
+        // A unit of a drive that is cut is smaller than the product's: it gets as many reads for each byte.
+        let units = (cut.shape.units(), cut.unit().as_f64() / erase_block.as_f64());
         NandArray {
             shape: cut.shape,
             block: cut.mapping_unit,
@@ -95,7 +100,7 @@ impl NandArray {
                     Some(thermal) => timeline.with_heat(thermal),
                     None => timeline,
                 })
-                .map(|timeline| timeline.with_errors(Legibility::new(profile, seed))),
+                .map(|timeline| timeline.with_errors(Legibility::new(profile, units, seed))),
             endurance: Endurance::new(&profile.wear, cut.shape.units(), seed),
             received: 0,
             first_worn_out: None,
@@ -111,8 +116,11 @@ impl NandArray {
                 None => Vec::new(),
             },
             ages: profile.refresh.is_some().then(|| Ages::new(cut.shape.units())),
+            losses: Loss::default(),
             owners: None,
-            is_bare: timeline.is_none() && profile.refresh.is_none(),
+            is_bare: timeline.is_none()
+                && profile.refresh.is_none()
+                && profile.wear.program_failures == 0.0,
         }
     }
 
@@ -158,9 +166,37 @@ impl NandArray {
 
     /// Says what time it is by the requests' own clock.
     pub(crate) fn set_clock(&mut self, now: u64) {
+        self.each_ages(|ages| ages.set_clock(now));
+    }
+
+    /// Does `what` to the ages of all who want to know them: the patrol, and the errors of reads.
+    fn each_ages(&mut self, what: impl Fn(&mut Ages)) {
         if let Some(ages) = &mut self.ages {
-            ages.set_clock(now);
+            what(ages);
         }
+        let errors = self.timeline.as_mut().and_then(Timeline::errors_mut);
+        if let Some(ages) = errors.and_then(Legibility::ages_mut) {
+            what(ages);
+        }
+    }
+
+    /// What reads of the host were expected to lose so far.
+    #[must_use]
+    pub fn losses(&self) -> Loss {
+        self.losses
+    }
+
+    /// Whether wrong bits depend on the age of each unit.
+    pub(crate) fn has_ages_of_units(&mut self) -> bool {
+        let errors = self.timeline.as_mut().and_then(Timeline::errors_mut);
+        errors.and_then(Legibility::ages_mut).is_some()
+    }
+
+    /// How many days old `unit` is, and what reading `bytes` of it now is expected to lose; nothing where wrong bits
+    /// are not modelled.
+    pub fn loss_of(&mut self, unit: UnitId, bytes: u64) -> Option<(f64, Loss)> {
+        let errors = self.timeline.as_mut().and_then(Timeline::errors_mut)?;
+        Some((errors.age_days(unit), errors.loss(unit, bytes)))
     }
 
     /// How old units are, where that matters.
@@ -270,13 +306,7 @@ impl NandArray {
             let bytes = wanted.end.min(start + block) - wanted.start.max(start);
             pba.map(|pba| (pba, bytes))
         });
-        let (shape, mut ages) = (self.shape, self.ages.take());
-        let ready = self.gather(blocks.inspect(|&(pba, _)| {
-            if let Some(ages) = &mut ages {
-                ages.read(shape.unit(pba));
-            }
-        }));
-        self.ages = ages;
+        let ready = self.gather(blocks);
         match &mut self.timeline {
             Some(timeline) => timeline.send(ready, length),
             None => at,
@@ -297,12 +327,15 @@ impl NandArray {
     /// Reads so many bytes of each block; returns when the controller has them all.
     fn gather(&mut self, blocks: impl Iterator<Item = (Pba, u64)>) -> Time {
         let Some(mut ready) = self.timeline.as_ref().map(Timeline::now) else {
-            blocks.for_each(drop); // They are counted as read without time as well.
+            let shape = self.shape;
+            // They are counted as read without time as well.
+            blocks.for_each(|(pba, _)| self.each_ages(|ages| ages.read(shape.unit(pba))));
             return Time::ZERO;
         };
         let mut pending: Option<(Page, u64)> = None;
         for (pba, bytes) in blocks {
             let page = self.page(pba);
+            self.each_ages(|ages| ages.read(page.unit));
             match &mut pending {
                 Some((last, gathered)) if *last == page => *gathered += bytes,
                 _ => ready = ready.max(self.read_page(pending.replace((page, bytes)))),
@@ -313,7 +346,12 @@ impl NandArray {
 
     fn read_page(&mut self, read: Option<(Page, u64)>) -> Time {
         match (&mut self.timeline, read) {
-            (Some(timeline), Some((page, bytes))) => timeline.read(page, Bytes(bytes)),
+            (Some(timeline), Some((page, bytes))) => {
+                if let Some(errors) = timeline.errors_mut().filter(|_| !page.slc) {
+                    self.losses = self.losses.plus(&errors.loss(page.unit, bytes));
+                }
+                timeline.read(page, Bytes(bytes))
+            }
             _ => Time::ZERO,
         }
     }
@@ -436,15 +474,22 @@ impl thermocline_ftl::Media for NandArray {
             owners.program(lba, self.block, cause);
         }
         let page = self.page(pba);
-        if let Some(ages) = self.ages.as_mut().filter(|_| self.shape.offset(pba) == 0) {
-            ages.begin(page.unit);
+        if self.shape.offset(pba) == 0 {
+            self.each_ages(|ages| ages.begin(page.unit));
+        }
+        if (self.shape.offset(pba) + 1).is_multiple_of(self.blocks_per_page) {
+            self.endurance.program(page.unit);
         }
         if self.timeline.is_none() {
             return;
         }
         let relocated = matches!(
             cause,
-            Cause::Relocation | Cause::WearLevelling | Cause::Folding | Cause::Refresh
+            Cause::Relocation
+                | Cause::WearLevelling
+                | Cause::Folding
+                | Cause::Refresh
+                | Cause::ProgramFailure
         );
         let mut whole = if relocated { Time::ZERO } else { std::mem::take(&mut self.whole) };
         if self.shape.offset(pba) % self.blocks_per_page + 1 != self.blocks_per_page {
@@ -466,7 +511,15 @@ impl thermocline_ftl::Media for NandArray {
     }
 
     #[inline]
+    fn failing(&self) -> Option<UnitId> {
+        self.endurance.failing()
+    }
+
+    #[inline]
     fn erase(&mut self, unit: UnitId, erases: u32) -> Erased {
+        if self.endurance.is_failing(unit) {
+            return self.wear(unit, erases);
+        }
         if let Some(timeline) = &mut self.timeline {
             timeline.erase(unit);
         }

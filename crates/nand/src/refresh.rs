@@ -121,6 +121,19 @@ impl Ages {
     pub(crate) fn read(&mut self, unit: UnitId) {
         self.reads[unit.index()] += 1;
     }
+
+    /// Days since the first block of `unit` was programmed; what was before the clock began to move is `days` older.
+    pub(crate) fn days(&self, unit: UnitId, days: f64) -> f64 {
+        let born = self.born[unit.index()];
+        let before = if born == 0 { days } else { 0.0 };
+        before + self.clock.saturating_sub(born) as f64 / nanos(1.0) as f64
+    }
+
+    /// Reads of `unit` since then; what was before the clock began to move had been read `reads` times.
+    pub(crate) fn reads(&self, unit: UnitId, reads: f64) -> f64 {
+        let before = if self.born[unit.index()] == 0 { reads } else { 0.0 };
+        before + self.reads[unit.index()] as f64
+    }
 }
 
 /// The patrol of a drive.

@@ -290,6 +290,11 @@ impl Timeline {
         self.errors.as_ref().map_or_else(ReadAttempts::default, |errors| errors.counts())
     }
 
+    /// How well pages can be read, where that is modelled.
+    pub(crate) fn errors_mut(&mut self) -> Option<&mut Legibility> {
+        self.errors.as_deref_mut()
+    }
+
     /// Records that `unit` is being erased for the `erases`-th time, without taking time.
     #[inline]
     pub fn wear(&mut self, unit: UnitId, erases: u32) {

@@ -10,7 +10,9 @@ use crate::profile;
 /// A unit's endurance is drawn once from a normal distribution around the profile's `pe_cycles`. With the chance
 /// `infant_share` it is an early failure instead, which comes after 1 to `infant_cycles` erases, each as likely. A unit
 /// that reaches its endurance is replaced by a spare, which has an endurance of its own and may fail early as well;
-/// without spares it leaves service. Failures show when a unit is erased and cost no data.
+/// without spares it leaves service. Failures show when a unit is erased and cost no data. A program of a page fails
+/// with the chance `program_failures`, whatever its unit went through: the unit is to be emptied and leaves service as
+/// one that is worn out does.
 #[derive(Clone, Debug)]
 pub struct Endurance {
     limits: Vec<u32>,
@@ -25,6 +27,12 @@ pub struct Endurance {
     worn_out: u64,
     failed_early: u64,
     rng: Rng,
+    program_failures: f64,
+    /// Units in which a program failed, until they are emptied.
+    failing: Vec<UnitId>,
+    failed_programs: u64,
+    /// Of its own, so that endurance is what it is where no program fails.
+    programs: Rng,
 }
 
 impl Endurance {
@@ -44,6 +52,10 @@ impl Endurance {
             worn_out: 0,
             failed_early: 0,
             rng: Rng::new(seed),
+            program_failures: profile.program_failures,
+            failing: Vec::new(),
+            failed_programs: 0,
+            programs: Rng::new(seed ^ 0x5072_6f67_7261_6d73),
         };
         if endurance.cycles.is_finite() || endurance.infant_share > 0.0 {
             endurance.limits = vec![0; units as usize];
@@ -56,10 +68,45 @@ impl Endurance {
     /// Records that `unit` is being erased for the `erases`-th time.
     #[inline]
     pub fn erase(&mut self, unit: UnitId, erases: u32) -> Erased {
+        if let Some(at) = self.failing.iter().position(|&failing| failing == unit) {
+            self.failing.swap_remove(at);
+            self.failed_programs += 1;
+            return self.replace(unit, erases);
+        }
         match self.limits.get(unit.index()) {
             Some(&limit) if erases >= limit => self.fail(unit, erases),
             _ => Erased::Usable,
         }
+    }
+
+    /// A page of `unit` is programmed, which may fail.
+    #[inline]
+    pub fn program(&mut self, unit: UnitId) {
+        if self.program_failures > 0.0
+            && self.programs.unit_f64() < self.program_failures
+            && !self.failing.contains(&unit)
+        {
+            self.failing.push(unit);
+        }
+    }
+
+    /// A unit in which a program failed and that is not emptied yet.
+    #[must_use]
+    #[inline]
+    pub fn failing(&self) -> Option<UnitId> {
+        self.failing.first().copied()
+    }
+
+    /// Whether a program failed in `unit` and it is not emptied yet.
+    #[must_use]
+    pub fn is_failing(&self, unit: UnitId) -> bool {
+        self.failing.contains(&unit)
+    }
+
+    /// Units that went out of service because a program failed, replaced or not.
+    #[must_use]
+    pub fn failed_programs(&self) -> u64 {
+        self.failed_programs
     }
 
     /// Spare units left.
@@ -89,6 +136,11 @@ impl Endurance {
     fn fail(&mut self, unit: UnitId, erases: u32) -> Erased {
         let early = self.infants[unit.index()];
         *if early { &mut self.failed_early } else { &mut self.worn_out } += 1;
+        self.replace(unit, erases)
+    }
+
+    /// Puts a spare in the place of `unit`, or takes it out of service.
+    fn replace(&mut self, unit: UnitId, erases: u32) -> Erased {
         if self.spare_left == 0 {
             self.retired += 1;
             return Erased::WornOut;
@@ -100,6 +152,9 @@ impl Endurance {
 
     /// Puts a unit without wear in the place of `unit` when that was erased `erases` times.
     fn begin(&mut self, unit: usize, erases: u32) {
+        if self.limits.is_empty() {
+            return; // Nothing wears out.
+        }
         let infant = self.infant_share > 0.0 && self.rng.unit_f64() < self.infant_share;
         let cycles =
             if infant { 1 + self.rng.below(self.infant_cycles) as u32 } else { self.draw() };

@@ -315,7 +315,7 @@ pub struct Heating {
 
 /// Reads of pages of the media over the measured run, for the host and for the drive itself, and what it took until
 /// they were right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PageReads {
     /// All of them.
     pub reads: u64,
@@ -329,6 +329,24 @@ pub struct PageReads {
     pub rebuilt: u64,
     /// Reads that nothing brought back.
     pub lost: u64,
+    /// Codewords that reads of the host are expected to lose for each bit that they read (UBER, JESD218), as a mean
+    /// over all drives that do the same, to three digits; where the host read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uber: Option<f64>,
+    /// The data at the end of the run, where each unit has an age of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataAges>,
+}
+
+/// How old data is, and what reading all of it once is expected to lose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DataAges {
+    /// Mean age of all valid data, days.
+    pub mean_days: f64,
+    /// The oldest, days.
+    pub oldest_days: f64,
+    /// Codewords that reading all of it once is expected to lose, for each bit of it, to three digits.
+    pub uber: f64,
 }
 
 /// How busy the resources of one kind were, as shares of the time, 0..=1.
@@ -455,6 +473,9 @@ pub struct Wear {
     /// Units that failed early, where that is modelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_early: Option<u64>,
+    /// Units that went out of service because a program of them failed, replaced or not, where that is modelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_programs: Option<u64>,
     /// Units taken out of service.
     pub retired: u64,
     /// Spare units left.

@@ -155,6 +155,7 @@ fn remedy(kind: LevelKind, cause: &str) -> &'static str {
         (LevelKind::Media, "refresh") => {
             "a cooler drive, fewer reads of the same, or data at rest elsewhere"
         }
+        (LevelKind::Media, "program_failure") => "a drive of which fewer programs fail",
         (LevelKind::Media, "wear_levelling") => "nothing that a host can do",
         _ => "",
     }

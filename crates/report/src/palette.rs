@@ -48,7 +48,7 @@ pub(crate) struct CauseStyle {
 }
 
 /// The causes in the order shown. A cause that is not here is drawn grey.
-pub(crate) const CAUSES: [CauseStyle; 10] = [
+pub(crate) const CAUSES: [CauseStyle; 11] = [
     CauseStyle { key: "host", colour: "#0072B2", hatch: "none" },
     CauseStyle { key: "read_modify_write", colour: "#E69F00", hatch: "rising" },
     CauseStyle { key: "padding", colour: "#CC79A7", hatch: "dots" },
@@ -56,6 +56,7 @@ pub(crate) const CAUSES: [CauseStyle; 10] = [
     CauseStyle { key: "wear_levelling", colour: "#009E73", hatch: "upright" },
     CauseStyle { key: "folding", colour: "#F0E442", hatch: "level" },
     CauseStyle { key: "refresh", colour: "#56B4E9", hatch: "upright" },
+    CauseStyle { key: "program_failure", colour: "#CC79A7", hatch: "falling" },
     CauseStyle { key: "destage", colour: "#56B4E9", hatch: "level" },
     CauseStyle { key: "metadata", colour: "#8A8A8A", hatch: "dots" },
     CauseStyle { key: "checkpoint", colour: "#8A8A8A", hatch: "upright" },

@@ -91,6 +91,11 @@ impl Buffer {
         Buffer { memory, start: self.start + start as u32, len: len as u32 }
     }
 
+    /// Whether byte `at` lies in one block of memory with the one before it, so that no two can be written to at once.
+    pub(crate) fn cuts_block(&self, at: usize) -> bool {
+        !(self.start as usize + at).is_multiple_of(BLOCK_BYTES)
+    }
+
     /// The bytes, while nobody writes them.
     ///
     /// # Panics

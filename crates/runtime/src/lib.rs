@@ -32,5 +32,5 @@ pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,
     VolumeSettings,
 };
-pub use storage::{Pair, PairStatus, SideState, SideStatus};
+pub use storage::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
 pub use trouble::{Asked, Range, Trouble};

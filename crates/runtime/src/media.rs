@@ -5,6 +5,7 @@
 mod change;
 mod contents;
 mod pairs;
+mod raids;
 mod several;
 
 use std::fs;
@@ -22,11 +23,12 @@ use thermocline_types::{Bytes, UnitId};
 
 pub use change::DeviceChange;
 pub use contents::Contents;
+pub use raids::RaidRefusal;
 
 use crate::settings::limits::UNITS;
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
-    Access, Fault, File, Latency, Layout, OpenError, Options, Pair, PairError, Simulated, Storage,
+    Access, Fault, File, Group, Latency, Layout, OpenError, Options, PairError, Simulated, Storage,
 };
 
 /// Any storage.
@@ -113,8 +115,11 @@ pub enum MediaError {
         /// What is wrong.
         error: PairError,
     },
-    /// A side takes no label.
-    #[error("{}: no label of a mirrored pair can be written: {fault}", path.display())]
+    /// The members of a striped group cannot be used as they are.
+    #[error("{0}")]
+    Raid(Box<RaidRefusal>),
+    /// A side or member takes no label.
+    #[error("{}: no label can be written: {fault}", path.display())]
     Label {
         /// Where.
         path: PathBuf,
@@ -131,10 +136,19 @@ pub enum MediaError {
         /// Where.
         path: PathBuf,
     },
-    /// No pair has a side there.
+    /// A member of a striped group is named as a device of its own.
     #[error(
-        "{} is no side of a mirrored pair in the settings: set it as the path of one of the two [[device]] with the same \
-         `mirror` first",
+        "{}: this is one member of a striped group; name all of them, each with the same `raid5`, or `raid0`",
+        path.display()
+    )]
+    OneOfGroup {
+        /// Where.
+        path: PathBuf,
+    },
+    /// No group has a member there.
+    #[error(
+        "{} is no member of a group in the settings: set it as the path of one of the [[device]] with the same `mirror` or \
+         `raid5` first",
         path.display()
     )]
     NoSide {
@@ -244,8 +258,8 @@ pub struct UnitStorage {
     pub storage: AnyStorage,
     /// The division.
     pub geometry: Geometry,
-    /// The mirrored pairs in it, each with the number of its device in the pool.
-    pub pairs: Vec<(usize, Pair)>,
+    /// The devices that are several, each with its number in the pool.
+    pub groups: Vec<(usize, Group)>,
 }
 
 impl Settings {
@@ -259,7 +273,7 @@ impl Settings {
         }
         let storage = self.new_storage()?;
         let geometry = self.geometry_of(storage.layout())?;
-        Ok(UnitStorage { storage, geometry, pairs: Vec::new() })
+        Ok(UnitStorage { storage, geometry, groups: Vec::new() })
     }
 
     /// The device for a new pool; a file that does not exist is made.
@@ -286,6 +300,7 @@ impl Settings {
 
     /// The records with which units of the device begin, one at least.
     fn records(&self) -> Result<Vec<SuperblockPrefix>, MediaError> {
+        self.is_no_member()?;
         let path = &self.device().path;
         let found = contents::find_records(path, &self.likely_units())?;
         let first = found.first().ok_or_else(|| MediaError::NoPool { path: path.clone() })?;

@@ -3,8 +3,8 @@
 //! Every key is explained in [`Settings::EXAMPLE`]; a test holds that file and this module together.
 
 mod endurance;
+pub(crate) mod groups;
 pub(crate) mod limits;
-mod pairs;
 mod serve;
 mod text;
 
@@ -86,6 +86,10 @@ pub struct DeviceSettings {
     pub class: MediaClass,
     /// Name of the pair that it is a side of.
     pub mirror: Option<String>,
+    /// Name of the striped group without parity that it is a member of.
+    pub raid0: Option<String>,
+    /// Name of the striped group with parity that it is a member of.
+    pub raid5: Option<String>,
     /// Its size; `None`: all of it.
     #[serde(default, deserialize_with = "text::optional")]
     pub size: Option<Bytes>,
@@ -159,7 +163,7 @@ pub struct PoolSettings {
     /// Bytes of fast units that may be in use.
     #[serde(deserialize_with = "text::optional")]
     pub at_risk: Option<Bytes>,
-    /// Bytes per second that are copied to fill a side of a mirrored pair.
+    /// Bytes per second that are copied to fill a side of a mirrored pair, or a member of a striped group.
     #[serde(deserialize_with = "text::optional")]
     pub fill_rate: Option<Bytes>,
     /// Days for which devices are to last.
@@ -305,7 +309,7 @@ impl Settings {
             let reason = format!("{devices}; a pool has 1 to {MAX_DEVICES}");
             return Err(self.error("device", reason));
         }
-        self.check_pairs()?;
+        self.check_groups()?;
         self.check_endurance()?;
         if self.devices.iter().all(|device| device.class == MediaClass::Fast) {
             let reason = "all are fast; at least one is to be for capacity";

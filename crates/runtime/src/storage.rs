@@ -5,9 +5,12 @@
 //! * A flush covers the writes and resets whose completion was handed out before the flush was submitted.
 //! * Commands in flight own their memory; dropping a storage waits for them.
 
+#[cfg(test)]
+mod bench;
 mod cache;
 mod error;
 mod file;
+mod group;
 mod holder;
 mod inbox;
 #[cfg(target_os = "linux")]
@@ -20,6 +23,7 @@ mod memory;
 mod mirror;
 mod overlay;
 mod parts;
+pub(crate) mod raid;
 #[cfg(target_os = "linux")]
 mod ring;
 mod simulated;
@@ -41,15 +45,16 @@ use crate::Buffer;
 pub(crate) use cache::forget;
 pub use error::{Fault, OpenError, OpenErrorKind};
 pub use file::{Access, File, Options};
+pub use group::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
 pub use holder::Holder;
 pub use io::IoEngine;
 pub use joined::Joined;
 pub use memory::Memory;
-pub use mirror::{
-    FoundPair, Mate, Mirror, Pair, PairError, PairStart, PairStatus, SideState, SideStatus,
-};
+pub use mirror::{FoundPair, Mate, Mirror, PairError, PairStart};
 pub(crate) use mirror::{decide, label_units, read_label, write_label};
 pub use overlay::Overlay;
+pub(crate) use raid::FoundMember;
+pub use raid::{FoundRaid, MemberStart, Raid, RaidError, RaidStart};
 pub use simulated::{Latency, Simulated};
 #[cfg(target_os = "linux")]
 pub use zoned::Zoned;

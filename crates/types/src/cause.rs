@@ -20,11 +20,13 @@ pub enum Cause {
     Folding,
     /// Valid data rewritten before its bits got too bad.
     Refresh,
+    /// Valid data moved from a unit that went out of service because a program of it failed.
+    ProgramFailure,
 }
 
 impl Cause {
     /// Every cause, in the order reports show them.
-    pub const ALL: [Cause; 7] = [
+    pub const ALL: [Cause; 8] = [
         Cause::Host,
         Cause::ReadModifyWrite,
         Cause::Padding,
@@ -32,6 +34,7 @@ impl Cause {
         Cause::WearLevelling,
         Cause::Folding,
         Cause::Refresh,
+        Cause::ProgramFailure,
     ];
 
     /// The name used in run records and reports.
@@ -45,6 +48,7 @@ impl Cause {
             Cause::WearLevelling => "wear_levelling",
             Cause::Folding => "folding",
             Cause::Refresh => "refresh",
+            Cause::ProgramFailure => "program_failure",
         }
     }
 

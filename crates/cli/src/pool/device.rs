@@ -9,14 +9,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use thermocline_format::{DeviceState, MediaClass};
 use thermocline_runtime::{DeviceSettings, MediaError, Settings};
 use thermocline_types::{Bytes, DeviceId};
 
 use super::open::on_trial;
 use super::serve::control::Serving;
-use super::serve::devices::{DeviceRequest, DrainStatus, MirrorStatus, refuse_to_destroy};
+use super::serve::devices::{DeviceRequest, DrainStatus, GroupsTold, refuse_to_destroy};
 use super::serve::{STATUS, sockets};
 use super::{CODES, ListArgs, print};
 
@@ -25,7 +25,7 @@ pub use change::draining;
 /// What can be done with devices.
 #[derive(Subcommand)]
 pub enum Command {
-    /// List the devices that the settings name, and how the sides of mirrored pairs stand
+    /// List the devices that the settings name, and how members of pairs and striped groups stand
     #[command(after_help = example("list pool.toml"))]
     List(ListArgs),
     /// Make a device one of the pool's, which grows by it. The settings name it already
@@ -50,11 +50,12 @@ pool, nor can pages of maps, which are on any device where none is fast.
 
 {}", example("lose tiered.toml cap1.img --yes-destroy cap1.img")))]
     Lose(LoseArgs),
-    /// Have a side of a mirrored pair filled, that is new or was written without the pool: at once if the pool is
-    /// served, or else when it is served next. The settings name it already
+    /// Have a side of a mirrored pair, or a member of a striped group, filled that is new or was written without the
+    /// pool: at once if the pool is served, or else when it is served next. The settings name it already
     #[command(after_help = example("replace mirrored.toml b.img --yes-destroy b.img"))]
     Replace(NewArgs),
-    /// Believe one side of a mirrored pair whatever the other one has, which is lost or to be filled anew
+    /// Believe one side of a mirrored pair, or member of a striped group, whatever the others have, which are lost or
+    /// to be filled anew
     #[command(after_help = example("keep mirrored.toml a.img"))]
     Keep(KeepArgs),
 }
@@ -79,7 +80,7 @@ pub struct MemberArgs {
 pub struct NewArgs {
     #[command(flatten)]
     device: MemberArgs,
-    /// Say the path once more if something is there: it will be gone. For a pair, each side where something is
+    /// Say the path once more if something is there: it will be gone. For a group, each member where something is
     #[arg(long, value_name = "PATH")]
     yes_destroy: Vec<String>,
 }
@@ -143,6 +144,10 @@ struct ListedDevice {
     class: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     mirror: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raid5: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raid0: Option<String>,
     /// In the pool: active, draining, or unattached.
     state: &'static str,
     /// Of one that is drained: units that are not empty yet.
@@ -151,6 +156,9 @@ struct ListedDevice {
     /// Of a side: current, filling or out.
     #[serde(skip_serializing_if = "Option::is_none")]
     side: Option<String>,
+    /// Of a member of a striped group, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
@@ -159,48 +167,69 @@ struct ListedDevice {
 struct Listing {
     schema: &'static str,
     devices: Vec<ListedDevice>,
-    mirrors: Vec<MirrorStatus>,
+    #[serde(flatten)]
+    groups: GroupsTold,
+}
+
+impl ListedDevice {
+    /// What it is a member of.
+    fn group(&self) -> String {
+        let keys = [("mirror", &self.mirror), ("raid5", &self.raid5), ("raid0", &self.raid0)];
+        let named = keys.into_iter().find_map(|(kind, name)| Some((kind, name.as_ref()?)));
+        named.map_or(String::new(), |(kind, name)| format!("{kind} {name}"))
+    }
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
     let (geometry, numbers) = settings.device_numbers()?;
-    let Looked { mirrors, left } = Looked::at(&settings, &args.settings)?;
+    let Looked { groups, left } = Looked::at(&settings, &args.settings)?;
     let listed = |(device, number): (&DeviceSettings, Option<DeviceId>)| {
         let path = device.path.display().to_string();
-        let sides = mirrors.iter().flat_map(|mirror| &mirror.sides);
-        let side = sides.into_iter().find(|side| side.path == path);
+        let mut members = groups
+            .all()
+            .flat_map(|(kind, _, members)| members.iter().map(move |member| (kind, member)));
+        let member = members.find(|(_, member)| member.path == path);
+        let state_in = |is: fn(&str) -> bool| {
+            member.filter(|(kind, _)| is(kind)).map(|(_, member)| member.state.clone())
+        };
         let state = number.map(|number| geometry.device(number).state);
         ListedDevice {
             class: class_name(device.class),
             mirror: device.mirror.clone(),
+            raid5: device.raid5.clone(),
+            raid0: device.raid0.clone(),
             state: state.map_or("unattached", state_name),
             units_left: number.and_then(|number| left.get(&number.0).copied()),
-            side: side.map(|side| side.state.clone()),
-            why: side.and_then(|side| side.why.clone()),
+            side: state_in(|kind| kind == "mirror"),
+            member: state_in(|kind| kind != "mirror"),
+            why: member.and_then(|(_, member)| member.why.clone()),
             path,
         }
     };
     let devices: Vec<ListedDevice> = settings.devices.iter().zip(numbers).map(listed).collect();
     if args.json {
-        let listing = Listing { schema: "thermocline.devices/1", devices, mirrors };
+        let listing = Listing { schema: "thermocline.devices/1", devices, groups };
         return print(&format!("{}\n", serde_json::to_string_pretty(&listing)?));
     }
     let mut table = crate::table::plain();
-    table.set_header(["path", "class", "state", "mirror", "side"]);
-    for ListedDevice { path, class, mirror, state, units_left, side, why } in devices {
+    table.set_header(["path", "class", "state", "group", "member"]);
+    for device in devices {
+        let group = device.group();
+        let ListedDevice { path, class, state, units_left, side, member, why, .. } = device;
         let state = units_left.map_or(state.to_owned(), |left| match left {
             0 => format!("{state}: empty, it can be detached"),
             left => format!("{state}: {left} units left"),
         });
-        let side = side.map_or(String::new(), |side| match why {
-            Some(why) => format!("{side}: {why}"),
-            None => side,
+        let member = side.or(member).map_or(String::new(), |member| match why {
+            Some(why) => format!("{member}: {why}"),
+            None => member,
         });
-        table.add_row([path, class.to_owned(), state, mirror.unwrap_or_default(), side]);
+        table.add_row([path, class.to_owned(), state, group, member]);
     }
-    let lacking = mirrors.iter().filter(|mirror| mirror.lacking_bytes > 0).map(|mirror| {
-        format!("mirror `{}`: {} to be copied\n", mirror.name, Bytes(mirror.lacking_bytes))
+    let lacking = groups.all().filter(|(_, group, _)| group.lacking_bytes > 0);
+    let lacking = lacking.map(|(kind, group, _)| {
+        format!("{kind} `{}`: {} to be filled\n", group.name, Bytes(group.lacking_bytes))
     });
     print(&format!("{table}\n{}", lacking.collect::<String>()))
 }
@@ -208,7 +237,7 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
 /// What only an open pool tells of its devices.
 #[derive(Default)]
 struct Looked {
-    mirrors: Vec<MirrorStatus>,
+    groups: GroupsTold,
     /// Units left of devices that are drained, by their number.
     left: BTreeMap<u8, u32>,
 }
@@ -225,10 +254,10 @@ impl Looked {
             Err(error) if is_unattached(&error) => return Ok(Looked::default()),
             Err(error) => return Err(error),
         };
-        let mirrors = pool.pairs.iter().map(|(_, pair)| MirrorStatus::new(&pair.status()));
+        let groups = GroupsTold::new(pool.groups.iter());
         let draining = DrainStatus::all(pool.driver.engine());
         let left = draining.into_iter().map(|one| (one.device, one.units_left));
-        Ok(Looked { mirrors: mirrors.collect(), left: left.collect() })
+        Ok(Looked { groups, left: left.collect() })
     }
 }
 
@@ -237,11 +266,11 @@ impl Looked {
     fn at_server(socket: &Path) -> anyhow::Result<Looked> {
         let mut status = super::stat::fetch(socket)?;
         let mut of = |key| status.get_mut(key).map(serde_json::Value::take);
-        let mirrors = of("mirrors").map_or(Ok(Vec::new()), serde_json::from_value);
         let draining = of("draining").map_or(Ok(Vec::new()), serde_json::from_value);
         let draining: Vec<DrainStatus> = draining.context("no list of devices")?;
         let left = draining.into_iter().map(|one| (one.device, one.units_left)).collect();
-        Ok(Looked { mirrors: mirrors.context("no list of mirrors")?, left })
+        let groups = GroupsTold::deserialize(&status).context("no list of groups")?;
+        Ok(Looked { groups, left })
     }
 }
 
@@ -269,7 +298,7 @@ pub(super) fn state_name(state: DeviceState) -> &'static str {
 fn named(settings: &Settings, path: &Path) -> anyhow::Result<PathBuf> {
     settings.named(path).ok_or_else(|| {
         anyhow!(
-            "{} is no device of {}: set it as the path of a side of the mirror first",
+            "{} is no device of {}: set it as the path of a member of the group first",
             path.display(),
             settings.file().display()
         )
@@ -294,8 +323,5 @@ fn keep(args: &KeepArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.device.settings)?;
     let path = named(&settings, &args.device.path)?;
     settings.keep_side(&path, args.despite_loss)?;
-    print(&format!(
-        "{} is believed from now on; the other side is filled from it\n",
-        path.display()
-    ))
+    print(&format!("{} is believed from now on; what others lack is filled\n", path.display()))
 }

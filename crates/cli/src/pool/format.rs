@@ -52,8 +52,8 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     let config = settings.config(geometry)?;
     let volumes = settings.volume_sizes(&config)?;
     let driver = Driver::format(config.clone(), pool, media.storage)?;
-    let (took, pairs) = (std::time::Duration::ZERO, media.pairs);
-    let mut opened = Opened { driver, config, replayed: (0, 0), took, pairs };
+    let (took, groups) = (std::time::Duration::ZERO, media.groups);
+    let mut opened = Opened { driver, config, replayed: (0, 0), took, groups };
     for ((name, blocks), stated) in volumes.into_iter().zip(&settings.volumes) {
         let text = name.to_string();
         let create = HostRequest::CreateVolume { name, blocks };

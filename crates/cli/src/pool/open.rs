@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use thermocline_engine::{Config, HostError, HostRequest, Notice, Reply, VolumeInfo};
 use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
 use thermocline_runtime::{
-    AnyStorage, Buffer, DeviceChange, Driver, MediaError, Pair, Settings, UnitStorage,
+    AnyStorage, Buffer, DeviceChange, Driver, Group, MediaError, Settings, UnitStorage,
 };
 use thermocline_types::Bytes;
 
@@ -25,14 +25,14 @@ pub struct Opened<S> {
     pub replayed: (u64, u64),
     /// From the first read to when requests were taken.
     pub took: Duration,
-    /// Its mirrored pairs, each with the number of its device.
-    pub pairs: Vec<(usize, Pair)>,
+    /// Its devices that are several, each with its number.
+    pub groups: Vec<(usize, Group)>,
 }
 
 impl<S> Opened<S> {
-    /// What is at risk because a side of a pair is not current, and what to do, as sentences.
+    /// What is at risk because a member of a group is not current, and what to do, as sentences.
     pub fn risks(&self) -> Vec<String> {
-        self.pairs.iter().filter_map(|(_, pair)| pair.status().risk()).collect()
+        self.groups.iter().filter_map(|(_, group)| group.status().risk()).collect()
     }
 }
 
@@ -69,7 +69,7 @@ fn trial(
     config.gc.ahead_units = 0;
     let began = Instant::now();
     let driver = Driver::open(config.clone(), Overlay::new(media.storage))?;
-    opened(driver, config, began, media.pairs)
+    opened(driver, config, began, media.groups)
 }
 
 /// Opens the pool to change it. With `despite_loss`, also if something is missing that was flushed.
@@ -81,7 +81,7 @@ pub fn to_write(settings: &Settings, despite_loss: bool) -> anyhow::Result<Opene
     let mut config = settings.config(media.geometry)?;
     config.open_despite_loss = despite_loss;
     let began = Instant::now();
-    opened(Driver::open(config.clone(), media.storage)?, config, began, media.pairs)
+    opened(Driver::open(config.clone(), media.storage)?, config, began, media.groups)
 }
 
 /// Opens the pool with a change of the device at `path`, which is made by that.
@@ -99,7 +99,7 @@ pub fn to_change(
     let mut config = settings.config(media.geometry)?;
     config.open_despite_loss = despite_loss;
     let began = Instant::now();
-    opened(Driver::open(config.clone(), media.storage)?, config, began, media.pairs)
+    opened(Driver::open(config.clone(), media.storage)?, config, began, media.groups)
 }
 
 /// Whether a pool was not opened because somebody else has it open.
@@ -128,7 +128,7 @@ fn opened<S: Storage>(
     driver: Driver<S>,
     config: Config,
     began: Instant,
-    pairs: Vec<(usize, Pair)>,
+    groups: Vec<(usize, Group)>,
 ) -> anyhow::Result<Opened<S>> {
     let took = began.elapsed();
     let replayed = driver.notices().iter().find_map(|notice| match notice {
@@ -136,7 +136,7 @@ fn opened<S: Storage>(
         _ => None,
     });
     let replayed = replayed.expect("an open pool said so");
-    Ok(Opened { driver, config, replayed, took, pairs })
+    Ok(Opened { driver, config, replayed, took, groups })
 }
 
 /// What is wrong if the fast devices are too small for the maps of volumes of `total` blocks.

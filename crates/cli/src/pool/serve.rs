@@ -123,7 +123,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         say(format_args!("{short}: {MORE_FAST}"));
     }
     let failure = Failure::default();
-    let devices = Devices::new(settings.clone(), opened.pairs);
+    let devices = Devices::new(settings.clone(), opened.groups);
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let after = (after > 0).then_some(Duration::from_secs(after));
     let upkeep = PoolUpkeep { flush_after: after, endurance: settings.endurance() };

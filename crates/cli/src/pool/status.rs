@@ -161,9 +161,8 @@ fn served(status: &Value) -> anyhow::Result<String> {
     if let Some(failure) = status["failure"].as_str() {
         text += &format!("at risk: {failure}\n");
     }
-    for risk in
-        status["mirrors"].as_array().into_iter().flatten().filter_map(|one| one["risk"].as_str())
-    {
+    let groups = ["mirrors", "raids"].into_iter().filter_map(|kind| status[kind].as_array());
+    for risk in groups.flatten().filter_map(|one| one["risk"].as_str()) {
         text += &format!("at risk: {risk}\n");
     }
     text += &format!(

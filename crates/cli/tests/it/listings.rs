@@ -33,7 +33,7 @@ fn every_listing_names_what_the_other_commands_take() {
         ("cases", "wine cloudmark llog csal"),
         (
             "experiments",
-            "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones snia-bandwidth snia-controllers snia-pathological snia-collisions snia-scaling snia-partial snia-wear snia-life refresh slc-cache",
+            "uniform-greedy autostream cachelib-fdp indirection-unit lsm-zgc micron-zones snia-bandwidth snia-controllers snia-pathological snia-collisions snia-scaling snia-partial snia-wear snia-life snia-uber refresh slc-cache",
         ),
     ];
     for (what, names) in cases {

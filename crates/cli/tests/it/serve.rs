@@ -70,6 +70,16 @@ pub fn format_mirrored(folder: &Path, io: &str) {
     format_on(folder, &format!("{}{}{capacity}", side("a"), side("b")));
 }
 
+/// A pool on a striped group, `a.img`, `b.img` and `c.img`, behind a fast device `fast.img` if it is to have one.
+pub fn format_striped(folder: &Path, key: &str, is_tiered: bool) {
+    let member = |name| {
+        format!("[[device]]\npath = '{name}.img'\n{key} = 'g'\nsize = '64MiB'\nunit = '1MiB'\n")
+    };
+    let fast = "[[device]]\npath = 'fast.img'\nclass = 'fast'\nsize = '24MiB'\nunit = '1MiB'\n";
+    let fast = if is_tiered { fast } else { "" };
+    format_on(folder, &format!("{}{}{}{fast}", member("a"), member("b"), member("c")));
+}
+
 /// The volumes of these pools, as settings.
 pub const VOLUMES: &str =
     "[[volumes]]\nname = 'main'\nsize = '48MiB'\n[[volumes]]\nname = 'second'\nsize = '16MiB'\n";

@@ -14,8 +14,8 @@ use crate::volumes::PageCursor;
 /// some times over. Chosen, not measured.
 const MOST_PINS: u64 = 1024;
 
-/// The share of the memory for pages that differs from media when a checkpoint begins: so much of so many parts. Chosen,
-/// not measured.
+/// The share of the memory for pages that differs from media when a checkpoint begins: so much of so many parts.
+/// Chosen, not measured.
 const DIRTY: (u64, u64) = (3, 4);
 
 /// Pages of nobody.
@@ -68,8 +68,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Whether so much of the memory is for what differs from media that a checkpoint should begin: the rest is for what
-    /// comes meanwhile.
+    /// Whether so much of the memory is for what differs from media that a checkpoint should begin: the rest is for
+    /// what comes meanwhile.
     pub(crate) fn many_are_dirty(&self) -> bool {
         let dirty = self.volumes.dirty_pages() + self.volumes.patch_bytes() / FRAME_BYTES;
         dirty * DIRTY.1 > self.frame_limit() * DIRTY.0

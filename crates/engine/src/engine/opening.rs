@@ -460,8 +460,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Finds the pages that have to be in memory to do again what the tail says: those of which it unmaps blocks. What it
-    /// says of other blocks goes into patches, if their pages are not.
+    /// Finds the pages that have to be in memory to do again what the tail says: those of which it unmaps blocks. What
+    /// it says of other blocks goes into patches, if their pages are not.
     fn find_touched(&mut self) {
         let mut opening = self.opening.take().expect("the pool is being opened");
         let mut touched: BTreeSet<(u16, u64)> = BTreeSet::new();

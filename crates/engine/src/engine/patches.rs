@@ -11,8 +11,9 @@ use crate::payload::Payload;
 use crate::space::Space;
 use crate::volumes::PageCursor;
 
-/// What is to be known of a page on media that no record leads to yet: where its blocks are that are on their way there,
-/// and those that were written since a trim that is. When a write fails, it depends on that what is written again.
+/// What is to be known of a page on media that no record leads to yet: where its blocks are that are on their way
+/// there, and those that were written since a trim that is. When a write fails, it depends on that what is written
+/// again.
 pub(super) fn flying<P>(
     space: &Space,
     flights: &Flights<P>,

@@ -119,8 +119,8 @@ impl<P: Payload> Engine<P> {
         worked && !stuck
     }
 
-    /// Unmaps blocks of one page; `waiting` gets who waited for those of them that were staged. Of a page that cannot be
-    /// read, those that its patch tells of.
+    /// Unmaps blocks of one page; `waiting` gets who waited for those of them that were staged. Of a page that cannot
+    /// be read, those that its patch tells of.
     fn unmap(&mut self, volume: u16, from: u64, until: u64, waiting: &mut Vec<Owner>) {
         if self.volumes.map(volume).is_loaded(from / PAGE) {
             for lba in from..until {

@@ -86,8 +86,8 @@ impl<P: Payload> Engine<P> {
         UnitEntry { generation, valid, class: names[class.index()] }
     }
 
-    /// What a page leads to, which may not be in memory, with what its patch says and what that replaces and counts; `None`
-    /// if it cannot be read.
+    /// What a page leads to, which may not be in memory, with what its patch says and what that replaces and counts;
+    /// `None` if it cannot be read.
     fn values_on_media(
         &self,
         index: u16,
@@ -115,9 +115,9 @@ impl<P: Payload> Engine<P> {
         Some(values)
     }
 
-    /// A unit of which more or fewer blocks count as valid than the maps lead to, or other ones: how many count, and how
-    /// many they lead to. Looks at every block, for tests; `read` gives what is on media of pages that are not in memory. `None`,
-    /// too, if one of these cannot be read, or the pool is not open for writing.
+    /// A unit of which more or fewer blocks count as valid than the maps lead to, or other ones: how many count, and
+    /// how many they lead to. Looks at every block, for tests; `read` gives what is on media of pages that are not in
+    /// memory. `None`, too, if one of these cannot be read, or the pool is not open for writing.
     #[must_use]
     pub fn miscounted(
         &self,

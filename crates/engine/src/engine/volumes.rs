@@ -30,15 +30,15 @@ impl<P: Payload> Engine<P> {
         self.pool
     }
 
-    /// Blocks of all volumes that are mapped, those of deleted ones among them that are still to be unmapped. Too high by
-    /// [`Engine::doubled_blocks`] at most.
+    /// Blocks of all volumes that are mapped, those of deleted ones among them that are still to be unmapped. Too high
+    /// by [`Engine::doubled_blocks`] at most.
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
         self.volumes.mapped()
     }
 
-    /// Blocks that count twice among those that are mapped if they were mapped when they were written: where only a page
-    /// of the map on media says that. None do after an opening.
+    /// Blocks that count twice among those that are mapped if they were mapped when they were written: where only a
+    /// page of the map on media says that. None do after an opening.
     #[must_use]
     pub fn doubled_blocks(&self) -> u64 {
         self.volumes.tally().doubled

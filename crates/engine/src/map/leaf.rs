@@ -18,8 +18,8 @@ pub(crate) struct Tally {
     pub(crate) used: u64,
     /// Pages that are on media only.
     pub(crate) absent: u64,
-    /// Pages that differ from those on media and that only a checkpoint lets go, be they emptied and without memory; those
-    /// that are patched apart.
+    /// Pages that differ from those on media and that only a checkpoint lets go, be they emptied and without memory;
+    /// those that are patched apart.
     pub(crate) dirty: u64,
     /// Pages that were emptied and gave their memory back, and that an opening would need as they were before.
     pub(crate) emptied: u64,

@@ -1,7 +1,7 @@
 //! What is known of a page that is not in memory: the entries that changed since it was written.
 //!
-//! The block that the page on media leads to in place of such an entry, its *base*, is not known. It goes on counting as
-//! valid until the page is read, or garbage collection meets it.
+//! The block that the page on media leads to in place of such an entry, its *base*, is not known. It goes on counting
+//! as valid until the page is read, or garbage collection meets it.
 //!
 //! Invariants:
 //! * Keys rise.

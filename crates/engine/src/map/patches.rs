@@ -96,8 +96,8 @@ impl VolumeMap {
         });
     }
 
-    /// Of 64 pages from `first` on, those of `landed` are on media as a record says: what they say as well is remembered
-    /// no more.
+    /// Of 64 pages from `first` on, those of `landed` are on media as a record says: what they say as well is
+    /// remembered no more.
     pub(super) fn forget_merged(&mut self, first: u64, mut landed: u64) {
         while landed != 0 {
             let page = first + u64::from(landed.trailing_zeros());
@@ -148,10 +148,10 @@ impl VolumeMap {
         Base { lba: page * PAGE + index as u64, value: Value::of_entry(read[index]), slot }
     }
 
-    /// Puts what is known to differ into `bytes`, which are a page as it was read from media; `old` says of a slot of the
-    /// write cache what stands on media in its place, if that is known. Returns what counted as valid until now and is
-    /// known from now on. The page is as on media then, but for blocks that wait in the write cache; what `flies` is
-    /// remembered until a record says so.
+    /// Puts what is known to differ into `bytes`, which are a page as it was read from media; `old` says of a slot of
+    /// the write cache what stands on media in its place, if that is known. Returns what counted as valid until now
+    /// and is known from now on. The page is as on media then, but for blocks that wait in the write cache; what
+    /// `flies` is remembered until a record says so.
     pub(crate) fn merge(
         &mut self,
         page: u64,

@@ -69,6 +69,14 @@ fn layouts_are_as_documented() {
     let label = fields!(MirrorLabelRaw: magic, version, side, flags, current, device, reserved, pool, units, event,
         unused, rest_crc, prefix_crc);
     assert_eq!(documented("MirrorLabel", size_of::<MirrorLabelRaw>()), label);
+    let label = fields!(RaidLabelRaw: magic, version, level, flags, members, member, device, filling, pool, group,
+        event, floor, units, unit_blocks, logical_block, piece, slots, filled, current, unused, prefix_crc);
+    assert_eq!(documented("RaidLabel", size_of::<RaidLabelRaw>()), label);
+    let log = fields!(RaidLogRaw: magic, version, member, reserved, rows, pool, group, round, unused, rest_crc,
+        prefix_crc);
+    assert_eq!(documented("RaidLog", size_of::<RaidLogRaw>()), log);
+    let row = fields!(RowEntryRaw: slot, unit, row, filled);
+    assert_eq!(documented("RowEntry", size_of::<RowEntryRaw>()), row);
     let unit = fields!(UnitRaw: generation, valid, class, reserved);
     assert_eq!(documented("Unit", size_of::<UnitRaw>()), unit);
 }

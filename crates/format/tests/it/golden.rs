@@ -3,8 +3,9 @@
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
     LogicalBlock, MapEntry, MapPage, MediaClass, OpenUnit, PackedBlock, PageId, PoolDevice, PoolId,
-    Revision, Sequence, Superblock, SuperblockPrefix, UnitEntry, UnitPage, Volume, VolumeId,
-    VolumeMedia, VolumeName, crc32c, home_mark, packed_block,
+    RaidLabel, RaidLevel, RaidLog, RaidShape, Revision, RowEntry, Sequence, Superblock,
+    SuperblockPrefix, UnitEntry, UnitPage, Volume, VolumeId, VolumeMedia, VolumeName, crc32c,
+    home_mark, packed_block,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -14,6 +15,8 @@ pub const PACKED: &[u8] = include_bytes!("../../testdata/chunk-packed-v3.bin");
 pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v3.bin");
 pub const MAP_PAGE: &[u8] = include_bytes!("../../testdata/map-page.bin");
 pub const UNIT_PAGE: &[u8] = include_bytes!("../../testdata/unit-page.bin");
+pub const RAID_LABEL: &[u8] = include_bytes!("../../testdata/raid-label-v3.bin");
+pub const RAID_LOG: &[u8] = include_bytes!("../../testdata/raid-log-v3.bin");
 
 pub const POOL: PoolId = PoolId([
     0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0xA5, 0xA6, 0xA7, 0xA8, 0xA9, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF,
@@ -202,4 +205,44 @@ fn unit_page_of_any_version() {
         assert_eq!(*entry, if free { UnitEntry::FREE } else { held });
     }
     assert_eq!(decoded.encode(), UNIT_PAGE);
+}
+
+#[test]
+fn label_and_log_of_a_striped_group_of_version_3() {
+    let label = RaidLabel::decode(RAID_LABEL, Some(POOL)).unwrap();
+    let shape = RaidShape {
+        level: RaidLevel::Parity,
+        members: 4,
+        logical_block: LogicalBlock::B512,
+        unit_blocks: 2048,
+        units: 60,
+        piece: 16_384,
+        slots: 32,
+    };
+    let (group, open, announced) = (0x1122_3344_5566_7788, true, false);
+    let (event, floor, current, filling, filled) = (1000, 999, 0b1101, Some(1), 17);
+    let (device, member, pool) = (1, 2, POOL);
+    let expected = RaidLabel {
+        pool,
+        group,
+        device,
+        member,
+        shape,
+        event,
+        floor,
+        current,
+        filling,
+        filled,
+        open,
+        announced,
+    };
+    assert_eq!(label, expected);
+    assert_eq!(label.encode(), RAID_LABEL);
+    let log = RaidLog::decode(RAID_LOG, POOL, &shape).unwrap();
+    let first = RowEntry { slot: 5, unit: 0, row: 1, filled: 512, crcs: vec![1, 2, 3] };
+    let crcs = vec![0xDEAD_BEEF, 0, 7];
+    let second = RowEntry { slot: 9, unit: 7, row: 2, filled: 40_960, crcs };
+    let rows = vec![first, second];
+    assert_eq!(log, RaidLog { pool, group, member, round: 77, rows });
+    assert_eq!(log.encode(&shape), RAID_LOG);
 }

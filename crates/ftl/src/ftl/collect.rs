@@ -167,6 +167,31 @@ impl<P: Placement> Ftl<P> {
         Ok(there)
     }
 
+    /// Empties `unit`, in which a program failed, and erases it, with which it leaves service. What was written to it
+    /// since counts as valid there and is moved as well.
+    #[cold]
+    pub(super) fn give_up(
+        &mut self,
+        unit: UnitId,
+        media: &mut impl Media,
+    ) -> Result<(), OutOfUnits> {
+        let class = self.units.class(unit);
+        if let Some(place) = self.frontiers.place(class).filter(|place| place.unit == unit) {
+            self.close(class, place);
+        }
+        let pool = self.topology.pool(class);
+        if !self.can_copy(pool, unit) {
+            self.collect(pool, media)?; // Which may take it.
+        }
+        if media.failing() == Some(unit) {
+            if !self.can_copy(pool, unit) {
+                return Err(OutOfUnits);
+            }
+            self.relocate(unit, Cause::ProgramFailure, media);
+        }
+        Ok(())
+    }
+
     /// Erases `unit` and takes it among the free ones of `pool`, or out of service.
     pub(super) fn erase(&mut self, unit: UnitId, pool: u8, media: &mut impl Media) {
         let erases = self.units.erase(unit);

@@ -42,8 +42,27 @@ impl<P: Placement> Ftl<P> {
             && erases.saturating_sub(self.units.erases(unit)) > spread
         {
             self.pools[pool].free.retain(|&Reverse((_, free))| free != worn);
-            self.change_places(unit, UnitId(worn), media);
+            self.change_places(unit, UnitId(worn), Cause::WearLevelling, media);
         }
+    }
+
+    /// Whether `unit` is closed and most of it is valid.
+    pub(super) fn rests(&self, unit: UnitId) -> bool {
+        let closed = self.units.state(unit) == UnitState::Closed;
+        closed && 2 * self.units.valid_count(unit) >= self.units.blocks_per_unit()
+    }
+
+    /// Copies what is valid in the closed `unit` into the most worn free unit of its pool, and erases it. Returns
+    /// whether it did: only while the reserve is whole.
+    pub(super) fn refresh_as_it_lies(&mut self, unit: UnitId, media: &mut impl Media) -> bool {
+        let pool = usize::from(self.topology.pool(self.units.class(unit)));
+        let most_worn = self.pools[pool].free.iter().map(|&Reverse(key)| key).max();
+        let Some((_, worn)) = most_worn.filter(|_| !self.pools[pool].is_short()) else {
+            return false;
+        };
+        self.pools[pool].free.retain(|&Reverse((_, free))| free != worn);
+        self.change_places(unit, UnitId(worn), Cause::Refresh, media);
+        true
     }
 
     /// The least erased of the next units of the pool that hold data at rest.
@@ -64,7 +83,7 @@ impl<P: Placement> Ftl<P> {
 
     /// Copies the valid blocks of the closed unit `from` into the free unit `to`, which was taken from its pool, and
     /// erases `from`. As many units are free after it as before `to` was taken, unless `from` is worn out.
-    fn change_places(&mut self, from: UnitId, to: UnitId, media: &mut impl Media) {
+    fn change_places(&mut self, from: UnitId, to: UnitId, cause: Cause, media: &mut impl Media) {
         let shape = self.reverse_map.shape();
         let (class, closed_at) = (self.units.class(from), self.units.closed_at(from));
         let pool = self.topology.pool(class);
@@ -84,8 +103,8 @@ impl<P: Placement> Ftl<P> {
                 self.reverse_map.program(pba, lba);
                 self.units.add_valid(to);
                 self.placement.stored(lba, to, self.host_writes);
-                self.programmed[Cause::WearLevelling.index()] += 1;
-                media.program(pba, Some(lba), Cause::WearLevelling);
+                self.programmed[cause.index()] += 1;
+                media.program(pba, Some(lba), cause);
                 if self.units.tracks_updates() {
                     self.units.note_update(to, updated);
                 }

@@ -266,6 +266,99 @@ fn a_host_that_names_one_group_only_still_gets_the_space_of_all() {
     assert!(three < 1.15 * one, "{three} in three groups, {one} in one");
 }
 
+/// Media of which one program of so many fails, with so many spare units.
+struct Failing {
+    shape: Shape,
+    every: u64,
+    spares: u32,
+    programs: u64,
+    failing: Vec<UnitId>,
+    gone: u32,
+}
+
+impl Failing {
+    fn new(shape: Shape, every: u64, spares: u32) -> Failing {
+        Failing { shape, every, spares, programs: 0, failing: Vec::new(), gone: 0 }
+    }
+}
+
+impl Media for Failing {
+    fn read(&mut self, _pba: Pba) {}
+    fn program(&mut self, pba: Pba, _lba: Option<Lba>, _cause: Cause) {
+        self.programs += 1;
+        let unit = self.shape.unit(pba);
+        let fails = self.every > 0 && self.programs.is_multiple_of(self.every);
+        if fails && !self.failing.contains(&unit) {
+            self.failing.push(unit);
+        }
+    }
+    fn erase(&mut self, unit: UnitId, _erases: u32) -> Erased {
+        let before = self.failing.len();
+        self.failing.retain(|&failing| failing != unit);
+        if self.failing.len() == before {
+            return Erased::Usable;
+        }
+        if let Some(left) = self.spares.checked_sub(1) {
+            self.spares = left;
+            return Erased::Usable;
+        }
+        self.gone += 1;
+        Erased::WornOut
+    }
+    fn failing(&self) -> Option<UnitId> {
+        self.failing.first().copied()
+    }
+}
+
+#[test]
+fn a_unit_in_which_a_program_fails_is_emptied_and_leaves_service() {
+    let shape = Shape::new(100 * 16, 140, 16).unwrap();
+    let mut ftl = Ftl::new(shape, SeparateRelocation, Victim::Greedy, 1).unwrap();
+    let mut media = Failing::new(shape, 1_000, 5);
+    let mut rng = Rng::new(5);
+    (0..1600).for_each(|lba| ftl.write(Lba(lba), 0, &mut media).unwrap());
+    let mut writes = 0_u64;
+    while ftl.write(Lba(rng.below(1600)), 0, &mut media).is_ok() {
+        writes += 1;
+        let retired = |ftl: &mut Ftl<_>| {
+            let units = ftl.units();
+            units.ids().filter(|&unit| units.state(unit) == UnitState::Retired).count() as u32
+        };
+        if writes.is_multiple_of(5_000) {
+            ftl.verify();
+            assert!((0..1600).all(|lba| ftl.lookup(Lba(lba)).is_some()));
+            assert_eq!(retired(&mut ftl), media.gone);
+        }
+    }
+    // Five spares and some thirty units beyond what the data needs, one in a thousand programs.
+    let failed = u64::from(media.gone) + 5;
+    assert_eq!(media.spares, 0);
+    assert!((30..=45).contains(&failed), "{failed} failed");
+    assert!(media.programs / 1_000 - failed <= 1, "{} programs", media.programs);
+    let moved = ftl.programmed(Cause::ProgramFailure);
+    assert!(moved > failed && moved < 16 * failed, "{moved} blocks of {failed} units");
+}
+
+#[test]
+fn what_is_refreshed_stays_together_if_most_of_a_unit_is_valid() {
+    let shape = Shape::new(100 * 16, 140, 16).unwrap();
+    let mut ftl = Ftl::new(shape, SeparateRelocation, Victim::Greedy, 1).unwrap();
+    (0..1600).for_each(|lba| ftl.write(Lba(lba), 0, &mut NoMedia).unwrap());
+    let unit_of = |ftl: &Ftl<_>, lba| shape.unit(ftl.lookup(Lba(lba)).unwrap());
+    // Of the first unit everything is valid, of the second 7 blocks of 16.
+    (16..25).for_each(|lba| ftl.write(Lba(lba), 0, &mut NoMedia).unwrap());
+    for lba in [0, 25] {
+        let unit = unit_of(&ftl, lba);
+        assert_eq!(ftl.refresh(unit, &mut NoMedia), Ok(true));
+    }
+    assert_eq!(ftl.programmed(Cause::Refresh), 16 + 7);
+    let (whole, part) = (unit_of(&ftl, 0), unit_of(&ftl, 25));
+    assert!((0..16).all(|lba| unit_of(&ftl, lba) == whole) && whole != part);
+    let states = [whole, part].map(|unit| ftl.units().state(unit));
+    assert_eq!(states, [UnitState::Closed, UnitState::Open], "the part lies among survivors");
+    ftl.verify();
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Write(u64, u16),
@@ -289,7 +382,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Runs `steps` on a device cut as tightly as [`Ftl::new`] allows, checking it against a set of written blocks.
-fn survives<P: Placement>(placement: P, victim: Victim, blocks: u32, data: u32, steps: &[Step]) {
+/// Of so many programs, if any, one fails.
+fn survives<P: Placement>(
+    placement: P,
+    victim: Victim,
+    (blocks, data, every): (u32, u32, u64),
+    steps: &[Step],
+) {
     let set_aside = (0..placement.topology().pools())
         .map(|pool| 1 + placement.topology().relocation_classes(pool).len() as u32)
         .sum::<u32>()
@@ -300,10 +399,11 @@ fn survives<P: Placement>(placement: P, victim: Victim, blocks: u32, data: u32, 
         return; // The pools share the units so unevenly that the tightest cut does not fit.
     };
     let mut ftl = ftl.with_wear_levelling(3);
+    let mut media = Failing::new(shape, every, u32::MAX);
     let mut written = vec![false; exported as usize];
     for step in std::iter::once(&Step::Sweep(0, 1)).chain(steps) {
         for (lba, handle) in step.writes(exported, u64::from(blocks)) {
-            ftl.write(Lba(lba), handle, &mut NoMedia).expect("nothing wears out");
+            ftl.write(Lba(lba), handle, &mut media).expect("nothing wears out");
             written[lba as usize] = true;
         }
         match *step {
@@ -314,7 +414,7 @@ fn survives<P: Placement>(placement: P, victim: Victim, blocks: u32, data: u32, 
             Step::Pad(class) => {
                 let class = Class(class % ftl.placement().topology().classes());
                 let before = ftl.programmed(Cause::Padding);
-                let padded = ftl.pad(class, &mut NoMedia);
+                let padded = ftl.pad(class, &mut media);
                 assert_eq!(ftl.programmed(Cause::Padding) - before, u64::from(padded));
             }
             Step::Finish(class) => {
@@ -352,15 +452,17 @@ proptest! {
         victim in prop::sample::select(Victim::list().into_iter().map(|(v, _)| v).collect::<Vec<_>>()),
         blocks in 1_u32..70,
         data in 2_u32..24,
+        // Emptying a unit of 70 blocks takes fewer programs than the next failure.
+        every in prop_oneof![2 => Just(0_u64), 1 => 97_u64..500],
         (groups, handles) in (1_u8..4, 1_u8..6),
         isolation in prop::sample::select(
             vec![Isolation::Initially, Isolation::Persistently, Isolation::Shared]
         ),
     ) {
         for (policy, _) in Policy::list() {
-            survives(policy, victim, blocks, data, &steps);
+            survives(policy, victim, (blocks, data, every), &steps);
         }
-        survives(Handles::new(groups, handles, isolation), victim, blocks, data, &steps);
+        survives(Handles::new(groups, handles, isolation), victim, (blocks, data, every), &steps);
     }
 }
 

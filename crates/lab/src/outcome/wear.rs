@@ -33,10 +33,12 @@ pub fn wear(outcome: &Outcome) -> Wear {
         cell.iter().map(|unit| unit.erases as f32).sum::<f32>() / cell.len() as f32
     };
     let average = in_service().map(|unit| f64::from(unit.erases)).sum::<f64>() / count;
-    let early = outcome.stack.profile.wear.infant_share > 0.0;
+    let profile = &outcome.stack.profile.wear;
+    let (early, programs) = (profile.infant_share > 0.0, profile.program_failures > 0.0);
     Wear {
         percentiles: erase_percentiles(in_service().map(|unit| unit.erases).collect(), average),
         first_worn_out_host_bytes: outcome.drive.first_worn_out().map(|bytes| bytes.0),
+        failed_programs: programs.then(|| outcome.drive.failed_programs()),
         failed_early: early.then(|| outcome.drive.failed_early()),
         erase_counts: all.chunks(per_cell).map(mean).collect(),
         min: in_service().map(|unit| u64::from(unit.erases)).min().unwrap_or(0),

@@ -58,7 +58,11 @@ impl Integrity {
     /// of their uncertainty.
     #[must_use]
     pub fn outcome(&self, condition: &Condition, factor: f64) -> Outcome {
-        let rate = self.errors(condition).rate() * factor;
+        self.outcome_at(self.errors(condition).rate() * factor)
+    }
+
+    /// What becomes of a codeword at the mean bit error rate `rate`.
+    pub(crate) fn outcome_at(&self, rate: f64) -> Outcome {
         let ecc = &self.ecc;
         let mut beyond: Vec<f64> =
             self.attempts().iter().map(|(by, bits)| self.over_pages(rate * by, *bits)).collect();

@@ -120,6 +120,9 @@ impl Profile {
         let modelled = self.integrity.is_some() && self.timing.is_some();
         let mut rules = aged.rules();
         rules.push(("aged", modelled, "needs [integrity] and [timing]"));
+        let known = !aged.own_ages || self.kind.relocates() && self.slc.is_none();
+        let what = "is only known of drives that map pages, without an SLC cache";
+        rules.push(("aged.own_ages", known, what));
         rules
     }
 
@@ -142,6 +145,16 @@ impl Profile {
                 "wear.infant_share",
                 (0.0..=0.5).contains(&wear.infant_share),
                 "must be between 0 and 0.5",
+            ),
+            (
+                "wear.program_failures",
+                (0.0..=0.1).contains(&wear.program_failures),
+                "must be between 0 and 0.1",
+            ),
+            (
+                "wear.program_failures",
+                wear.program_failures == 0.0 || self.kind.relocates() && self.slc.is_none(),
+                "is only known of drives that map pages, without an SLC cache",
             ),
             ("wear.infant_cycles", (1.0..=1e9).contains(&wear.infant_cycles), "must be 1 to 10^9"),
             ("wear.rated_dwpd", positive(wear.rated_dwpd), "must be above zero"),

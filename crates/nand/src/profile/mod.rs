@@ -246,6 +246,8 @@ pub struct Wear {
     pub infant_share: f64,
     /// Erases within which it does.
     pub infant_cycles: f64,
+    /// Chance that a program of a page fails, with which its unit goes out of service.
+    pub program_failures: f64,
     /// Static wear levelling moves the data of units whose erase count lags behind the largest by more than
     /// this; without it there is none.
     pub levelling_spread: Option<u32>,
@@ -264,6 +266,7 @@ impl Default for Wear {
             factory_bad: 0.0,
             infant_share: 0.0,
             infant_cycles: 100.0,
+            program_failures: 0.0,
             levelling_spread: None,
             rated_dwpd: None,
             warranty_years: None,

@@ -301,6 +301,7 @@ fn wear(shape: &Shape) -> Wear {
         percentiles: None,
         first_worn_out_host_bytes: None,
         failed_early: None,
+        failed_programs: None,
         retired: 2,
         spare_left: 14,
         end_of_life: false,

@@ -6,12 +6,12 @@ use thermocline_engine::{DeviceCmd, Done};
 use thermocline_format::{DeviceState, Geometry, MAX_DEVICES, PoolDevice};
 use thermocline_types::{DeviceId, UnitId};
 
-use super::pairs::{self, Place};
-use super::several::{PoolFound, layout_of};
-use super::{MediaError, UnitStorage, unit_bytes};
+use super::pairs::Place;
+use super::several::{Made, PoolFound};
+use super::{MediaError, UnitStorage, raids, unit_bytes};
 use crate::Device;
 use crate::settings::Settings;
-use crate::storage::{Access, Storage};
+use crate::storage::Access;
 
 /// What becomes of a device of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +95,8 @@ impl Settings {
             one.devices[0].unit = Some(unit_bytes(&geometry));
             one.devices[0].logical_block = Some(geometry.logical_block().bytes() as u32);
         }
-        let sides = group.iter().map(Settings::new_storage).collect::<Result<Vec<_>, _>>()?;
-        let each = sides.iter().map(|storage| *storage.layout()).collect::<Vec<_>>();
-        let layout = layout_of(&group, &each);
+        let made = Made::new(&group)?;
+        let layout = made.layout;
         if layout.blocks_per_unit != geometry.blocks_per_unit() {
             return Err(no("its zones have another size than the units of the pool"));
         }
@@ -114,13 +113,8 @@ impl Settings {
             None => devices.push(device),
         }
         found.geometry = geometry_of(&geometry, &devices).map_err(|why| no(&why))?;
-        if group.len() > 1 {
-            // It says on each side that it holds what the other does, and is opened as any other from then on.
-            let place = Place { pool: found.pool, device: number, units };
-            drop(pairs::new_pair(&group, sides, place)?);
-        } else {
-            drop(sides);
-        }
+        // A group says on each member that it holds all, and is opened as any other from then on.
+        drop(made.open(&group, Place { pool: found.pool, device: number, units })?);
         found.groups.resize(devices.len(), None);
         found.groups[number] = Some(group);
         emptied(found.open(Access::ReadWrite)?, DeviceId(number as u8), path)
@@ -164,6 +158,9 @@ impl Settings {
     /// [`MediaError`] of the first side where that fails; the other one is no device of any all the same.
     pub fn forget_device(&self, path: &Path) -> Result<(), MediaError> {
         let own = self.groups().into_iter().find(|group| has(group, path)).unwrap_or_default();
+        if !own.is_empty() && raids::is_striped(&own) {
+            return raids::forget(&own);
+        }
         let forgotten = own.iter().map(Settings::forget).collect::<Vec<_>>();
         forgotten.into_iter().collect()
     }
@@ -177,7 +174,7 @@ impl Settings {
         let geometry = Geometry::new(block, per_unit, units, super::SUPERBLOCK_UNITS);
         let geometry = geometry.expect("the pool had it");
         let storage = self.storage(&geometry, units, Access::ReadWrite)?;
-        let alone = UnitStorage { storage, geometry, pairs: Vec::new() };
+        let alone = UnitStorage { storage, geometry, groups: Vec::new() };
         emptied(alone, DeviceId(0), &self.device().path).map(drop)
     }
 }
@@ -229,7 +226,7 @@ fn geometry_of(old: &Geometry, devices: &[PoolDevice]) -> Result<Geometry, Strin
 /// This storage, with the superblock units of `device` emptied for good: where there are no zones, a reset would leave
 /// the records of another pool to be found.
 fn emptied(media: UnitStorage, device: DeviceId, path: &Path) -> Result<UnitStorage, MediaError> {
-    let UnitStorage { storage, geometry, pairs } = media;
+    let UnitStorage { storage, geometry, groups } = media;
     let mut on = Device::new(storage, geometry);
     let no = |error: thermocline_engine::DeviceError| MediaError::NoChange {
         path: path.to_owned(),
@@ -245,5 +242,5 @@ fn emptied(media: UnitStorage, device: DeviceId, path: &Path) -> Result<UnitStor
         on.carry_out(empty).map_err(no)?;
     }
     on.carry_out(DeviceCmd::Flush(device)).map_err(no)?;
-    Ok(UnitStorage { storage: on.into_storage(), geometry, pairs })
+    Ok(UnitStorage { storage: on.into_storage(), geometry, groups })
 }

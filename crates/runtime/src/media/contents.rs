@@ -28,7 +28,7 @@ pub enum Contents {
 const HEAD: u64 = 4 << 20;
 const TAIL: u64 = 1 << 20;
 /// Bytes read where a superblock may begin.
-const SUPERBLOCK: u64 = 4096;
+pub(super) const SUPERBLOCK: u64 = 4096;
 
 /// A signature: where it is, its bytes, and what has it. As `libblkid` of util-linux has them.
 const SIGNATURES: [(usize, &[u8], &str); 14] = [
@@ -52,6 +52,9 @@ const SIGNATURES: [(usize, &[u8], &str); 14] = [
 pub(super) fn look(path: &Path, units: &[Bytes]) -> Result<Contents, MediaError> {
     if !path.exists() {
         return Ok(Contents::Nothing);
+    }
+    if let Some(label) = super::raids::label_at(path) {
+        return Ok(Contents::Pool(label.pool));
     }
     match find_pool(path, units) {
         Ok(Some(found)) => return Ok(Contents::Pool(found.pool)),

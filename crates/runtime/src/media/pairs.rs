@@ -7,11 +7,11 @@ use thermocline_format::{Geometry, MirrorLabel, PoolId, SIDES, Superblock};
 use thermocline_types::{Bytes, UnitId};
 
 use super::several::PoolFound;
-use super::{AnyStorage, MediaError, UnitStorage, contents, unit_bytes};
+use super::{AnyStorage, MediaError, UnitStorage, contents, raids, unit_bytes};
 use crate::Device;
 use crate::settings::{DeviceKind, Settings};
 use crate::storage::{
-    Access, Fault, FoundPair, Layout, Mate, Mirror, OpenErrorKind, Pair, PairError, PairStart,
+    Access, Fault, FoundPair, Group, Layout, Mate, Mirror, OpenErrorKind, PairError, PairStart,
     decide, label_units, read_label, write_label,
 };
 
@@ -53,7 +53,7 @@ pub(super) fn new_pair(
     group: &[Settings],
     sides: Vec<AnyStorage>,
     place: Place,
-) -> Result<(AnyStorage, Pair), MediaError> {
+) -> Result<(AnyStorage, Group), MediaError> {
     let mut storages = [None, None];
     let all = MirrorLabel { event: 1, ..place.label([true; SIDES]) };
     for (index, mut storage) in sides.into_iter().enumerate() {
@@ -74,7 +74,7 @@ fn not_labelled(path: PathBuf, fault: Fault) -> MediaError {
     MediaError::Label { path, fault }
 }
 
-fn opened(group: &[Settings], found: FoundPair) -> Result<(AnyStorage, Pair), MediaError> {
+fn opened(group: &[Settings], found: FoundPair) -> Result<(AnyStorage, Group), MediaError> {
     let path = group[found.start.source].device().path.clone();
     let (mirror, pair) = Mirror::open(found).map_err(|fault| not_labelled(path, fault))?;
     Ok((Box::new(mirror), pair))
@@ -86,7 +86,7 @@ pub(super) fn open_pair(
     geometry: &Geometry,
     place: Place,
     access: Access,
-) -> Result<(AnyStorage, Pair), MediaError> {
+) -> Result<(AnyStorage, Group), MediaError> {
     let mut sides = Vec::new();
     for one in group {
         sides.push(one.find_side(geometry, place, access)?);
@@ -172,7 +172,7 @@ impl Settings {
 /// Tells pairs that were not closed in order what they may differ in: the units in which anything could be written, as
 /// the newest record lists them, and those of superblocks (FORMAT.md, 5.8).
 pub(super) fn narrow(media: UnitStorage, pool: PoolId) -> UnitStorage {
-    let UnitStorage { storage, geometry, pairs } = media;
+    let UnitStorage { storage, geometry, groups } = media;
     let mut device = Device::new(storage, geometry);
     let records = match device.carry_out(DeviceCmd::ReadSuperblocks) {
         Ok(Done::Superblocks(records)) => records,
@@ -183,10 +183,10 @@ pub(super) fn narrow(media: UnitStorage, pool: PoolId) -> UnitStorage {
     let newest = records
         .filter(|record| home.contains(&record.location.unit))
         .max_by_key(|record| (record.epoch, record.revision));
-    for (device, pair) in &pairs {
-        pair.only(units_in_doubt(newest.as_ref(), &geometry, *device));
+    for (device, group) in &groups {
+        group.only(units_in_doubt(newest.as_ref(), &geometry, *device));
     }
-    UnitStorage { storage: device.into_storage(), geometry, pairs }
+    UnitStorage { storage: device.into_storage(), geometry, groups }
 }
 
 fn units_in_doubt(newest: Option<&Superblock>, geometry: &Geometry, device: usize) -> Vec<UnitId> {
@@ -207,16 +207,16 @@ enum Role {
 }
 
 impl Settings {
-    /// Makes the device at `path`, which the settings name as a side of a pair, one that is filled when the pool is
-    /// opened next. What is on it will be gone.
+    /// Makes the device at `path`, which the settings name as a side of a pair or a member of a striped group, one that
+    /// is filled when the pool is opened next. What is on it will be gone.
     ///
     /// # Errors
-    /// [`MediaError`], also when the other side does not hold everything.
+    /// [`MediaError`], also when the others do not hold everything.
     pub fn replace_side(&self, path: &Path) -> Result<(), MediaError> {
         self.give_role(path, Role::New)
     }
 
-    /// Makes the side at `path` the one that is believed, whatever the other one has.
+    /// Makes the side or member at `path` the one that is believed, whatever the others have.
     ///
     /// # Errors
     /// [`MediaError`], also when it lacks something, unless `despite_loss`.
@@ -226,6 +226,12 @@ impl Settings {
 
     fn give_role(&self, path: &Path, role: Role) -> Result<(), MediaError> {
         let group = self.group_of(path)?;
+        if raids::is_striped(&group) {
+            return match role {
+                Role::New => raids::replace(&group, path),
+                Role::Kept { despite_loss } => raids::keep(&group, path, despite_loss),
+            };
+        }
         let own = usize::from(group[1].device().path == path);
         let PoolFound { geometry, pool, groups } = self.find_all()?;
         let mirror = &group[0].device().mirror;
@@ -258,10 +264,10 @@ impl Settings {
         }
     }
 
-    /// The pair that has a side at `path`.
+    /// The group that has a member at `path`.
     fn group_of(&self, path: &Path) -> Result<Vec<Settings>, MediaError> {
         let named = |group: &Vec<Settings>| {
-            group.len() == SIDES && group.iter().any(|one| one.device().path == path)
+            group.len() >= SIDES && group.iter().any(|one| one.device().path == path)
         };
         let found = self.groups().into_iter().find(named);
         found.ok_or_else(|| MediaError::NoSide { path: path.to_owned() })
@@ -275,25 +281,31 @@ impl Settings {
         self.open_plain(true, layout, Access::ReadWrite)
     }
 
-    /// Has a pair that is in use filled on the device at `path`, which the settings name as a side of it. What is on it
-    /// will be gone.
+    /// Has a pair or striped group that is in use filled on the device at `path`, which the settings name as a side or
+    /// member of it. What is on it will be gone.
     ///
     /// # Errors
-    /// [`MediaError`], also when both sides are there.
+    /// [`MediaError`], also when all are there.
     pub fn join_side(
         &self,
         path: &Path,
         pool: PoolId,
         geometry: &Geometry,
-        pairs: &[(usize, Pair)],
+        groups: &[(usize, Group)],
     ) -> Result<(), MediaError> {
         let group = self.group_of(path)?;
         let own = usize::from(group[1].device().path == path);
-        let name = name_of(&group);
-        let pair = pairs.iter().find(|(_, pair)| pair.status().name == name);
-        let Some((device, pair)) = pair else {
+        let named = group[0].device().group();
+        let same = |(_, handle): &&(usize, Group)| {
+            let status = handle.status();
+            named == Some((status.kind, &status.name))
+        };
+        let Some((device, pair)) = groups.iter().find(same) else {
             return Err(MediaError::NoSide { path: path.to_owned() });
         };
+        if raids::is_striped(&group) {
+            return raids::join(&group, path, pair);
+        }
         let side = pair.vacancy().map_err(|why| MediaError::NoVacancy { why })?;
         let units = geometry.device_units().nth(*device).map_or(0, |(_, units)| units.len() as u32);
         let storage = group[own].side_to_fill(geometry, units)?;

@@ -4,42 +4,32 @@ use std::path::PathBuf;
 
 use thermocline_engine::default_unit;
 use thermocline_format::{
-    DeviceState, Geometry, LogicalBlock, MediaClass, PoolDevice, PoolId, SuperblockPrefix,
+    DeviceState, Geometry, LogicalBlock, MediaClass, PoolDevice, PoolId, RaidShape,
+    SuperblockPrefix,
 };
 use thermocline_nand::Drive;
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
 use super::pairs::{self, Place};
-use super::{AnyStorage, MediaError, UnitStorage, contents, queue_attribute, unit_bytes};
+use super::{AnyStorage, MediaError, UnitStorage, contents, queue_attribute, raids, unit_bytes};
 use crate::settings::{DeviceKind, Settings, SettingsError};
-use crate::storage::{Access, Joined, Layout, Storage as _, forget};
+use crate::storage::{Access, Group, Joined, Layout, Storage as _, forget};
 
 impl Settings {
     /// The storage for a new pool on several devices.
     pub(super) fn new_joined(&self, pool: PoolId) -> Result<UnitStorage, MediaError> {
         let groups = self.alike()?;
-        let (mut made, mut layouts) = (Vec::new(), Vec::new());
-        for group in &groups {
-            let sides = group.iter().map(Settings::new_storage).collect::<Result<Vec<_>, _>>()?;
-            let each = sides.iter().map(|storage| *storage.layout()).collect::<Vec<_>>();
-            layouts.push(layout_of(group, &each));
-            made.push(sides);
-        }
+        let made = groups.iter().map(|group| Made::new(group)).collect::<Result<Vec<_>, _>>()?;
+        let layouts: Vec<Layout> = made.iter().map(|made| made.layout).collect();
         let geometry = self.geometry_of_all(&groups, &layouts)?;
-        let (mut storages, mut pairs) = (Vec::new(), Vec::new());
-        for (device, (group, mut sides)) in groups.iter().zip(made).enumerate() {
-            let units = layouts[device].units;
-            let storage = if group.len() > 1 {
-                let place = Place { pool, device, units };
-                let (storage, pair) = pairs::new_pair(group, sides, place)?;
-                pairs.push((device, pair));
-                storage
-            } else {
-                sides.remove(0)
-            };
+        let (mut storages, mut handles) = (Vec::new(), Vec::new());
+        for (device, (group, made)) in groups.iter().zip(made).enumerate() {
+            let units = made.layout.units;
+            let (storage, handle) = made.open(group, Place { pool, device, units })?;
+            handles.extend(handle.map(|handle| (device, handle)));
             storages.push((Some(storage), units));
         }
-        Ok(UnitStorage { storage: join(storages), geometry, pairs })
+        Ok(UnitStorage { storage: join(storages), geometry, groups: handles })
     }
 
     /// The storage of the pool that is on these devices.
@@ -52,8 +42,13 @@ impl Settings {
         let groups = self.alike()?;
         let mut layouts = Vec::new();
         for group in &groups {
-            let each = group.iter().map(Settings::planned_layout).collect::<Result<Vec<_>, _>>()?;
-            layouts.push(layout_of(group, &each));
+            layouts.push(match raids::is_striped(group) {
+                true => raids::layout_of(&raids::shape_of(group)?),
+                false => {
+                    let each = group.iter().map(Settings::planned_layout);
+                    layout_of(group, &each.collect::<Result<Vec<_>, _>>()?)
+                }
+            });
         }
         Ok(self.geometry_of_all(&groups, &layouts)?)
     }
@@ -124,11 +119,11 @@ impl Settings {
     fn alike(&self) -> Result<Vec<Vec<Settings>>, MediaError> {
         let mut groups = self.groups();
         groups.sort_by_key(|group| group[0].device().class);
-        let ones: Vec<Settings> = groups.iter().map(|group| group[0].clone()).collect();
-        let units = ones.iter().map(Settings::own_unit).collect::<Result<Vec<_>, _>>()?;
+        let ones = groups.iter().map(|group| &group[0]);
+        let units = ones.map(Settings::own_unit).collect::<Result<Vec<_>, _>>()?;
         let unit = match units.iter().flatten().next() {
             Some(unit) => *unit,
-            None => self.chosen_unit(&ones)?,
+            None => chosen_unit(&groups)?,
         };
         let blocks = groups.iter().flatten().map(Settings::own_block);
         let block = blocks.max_by_key(|block| block.bytes()).expect("there are several devices");
@@ -159,16 +154,7 @@ impl Settings {
         self.logical_block().or(device).unwrap_or(LogicalBlock::B4096)
     }
 
-    /// As of one device of the size of those for capacity, but so that the smallest has some.
-    fn chosen_unit(&self, ones: &[Settings]) -> Result<Bytes, MediaError> {
-        let sizes = ones.iter().map(Settings::size).collect::<Result<Vec<_>, _>>()?;
-        let smallest = sizes.iter().map(|size| size.0).min().unwrap_or_default();
-        let capacity = |(one, _): &(&Settings, &Bytes)| one.device().class == MediaClass::Capacity;
-        let all = ones.iter().zip(&sizes).filter(capacity).map(|(_, size)| size.0).sum();
-        Ok(default_unit(Bytes(all), Some(Bytes(smallest))))
-    }
-
-    fn size(&self) -> Result<Bytes, MediaError> {
+    pub(super) fn size(&self) -> Result<Bytes, MediaError> {
         if self.kind() == DeviceKind::Simulated {
             return Ok(self.drive()?.cut().capacity());
         }
@@ -204,6 +190,48 @@ impl Settings {
         }
         let geometry = Geometry::of_devices(block, per_unit, &devices);
         geometry.map_err(|error| self.error("device", error.to_string()))
+    }
+}
+
+/// As of one device of the size of those for capacity, but so that the smallest has some.
+fn chosen_unit(groups: &[Vec<Settings>]) -> Result<Bytes, MediaError> {
+    let sizes = groups.iter().map(|group| raids::size_of(group)).collect::<Result<Vec<_>, _>>()?;
+    let smallest = sizes.iter().map(|size| size.0).min().unwrap_or_default();
+    let capacity = |group: &Vec<Settings>| group[0].device().class == MediaClass::Capacity;
+    let sized = groups.iter().zip(&sizes).filter(|(group, _)| capacity(group));
+    Ok(default_unit(Bytes(sized.map(|(_, size)| size.0).sum()), Some(Bytes(smallest))))
+}
+
+/// A device or group of a new pool, before it is known where in the pool it is.
+pub(super) struct Made {
+    pub(super) layout: Layout,
+    /// Those of a device or pair, which are open; how a striped group will be divided.
+    sides: Result<Vec<AnyStorage>, RaidShape>,
+}
+
+impl Made {
+    pub(super) fn new(group: &[Settings]) -> Result<Made, MediaError> {
+        if raids::is_striped(group) {
+            let shape = raids::shape_of(group)?;
+            return Ok(Made { layout: raids::layout_of(&shape), sides: Err(shape) });
+        }
+        let sides = group.iter().map(Settings::new_storage).collect::<Result<Vec<_>, _>>()?;
+        let each = sides.iter().map(|storage| *storage.layout()).collect::<Vec<_>>();
+        Ok(Made { layout: layout_of(group, &each), sides: Ok(sides) })
+    }
+
+    /// Its storage, and a handle if it is a group.
+    pub(super) fn open(
+        self,
+        group: &[Settings],
+        place: Place,
+    ) -> Result<(AnyStorage, Option<Group>), MediaError> {
+        let (storage, handle) = match self.sides {
+            Err(shape) => raids::new_raid(group, shape, place)?,
+            Ok(mut sides) if sides.len() == 1 => return Ok((sides.remove(0), None)),
+            Ok(sides) => pairs::new_pair(group, sides, place)?,
+        };
+        Ok((storage, Some(handle)))
     }
 }
 
@@ -299,6 +327,13 @@ fn why_lacking((group, why): Unfound) -> MediaError {
 /// device name the same pool and division.
 fn found_in(group: Vec<Settings>) -> Result<OneFound, Unfound> {
     let mut first = None;
+    if raids::is_striped(&group) {
+        group.iter().for_each(|one| forget(&path_of(one)));
+        return match raids::records(&group) {
+            Ok(records) => Ok(OneFound { path: path_of(&group[0]), group, records }),
+            Err(error) => Err((group, Box::new(error))),
+        };
+    }
     for one in &group {
         let path = path_of(one);
         forget(&path);
@@ -328,7 +363,7 @@ impl PoolFound {
     /// Its storage.
     pub(super) fn open(&self, access: Access) -> Result<UnitStorage, MediaError> {
         let PoolFound { geometry, pool, ref groups } = *self;
-        let (mut storages, mut pairs) = (Vec::new(), Vec::new());
+        let (mut storages, mut handles) = (Vec::new(), Vec::new());
         for (group, (device, range)) in groups.iter().zip(geometry.device_units()) {
             let (device, units) = (device.index(), range.len() as u32);
             let storage = match group.as_deref() {
@@ -337,10 +372,13 @@ impl PoolFound {
                     one.is_no_side(units, unit_bytes(&geometry), pool)?;
                     Some(one.storage(&geometry, units, access)?)
                 }
-                Some(sides) => {
+                Some(group) => {
                     let place = Place { pool, device, units };
-                    let (storage, pair) = pairs::open_pair(sides, &geometry, place, access)?;
-                    pairs.push((device, pair));
+                    let (storage, handle) = match raids::is_striped(group) {
+                        true => raids::open_raid(group, &geometry, place, access)?,
+                        false => pairs::open_pair(group, &geometry, place, access)?,
+                    };
+                    handles.push((device, handle));
                     Some(storage)
                 }
             };
@@ -350,8 +388,8 @@ impl PoolFound {
             [(Some(_), _)] => storages.remove(0).0.expect("it is there"),
             _ => join(storages),
         };
-        let media = UnitStorage { storage, geometry, pairs };
-        Ok(if media.pairs.is_empty() { media } else { pairs::narrow(media, pool) })
+        let media = UnitStorage { storage, geometry, groups: handles };
+        Ok(if media.groups.is_empty() { media } else { pairs::narrow(media, pool) })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use thermocline_format::MediaClass;
 
+use super::groups::level_of;
 use super::{Settings, SettingsError};
 use crate::Endurance;
 
@@ -9,21 +10,31 @@ use crate::Endurance;
 const SERVICE_DAYS: u32 = 5 * 365;
 
 impl Settings {
-    /// What may be written to each class of media of which it is stated: to all of its devices together, and to the
-    /// sides of a mirrored pair what the one may that may less.
+    /// What may be written to each class of media of which it is stated: to all of its devices together, to the sides
+    /// of a mirrored pair what the one may that may less, and to a striped group that of each member with data in a
+    /// row.
     #[must_use]
     pub fn endurance(&self) -> Vec<(MediaClass, Endurance)> {
         let days = self.pool.service_days.unwrap_or(SERVICE_DAYS);
         let of = |media: MediaClass| {
             let groups = self.groups().into_iter().filter(|group| group[0].device().class == media);
             let least = |group: Vec<Settings>| {
-                group.iter().filter_map(|side| side.device().endurance).map(|bytes| bytes.0).min()
+                let stated = group.iter().filter_map(|one| one.device().endurance);
+                Some(
+                    stated.map(|bytes| bytes.0).min()?.saturating_mul(group[0].shares(group.len())),
+                )
             };
             let bytes: Vec<u64> = groups.filter_map(least).collect();
             let endurance = Endurance { bytes: bytes.iter().sum(), days };
             (!bytes.is_empty()).then_some((media, endurance))
         };
         MediaClass::ALL.into_iter().filter_map(of).collect()
+    }
+
+    /// Over how many of the members of its group, of which there are so many, data is spread.
+    pub(crate) fn shares(&self, members: usize) -> u64 {
+        let level = self.device().group().and_then(|(kind, _)| level_of(kind));
+        level.map_or(1, |level| (members - level.parity()) as u64)
     }
 
     pub(super) fn check_endurance(&self) -> Result<(), SettingsError> {

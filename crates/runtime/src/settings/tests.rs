@@ -19,7 +19,7 @@ fn explained(section: &str) -> Vec<String> {
         let line = line.trim_start_matches("# ");
         if let Some((key, _)) = line.split_once(" = ")
             && inside
-            && key.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
+            && key.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
         {
             keys.push(key.to_owned());
         }
@@ -58,7 +58,9 @@ fn the_example_with_every_default_spelled_out_is_read() {
     let spelled: String = Settings::EXAMPLE
         .lines()
         .filter(|line| {
-            !["profile = ", "latency = ", "mirror = "].iter().any(|key| line.contains(key))
+            !["profile = ", "latency = ", "mirror = ", "raid5 = ", "raid0 = "]
+                .iter()
+                .any(|key| line.contains(key))
         })
         .map(|line| match line.strip_prefix("# ") {
             Some(rest)

@@ -12,7 +12,6 @@
 mod bugs;
 mod fill;
 mod label;
-mod pair;
 mod start;
 
 use std::collections::VecDeque;
@@ -26,6 +25,7 @@ use thermocline_engine::{DeviceError, UnitReport};
 use thermocline_format::{MirrorLabel, SIDES};
 use thermocline_types::{Bytes, UnitId};
 
+use super::group::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
 use super::parts::{Parts, TURN};
 use super::{Access, Command, Completion, Fault, Layout, Storage, Token, Waker};
 use crate::Buffer;
@@ -33,7 +33,6 @@ use bugs::Bug;
 use fill::Fill;
 
 pub(crate) use label::{label_units, read_label, write_label};
-pub use pair::{Pair, PairStatus, SideState, SideStatus};
 pub(crate) use start::decide;
 pub use start::{Mate, PairError, PairStart};
 
@@ -46,7 +45,7 @@ const REPAIRS: usize = 1024;
 /// One of two storages.
 #[derive(Clone, Copy, Debug)]
 struct Side {
-    standing: SideState,
+    standing: MemberState,
     /// Whether a label on it says that it is being filled; what is on it does not count before that.
     labelled: bool,
     /// The place of its newest label.
@@ -58,7 +57,7 @@ struct Side {
 
 impl Side {
     /// One that nothing is asked of.
-    const fn new(standing: SideState, place: usize) -> Side {
+    const fn new(standing: MemberState, place: usize) -> Side {
         Side { standing, labelled: false, place, under_way: 0, reads: 0 }
     }
 }
@@ -176,7 +175,7 @@ pub struct Mirror {
     unbegun: bool,
     ready: Vec<Completion>,
     completions: Vec<(usize, Completion)>,
-    pair: Pair,
+    pair: Group,
 }
 
 impl Mirror {
@@ -188,7 +187,7 @@ impl Mirror {
     ///
     /// # Panics
     /// If a side has not the units of the pair and its labels.
-    pub fn open(found: FoundPair) -> Result<(Mirror, Pair), Fault> {
+    pub fn open(found: FoundPair) -> Result<(Mirror, Group), Fault> {
         let FoundPair {
             name,
             mut paths,
@@ -212,12 +211,12 @@ impl Mirror {
         let layout = storages[source].as_ref().expect("there is a source").layout();
         assert!(layout.units >= units + label_units(units, layout.unit_bytes()), "no room");
         let layout = Layout { units, ..*layout };
-        let pair = Pair::new(status(name, paths, why.as_deref()));
+        let pair = Group::new(status(name, paths, why.as_deref()));
         let mut mirror = Mirror {
             parts: Parts::new(storages),
             layout,
             access,
-            sides: places.map(|place| Side::new(SideState::Out, place)),
+            sides: places.map(|place| Side::new(MemberState::Out, place)),
             label,
             stale: access == Access::ReadWrite,
             degrading: false,
@@ -249,14 +248,14 @@ impl Mirror {
     }
 
     fn take_stand(&mut self, source: usize, mate: Mate) {
-        self.sides[source].standing = SideState::Current;
+        self.sides[source].standing = MemberState::Current;
         self.sides[source].labelled = true;
         let other = &mut self.sides[1 - source];
         match mate {
             Mate::Missing => self.fill.begin_all(),
-            Mate::Current => (other.standing, other.labelled) = (SideState::Current, true),
+            Mate::Current => (other.standing, other.labelled) = (MemberState::Current, true),
             Mate::Lacks { units, doubtful } => {
-                other.standing = SideState::Filling;
+                other.standing = MemberState::Filling;
                 match doubtful {
                     true => {
                         self.fill.begin_all();
@@ -297,7 +296,7 @@ impl Mirror {
     fn take_news(&mut self) {
         let mut shared = self.pair.shared();
         let doubtful = shared.doubtful.take();
-        let out = self.sides.iter().position(|side| side.standing == SideState::Out);
+        let out = self.sides.iter().position(|side| side.standing == MemberState::Out);
         let free = |&side: &usize| self.parts.get(side).is_none();
         let joins = out.filter(free).and_then(|side| Some((side, shared.joining.take()?)));
         drop(shared);
@@ -310,7 +309,7 @@ impl Mirror {
         }
         if let Some((side, storage)) = joins {
             self.parts.put(side, storage);
-            self.sides[side] = Side::new(SideState::Filling, 0);
+            self.sides[side] = Side::new(MemberState::Filling, 0);
             self.fill.begin_all();
             self.stale = true;
             self.pair.say("a side is being filled");
@@ -319,22 +318,22 @@ impl Mirror {
 
     /// The sides that hold everything.
     fn current(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..SIDES).filter(|&side| self.sides[side].standing == SideState::Current)
+        (0..SIDES).filter(|&side| self.sides[side].standing == MemberState::Current)
     }
 
     fn filling(&self) -> Option<usize> {
-        (0..SIDES).find(|&side| self.sides[side].standing == SideState::Filling)
+        (0..SIDES).find(|&side| self.sides[side].standing == MemberState::Filling)
     }
 
     /// Whether a side holds what is in a unit.
     fn holds(&self, side: usize, unit: UnitId) -> bool {
         match self.sides[side].standing {
-            SideState::Current => true,
-            SideState::Filling => {
+            MemberState::Current => true,
+            MemberState::Filling => {
                 let lacks = self.fill.lacks(unit) && !bugs::has(Bug::ReadWhatIsLacking);
                 self.sides[side].labelled && !lacks
             }
-            SideState::Out => false,
+            MemberState::Out => false,
         }
     }
 
@@ -350,17 +349,17 @@ impl Mirror {
     fn fail(&mut self, side: usize, fault: Fault) {
         let Side { standing, .. } = self.sides[side];
         let only = self.current().all(|one| one == side);
-        if standing == SideState::Out || (standing == SideState::Current && only) {
+        if standing == MemberState::Out || (standing == MemberState::Current && only) {
             return;
         }
-        self.sides[side].standing = SideState::Out;
+        self.sides[side].standing = MemberState::Out;
         self.sides[side].labelled = false;
         self.fill.begin_all();
         self.doubt = None;
         self.repairs.clear();
         (self.stale, self.degrading) = (true, !bugs::has(Bug::AnswerBeforeLabel));
         let mut shared = self.pair.shared();
-        let status = &mut shared.status.sides[side];
+        let status = &mut shared.status.members[side];
         status.why = Some(fault.to_string());
         let path = status.path.display().to_string();
         drop(shared);
@@ -374,7 +373,7 @@ impl Mirror {
     /// A side that is done without is let go of when it owes nothing any more.
     fn drop_if_idle(&mut self, side: usize) {
         let Side { standing, under_way, .. } = self.sides[side];
-        if standing == SideState::Out && under_way == 0 {
+        if standing == MemberState::Out && under_way == 0 {
             drop(self.parts.take(side));
         }
     }
@@ -396,9 +395,9 @@ impl Mirror {
         let filling = self.filling().is_some();
         let mut shared = self.pair.shared();
         let status = &mut shared.status;
-        for (status, side) in status.sides.iter_mut().zip(&self.sides) {
+        for (status, side) in status.members.iter_mut().zip(&self.sides) {
             status.standing = side.standing;
-            if side.standing != SideState::Out {
+            if side.standing != MemberState::Out {
                 status.why = None;
             }
         }
@@ -443,13 +442,9 @@ impl Mirror {
     }
 }
 
-fn status(name: String, paths: [PathBuf; SIDES], why: Option<&str>) -> PairStatus {
-    let sides = paths.map(|path| SideStatus {
-        path,
-        standing: SideState::Out,
-        why: why.map(str::to_owned),
-    });
-    PairStatus { name, sides, lacking: Bytes(0), filled: Bytes(0), repaired: 0 }
+fn status(name: String, paths: [PathBuf; SIDES], why: Option<&str>) -> GroupStatus {
+    let sides = paths.map(|path| MemberStatus::out(path, why.map(str::to_owned)));
+    GroupStatus::new(GroupKind::Mirror, name, sides.into())
 }
 
 mod copies;

@@ -75,8 +75,9 @@ fn missing(settings: &Settings) -> Vec<Finding> {
         let reason = format!("there is no {shown}");
         return vec![Finding::fail("device", reason, "check device.path and the cabling")];
     }
-    if let Some(mirror) = &settings.device().mirror {
-        let reason = format!("there is no {shown}, which is to be a side of mirror `{mirror}`");
+    if let Some((kind, name)) = settings.device().group() {
+        let (kind, member) = (kind.name(), kind.member());
+        let reason = format!("there is no {shown}, which is to be a {member} of {kind} `{name}`");
         let remedy = "`thermocline format` makes it with a new pool, `thermocline device replace` for one that is there";
         return vec![Finding::warn("device", reason, remedy)];
     }

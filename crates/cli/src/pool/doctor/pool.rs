@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thermocline_engine::Config;
 use thermocline_format::PoolId;
 use thermocline_runtime::storage::IoEngine;
-use thermocline_runtime::{Contents, DeviceKind, MediaError, PairStatus, Settings};
+use thermocline_runtime::{Contents, DeviceKind, GroupKind, GroupStatus, MediaError, Settings};
 use thermocline_types::Bytes;
 
 use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast};
@@ -33,7 +33,7 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
             );
             let mut findings = vec![Finding::ok("pool", reason)];
             findings.extend(sizes(&pool.config, total));
-            findings.extend(mirrors(&pool));
+            findings.extend(groups(&pool));
             return findings;
         }
         Err(error) => error,
@@ -58,14 +58,17 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
     }
 }
 
-/// Whether both sides of each pair hold everything.
-fn mirrors<S>(pool: &Opened<S>) -> Vec<Finding> {
-    let status = pool.pairs.iter().map(|(_, pair)| pair.status());
-    let finding = |pair: PairStatus| match pair.risk() {
-        None => Finding::ok("mirror", format!("both sides of `{}` are current", pair.name)),
+/// Whether all members of each pair and striped group hold everything.
+fn groups<S>(pool: &Opened<S>) -> Vec<Finding> {
+    let status = pool.groups.iter().map(|(_, group)| group.status());
+    let finding = |group: GroupStatus| match group.risk() {
+        None => {
+            let all = if group.kind == GroupKind::Mirror { "both sides" } else { "all members" };
+            Finding::ok(group.kind.name(), format!("{all} of `{}` are current", group.name))
+        }
         Some(risk) => {
             let remedy = "`thermocline device list` tells more";
-            Finding::fail("mirror", risk, remedy)
+            Finding::fail(group.kind.name(), risk, remedy)
         }
     };
     status.map(finding).collect()

@@ -1,5 +1,5 @@
-//! Devices of a pool that is served: how mirrored pairs stand, sides that are given to them, and devices that come and
-//! go.
+//! Devices of a pool that is served: how pairs and striped groups stand, members that are given to them, and devices
+//! that come and go.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use anyhow::{Context as _, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Engine, Payload};
 use thermocline_runtime::{
-    Contents, DeviceChange, Pair, PairStatus, Pool, ReopenError, Settings, SideStatus,
+    Contents, DeviceChange, Group, GroupKind, GroupStatus, MemberStatus, Pool, ReopenError,
+    Settings,
 };
 
 use super::super::device::draining;
@@ -23,25 +24,51 @@ pub struct Devices(Arc<Mutex<InUse>>);
 /// What the pool was opened with last.
 struct InUse {
     settings: Settings,
-    pairs: Vec<(usize, Pair)>,
+    groups: Vec<(usize, Group)>,
+}
+
+/// What is told of a device that is several.
+#[derive(Serialize, Deserialize)]
+pub struct GroupStanding {
+    pub name: String,
+    /// All members hold everything.
+    pub whole: bool,
+    /// What the member that is being filled lacks.
+    pub lacking_bytes: u64,
+    /// Copied or computed to fill it, since the pool was opened.
+    pub filled_bytes: u64,
+    /// Places of a member that could not be read and were written again from the others.
+    pub repaired: u64,
+    /// What is at risk, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<String>,
 }
 
 /// A pair, as it is told.
 #[derive(Serialize, Deserialize)]
 pub struct MirrorStatus {
-    pub name: String,
-    /// Both sides hold everything.
-    pub whole: bool,
-    pub sides: Vec<SideTold>,
-    /// What the side that is being filled lacks.
-    pub lacking_bytes: u64,
-    /// Copied to fill it, since the pool was opened.
-    pub filled_bytes: u64,
-    /// Places of one side that could not be read and were written again from the other.
-    pub repaired: u64,
-    /// What is at risk, and what to do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub risk: Option<String>,
+    #[serde(flatten)]
+    pub standing: GroupStanding,
+    pub sides: Vec<MemberTold>,
+}
+
+/// A striped group, as it is told.
+#[derive(Serialize, Deserialize)]
+pub struct RaidStatus {
+    /// raid0 or raid5.
+    pub kind: String,
+    #[serde(flatten)]
+    pub standing: GroupStanding,
+    pub members: Vec<MemberTold>,
+}
+
+/// All devices that are several.
+#[derive(Default, Serialize, Deserialize)]
+pub struct GroupsTold {
+    #[serde(default)]
+    pub mirrors: Vec<MirrorStatus>,
+    #[serde(default)]
+    pub raids: Vec<RaidStatus>,
 }
 
 /// A device that is drained, as it is told.
@@ -72,9 +99,9 @@ impl DrainStatus {
     }
 }
 
-/// A side of a pair, as it is told.
+/// A side of a pair, or a member of a striped group, as it is told.
 #[derive(Serialize, Deserialize)]
-pub struct SideTold {
+pub struct MemberTold {
     pub path: String,
     /// current, filling or out.
     pub state: String,
@@ -86,12 +113,12 @@ pub struct SideTold {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceRequest {
-    /// What is to become of the device; without it, it is a side of a pair that is to be filled.
+    /// What is to become of the device; without it, it is a member of a group that is to be filled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<ChangeName>,
     /// Where it is, as the settings name it.
     pub path: PathBuf,
-    /// The path once more, if something is there that will be gone; of a pair, that of each side where something is.
+    /// The path once more, if something is there that will be gone; of a group, that of each member where something is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub yes_destroy: Vec<String>,
 }
@@ -117,45 +144,74 @@ impl From<ChangeName> for DeviceChange {
     }
 }
 
-impl MirrorStatus {
-    /// As a pair stands.
-    pub fn new(pair: &PairStatus) -> MirrorStatus {
-        let told = |side: &SideStatus| SideTold {
-            path: side.path.display().to_string(),
-            state: side.standing.name().to_owned(),
-            why: side.why.clone(),
-        };
-        MirrorStatus {
-            name: pair.name.clone(),
-            whole: pair.is_whole(),
-            sides: pair.sides.iter().map(told).collect(),
-            lacking_bytes: pair.lacking.0,
-            filled_bytes: pair.filled.0,
-            repaired: pair.repaired,
-            risk: pair.risk(),
+impl GroupsTold {
+    /// As they stand.
+    pub fn new<'a>(groups: impl Iterator<Item = &'a (usize, Group)>) -> GroupsTold {
+        let mut told = GroupsTold::default();
+        for group in groups.map(|(_, group)| group.status()) {
+            let (standing, members) = (GroupStanding::new(&group), MemberTold::all(&group));
+            match group.kind {
+                GroupKind::Mirror => told.mirrors.push(MirrorStatus { standing, sides: members }),
+                kind => {
+                    let kind = kind.name().to_owned();
+                    told.raids.push(RaidStatus { kind, standing, members });
+                }
+            }
         }
+        told
+    }
+
+    /// Each with its kind, how it stands, and its members.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &GroupStanding, &[MemberTold])> {
+        let mirrors = self.mirrors.iter().map(|one| ("mirror", &one.standing, &one.sides[..]));
+        let raids = self.raids.iter().map(|one| (&*one.kind, &one.standing, &one.members[..]));
+        mirrors.chain(raids)
+    }
+}
+
+impl GroupStanding {
+    fn new(group: &GroupStatus) -> GroupStanding {
+        GroupStanding {
+            name: group.name.clone(),
+            whole: group.is_whole(),
+            lacking_bytes: group.lacking.0,
+            filled_bytes: group.filled.0,
+            repaired: group.repaired,
+            risk: group.risk(),
+        }
+    }
+}
+
+impl MemberTold {
+    fn all(group: &GroupStatus) -> Vec<MemberTold> {
+        let told = |member: &MemberStatus| MemberTold {
+            path: member.path.display().to_string(),
+            state: member.standing.name().to_owned(),
+            why: member.why.clone(),
+        };
+        group.members.iter().map(told).collect()
     }
 }
 
 impl Devices {
     /// Those of the pool that was opened with these settings. What happens to them is said on standard error from now
     /// on.
-    pub fn new(settings: Settings, pairs: Vec<(usize, Pair)>) -> Devices {
-        let in_use = InUse { settings: settings.clone(), pairs: Vec::new() };
+    pub fn new(settings: Settings, groups: Vec<(usize, Group)>) -> Devices {
+        let in_use = InUse { settings: settings.clone(), groups: Vec::new() };
         let devices = Devices(Arc::new(Mutex::new(in_use)));
-        devices.adopt(settings, pairs);
+        devices.adopt(settings, groups);
         devices
     }
 
     /// The pool was opened with these.
-    fn adopt(&self, settings: Settings, pairs: Vec<(usize, Pair)>) {
-        for (_, pair) in &pairs {
-            pair.listen(Box::new(|text| say(format_args!("{text}"))));
-            if let Some(risk) = pair.status().risk() {
+    fn adopt(&self, settings: Settings, groups: Vec<(usize, Group)>) {
+        for (_, group) in &groups {
+            group.listen(Box::new(|text| say(format_args!("{text}"))));
+            if let Some(risk) = group.status().risk() {
                 say(format_args!("{risk}"));
             }
         }
-        *self.in_use() = InUse { settings, pairs };
+        *self.in_use() = InUse { settings, groups };
     }
 
     fn in_use(&self) -> MutexGuard<'_, InUse> {
@@ -163,9 +219,9 @@ impl Devices {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How all pairs stand.
-    pub fn status(&self) -> Vec<MirrorStatus> {
-        self.in_use().pairs.iter().map(|(_, pair)| MirrorStatus::new(&pair.status())).collect()
+    /// How all groups stand.
+    pub fn status(&self) -> GroupsTold {
+        GroupsTold::new(self.in_use().groups.iter())
     }
 
     /// Makes a change that the settings, as they are by now, and `asked` describe.
@@ -182,13 +238,13 @@ impl Devices {
         self.change(settings, &asked.path, change.into(), pool)
     }
 
-    /// Gives a pair a side.
+    /// Gives a group a member.
     fn join(&self, settings: &Settings, side: &DeviceRequest, pool: &Pool) -> anyhow::Result<()> {
         let (id, geometry) = pool
             .look(|view| (view.engine.pool_id(), *view.engine.geometry()))
             .context("the pool is closed")?;
         refuse_to_destroy(settings, side)?;
-        Ok(settings.join_side(&side.path, id, &geometry, &self.in_use().pairs)?)
+        Ok(settings.join_side(&side.path, id, &geometry, &self.in_use().groups)?)
     }
 
     /// Opens the pool again, which makes the change.
@@ -202,7 +258,7 @@ impl Devices {
         let (devices, path) = (self.clone(), path.to_owned());
         let open = move || {
             let opened = to_change(&settings, &path, change, false)?;
-            devices.adopt(settings, opened.pairs);
+            devices.adopt(settings, opened.groups);
             Ok(opened.driver)
         };
         let devices = self.clone();
@@ -210,7 +266,7 @@ impl Devices {
             let settings = devices.in_use().settings.clone();
             let opened = to_write(&settings, false);
             let opened = opened.inspect_err(|error| say(format_args!("{error:#}"))).ok()?;
-            devices.adopt(settings, opened.pairs);
+            devices.adopt(settings, opened.groups);
             Some(opened.driver)
         };
         pool.reopen(open, back).map_err(|error| match error {
@@ -227,7 +283,7 @@ impl Devices {
     }
 }
 
-/// Refuses if anything is on a device that was not named, or on a side of a pair that is attached.
+/// Refuses if anything is on a device that was not named, or on a member of a group that is attached.
 ///
 /// # Errors
 /// With what is there, and what to say.

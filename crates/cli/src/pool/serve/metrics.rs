@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::devices::{DrainStatus, MirrorStatus};
+use super::devices::{DrainStatus, GroupStanding, GroupsTold};
 use super::drive::DriveStatus;
 use super::state::{LatencyStatus, MemoryStatus, Status, VolumeStatus};
 use super::wear::WearReport;
@@ -69,7 +69,7 @@ pub fn text(status: &Status) -> String {
             page.one(name, "gauge", help, value);
         }
     }
-    of_mirrors(&mut page, &status.mirrors);
+    of_groups(&mut page, &status.groups);
     of_draining(&mut page, &status.draining);
     of_wear(&mut page, &status.wear);
     of_volumes(&mut page, &status.volumes);
@@ -113,23 +113,28 @@ fn of_wear(page: &mut Page, wear: &[WearReport]) {
     }
 }
 
-/// How mirrored pairs stand.
-fn of_mirrors(page: &mut Page, mirrors: &[MirrorStatus]) {
-    type Value = fn(&MirrorStatus) -> u64;
+/// How devices stand that are several: pairs, and striped groups.
+fn of_groups(page: &mut Page, groups: &GroupsTold) {
+    type Value = fn(&GroupStanding) -> u64;
     let all: [(&str, &str, &str, Value); 4] = [
-        ("mirror_whole", "gauge", "1 if both sides of a pair hold everything", |one| {
-            one.whole.into()
+        ("whole", "gauge", "1 if all members of a group hold everything", |one| one.whole.into()),
+        ("lacking_bytes", "gauge", "What a member lacks", |one| one.lacking_bytes),
+        ("filled_bytes_total", "counter", "Copied or computed to fill a member", |one| {
+            one.filled_bytes
         }),
-        ("mirror_lacking_bytes", "gauge", "What a side lacks", |one| one.lacking_bytes),
-        ("mirror_filled_bytes_total", "counter", "Copied to fill a side", |one| one.filled_bytes),
-        ("mirror_repaired_total", "counter", "Places written again from the other side", |one| {
+        ("repaired_total", "counter", "Places written again from other members", |one| {
             one.repaired
         }),
     ];
-    for (name, kind, help, value) in all.into_iter().filter(|_| !mirrors.is_empty()) {
-        page.head(name, kind, help);
-        for mirror in mirrors {
-            page.sample(name, &[("mirror", &mirror.name)], value(mirror));
+    for family in ["mirror", "raid"] {
+        let of_family = |kind: &str| (kind == "mirror") == (family == "mirror");
+        let some = || groups.all().filter(|(kind, ..)| of_family(kind));
+        for (name, kind, help, value) in all.iter().filter(|_| some().next().is_some()) {
+            let name = format!("{family}_{name}");
+            page.head(&name, kind, help);
+            for (_, group, _) in some() {
+                page.sample(&name, &[(family, &group.name)], value(group));
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
 use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
 
-use super::devices::{Devices, DrainStatus, MirrorStatus};
+use super::devices::{Devices, DrainStatus, GroupsTold};
 use super::drive::DriveStatus;
 use super::sockets::Reach;
 use super::wear::WearReport;
@@ -49,9 +49,9 @@ pub struct Status {
     /// Of devices of which the endurance is stated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wear: Vec<WearReport>,
-    /// Mirrored pairs of devices.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub mirrors: Vec<MirrorStatus>,
+    /// Devices that are several.
+    #[serde(flatten)]
+    pub groups: GroupsTold,
     /// Devices that are drained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub draining: Vec<DrainStatus>,
@@ -247,7 +247,7 @@ impl State {
         State { pool, stopper, failure, reach, devices, began: Instant::now() }
     }
 
-    /// The devices of the pool, as far as they are mirrored.
+    /// The devices of the pool, as far as they are several.
     pub fn devices(&self) -> &Devices {
         &self.devices
     }
@@ -283,7 +283,7 @@ impl State {
             engine,
             memory: memory_status(memory, traffic.held_bytes),
             wear,
-            mirrors: self.devices.status(),
+            groups: self.devices.status(),
             draining,
             drive,
             requests: request_status(&pool.traffic()),

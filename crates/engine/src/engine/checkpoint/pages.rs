@@ -1,5 +1,5 @@
-//! Pages of maps that a checkpoint writes, some at a time: those in memory as they are, those that are patched with what
-//! their patches say, for which they are read first.
+//! Pages of maps that a checkpoint writes, some at a time: those in memory as they are, those that are patched with
+//! what their patches say, for which they are read first.
 
 use thermocline_format::{Entry, Location, MapEntry, MapPage, PageId, VolumeId, crc32c};
 use thermocline_types::Lba;
@@ -154,8 +154,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Writes pages from `cursor` on, as many as fit into a chunk: those that are in memory, and those that were read. What
-    /// was not dirty yet when these were asked for is among the former, or ends the chunk.
+    /// Writes pages from `cursor` on, as many as fit into a chunk: those that are in memory, and those that were read.
+    /// What was not dirty yet when these were asked for is among the former, or ends the chunk.
     fn write_batch(&mut self, mut cursor: PageCursor) -> bool {
         let Some((at, most)) = self.room_for_pages() else { return false };
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");

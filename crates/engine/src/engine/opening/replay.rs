@@ -97,12 +97,7 @@ impl<P: Payload> Engine<P> {
                     self.replay_unmap(volume, lba.0, end);
                 }
                 Entry::VolumeCreate { volume, blocks } => {
-                    mark!(CreateKnown if self.volumes.index(volume).is_some() || volume < next);
-                    if self.volumes.index(volume).is_none() && volume >= next {
-                        mark!(CreateReplayed);
-                        let name = VolumeName::new("").expect("an empty name is a name");
-                        self.volumes.add(volume, name, blocks, self.addresses);
-                    }
+                    self.replay_create(volume, blocks, next);
                 }
                 Entry::VolumeDelete { volume } => {
                     // Its blocks are counted, and are unmapped when the pool is open.
@@ -144,6 +139,16 @@ impl<P: Payload> Engine<P> {
                 self.volumes.map_mut(index).name = name;
             }
         }
+    }
+
+    fn replay_create(&mut self, volume: VolumeId, blocks: u64, next: VolumeId) {
+        if self.volumes.index(volume).is_some() || volume < next {
+            mark!(CreateKnown);
+            return;
+        }
+        mark!(CreateReplayed);
+        let name = VolumeName::new("").expect("an empty name is a name");
+        self.volumes.add(volume, name, blocks, self.addresses);
     }
 
     fn replay_block(&mut self, volume: VolumeId, lba: Lba, crc: u32, at: Location) {

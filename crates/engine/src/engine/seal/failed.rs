@@ -134,8 +134,8 @@ impl<P: Payload> Engine<P> {
                 let Some(number) = self.volumes.index(volume) else { return vec![entry] };
                 let map = self.volumes.map(number);
                 let end = (lba.0 + blocks).min(map.blocks);
-                // What waits in memory to be written again may have been sealed since, too. All that was sealed since the
-                // trim is known, see `flying`.
+                // What waits in memory to be written again may have been sealed since, too. All that was sealed since
+                // the trim is known, see `flying`.
                 let written = |lba: u64| self.on_media(number, lba).is_some();
                 let mut runs = Vec::new();
                 let mut from = lba.0;

@@ -7,6 +7,7 @@ mod life;
 mod partial;
 mod pathological;
 mod scaling;
+mod uber;
 mod wear;
 
 use thermocline_record::RunRecord;
@@ -22,13 +23,14 @@ pub use life::life;
 pub use partial::partial;
 pub use pathological::pathological;
 pub use scaling::scaling;
+pub use uber::uber;
 pub use wear::wear;
 
 /// Repeats an experiment and draws it, telling the share done.
 pub type Draw = fn(&Options, &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error>;
 
 /// The experiments of this tutorial, each with its charts.
-const DRAWN: [(&str, Draw); 8] = [
+const DRAWN: [(&str, Draw); 9] = [
     ("snia-bandwidth", bandwidth),
     ("snia-controllers", controllers),
     ("snia-pathological", pathological),
@@ -37,6 +39,7 @@ const DRAWN: [(&str, Draw); 8] = [
     ("snia-wear", wear),
     ("snia-partial", partial),
     ("snia-life", life),
+    ("snia-uber", uber),
 ];
 
 /// What repeats the experiment called `name` with its charts, if it is one of the tutorial's.

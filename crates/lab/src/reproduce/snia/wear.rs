@@ -24,6 +24,10 @@ const INFANTS: f64 = 0.02;
 const INFANT_CYCLES: f64 = 0.05;
 const SPARES: f64 = 0.04;
 
+/// Chance that a program fails, and spares for that. Chosen so that there are some.
+const PROGRAM_FAILURES: f64 = 1e-5;
+const SPARES_FOR_PROGRAMS: f64 = 0.2;
+
 /// Where blocks are written.
 #[derive(Clone, Copy)]
 struct Place {
@@ -176,7 +180,7 @@ fn closed_form(scale: Scale, place: Place, fixed: bool, waf: f64) -> Result<f64,
 /// units that fail early.
 pub fn wear(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error> {
     let scale = Scale::of(options);
-    let steps = PLACES.len() + 2;
+    let steps = PLACES.len() + 3;
     let (mut figures, mut plots) = (Vec::new(), Vec::new());
     let mut firsts = [Vec::new(), Vec::new()];
     for (index, place) in PLACES.into_iter().enumerate() {
@@ -204,6 +208,7 @@ pub fn wear(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<FiguresD
     });
     figures.extend(without_spread(scale, &mut part(progress, PLACES.len(), steps))?);
     figures.extend(infants(scale, &mut part(progress, PLACES.len() + 1, steps))?);
+    figures.extend(failed_programs(scale, &mut part(progress, PLACES.len() + 2, steps))?);
     Ok((figures, plots))
 }
 
@@ -337,6 +342,33 @@ fn infants(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, E
     ])
 }
 
+/// Units in which a program fails under uniform writes, and what it costs to empty them.
+fn failed_programs(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+    let mut overrides = scale.overrides(true);
+    overrides.extend([
+        format!("device.wear.program_failures={PROGRAM_FAILURES}"),
+        format!("device.wear.spare={SPARES_FOR_PROGRAMS}"),
+    ]);
+    let geometry = Stack::parse(STACK, &[])?.profile.geometry;
+    let page = geometry.map_or(4096.0, |geometry| geometry.program_unit().as_f64());
+    let (mut failed, mut expected, mut moved, mut host) = (0.0, 0.0, 0.0, 0.0);
+    for seed in 0..scale.seeds {
+        let mut progress = part(progress, seed as usize, scale.seeds as usize);
+        let record = scale.run(PLACES[0], &overrides, 0.1 * scale.cycles, seed, &mut progress)?;
+        let written = &record.media_bytes_written;
+        // Filling the drive took programs as well.
+        let programs = (written.total + record.prefill_bytes_written) as f64 / page;
+        failed += record.wear.failed_programs.unwrap_or(0) as f64 / scale.seeds as f64;
+        expected += programs * PROGRAM_FAILURES / scale.seeds as f64;
+        moved += by_cause(&record, "program_failure") * record.host_bytes_written as f64;
+        host += record.host_bytes_written as f64;
+    }
+    Ok(vec![
+        Figure::beside("failed programs: units replaced", Some(expected), failed),
+        Figure::ours("failed programs: blocks moved for each of the host's", moved / host),
+    ])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,6 +389,15 @@ mod tests {
         assert!(both.waf - both.levelling < 1.05 * alone.waf, "{alone:?} {both:?}");
         let [alone, both] = [false, true].map(|fixed| life(PLACES[0], fixed));
         assert!(both.levelling < 0.02 && both.end > 0.97 * alone.end, "{alone:?} {both:?}");
+    }
+
+    #[test]
+    fn as_many_units_fail_as_programs_are_expected_to() {
+        let figures = failed_programs(SMALL, &mut |_| {}).unwrap();
+        let [units, moved] = [&figures[0], &figures[1]];
+        let theirs = units.theirs.unwrap();
+        assert!(theirs > 3.0 && (units.ours - theirs).abs() < 4.0 * theirs.sqrt(), "{figures:?}");
+        assert!(moved.ours > 0.0 && moved.ours < 0.01, "{figures:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thermocline_types::{Bytes, Class};
 
-use super::{Access, Command, Fault, Mirror, Piece, SideState, Step, What};
+use super::{Access, Command, Fault, MemberState, Mirror, Piece, Step, What};
 use crate::Buffer;
 
 impl Mirror {
@@ -63,7 +63,7 @@ impl Mirror {
             // The flush of the label that says so makes what was copied durable.
             self.stale = true;
             if self.fill.is_over() {
-                self.sides[to].standing = SideState::Current;
+                self.sides[to].standing = MemberState::Current;
                 self.pair.say("both sides are current");
                 return None;
             }

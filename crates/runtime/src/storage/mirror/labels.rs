@@ -4,7 +4,7 @@ use thermocline_format::{MirrorLabel, SIDES};
 use thermocline_types::{Class, DeviceId};
 
 use super::label::place;
-use super::{Command, Fault, Mirror, Relabel, Side, SideState, What};
+use super::{Command, Fault, MemberState, Mirror, Relabel, Side, What};
 use crate::Buffer;
 
 impl Mirror {
@@ -14,7 +14,7 @@ impl Mirror {
             return;
         }
         self.stale = false;
-        let current = self.sides.map(|side| side.standing == SideState::Current);
+        let current = self.sides.map(|side| side.standing == MemberState::Current);
         self.label.event += 1;
         self.label.current = current;
         self.label.open = !self.closing;
@@ -51,12 +51,12 @@ impl Mirror {
     pub(super) fn label_done(&mut self, side: usize, result: Result<(), Fault>) {
         if let Err(fault) = result {
             self.fail(side, fault);
-            if self.sides[side].standing != SideState::Out {
+            if self.sides[side].standing != MemberState::Out {
                 self.give_up(fault);
             }
         }
         let Some(relabel) = &mut self.relabel else { return };
-        if self.sides[side].standing == SideState::Out {
+        if self.sides[side].standing == MemberState::Out {
             // What failed has made another label necessary.
             self.relabel = None;
             return;
@@ -72,7 +72,7 @@ impl Mirror {
         let next = order.get(*done).copied();
         match next {
             // Meanwhile it failed.
-            Some(next) if self.sides[next].standing == SideState::Out => self.relabel = None,
+            Some(next) if self.sides[next].standing == MemberState::Out => self.relabel = None,
             Some(_) => self.go_on_labelling(),
             None => self.labelled(),
         }

@@ -1,13 +1,19 @@
 //! Every crash of a small pair: what was flushed is read, from whichever side, and nothing older than what was read.
 
-mod bench;
-
-use thermocline_format::PoolId;
+use thermocline_format::{LogicalBlock, PoolId};
 use thermocline_types::{Class, DeviceId, Rng};
 
 use super::bugs::set;
 use super::*;
-use bench::{BLOCK, Bench, Blocks, Death, DriveState, UNIT_BLOCKS, UNITS};
+use crate::storage::bench::{BLOCK, Bench, Blocks, Change, Death, DriveState};
+
+const UNIT_BLOCKS: u32 = 16;
+/// Units of the pair; one more has the labels.
+const UNITS: u32 = 3;
+
+fn bench(images: [Blocks; 2], seed: u64) -> Bench {
+    Bench::new(images, Layout::contiguous(LogicalBlock::B4096, UNIT_BLOCKS, UNITS + 1), seed)
+}
 
 /// Blocks that programs write: two in a unit, so that copying meets writing.
 const BLOCKS: [u64; 4] = [1, 2, UNIT_BLOCKS as u64 + 3, 2 * UNIT_BLOCKS as u64];
@@ -53,7 +59,7 @@ fn fresh_label(current: [bool; 2]) -> MirrorLabel {
 
 /// A pair whose sides have labels and nothing else.
 fn formatted() -> [Blocks; 2] {
-    let bench = Bench::new(Default::default(), 1);
+    let bench = bench(Default::default(), 1);
     [0, 1].map(|side| {
         let label = MirrorLabel { side, ..fresh_label([true; 2]) };
         write_label(&mut *bench.drive(side.into()), &label).expect("it is well");
@@ -167,9 +173,13 @@ fn fill_up(mirror: &mut Mirror) {
     }
 }
 
-fn doubtful(drives: &[DriveState; 2]) -> Vec<UnitId> {
+fn doubtful(drives: &[DriveState]) -> Vec<UnitId> {
     let changes = drives.iter().flat_map(|drive| &drive.cached);
-    changes.map(bench::Change::unit).filter(|&unit| unit < UNITS).map(UnitId).collect()
+    changes
+        .map(|change: &Change| change.unit(UNIT_BLOCKS))
+        .filter(|&unit| unit < UNITS)
+        .map(UnitId)
+        .collect()
 }
 
 /// Fates of what was not flushed: all of them where they are few, else some.
@@ -205,7 +215,7 @@ struct Look {
 /// Looks at all that may be left on the drives, with both sides there and with each alone. One that is alone is used
 /// all the same unless a side died before: then the other one may have gone on without it.
 fn look_at_crashes(
-    drives: &[DriveState; 2],
+    drives: &[DriveState],
     ledger: Ledger,
     died: bool,
     look: &mut Look,
@@ -236,7 +246,7 @@ fn recovered(
     seed: u64,
     look: &mut Look,
 ) -> Result<(), String> {
-    let bench = Bench::new(images.clone(), seed);
+    let bench = bench(images.clone(), seed);
     let both = there == [true; 2];
     let mirror = match open(&bench, there, doubtful, !died) {
         Ok(mirror) => mirror,
@@ -294,7 +304,7 @@ fn again(
     look: &mut Look,
 ) -> Result<(), String> {
     let left = look.rng.below(40);
-    let bench = Bench::new(images.clone(), look.rng.below(1 << 40));
+    let bench = bench(images.clone(), look.rng.below(1 << 40));
     bench.state().left = left + 4;
     let mut ledger = ledger;
     // What was written and not flushed may be gone.
@@ -317,7 +327,7 @@ fn again(
 }
 
 fn look_at_crashes_of(
-    drives: &[DriveState; 2],
+    drives: &[DriveState],
     doubtful: &[UnitId],
     ledger: Ledger,
     died: bool,
@@ -347,7 +357,7 @@ fn enumerate(
     for seed in seeds {
         for death in deaths(seed) {
             for left in 4.. {
-                let bench = Bench::new(formatted(), seed);
+                let bench = bench(formatted(), seed);
                 bench.state().left = left;
                 bench.state().death = death;
                 let mut ledger = Ledger::default();
@@ -415,7 +425,7 @@ fn deliberate_bugs_are_caught() {
 #[test]
 fn a_bad_place_is_read_from_the_other_side_and_written_again() {
     for (side, block) in BLOCKS.into_iter().take(2).enumerate() {
-        let bench = Bench::new(formatted(), 7);
+        let bench = bench(formatted(), 7);
         let mut mirror = open(&bench, [true; 2], &[], false).unwrap().expect("it opens");
         let mut ledger = Ledger::default();
         assert!(run(&mut mirror, &PROGRAM, &mut ledger));

@@ -1,19 +1,16 @@
-//! Two drives with volatile caches on a bench whose power may be cut at any command, and that may die.
+//! Drives with volatile caches on a bench whose power may be cut at any command, and that may die.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-use thermocline_engine::{UnitCondition, UnitReport};
-use thermocline_format::LogicalBlock;
-use thermocline_types::Rng;
+use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_types::{Bytes, Rng};
 
-use super::super::*;
-use crate::storage::Layout;
+use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
 
+/// Bytes of a block of a drive.
 pub const BLOCK: usize = 4096;
-pub const UNIT_BLOCKS: u32 = 16;
-/// Units of the pair; one more has the labels.
-pub const UNITS: u32 = 3;
 
 type Bytes4K = Arc<[u8]>;
 
@@ -29,8 +26,14 @@ pub struct Change {
 }
 
 impl Change {
-    pub fn unit(&self) -> u32 {
-        (self.first / u64::from(UNIT_BLOCKS)) as u32
+    /// The unit of a drive whose units have so many blocks.
+    pub fn unit(&self, blocks: u32) -> u32 {
+        (self.first / u64::from(blocks)) as u32
+    }
+
+    /// What it makes of a block, if anything.
+    fn of(&self, block: u64) -> Option<&Option<Bytes4K>> {
+        self.blocks.get(usize::try_from(block.checked_sub(self.first)?).ok()?)
     }
 
     /// Does it, or the first half of it: of one block, its first 64 bytes.
@@ -72,10 +75,10 @@ pub struct DriveState {
 }
 
 impl DriveState {
-    fn look(&self) -> Blocks {
-        let mut all = self.durable.clone();
-        self.cached.iter().for_each(|change| change.apply(&mut all, false));
-        all
+    /// A block as it is read; `None`: zeros.
+    fn look(&self, block: u64) -> Option<&Bytes4K> {
+        let newest = self.cached.iter().rev().find_map(|change| change.of(block));
+        newest.map_or_else(|| self.durable.get(&block), Option::as_ref)
     }
 
     /// What is left after a power cut: `fates` says of each change whether it is lost, there, or torn.
@@ -93,15 +96,20 @@ impl DriveState {
 }
 
 pub struct BenchState {
-    pub drives: [DriveState; 2],
+    pub drives: Vec<DriveState>,
     /// Commands until the power is cut.
     pub left: u64,
     pub death: Option<Death>,
     /// Blocks of a drive that it cannot read until they are written again.
     pub bad: BTreeSet<(usize, u64)>,
     pub done: u64,
+    /// Whether a reset leaves what was there.
+    pub keeps: bool,
+    /// Whether drives take their time, so that much is under way at once.
+    pub lazy: bool,
     number: u64,
     rng: Rng,
+    layout: Layout,
 }
 
 /// The bench. Clones are of the same.
@@ -109,12 +117,15 @@ pub struct BenchState {
 pub struct Bench(Arc<Mutex<BenchState>>);
 
 impl Bench {
-    pub fn new(images: [Blocks; 2], seed: u64) -> Bench {
-        let drives = images.map(|durable| DriveState { durable, ..DriveState::default() });
-        let rng = Rng::new(seed);
-        let (left, death, done, number) = (u64::MAX, None, 0, 0);
-        let bad = BTreeSet::new();
-        Bench(Arc::new(Mutex::new(BenchState { drives, left, death, bad, done, number, rng })))
+    /// Drives with these contents, divided like this.
+    pub fn new(images: impl IntoIterator<Item = Blocks>, layout: Layout, seed: u64) -> Bench {
+        let new = |durable| DriveState { durable, ..DriveState::default() };
+        let drives = images.into_iter().map(new).collect();
+        let (left, death, bad) = (u64::MAX, None, BTreeSet::new());
+        let (keeps, lazy) = (false, false);
+        let (done, number, rng) = (0, 0, Rng::new(seed));
+        let state = BenchState { drives, left, death, bad, done, keeps, lazy, number, rng, layout };
+        Bench(Arc::new(Mutex::new(state)))
     }
 
     pub fn state(&self) -> MutexGuard<'_, BenchState> {
@@ -122,7 +133,7 @@ impl Bench {
     }
 
     pub fn drive(&self, side: usize) -> Box<dyn Storage> {
-        let layout = Layout::contiguous(LogicalBlock::B4096, UNIT_BLOCKS, UNITS + 1);
+        let layout = self.state().layout;
         Box::new(TestDrive { bench: self.clone(), side, layout, queue: Vec::new() })
     }
 }
@@ -161,14 +172,13 @@ impl TestDrive {
         drive.commands += 1;
         match command {
             Command::Read { at, into } => {
-                let all = drive.look();
                 let mut into = into.write();
                 let end = block(*at) + (into.len() / BLOCK) as u64;
                 if (block(*at)..end).any(|number| bad.contains(&(self.side, number))) {
                     return Err(DeviceError::Io.into());
                 }
                 for (number, bytes) in (block(*at)..).zip(into.chunks_mut(BLOCK)) {
-                    match all.get(&number) {
+                    match drive.look(number) {
                         Some(found) => bytes.copy_from_slice(found),
                         None => bytes.fill(0),
                     }
@@ -181,13 +191,11 @@ impl TestDrive {
                 (block(*at)..end).for_each(|number| _ = bad.remove(&(self.side, number)));
                 drive.cached.push(Change { first: block(*at), blocks, number });
             }
+            Command::Reset(_) if state.keeps => {}
             Command::Reset(unit) | Command::Zero(unit) => {
-                let blocks = vec![None; UNIT_BLOCKS as usize];
-                drive.cached.push(Change {
-                    first: u64::from(unit.0 * UNIT_BLOCKS),
-                    blocks,
-                    number,
-                });
+                let each = self.layout.blocks_per_unit;
+                let (first, blocks) = (u64::from(unit.0 * each), vec![None; each as usize]);
+                drive.cached.push(Change { first, blocks, number });
             }
             Command::Flush(_) => {
                 // Only what was done when it was asked for, and what is below that.
@@ -220,8 +228,9 @@ impl Storage for TestDrive {
         if self.queue.is_empty() {
             return;
         }
-        // Some of them, in any order.
-        let some = 1 + state.rng.below(self.queue.len() as u64);
+        // Some of them, in any order; of a lazy drive now and then none.
+        let least = u64::from(!state.lazy);
+        let some = least + state.rng.below(self.queue.len() as u64 + 1 - least);
         for _ in 0..some {
             let next = state.rng.below(self.queue.len() as u64) as usize;
             let (token, command, asked) = self.queue.swap_remove(next);

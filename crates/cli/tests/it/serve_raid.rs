@@ -1,0 +1,146 @@
+//! Pools on striped groups: any member may be lost where there is parity, and what was flushed is read.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use thermocline_types::Rng;
+
+use super::serve::{PATIENCE, Served, format_striped, run};
+use super::serve_kill::{Known, SPAN, compare, kill_and_compare, write_and_kill};
+use crate::scratch;
+
+#[test]
+fn killed_at_any_moment_a_striped_pool_loses_nothing() {
+    kill_and_compare(|folder| format_striped(folder, "raid5", false), 8, 500);
+    kill_and_compare(|folder| format_striped(folder, "raid0", true), 3, 100);
+}
+
+fn group(served: &Served) -> Value {
+    served.status()["raids"][0].clone()
+}
+
+fn wait_until_whole(served: &Served) {
+    let began = Instant::now();
+    while group(served)["whole"] != true {
+        assert!(began.elapsed() < PATIENCE, "{}", group(served));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn durable(ledger: &[Known]) -> usize {
+    ledger.iter().filter(|known| known.durable > 0).count()
+}
+
+/// Each member in turn is not there: the pool checks, and all of it can be read.
+fn check_without_each(folder: &Path) {
+    for name in ["a", "b", "c"] {
+        let (path, away) = (folder.join(format!("{name}.img")), folder.join("away.img"));
+        fs::rename(&path, &away).expect("it is there");
+        let checked = run(folder, "check pool.toml");
+        assert_eq!(checked.code, 0, "without {name}: {}{}", checked.out, checked.err);
+        assert_eq!(run(folder, "scrub pool.toml").code, 0, "without {name}");
+        fs::rename(&away, &path).expect("it is there");
+    }
+}
+
+/// Serves, kills, and takes one member away, again and again: removed or overwritten with zeros. It is served at once,
+/// and a new member filled while clients write.
+#[test]
+fn any_member_may_be_lost_with_a_kill_and_is_filled_while_serving() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_striped(folder, "raid5", true);
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(5);
+    for (lost, zeroed) in [("a", false), ("b", true), ("c", false)] {
+        let served = Served::start(folder, "");
+        wait_until_whole(&served);
+        compare(&mut served.client("main"), &mut ledger);
+        write_and_kill(served, &mut ledger, &mut rng);
+        check_without_each(folder);
+        let path = folder.join(format!("{lost}.img"));
+        match zeroed {
+            true => fs::write(&path, vec![0; 64 << 20]).expect("writable"),
+            false => fs::remove_file(&path).expect("it is there"),
+        }
+        let status = run(folder, "status pool.toml").ok();
+        assert!(status.starts_with("at risk: raid5 `g`: "), "{status}");
+        let served = Served::start(folder, "");
+        compare(&mut served.client("main"), &mut ledger);
+        assert!(group(&served)["risk"].as_str().expect("text").contains("all other members"));
+        let listed = run(folder, "device list pool.toml --json").json();
+        assert_eq!(listed["raids"][0]["whole"], false, "{listed}");
+        let other = if lost == "a" { "b" } else { "a" };
+        let again = run(folder, &format!("device replace pool.toml {other}.img")).refused(2);
+        assert!(again.contains("holds the pool"), "{again}");
+        run(folder, &format!("device replace pool.toml {lost}.img")).ok();
+        write_and_kill(served, &mut ledger, &mut rng);
+    }
+    assert!(durable(&ledger) > 500);
+    let served = Served::start(folder, "");
+    wait_until_whole(&served);
+    compare(&mut served.client("main"), &mut ledger);
+    assert_eq!(served.stop(), 0);
+    check_without_each(folder);
+    let doctor = run(folder, "doctor pool.toml").out;
+    assert!(doctor.contains("all members of `g` are current"), "{doctor}");
+}
+
+/// Members that are missing, older or swapped are told apart by what is on them.
+#[test]
+fn a_member_that_was_away_is_never_taken_for_current() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_striped(folder, "raid5", false);
+    let [a, b, c] = ["a", "b", "c"].map(|name| folder.join(format!("{name}.img")));
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(6);
+    let copy = folder.join("copy.img");
+    fs::copy(&b, &copy).expect("it is there");
+    write_and_kill(Served::start(folder, ""), &mut ledger, &mut rng);
+    // An older copy, and another one missing: nothing that could be served.
+    fs::copy(&copy, &b).expect("it is there");
+    for gone in [&c, &a] {
+        fs::rename(gone, folder.join("away.img")).expect("it is there");
+        let refused = run(folder, "serve pool.toml").refused(2);
+        let names = [gone, &b].map(|path| path.file_name().expect("a file").to_string_lossy());
+        assert!(names.iter().all(|name| refused.contains(&**name)), "{refused}");
+        fs::rename(folder.join("away.img"), gone).expect("it is there");
+    }
+    // With the others there it is filled.
+    let served = Served::start(folder, "");
+    compare(&mut served.client("main"), &mut ledger);
+    wait_until_whole(&served);
+    assert!(group(&served)["filled_bytes"].as_u64() > Some(0), "{}", group(&served));
+    assert_eq!(served.stop(), 0);
+    check_without_each(folder);
+    assert!(durable(&ledger) > 50);
+}
+
+/// A device of the group, and the group without one of its devices, are told what they are.
+#[test]
+fn members_are_named_together() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_striped(folder, "raid5", false);
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("it is there");
+    let one = "[device]\npath = 'b.img'\n[[volumes]]\nname = 'main'\n";
+    fs::write(folder.join("one.toml"), one).expect("writable");
+    let refused = run(folder, "status one.toml").refused(2);
+    assert!(refused.contains("one member of a striped group"), "{refused}");
+    let named = run(folder, "format one.toml").refused(2);
+    assert!(named.contains("holds the pool") || named.contains("--yes-destroy"), "{named}");
+    let twice = text.replacen("path = 'c.img'", "path = 'd.img'", 1);
+    fs::copy(folder.join("b.img"), folder.join("d.img")).expect("it is there");
+    fs::write(folder.join("pool.toml"), &twice).expect("writable");
+    let refused = run(folder, "status pool.toml").refused(2);
+    assert!(refused.contains("copies of one member"), "{refused}");
+    // In another order, and under other names, they are the same.
+    fs::rename(folder.join("c.img"), folder.join("d.img")).expect("it is there");
+    let swapped = twice.replacen("a.img", "x.img", 1).replacen("b.img", "a.img", 1);
+    let swapped = swapped.replacen("x.img", "b.img", 1);
+    fs::write(folder.join("pool.toml"), swapped).expect("writable");
+    run(folder, "check pool.toml").ok();
+}

@@ -1,0 +1,246 @@
+//! The label of a member of a striped group.
+
+use zerocopy::IntoBytes;
+
+use super::{MAX_MEMBERS, RAID_PLACE_BYTES, RaidLevel, RaidShape};
+use crate::MAX_DEVICES;
+use crate::error::{DecodeError, ErrorKind, Structure, require};
+use crate::geometry::LogicalBlock;
+use crate::id::PoolId;
+use crate::layout::{
+    RAID_LABEL_BYTES, RAID_LABEL_MAGIC, RaidLabelRaw, VERSION, is_zero, prefix_crc, read_prefix,
+};
+use crate::superblock::MAX_NUMBER;
+use crate::units::MAX_UNITS;
+
+/// Bit 0 of the flags: something may be written after this label.
+const OPEN: u8 = 1;
+/// Bit 1 of the flags: nothing is written after this label but labels.
+const ANNOUNCED: u8 = 2;
+/// No member is being filled.
+const NOBODY: u8 = u8::MAX;
+
+/// What a member of a striped group says of all members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RaidLabel {
+    /// The pool.
+    pub pool: PoolId,
+    /// Drawn when the group was made.
+    pub group: u64,
+    /// Which device of the pool the group is.
+    pub device: u8,
+    /// Which member this one is.
+    pub member: u8,
+    /// How the group is divided.
+    pub shape: RaidShape,
+    /// Counts the labels of the group; the first is 1. A member that was to be filled before the group ever labelled it
+    /// has 0.
+    pub event: u64,
+    /// The newest event of which all members that count had a label when this one was written: one whose own label is
+    /// older is an older copy.
+    pub floor: u64,
+    /// Of each member, a bit: whether it holds all that it should.
+    pub current: u16,
+    /// The member that is being filled.
+    pub filling: Option<u8>,
+    /// Units of that one, from the first on, that it holds.
+    pub filled: u32,
+    /// Whether anything may have been written since. If so, rows that were not flushed may have wrong parity.
+    pub open: bool,
+    /// Whether it is the first label of an opening: nothing was written under it, and of two of one event the other one
+    /// counts.
+    pub announced: bool,
+}
+
+impl RaidLabel {
+    /// Whether it says of a member that it holds all that it should.
+    #[must_use]
+    pub fn is_current(&self, member: usize) -> bool {
+        member < MAX_MEMBERS && self.current >> member & 1 == 1
+    }
+
+    /// The label as it stands on media, zeros behind it.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let shape = self.shape;
+        let mut raw = RaidLabelRaw {
+            magic: RAID_LABEL_MAGIC,
+            version: VERSION.into(),
+            level: if shape.level == RaidLevel::Parity { 5 } else { 0 },
+            flags: u8::from(self.open) * OPEN + u8::from(self.announced) * ANNOUNCED,
+            members: shape.members,
+            member: self.member,
+            device: self.device,
+            filling: self.filling.unwrap_or(NOBODY),
+            pool: self.pool.0,
+            group: self.group.into(),
+            event: self.event.into(),
+            floor: self.floor.into(),
+            units: shape.units.into(),
+            unit_blocks: shape.unit_blocks.into(),
+            logical_block: (shape.logical_block.bytes() as u32).into(),
+            piece: shape.piece.into(),
+            slots: shape.slots.into(),
+            filled: self.filled.into(),
+            current: self.current.into(),
+            unused: [0; 42],
+            prefix_crc: 0.into(),
+        };
+        raw.prefix_crc = prefix_crc(raw.as_bytes()).into();
+        let mut bytes = vec![0; RAID_PLACE_BYTES];
+        bytes[..RAID_LABEL_BYTES].copy_from_slice(raw.as_bytes());
+        bytes
+    }
+
+    /// The label at the start of `bytes`, of `pool` where that is known.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOurs`] when there is none of that pool, [`ErrorKind::Truncated`] and [`ErrorKind::Corrupt`] when
+    /// it is not whole, [`ErrorKind::Impossible`] when no group can be as it says, and those of another version.
+    pub fn decode(bytes: &[u8], pool: Option<PoolId>) -> Result<RaidLabel, DecodeError> {
+        let error = |kind| DecodeError { structure: Structure::RaidLabel, at: None, kind };
+        parse(bytes, pool).map_err(error)
+    }
+}
+
+fn parse(bytes: &[u8], pool: Option<PoolId>) -> Result<RaidLabel, ErrorKind> {
+    let raw: &RaidLabelRaw = read_prefix(bytes, RAID_LABEL_MAGIC, pool)?;
+    require(is_zero(&raw.unused), "reserved field", 1, "it must be zero")?;
+    let known = raw.flags & !(OPEN | ANNOUNCED) == 0;
+    require(known, "flags", raw.flags.into(), "only bits 0 and 1 are known")?;
+    let shape = shape_of(raw)?;
+    let members = usize::from(shape.members);
+    let is_member = |member: u8| usize::from(member) < members;
+    require(is_member(raw.member), "member", raw.member.into(), "there are fewer")?;
+    let current = raw.current.get();
+    let known = u32::from(current) >> members == 0;
+    require(known && current != 0, "current members", current.into(), "some of those there are")?;
+    let filling = Some(raw.filling).filter(|&member| member != NOBODY);
+    let lacks = filling.is_none_or(|member| is_member(member) && current >> member & 1 == 0);
+    require(lacks, "filling", raw.filling.into(), "a member that is not current, or 255")?;
+    let filled = raw.filled.get();
+    require(filled <= shape.units, "filled", filled.into(), "there are fewer units")?;
+    let device = usize::from(raw.device);
+    require(device < MAX_DEVICES, "device", raw.device.into(), "0 to 7")?;
+    let (event, floor) = (raw.event.get(), raw.floor.get());
+    require(event <= MAX_NUMBER, "event", event, "0 to 2^63")?;
+    require(floor <= event, "floor", floor, "at most the event")?;
+    Ok(RaidLabel {
+        pool: PoolId(raw.pool),
+        group: raw.group.get(),
+        device: raw.device,
+        member: raw.member,
+        shape,
+        event,
+        floor,
+        current,
+        filling,
+        filled,
+        open: raw.flags & OPEN > 0,
+        announced: raw.flags & ANNOUNCED > 0,
+    })
+}
+
+fn shape_of(raw: &RaidLabelRaw) -> Result<RaidShape, ErrorKind> {
+    let level = match raw.level {
+        0 => RaidLevel::Striped,
+        5 => RaidLevel::Parity,
+        found => {
+            return Err(ErrorKind::Impossible {
+                field: "level",
+                found: found.into(),
+                rule: "0 or 5",
+            });
+        }
+    };
+    let block = LogicalBlock::from_bytes(raw.logical_block.get());
+    let found = u64::from(raw.logical_block.get());
+    require(block.is_some(), "logical_block", found, "512 or 4096")?;
+    let units = raw.units.get();
+    require((1..=MAX_UNITS).contains(&units), "units", units.into(), "1 to 2^24")?;
+    let shape = RaidShape {
+        level,
+        members: raw.members,
+        logical_block: block.expect("it was looked at"),
+        unit_blocks: raw.unit_blocks.get(),
+        units,
+        piece: raw.piece.get(),
+        slots: raw.slots.get(),
+    };
+    require(shape.is_possible(), "piece", raw.piece.get().into(), "as the members and units")?;
+    Ok(shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label() -> RaidLabel {
+        let block = LogicalBlock::B4096;
+        let shape = RaidShape::new(RaidLevel::Parity, 4, block, 512, 60).expect("it can be");
+        let (pool, group, device, member) = (PoolId([9; 16]), 0x1234_5678_9ABC, 3, 2);
+        let (event, floor, current, filling, filled) = (77, 76, 0b1101, Some(1), 17);
+        let (open, announced) = (true, true);
+        RaidLabel {
+            pool,
+            group,
+            device,
+            member,
+            shape,
+            event,
+            floor,
+            current,
+            filling,
+            filled,
+            open,
+            announced,
+        }
+    }
+
+    #[test]
+    fn a_label_comes_back_and_no_changed_one_does() {
+        let label = label();
+        let bytes = label.encode();
+        assert_eq!(RaidLabel::decode(&bytes, Some(label.pool)), Ok(label.clone()));
+        assert!(label.is_current(0) && !label.is_current(1) && !label.is_current(99));
+        for byte in 0..RAID_LABEL_BYTES {
+            let mut other = bytes.clone();
+            other[byte] ^= 0x10;
+            assert!(RaidLabel::decode(&other, None).is_err(), "{byte}");
+        }
+        for short in [0, 8, 63, RAID_LABEL_BYTES - 1] {
+            assert!(RaidLabel::decode(&bytes[..short], None).is_err(), "{short}");
+        }
+        let other = RaidLabel::decode(&bytes, Some(PoolId([8; 16])));
+        assert!(matches!(other.map_err(|error| error.kind), Err(ErrorKind::NotOurs { .. })));
+    }
+
+    #[test]
+    fn what_no_group_can_be_is_refused_by_field() {
+        let spoilt = |change: fn(&mut RaidLabel)| {
+            let mut one = label();
+            change(&mut one);
+            RaidLabel::decode(&one.encode(), None).map(|_| ()).expect_err("it is wrong").kind
+        };
+        type Case = (fn(&mut RaidLabel), &'static str);
+        let cases: [Case; 10] = [
+            (|one| one.member = 4, "member"),
+            (|one| one.current = 0, "current members"),
+            (|one| one.current = 0b1_0001, "current members"),
+            (|one| one.filling = Some(0), "filling"),
+            (|one| one.filled = 61, "filled"),
+            (|one| one.device = 8, "device"),
+            (|one| one.event = MAX_NUMBER + 1, "event"),
+            (|one| one.floor = 78, "floor"),
+            (|one| one.shape.piece = 5000, "piece"),
+            (|one| one.shape.units = 0, "units"),
+        ];
+        for (change, expected) in cases {
+            let found = spoilt(change);
+            assert!(
+                matches!(found, ErrorKind::Impossible { field, .. } if field == expected),
+                "{found}, not {expected}"
+            );
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! How a striped group is divided: rows of pieces, which member has which, and where on it.
+
+use thiserror::Error;
+
+use super::{MAX_MEMBERS, RAID_PLACE_BYTES};
+use crate::geometry::LogicalBlock;
+
+/// Places at the start of a member: two for labels, two for heads of its log.
+const PLACES: u64 = 4;
+
+/// Bytes of a piece, at least and at most. Chosen, not measured: the least is a block of the engine; with more than the
+/// most, few chunks fill a row.
+const PIECE: std::ops::RangeInclusive<u32> = 4096..=65_536;
+
+/// Rows that a unit has at least, unless pieces would be smaller than can be: what is lost behind its last row is then
+/// less than a sixteenth of it. Chosen, not measured.
+const ROWS: u64 = 16;
+
+/// Slots of a member's log. Chosen, not measured: more than open units of an engine with the usual placements.
+const SLOTS: u32 = 32;
+
+/// What a group keeps beside its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaidLevel {
+    /// Nothing: no member may be lost.
+    Striped,
+    /// A piece of parity in each row: one member may be lost.
+    Parity,
+}
+
+impl RaidLevel {
+    /// Its name in settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            RaidLevel::Striped => "raid0",
+            RaidLevel::Parity => "raid5",
+        }
+    }
+
+    /// Pieces of parity in a row.
+    #[must_use]
+    pub const fn parity(self) -> usize {
+        match self {
+            RaidLevel::Striped => 0,
+            RaidLevel::Parity => 1,
+        }
+    }
+
+    /// Members that a group has at least.
+    #[must_use]
+    pub const fn least_members(self) -> usize {
+        match self {
+            RaidLevel::Striped => 2,
+            RaidLevel::Parity => 3,
+        }
+    }
+}
+
+/// Why a group cannot be divided like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RaidShapeError {
+    /// Too few or too many members.
+    #[error("{members} members; a group has {least} to {MAX_MEMBERS}")]
+    Members {
+        /// How many.
+        members: usize,
+        /// How many there are at least.
+        least: usize,
+    },
+    /// Units are too small to be striped over so many members.
+    #[error("units of {unit} bytes are too small for {members} members")]
+    SmallUnit {
+        /// Bytes of a unit.
+        unit: u64,
+        /// How many members.
+        members: usize,
+    },
+}
+
+/// How a striped group is divided. A unit of the group is a unit of each member, filled in rows: a piece on each
+/// member, one of them the parity of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RaidShape {
+    /// What it keeps beside its data.
+    pub level: RaidLevel,
+    /// How many members.
+    pub members: u8,
+    /// The smallest piece that is read or written.
+    pub logical_block: LogicalBlock,
+    /// Logical blocks of a unit of the group.
+    pub unit_blocks: u32,
+    /// Units of the group.
+    pub units: u32,
+    /// Bytes of a piece.
+    pub piece: u32,
+    /// Rows that a member's log has room for.
+    pub slots: u32,
+}
+
+/// Bytes of a unit that lie in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The row.
+    pub row: u32,
+    /// Which of its pieces with data.
+    pub piece: usize,
+    /// The first byte in the piece.
+    pub from: u64,
+    /// How many.
+    pub bytes: u64,
+    /// How many bytes of the range are before them.
+    pub before: u64,
+}
+
+impl RaidShape {
+    /// The usual one for units of so many logical blocks: pieces as long as can be, so that a unit has some 16 rows.
+    ///
+    /// # Errors
+    /// [`RaidShapeError`].
+    pub fn new(
+        level: RaidLevel,
+        members: usize,
+        logical_block: LogicalBlock,
+        unit_blocks: u32,
+        units: u32,
+    ) -> Result<RaidShape, RaidShapeError> {
+        let least = level.least_members();
+        if !(least..=MAX_MEMBERS).contains(&members) {
+            return Err(RaidShapeError::Members { members, least });
+        }
+        let data = (members - level.parity()) as u64;
+        let unit = u64::from(unit_blocks) * logical_block.bytes() as u64;
+        let most = (unit / (data * ROWS)).max(1);
+        let piece = (1 << most.ilog2().min(31)).clamp(*PIECE.start(), *PIECE.end());
+        let slots = if level.parity() > 0 { SLOTS } else { 0 };
+        let members = members as u8;
+        let shape = RaidShape { level, members, logical_block, unit_blocks, units, piece, slots };
+        if shape.is_possible() {
+            Ok(shape)
+        } else {
+            Err(RaidShapeError::SmallUnit { unit, members: members.into() })
+        }
+    }
+
+    /// Whether numbers read from a label make sense.
+    pub(super) fn is_possible(&self) -> bool {
+        let (least, members) = (self.level.least_members(), usize::from(self.members));
+        let block = self.logical_block.bytes() as u32;
+        (least..=MAX_MEMBERS).contains(&members)
+            && PIECE.contains(&self.piece)
+            && self.piece.is_multiple_of(block)
+            && self.unit_blocks > 0
+            && (self.level == RaidLevel::Parity) == (self.slots > 0)
+            && self.slots <= SLOTS
+            && self.strip() >= PLACES * RAID_PLACE_BYTES as u64 + self.row_bytes()
+    }
+
+    /// Pieces with data in a row.
+    #[must_use]
+    pub fn data(&self) -> usize {
+        usize::from(self.members) - self.level.parity()
+    }
+
+    /// Bytes of data in a row, the last one of a unit apart.
+    #[must_use]
+    pub fn row_bytes(&self) -> u64 {
+        self.data() as u64 * u64::from(self.piece)
+    }
+
+    /// Bytes of a unit of the group.
+    #[must_use]
+    pub fn unit_bytes(&self) -> u64 {
+        u64::from(self.unit_blocks) * self.logical_block.bytes() as u64
+    }
+
+    /// Rows of a unit.
+    #[must_use]
+    pub fn rows(&self) -> u32 {
+        self.unit_bytes().div_ceil(self.row_bytes()) as u32
+    }
+
+    /// Bytes of data in row `row` of a unit: the last one may be shorter.
+    #[must_use]
+    pub fn row_len(&self, row: u32) -> u64 {
+        (self.unit_bytes() - u64::from(row) * self.row_bytes()).min(self.row_bytes())
+    }
+
+    /// Bytes that a unit takes on each member.
+    #[must_use]
+    pub fn strip(&self) -> u64 {
+        u64::from(self.rows()) * u64::from(self.piece)
+    }
+
+    /// Units at the start of a member that labels and log take.
+    #[must_use]
+    pub fn head_units(&self) -> u32 {
+        match self.slots.checked_sub(1) {
+            Some(last) => (self.slot(last) / self.strip()) as u32 + 1,
+            None => 1,
+        }
+    }
+
+    /// Units of a member.
+    #[must_use]
+    pub fn member_units(&self) -> u32 {
+        self.head_units() + self.units
+    }
+
+    /// Units of a group with this division whose smallest member has so many bytes.
+    #[must_use]
+    pub fn units_on(&self, bytes: u64) -> u32 {
+        let all = u32::try_from(bytes / self.strip()).unwrap_or(u32::MAX);
+        all.saturating_sub(self.head_units())
+    }
+
+    /// The first byte on a member of place 0 or 1 of its labels.
+    #[must_use]
+    pub fn label_place(place: usize) -> u64 {
+        (place * RAID_PLACE_BYTES) as u64
+    }
+
+    /// The first byte on a member of place 0 or 1 of the head of its log.
+    #[must_use]
+    pub fn log_place(place: usize) -> u64 {
+        ((2 + place) * RAID_PLACE_BYTES) as u64
+    }
+
+    /// The first byte on a member of a slot of its log. Slots have the length of a row and lie within units.
+    #[must_use]
+    pub fn slot(&self, slot: u32) -> u64 {
+        let (head, row) = (PLACES * RAID_PLACE_BYTES as u64, self.row_bytes());
+        let (first, each) = ((self.strip() - head) / row, self.strip() / row);
+        match u64::from(slot).checked_sub(first) {
+            None => head + u64::from(slot) * row,
+            Some(behind) => (1 + behind / each) * self.strip() + behind % each * row,
+        }
+    }
+
+    /// The member with the parity of a row, where there is any. It goes round, from unit to unit as well.
+    #[must_use]
+    pub fn parity_of(&self, unit: u32, row: u32) -> Option<usize> {
+        let members = u64::from(self.members);
+        let turn = (u64::from(unit) + u64::from(row)) % members;
+        (self.level == RaidLevel::Parity).then(|| (members - 1 - turn) as usize)
+    }
+
+    /// The member with a piece of a row: pieces follow the parity, and go round.
+    #[must_use]
+    pub fn member_of(&self, unit: u32, row: u32, piece: usize) -> usize {
+        let members = usize::from(self.members);
+        match self.parity_of(unit, row) {
+            Some(parity) => (parity + 1 + piece) % members,
+            None => piece,
+        }
+    }
+
+    /// Which piece of a row is on a member; `None`: the parity.
+    #[must_use]
+    pub fn piece_on(&self, unit: u32, row: u32, member: usize) -> Option<usize> {
+        let members = usize::from(self.members);
+        match self.parity_of(unit, row) {
+            Some(parity) if parity == member => None,
+            Some(parity) => Some((member + members - parity - 1) % members),
+            None => Some(member),
+        }
+    }
+
+    /// The first byte of a unit on a member.
+    #[must_use]
+    pub fn unit_start(&self, unit: u32) -> u64 {
+        (u64::from(self.head_units()) + u64::from(unit)) * self.strip()
+    }
+
+    /// The first byte on its member of the piece of a row that is there.
+    #[must_use]
+    pub fn piece_start(&self, unit: u32, row: u32) -> u64 {
+        self.unit_start(unit) + u64::from(row) * u64::from(self.piece)
+    }
+
+    /// Bytes of a piece of the first `filled` bytes of a row.
+    #[must_use]
+    pub fn piece_len(&self, filled: u64, piece: usize) -> u64 {
+        filled.saturating_sub(piece as u64 * u64::from(self.piece)).min(self.piece.into())
+    }
+
+    /// Bytes that count of what a member has of a row: data, or parity of it.
+    #[must_use]
+    pub fn len_on(&self, unit: u32, row: u32, member: usize) -> u64 {
+        let piece = self.piece_on(unit, row, member).unwrap_or(0);
+        self.piece_len(self.row_len(row), piece)
+    }
+
+    /// The pieces in which `bytes` bytes from byte `from` of a unit on lie, in order.
+    pub fn spans(&self, from: u64, bytes: u64) -> impl Iterator<Item = Span> + use<> {
+        let (row, piece) = (self.row_bytes(), u64::from(self.piece));
+        let (mut at, end) = (from, from + bytes);
+        std::iter::from_fn(move || {
+            let inside = at % row;
+            let length = (piece - inside % piece).min(end - at);
+            let span = Span {
+                row: (at / row) as u32,
+                piece: (inside / piece) as usize,
+                from: inside % piece,
+                bytes: length,
+                before: at - from,
+            };
+            at += length;
+            (length > 0).then_some(span)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(level: RaidLevel, members: usize, unit_blocks: u32) -> RaidShape {
+        RaidShape::new(level, members, LogicalBlock::B4096, unit_blocks, 10).expect("it can be")
+    }
+
+    #[test]
+    fn each_byte_of_a_unit_has_a_place_of_its_own() {
+        for (level, members, blocks) in [
+            (RaidLevel::Parity, 3, 100),
+            (RaidLevel::Parity, 4, 257),
+            (RaidLevel::Parity, 5, 2048),
+            (RaidLevel::Striped, 2, 100),
+            (RaidLevel::Striped, 3, 129),
+        ] {
+            let shape = shape(level, members, blocks);
+            let mut taken = std::collections::BTreeSet::new();
+            for unit in 0..3 {
+                for row in 0..shape.rows() {
+                    let on = |member| shape.piece_on(unit, row, member);
+                    let pieces =
+                        (0..members).filter_map(on).collect::<std::collections::BTreeSet<_>>();
+                    assert_eq!(pieces.len(), shape.data(), "{shape:?}");
+                    if let Some(parity) = shape.parity_of(unit, row) {
+                        assert_eq!(on(parity), None);
+                    }
+                }
+                let mut next = 0;
+                for span in shape.spans(0, shape.unit_bytes()) {
+                    assert_eq!(span.before, next);
+                    next += span.bytes;
+                    let member = shape.member_of(unit, span.row, span.piece);
+                    assert_eq!(shape.piece_on(unit, span.row, member), Some(span.piece));
+                    assert_eq!(shape.len_on(unit, span.row, member), span.bytes);
+                    let start = shape.piece_start(unit, span.row);
+                    assert!(taken.insert((member, start)), "{span:?}");
+                    let unit_end = shape.unit_start(unit + 1);
+                    assert!(start + span.bytes <= unit_end, "{span:?}");
+                }
+                assert_eq!(next, shape.unit_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn slots_lie_in_units_and_apart() {
+        for (members, blocks) in [(3, 32), (3, 256), (4, 2048), (8, 512), (16, 4096)] {
+            let shape = shape(RaidLevel::Parity, members, blocks);
+            let mut end = RaidShape::log_place(1) + RAID_PLACE_BYTES as u64;
+            for slot in 0..shape.slots {
+                let (start, strip) = (shape.slot(slot), shape.strip());
+                assert!(start >= end, "{slot} of {shape:?}");
+                end = start + shape.row_bytes();
+                assert_eq!(start / strip, (end - 1) / strip, "{slot} of {shape:?}");
+            }
+            assert!(end <= shape.unit_start(0), "{shape:?}");
+            assert_eq!(shape.head_units(), ((end - 1) / shape.strip()) as u32 + 1);
+        }
+    }
+
+    #[test]
+    fn parity_goes_round_over_rows_and_units() {
+        let shape = shape(RaidLevel::Parity, 3, 256);
+        let parities: Vec<_> = (0..4).map(|row| shape.parity_of(0, row).expect("some")).collect();
+        assert_eq!(parities, [2, 1, 0, 2]);
+        assert_eq!(shape.parity_of(1, 0), Some(1));
+        assert_eq!([0, 1].map(|piece| shape.member_of(0, 1, piece)), [2, 0]);
+        assert_eq!(shape.member_of(0, 0, 0), 0, "a unit of the group begins on its first member");
+    }
+
+    #[test]
+    fn what_is_lost_behind_the_last_row_is_little() {
+        for (members, blocks) in [(3, 256), (4, 256), (4, 2048), (7, 65_536)] {
+            let shape = shape(RaidLevel::Parity, members, blocks);
+            let whole = u64::from(shape.rows()) * shape.row_bytes();
+            assert!((whole - shape.unit_bytes()) * ROWS < shape.unit_bytes(), "{shape:?}");
+        }
+        assert_eq!(shape(RaidLevel::Parity, 4, 65_536).piece, 65_536);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let new = |level, members, blocks| {
+            RaidShape::new(level, members, LogicalBlock::B4096, blocks, 4).map(|_| ())
+        };
+        let few = RaidShapeError::Members { members: 2, least: 3 };
+        assert_eq!(new(RaidLevel::Parity, 2, 256), Err(few));
+        let many = RaidShapeError::Members { members: 17, least: 2 };
+        assert_eq!(new(RaidLevel::Striped, 17, 256), Err(many));
+        let small = RaidShapeError::SmallUnit { unit: 65_536, members: 16 };
+        assert_eq!(new(RaidLevel::Parity, 16, 16), Err(small));
+    }
+}

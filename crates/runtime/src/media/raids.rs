@@ -1,0 +1,413 @@
+//! Striped groups: their members are found by their labels, wherever they are named, and made for new pools.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use thermocline_engine::wire::probe;
+use thermocline_format::{
+    Geometry, LogicalBlock, RAID_PLACE_BYTES, RaidLabel, RaidShape, SuperblockPrefix,
+};
+use thermocline_types::Bytes;
+
+use super::pairs::Place;
+use super::{AnyStorage, MediaError, contents, unit_bytes};
+use crate::settings::Settings;
+use crate::settings::groups::level_of;
+use crate::settings::limits::UNITS;
+use crate::storage::{
+    Access, Fault, FoundMember, FoundRaid, Group, Layout, MemberStart, OpenErrorKind, Raid,
+    RaidError, RaidStart, raid,
+};
+
+/// How a group of these settings is divided, in units of the size that they state.
+pub(super) fn shape_of(group: &[Settings]) -> Result<RaidShape, MediaError> {
+    let first = &group[0];
+    let (kind, _) = first.device().group().expect("they are members of a group");
+    let level = level_of(kind).expect("of a striped one");
+    let block = first.logical_block().unwrap_or(LogicalBlock::B4096);
+    let unit = first.device().unit.expect("the pool has units of one size");
+    let bytes = block.bytes() as u64;
+    let blocks = u32::try_from(unit.0 / bytes).unwrap_or(0);
+    if blocks == 0 || !unit.0.is_multiple_of(bytes) {
+        let reason = format!("{unit} is not a number of logical blocks of {bytes} bytes");
+        return Err(first.error("device.unit", reason).into());
+    }
+    let shape = RaidShape::new(level, group.len(), block, blocks, 1);
+    let shape = shape.map_err(|error| first.error("device.unit", error.to_string()))?;
+    let sizes = group.iter().map(Settings::size).collect::<Result<Vec<Bytes>, _>>()?;
+    let smallest = sizes.into_iter().map(|size| size.0).min().unwrap_or_default();
+    let units = shape.units_on(smallest);
+    if u64::from(units) > UNITS {
+        let reason = format!("{units} units; a pool can have {UNITS}, so take larger ones");
+        return Err(first.error("device.unit", reason).into());
+    }
+    Ok(RaidShape { units, ..shape })
+}
+
+/// How the pool sees a group of this shape.
+pub(super) fn layout_of(shape: &RaidShape) -> Layout {
+    Layout::contiguous(shape.logical_block, shape.unit_blocks, shape.units)
+}
+
+/// A new group on the devices of `group`, which are made as large as it needs.
+pub(super) fn new_raid(
+    group: &[Settings],
+    shape: RaidShape,
+    place: Place,
+) -> Result<(AnyStorage, Group), MediaError> {
+    let shape = RaidShape { units: place.units, ..shape };
+    let first = &group[0];
+    let drawn = super::new_pool_id();
+    let drawn =
+        drawn.map_err(|source| MediaError::Read { path: first.device().path.clone(), source })?;
+    let (identity, _) = drawn.0.split_first_chunk().expect("it has sixteen bytes");
+    let mut label = RaidLabel {
+        pool: place.pool,
+        group: u64::from_le_bytes(*identity),
+        device: place.device as u8,
+        member: 0,
+        shape,
+        event: 1,
+        floor: 0,
+        current: ((1_u32 << group.len()) - 1) as u16,
+        filling: None,
+        filled: 0,
+        open: false,
+        announced: false,
+    };
+    let mut storages = Vec::new();
+    for (member, one) in group.iter().enumerate() {
+        let mut storage = one.open_plain(true, raid::layout_on(&shape), Access::ReadWrite)?;
+        label.member = member as u8;
+        let written = raid::write_label(&mut *storage, &label);
+        written.map_err(|fault| not_labelled(&one.device().path, fault))?;
+        storages.push(Some(FoundMember { storage, place: 0 }));
+    }
+    let members = (0..group.len()).map(|member| (Some(member), MemberStart::Current)).collect();
+    let start = RaidStart { label, members };
+    let paths = group.iter().map(|one| one.device().path.clone()).collect();
+    opened(group, paths, None, storages, start, Access::ReadWrite)
+}
+
+fn not_labelled(path: &Path, fault: Fault) -> MediaError {
+    MediaError::Label { path: path.to_owned(), fault }
+}
+
+fn opened(
+    group: &[Settings],
+    paths: Vec<PathBuf>,
+    why: Option<String>,
+    storages: Vec<Option<FoundMember>>,
+    start: RaidStart,
+    access: Access,
+) -> Result<(AnyStorage, Group), MediaError> {
+    let path = paths[0].clone();
+    let (name, rate) = (name_of(group), Some(group[0].fill_rate()));
+    let found = FoundRaid { name, paths, why, storages, start, rate, access };
+    let (raid, handle) = Raid::open(found).map_err(|fault| not_labelled(&path, fault))?;
+    Ok((Box::new(raid), handle))
+}
+
+fn name_of(group: &[Settings]) -> String {
+    group[0].device().group().map_or(String::new(), |(_, name)| name.to_owned())
+}
+
+/// A member as it is found.
+struct MemberFound {
+    path: PathBuf,
+    storage: Option<AnyStorage>,
+    label: Option<(RaidLabel, usize)>,
+    why: String,
+}
+
+/// The labels of the devices of `group`, in their order, read without opening them.
+fn labels_of(group: &[Settings]) -> Vec<Option<RaidLabel>> {
+    group.iter().map(|one| label_at(&one.device().path)).collect()
+}
+
+/// The label of a member of a striped group at the start of `path`.
+pub(super) fn label_at(path: &Path) -> Option<RaidLabel> {
+    let places = [0, 1].map(|place| {
+        let at = RaidShape::label_place(place);
+        contents::read(path, at, RAID_PLACE_BYTES as u64).unwrap_or_default()
+    });
+    raid::newest_label([&places[0], &places[1]], None).map(|(label, _)| label)
+}
+
+/// What a group is to start with.
+fn decided(group: &[Settings], labels: &[Option<RaidLabel>]) -> Result<RaidStart, MediaError> {
+    let labels: Vec<_> = labels.iter().map(Option::as_ref).collect();
+    raid::decide(&labels).map_err(|error| refused(group, &labels, error))
+}
+
+fn refused(group: &[Settings], labels: &[Option<&RaidLabel>], error: RaidError) -> MediaError {
+    let paths: Vec<PathBuf> = group.iter().map(|one| one.device().path.clone()).collect();
+    if error == RaidError::NoLabel {
+        return MediaError::NoPool { path: paths[0].clone() };
+    }
+    let kind = group[0].device().group().map_or("raid5", |(kind, _)| kind.name());
+    let unlabelled = paths.iter().zip(labels).filter(|(_, label)| label.is_none());
+    let unlabelled = unlabelled.map(|(path, _)| path.clone()).collect();
+    let name = name_of(group);
+    MediaError::Raid(Box::new(RaidRefusal { kind, name, paths, unlabelled, error }))
+}
+
+/// Why a striped group cannot be used as it is found.
+#[derive(Debug)]
+pub struct RaidRefusal {
+    kind: &'static str,
+    name: String,
+    /// Where its members are said to be.
+    paths: Vec<PathBuf>,
+    /// Those of them where none is.
+    unlabelled: Vec<PathBuf>,
+    error: RaidError,
+}
+
+impl fmt::Display for RaidRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`: ", self.kind, self.name)?;
+        let path = |index: &usize| self.paths[*index].display();
+        match &self.error {
+            RaidError::TooFew { missing, stale } => self.too_few(missing, stale, f),
+            RaidError::SameMember(one, other) => {
+                let (one, other) = (path(one), path(other));
+                write!(f, "{one} and {other} are copies of one member; name only the newer one")
+            }
+            RaidError::Split(one, other) => write!(
+                f,
+                "{} and {} were each used without the other. Say which one is believed: `thermocline device keep \
+                 POOL.toml PATH`",
+                path(one),
+                path(other)
+            ),
+            RaidError::OtherGroup(one, other) => {
+                let (one, other, error) = (path(one), path(other), &self.error);
+                write!(f, "{one} and {other}: {error}; name the right ones")
+            }
+            RaidError::NoLabel | RaidError::Number { .. } => self.error.fmt(f),
+        }
+    }
+}
+
+impl RaidRefusal {
+    fn too_few(
+        &self,
+        missing: &[usize],
+        stale: &[usize],
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let list = |all: &[&PathBuf], word: &str| {
+            all.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(word)
+        };
+        if !missing.is_empty() {
+            let away = list(&self.unlabelled.iter().collect::<Vec<_>>(), " and ");
+            let (lack, of) = (missing.len(), self.paths.len());
+            write!(f, "{away}: no member can be read there, and {lack} of {of} are missing; ")?;
+        }
+        if !stale.is_empty() {
+            let stale: Vec<&PathBuf> = stale.iter().map(|&index| &self.paths[index]).collect();
+            write!(f, "{}: what was written last is not there; ", list(&stale, " and "))?;
+        }
+        write!(
+            f,
+            "that is more than the others make up for. Bring back those that hold what was written last"
+        )
+    }
+}
+
+/// The records of a pool with which the superblock units of a group begin, read without opening its members.
+pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, MediaError> {
+    let start = decided(group, &labels_of(group))?;
+    let shape = start.label.shape;
+    let holds = |member: usize, unit: u32| match start.members[member].1 {
+        MemberStart::Current => true,
+        MemberStart::Lacks { filled } => unit < filled,
+        MemberStart::Missing => false,
+    };
+    let mut read = |member: usize, at: u64, bytes: usize| {
+        let path = &group[start.members[member].0?].device().path;
+        let found = contents::read(path, at, bytes as u64).ok()?;
+        (found.len() == bytes).then_some(found)
+    };
+    let rows = raid::find_rows(&start.label, &mut read, &holds);
+    let mut found = Vec::<SuperblockPrefix>::new();
+    for unit in [0, 1] {
+        let bytes = contents::SUPERBLOCK as usize;
+        let bytes = rows.look(&start.label, unit, 0, bytes, &mut read, &holds).unwrap_or_default();
+        let record = probe(&bytes, u64::from(unit) * shape.unit_bytes());
+        found.extend(record.filter(|record| record.pool == start.label.pool));
+    }
+    let path = || group[0].device().path.clone();
+    let first = found.first().ok_or_else(|| MediaError::NoPool { path: path() })?;
+    group[0].agrees(&first.geometry)?;
+    Ok(found)
+}
+
+/// The group that is on the devices of `group`.
+pub(super) fn open_raid(
+    group: &[Settings],
+    geometry: &Geometry,
+    place: Place,
+    access: Access,
+) -> Result<(AnyStorage, Group), MediaError> {
+    let label = decided(group, &labels_of(group))?.label;
+    let mut found = Vec::new();
+    for one in group {
+        found.push(one.find_member(&label, place, access)?);
+    }
+    let labels: Vec<_> =
+        found.iter().map(|one| one.label.as_ref().map(|(label, _)| label.clone())).collect();
+    let start = decided(group, &labels)?;
+    let shape = start.label.shape;
+    let alike = shape.units >= place.units && shape.unit_bytes() == unit_bytes(geometry).0;
+    assert!(alike, "a record of the pool was found with this label");
+    let missing = found.iter().find(|one| one.label.is_none());
+    let why = missing.map(|one| one.why.clone());
+    let mut unlabelled: Vec<PathBuf> =
+        found.iter().filter(|one| one.label.is_none()).map(|one| one.path.clone()).collect();
+    let mut storages = Vec::new();
+    let mut paths = Vec::new();
+    for (named, _) in &start.members {
+        let one = named.map(|index| &mut found[index]);
+        let path = one.as_ref().map(|one| one.path.clone()).or_else(|| unlabelled.pop());
+        paths.push(path.expect("each member is named, or another path is"));
+        storages.push(one.and_then(|one| {
+            let (_, place) = one.label.as_ref()?;
+            Some(FoundMember { storage: one.storage.take()?, place: *place })
+        }));
+    }
+    opened(group, paths, why, storages, start, access)
+}
+
+impl Settings {
+    /// The member of the group with this label that this device is.
+    fn find_member(
+        &self,
+        label: &RaidLabel,
+        place: Place,
+        access: Access,
+    ) -> Result<MemberFound, MediaError> {
+        let path = self.device().path.clone();
+        let mut found = MemberFound { path, storage: None, label: None, why: String::new() };
+        if label_at(&found.path).is_none() && found.path.exists() {
+            "it has no label of this group".clone_into(&mut found.why);
+            return Ok(found);
+        }
+        let mut storage = match self.open_plain(false, raid::layout_on(&label.shape), access) {
+            Ok(storage) => storage,
+            Err(MediaError::Storage(error)) if !matches!(error.kind(), OpenErrorKind::InUse(_)) => {
+                found.why = error.to_string();
+                return Ok(found);
+            }
+            Err(error) => return Err(error),
+        };
+        match raid::find(&mut *storage, Some(place.pool)) {
+            Ok(label) => {
+                found.label = label.filter(|(label, _)| usize::from(label.device) == place.device);
+            }
+            Err(fault) => found.why = format!("its label cannot be read: {fault}"),
+        }
+        match found.label {
+            Some(_) => found.storage = Some(storage),
+            None if found.why.is_empty() => {
+                "it has no label of this group".clone_into(&mut found.why);
+            }
+            None => {}
+        }
+        Ok(found)
+    }
+
+    /// An error if this device is a member of a striped group.
+    pub(super) fn is_no_member(&self) -> Result<(), MediaError> {
+        let path = &self.device().path;
+        match label_at(path) {
+            Some(_) => Err(MediaError::OneOfGroup { path: path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Makes the devices of a group that has left its pool members of none.
+pub(super) fn forget(group: &[Settings]) -> Result<(), MediaError> {
+    let forgotten = group.iter().map(|one| {
+        let path = &one.device().path;
+        let label = label_at(path).ok_or_else(|| MediaError::NoPool { path: path.clone() })?;
+        let mut storage =
+            one.open_plain(false, raid::layout_on(&label.shape), Access::ReadWrite)?;
+        raid::erase(&mut *storage).map_err(|fault| not_labelled(path, fault))
+    });
+    forgotten.collect::<Vec<_>>().into_iter().collect()
+}
+
+/// Makes the device at `path`, of `group`, the member that is missing: it is filled when the group is opened next.
+pub(super) fn replace(group: &[Settings], path: &Path) -> Result<(), MediaError> {
+    label_new(group, path, None).map(drop)
+}
+
+/// Has a group that is in use filled on the device at `path`, of `group`.
+pub(super) fn join(group: &[Settings], path: &Path, handle: &Group) -> Result<(), MediaError> {
+    let member = handle.vacancy().map_err(|why| MediaError::NoVacancy { why })?;
+    let storage = label_new(group, path, Some(member))?;
+    handle.join(storage, path).map_err(|why| MediaError::NoVacancy { why })
+}
+
+/// Labels the device at `path` as a member that is to be filled: the one with this number, or the one that is missing.
+fn label_new(
+    group: &[Settings],
+    path: &Path,
+    member: Option<usize>,
+) -> Result<AnyStorage, MediaError> {
+    let mut labels = labels_of(group);
+    let own = group.iter().position(|one| one.device().path == path);
+    let own = own.ok_or_else(|| MediaError::NoSide { path: path.to_owned() })?;
+    labels[own] = None;
+    let start = decided(group, &labels)?;
+    let missing = start.members.iter().position(|(named, _)| named.is_none());
+    let member = member.or(missing).expect("the device at the path does not count");
+    let current = start.label.current & !(1 << member);
+    let (event, floor, filling, filled) = (0, 0, None, 0);
+    let member = member as u8;
+    let label =
+        RaidLabel { member, event, floor, current, filling, filled, open: false, ..start.label };
+    let layout = raid::layout_on(&label.shape);
+    let mut storage = group[own].open_plain(true, layout, Access::ReadWrite)?;
+    let written = raid::write_label(&mut *storage, &label);
+    written.map_err(|fault| not_labelled(path, fault))?;
+    Ok(storage)
+}
+
+/// Makes what the member at `path` says of all others what is believed, and with `despite_loss` it as well, whatever it
+/// lacks.
+pub(super) fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Result<(), MediaError> {
+    let labels = labels_of(group);
+    let own = group.iter().position(|one| one.device().path == path);
+    let own = own.ok_or_else(|| MediaError::NoSide { path: path.to_owned() })?;
+    let label = labels[own].clone().ok_or_else(|| refused(group, &[], RaidError::NoLabel))?;
+    let newest = labels.iter().flatten().map(|label| label.event).max().unwrap_or_default();
+    let member = usize::from(label.member);
+    let lacks = !label.is_current(member) || label.event < newest;
+    if lacks && !despite_loss {
+        let (missing, stale) = (Vec::new(), vec![own]);
+        return Err(refused(group, &[], RaidError::TooFew { missing, stale }));
+    }
+    let current = label.current | 1 << member;
+    let filling = label.filling.filter(|&one| usize::from(one) != member);
+    let label = RaidLabel { event: newest + 1, floor: 0, current, filling, open: true, ..label };
+    let layout = raid::layout_on(&label.shape);
+    let mut storage = group[own].open_plain(false, layout, Access::ReadWrite)?;
+    let kept = raid::relabel(&mut *storage, &label);
+    kept.map_err(|fault| not_labelled(path, fault))
+}
+
+/// How many bytes a group of devices like these has for data, about.
+pub(super) fn size_of(group: &[Settings]) -> Result<Bytes, MediaError> {
+    let sizes = group.iter().map(Settings::size).collect::<Result<Vec<Bytes>, MediaError>>()?;
+    let smallest = sizes.into_iter().map(|size| size.0).min().unwrap_or_default();
+    Ok(Bytes(smallest.saturating_mul(group[0].shares(group.len()))))
+}
+
+/// Whether the devices of a group are striped.
+pub(super) fn is_striped(group: &[Settings]) -> bool {
+    group[0].device().group().and_then(|(kind, _)| level_of(kind)).is_some()
+}

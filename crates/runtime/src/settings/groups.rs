@@ -1,0 +1,125 @@
+//! Devices that are one to the pool: the sides of a mirrored pair, the members of a striped group.
+
+use std::path::{Path, PathBuf};
+
+use thermocline_format::{MAX_MEMBERS, RaidLevel};
+
+use super::{DeviceKind, DeviceSettings, Settings, SettingsError};
+use crate::storage::GroupKind;
+
+/// Bytes per second that are copied to fill a side or member, where nothing is stated: as `speed_limit_max` of md,
+/// 200,000 KiB/s (md(4)), rounded.
+const FILL_RATE: u64 = 200 << 20;
+
+impl DeviceSettings {
+    /// The groups that it is said to be a member of, with their kinds.
+    fn named_groups(&self) -> impl Iterator<Item = (GroupKind, &str)> {
+        let keys = [
+            (GroupKind::Mirror, &self.mirror),
+            (GroupKind::Striped, &self.raid0),
+            (GroupKind::Parity, &self.raid5),
+        ];
+        keys.into_iter().filter_map(|(kind, name)| Some((kind, name.as_deref()?)))
+    }
+
+    /// The group that it is a member of: its kind, and its name.
+    #[must_use]
+    pub fn group(&self) -> Option<(GroupKind, &str)> {
+        self.named_groups().next()
+    }
+}
+
+/// The level of a striped group of this kind.
+pub(crate) fn level_of(kind: GroupKind) -> Option<RaidLevel> {
+    match kind {
+        GroupKind::Mirror => None,
+        GroupKind::Striped => Some(RaidLevel::Striped),
+        GroupKind::Parity => Some(RaidLevel::Parity),
+    }
+}
+
+impl Settings {
+    /// The devices of the pool, in the order of the file: each alone, or the members of a group. Errors name which they
+    /// are about.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Vec<Settings>> {
+        let mut groups: Vec<Vec<Settings>> = Vec::new();
+        for one in self.each_device() {
+            let name = one.device().group();
+            let same = |group: &&mut Vec<Settings>| group[0].device().group() == name;
+            match groups.iter_mut().find(same).filter(|_| name.is_some()) {
+                Some(group) => group.push(one),
+                None => groups.push(vec![one]),
+            }
+        }
+        groups
+    }
+
+    /// The path of the device that `name` names: as the settings do, or any other path of the same file.
+    #[must_use]
+    pub fn named(&self, name: &Path) -> Option<PathBuf> {
+        let file = self.file().parent().unwrap_or(Path::new("")).join(name);
+        let same = |path: &PathBuf| {
+            let real = |path: &Path| path.canonicalize().ok();
+            path == name || *path == file || real(path).is_some_and(|one| real(name) == Some(one))
+        };
+        self.devices.iter().map(|device| &device.path).find(|path| same(path)).cloned()
+    }
+
+    /// Bytes per second that are copied to fill a side or member.
+    pub(crate) fn fill_rate(&self) -> u64 {
+        self.pool.fill_rate.map_or(FILL_RATE, |rate| rate.0)
+    }
+
+    pub(super) fn check_groups(&self) -> Result<(), SettingsError> {
+        for group in self.groups() {
+            let first = &group[0];
+            let mut named = first.device().named_groups();
+            let Some((kind, name)) = named.next() else { continue };
+            let key = format!("device.{}", kind.name());
+            if let Some((other, _)) = named.next() {
+                let reason =
+                    format!("a device is a member of one group; it has `{}` too", other.name());
+                return Err(first.error(&key, reason));
+            }
+            if let Some(reason) = wrong_number(kind, name, group.len()) {
+                return Err(first.error(&key, reason));
+            }
+            for member in &group {
+                check_member(kind, first, member).map_err(|reason| member.error(&key, reason))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with the number of members of a group.
+fn wrong_number(kind: GroupKind, name: &str, members: usize) -> Option<String> {
+    let Some(level) = level_of(kind) else {
+        let reason = || format!("`{name}` stands {members} times; a pair has two sides");
+        return (members != 2).then(reason);
+    };
+    let least = level.least_members();
+    let reason =
+        || format!("`{name}` stands {members} times; a group has {least} to {MAX_MEMBERS} members");
+    (!(least..=MAX_MEMBERS).contains(&members)).then(reason)
+}
+
+fn check_member(kind: GroupKind, first: &Settings, member: &Settings) -> Result<(), String> {
+    let (one, other) = (first.device(), member.device());
+    let alike = one.class == other.class
+        && one.size == other.size
+        && one.unit == other.unit
+        && one.logical_block == other.logical_block;
+    if !alike {
+        let whose = if kind == GroupKind::Mirror { "the other side" } else { "all members" };
+        return Err(format!("class, size, unit and logical_block are those of {whose}"));
+    }
+    if matches!(member.kind(), DeviceKind::Zoned | DeviceKind::Simulated) {
+        let what = if kind == GroupKind::Mirror { "mirrored" } else { "members of a group" };
+        return Err(format!(
+            "zones and simulated drives cannot be {what}: labels are written over each other"
+        ));
+    }
+    Ok(())
+}

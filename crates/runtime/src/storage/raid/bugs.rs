@@ -1,0 +1,59 @@
+//! Deliberate bugs that tests have to catch; outside of tests there are none.
+
+/// What is done wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// A flush is answered before what the log has of rows is flushed.
+    ParityNotFlushed,
+    /// The parity of a row that is not full is written where that of the full row will be, over and over.
+    PartialInPlace,
+    /// A member that failed is done without before a label says so.
+    AnswerBeforeLabel,
+    /// A member that missed something is taken for current.
+    StaleIsCurrent,
+    /// A member is called current before what it was filled with is flushed.
+    LabelBeforeFlush,
+    /// The rest of a row that is given up is not written, while its parity is that of the whole row.
+    ParityWithoutPadding,
+    /// A read without a member takes the parity of another row's member.
+    WrongRotation,
+    /// A row that is written on after an opening has its old parity overwritten, with nothing in the log.
+    WrittenOnUnlogged,
+    /// After a crash rows are not compared with their parity.
+    NotCompared,
+    /// The log of an earlier life of a unit is believed.
+    LogOutlivesReset,
+    /// A row of the log is believed whatever its checksums.
+    LogUnchecked,
+    /// A slot of the log is used again before what frees it is flushed.
+    SlotUsedAgain,
+    /// What is being copied may be written meanwhile.
+    CopyOverWrites,
+    /// A member that is being filled is read as if it had everything.
+    ReadWhatIsLacking,
+    /// A flush does not wait for writes that were submitted before it.
+    LogAheadOfData,
+}
+
+#[cfg(test)]
+thread_local! {
+    static BUG: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Has this thread do something wrong from now on.
+#[cfg(test)]
+pub(super) fn set(bug: Option<Bug>) {
+    BUG.set(bug);
+}
+
+/// Whether this thread is to do something wrong.
+#[cfg(test)]
+pub(super) fn has(bug: Bug) -> bool {
+    BUG.get() == Some(bug)
+}
+
+/// Never.
+#[cfg(not(test))]
+pub(super) const fn has(_: Bug) -> bool {
+    false
+}

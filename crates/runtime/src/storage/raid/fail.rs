@@ -1,0 +1,72 @@
+//! Members that fail: one is done without, as long as there is parity.
+
+use thermocline_engine::DeviceError;
+
+use super::bugs::{self, Bug};
+use super::{Fault, Journal, MemberState, Raid};
+
+impl Raid {
+    /// Whether all that a member has can be had without it.
+    pub(super) fn can_do_without(&self, member: usize) -> bool {
+        let others = self.members.iter().enumerate().filter(|(other, _)| *other != member);
+        let whole = others.into_iter().all(|(_, other)| other.standing == MemberState::Current);
+        let there = self.members[member].standing != MemberState::Out;
+        there && whole && self.shape.level.parity() > 0
+    }
+
+    /// Does without a member from now on, for which [`Raid::can_do_without`] is true.
+    pub(super) fn fail(&mut self, member: usize, fault: Fault) {
+        let one = &mut self.members[member];
+        (one.standing, one.labelled) = (MemberState::Out, false);
+        self.rebuild.begin_again();
+        self.repairs.clear();
+        (self.stale, self.degrading) = (true, !bugs::has(Bug::AnswerBeforeLabel));
+        self.journals[member] = Journal::new(self.shape.slots);
+        for (&unit, front) in &mut self.fronts {
+            if self.shape.parity_of(unit, front.row) == Some(member) {
+                (front.logged, front.guard) = (0, false);
+            }
+        }
+        let mut shared = self.group.shared();
+        let status = &mut shared.status.members[member];
+        status.why = Some(fault.to_string());
+        let path = status.path.display().to_string();
+        drop(shared);
+        self.group.say(&format!(
+            "{path} failed ({fault}) and is done without; no other member may be lost. Name a device for it in the \
+             settings and say `thermocline device replace POOL.toml PATH`"
+        ));
+        self.release();
+        self.drop_if_idle(member);
+    }
+
+    /// Does without a member that says that it is gone, if that can be.
+    pub(super) fn note_gone(&mut self, member: usize, fault: Fault) {
+        if fault.error == DeviceError::Gone && self.can_do_without(member) {
+            self.fail(member, fault);
+        }
+    }
+
+    /// A member that is done without is let go of when it owes nothing any more.
+    pub(super) fn drop_if_idle(&mut self, member: usize) {
+        let one = &self.members[member];
+        if one.standing == MemberState::Out && one.under_way == 0 {
+            drop(self.parts.take(member));
+        }
+    }
+
+    /// Members that are needed take no labels: nothing that needs one can be promised.
+    pub(super) fn give_up(&mut self, fault: Fault) {
+        self.broken = Some(fault);
+        self.relabel = None;
+        let failed = self.awaiting.drain(..).map(|mut completion| {
+            completion.result = Err(fault);
+            completion
+        });
+        self.ready.extend(failed);
+        self.group.say(&format!("no label can be written ({fault}), so nothing more is written"));
+        for (token, _) in std::mem::take(&mut self.held) {
+            self.ready.push(super::Completion { token, result: Err(fault) });
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! What is read and written besides what hosts ask for, one at a time: rows that are written on after an opening, rows
+//! that are made to fit their parity, places that could not be read, and the member that is being filled.
+//!
+//! While a job has rows, changes of them wait.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use thermocline_engine::DeviceError;
+use thermocline_types::{Bytes, Class};
+
+use super::bugs::{self, Bug};
+use super::gather::Why;
+use super::image::exclusive_or;
+use super::reads::Then;
+use super::{Access, Command, Completion, Fault, Front, Image, MemberState, Raid, What};
+use crate::Buffer;
+
+/// Jobs that are begun and done at once, before others get their turn. Chosen, not measured.
+const JOBS: usize = 64;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+enum Work {
+    /// Read what is in the row before byte `from` of its unit, so that writing can go on there.
+    Load { from: u64 },
+    /// Read the row, and write its parity if that is another one than the member has.
+    Settle { member: usize },
+    /// Compute bytes of a member's strip and write them there.
+    Copy { member: usize, strip: Range<u64>, fills: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Until nobody changes its rows.
+    Wait,
+    Read,
+    Write,
+}
+
+/// A job under way.
+#[derive(Debug)]
+pub(super) struct Job {
+    unit: u32,
+    rows: Range<u32>,
+    work: Work,
+    step: Step,
+    /// What was read: data, and parity.
+    data: Option<Buffer>,
+    parity: Option<Buffer>,
+    waits: usize,
+    fault: Option<Fault>,
+    /// Pieces of reads that wait for its end.
+    postponed: Vec<(usize, Fault)>,
+}
+
+impl Raid {
+    /// Whether changes of these rows have to wait.
+    pub(super) fn is_locked(&self, unit: u32, rows: &Range<u32>) -> bool {
+        let locks = |job: &Job| {
+            let copies = matches!(job.work, Work::Copy { .. }) && bugs::has(Bug::CopyOverWrites);
+            job.unit == unit && job.rows.start < rows.end && rows.start < job.rows.end && !copies
+        };
+        self.job.as_ref().is_some_and(locks)
+    }
+
+    pub(super) fn is_being_settled(&self, unit: u32, row: u32) -> bool {
+        let settles = |job: &Job| {
+            let begun = matches!(job.work, Work::Settle { .. }) && job.step != Step::Wait;
+            begun && job.unit == unit && job.rows.contains(&row)
+        };
+        self.job.as_ref().is_some_and(settles)
+    }
+
+    pub(super) fn is_loading(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| matches!(job.work, Work::Load { .. }))
+    }
+
+    /// Whether a flush has to wait for rows to be made to fit their parity.
+    pub(super) fn has_rows_to_settle(&mut self) -> bool {
+        let settling = |job: &Job| matches!(job.work, Work::Settle { .. });
+        self.job.as_ref().is_some_and(settling) || self.next_to_settle().is_some()
+    }
+
+    /// The next row to be made to fit its parity, and who has that. Those of which nothing can be done are passed by.
+    fn next_to_settle(&mut self) -> Option<(u32, u32, usize)> {
+        while let Some((unit, row)) = self.doubt.next() {
+            let whole = (0..self.members.len()).all(|member| self.holds(member, unit));
+            let known = whole || self.left.contains_key(&(unit, row));
+            let parity = self.shape.parity_of(unit, row);
+            match parity.filter(|&member| known && self.holds(member, unit)) {
+                Some(member) if self.is_live(member) => return Some((unit, row, member)),
+                _ => self.doubt.settled(unit, row),
+            }
+        }
+        None
+    }
+
+    pub(super) fn postpone(&mut self, segment: usize, fault: Fault) {
+        let job = self.job.as_mut().expect("a row is made to fit");
+        job.postponed.push((segment, fault));
+    }
+
+    /// Begins the next job, or goes on with one that waited.
+    pub(super) fn begin_job(&mut self) {
+        for _ in 0..JOBS {
+            if self.job.is_none() {
+                self.job = self.next_job();
+            }
+            self.start_job();
+            if self.job.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Whether there is a job that could be begun.
+    pub(super) fn has_job(&self) -> bool {
+        let repairs = !self.closing && !self.repairs.is_empty();
+        !self.loads.is_empty() || self.doubt.next().is_some() || repairs
+    }
+
+    fn start_job(&mut self) {
+        let Some(job) = self.job.as_mut().filter(|job| job.step == Step::Wait) else { return };
+        let (unit, rows, work) = (job.unit, job.rows.clone(), job.work.clone());
+        let copies = matches!(work, Work::Copy { .. }) && bugs::has(Bug::CopyOverWrites);
+        if (self.is_changed(unit, &rows) && !copies) || self.is_gathered(unit, &rows) {
+            return;
+        }
+        self.job.as_mut().expect("it is there").step = Step::Read;
+        match work {
+            Work::Load { from } => self.load(unit, rows.start, from),
+            Work::Settle { member } => self.read_row(unit, rows.start, member),
+            Work::Copy { member, strip, .. } => {
+                if !self.begin_gather(unit, member, strip, Why::Job) {
+                    self.job_gathered(Err(DeviceError::Gone.into()));
+                }
+            }
+        }
+    }
+
+    fn next_job(&mut self) -> Option<Job> {
+        if let Some((unit, from)) = self.loads.pop_front() {
+            let row = (from / self.shape.row_bytes()) as u32;
+            return Some(Job::new(unit, row..row + 1, Work::Load { from }));
+        }
+        if let Some((unit, row, member)) = self.next_to_settle() {
+            return Some(Job::new(unit, row..row + 1, Work::Settle { member }));
+        }
+        if self.closing {
+            return None;
+        }
+        while let Some((unit, member, strip)) = self.repairs.pop_front() {
+            if (0..self.members.len()).all(|member| self.holds(member, unit)) {
+                let rows = self.rows_on(&strip);
+                return Some(Job::new(unit, rows, Work::Copy { member, strip, fills: false }));
+            }
+        }
+        let (unit, member, strip) = self.next_to_fill()?;
+        Some(Job::new(unit, self.rows_on(&strip), Work::Copy { member, strip, fills: true }))
+    }
+
+    /// Whether a member is to be filled now.
+    pub(super) fn may_fill(&self) -> bool {
+        let filling = self.filling().is_some_and(|member| self.is_live(member));
+        filling && !self.closing && self.access == Access::ReadWrite && self.relabel.is_none()
+    }
+
+    fn next_to_fill(&mut self) -> Option<(u32, usize, Range<u64>)> {
+        let member = self.filling().filter(|_| self.may_fill())?;
+        if self.rebuild.wants_label(&self.shape) {
+            self.stale = true;
+            if self.rebuild.is_over(&self.shape) {
+                self.members[member].standing = MemberState::Current;
+                self.group.say("all members are current");
+                return None;
+            }
+        }
+        if self.rebuild.pause() > Duration::ZERO {
+            return None;
+        }
+        let (unit, strip) = self.rebuild.next(&self.shape)?;
+        self.rebuild.pace(strip.end - strip.start);
+        Some((unit, member, strip))
+    }
+
+    fn load(&mut self, unit: u32, row: u32, from: u64) {
+        let start = u64::from(row) * self.shape.row_bytes();
+        let into = self.room(from - start);
+        self.job.as_mut().expect("there is one").data = Some(into.clone());
+        self.begin_reading(Then::Job, unit, start, into, true);
+    }
+
+    fn read_row(&mut self, unit: u32, row: u32, member: usize) {
+        let (start, bytes) = (u64::from(row) * self.shape.row_bytes(), self.shape.row_len(row));
+        let (data, parity) = (self.room(bytes), self.room(self.shape.piece_len(bytes, 0)));
+        let job = self.job.as_mut().expect("there is one");
+        (job.data, job.parity, job.waits) = (Some(data.clone()), Some(parity.clone()), 2);
+        let at = Bytes(self.shape.piece_start(unit, row));
+        self.hand(member, What::Job, Command::Read { at, into: parity });
+        // What cannot be read cannot be compared, and parity is what is in doubt.
+        self.begin_reading(Then::Job, unit, start, data, false);
+    }
+
+    pub(super) fn job_has_read(&mut self, result: Result<(), Fault>) {
+        let job = self.job.as_mut().expect("it has read");
+        job.fault = job.fault.or(result.err());
+        match job.work {
+            Work::Load { .. } => self.loaded(),
+            Work::Settle { .. } => self.row_has_been_read(),
+            Work::Copy { .. } => unreachable!("a copy is gathered"),
+        }
+    }
+
+    pub(super) fn job_done(&mut self, member: usize, result: Result<(), Fault>) {
+        let job = self.job.as_mut().expect("it has a command under way");
+        if job.step == Step::Read {
+            job.fault = job.fault.or(result.err());
+            if let Err(fault) = result {
+                self.note_gone(member, fault);
+            }
+            return self.row_has_been_read();
+        }
+        self.members[member].unflushed = true;
+        if let Err(fault) = result
+            && self.can_do_without(member)
+        {
+            self.fail(member, fault);
+        }
+        self.written_by_job(result);
+    }
+
+    /// What is in a row before the place where it is written on.
+    fn loaded(&mut self) {
+        let job = self.job.as_ref().expect("it is under way");
+        let (unit, row, fault) = (job.unit, job.rows.start, job.fault);
+        let data = job.data.clone().expect("it was read");
+        match fault {
+            Some(fault) => self.cannot_go_on(unit, fault),
+            None => {
+                let mut image = Image::new(&self.shape);
+                image.append(&data.read());
+                let parity = self.shape.parity_of(unit, row).expect("only those rows are read");
+                let guard = self.is_live(parity) && !bugs::has(Bug::WrittenOnUnlogged);
+                let (logged, touched) = (0, self.time);
+                self.fronts.insert(unit, Front { row, image, logged, guard, touched });
+                self.wants_round |= guard;
+            }
+        }
+        self.end_job();
+    }
+
+    /// Nothing can be written behind what cannot be read.
+    pub(super) fn cannot_go_on(&mut self, unit: u32, fault: Fault) {
+        let waits = std::mem::take(&mut self.held);
+        for (token, command) in waits {
+            match command {
+                Command::Write { at, .. } if self.place(at).0 == unit => {
+                    self.answer(Completion { token, result: Err(fault) });
+                }
+                command => self.held.push_back((token, command)),
+            }
+        }
+    }
+
+    fn row_has_been_read(&mut self) {
+        let job = self.job.as_mut().expect("it is under way");
+        job.waits -= 1;
+        if job.waits > 0 {
+            return;
+        }
+        let Work::Settle { member } = job.work else { unreachable!("only that reads parity") };
+        let (data, parity) = (job.data.take().expect("room"), job.parity.take().expect("room"));
+        if let Some(fault) = job.fault {
+            return self.written_by_job(Err(fault));
+        }
+        let mut right = vec![0; parity.len()];
+        data.read().chunks(self.shape.piece as usize).for_each(|one| exclusive_or(&mut right, one));
+        if *parity.read() == *right {
+            return self.written_by_job(Ok(()));
+        }
+        job.step = Step::Write;
+        let at = Bytes(self.shape.piece_start(job.unit, job.rows.start));
+        parity.write().copy_from_slice(&right);
+        let (parts, class) = (vec![parity], Class(0));
+        self.hand(member, What::Job, Command::Write { at, parts, class });
+    }
+
+    pub(super) fn job_gathered(&mut self, result: Result<Vec<u8>, Fault>) {
+        let job = self.job.as_mut().expect("it was gathered for it");
+        let Work::Copy { member, strip, .. } = &job.work else { unreachable!("it is a copy") };
+        let (member, at) = (*member, strip.start);
+        let bytes = match result {
+            Ok(bytes) if self.members[member].labelled => bytes,
+            Ok(_) => return self.end_job(),
+            Err(fault) => return self.written_by_job(Err(fault)),
+        };
+        job.step = Step::Write;
+        let at = Bytes(self.shape.unit_start(job.unit) + at);
+        let parts = vec![Buffer::new(thermocline_target::Buffer::from_bytes(&bytes))];
+        self.hand(member, What::Job, Command::Write { at, parts, class: Class(0) });
+    }
+
+    /// All that a job had to write is written, or cannot be.
+    fn written_by_job(&mut self, result: Result<(), Fault>) {
+        let job = self.job.as_ref().expect("it is under way");
+        let (unit, row) = (job.unit, job.rows.start);
+        match (job.work.clone(), result) {
+            (Work::Settle { .. }, result) => {
+                self.doubt.settled(unit, row);
+                match result {
+                    Ok(()) => self.full.push((unit, row)),
+                    Err(fault) => self.group.say(&format!(
+                        "a row cannot be compared with its parity ({fault}), which may be wrong"
+                    )),
+                }
+            }
+            (Work::Copy { member, strip, fills: true }, result) => {
+                self.filled(member, &strip, result);
+            }
+            (Work::Copy { member, strip, .. }, Ok(())) => {
+                let bytes = strip.end - strip.start;
+                self.group.shared().status.repaired += 1;
+                self.group.say(&format!(
+                    "{bytes} bytes of unit {unit} were written again on member {member}"
+                ));
+            }
+            (Work::Copy { .. } | Work::Load { .. }, _) => {}
+        }
+        self.end_job();
+    }
+
+    /// A part of the member that is being filled is there, or not.
+    fn filled(&mut self, member: usize, strip: &Range<u64>, result: Result<(), Fault>) {
+        if self.members[member].standing != MemberState::Filling {
+            return;
+        }
+        let bytes = strip.end - strip.start;
+        if let Err(fault) = result {
+            if self.rebuild.cut(strip) {
+                return;
+            }
+            self.group.say(&format!(
+                "{bytes} bytes cannot be computed to fill a member ({fault}): it lacks them"
+            ));
+        }
+        self.rebuild.computed(bytes, &self.shape);
+    }
+
+    fn end_job(&mut self) {
+        let postponed = self.job.take().map(|job| job.postponed).unwrap_or_default();
+        for (segment, fault) in postponed {
+            self.compute_segment(segment, fault);
+        }
+        self.release();
+    }
+}
+
+impl Job {
+    fn new(unit: u32, rows: Range<u32>, work: Work) -> Job {
+        let (step, data, parity, waits, fault) = (Step::Wait, None, None, 0, None);
+        let postponed = Vec::new();
+        Job { unit, rows, work, step, data, parity, waits, fault, postponed }
+    }
+}

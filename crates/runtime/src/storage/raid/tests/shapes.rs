@@ -1,0 +1,142 @@
+//! Groups of all kinds and sizes, over memory: they do what any storage does, with each member and without one.
+
+use std::path::PathBuf;
+
+use thermocline_format::{LogicalBlock, PoolId};
+use thermocline_types::{Class, DeviceId, Rng, UnitId};
+
+use super::super::*;
+use crate::Buffer;
+use crate::storage::Memory;
+use crate::storage::tests::suite;
+
+const LEVELS: [(RaidLevel, usize); 5] = [
+    (RaidLevel::Parity, 3),
+    (RaidLevel::Parity, 4),
+    (RaidLevel::Parity, 7),
+    (RaidLevel::Striped, 2),
+    (RaidLevel::Striped, 3),
+];
+
+/// A new group over memory, without the members that are missing.
+fn group(level: RaidLevel, members: usize, block: LogicalBlock, missing: Option<usize>) -> Raid {
+    let unit_blocks = (1 << 20) / block.bytes() as u32 + 5;
+    let shape = RaidShape::new(level, members, block, unit_blocks, 5).expect("it can be");
+    let label = RaidLabel {
+        pool: PoolId([3; 16]),
+        group: 1,
+        device: 0,
+        member: 0,
+        shape,
+        event: 1,
+        floor: 0,
+        current: (1 << members) - 1,
+        filling: None,
+        filled: 0,
+        open: false,
+        announced: false,
+    };
+    let storages = (0..members).map(|member| {
+        let memory = Memory::new(layout_on(&shape)).with_shuffled_completions(member as u64);
+        let found = FoundMember { storage: Box::new(memory), place: 0 };
+        (missing != Some(member)).then_some(found)
+    });
+    let starts = (0..members).map(|member| match missing == Some(member) {
+        true => (None, MemberStart::Missing),
+        false => (Some(member), MemberStart::Current),
+    });
+    let start = RaidStart { label, members: starts.collect() };
+    let paths = vec![PathBuf::from("a"); members];
+    let (name, why, rate, access) = ("g".to_owned(), None, None, Access::ReadWrite);
+    let storages = storages.collect();
+    let found = FoundRaid { name, paths, why, storages, start, rate, access };
+    Raid::open(found).expect("memory takes labels").0
+}
+
+#[test]
+fn groups_do_what_any_storage_does() {
+    for (level, members) in LEVELS {
+        for block in [LogicalBlock::B512, LogicalBlock::B4096] {
+            suite(&mut group(level, members, block, None));
+            for missing in (0..members).filter(|_| level == RaidLevel::Parity) {
+                suite(&mut group(level, members, block, Some(missing)));
+            }
+        }
+    }
+}
+
+fn carry_out(raid: &mut Raid, commands: Vec<Command>) {
+    let count = commands.len();
+    for (token, command) in commands.into_iter().enumerate() {
+        raid.submit(Token(token as u64), command);
+    }
+    let mut done = Vec::new();
+    for _ in 0..100_000 {
+        if done.len() == count {
+            break;
+        }
+        raid.reap(Some(Duration::from_millis(1)), &mut done);
+    }
+    assert!(done.len() == count && done.iter().all(|one| one.result.is_ok()), "{done:?}");
+}
+
+/// A unit that was filled in pieces of any length is read in pieces of any other length, from the member or without it,
+/// while flushes come in between.
+#[test]
+fn what_was_written_in_any_pieces_is_read_in_any_others() {
+    let mut rng = Rng::new(11);
+    for (level, members) in LEVELS {
+        for missing in [None, Some(1)]
+            .into_iter()
+            .filter(|missing| missing.is_none() || level == RaidLevel::Parity)
+        {
+            let block = LogicalBlock::B512;
+            let mut raid = group(level, members, block, missing);
+            let bytes = raid.layout.unit_bytes().0 as usize;
+            let content: Vec<u8> = (0..bytes).map(|_| rng.below(256) as u8).collect();
+            let mut at = 0;
+            while at < bytes {
+                let length = (512 * (1 + rng.below(300)) as usize).min(bytes - at);
+                let parts = vec![Buffer::new(thermocline_target::Buffer::from_bytes(
+                    &content[at..at + length],
+                ))];
+                let place = Bytes(bytes as u64 + at as u64);
+                let mut commands = vec![Command::Write { at: place, parts, class: Class(0) }];
+                if rng.below(3) == 0 {
+                    commands.push(Command::Flush(DeviceId(0)));
+                }
+                carry_out(&mut raid, commands);
+                at += length;
+                read_some(&mut raid, &content[..at], &mut rng);
+            }
+            carry_out(&mut raid, vec![Command::Flush(DeviceId(0))]);
+            raid.doubt.only(vec![UnitId(1)]);
+            read_some(&mut raid, &content, &mut rng);
+        }
+    }
+}
+
+fn read_some(raid: &mut Raid, content: &[u8], rng: &mut Rng) {
+    let blocks = content.len() as u64 / 512;
+    let start = raid.layout.unit_bytes().0;
+    let ranges = (0..6).map(|_| {
+        let from = rng.below(blocks);
+        let length = (1 + rng.below(500)).min(blocks - from);
+        (from as usize * 512, length as usize * 512)
+    });
+    let ranges: Vec<_> = ranges.collect();
+    let into = ranges.iter().map(|(_, length)| {
+        // Anywhere in memory.
+        let all = Buffer::new(thermocline_target::Buffer::zeroed(length + 1536));
+        all.part(rng.below(4) as usize * 512, *length)
+    });
+    let into: Vec<Buffer> = into.collect();
+    let commands = ranges.iter().zip(&into).map(|((from, _), into)| Command::Read {
+        at: Bytes(start + *from as u64),
+        into: into.clone(),
+    });
+    carry_out(raid, commands.collect());
+    for ((from, length), into) in ranges.into_iter().zip(into) {
+        assert!(*into.read() == content[from..from + length], "{from}, {length}");
+    }
+}

@@ -1,0 +1,325 @@
+//! A small group on a bench, and somebody who writes to it as the engine does: units front to back, in lives.
+
+use std::path::PathBuf;
+
+use thermocline_format::{LogicalBlock, PoolId};
+use thermocline_types::{Class, DeviceId, Rng, UnitId};
+
+use super::super::*;
+use crate::Buffer;
+use crate::storage::bench::{BLOCK, Bench, Blocks};
+
+pub const MEMBERS: usize = 3;
+/// Units that programs write.
+pub const UNITS: usize = 3;
+
+/// Rows of four blocks, the last one of a unit shorter.
+pub fn shape() -> RaidShape {
+    RaidShape {
+        level: RaidLevel::Parity,
+        members: MEMBERS as u8,
+        logical_block: LogicalBlock::B4096,
+        unit_blocks: 22,
+        units: UNITS as u32,
+        piece: 2 * BLOCK as u32,
+        slots: 4,
+    }
+}
+
+pub fn bench(images: Vec<Blocks>, seed: u64) -> Bench {
+    let bench = Bench::new(images, layout_on(&shape()), seed);
+    bench.state().lazy = true;
+    bench
+}
+
+/// A group whose members have labels and nothing else.
+pub fn formatted() -> Vec<Blocks> {
+    let bench = bench(vec![Blocks::new(); MEMBERS], 1);
+    for member in 0..MEMBERS {
+        let label = RaidLabel {
+            pool: PoolId([5; 16]),
+            group: 9,
+            device: 0,
+            member: member as u8,
+            shape: shape(),
+            event: 1,
+            floor: 0,
+            current: 0b111,
+            filling: None,
+            filled: 0,
+            open: false,
+            announced: false,
+        };
+        write_label(&mut *bench.drive(member), &label).expect("it is well");
+    }
+    let state = bench.state();
+    state.drives.iter().map(|drive| drive.durable.clone()).collect()
+}
+
+/// Opens the group with those that are there.
+pub fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, RaidError> {
+    let mut storages: Vec<_> = (0..MEMBERS).map(|member| Some(bench.drive(member))).collect();
+    let find = |(member, storage): (usize, &mut Option<Box<dyn Storage>>)| {
+        let storage = storage.as_mut().filter(|_| there[member])?;
+        boot::find(&mut **storage, None).ok().flatten()
+    };
+    let labels: Vec<_> = storages.iter_mut().enumerate().map(find).collect();
+    if labels.iter().all(Option::is_none) {
+        // The power is cut.
+        return Ok(None);
+    }
+    let refs: Vec<_> = labels.iter().map(|label| label.as_ref().map(|(label, _)| label)).collect();
+    let start = decide(&refs)?;
+    let found = storages.into_iter().zip(&labels).map(|(storage, label)| {
+        let (_, place) = label.as_ref()?;
+        Some(FoundMember { storage: storage?, place: *place })
+    });
+    let (name, why, rate, access) = ("g".to_owned(), None, None, Access::ReadWrite);
+    let paths = ["a", "b", "c"].map(PathBuf::from).to_vec();
+    let storages = found.collect();
+    let found = FoundRaid { name, paths, why, storages, start, rate, access };
+    let Ok((raid, group)) = Raid::open(found) else { return Ok(None) };
+    group.only((0..UNITS as u32).map(UnitId).collect());
+    Ok(Some(raid))
+}
+
+/// Waits for so many commands; their results in the order of their tokens.
+fn wait_for(raid: &mut Raid, commands: usize) -> Vec<Result<(), Fault>> {
+    let mut done = Vec::new();
+    for turn in 0.. {
+        if done.len() >= commands {
+            break;
+        }
+        raid.reap(Some(Duration::from_millis(1)), &mut done);
+        assert!(turn < 10_000, "nothing comes of a command: {}", state_of(raid));
+    }
+    done.sort_by_key(|completion| completion.token.0);
+    done.into_iter().map(|completion| completion.result).collect()
+}
+
+fn state_of(raid: &Raid) -> String {
+    let Raid { members, held, changes, round, job, loads, fronts, inner, .. } = raid;
+    format!(
+        "{members:?} held {held:?} changes {changes:?} round {round:?} job {job:?} loads {loads:?} fronts {:?} inner \
+         {inner:?} doubt {:?} readings {:?} gathers {:?} relabel {:?} flushes {:?} \
+         wants {} journals {:?} left {:?} full {:?}",
+        fronts
+            .iter()
+            .map(|(unit, front)| (unit, front.row, front.logged, front.guard))
+            .collect::<Vec<_>>(),
+        raid.doubt,
+        raid.readings.len(),
+        raid.gathers.len(),
+        raid.relabel,
+        raid.flushes,
+        raid.wants_round,
+        raid.journals,
+        raid.left.keys().collect::<Vec<_>>(),
+        raid.full,
+    )
+}
+
+/// Works until all members are current and their labels say so, or one is gone.
+pub fn fill_up(raid: &mut Raid) {
+    let going = |raid: &Raid| raid.filling().is_some() || raid.stale || raid.relabel.is_some();
+    for turn in 0.. {
+        if raid.broken.is_some() || !going(raid) {
+            break;
+        }
+        raid.reap(Some(Duration::from_millis(1)), &mut Vec::new());
+        assert!(turn < 10_000, "it is never filled: {}", state_of(raid));
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Doing {
+    /// Appends so many blocks to units, all at once.
+    Append(&'static [(usize, usize)]),
+    /// The same, and flushes while that is under way.
+    AppendAndFlush(&'static [(usize, usize)]),
+    Flush,
+    Finish(usize),
+    Reset(usize),
+}
+
+/// What is known of a unit.
+#[derive(Clone, Debug, Default)]
+struct Unit {
+    life: u64,
+    /// The blocks of this life, and how many of them are written and flushed.
+    blocks: Vec<u64>,
+    written: usize,
+    durable: usize,
+}
+
+/// What was written to all units.
+#[derive(Clone, Debug)]
+pub struct Written {
+    units: Vec<Unit>,
+    next: u64,
+}
+
+fn content(block: u64) -> Vec<u8> {
+    let mut rng = Rng::new(block);
+    let words = std::iter::repeat_with(|| rng.next_u64().to_le_bytes());
+    words.take(64).collect::<Vec<_>>().concat().repeat(BLOCK / 512)
+}
+
+fn buffer(bytes: &[u8]) -> Buffer {
+    Buffer::new(thermocline_target::Buffer::from_bytes(bytes))
+}
+
+fn at(unit: usize, block: usize) -> Bytes {
+    Bytes(((unit * shape().unit_blocks as usize + block) * BLOCK) as u64)
+}
+
+impl Written {
+    pub fn new(seed: u64) -> Written {
+        Written { units: vec![Unit::default(); UNITS], next: seed << 20 | 1 }
+    }
+
+    /// Does what a program says for as long as it goes well.
+    pub fn run(&mut self, raid: &mut Raid, program: &[Doing]) -> Result<bool, String> {
+        for op in program {
+            let commands = self.begin(raid, op);
+            let results = wait_for(raid, commands);
+            let flushes = matches!(op, Doing::Flush | Doing::AppendAndFlush(_));
+            if flushes && results.last() == Some(&Ok(())) {
+                self.units.iter_mut().for_each(|unit| unit.durable = unit.written);
+            }
+            if results.iter().any(Result::is_err) {
+                return Ok(false);
+            }
+            if let Doing::Append(all) | Doing::AppendAndFlush(all) = op {
+                for &(unit, _) in *all {
+                    self.units[unit].written = self.units[unit].blocks.len();
+                }
+            }
+            if !self.compare_written(raid).map_err(|why| format!("after {op:?}: {why}"))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Submits the commands of an operation; returns how many.
+    fn begin(&mut self, raid: &mut Raid, op: &Doing) -> usize {
+        let unit_id = |unit: &usize| UnitId(*unit as u32);
+        match op {
+            Doing::Append(all) => return self.append(raid, all),
+            Doing::AppendAndFlush(all) => {
+                let commands = self.append(raid, all);
+                raid.submit(Token(commands as u64), Command::Flush(DeviceId(0)));
+                return commands + 1;
+            }
+            Doing::Flush => raid.submit(Token(0), Command::Flush(DeviceId(0))),
+            Doing::Finish(unit) => raid.submit(Token(0), Command::Finish(unit_id(unit))),
+            Doing::Reset(unit) => {
+                let life = self.units[*unit].life + 1;
+                self.units[*unit] = Unit { life, ..Unit::default() };
+                raid.submit(Token(0), Command::Reset(unit_id(unit)));
+            }
+        }
+        1
+    }
+
+    fn append(&mut self, raid: &mut Raid, all: &[(usize, usize)]) -> usize {
+        let mut commands = 0;
+        for &(unit, blocks) in all {
+            let first = self.units[unit].blocks.len();
+            let blocks = blocks.min(shape().unit_blocks as usize - first);
+            if blocks == 0 {
+                continue;
+            }
+            let new: Vec<u64> = (self.next..).take(blocks).collect();
+            self.next += blocks as u64;
+            self.units[unit].blocks.extend(&new);
+            let bytes: Vec<u8> = new.iter().flat_map(|&block| content(block)).collect();
+            // In parts that end anywhere.
+            let cut = bytes.len() / 3;
+            let parts = vec![buffer(&bytes[..cut]), buffer(&bytes[cut..])];
+            let command = Command::Write { at: at(unit, first), parts, class: Class(0) };
+            raid.submit(Token(commands as u64), command);
+            commands += 1;
+        }
+        commands
+    }
+
+    /// The blocks of a unit from the first on for as long as they are those of this life, and whether all could be
+    /// read.
+    fn found(&self, raid: &mut Raid, unit: usize, most: usize) -> (Vec<u64>, bool) {
+        let known = &self.units[unit].blocks[..most.min(self.units[unit].blocks.len())];
+        let into: Vec<Buffer> = known.iter().map(|_| buffer(&[0; BLOCK])).collect();
+        for (block, into) in into.iter().enumerate() {
+            let command = Command::Read { at: at(unit, block), into: into.clone() };
+            raid.submit(Token(block as u64), command);
+        }
+        let results = wait_for(raid, into.len());
+        let readable = results.iter().all(Result::is_ok);
+        let good = known.iter().zip(into.iter().zip(results));
+        let good = good.take_while(|(block, (into, result))| {
+            result.is_ok() && *into.read() == *content(**block)
+        });
+        (good.map(|(block, _)| *block).collect(), readable)
+    }
+
+    /// Takes what is found for what there is, as whoever opens a pool does.
+    pub fn recover(&mut self, raid: &mut Raid) -> Result<(), String> {
+        for unit in 0..UNITS {
+            let (found, _) = self.found(raid, unit, usize::MAX);
+            let Unit { durable, .. } = self.units[unit];
+            if found.len() < durable {
+                let (has, state) = (found.len(), state_of(raid));
+                return Err(format!("unit {unit}: {has} blocks, {durable} were flushed; {state}"));
+            }
+            let known = &mut self.units[unit];
+            (known.written, known.blocks) = (found.len(), found);
+        }
+        Ok(())
+    }
+
+    /// Everything that was written is there.
+    pub fn compare(&self, raid: &mut Raid) -> Result<(), String> {
+        let readable = self.compare_written(raid)?;
+        if readable { Ok(()) } else { Err(format!("cannot be read: {}", state_of(raid))) }
+    }
+
+    /// Whether everything that was written can be read; an error if it is something else.
+    fn compare_written(&self, raid: &mut Raid) -> Result<bool, String> {
+        for unit in 0..UNITS {
+            let written = self.units[unit].written;
+            let (found, readable) = self.found(raid, unit, written);
+            if !readable {
+                return Ok(false);
+            }
+            if found.len() < written {
+                let (found, state) = (found.len(), state_of(raid));
+                return Err(format!("unit {unit}: {found} blocks of {written}; {state}"));
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Fates of what each drive has not flushed: some.
+pub fn fates(counts: &[usize], rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
+    /// Chosen: a test takes seconds.
+    const MOST: usize = 6;
+    let all = |fate| counts.iter().map(|&count| vec![fate; count]).collect::<Vec<_>>();
+    if counts.iter().all(|&count| count == 0) {
+        return vec![all(0)];
+    }
+    let mut some = vec![all(0), all(1)];
+    // One drive alone kept everything, or lost it.
+    let one = rng.below(counts.len() as u64) as usize;
+    for (one_has, others_have) in [(1, 0), (0, 1)] {
+        let mut fates = all(others_have);
+        fates[one].fill(one_has);
+        some.push(fates);
+    }
+    while some.len() < MOST {
+        let drawn = |&count: &usize| (0..count).map(|_| rng.below(3) as u8).collect();
+        some.push(counts.iter().map(drawn).collect());
+    }
+    some
+}
