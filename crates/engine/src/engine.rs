@@ -376,7 +376,7 @@ impl<P: Payload> Engine<P> {
             }
             (Op::MovePage { page, unit }, Err(_)) => self.page_to_move(page, unit, None),
             (Op::MergePage { page }, Ok(Done::Page(bytes))) => {
-                self.page_to_merge(page, Some(bytes))
+                self.page_to_merge(page, Some(bytes));
             }
             (Op::MergePage { page }, Err(_)) => self.page_to_merge(page, None),
             (Op::GcChunks, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),

@@ -31,7 +31,7 @@ pub(crate) enum Owners {
     /// One alone.
     One(Owner),
     /// Several, in the order in which they came.
-    Several(Box<Vec<Owner>>),
+    Several(Vec<Owner>),
 }
 
 impl Owners {
@@ -39,7 +39,7 @@ impl Owners {
     fn add(&mut self, owner: Owner) {
         *self = match std::mem::take(self) {
             Owners::Nobody => Owners::One(owner),
-            Owners::One(first) => Owners::Several(Box::new(vec![first, owner])),
+            Owners::One(first) => Owners::Several(vec![first, owner]),
             Owners::Several(mut owners) => {
                 owners.push(owner);
                 Owners::Several(owners)

@@ -31,8 +31,8 @@ enum Staging {
 
 impl Staging {
     /// What pages that are not loaded make of it.
-    fn hindered(volume: u16, loaded: Loaded) -> Option<Staging> {
-        match loaded {
+    fn hindered(volume: u16, loaded: &Loaded) -> Option<Staging> {
+        match *loaded {
             Loaded::Yes => None,
             Loaded::Wait(page) => Some(Staging::AfterPage(volume, page)),
             Loaded::NoRoom => Some(Staging::WithMemory),
@@ -290,7 +290,7 @@ impl<P: Payload> Engine<P> {
         };
         let (from, end) = (extent.lba, extent.lba + extent.blocks);
         let loaded = self.loaded(volume, from, end, Share::Write);
-        if let Some(hindrance) = Staging::hindered(volume, loaded) {
+        if let Some(hindrance) = Staging::hindered(volume, &loaded) {
             return hindrance;
         }
         let map = self.volumes.map(volume);
@@ -322,7 +322,7 @@ impl<P: Payload> Engine<P> {
         if unknown {
             mark!(WriteAwaitsPage);
             let loaded = self.loaded(volume, extent.lba, extent.lba + extent.blocks, Share::Read);
-            return Staging::hindered(volume, loaded).unwrap_or(Staging::WithMemory);
+            return Staging::hindered(volume, &loaded).unwrap_or(Staging::WithMemory);
         }
         if self.is_deleting() {
             mark!(WriteAwaitsDeletion);

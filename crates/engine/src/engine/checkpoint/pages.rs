@@ -165,7 +165,7 @@ impl<P: Payload> Engine<P> {
             let before = cursor;
             let walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
             let Walk::Found(index, page) = walk else { break };
-            match self.to_write(index, page, &mut read) {
+            match self.next_to_write(index, page, &mut read) {
                 Next::Written(bytes) => written.push((index, page, bytes)),
                 Next::Passed => {}
                 Next::Unread => {
@@ -205,7 +205,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// What becomes of a dirty page, of which it may have been `read` what is on media.
-    fn to_write(&mut self, index: u16, page: u64, read: &mut Batch) -> Next {
+    fn next_to_write(&mut self, index: u16, page: u64, read: &mut Batch) -> Next {
         let map = self.volumes.map(index);
         let at = map.page_at(page);
         if map.is_loaded(page) && map.is_empty(page) {
