@@ -39,6 +39,8 @@ pub struct PlotPage {
     pub title: String,
     /// A paragraph below it.
     pub introduction: String,
+    /// What a hurried reader needs, before the charts.
+    pub summary: Option<TextTable>,
     /// The charts.
     pub plots: Vec<Plot>,
     /// Name of the [`Origin`] of each chart, as far as there are any.
@@ -54,6 +56,9 @@ pub struct PlotPage {
 /// The charts, tables and notes as HTML sections.
 pub(crate) fn sections(page: &PlotPage) -> String {
     let mut html = String::new();
+    if let Some(summary) = &page.summary {
+        html += &format!("<section id=\"summary\">{}</section>", table(summary));
+    }
     if !page.plots.is_empty() {
         let origins = page.plot_origins.iter().map(Some).chain(std::iter::repeat(None));
         let charts = page.plots.iter().enumerate().zip(origins);
@@ -165,6 +170,7 @@ mod tests {
         let row = ["WAF <1>", "3.57", "few"].map(str::to_owned).to_vec();
         let own = ["WAF 2", "3", &"word ".repeat(9)].map(str::to_owned).to_vec();
         let page = PlotPage {
+            summary: Some(TextTable { title: "In short".to_owned(), ..TextTable::default() }),
             plots: vec![Plot::default(), Plot::default()],
             plot_origins: vec![name.clone()],
             tables: vec![TextTable {
@@ -183,6 +189,7 @@ mod tests {
         };
         let html = sections(&page);
         assert_eq!(html.matches("href=\"#origin-csal\"").count(), 2, "{html}");
+        assert!(html.find("In short") < html.find("Charts"), "{html}");
         assert!(
             html.contains("<a href=\"#origin-2.1\" title=\"source and command: 2.1\">WAF 2</a>")
         );

@@ -33,6 +33,7 @@ pub fn write(
     let page = PlotPage {
         title: title.to_owned(),
         introduction: introduction.to_owned(),
+        summary: None,
         plots,
         plot_origins,
         tables,

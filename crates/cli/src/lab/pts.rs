@@ -195,6 +195,7 @@ impl PtsArgs {
                 stack.profile.title, options.volume, self.depth
             ),
             plot_origins: plots.iter().map(|_| name.clone()).collect(),
+            summary: None,
             plots,
             tables: results.iter().flat_map(tables).collect(),
             origins: vec![Origin {

@@ -8,7 +8,10 @@ fn sixteen_questions_are_answered_and_each_figure_can_be_repeated() {
     let page = folder.path().join("sheet.html");
     let command = "datasheet --stack raw:p5316 --quick --capacity 64MiB --json --report";
     let sheet = lab(&format!("{command} {}", page.display())).json();
-    every_link_leads_somewhere(&std::fs::read_to_string(&page).expect("a page"));
+    let page = std::fs::read_to_string(&page).expect("a page");
+    every_link_leads_somewhere(&page);
+    let [short, charts] = ["In short", "By size, random"].map(|part| page.find(part));
+    assert!(short.is_some() && short < charts, "{short:?} {charts:?}");
     assert_eq!(sheet["schema"], "thermocline.datasheet/1");
     let answers = sheet["answers"].as_array().expect("answers");
     assert_eq!(answers.len(), 16);
@@ -18,6 +21,13 @@ fn sixteen_questions_are_answered_and_each_figure_can_be_repeated() {
         assert!(!rows.is_empty(), "{answer}");
         assert!(rows.iter().all(|row| row["cells"].as_array().map(Vec::len) == Some(columns)));
     }
+    let cell = |answer: usize, row: usize, cell: usize| {
+        answers[answer]["rows"][row]["cells"][cell].as_str().expect("a cell").to_owned()
+    };
+    let number = |text: String| text.parse::<f64>().expect("a number");
+    let [first, until, later] = [1, 2, 3].map(|column| number(cell(3, 0, column)));
+    assert!(first > 1.1 * later && until > 0.0 && until < 2.0, "{first} until {until}, {later}");
+    assert_eq!(cell(10, 0, 3), "< 1e-30", "both ends are below all that is told apart");
     let advice = sheet["advice"]["rows"].as_array().expect("advice");
     assert_eq!(advice.len(), 5);
     let small = advice[0]["cells"][3].as_str().expect("a figure");
@@ -34,6 +44,17 @@ fn sixteen_questions_are_answered_and_each_figure_can_be_repeated() {
     let waf = record["waf_steady"].as_f64().expect("a WAF");
     let told = writes["cells"][3].as_str().expect("a cell").trim_start_matches('~').to_owned();
     assert_eq!(told, format!("{waf:.2}"), "{command}");
+}
+
+#[test]
+fn writes_that_gain_nothing_by_more_in_flight_wait_for_the_log() {
+    let sheet = lab("datasheet --stack log:zn540 --quick --capacity 64MiB --json").json();
+    let limit = |answer: usize, row: usize| {
+        let cells = sheet["answers"][answer]["rows"][row]["cells"].as_array().expect("cells");
+        cells.last().and_then(|cell| cell.as_str()).expect("a limit").to_owned()
+    };
+    // Reads of 4 KiB, and writes.
+    assert_eq!([limit(0, 0), limit(1, 0)], ["requests in flight", "the log, not the drive"]);
 }
 
 /// Figures lead to commands, and what is stated to its source.

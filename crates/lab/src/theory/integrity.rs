@@ -98,16 +98,25 @@ pub struct Ends {
 impl fmt::Display for Ends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [assumed, low, high] = [self.assumed, self.low, self.high].map(order);
+        if self.high < LEAST {
+            return f.write_str(&high);
+        }
+        if self.low < LEAST {
+            return write!(f, "{assumed}, at most {high}");
+        }
         write!(f, "{assumed} ({low} - {high})")
     }
 }
+
+/// The least figure that is told from nothing. Chosen: JESD218 asks for 1e-16.
+const LEAST: f64 = 1e-30;
 
 /// A figure of which little more than the order is known.
 #[must_use]
 pub fn order(value: f64) -> String {
     match value {
         value if value <= 0.0 => "0".into(),
-        value if value < 1e-30 => "< 1e-30".into(),
+        value if value < LEAST => "< 1e-30".into(),
         value if (10.0..1000.0).contains(&value) => format!("{value:.0}"),
         value if (0.1..10.0).contains(&value) => format!("{value:.1}"),
         value => format!("{value:.0e}"),

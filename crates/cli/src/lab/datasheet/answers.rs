@@ -94,6 +94,9 @@ fn waf(record: &RunRecord) -> String {
     record.waf_steady.or(record.waf).map_or("-".into(), |waf| format!("{mark}{waf:.2}"))
 }
 
+/// The limit where no resource of the drive is always busy.
+const IN_FLIGHT: &str = "requests in flight";
+
 /// What limited a run, in words for who knows no resources of a drive.
 fn limit(record: &RunRecord) -> String {
     let limit = record.bandwidth.as_ref().and_then(|rates| rates.limit.as_deref());
@@ -102,7 +105,7 @@ fn limit(record: &RunRecord) -> String {
         Some("dies") => "flash dies",
         Some("program_power") => "power for programs",
         Some("link" | "link_in" | "link_out") => "link to the host",
-        Some("host") => "requests in flight",
+        Some("host") => IN_FLIGHT,
         Some(other) => other,
     }
     .into()
@@ -128,9 +131,29 @@ impl Sheet {
         self.measured.iter().filter(move |(measure, _)| measure.question == question)
     }
 
+    /// What limited a run. Writes alone that gain nothing by more in flight wait for what is above the drive.
+    fn limit(&self, record: &RunRecord) -> String {
+        let limit = limit(record);
+        let writes_alone = record.host_bytes_read == 0;
+        match writes_alone && limit == IN_FLIGHT && self.more_in_flight_gain_nothing() {
+            true => "the log, not the drive".into(),
+            false => limit,
+        }
+    }
+
+    /// Whether writes are as fast with the fewest in flight as with the most, none of them limited by the drive.
+    fn more_in_flight_gain_nothing(&self) -> bool {
+        let writes = self.of(Question::Depth).filter(|(m, _)| m.label.ends_with("writes"));
+        let (rates, limits): (Vec<f64>, Vec<String>) =
+            writes.map(|(_, record)| (late_rate(record), limit(record))).unzip();
+        let ends = rates.first().zip(rates.last());
+        limits.iter().all(|limit| limit == IN_FLIGHT)
+            && ends.is_some_and(|(fewest, most)| *most < 1.1 * fewest)
+    }
+
     fn by_size(&self, question: Question, text: &'static str) -> Answer {
         let cells = |(measure, record): &(Measure, RunRecord)| {
-            let cells = vec![mb(late_rate(record)), kiops(record), waf(record), limit(record)];
+            let cells = vec![mb(late_rate(record)), kiops(record), waf(record), self.limit(record)];
             row(measure, cells)
         };
         let best = self.of(question).max_by(|a, b| late_rate(&a.1).total_cmp(&late_rate(&b.1)));
@@ -161,7 +184,10 @@ impl Sheet {
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let collide = least < 0.98 * reads.min(writes);
         let rows = self.of(Question::Mix).map(|(measure, record)| {
-            row(measure, vec![mb(late_rate(record)), kiops(record), waf(record), limit(record)])
+            row(
+                measure,
+                vec![mb(late_rate(record)), kiops(record), waf(record), self.limit(record)],
+            )
         });
         Answer {
             question: "How does it do with reads and writes mixed?",
@@ -186,18 +212,27 @@ impl Sheet {
     fn burst(&self) -> Answer {
         let (measure, record) = self.of(Question::Burst).next().expect("it was run");
         let (first, last) = (first_rate(record), late_rate(record));
-        let rows = vec![row(measure, vec![mb(first), mb(last), waf(record)])];
+        let lasts = format!("{:.2}", burst_lasts(record, last));
+        let finding = if first > 1.1 * last {
+            format!(
+                "a drive that was erased writes {:.1} times as fast at first as in the long run, which it comes to \
+                 after {lasts} capacities",
+                first / last
+            )
+        } else {
+            "a drive that was erased is no faster at first".into()
+        };
+        let rows = vec![row(measure, vec![mb(first), lasts, mb(last), waf(record)])];
         Answer {
             question: "Is that a burst, or steady?",
-            finding: if first > 1.1 * last {
-                format!(
-                    "a drive that was erased writes {:.1} times as fast at first as in the long run",
-                    first / last
-                )
-            } else {
-                "a drive that was erased is no faster at first".into()
-            },
-            heads: vec!["random writes of 4 KiB", "MB/s at first", "MB/s later", "WAF"],
+            finding,
+            heads: vec![
+                "random writes of 4 KiB",
+                "MB/s at first",
+                "faster until capacities written",
+                "MB/s later",
+                "WAF",
+            ],
             rows,
         }
     }
@@ -209,7 +244,7 @@ impl Sheet {
         let best = all.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).expect("runs");
         let worst = all.iter().min_by(|a, b| rate(a).total_cmp(&rate(b))).expect("runs");
         let rows = all.iter().map(|(measure, record)| {
-            row(measure, vec![mb(late_rate(record)), waf(record), limit(record)])
+            row(measure, vec![mb(late_rate(record)), waf(record), self.limit(record)])
         });
         Answer {
             question: text,
@@ -228,7 +263,10 @@ impl Sheet {
     fn depth(&self) -> Answer {
         let cells = |(measure, record): &(Measure, RunRecord)| {
             let kind = if measure.label.ends_with("reads") { "read" } else { "write" };
-            row(measure, vec![kiops(record), percentile(record, kind, |ns| ns.p99), limit(record)])
+            row(
+                measure,
+                vec![kiops(record), percentile(record, kind, |ns| ns.p99), self.limit(record)],
+            )
         };
         let of = |what: &str| {
             let runs = self.of(Question::Depth).filter(|(m, _)| m.label.ends_with(what));
@@ -369,13 +407,24 @@ impl Sheet {
     }
 }
 
-/// Rate over the first tenth of a run, bytes a second.
+/// Over the first fiftieth of a run, bytes a second.
 fn first_rate(record: &RunRecord) -> f64 {
-    let tenth = record.series.len().div_ceil(10);
-    match record.series.get(tenth.max(1) - 1) {
-        Some(point) if point.seconds > 0.0 => point.host_bytes as f64 / point.seconds,
-        _ => late_rate(record),
+    let first = record.series.len().div_ceil(50).max(1) - 1;
+    // What is written before takes no time, being in memory.
+    let timed = record.series.iter().skip(first).find(|point| point.seconds > 0.0);
+    timed.map_or_else(|| late_rate(record), |point| point.host_bytes as f64 / point.seconds)
+}
+
+/// Capacities written until the rate is first within a tenth of `last`, bytes a second.
+fn burst_lasts(record: &RunRecord, last: f64) -> f64 {
+    let (mut seconds, mut written) = (0.0, 0);
+    for point in &record.series {
+        if point.host_bytes_written as f64 <= 1.1 * last * (point.seconds - seconds) {
+            break;
+        }
+        (seconds, written) = (point.seconds, point.host_bytes);
     }
+    written as f64 / record.device.capacity_bytes as f64
 }
 
 fn percentile(

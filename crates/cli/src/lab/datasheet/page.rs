@@ -36,7 +36,7 @@ pub fn json<'a>(sheet: &'a Sheet, answers: &'a [Answer], advice: &'a Answer) -> 
 
 /// The sheet for the terminal.
 pub fn text(sheet: &Sheet, answers: &[Answer], advice: &Answer, commands: bool) -> String {
-    let mut text = format!("{}: {}\n\n", sheet.stack.text, sheet.stack.profile.title);
+    let mut text = format!("{}: {}\n\n", sheet.stack.text, products(sheet));
     for (index, answer) in answers.iter().chain([advice]).enumerate() {
         let number = if index < answers.len() { format!("{}. ", index + 1) } else { String::new() };
         text += &format!("{number}{}\n   {}\n", answer.question, answer.finding);
@@ -52,6 +52,9 @@ pub fn text(sheet: &Sheet, answers: &[Answer], advice: &Answer, commands: bool) 
 /// The sheet as one HTML page.
 pub fn html(sheet: &Sheet, answers: &[Answer], advice: &Answer) -> String {
     let all: Vec<&Answer> = answers.iter().chain([advice]).collect();
+    let short = |(index, answer): (usize, &Answer)| {
+        vec![format!("{}. {}", index + 1, answer.question), sentence(&answer.finding)]
+    };
     let mut tables: Vec<TextTable> = all.iter().map(|answer| table(answer, false)).collect();
     for (index, (table, answer)) in tables.iter_mut().zip(&all).enumerate() {
         if index < answers.len() {
@@ -65,16 +68,28 @@ pub fn html(sheet: &Sheet, answers: &[Answer], advice: &Answer) -> String {
             "{}. Sixteen questions to ask of any drive, after the SNIA tutorial of 2009, and advice; measured in virtual \
              time on {} of it, {:.0} % full unless a row says otherwise. The name of a row leads to the command that \
              repeats it, or to the source of what it states.",
-            sheet.stack.profile.title,
+            products(sheet),
             sheet.span,
             100.0 * sheet.full
         ),
+        summary: Some(TextTable {
+            title: "In short".into(),
+            heads: vec!["question".into(), "answer".into()],
+            rows: answers.iter().enumerate().map(short).collect(),
+            ..TextTable::default()
+        }),
         plots: charts(sheet),
         plot_origins: Vec::new(),
         tables,
         origins: origins::all(sheet, &all),
         notes: Vec::new(),
     })
+}
+
+/// The drives of the stack, that with capacity first.
+fn products(sheet: &Sheet) -> String {
+    let titles: Vec<&str> = sheet.profiles().map(|profile| profile.title.as_str()).collect();
+    titles.join("; before it, as the fast device, ")
 }
 
 /// A finding with a capital and a full stop.
@@ -101,10 +116,13 @@ fn table(answer: &Answer, commands: bool) -> TextTable {
 }
 
 fn charts(sheet: &Sheet) -> Vec<Plot> {
-    let line = |name: &str, question: Question, only: &str| {
+    let scaled = |name: &str, question: Question, only: &str, unit: f64| {
         let runs = sheet.of(question).filter(|(m, _)| m.x.is_finite() && m.label.ends_with(only));
-        PlotLine::ours(name, runs.map(|(m, record)| [m.x, late_rate(record) / 1e6]).collect())
+        let points = runs.map(|(m, record)| [m.x / unit, late_rate(record) / 1e6]);
+        PlotLine::ours(name, points.collect())
     };
+    let line = |name: &str, question: Question, only: &str| scaled(name, question, only, 1.0);
+    let by_size = |name: &str, question: Question| scaled(name, question, "", 1024.0);
     let plot = |title: &str, x: PlotAxis, lines: Vec<PlotLine>| Plot {
         title: title.to_owned(),
         caption: "Host bytes a second, over the later half of each run.".into(),
@@ -116,8 +134,8 @@ fn charts(sheet: &Sheet) -> Vec<Plot> {
     vec![
         plot(
             "By size, random, 64 in flight",
-            logarithmic("bytes of a request"),
-            vec![line("reads", Question::Reads, ""), line("writes", Question::Writes, "")],
+            logarithmic("KiB of a request"),
+            vec![by_size("reads", Question::Reads), by_size("writes", Question::Writes)],
         ),
         plot(
             "Reads and writes mixed, 4 KiB",
