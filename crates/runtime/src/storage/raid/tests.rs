@@ -1,6 +1,7 @@
 //! Every crash of a small group: what was flushed is read, whichever member is missing, and nothing older than what was
 //! read before.
 
+mod pool;
 mod shapes;
 mod world;
 
