@@ -52,8 +52,12 @@ pool, nor can pages of maps, which are on any device where none is fast.
     Lose(LoseArgs),
     /// Have a side of a mirrored pair, or a member of a striped group, filled that is new or was written without the
     /// pool: at once if the pool is served, or else when it is served next. The settings name it already
-    #[command(after_help = example("replace mirrored.toml b.img --yes-destroy b.img"))]
-    Replace(NewArgs),
+    #[command(after_help = format!("\
+With --instead-of the new device is attached, the old one drained and detached, the pool being served or not. Both are
+named in the settings, and both are in use until the old one is empty. A crash or Ctrl-C loses nothing: say it again.
+
+{}", example("replace mirrored.toml b.img --yes-destroy b.img")))]
+    Replace(ReplaceArgs),
     /// Believe one side of a mirrored pair, or member of a striped group, whatever the others have, which are lost or
     /// to be filled anew
     #[command(after_help = example("keep mirrored.toml a.img"))]
@@ -83,6 +87,16 @@ pub struct NewArgs {
     /// Say the path once more if something is there: it will be gone. For a group, each member where something is
     #[arg(long, value_name = "PATH")]
     yes_destroy: Vec<String>,
+}
+
+/// Arguments of `device replace`.
+#[derive(Args)]
+pub struct ReplaceArgs {
+    #[command(flatten)]
+    new: NewArgs,
+    /// The device of the pool that leaves when the new one has what it holds
+    #[arg(long, value_name = "PATH")]
+    instead_of: Option<PathBuf>,
 }
 
 /// Arguments of `device drain`.
@@ -305,7 +319,11 @@ fn named(settings: &Settings, path: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-fn replace(args: &NewArgs) -> anyhow::Result<ExitCode> {
+fn replace(args: &ReplaceArgs) -> anyhow::Result<ExitCode> {
+    let ReplaceArgs { new: args, instead_of } = args;
+    if let Some(old) = instead_of {
+        return change::exchange(args, old);
+    }
     let settings = Settings::load(&args.device.settings)?;
     let path = named(&settings, &args.device.path)?;
     let side =

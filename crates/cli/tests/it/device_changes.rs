@@ -136,6 +136,40 @@ fn devices_of_a_served_pool_come_and_go_under_its_clients() {
     assert_eq!(served.stop(), 0);
 }
 
+/// One command attaches, drains and detaches; what one before it did already is not done again.
+#[test]
+fn a_device_takes_the_place_of_another_by_one_command() {
+    for is_served in [false, true] {
+        let folder = scratch();
+        let folder = folder.path();
+        format_on(folder, &device("a"));
+        let mut ledger = vec![Known::default(); SPAN as usize];
+        write_and_kill(Served::start(folder, ""), &mut ledger, &mut Rng::new(9));
+        name(folder, &["a", "b"]);
+        if !is_served {
+            does(folder, "device attach pool.toml b.img");
+        }
+        refuses(folder, "device replace pool.toml b.img --instead-of b.img", "its own place");
+        let served = is_served.then(|| {
+            name(folder, &["a"]);
+            let served = Served::start(folder, "");
+            name(folder, &["a", "b"]);
+            served
+        });
+        let said = does(folder, "device replace pool.toml b.img --instead-of a.img");
+        assert!(said.contains("a.img has left the pool"), "{said}");
+        refuses(folder, "device replace pool.toml b.img --instead-of a.img", "a.img");
+        name(folder, &["b"]);
+        if let Some(served) = served {
+            compare(&mut served.client("main"), &mut ledger);
+            assert_eq!(served.stop(), 0);
+        }
+        fs::remove_file(folder.join("a.img")).expect("it is there");
+        does(folder, "check pool.toml");
+        compare(&mut Served::start(folder, "").client("main"), &mut ledger);
+    }
+}
+
 const FAST: &str = "[[device]]\npath = 'fast.img'\nclass = 'fast'\nsize = '24MiB'\nunit = '1MiB'\n";
 
 /// What `device lose` says of the device that is gone, and whether it did it.

@@ -88,6 +88,41 @@ fn any_member_may_be_lost_with_a_kill_and_is_filled_while_serving() {
     assert!(doctor.contains("all members of `g` are current"), "{doctor}");
 }
 
+/// A second member that is lost while the first one is filled: nothing is served, both are named, and with it back the
+/// filling goes on.
+#[test]
+fn a_member_lost_while_another_is_filled_is_refused_by_name() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_striped(folder, "raid5", false);
+    let settings = fs::read_to_string(folder.join("pool.toml")).expect("it is there");
+    // The least there is: a minute, of which this takes seconds.
+    fs::write(folder.join("pool.toml"), settings + "[pool]\nfill_rate = '1MiB'\n")
+        .expect("writable");
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(7);
+    write_and_kill(Served::start(folder, ""), &mut ledger, &mut rng);
+    fs::remove_file(folder.join("c.img")).expect("it is there");
+    let served = Served::start(folder, "");
+    compare(&mut served.client("main"), &mut ledger);
+    run(folder, "device replace pool.toml c.img").ok();
+    write_and_kill(served, &mut ledger, &mut rng);
+    let (a, away) = (folder.join("a.img"), folder.join("away.img"));
+    fs::rename(&a, &away).expect("it is there");
+    for command in ["serve pool.toml", "check pool.toml", "device replace pool.toml a.img"] {
+        let refused = run(folder, command).refused(2);
+        assert!(refused.contains("a.img") && refused.contains("c.img"), "{command}: {refused}");
+    }
+    fs::rename(&away, &a).expect("it is there");
+    let served = Served::start(folder, "");
+    compare(&mut served.client("main"), &mut ledger);
+    let group = group(&served);
+    assert_eq!(group["whole"], false, "{group}");
+    assert_eq!(group["members"][2]["state"], "filling", "{group}");
+    assert_eq!(served.stop(), 0);
+    assert!(durable(&ledger) > 50);
+}
+
 /// Members that are missing, older or swapped are told apart by what is on them.
 #[test]
 fn a_member_that_was_away_is_never_taken_for_current() {

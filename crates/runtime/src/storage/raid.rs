@@ -83,12 +83,15 @@ struct Member {
     under_way: usize,
     /// Whether something was written to it since it was flushed last, or may have been.
     unflushed: bool,
+    /// Whether it was said that it failed and cannot be done without.
+    lamented: bool,
 }
 
 impl Member {
     /// One that nothing is asked of.
     const fn new(standing: MemberState) -> Member {
-        Member { standing, labelled: false, place: 0, under_way: 0, unflushed: true }
+        let (labelled, place, under_way, unflushed, lamented) = (false, 0, 0, true, false);
+        Member { standing, labelled, place, under_way, unflushed, lamented }
     }
 }
 

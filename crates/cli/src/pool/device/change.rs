@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::ensure;
 use thermocline_engine::{HostError, Notice};
 use thermocline_format::{DeviceState, Geometry};
 use thermocline_runtime::storage::Storage;
@@ -49,44 +50,60 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
         let more = device.change(ChangeName::Drain, &[])?;
         return print(&format!("{shown} is drained while the pool is served{more}\n"));
     }
-    interrupt.something_to_show();
-    let left = if let Some(server) = device.server() {
-        server.change_device(&device.request(ChangeName::Drain, &[]))?;
-        drained_by_server(&device.socket(), &interrupt)?
-    } else {
-        let mut pool = to_change(&device.settings, &device.path, DeviceChange::Drain, false)?;
-        let left = drain_all(&mut pool.driver, &interrupt)?;
-        pool.close()?;
-        left
-    };
-    if interrupt.is_asked() && left > 0 {
-        return print(&format!("{shown}: {left} units are left; what was done stays done\n"));
-    }
+    let left = empty(&device, &interrupt)?;
     if left > 0 {
-        let why = format!(
-            "{shown}: {left} units are left, and no more are emptied: what they hold cannot be read, or clients leave no \
-             time for it; `thermocline scrub {}` tells what is damaged",
-            args.device.settings.display()
-        );
-        return Err(Broken(why).into());
+        return device.interrupted(left);
     }
     print(&format!("{shown} is empty; `thermocline device detach` takes it out of the pool\n"))
 }
 
+/// Has a device drained, and waits for it. Returns the units that are left, if it was interrupted.
+///
+/// # Errors
+/// Also when units are left that cannot be emptied.
+fn empty(device: &Named, interrupt: &Interrupt) -> anyhow::Result<u32> {
+    interrupt.something_to_show();
+    let left = if let Some(server) = device.server() {
+        server.change_device(&device.request(ChangeName::Drain, &[]))?;
+        drained_by_server(&device.socket(), interrupt)?
+    } else {
+        let mut pool = to_change(&device.settings, &device.path, DeviceChange::Drain, false)?;
+        let left = drain_all(&mut pool.driver, interrupt)?;
+        pool.close()?;
+        left
+    };
+    if left > 0 && !interrupt.is_asked() {
+        let (shown, file) = (device.path.display(), device.settings.file().display());
+        let why = format!(
+            "{shown}: {left} units are left, and no more are emptied: what they hold cannot be read, or clients leave no \
+             time for it; `thermocline scrub {file}` tells what is damaged"
+        );
+        return Err(Broken(why).into());
+    }
+    Ok(left)
+}
+
+/// `thermocline device replace --instead-of`: the new device is attached, the old one drained and detached. What was
+/// done before it was interrupted is not done again.
+pub fn exchange(args: &NewArgs, old: &Path) -> anyhow::Result<ExitCode> {
+    let new = Named::load(&args.device)?;
+    let old = Named { path: named(&new.settings, old)?, settings: new.settings.clone() };
+    ensure!(old.path != new.path, "{} cannot take its own place", new.path.display());
+    let interrupt = Interrupt::watch()?;
+    if !new.is_attached()? {
+        new.change(ChangeName::Attach, &args.yes_destroy)?;
+    }
+    ensure!(old.is_attached()?, "{} is no device of the pool", old.path.display());
+    let left = empty(&old, &interrupt)?;
+    if left > 0 {
+        return old.interrupted(left);
+    }
+    old.detach()
+}
+
 /// `thermocline device detach`.
 pub fn detach(args: &MemberArgs) -> anyhow::Result<ExitCode> {
-    let device = Named::load(args)?;
-    let more = device.change(ChangeName::Detach, &[])?;
-    // It may be what is broken: the pool is without it all the same.
-    let forgotten = device.settings.forget_device(&device.path);
-    let wiped = forgotten.err().map_or(String::new(), |error| {
-        format!("; what it holds stays there, and must not be taken for a pool ({error})")
-    });
-    print(&format!(
-        "{} has left the pool{more}{wiped}\ntake it out of {}, or nothing opens the pool\n",
-        device.path.display(),
-        args.settings.display()
-    ))
+    Named::load(args)?.detach()
 }
 
 /// A device that the settings name.
@@ -100,6 +117,32 @@ impl Named {
         let settings = Settings::load(&args.settings)?;
         let path = named(&settings, &args.path)?;
         Ok(Named { settings, path })
+    }
+
+    /// Whether the pool uses it.
+    fn is_attached(&self) -> anyhow::Result<bool> {
+        let (_, numbers) = self.settings.device_numbers()?;
+        let mut all = self.settings.devices.iter().zip(numbers);
+        Ok(all.any(|(device, number)| device.path == self.path && number.is_some()))
+    }
+
+    fn detach(&self) -> anyhow::Result<ExitCode> {
+        let more = self.change(ChangeName::Detach, &[])?;
+        // It may be what is broken: the pool is without it all the same.
+        let forgotten = self.settings.forget_device(&self.path);
+        let wiped = forgotten.err().map_or(String::new(), |error| {
+            format!("; what it holds stays there, and must not be taken for a pool ({error})")
+        });
+        print(&format!(
+            "{} has left the pool{more}{wiped}\ntake it out of {}, or nothing opens the pool\n",
+            self.path.display(),
+            self.settings.file().display()
+        ))
+    }
+
+    fn interrupted(&self, left: u32) -> anyhow::Result<ExitCode> {
+        let shown = self.path.display();
+        print(&format!("{shown}: {left} units are left; what was done stays done\n"))
     }
 
     fn socket(&self) -> PathBuf {

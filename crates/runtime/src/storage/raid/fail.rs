@@ -42,9 +42,39 @@ impl Raid {
 
     /// Does without a member that says that it is gone, if that can be.
     pub(super) fn note_gone(&mut self, member: usize, fault: Fault) {
-        if fault.error == DeviceError::Gone && self.can_do_without(member) {
-            self.fail(member, fault);
+        if fault.error != DeviceError::Gone {
+            return;
         }
+        if self.can_do_without(member) {
+            self.fail(member, fault);
+        } else {
+            self.lament(member, fault);
+        }
+    }
+
+    /// Says once of a member that it failed and cannot be done without.
+    pub(super) fn lament(&mut self, member: usize, fault: Fault) {
+        let one = &mut self.members[member];
+        if one.standing == MemberState::Out || std::mem::replace(&mut one.lamented, true) {
+            return;
+        }
+        let paths: Vec<String> = {
+            let shared = self.group.shared();
+            shared.status.members.iter().map(|one| one.path.display().to_string()).collect()
+        };
+        let lacks = |(other, one): (usize, &super::Member)| {
+            let how = match one.standing {
+                MemberState::Out => "is out",
+                MemberState::Filling => "is being filled",
+                MemberState::Current => return None,
+            };
+            (other != member).then(|| format!(" while {} {how}", paths[other]))
+        };
+        let other = self.members.iter().enumerate().find_map(lacks).unwrap_or_default();
+        let path = &paths[member];
+        self.group.say(&format!(
+            "{path} failed ({fault}){other}: nothing makes up for what it had, and no more is written"
+        ));
     }
 
     /// A member that is done without is let go of when it owes nothing any more.

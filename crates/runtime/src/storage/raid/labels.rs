@@ -111,6 +111,7 @@ impl Raid {
                 continue;
             }
             if !self.can_do_without(member) {
+                self.lament(member, fault);
                 return self.give_up(fault);
             }
             self.fail(member, fault);

@@ -1,6 +1,7 @@
 //! Every crash of a small group: what was flushed is read, whichever member is missing, and nothing older than what was
 //! read before.
 
+mod pool;
 mod shapes;
 mod world;
 
@@ -345,4 +346,40 @@ fn a_bad_place_is_computed_from_the_others_and_written_again() {
     bench.state().bad.extend([place(0), place(1)]);
     assert!(written.compare(&mut raid).is_err());
     assert!(raid.group.status().is_whole() && bench.state().bad.len() == 2);
+}
+
+/// The group says which two members are needed, refuses to go on, and loses nothing by it.
+#[test]
+fn another_member_that_dies_while_one_is_filled_is_named_and_nothing_is_lost() {
+    for error in [DeviceError::Gone, DeviceError::Io] {
+        let (images, mut written) = with_a_stale_member(2, 2);
+        let bench = bench(images, 9);
+        let mut raid = open(&bench, [true; MEMBERS]).unwrap().expect("it opens");
+        assert_eq!(raid.group.status().members[2].standing, MemberState::Filling);
+        let said = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+        let heard = said.clone();
+        raid.group.listen(Box::new(move |text| *heard.lock().unwrap() += &format!("{text}\n")));
+        written.recover(&mut raid).unwrap();
+        assert_eq!(written.run(&mut raid, &[Doing::Flush]), Ok(true));
+        bench.state().death = Some(Death { side: 0, after: 0, error });
+        assert_eq!(written.run(&mut raid, &SHORT), Ok(false));
+        let standing =
+            raid.group.status().members.iter().map(|one| one.standing).collect::<Vec<_>>();
+        assert_eq!(standing, [MemberState::Current, MemberState::Current, MemberState::Filling]);
+        drop(raid);
+        let said = said.lock().unwrap().clone();
+        let names = "a failed (";
+        assert!(said.contains(names) && said.contains("while c is being filled"), "{said}");
+        // Without it nothing is served; with it, all that was flushed.
+        bench.state().death = None;
+        let refused = open(&bench, [false, true, true]);
+        assert!(matches!(refused, Err(RaidError::TooFew { .. })), "{:?}", refused.err());
+        let mut raid = open(&bench, [true; MEMBERS]).unwrap().expect("it opens");
+        written.recover(&mut raid).unwrap();
+        assert_eq!(written.run(&mut raid, &[Doing::Flush]), Ok(true));
+        world::fill_up(&mut raid);
+        assert!(raid.group.status().is_whole());
+        bench.state().death = Some(Death { side: 0, after: 0, error: DeviceError::Gone });
+        written.compare(&mut raid).unwrap();
+    }
 }

@@ -382,6 +382,11 @@ impl Raid {
                 if let Some(&(member, fault)) = gone.filter(|(one, _)| self.can_do_without(*one)) {
                     self.fail(member, fault);
                 }
+                for (member, fault) in faults {
+                    if !self.can_do_without(member) {
+                        self.lament(member, fault);
+                    }
+                }
                 Err(fault)
             }
         }

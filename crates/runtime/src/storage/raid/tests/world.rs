@@ -34,14 +34,19 @@ pub fn bench(images: Vec<Blocks>, seed: u64) -> Bench {
 
 /// A group whose members have labels and nothing else.
 pub fn formatted() -> Vec<Blocks> {
-    let bench = bench(vec![Blocks::new(); MEMBERS], 1);
+    formatted_as(shape())
+}
+
+/// The same of a group of this shape.
+pub fn formatted_as(shape: RaidShape) -> Vec<Blocks> {
+    let bench = Bench::new(vec![Blocks::new(); MEMBERS], layout_on(&shape), 1);
     for member in 0..MEMBERS {
         let label = RaidLabel {
             pool: PoolId([5; 16]),
             group: 9,
             device: 0,
             member: member as u8,
-            shape: shape(),
+            shape,
             event: 1,
             floor: 0,
             current: 0b111,
@@ -56,8 +61,20 @@ pub fn formatted() -> Vec<Blocks> {
     state.drives.iter().map(|drive| drive.durable.clone()).collect()
 }
 
-/// Opens the group with those that are there.
+/// Opens the group with those that are there; `None` if the power is cut.
 pub fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, RaidError> {
+    let opened = open_in_doubt(bench, there)?;
+    Ok(opened.map(|(raid, group)| {
+        group.only((0..UNITS as u32).map(UnitId).collect());
+        raid
+    }))
+}
+
+/// The same, where nobody says in which units anything was written.
+pub fn open_in_doubt(
+    bench: &Bench,
+    there: [bool; MEMBERS],
+) -> Result<Option<(Raid, Group)>, RaidError> {
     let mut storages: Vec<_> = (0..MEMBERS).map(|member| Some(bench.drive(member))).collect();
     let find = |(member, storage): (usize, &mut Option<Box<dyn Storage>>)| {
         let storage = storage.as_mut().filter(|_| there[member])?;
@@ -78,9 +95,7 @@ pub fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, RaidE
     let paths = ["a", "b", "c"].map(PathBuf::from).to_vec();
     let storages = found.collect();
     let found = FoundRaid { name, paths, why, storages, start, rate, access };
-    let Ok((raid, group)) = Raid::open(found) else { return Ok(None) };
-    group.only((0..UNITS as u32).map(UnitId).collect());
-    Ok(Some(raid))
+    Ok(Raid::open(found).ok())
 }
 
 /// Waits for so many commands; their results in the order of their tokens.
