@@ -197,3 +197,163 @@ impl VolumeMap {
         bases
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use thermocline_format::{Geometry, LogicalBlock, VolumeName};
+    use thermocline_types::UnitId;
+
+    use super::super::{Addresses, Forget};
+    use super::*;
+
+    /// What happens to a page of a map.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Set(u16, Option<u32>),
+        Load,
+        Evict,
+        Write,
+        Land,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let entry = prop::option::weighted(0.8, 0_u32..1000);
+        let step = prop_oneof![
+            8 => (0_u16..PAGE_ENTRIES as u16, entry).prop_map(|(index, at)| Step::Set(index, at)),
+            1 => Just(Step::Load),
+            1 => Just(Step::Evict),
+            1 => Just(Step::Write),
+            1 => Just(Step::Land),
+        ];
+        prop::collection::vec(step, 1..120)
+    }
+
+    /// A page, as the map has it and as it is by a plain model.
+    struct Page {
+        geometry: Geometry,
+        map: VolumeMap,
+        on_media: [u64; PAGE_ENTRIES],
+        right: [u64; PAGE_ENTRIES],
+        /// What the page on media leads to in place of entries that changed while nobody knew it.
+        counted: BTreeMap<u64, u64>,
+    }
+
+    impl Page {
+        fn new() -> Page {
+            let superblocks = [UnitId(0), UnitId(1)];
+            let geometry = Geometry::new(LogicalBlock::B4096, 1 << 10, 1 << 10, superblocks);
+            let geometry = geometry.expect("a geometry that works");
+            let name = VolumeName::new("v").expect("a name that works");
+            let addresses = Addresses::new(&geometry);
+            let mut map = VolumeMap::new(VolumeId(1), name, PAGE, 0, addresses);
+            let mut pages = [MapEntry::UNMAPPED; PAGE_ENTRIES];
+            pages[0] = MapEntry::unpack(&geometry, entry(7)).expect("a block can be there");
+            map.adopt(0, &pages);
+            let on_media: [u64; PAGE_ENTRIES] =
+                std::array::from_fn(
+                    |index| if index % 3 == 0 { UNMAPPED } else { entry(index as u32) },
+                );
+            Page { geometry, map, on_media, right: on_media, counted: BTreeMap::new() }
+        }
+
+        fn set(&mut self, index: u16, at: Option<u32>) {
+            let (lba, new) = (u64::from(index), at.map_or(UNMAPPED, entry));
+            if !self.map.is_loaded(0) && self.map.said(lba).is_none() {
+                self.counted.insert(lba, self.on_media[lba as usize]);
+            }
+            let mapping = Value::of_entry(new).map_or(Mapping::Unmapped, Mapping::At);
+            self.map.set(lba, mapping);
+            self.right[lba as usize] = new;
+        }
+
+        fn settle(&mut self, bases: Vec<Base>) -> Result<(), TestCaseError> {
+            let said: BTreeMap<u64, u64> = bases
+                .iter()
+                .map(|base| (base.lba, base.value.map_or(UNMAPPED, Value::entry)))
+                .collect();
+            prop_assert_eq!(said.len(), bases.len(), "each is told once");
+            prop_assert_eq!(&said, &self.counted);
+            self.counted.clear();
+            Ok(())
+        }
+
+        fn load(&mut self) -> Result<(), TestCaseError> {
+            if self.map.is_loaded(0) {
+                return Ok(());
+            }
+            let unpack = |&entry: &u64| MapEntry::unpack(&self.geometry, entry);
+            let read: Result<Vec<_>, _> = self.on_media.iter().map(unpack).collect();
+            let bases = self.map.load(0, &read.expect("blocks can be there"));
+            self.settle(bases)
+        }
+
+        fn evict(&mut self) {
+            if self.map.is_idle(0) {
+                self.map.evict(0, Forget::default(), |_, _, _| false);
+            }
+        }
+
+        /// As a checkpoint does: as it is in memory, or as it was read and patched.
+        fn write(&mut self) -> Result<(), TestCaseError> {
+            let bytes = if self.map.is_loaded(0) {
+                let (bytes, _) = self.map.page_bytes(0, |_| None);
+                self.map.mark_written(0, false);
+                bytes
+            } else if self.map.is_patched(0) {
+                let mut bytes: PageBytes = Box::new([0; thermocline_format::BLOCK_BYTES]);
+                for (place, entry) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.on_media) {
+                    *place = entry.to_le_bytes();
+                }
+                let bases = self.map.merge(0, &mut bytes, |_| None, |_, _, _| false);
+                self.settle(bases)?;
+                bytes
+            } else {
+                return Ok(());
+            };
+            for (entry, bytes) in self.on_media.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                *entry = u64::from_le_bytes(*bytes);
+            }
+            prop_assert_eq!(&self.on_media[..], &self.right[..], "it is written as it is");
+            Ok(())
+        }
+
+        fn check(&self) -> Result<(), TestCaseError> {
+            for (lba, right) in (0..).zip(self.right) {
+                let said = self.map.look_up(lba);
+                let right = Value::of_entry(right).map_or(Mapping::Unmapped, Mapping::At);
+                let known = self.map.is_loaded(0) || self.map.said(lba).is_some();
+                prop_assert_eq!(said, known.then_some(right), "block {}", lba);
+                let patched = self.map.said(lba).is_some_and(|said| said.counted);
+                prop_assert_eq!(patched, self.counted.contains_key(&lba), "block {}", lba);
+            }
+            Ok(())
+        }
+    }
+
+    /// An entry that leads to a block.
+    fn entry(at: u32) -> u64 {
+        Value::new((2 << 10) + u64::from(at), at.wrapping_mul(0x9E37_79B9)).entry()
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_says_what_was_set_wherever_it_is_and_each_base_is_told_once(steps in steps()) {
+            let mut page = Page::new();
+            for step in steps {
+                match step {
+                    Step::Set(index, at) => page.set(index, at),
+                    Step::Load => page.load()?,
+                    Step::Evict => page.evict(),
+                    Step::Write => page.write()?,
+                    Step::Land => page.map.land(&mut 0, &mut 64),
+                }
+                page.check()?;
+            }
+            page.load()?;
+            page.check()?;
+        }
+    }
+}
