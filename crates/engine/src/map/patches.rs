@@ -269,7 +269,7 @@ mod tests {
             self.right[lba as usize] = new;
         }
 
-        fn settle(&mut self, bases: Vec<Base>) -> Result<(), TestCaseError> {
+        fn settle(&mut self, bases: &[Base]) -> Result<(), TestCaseError> {
             let said: BTreeMap<u64, u64> = bases
                 .iter()
                 .map(|base| (base.lba, base.value.map_or(UNMAPPED, Value::entry)))
@@ -287,7 +287,7 @@ mod tests {
             let unpack = |&entry: &u64| MapEntry::unpack(&self.geometry, entry);
             let read: Result<Vec<_>, _> = self.on_media.iter().map(unpack).collect();
             let bases = self.map.load(0, &read.expect("blocks can be there"));
-            self.settle(bases)
+            self.settle(&bases)
         }
 
         fn evict(&mut self) {
@@ -308,7 +308,7 @@ mod tests {
                     *place = entry.to_le_bytes();
                 }
                 let bases = self.map.merge(0, &mut bytes, |_| None, |_, _, _| false);
-                self.settle(bases)?;
+                self.settle(&bases)?;
                 bytes
             } else {
                 return Ok(());
