@@ -54,6 +54,13 @@ const OTHERS: [(&str, &str, f64); 3] = [
     ("tiered, on zones, hot tier of 40 %", "tier:micron9100+zn540", 2.0 * HOT),
 ];
 
+/// Times its size that the database writes, for the figures of five hours and of fifty: a volume an hour is chosen, as
+/// the rate of theirs is not published.
+const VOLUMES: f64 = 5.0;
+const VOLUMES_LONG: f64 = 50.0;
+/// Parts of the long run that have a figure each.
+const PARTS: u64 = 10;
+
 /// Settings of the log.
 const SETTINGS: [&str; 1] = ["log.write_cache=off"];
 
@@ -63,11 +70,14 @@ fn volume(options: &Options) -> Bytes {
 }
 
 pub fn hse(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
-    let steps = SET_UPS.len() + if options.points { 0 } else { OTHERS.len() };
+    let long = !(options.points || options.quick);
+    let others = if options.points { &[][..] } else { &OTHERS };
+    let steps = SET_UPS.len() * if long { 2 } else { 1 } + others.len();
     let mut figures = Vec::new();
     let mut alone = None;
     for (step, set_up) in SET_UPS.iter().enumerate() {
-        let record = measure(options, set_up.stack, HOT, &mut part(progress, step, steps))?;
+        let record =
+            measure(options, (set_up.stack, HOT, VOLUMES), &mut part(progress, step, steps))?;
         let these = of(set_up.what, &record, Some(set_up));
         let total = these[1].ours;
         figures.extend(these);
@@ -78,19 +88,24 @@ pub fn hse(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figur
             figures.push(Figure::new(what, theirs, total / alone, AGAINST.part(set_up.what)));
         }
     }
-    let others = if options.points { &[][..] } else { &OTHERS };
     for (step, (what, stack, hot)) in others.iter().enumerate() {
         let mut progress = part(progress, SET_UPS.len() + step, steps);
-        figures.extend(of(what, &measure(options, stack, *hot, &mut progress)?, None));
+        figures.extend(of(what, &measure(options, (stack, *hot, VOLUMES), &mut progress)?, None));
+    }
+    if long {
+        for (step, set_up) in SET_UPS.iter().enumerate() {
+            let mut progress = part(progress, SET_UPS.len() + others.len() + step, steps);
+            let run = (set_up.stack, HOT, VOLUMES_LONG);
+            figures.extend(over_time(set_up.what, &measure(options, run, &mut progress)?));
+        }
     }
     Ok(figures)
 }
 
-/// The database on `stack`, whose hot tier has the share `hot` of the volume: five times the volume written.
+/// The database on a stack, whose hot tier has the share `hot` of the volume, with so many times the volume written.
 fn measure(
     options: &Options,
-    stack: &str,
-    hot: f64,
+    (stack, hot, volumes): (&str, f64, f64),
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunRecord, Error> {
     let mut settings = SETTINGS.map(str::to_owned).to_vec();
@@ -100,7 +115,7 @@ fn measure(
     }
     let stack = Stack::parse(stack, &settings)?;
     let volume = volume(options);
-    let limit = Limit::drive_writes(5.0, volume)?;
+    let limit = Limit::drive_writes(volumes, volume)?;
     let workload =
         synthetic::Options { seed: options.seed, ..synthetic::Options::new(volume, limit) };
     let input = Input::Synthetic { spec: Spec::from_toml(DATABASE)?, options: workload };
@@ -145,7 +160,7 @@ fn of(what: &str, record: &RunRecord, set_up: Option<&SetUp>) -> Vec<Figure> {
         (capacity + hot_media) / application,
     );
     for (name, part) in [("first", 0), ("last", 4)] {
-        let wa = fifth(record, part);
+        let wa = amplified(record, part, 5);
         take(&format!("media bytes of the capacity drive per host byte, {name} fifth"), None, wa);
     }
     if record.fast.is_some() {
@@ -171,15 +186,48 @@ fn total_reference(media: f64, host: f64) -> Reference {
     TOTAL.standing(Standing::Knob { what, ours: media / host * THEIR_APPLICATION })
 }
 
-/// Media bytes of the drive for capacity for each byte of the host, in one fifth of the run.
-fn fifth(record: &RunRecord, part: u64) -> f64 {
-    let all = record.host_bytes_written;
-    let within = |host: u64| host > all * part / 5 && host <= all * (part + 1) / 5;
-    let points = record.series.iter().filter(|point| within(point.host_bytes));
-    let (media, host) = points.fold((0, 0), |(media, host), point| {
-        (media + point.media_bytes_written, host + point.host_bytes_written)
-    });
+/// Media bytes of the drive for capacity for each byte of the host, in one of `parts` parts of the run.
+fn amplified(record: &RunRecord, part: u64, parts: u64) -> f64 {
+    let (media, host, _) = within(record, part, parts);
     media as f64 / host.max(1) as f64
+}
+
+/// Media bytes of the drive for capacity, bytes of the host and seconds of one of `parts` parts of the run.
+fn within(record: &RunRecord, part: u64, parts: u64) -> (u64, u64, f64) {
+    let all = record.host_bytes_written;
+    let (from, to) = (all * part / parts, all * (part + 1) / parts);
+    let (mut media, mut host, mut seconds, mut before) = (0, 0, 0.0, 0.0);
+    for point in &record.series {
+        if point.host_bytes > from && point.host_bytes <= to {
+            media += point.media_bytes_written;
+            host += point.host_bytes_written;
+            seconds += point.seconds - before;
+        }
+        before = point.seconds;
+    }
+    (media, host, seconds)
+}
+
+/// The figures of a run that is ten times as long: what the whole adds up to, and each part of it.
+fn over_time(what: &str, record: &RunRecord) -> Vec<Figure> {
+    let hot = record.fast.as_ref().map_or(0, |fast| fast.media_bytes_written.total);
+    let total = (record.media_bytes_written.total + hot) as f64;
+    let application = record.host_bytes_written as f64 * APPLICATION;
+    let mut figures = vec![Figure::ours(
+        format!("{what}, ten times as long: media bytes of all drives per byte of the application"),
+        total / application,
+    )];
+    for part in 0..PARTS {
+        let volumes = VOLUMES_LONG * (part + 1) as f64 / PARTS as f64;
+        let named = |name: &str| format!("{what}, until {volumes:.0} volumes: {name}");
+        let (_, host, seconds) = within(record, part, PARTS);
+        figures.push(Figure::ours(
+            named("media bytes of the capacity drive per host byte"),
+            amplified(record, part, PARTS),
+        ));
+        figures.push(Figure::ours(named("host MB/s"), host as f64 / seconds.max(1e-9) / 1e6));
+    }
+    figures
 }
 
 #[cfg(test)]
@@ -199,7 +247,7 @@ mod tests {
     #[test]
     fn zones_below_a_tier_write_less_than_a_drive_and_a_larger_hot_tier_absorbs_more() {
         let options = Options { seed: 1, traces: None, quick: true, points: false };
-        let run = |stack, hot| measure(&options, stack, hot, &mut |_| {}).unwrap();
+        let run = |stack, hot| measure(&options, (stack, hot, VOLUMES), &mut |_| {}).unwrap();
         let ours = |record: &RunRecord, name: &str| {
             let figures = of("", record, None);
             figures.into_iter().find(|figure| figure.what.contains(name)).unwrap().ours
@@ -210,6 +258,12 @@ mod tests {
         assert!(
             ours(&drive, "WA of the capacity drive") > ours(&zones, "WA of the capacity drive")
         );
+        // Parts of a run have all of its bytes and all of its time.
+        let parts = (0..PARTS).map(|part| within(&zones, part, PARTS));
+        let (host, seconds) = parts.fold((0, 0.0), |all, part| (all.0 + part.1, all.1 + part.2));
+        assert_eq!(host, zones.host_bytes_written);
+        let last = zones.series.last().unwrap().seconds;
+        assert!((seconds - last).abs() < 1e-6 * last, "{seconds} {last}");
         let larger = run("tier:micron9100+zn540", 2.0 * HOT);
         // A larger tier holds more of what filled the drive beforehand: at first more leaves it.
         let last = "host byte, last fifth";
