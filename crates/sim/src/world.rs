@@ -455,6 +455,7 @@ impl World {
                 let flush = self.model.begin_flush();
                 self.model.end_flush(flush);
                 (self.down, self.closed) = (true, true);
+                self.judge_closed();
             }
             (Pending::Close, Err(_)) => self.down = true,
             (Pending::Scrub, Ok(Reply::Scrubbed { damaged, .. })) => self.scrubbed(damaged),
@@ -474,7 +475,7 @@ impl World {
         let mut image = std::mem::replace(&mut self.image, Image::new(self.settings.media));
         self.machine.disk.lose(state);
         self.machine.disk.cache().crash(state, &mut image);
-        let clean = self.closed;
+        let clean = self.closed && self.machine.engine.is_closed_clean();
         let changes = self.change_devices(&mut image);
         let seed = self.begin_anew();
         self.machine.restart(self.settings.config.clone(), &image, seed);
@@ -489,7 +490,7 @@ impl World {
             let state = self.machine.disk.cache().random_state(&mut self.rng);
             return self.crash(&state);
         }
-        let clean = self.closed;
+        let clean = self.closed && self.machine.engine.is_closed_clean();
         let seed = self.begin_anew();
         self.machine.kill(self.settings.config.clone(), seed);
         self.open_or_be_cut_short(clean);
@@ -626,6 +627,7 @@ impl World {
         let (mut asked, mut in_vain) = (self.issued, 0);
         while self.wrong.is_empty() && in_vain < IN_VAIN {
             self.settle();
+            // What goes on when all was asked for may take longer than it ever gets between two power cuts.
             if crash_one_in > 0 && in_vain < IN_VAIN / 2 && self.rng.below(crash_one_in) == 0 {
                 in_vain = if self.issued == asked { in_vain + 1 } else { 0 };
                 asked = self.issued;

@@ -15,6 +15,13 @@ use crate::request::{Action, Notice};
 use crate::superblocks::{Next, Purpose};
 
 impl<P: Payload> Engine<P> {
+    /// Whether the pool was closed, and nothing is left to replay. Something is where a page of a map could not be read
+    /// to be written anew.
+    #[must_use]
+    pub fn is_closed_clean(&self) -> bool {
+        self.phase == Phase::Closed && self.superblocks.durable().is_some_and(|last| last.clean)
+    }
+
     /// Writes a record if one is due: of a checkpoint, or because listed units run short.
     pub(crate) fn superblock_step(&mut self) -> bool {
         if !self.superblocks.are_idle() {

@@ -168,15 +168,20 @@ impl World {
         }
     }
 
-    /// A pool that was closed in order has nothing to replay, unless the record that says so is gone, or a page could
-    /// not be read to be written with what the tail says of it.
+    /// A pool that was closed clean has nothing to replay, unless the record that says so is gone.
     pub(super) fn judge_opened(&mut self, opened: Opened, clean: bool) {
         let geometry = self.settings.media.geometry;
         let units: Vec<_> = geometry.all_superblock_units().collect();
-        let pages = self.atlas().is_damaged() || self.atlas().reads_failed() > 0;
-        let excused = self.atlas().explains_lost_records(&units) || pages;
-        if clean && opened.chunks > 0 && !excused {
+        if clean && opened.chunks > 0 && !self.atlas().explains_lost_records(&units) {
             self.wrong.push(format!("{} chunks were replayed after closing", opened.chunks));
+        }
+    }
+
+    /// The pool was closed in order, and with that clean, unless a page could not be read to be written anew.
+    pub(super) fn judge_closed(&mut self) {
+        let unreadable = self.atlas().is_damaged() || self.atlas().reads_failed() > 0;
+        if !self.machine.engine.is_closed_clean() && !unreadable {
+            self.wrong.push("the pool was closed with a tail, though all can be read".into());
         }
     }
 

@@ -45,7 +45,7 @@ impl World {
 
     /// Opens the pool anew, and reads all of it.
     fn start_again(&mut self) {
-        let clean = self.closed;
+        let clean = self.closed && self.machine.engine.is_closed_clean();
         let seed = self.begin_anew();
         self.machine.kill(self.settings.config.clone(), seed);
         match self.machine.wait_until_open() {

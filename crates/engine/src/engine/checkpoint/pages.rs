@@ -19,9 +19,6 @@ use crate::volumes::{PageCursor, Walk};
 /// How often a page is read that is to be written anew, before it counts as unreadable. Chosen, not measured.
 const TRIES: u8 = 16;
 
-/// Entries that say where blocks are, in one chunk. Chosen, not measured.
-const SAID: usize = 64;
-
 /// What is known of a page as it is on media.
 #[derive(Debug)]
 enum Reading {
@@ -284,8 +281,9 @@ impl<P: Payload> Engine<P> {
         if bug!(self.config, PatchNotSaid) {
             entries.clear();
         }
-        for said in entries.chunks(SAID) {
-            self.cache.say(said.to_vec(), Vec::new());
+        // Each may stand in a chunk of its own: the smallest has room for a dozen.
+        for said in entries {
+            self.cache.say(vec![said], Vec::new());
         }
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
         checkpoint.leaves = true;
