@@ -113,6 +113,8 @@ mod with_bugs {
         BasesForgotten: "what a page led to in place of what changed goes on counting when the page is written",
         BaseOfStagedDropped: "what is to be replaced counts no more as soon as the page that leads to it is known",
         PatchNotSaid: "what changed in a page that cannot be read is not said in the log once more",
+        PatchesSaidStay: "what was said of pages that could not be read holds for those that are written after all",
+        PlacedOfAnyNumber: "what was said of pages that could not be read is replayed whatever record it is about",
         SettledCountedAgain: "what counts no more in place of a block is taken for counted after a crash",
         RecountedTwice: "a page that the tail touches is counted twice where the unit table is damaged",
         DeletedVolumeLeftOut: "a record leaves out a deleted volume that is still being unmapped",

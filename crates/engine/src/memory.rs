@@ -5,7 +5,7 @@
 //! which takes memory of the same budget.
 //!
 //! Invariants:
-//! * A checkpoint reads the pages of patches into memory that is not of the budget, a few at a time, and makes patches
+//! * A checkpoint reads the pages of patches into memory that is not of the budget, 64 at a time, and makes patches
 //!   needless: so there is always a way to get memory.
 //! * Hosts leave pages to trims and scrubs, and these to garbage collection, without which what is staged may find no
 //!   room.

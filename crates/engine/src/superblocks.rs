@@ -95,6 +95,11 @@ impl Superblocks {
         self.durable.as_ref().map_or(Sequence(0), |record| record.checkpoint)
     }
 
+    /// [`Superblock::patches`] of the newest flushed record.
+    pub(crate) fn durable_patches(&self) -> u32 {
+        self.durable.as_ref().map_or(0, |record| record.patches)
+    }
+
     /// Whether a crash would be recovered from to what the host was told: not yet while only the chunks of an earlier
     /// opening would be replayed.
     pub(crate) fn are_settled(&self) -> bool {

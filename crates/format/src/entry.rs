@@ -74,8 +74,8 @@ pub enum Entry {
         /// Where they are to be.
         media: VolumeMedia,
     },
-    /// A block is somewhere, as said before: the page of the map that was to say so could not be read to be written
-    /// anew.
+    /// A block is somewhere: the page of the map that was to say so could not be read to be written anew. It counts if
+    /// the record has its number.
     Placed {
         /// The volume; not a reserved one.
         volume: VolumeId,
@@ -83,8 +83,10 @@ pub enum Entry {
         lba: Lba,
         /// Where it is, or that it is lost, or not mapped.
         entry: MapEntry,
-        /// Whether what the page leads to in its place does not count in its unit any more.
+        /// Whether the unit table does not count what the page leads to in its place.
         settled: bool,
+        /// As [`crate::Superblock::patches`].
+        number: u32,
     },
     /// A chunk whose write failed: it does not count even if it is found, and is not missed if it is not.
     Abandoned {
@@ -198,9 +200,10 @@ impl Entry {
             Entry::VolumeMedia { volume, media } => {
                 raw.set(kind::VOLUME_MEDIA, volume, 0, media as u64);
             }
-            Entry::Placed { volume, lba, entry, settled } => {
+            Entry::Placed { volume, lba, entry, settled, number } => {
                 raw.set(kind::PLACED, volume, lba.0, entry.pack());
                 raw.part = settled.into();
+                raw.count = number.into();
             }
             Entry::Abandoned { sequence } => raw.set(kind::ABANDONED, VolumeId(0), 0, sequence.0),
             Entry::Released { unit, generation, chunks, sum } => {
@@ -231,7 +234,8 @@ impl Entry {
                     lost if lost == MapEntry::LOST.pack() => MapEntry::LOST,
                     other => MapEntry::unpack(geometry, other)?,
                 };
-                Entry::Placed { volume, lba: Lba(lba), entry, settled: raw.part != 0 }
+                let (settled, number) = (raw.part != 0, raw.count.get());
+                Entry::Placed { volume, lba: Lba(lba), entry, settled, number }
             }
             kind::ABANDONED => Entry::Abandoned { sequence: Sequence(argument) },
             kind::RELEASED => Entry::Released {

@@ -79,6 +79,9 @@ pub struct Superblock {
     pub tail_end: Option<Sequence>,
     /// Whether there are none: the pool was closed in order.
     pub clean: bool,
+    /// Entries [`crate::Entry::Placed`] of this number among those chunks are a part of the maps: what changed in pages
+    /// that could not be read to be written anew. Those of another number say nothing.
+    pub patches: u32,
     /// The devices as the pool uses them.
     pub geometry: Geometry,
     /// No unit has had this generation or a later one, nor is one listed with it.
@@ -250,7 +253,8 @@ impl Superblock {
             roots: (roots as u32).into(),
             tail_end: self.tail_end.map_or(0, |end| end.0).into(),
             device_count: (self.geometry.devices().len() as u32).into(),
-            reserved: [0; 12],
+            patches: self.patches.into(),
+            reserved: [0; 8],
             devices,
             rest_crc: 0.into(),
             prefix_crc: 0.into(),
@@ -451,6 +455,7 @@ fn decode_record(
         checkpoint: Sequence(raw.checkpoint.get()),
         tail_end: Some(Sequence(raw.tail_end.get())).filter(|end| end.0 > 0),
         clean: raw.flags.get() & FLAG_CLEAN != 0,
+        patches: raw.patches.get(),
         geometry: prefix.geometry,
         next_generation: Generation(raw.next_generation.get()),
         next_volume: VolumeId(raw.next_volume.get()),

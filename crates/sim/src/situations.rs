@@ -148,6 +148,12 @@ impl Situation {
                 let fault = Fault::Fail(DeviceError::Io);
                 vec![Rule { one_in: 20, ..Rule::from_then_on(20, kind, fault) }]
             }
+            // For a while no page can be read, longer than a checkpoint tries to.
+            Situation::Paged if seed % 8 == 7 => {
+                let (first, fault) = (100 + seed % 64 * 8, Fault::Fail(DeviceError::Io));
+                let kind = Some(CommandKind::Read);
+                vec![Rule { kind, first, end: first + 300, one_in: 1, fault }]
+            }
             Situation::Paged if seed % 16 == 3 => {
                 let fault = Fault::FailForgotten(DeviceError::Io);
                 vec![Rule { one_in: 40, ..Rule::from_then_on(20, CommandKind::Flush, fault) }]

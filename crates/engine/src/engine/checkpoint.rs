@@ -100,11 +100,20 @@ pub(crate) struct Checkpoint {
     last: bool,
     /// Whether a page could not be read to be written anew, so that something is left to replay.
     leaves: bool,
+    /// The number of what is said of such pages, as [`thermocline_format::Superblock::patches`].
+    patches: u32,
 }
 
 impl Checkpoint {
-    /// A checkpoint of all before `sequence`, with this table of units.
-    fn new(sequence: Sequence, step: Step, table: BTreeMap<u32, OpenUnit>, last: bool) -> Self {
+    /// A checkpoint of all before `sequence`, with this table of units. What it says of pages that cannot be read gets
+    /// the number `patches`.
+    fn new(
+        sequence: Sequence,
+        step: Step,
+        table: BTreeMap<u32, OpenUnit>,
+        last: bool,
+        patches: u32,
+    ) -> Self {
         let (sparse, moved) = (FxHashSet::default(), VecDeque::new());
         let (batch, leaves) = (Batch::default(), false);
         Checkpoint {
@@ -118,6 +127,7 @@ impl Checkpoint {
             pages: 0,
             last,
             leaves,
+            patches,
         }
     }
 
@@ -129,8 +139,8 @@ impl Checkpoint {
     }
 
     /// One after which nothing is left to replay: nothing but pages came after *S*.
-    pub(crate) fn clean(sequence: Sequence, table: BTreeMap<u32, OpenUnit>) -> Checkpoint {
-        Checkpoint::new(sequence, Step::Writing, table, true)
+    pub(crate) fn clean(&self, sequence: Sequence, table: BTreeMap<u32, OpenUnit>) -> Checkpoint {
+        Checkpoint::new(sequence, Step::Writing, table, true, self.patches)
     }
 
     /// Begins to write its record if that is next; `false` if it is not.
@@ -160,6 +170,11 @@ impl Checkpoint {
     /// Its record lists these units as well.
     pub(crate) fn list(&mut self, fresh: &[OpenUnit]) {
         self.table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
+    }
+
+    /// The number of what it says of pages that it could not read.
+    pub(crate) fn patches(&self) -> u32 {
+        self.patches
     }
 
     /// Pages that it has written.
@@ -212,7 +227,8 @@ impl<P: Payload> Engine<P> {
         }
         self.begin_unit_table();
         self.volumes.begin_checkpoint();
-        self.checkpoint = Some(Checkpoint::new(sequence, Step::Sparse(0), table, last));
+        let patches = self.superblocks.durable_patches().wrapping_add(1);
+        self.checkpoint = Some(Checkpoint::new(sequence, Step::Sparse(0), table, last, patches));
         true
     }
 
@@ -355,6 +371,10 @@ impl<P: Payload> Engine<P> {
             mark!(PagesWrittenAgain);
             checkpoint.step = Step::Pages(PageCursor::default());
             checkpoint.batch = Batch::default();
+            if !bug!(self.config, PatchesSaidStay) {
+                // What was said of pages that could not be read holds for the pages and counts of then.
+                checkpoint.patches = checkpoint.patches.wrapping_add(1);
+            }
             self.begin_unit_table();
         }
     }

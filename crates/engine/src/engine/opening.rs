@@ -113,7 +113,9 @@ pub(crate) struct Opening<P> {
     durable: Sequence,
     /// Pages of which the tail unmaps blocks and that are not loaded yet.
     touched: VecDeque<(u16, u64)>,
-    /// Blocks of which the tail says that what the page on media leads to in their place counts no more.
+    /// What the tail says of pages that could not be read when the record was written, which is a part of the maps.
+    placed: Vec<(u16, u64, MapEntry)>,
+    /// Those of these blocks for which the unit table does not count what the page on media leads to.
     settled: BTreeSet<(u16, u64)>,
     /// Chunks of the tail that were replayed, and the entries that they had.
     replayed: usize,
@@ -162,6 +164,7 @@ impl<P: Payload> Engine<P> {
             torn: BTreeSet::new(),
             durable: Sequence(0),
             touched: VecDeque::new(),
+            placed: Vec::new(),
             settled: BTreeSet::new(),
             replayed: 0,
             entries: 0,
@@ -465,7 +468,7 @@ impl<P: Payload> Engine<P> {
     fn find_touched(&mut self) {
         let mut opening = self.opening.take().expect("the pool is being opened");
         let mut touched: BTreeSet<(u16, u64)> = BTreeSet::new();
-        let mut settled: BTreeSet<(u16, u64)> = BTreeSet::new();
+        let number = opening.record.as_ref().expect("a superblock was chosen").patches;
         if opening.recount {
             self.count_all();
         }
@@ -475,11 +478,14 @@ impl<P: Payload> Engine<P> {
                 Entry::Trim { volume, lba, blocks } => (volume, lba.0, lba.0 + blocks),
                 // What it cuts off.
                 Entry::VolumeResize { volume, blocks } => (volume, blocks, u64::MAX),
-                Entry::Placed { volume, lba, settled: counts_no_more, .. } => {
+                Entry::Placed { volume, lba, entry, settled, number: of } => {
                     let Some(index) = self.volumes.slot(volume) else { continue };
                     opening.bases.may_be_unreadable(index, lba.0 / PAGE);
-                    if counts_no_more {
-                        settled.insert((index, lba.0));
+                    mark!(PlacedOfAnother if of != number);
+                    if of == number || bug!(self.config, PlacedOfAnyNumber) {
+                        opening.placed.push((index, lba.0, entry));
+                        let settled = settled && !bug!(self.config, SettledCountedAgain);
+                        opening.settled.extend(settled.then_some((index, lba.0)));
                     }
                     continue;
                 }
@@ -498,7 +504,6 @@ impl<P: Payload> Engine<P> {
         }
         opening.tail = tail;
         opening.touched = touched.into_iter().collect();
-        opening.settled = settled;
         self.opening = Some(opening);
     }
 
@@ -556,6 +561,7 @@ impl<P: Payload> Engine<P> {
         let generation = Generation(record.next_generation.0.max(of_epoch));
         self.space.set_next_generation(generation);
         self.adopt_units(&opening, record);
+        self.apply_placed(&opening);
         self.opening = Some(opening);
         Ok(())
     }

@@ -120,9 +120,10 @@ impl<P: Payload> Engine<P> {
             // Nothing but pages came after S: nothing is left to replay.
             let sequence = self.flights.next();
             let table = self.space.begin_tail(sequence);
-            self.checkpoint = Some(Checkpoint::clean(sequence, table));
+            self.checkpoint = self.checkpoint.take().map(|last| last.clean(sequence, table));
         }
         let checkpoint = self.checkpoint.as_ref().expect("only a checkpoint has such a record");
+        let patches = checkpoint.patches();
         let (sequence, mut table) = checkpoint.begins_with();
         let fresh = self.list_more(table.len());
         table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
@@ -144,6 +145,7 @@ impl<P: Payload> Engine<P> {
             tail_epoch: self.epoch,
             tail_end: None,
             clean,
+            patches,
             next_volume: self.volumes.next_id(),
             volumes: volumes.collect(),
             open_units: table.into_values().collect(),

@@ -123,13 +123,8 @@ impl VolumeMap {
         read: &[MapEntry; PAGE_ENTRIES],
     ) -> Vec<Value> {
         let bases = self.bases(page, &read.map(MapEntry::pack));
-        self.leave_bases(page);
-        bases.into_iter().filter_map(|base| base.value).collect()
-    }
-
-    /// What a patched page leads to in place of patched entries counts no more, or is not followed any more.
-    pub(crate) fn leave_bases(&mut self, page: u64) {
         self.change(page, |leaf, index| leaf.patch_mut(index).settle_all());
+        bases.into_iter().filter_map(|base| base.value).collect()
     }
 
     /// What `page`, as it was read, leads to in place of patched entries, as far as that counts.

@@ -20,6 +20,7 @@ fn record() -> Superblock {
         epoch: Epoch(1),
         tail_epoch: Epoch(1),
         tail_end: None,
+        patches: 0,
         checkpoint: Sequence(1),
         clean: true,
         geometry: geometry(),

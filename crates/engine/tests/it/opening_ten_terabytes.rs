@@ -103,6 +103,7 @@ impl MadeUp {
             epoch: Epoch(3),
             tail_epoch: Epoch(3),
             tail_end: None,
+            patches: 0,
             checkpoint: Sequence(1_000_000),
             clean: true,
             geometry: self.geometry,

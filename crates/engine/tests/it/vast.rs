@@ -133,6 +133,7 @@ impl Base for Full {
             epoch: Epoch(3),
             tail_epoch: Epoch(3),
             tail_end: None,
+            patches: 0,
             checkpoint: Sequence(1 << 40),
             clean: true,
             geometry: self.geometry,

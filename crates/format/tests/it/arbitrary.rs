@@ -88,11 +88,11 @@ fn entry(geometry: Geometry) -> impl Strategy<Value = Entry> {
             .prop_map(|(volume, media)| Entry::VolumeMedia { volume, media }),
         1 => (user_volume(), 0_u8..4, any::<[u8; 16]>())
             .prop_map(|(volume, part, text)| Entry::VolumeName { volume, part, text }),
-        1 => (user_volume(), 0..BLOCKS, place(geometry), any::<u32>(), any::<[bool; 2]>()).prop_map(
-            move |(volume, lba, at, crc, [lost, settled])| {
+        1 => (user_volume(), 0..BLOCKS, place(geometry), any::<[u32; 2]>(), any::<[bool; 2]>()).prop_map(
+            move |(volume, lba, at, [crc, number], [lost, settled])| {
                 let placed = MapEntry::new(&geometry, at, crc);
                 let entry = if lost { MapEntry::LOST } else { placed };
-                Entry::Placed { volume, lba: Lba(lba), entry, settled }
+                Entry::Placed { volume, lba: Lba(lba), entry, settled, number }
             }
         ),
         1 => any::<u64>().prop_map(|number| Entry::Abandoned { sequence: Sequence(number) }),
@@ -228,14 +228,14 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
     let parts = |geometry: Geometry| {
         let epochs = (1..=MAX_EPOCH, 1..=MAX_EPOCH);
         let counts = (1..=MAX_NUMBER, 1..=MAX_NUMBER, option::of(1..=MAX_NUMBER));
-        let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 2]>());
+        let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 2]>(), any::<u32>());
         let pages = vec(map_entry(geometry), geometry.unit_pages());
         let units = (open_units(geometry), pages);
         (Just(geometry), volumes(geometry), units, numbers, 0_u32..3000)
     };
     geometry().prop_flat_map(parts).prop_map(|(geometry, volumes, units, numbers, block)| {
         let (open_units, unit_pages) = units;
-        let (pool, epochs, (revision, checkpoint, end), [clean, which]) = numbers;
+        let (pool, epochs, (revision, checkpoint, end), [clean, which], patches) = numbers;
         let device = geometry.devices()[checkpoint as usize % geometry.devices().len()];
         let unit = device.superblock_units[usize::from(which)];
         let least = volumes.last().map_or(1, |volume| volume.id.0 + 1);
@@ -248,6 +248,7 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
             tail_end: end.map(|end| Sequence(end.max(checkpoint))),
             checkpoint: Sequence(checkpoint),
             clean,
+            patches,
             geometry,
             next_generation: Generation(
                 open_units.first().map_or(checkpoint, |open| open.generation.0 + 1),

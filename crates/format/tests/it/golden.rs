@@ -103,6 +103,7 @@ fn superblock() -> Superblock {
         epoch: Epoch(9),
         tail_epoch: Epoch(8),
         tail_end: None,
+        patches: 0,
         checkpoint: Sequence(4090),
         clean: false,
         geometry: geometry(),

@@ -33,6 +33,7 @@ fn largest() -> Superblock {
         epoch: Epoch(MAX_EPOCH),
         tail_epoch: Epoch(MAX_EPOCH),
         tail_end: Some(Sequence(MAX_NUMBER)),
+        patches: u32::MAX,
         checkpoint: Sequence(MAX_NUMBER),
         clean: true,
         geometry,

@@ -109,6 +109,7 @@ fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {
         epoch: Epoch(1),
         tail_epoch: Epoch(1),
         tail_end: None,
+        patches: 0,
         checkpoint: Sequence(1),
         clean: true,
         geometry,

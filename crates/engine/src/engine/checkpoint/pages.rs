@@ -253,10 +253,13 @@ impl<P: Payload> Engine<P> {
         self.volumes.map(index).page_bytes(page, old)
     }
 
-    /// A patched page cannot be read, so what its patch says is said in the log once more, to be replayed.
+    /// A patched page cannot be read, so what its patch says is said in the log, as a part of the map.
     fn say_patch(&mut self, index: u16, page: u64, at: MapEntry) {
         mark!(PatchSaid);
         let volume = self.volumes.map(index).id;
+        let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
+        checkpoint.leaves = true;
+        let number = checkpoint.patches;
         let said: Vec<Said> = self.volumes.map(index).all_said(page).collect();
         let mut entries = Vec::new();
         for Said { lba, mapping, counted } in said {
@@ -273,7 +276,8 @@ impl<P: Payload> Engine<P> {
                 MapEntry::unpack(&self.config.geometry, value.entry())
             });
             let entry = entry.unwrap_or(MapEntry::LOST);
-            entries.push(Entry::Placed { volume, lba: Lba(lba), entry, settled: !counted });
+            let (lba, settled) = (Lba(lba), !counted);
+            entries.push(Entry::Placed { volume, lba, entry, settled, number });
             if let Some(value) = value.filter(|value| !value.is_lost()) {
                 self.unit_table.move_ahead(None, Some(self.unit_of(value)));
             }
@@ -285,8 +289,6 @@ impl<P: Payload> Engine<P> {
         for said in entries {
             self.cache.say(vec![said], Vec::new());
         }
-        let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
-        checkpoint.leaves = true;
         let at = at.location(&self.config.geometry).expect("it was read from somewhere");
         self.actions.push_back(Action::Notice(Notice::Damaged { at }));
     }

@@ -121,9 +121,8 @@ impl<P: Payload> Engine<P> {
                 Ok(())
             }
             None if self.is_known_unreadable(volume, page) => {
-                // What it leads to in their place goes on counting: better than to free what is needed.
+                // What it leads to in their place goes on counting until it can be read.
                 mark!(TailPageUnreadable);
-                self.volumes.map_mut(volume).leave_bases(page);
                 Ok(())
             }
             None => {

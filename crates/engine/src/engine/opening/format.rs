@@ -77,6 +77,7 @@ impl<P: Payload> Engine<P> {
             epoch: Epoch(1),
             tail_epoch: Epoch(1),
             tail_end: None,
+            patches: 0,
             checkpoint: Sequence(1),
             clean: true,
             geometry,

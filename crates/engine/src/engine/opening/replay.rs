@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thermocline_format::{
-    ChunkHeader, DeviceState, Entry, Location, LogicalBlock, MapEntry, MediaClass, OpenUnit,
-    Superblock, VolumeId, VolumeName,
+    ChunkHeader, DeviceState, Entry, Location, LogicalBlock, MediaClass, OpenUnit, Superblock,
+    VolumeId, VolumeName,
 };
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, Lba, UnitId};
@@ -126,10 +126,7 @@ impl<P: Payload> Engine<P> {
                     let name = names.entry(volume).or_insert([0; 64]);
                     name[usize::from(part) * 16..][..16].copy_from_slice(&text);
                 }
-                Entry::Placed { volume, lba, entry, settled } => {
-                    self.replay_placed(volume, lba, entry, settled);
-                }
-                Entry::Abandoned { .. } | Entry::Released { .. } => {}
+                Entry::Placed { .. } | Entry::Abandoned { .. } | Entry::Released { .. } => {}
             }
         }
         for (volume, bytes) in names {
@@ -162,19 +159,21 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    fn replay_placed(&mut self, volume: VolumeId, lba: Lba, entry: MapEntry, settled: bool) {
-        let Some(volume) = self.volumes.slot(volume) else { return };
-        let map = self.volumes.map_mut(volume);
-        if lba.0 >= map.blocks {
-            return;
-        }
-        mark!(PlacedReplayed);
-        let mapping = Value::of_entry(entry.pack()).map_or(Mapping::Unmapped, Mapping::At);
-        if map.is_loaded(lba.0 / PAGE) {
-            map.set(lba.0, mapping);
-        } else {
-            let counted = !settled || bug!(self.config, SettledCountedAgain);
-            map.patch(lba.0, mapping, counted);
+    /// What the tail says of pages that could not be read when the record was written comes before all else that it
+    /// says: it is a part of the maps of then.
+    pub(super) fn apply_placed(&mut self, opening: &Opening<P>) {
+        for &(volume, lba, entry) in &opening.placed {
+            let map = self.volumes.map_mut(volume);
+            if lba >= map.blocks {
+                continue;
+            }
+            mark!(PlacedReplayed);
+            let mapping = Value::of_entry(entry.pack()).map_or(Mapping::Unmapped, Mapping::At);
+            if map.is_loaded(lba / PAGE) {
+                map.set(lba, mapping);
+            } else {
+                map.patch(lba, mapping, !opening.settled.contains(&(volume, lba)));
+            }
         }
     }
 

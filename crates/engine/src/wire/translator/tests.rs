@@ -96,6 +96,7 @@ fn record(at: Location, revision: u64) -> Superblock {
         epoch: Epoch(1),
         tail_epoch: Epoch(1),
         tail_end: None,
+        patches: 0,
         checkpoint: Sequence(1),
         clean: false,
         geometry: geometry(),
