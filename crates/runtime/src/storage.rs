@@ -5,8 +5,10 @@
 //! * A flush covers the writes and resets whose completion was handed out before the flush was submitted.
 //! * Commands in flight own their memory; dropping a storage waits for them.
 
+mod answers;
 #[cfg(test)]
 mod bench;
+mod bugs;
 mod cache;
 mod error;
 mod file;
@@ -22,6 +24,7 @@ mod joined;
 mod memory;
 mod mirror;
 mod overlay;
+mod pace;
 mod parts;
 pub(crate) mod raid;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,6 @@
 //!
 //! `docs/adr/0033-mirrored-pairs.md` says why this suffices.
 
-mod bugs;
 mod fill;
 mod label;
 mod start;
@@ -25,19 +24,17 @@ use thermocline_engine::{DeviceError, UnitReport};
 use thermocline_format::{MirrorLabel, SIDES};
 use thermocline_types::{Bytes, UnitId};
 
+use super::answers::Answers;
+use super::bugs::{self, Bug};
 use super::group::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
-use super::parts::{Parts, TURN};
+use super::parts::{Parts, ROUNDS, TURN};
 use super::{Access, Command, Completion, Fault, Layout, Storage, Token, Waker};
 use crate::Buffer;
-use bugs::Bug;
 use fill::Fill;
 
 pub(crate) use label::{label_units, read_label, write_label};
 pub(crate) use start::decide;
 pub use start::{Mate, PairError, PairStart};
-
-/// How often what was begun in answer to completions is looked at, before others get their turn. Chosen, not measured.
-const ROUNDS: usize = 4;
 
 /// Bad places that wait to be written again; further ones are found when they are read next. Chosen, not measured.
 const REPAIRS: usize = 1024;
@@ -154,12 +151,8 @@ pub struct Mirror {
     label: MirrorLabel,
     /// Whether the newest label says something else than is so.
     stale: bool,
-    /// Whether answers wait for a label, lest the side that missed them is ever believed.
-    degrading: bool,
-    awaiting: Vec<Completion>,
+    answers: Answers,
     relabel: Option<Relabel>,
-    /// No label can be written, so nothing can be promised any more.
-    broken: Option<Fault>,
     hosts: Slab<Host>,
     inner: Slab<(usize, What)>,
     /// Changes that wait for a piece to be copied.
@@ -173,7 +166,6 @@ pub struct Mirror {
     closing: bool,
     /// Something was handed to a side that it has not begun.
     unbegun: bool,
-    ready: Vec<Completion>,
     completions: Vec<(usize, Completion)>,
     pair: Group,
 }
@@ -219,10 +211,8 @@ impl Mirror {
             sides: places.map(|place| Side::new(MemberState::Out, place)),
             label,
             stale: access == Access::ReadWrite,
-            degrading: false,
-            awaiting: Vec::new(),
+            answers: Answers::default(),
             relabel: None,
-            broken: None,
             hosts: Slab::new(),
             inner: Slab::new(),
             held: VecDeque::new(),
@@ -233,7 +223,6 @@ impl Mirror {
             doubt: None,
             closing: false,
             unbegun: false,
-            ready: Vec::new(),
             completions: Vec::new(),
             pair: pair.clone(),
         };
@@ -241,7 +230,7 @@ impl Mirror {
         pair.wake_with(mirror.parts.waker());
         mirror.publish();
         mirror.settle();
-        match mirror.broken {
+        match mirror.answers.broken() {
             Some(fault) => Err(fault),
             None => Ok((mirror, pair)),
         }
@@ -270,7 +259,7 @@ impl Mirror {
     /// Waits until the labels say what is so.
     fn settle(&mut self) {
         self.act();
-        while self.broken.is_none() && (self.stale || self.relabel.is_some()) {
+        while self.answers.broken().is_none() && (self.stale || self.relabel.is_some()) {
             self.turn(None);
         }
     }
@@ -357,7 +346,10 @@ impl Mirror {
         self.fill.begin_all();
         self.doubt = None;
         self.repairs.clear();
-        (self.stale, self.degrading) = (true, !bugs::has(Bug::AnswerBeforeLabel));
+        self.stale = true;
+        if !bugs::has(Bug::AnswerBeforeLabel) {
+            self.answers.hold();
+        }
         let mut shared = self.pair.shared();
         let status = &mut shared.status.members[side];
         status.why = Some(fault.to_string());
@@ -375,18 +367,6 @@ impl Mirror {
         let Side { standing, under_way, .. } = self.sides[side];
         if standing == MemberState::Out && under_way == 0 {
             drop(self.parts.take(side));
-        }
-    }
-
-    /// Answers, as soon as that can be.
-    fn answer(&mut self, mut completion: Completion) {
-        if let Some(fault) = self.broken {
-            completion.result = Err(fault);
-        }
-        if self.degrading && completion.result.is_ok() {
-            self.awaiting.push(completion);
-        } else {
-            self.ready.push(completion);
         }
     }
 
@@ -462,9 +442,9 @@ impl Storage for Mirror {
 
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
         self.act();
-        let wait = if self.ready.is_empty() { wait } else { Some(Duration::ZERO) };
+        let wait = if self.answers.are_none() { wait } else { Some(Duration::ZERO) };
         self.turn(wait);
-        done.append(&mut self.ready);
+        self.answers.take(done);
     }
 
     fn waker(&self) -> Waker {
@@ -476,11 +456,11 @@ impl Storage for Mirror {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if self.unbegun || !self.ready.is_empty() {
+        if self.unbegun || !self.answers.are_none() {
             return Some(Duration::ZERO);
         }
         let fills = self.may_fill().is_some() && self.piece.is_none() && self.fill.bytes().0 > 0;
-        let fill = fills.then(|| self.fill.pause());
+        let fill = fills.then(|| self.fill.pace.pause());
         // A side that came later may have nothing to wait with, where the first ones had.
         let turn = (!self.inner.is_empty() && !self.parts.have_descriptors()).then_some(TURN);
         fill.into_iter().chain(turn).min()

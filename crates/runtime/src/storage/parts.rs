@@ -13,6 +13,9 @@ use super::{Command, Completion, Storage, Token, Waker};
 /// Chosen, not measured: such storages are for simulated drives and systems without `io_uring`.
 pub(super) const TURN: Duration = Duration::from_micros(100);
 
+/// How often what was begun in answer to completions is looked at, before others get their turn. Chosen, not measured.
+pub(super) const ROUNDS: usize = 4;
+
 /// A storage, and what it is waited with, where there is something.
 struct Part {
     storage: Box<dyn Storage>,

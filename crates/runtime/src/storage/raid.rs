@@ -18,7 +18,6 @@
 //! `docs/adr/0045-striped-groups.md` says why this suffices.
 
 mod boot;
-mod bugs;
 mod close;
 mod doubt;
 mod fail;
@@ -44,8 +43,10 @@ use thermocline_format::{RaidLabel, RaidLevel, RaidShape};
 use thermocline_target::BufferPool;
 use thermocline_types::Bytes;
 
+use super::answers::Answers;
+use super::bugs;
 use super::group::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
-use super::parts::{Parts, TURN};
+use super::parts::{Parts, ROUNDS, TURN};
 use super::{Access, Command, Completion, Fault, Layout, Storage, Token, Waker};
 use boot::Rows;
 use doubt::Doubt;
@@ -64,9 +65,6 @@ pub(crate) use boot::{
 };
 pub(crate) use start::decide;
 pub use start::{MemberStart, RaidError, RaidStart};
-
-/// How often what was begun in answer to completions is looked at, before others get their turn. Chosen, not measured.
-const ROUNDS: usize = 4;
 
 /// What buffers of parity and reads keep of their memory for later. Chosen, not measured.
 const POOL_BYTES: usize = 16 << 20;
@@ -152,17 +150,13 @@ pub struct Raid {
     label: RaidLabel,
     /// Whether the newest label says something else than is so.
     stale: bool,
-    /// Whether answers wait for a label, lest the member that missed them is ever believed.
-    degrading: bool,
-    awaiting: Vec<Completion>,
+    answers: Answers,
     relabel: Option<Relabel>,
     /// Whether all members that count have the newest label.
     all_have: bool,
     /// Whether anything may be written to units, and whether all that was is settled again.
     opened: bool,
     closed: bool,
-    /// No label can be written, so nothing can be promised any more.
-    broken: Option<Fault>,
     inner: Slab<(usize, What)>,
     changes: Slab<Change>,
     /// Counts changes.
@@ -197,7 +191,6 @@ pub struct Raid {
     closing: bool,
     /// Something was handed to a member that it has not begun.
     unbegun: bool,
-    ready: Vec<Completion>,
     completions: Vec<(usize, Completion)>,
     memory: BufferPool,
     group: Group,
@@ -238,13 +231,11 @@ impl Raid {
             access,
             members,
             stale: false,
-            degrading: false,
-            awaiting: Vec::new(),
+            answers: Answers::default(),
             relabel: None,
             all_have: false,
             opened: false,
             closed: false,
-            broken: None,
             inner: Slab::new(),
             changes: Slab::new(),
             time: 0,
@@ -267,7 +258,6 @@ impl Raid {
             rebuild,
             closing: false,
             unbegun: false,
-            ready: Vec::new(),
             completions: Vec::new(),
             memory: BufferPool::new(POOL_BYTES),
             group: group.clone(),
@@ -290,13 +280,13 @@ impl Raid {
             (self.opened, self.stale) = (opened, true);
             self.settle();
         }
-        self.broken.map_or(Ok(()), Err)
+        self.answers.broken().map_or(Ok(()), Err)
     }
 
     /// Waits until the labels say what is so.
     fn settle(&mut self) {
         self.act();
-        while self.broken.is_none() && (self.stale || self.relabel.is_some()) {
+        while self.answers.broken().is_none() && (self.stale || self.relabel.is_some()) {
             self.turn(None);
         }
     }
@@ -367,18 +357,6 @@ impl Raid {
         }
         self.parts.submit(member, token, command);
         self.unbegun = true;
-    }
-
-    /// Answers, as soon as that can be.
-    fn answer(&mut self, mut completion: Completion) {
-        if let Some(fault) = self.broken {
-            completion.result = Err(fault);
-        }
-        if self.degrading && completion.result.is_ok() {
-            self.awaiting.push(completion);
-        } else {
-            self.ready.push(completion);
-        }
     }
 
     fn publish(&mut self) {
@@ -477,9 +455,9 @@ impl Storage for Raid {
 
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
         self.act();
-        let wait = if self.ready.is_empty() { wait } else { Some(Duration::ZERO) };
+        let wait = if self.answers.are_none() { wait } else { Some(Duration::ZERO) };
         self.turn(wait);
-        done.append(&mut self.ready);
+        self.answers.take(done);
     }
 
     fn waker(&self) -> Waker {
@@ -491,16 +469,16 @@ impl Storage for Raid {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if self.unbegun || !self.ready.is_empty() {
+        if self.unbegun || !self.answers.are_none() {
             return Some(Duration::ZERO);
         }
-        let labels = self.stale && self.relabel.is_none() && self.broken.is_none();
+        let labels = self.stale && self.relabel.is_none() && self.answers.broken().is_none();
         let flushes = !self.flushes.is_empty() && self.round.is_none();
         let idle = self.job.is_none() && self.access == Access::ReadWrite;
         if idle && (labels || flushes || self.wants_round || self.has_job()) {
             return Some(Duration::ZERO);
         }
-        let fill = (idle && self.may_fill()).then(|| self.rebuild.pause());
+        let fill = (idle && self.may_fill()).then(|| self.rebuild.pace.pause());
         // A member that came later may have nothing to wait with, where the first ones had.
         let turn = (!self.inner.is_empty() && !self.parts.have_descriptors()).then_some(TURN);
         fill.into_iter().chain(turn).min()

@@ -35,9 +35,10 @@ fn every_mark_is_reached() {
             marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
         }
     }
-    // Rare: `NoUnitForRelease`, `OutOfReach`, `WrittenInVain` and `MapOnLost`.
-    use Situation::{Changing, Crowded, LongHoles, Sparse};
-    for (situation, seed) in [(Crowded, 26), (LongHoles, 20), (Sparse, 137), (Changing, 122)] {
+    // Rare: `NoUnitForRelease`, `OutOfReach`, `WrittenInVain`, `MapOnLost`, `PlacedReplayed` and `PlacedOfAnother`.
+    use Situation::{Changing, Crowded, LongHoles, Paged, Sparse};
+    let rare = [(Crowded, 26), (LongHoles, 20), (Sparse, 137), (Changing, 122), (Paged, 55)];
+    for (situation, seed) in rare {
         marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
     }
     // Rare: `CapacityFirst`, `FastOverflows` and `SurvivorGone`.

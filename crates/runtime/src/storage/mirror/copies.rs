@@ -68,11 +68,11 @@ impl Mirror {
                 return None;
             }
         }
-        if self.fill.pause() > Duration::ZERO {
+        if self.fill.pace.pause() > Duration::ZERO {
             return None;
         }
         let range = self.fill.next()?;
-        self.fill.pace(range.end - range.start);
+        self.fill.pace.spend(range.end - range.start);
         Some(self.new_piece(range, from, to, false))
     }
 

@@ -1,11 +1,11 @@
 //! What a side lacks, and when the next piece of it is copied.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use thermocline_types::{Bytes, UnitId};
 
 use super::super::Layout;
+use super::super::pace::Pace;
 
 /// Bytes that are copied at once. Chosen, not measured: what drives commonly take in one command.
 const PIECE: u64 = 1 << 20;
@@ -27,9 +27,7 @@ pub(super) struct Fill {
     saved: Vec<bool>,
     /// Bytes that were copied since.
     unsaved: u64,
-    /// Bytes per second; `None`: as fast as can be.
-    rate: Option<u64>,
-    not_before: Option<Instant>,
+    pub(super) pace: Pace,
     /// Bytes that were copied.
     pub(super) filled: u64,
     /// How often it was begun.
@@ -47,8 +45,7 @@ impl Fill {
             next: (0, 0),
             saved: none,
             unsaved: 0,
-            rate,
-            not_before: None,
+            pace: Pace::new(rate),
             filled: 0,
             round: 0,
         }
@@ -101,19 +98,6 @@ impl Fill {
             self.units -= 1;
             self.next = (unit + 1, 0);
         }
-    }
-
-    /// Bytes were asked for; the next ones have to wait for their share of time.
-    pub(super) fn pace(&mut self, bytes: u64) {
-        let Some(rate) = self.rate else { return };
-        let pause = Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1));
-        self.not_before = Some(Instant::now() + pause);
-    }
-
-    /// How long to wait for that share.
-    pub(super) fn pause(&self) -> Duration {
-        self.not_before
-            .map_or(Duration::ZERO, |when| when.saturating_duration_since(Instant::now()))
     }
 
     /// Whether a label is to say what was copied by now; if so, [`Fill::saved`] has it.

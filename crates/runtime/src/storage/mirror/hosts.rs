@@ -6,8 +6,8 @@ use thermocline_engine::DeviceError;
 use thermocline_format::SIDES;
 use thermocline_types::{Bytes, DeviceId};
 
-use super::bugs::{self, Bug};
-use super::{Asked, Command, Completion, Fault, Host, Mirror, REPAIRS, Token, What};
+use super::super::bugs::{self, Bug};
+use super::{Asked, Command, Fault, Host, Mirror, REPAIRS, Token, What};
 use crate::Buffer;
 
 impl Mirror {
@@ -60,8 +60,8 @@ impl Mirror {
     }
 
     fn change(&mut self, token: Token, command: &Command, asked: Asked) {
-        if let Some(fault) = self.broken {
-            return self.ready.push(Completion { token, result: Err(fault) });
+        if let Some(fault) = self.answers.broken() {
+            return self.answers.give_now(token, Err(fault));
         }
         let mut sides: Vec<usize> = (0..SIDES).filter(|&side| self.sides[side].labelled).collect();
         if matches!(asked, Asked::Flush) && bugs::has(Bug::FlushOfOne) {
@@ -79,7 +79,7 @@ impl Mirror {
         let holders = (0..SIDES).filter(|&side| self.holds(side, unit));
         let Some(side) = holders.min_by_key(|&side| self.sides[side].reads) else {
             let result = Err(DeviceError::Gone.into());
-            return self.ready.push(Completion { token, result });
+            return self.answers.give_now(token, result);
         };
         let asked = Asked::Read(at, into);
         let key = self.hosts.insert(Host { token, asked, waits: 1, results: [None; SIDES] });
@@ -104,7 +104,7 @@ impl Mirror {
         if host.waits == 0 {
             let Host { token, results, .. } = self.hosts.remove(key);
             let result = self.outcome(results);
-            self.answer(Completion { token, result });
+            self.answers.give(token, result);
         }
     }
 
@@ -134,7 +134,7 @@ impl Mirror {
             if tried && self.holds(other, unit) && self.repairs.len() < REPAIRS {
                 self.repairs.push_back((range, other));
             }
-            return self.ready.push(Completion { token, result });
+            return self.answers.give_now(token, result);
         };
         if fault.error == DeviceError::Gone {
             self.fail(side, fault);
@@ -143,7 +143,7 @@ impl Mirror {
             return self.read_from(other, key);
         }
         let Host { token, .. } = self.hosts.remove(key);
-        self.ready.push(Completion { token, result });
+        self.answers.give_now(token, result);
     }
 }
 

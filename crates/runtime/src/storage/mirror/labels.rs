@@ -10,7 +10,7 @@ use crate::Buffer;
 impl Mirror {
     /// Begins to write what is so, if the newest label says something else and none is being written.
     pub(super) fn begin_label(&mut self) {
-        if !self.stale || self.relabel.is_some() || self.broken.is_some() {
+        if !self.stale || self.relabel.is_some() || self.answers.broken().is_some() {
             return;
         }
         self.stale = false;
@@ -81,36 +81,30 @@ impl Mirror {
     /// All have the label.
     fn labelled(&mut self) {
         self.relabel = None;
-        if !self.stale && self.degrading {
-            self.degrading = false;
-            self.ready.append(&mut self.awaiting);
+        if !self.stale {
+            self.answers.release();
         }
         self.publish();
     }
 
     /// The only side left takes no labels: nothing that needs one can be promised.
     fn give_up(&mut self, fault: Fault) {
-        self.broken = Some(fault);
+        self.answers.give_up(fault);
         self.relabel = None;
-        let failed = self.awaiting.drain(..).map(|mut completion| {
-            completion.result = Err(fault);
-            completion
-        });
-        self.ready.extend(failed);
         self.pair.say(&format!("no label can be written ({fault}), so nothing more is written"));
     }
 
     /// Ends everything, and writes labels that say that the sides differ in nothing but what they say.
     pub(super) fn close(&mut self) {
         self.closing = true;
-        while self.broken.is_none() && (!self.is_idle() || self.stale) {
+        while self.answers.broken().is_none() && (!self.is_idle() || self.stale) {
             self.turn(None);
         }
         let live = (0..SIDES).filter(|&side| self.sides[side].labelled).collect::<Vec<_>>();
         for side in live {
             self.hand(side, What::Last, Command::Flush(DeviceId(0)));
         }
-        while self.broken.is_none() && !self.is_idle() {
+        while self.answers.broken().is_none() && !self.is_idle() {
             self.turn(None);
         }
         if self.filling().is_some() {

@@ -6,7 +6,7 @@
 
 use thermocline_format::{MirrorLabel, SIDES};
 
-use super::bugs::{self, Bug};
+use super::super::bugs::{self, Bug};
 
 /// Why a pair cannot be used as it is found. Sides are by the order in which they were named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

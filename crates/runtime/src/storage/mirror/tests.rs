@@ -3,7 +3,7 @@
 use thermocline_format::{LogicalBlock, PoolId};
 use thermocline_types::{Class, DeviceId, Rng};
 
-use super::bugs::set;
+use super::super::bugs::set;
 use super::*;
 use crate::storage::bench::{BLOCK, Bench, Blocks, Change, Death, DriveState};
 
@@ -168,7 +168,7 @@ fn is_whole(mirror: &Mirror) -> bool {
 fn fill_up(mirror: &mut Mirror) {
     let going =
         |mirror: &Mirror| mirror.filling().is_some() || mirror.stale || mirror.relabel.is_some();
-    while mirror.broken.is_none() && going(mirror) {
+    while mirror.answers.broken().is_none() && going(mirror) {
         mirror.reap(None, &mut Vec::new());
     }
 }

@@ -7,8 +7,8 @@ use thermocline_format::{
 };
 use thermocline_types::{Bytes, Class, DeviceId};
 
+use super::super::bugs::{self, Bug};
 use super::super::{Command, Fault, Layout, Storage, Token};
-use super::bugs::{self, Bug};
 use super::image::exclusive_or;
 use super::{Image, Journal};
 use crate::Buffer;

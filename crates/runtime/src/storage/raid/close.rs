@@ -27,7 +27,7 @@ impl Raid {
     /// Works until something is so, or nothing can be.
     fn work_off(&mut self, done: impl Fn(&mut Raid) -> bool) {
         self.act();
-        while self.broken.is_none() && self.is_usable() && !done(self) {
+        while self.answers.broken().is_none() && self.is_usable() && !done(self) {
             self.turn(None);
         }
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use thermocline_types::UnitId;
 
-use super::bugs::{self, Bug};
+use super::super::bugs::{self, Bug};
 
 /// In which units rows may not fit.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use thermocline_engine::DeviceError;
 
-use super::bugs::{self, Bug};
+use super::super::bugs::{self, Bug};
 use super::{Fault, Journal, MemberState, Raid};
 
 impl Raid {
@@ -20,7 +20,10 @@ impl Raid {
         (one.standing, one.labelled) = (MemberState::Out, false);
         self.rebuild.begin_again();
         self.repairs.clear();
-        (self.stale, self.degrading) = (true, !bugs::has(Bug::AnswerBeforeLabel));
+        self.stale = true;
+        if !bugs::has(Bug::AnswerBeforeLabel) {
+            self.answers.hold();
+        }
         self.journals[member] = Journal::new(self.shape.slots);
         for (&unit, front) in &mut self.fronts {
             if self.shape.parity_of(unit, front.row) == Some(member) {
@@ -87,16 +90,11 @@ impl Raid {
 
     /// Members that are needed take no labels: nothing that needs one can be promised.
     pub(super) fn give_up(&mut self, fault: Fault) {
-        self.broken = Some(fault);
+        self.answers.give_up(fault);
         self.relabel = None;
-        let failed = self.awaiting.drain(..).map(|mut completion| {
-            completion.result = Err(fault);
-            completion
-        });
-        self.ready.extend(failed);
         self.group.say(&format!("no label can be written ({fault}), so nothing more is written"));
         for (token, _) in std::mem::take(&mut self.held) {
-            self.ready.push(super::Completion { token, result: Err(fault) });
+            self.answers.give_now(token, Err(fault));
         }
     }
 }

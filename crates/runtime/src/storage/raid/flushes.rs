@@ -6,8 +6,8 @@
 
 use thermocline_types::{Bytes, Class, DeviceId};
 
-use super::bugs::{self, Bug};
-use super::{Command, Completion, Fault, Front, Raid, RaidShape, Token, What};
+use super::super::bugs::{self, Bug};
+use super::{Command, Fault, Front, Raid, RaidShape, Token, What};
 use crate::Buffer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +63,9 @@ impl Raid {
             return;
         }
         self.wants_round = false;
-        if let Some(fault) = self.broken {
+        if let Some(fault) = self.answers.broken() {
             let failed = std::mem::take(&mut self.flushes).into_iter();
-            return self.ready.extend(failed.map(|token| Completion { token, result: Err(fault) }));
+            return failed.for_each(|token| self.answers.give_now(token, Err(fault)));
         }
         let (tokens, freed) = (std::mem::take(&mut self.flushes), std::mem::take(&mut self.full));
         let (stage, redo, faults, guarded) = (Stage::Logging, false, Vec::new(), Vec::new());
@@ -255,7 +255,7 @@ impl Raid {
             Err(fault) => self.give_guarded_up(fault),
         }
         for token in tokens {
-            self.answer(Completion { token, result });
+            self.answers.give(token, result);
         }
         self.release();
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::bugs::{self, Bug};
+use super::super::bugs::{self, Bug};
 use super::image::exclusive_or;
 use super::{Command, Fault, Image, Raid, What};
 use crate::Buffer;

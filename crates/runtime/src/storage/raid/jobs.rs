@@ -9,11 +9,11 @@ use std::time::Duration;
 use thermocline_engine::DeviceError;
 use thermocline_types::{Bytes, Class};
 
-use super::bugs::{self, Bug};
+use super::super::bugs::{self, Bug};
 use super::gather::Why;
 use super::image::exclusive_or;
 use super::reads::Then;
-use super::{Access, Command, Completion, Fault, Front, Image, MemberState, Raid, What};
+use super::{Access, Command, Fault, Front, Image, MemberState, Raid, What};
 use crate::Buffer;
 
 /// Jobs that are begun and done at once, before others get their turn. Chosen, not measured.
@@ -176,11 +176,11 @@ impl Raid {
                 return None;
             }
         }
-        if self.rebuild.pause() > Duration::ZERO {
+        if self.rebuild.pace.pause() > Duration::ZERO {
             return None;
         }
         let (unit, strip) = self.rebuild.next(&self.shape)?;
-        self.rebuild.pace(strip.end - strip.start);
+        self.rebuild.pace.spend(strip.end - strip.start);
         Some((unit, member, strip))
     }
 
@@ -256,7 +256,7 @@ impl Raid {
         for (token, command) in waits {
             match command {
                 Command::Write { at, .. } if self.place(at).0 == unit => {
-                    self.answer(Completion { token, result: Err(fault) });
+                    self.answers.give(token, Err(fault));
                 }
                 command => self.held.push_back((token, command)),
             }

@@ -6,7 +6,7 @@
 
 use thermocline_format::{RaidLabel, RaidLog, RowEntry};
 
-use super::bugs::{self, Bug};
+use super::super::bugs::{self, Bug};
 
 /// A slot of a log.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use thermocline_format::{RaidLabel, RaidShape};
 use thermocline_types::{Bytes, Class, DeviceId};
 
-use super::bugs::{self, Bug};
+use super::super::bugs::{self, Bug};
 use super::{Command, Fault, MemberState, Raid, What};
 use crate::Buffer;
 
@@ -27,7 +27,7 @@ pub(super) struct Relabel {
 impl Raid {
     /// Begins to write what is so, if the newest label says something else and none is being written.
     pub(super) fn begin_label(&mut self) {
-        if !self.stale || self.relabel.is_some() || self.broken.is_some() {
+        if !self.stale || self.relabel.is_some() || self.answers.broken().is_some() {
             return;
         }
         self.stale = false;
@@ -126,9 +126,8 @@ impl Raid {
             (one.labelled, one.place) = (true, 1 - one.place);
         }
         self.all_have = true;
-        if !self.stale && self.degrading {
-            self.degrading = false;
-            self.ready.append(&mut self.awaiting);
+        if !self.stale {
+            self.answers.release();
         }
         self.publish();
     }

@@ -6,7 +6,7 @@ use thermocline_engine::DeviceError;
 use thermocline_types::Bytes;
 
 use super::gather::Why;
-use super::{Command, Completion, Fault, Raid, Token, What};
+use super::{Command, Fault, Raid, Token, What};
 use crate::Buffer;
 
 /// What is read, by its place in the slab.
@@ -154,7 +154,7 @@ impl Raid {
         }
         let result = fault.map_or(Ok(()), Err);
         match then {
-            Then::Host(token) => self.ready.push(Completion { token, result }),
+            Then::Host(token) => self.answers.give_now(token, result),
             Then::Job => self.job_has_read(result),
         }
     }

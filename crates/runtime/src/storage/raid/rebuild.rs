@@ -1,10 +1,11 @@
 //! What the member lacks that is being filled, and when the next piece of it is computed.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use thermocline_format::RaidShape;
 use thermocline_types::Bytes;
+
+use super::super::pace::Pace;
 
 /// Bytes that are computed at once. Chosen, not measured: what drives commonly take in one command; in tests, so that
 /// much happens in between.
@@ -29,9 +30,7 @@ pub(super) struct Rebuild {
     saved: u32,
     /// Bytes that were computed since.
     unsaved: u64,
-    /// Bytes per second; `None`: as fast as can be.
-    rate: Option<u64>,
-    not_before: Option<Instant>,
+    pub(super) pace: Pace,
     /// Bytes that were computed since the group was opened.
     made: u64,
 }
@@ -39,8 +38,8 @@ pub(super) struct Rebuild {
 impl Rebuild {
     /// Of a member that holds so many units.
     pub(super) fn new(filled: u32, rate: Option<u64>) -> Rebuild {
-        let (done, again, unsaved, not_before, made) = (0, Vec::new(), 0, None, 0);
-        Rebuild { filled, done, again, saved: filled, unsaved, rate, not_before, made }
+        let (done, again, unsaved, made) = (0, Vec::new(), 0, 0);
+        Rebuild { filled, done, again, saved: filled, unsaved, pace: Pace::new(rate), made }
     }
 
     /// The member holds nothing.
@@ -99,19 +98,6 @@ impl Rebuild {
         let middle = range.start + blocks / 2 * SMALLEST;
         self.again.extend([middle..range.end, range.start..middle]);
         true
-    }
-
-    /// Bytes were asked for; the next ones have to wait for their share of time.
-    pub(super) fn pace(&mut self, bytes: u64) {
-        let Some(rate) = self.rate else { return };
-        let pause = Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1));
-        self.not_before = Some(Instant::now() + pause);
-    }
-
-    /// How long to wait for that share.
-    pub(super) fn pause(&self) -> Duration {
-        self.not_before
-            .map_or(Duration::ZERO, |when| when.saturating_duration_since(Instant::now()))
     }
 
     /// Whether it holds everything.

@@ -6,7 +6,7 @@
 
 use thermocline_format::RaidLabel;
 
-use super::bugs::{self, Bug};
+use super::super::bugs::{self, Bug};
 
 /// Why a group cannot be used as it is found. Members are by the order in which they were named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

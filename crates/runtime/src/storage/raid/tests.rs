@@ -8,7 +8,7 @@ mod world;
 use thermocline_engine::DeviceError;
 use thermocline_types::Rng;
 
-use super::bugs::{Bug, set};
+use super::super::bugs::{Bug, set};
 use super::*;
 use crate::storage::bench::{Bench, Death, DriveState};
 use world::{Doing, MEMBERS, Written, bench, fates, formatted, open, shape};

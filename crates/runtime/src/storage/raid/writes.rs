@@ -7,9 +7,9 @@ use thermocline_engine::DeviceError;
 use thermocline_format::Span;
 use thermocline_types::{Class, UnitId};
 
-use super::bugs::{self, Bug};
+use super::super::bugs::{self, Bug};
 use super::image::exclusive_or;
-use super::{Command, Completion, Fault, Front, Image, Raid, Token, What};
+use super::{Command, Fault, Front, Image, Raid, Token, What};
 use crate::Buffer;
 
 /// A change under way, by its place in the slab.
@@ -97,8 +97,8 @@ fn unit_of(raid: &Raid, command: &Command) -> u32 {
 impl Raid {
     /// Begins a change, or lets it wait for what it depends on.
     pub(super) fn take(&mut self, token: Token, command: Command) {
-        if let Some(fault) = self.broken {
-            return self.ready.push(Completion { token, result: Err(fault) });
+        if let Some(fault) = self.answers.broken() {
+            return self.answers.give_now(token, Err(fault));
         }
         let unit = unit_of(self, &command);
         if self.is_held_back(unit, &command) {
@@ -120,7 +120,7 @@ impl Raid {
             Command::Finish(_) if self.fronts.contains_key(&unit) => {
                 self.pad(Some(token), unit);
             }
-            Command::Finish(_) => self.answer(Completion { token, result: Ok(()) }),
+            Command::Finish(_) => self.answers.give(token, Ok(())),
             command => self.empty(token, unit, &command),
         }
     }
@@ -361,7 +361,7 @@ impl Raid {
             self.round_has(result.is_err());
         }
         if let Some(token) = token {
-            self.answer(Completion { token, result });
+            self.answers.give(token, result);
         }
     }
 

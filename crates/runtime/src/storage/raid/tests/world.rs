@@ -138,7 +138,7 @@ fn state_of(raid: &Raid) -> String {
 pub fn fill_up(raid: &mut Raid) {
     let going = |raid: &Raid| raid.filling().is_some() || raid.stale || raid.relabel.is_some();
     for turn in 0.. {
-        if raid.broken.is_some() || !going(raid) {
+        if raid.answers.broken().is_some() || !going(raid) {
             break;
         }
         raid.reap(Some(Duration::from_millis(1)), &mut Vec::new());

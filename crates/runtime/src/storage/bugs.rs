@@ -1,8 +1,12 @@
-//! Deliberate bugs that tests have to catch; outside of tests there are none.
+//! Deliberate bugs of groups of storages, which tests have to catch; outside of tests there are none.
 
 /// What is done wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
+    /// A flush goes to one of the current sides of a pair alone.
+    FlushOfOne,
+    /// After a crash the sides of a pair are taken for equal.
+    NoDoubt,
     /// A flush is answered before what the log has of rows is flushed.
     ParityNotFlushed,
     /// The parity of a row that is not full is written where that of the full row will be, over and over.
