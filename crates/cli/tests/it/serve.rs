@@ -120,6 +120,19 @@ impl Served {
         Served { child, folder: folder.to_owned(), uris }
     }
 
+    /// Waits until the first of these groups, by their name in the status, lacks nothing.
+    pub fn wait_until_whole(&self, groups: &str) {
+        let began = Instant::now();
+        loop {
+            let group = &self.status()[groups][0];
+            if group["whole"] == true {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{group}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub fn stream(&self) -> UnixStream {
         let stream = UnixStream::connect(self.folder.join("pool.sock")).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");

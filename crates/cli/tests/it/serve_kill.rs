@@ -22,6 +22,11 @@ pub struct Known {
     pub durable: u32,
 }
 
+/// How many blocks must be there.
+pub fn durable(ledger: &[Known]) -> usize {
+    ledger.iter().filter(|known| known.durable > 0).count()
+}
+
 /// A block that says which it is.
 fn stamped(lba: u64, version: u32) -> Vec<u8> {
     let mut rng = Rng::new(lba << 32 | u64::from(version));

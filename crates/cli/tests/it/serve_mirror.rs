@@ -1,13 +1,12 @@
 //! Pools with a mirrored fast device: either side may be lost, and what was flushed is read.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use thermocline_types::Rng;
 
-use super::serve::{PATIENCE, Served, VOLUMES, format_mirrored, format_tiered, run};
-use super::serve_kill::{Known, SPAN, compare, kill_and_compare, write_and_kill};
+use super::serve::{Served, VOLUMES, format_mirrored, format_tiered, run};
+use super::serve_kill::{Known, SPAN, compare, durable, kill_and_compare, write_and_kill};
 use crate::scratch;
 
 #[test]
@@ -25,18 +24,6 @@ fn mirror(served: &Served) -> Value {
     served.status()["mirrors"][0].clone()
 }
 
-fn wait_until_whole(served: &Served) {
-    let began = Instant::now();
-    while mirror(served)["whole"] != true {
-        assert!(began.elapsed() < PATIENCE, "{}", mirror(served));
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn durable(ledger: &[Known]) -> usize {
-    ledger.iter().filter(|known| known.durable > 0).count()
-}
-
 /// Serves, kills, and takes one side away, again and again: either one, removed or overwritten with zeros. The other
 /// one is kept, and a new side filled while clients write.
 #[test]
@@ -48,7 +35,7 @@ fn either_side_may_be_lost_after_a_kill_and_is_filled_while_serving() {
     let mut rng = Rng::new(5);
     for (lost, kept, zeroed) in [("a", "b", false), ("b", "a", true), ("a", "b", true)] {
         let served = Served::start(folder, "");
-        wait_until_whole(&served);
+        served.wait_until_whole("mirrors");
         compare(&mut served.client("main"), &mut ledger);
         write_and_kill(served, &mut ledger, &mut rng);
         let path = folder.join(format!("{lost}.img"));
@@ -74,7 +61,7 @@ fn either_side_may_be_lost_after_a_kill_and_is_filled_while_serving() {
     }
     assert!(durable(&ledger) > 500);
     let served = Served::start(folder, "");
-    wait_until_whole(&served);
+    served.wait_until_whole("mirrors");
     compare(&mut served.client("main"), &mut ledger);
     assert_eq!(served.stop(), 0);
     for (side, other) in [("a.img", "b.img"), ("b.img", "a.img")] {
@@ -180,7 +167,7 @@ fn a_side_that_was_away_is_never_taken_for_current() {
     fs::rename(&b, &a).expect("it is there");
     fs::rename(folder.join("c.img"), &b).expect("it is there");
     let served = Served::start(folder, "");
-    wait_until_whole(&served);
+    served.wait_until_whole("mirrors");
     compare(&mut served.client("main"), &mut ledger);
     assert!(durable(&ledger) > 100);
     assert_eq!(served.stop(), 0);

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use thermocline_types::Rng;
 
-use super::serve::{PATIENCE, Served, format_striped, run};
-use super::serve_kill::{Known, SPAN, compare, kill_and_compare, write_and_kill};
+use super::serve::{Served, format_striped, run};
+use super::serve_kill::{Known, SPAN, compare, durable, kill_and_compare, write_and_kill};
 use crate::scratch;
 
 #[test]
@@ -19,18 +18,6 @@ fn killed_at_any_moment_a_striped_pool_loses_nothing() {
 
 fn group(served: &Served) -> Value {
     served.status()["raids"][0].clone()
-}
-
-fn wait_until_whole(served: &Served) {
-    let began = Instant::now();
-    while group(served)["whole"] != true {
-        assert!(began.elapsed() < PATIENCE, "{}", group(served));
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn durable(ledger: &[Known]) -> usize {
-    ledger.iter().filter(|known| known.durable > 0).count()
 }
 
 /// Each member in turn is not there: the pool checks, and all of it can be read.
@@ -56,7 +43,7 @@ fn any_member_may_be_lost_with_a_kill_and_is_filled_while_serving() {
     let mut rng = Rng::new(5);
     for (lost, zeroed) in [("a", false), ("b", true), ("c", false)] {
         let served = Served::start(folder, "");
-        wait_until_whole(&served);
+        served.wait_until_whole("raids");
         compare(&mut served.client("main"), &mut ledger);
         write_and_kill(served, &mut ledger, &mut rng);
         check_without_each(folder);
@@ -80,7 +67,7 @@ fn any_member_may_be_lost_with_a_kill_and_is_filled_while_serving() {
     }
     assert!(durable(&ledger) > 500);
     let served = Served::start(folder, "");
-    wait_until_whole(&served);
+    served.wait_until_whole("raids");
     compare(&mut served.client("main"), &mut ledger);
     assert_eq!(served.stop(), 0);
     check_without_each(folder);
@@ -147,7 +134,7 @@ fn a_member_that_was_away_is_never_taken_for_current() {
     // With the others there it is filled.
     let served = Served::start(folder, "");
     compare(&mut served.client("main"), &mut ledger);
-    wait_until_whole(&served);
+    served.wait_until_whole("raids");
     assert!(group(&served)["filled_bytes"].as_u64() > Some(0), "{}", group(&served));
     assert_eq!(served.stop(), 0);
     check_without_each(folder);
