@@ -7,6 +7,7 @@ mod files;
 mod fronts;
 pub(super) mod http;
 mod metrics;
+mod record;
 mod signals;
 pub(super) mod sockets;
 pub mod state;
@@ -38,6 +39,7 @@ use devices::Devices;
 use files::Files;
 use fronts::Fronts;
 use http::Site;
+use record::{Recorder, Tap};
 use sockets::{Addresses, Sockets};
 use state::{Failure, State};
 
@@ -60,6 +62,8 @@ Examples:
   qemu-img convert -n disk.img 'nbd+unix:///main?socket=pool.sock'
   thermocline serve pool.toml --listen 127.0.0.1:10809 --http 127.0.0.1:9400
   thermocline serve pool.toml --fuse mnt
+  thermocline serve pool.toml --record-trace today.csv.zst
+  thermocline lab analyze --trace today.csv.zst
 
 {CODES}"))]
 pub struct ServeArgs {
@@ -100,6 +104,17 @@ pub struct ServeArgs {
     /// [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = RangedU64ValueParser::<u64>::new().range(ServeSettings::PATIENCE))]
     patience: Option<u64>,
+    /// Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`
+    #[arg(
+        long,
+        value_name = "FILE",
+        long_help = "\
+Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`: time, read,
+write, trim, flush or zeroing, place, length and volume, no data. Packed if its name ends in .gz or .zst. It is complete
+up to a second ago at any time, also after a kill. Recording delays no request: what the file's device is too slow for is
+left out and told"
+    )]
+    record_trace: Option<PathBuf>,
 }
 
 /// Seconds to wait for clients, and for the device, at a stop. Chosen: below what systemd waits for.
@@ -111,12 +126,15 @@ const FLUSH_AFTER: u64 = 5;
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
+    record::refuse_existing(args.record_trace.as_deref())?;
     let serve = args.over(&settings.serve);
     let sockets = Sockets::open(&addresses(&args.settings, &serve))?;
     // From here on a signal waits for its turn.
     let signals = signals::receive()?;
     let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
     let opened = to_write(&settings, false)?;
+    let recorder = args.record_trace.as_deref().map(Recorder::start).transpose()?;
+    let tap = recorder.as_ref().map_or_else(Tap::none, Recorder::tap);
     let volumes = opened.driver.engine().volumes();
     let total = volumes.iter().map(|volume| volume.blocks).sum();
     if let Some(short) = short_of_fast(&opened.config, total) {
@@ -133,10 +151,11 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let connections = serve.connections.unwrap_or(default.connections);
     open_files::raise_for(connections);
     let limits = Limits { connections, ..default };
-    let exports = exports(&pool, args.read_only);
+    let exports: Vec<Export> =
+        exports(&pool, args.read_only).into_iter().map(|export| tap.on(export)).collect();
     let mounted = Files::mount(serve.fuse.as_deref(), &exports, args.read_only)?;
     let exports = Exports::new(exports, &limits);
-    let fronts = Fronts::new(exports.clone(), mounted.directory());
+    let fronts = Fronts::new(exports.clone(), mounted.directory(), tap);
     let (listeners, reach, sockets) = sockets.into_listeners();
     let reach = reach.and_files_in(mounted.path());
     let server = Server::new(listeners, exports, limits)?;
@@ -162,6 +181,9 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let in_time = wait_until(until, &signals, is_over);
     drop((sockets, status));
     let closed = close(pool, &signals, patience);
+    if let Some(recorder) = recorder {
+        recorder.finish(patience);
+    }
     if let Some(failure) = failure.get() {
         return Err(Broken(failure.clone()).into());
     }

@@ -30,6 +30,7 @@ mod serve_mirror;
 mod serve_mistakes;
 mod serve_postgres;
 mod serve_raid;
+mod serve_record;
 mod serve_settings;
 mod serve_volumes;
 mod specs;

@@ -1,5 +1,8 @@
 //! Generated applications beside traces of the same, at their size.
 
+use std::path::Path;
+
+use tempfile::NamedTempFile;
 use thermocline_types::Bytes;
 use thermocline_workload::remap::Remap;
 use thermocline_workload::synthetic::{self, Generator, Limit, Spec};
@@ -20,18 +23,22 @@ struct Pair {
 pub const TRACES: [&str; 4] =
     ["mariadb-tpcc", "wiredtiger-ycsb-a", "rocksdb-overwrite", "cassandra-ycsb-a"];
 
-/// Each with the sizes that its trace shows: of log and pages. Memory, records and skew of the traced databases are not
-/// recorded. All of a working set is the volume, so that logs and files have their part of it.
+/// Each with what its trace shows: sizes of log and pages, what is loaded, which part of the pages is written how
+/// often, log for each page written and for each flush, the share that lies side by side, bytes of a write; else what
+/// the manuals have as default. Write amplification decided none. Memory of the traced databases is not recorded. All
+/// of a working set is the volume, so that logs and files have their part of it.
 const PAIRS: [Pair; 4] = [
     Pair {
         trace: TRACES[0],
         what: "InnoDB (MariaDB), TPC-C",
-        spec: "btree:page=16KiB,data=85%,log=9%,pool=25%,load=on",
+        spec: "btree:page=16KiB,data=74%,log=25%,undo=0,pool=25%,load=on,neighbours=on,skew=hotcold:26%:67%,beside=0.2,\
+               record=2KiB,clients=2",
     },
     Pair {
         trace: TRACES[1],
         what: "WiredTiger, YCSB A",
-        spec: "btree:engine=wiredtiger,page=28KiB,data=60%,log=20%,pool=30%,dirty=0.2,sync=off,reads=0",
+        spec: "btree:engine=wiredtiger,page=28KiB,data=30%,log=40%,checkpoint=0.4,pool=30%,dirty=0.7,skew=zipf:0.99,\
+               record=1KiB,changes=1,sync=off,reads=0,load=on",
     },
     Pair {
         trace: TRACES[2],
@@ -46,7 +53,7 @@ const STACKS: [&str; 5] =
     ["raw:micron2300", "raw:p5316", "raw:pm9d3", "log:zn540", "tier:p5800x+p5316"];
 /// How full the drives are.
 const FILLED: f64 = 0.9;
-/// Passes over the trace, and as many bytes of the generator.
+/// Passes over the trace, and over as many bytes of the generator: what loads once, loads in every pass.
 const PASSES: u32 = 3;
 
 pub fn applications(
@@ -58,27 +65,24 @@ pub fn applications(
         return Ok(Vec::new());
     }
     let mut figures = Vec::new();
-    let steps = PAIRS.len() * (2 * STACKS.len() + 1);
+    let steps = PAIRS.len() * 2 * STACKS.len();
     for (index, pair) in PAIRS.iter().enumerate() {
-        let mut step = index * (2 * STACKS.len() + 1);
-        let traced = traced(options, pair, PASSES);
-        let theirs =
-            shape(&mut trace::open(options.trace(pair.trace), &trace::Options::default())?)?;
-        let generated = generated(pair, &theirs, options.seed, 1)?;
-        let ours = shape(&mut generator(&generated)?)?;
+        let mut step = index * 2 * STACKS.len();
+        let traced = options.trace(pair.trace);
+        let theirs = shape(&mut trace::open(&traced, &trace::Options::default())?)?;
+        let generated = generated(pair, &theirs, options.seed)?;
+        let ours = shape(&mut trace::open(generated.path(), &trace::Options::default())?)?;
         for (what, value) in SHAPES {
             let what = format!("{}: {what}", pair.what);
             figures.push(Figure::beside(what, Some(value(&theirs)), value(&ours)));
         }
-        let generated = self::generated(pair, &theirs, options.seed, PASSES)?;
-        step += 1;
         for stack in STACKS {
-            let mut waf = |input: Input| {
+            let mut waf = |path: &Path| {
                 let mut progress = part(progress, step, steps);
                 step += 1;
-                waf(input, stack, options.seed, &mut progress)
+                waf(path, stack, options.seed, &mut progress)
             };
-            let (theirs, ours) = (waf(traced.clone())?, waf(generated.clone())?);
+            let (theirs, ours) = (waf(&traced)?, waf(generated.path())?);
             figures.push(Figure::beside(
                 format!("{}: WAF on {stack}", pair.what),
                 Some(theirs),
@@ -132,37 +136,30 @@ fn shape(source: &mut dyn Source) -> Result<Profile, Error> {
     Profile::of(source).map_err(Error::from)
 }
 
-fn traced(options: &Options, pair: &Pair, loops: u32) -> Input {
-    Input::Trace {
-        path: options.trace(pair.trace),
-        options: trace::Options::default(),
-        remap: Remap::Dense,
-        loops,
-        ignore_trims: true,
-    }
-}
-
-/// The generator on a volume as large as the trace's working set, writing as much as so many passes.
-fn generated(pair: &Pair, theirs: &Profile, seed: u64, passes: u32) -> Result<Input, Error> {
+/// The generator on a volume as large as the trace's working set, writing as much as one pass of it: as a trace, so
+/// that both are replayed on equal terms.
+fn generated(pair: &Pair, theirs: &Profile, seed: u64) -> Result<NamedTempFile, Error> {
     let span = Bytes(theirs.working_set_bytes >> 20 << 20);
-    let limit = Limit::BytesWritten(Bytes(theirs.bytes_written * u64::from(passes)));
+    let limit = Limit::BytesWritten(Bytes(theirs.bytes_written));
     let options = synthetic::Options { seed, ..synthetic::Options::new(span, limit) };
-    Ok(Input::Synthetic { spec: pair.spec.parse::<Spec>()?, options })
+    let mut generator = Generator::new(&pair.spec.parse::<Spec>()?, &options)?;
+    let cannot = |error| Error::Settings(format!("no temporary file: {error}"));
+    let file = NamedTempFile::with_suffix(".csv").map_err(cannot)?;
+    trace::write_csv(&mut generator, &mut file.as_file())?;
+    Ok(file)
 }
 
-fn generator(input: &Input) -> Result<Generator, Error> {
-    let Input::Synthetic { spec, options } = input else { unreachable!("it is generated") };
-    Ok(Generator::new(spec, options)?)
-}
-
-fn waf(input: Input, stack: &str, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<f64, Error> {
+fn waf(path: &Path, stack: &str, seed: u64, progress: &mut dyn FnMut(f64)) -> Result<f64, Error> {
     let stack = Stack::parse(stack, &[])?;
     let granule = stack.profile.mapping_unit.max(Bytes::BLOCK);
-    let prefill = match &input {
-        Input::Trace { .. } => Prefill::FirstTouch,
-        Input::Synthetic { .. } => Prefill::Sequential,
+    let input = Input::Trace {
+        path: path.to_owned(),
+        options: trace::Options::default(),
+        remap: Remap::Dense,
+        loops: PASSES,
+        ignore_trims: true,
     };
-    let mut prepared = Prepared::new(input, Some(prefill), granule, None)?;
+    let mut prepared = Prepared::new(input, Some(Prefill::FirstTouch), granule, None)?;
     let pacing = Some(Pacing::QueueDepth(32));
     let settings = Settings { utilisation: FILLED, pacing, seed, ..Settings::default() };
     let record = run(&mut prepared, &stack, &settings, progress)?;

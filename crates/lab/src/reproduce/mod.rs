@@ -202,12 +202,14 @@ pub const EXPERIMENTS: [Experiment; 24] = [
         traces: &applications::TRACES,
         notes: &[
             "theirs is the trace, ours the generator; no point of the table of truth, as nobody published the traces",
-            "the generator has a volume as large as the trace's working set, and writes as much; of its keys only sizes that \
-             the trace shows are set, none is fitted to a figure here. Memory, skew, records and settings of the traced \
-             databases are not recorded",
+            "the generator has a volume as large as the trace's working set, and writes as much in each pass. Its keys are what \
+             the trace shows (sizes, what is loaded, which part of the pages takes how many writes, log for each page and \
+             for each flush, pages written side by side, bytes of a write) and defaults of the manuals; none was \
+             chosen by a WAF. Memory and settings of the traced databases are not recorded",
             "traces begin with making the file system and loading; they hold the file system's journal, and pages as the \
-             page cache wrote them. Generators have neither",
-            "WAF: three passes over the trace, or as many bytes; the drive filled before, 90 % full, 32 in flight, trims ignored",
+             page cache wrote them. Generators load, too, and have neither",
+            "WAF: three passes over the trace, and over one pass of the generator as a trace, on the same terms: filled before \
+             in order of first touch, 90 % full, 32 in flight, flushes are barriers, trims ignored",
         ],
     },
     Experiment {

@@ -1,6 +1,6 @@
 //! Free space, as runs of bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes side by side on a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +24,13 @@ impl Extent {
 /// Invariants:
 /// * Runs neither overlap nor touch, so that there are as few as possible.
 /// * The sum of their lengths is [`FreeSpace::free`].
+/// * `runs` and `sizes` hold the same runs.
 #[derive(Clone, Debug)]
 pub struct FreeSpace {
     /// Length of each run by where it begins.
     runs: BTreeMap<u64, u64>,
+    /// Each run, by its length and then by where it begins.
+    sizes: BTreeSet<(u64, u64)>,
     free: u64,
 }
 
@@ -35,8 +38,22 @@ impl FreeSpace {
     /// All of `whole`.
     #[must_use]
     pub fn new(whole: Extent) -> FreeSpace {
-        let runs = (whole.length > 0).then_some((whole.start, whole.length));
-        FreeSpace { runs: runs.into_iter().collect(), free: whole.length }
+        let mut space =
+            FreeSpace { runs: BTreeMap::new(), sizes: BTreeSet::new(), free: whole.length };
+        if whole.length > 0 {
+            space.insert(whole);
+        }
+        space
+    }
+
+    fn insert(&mut self, run: Extent) {
+        self.runs.insert(run.start, run.length);
+        self.sizes.insert((run.length, run.start));
+    }
+
+    fn remove(&mut self, run: Extent) {
+        self.runs.remove(&run.start);
+        self.sizes.remove(&(run.length, run.start));
     }
 
     /// Free bytes.
@@ -56,15 +73,29 @@ impl FreeSpace {
         let run = self.at_or_after(from).or_else(|| self.at_or_after(0))?;
         let start = if (run.start..run.end()).contains(&from) { from } else { run.start };
         let taken = Extent { start, length: most.min(run.end() - start) };
-        self.runs.remove(&run.start);
-        if start > run.start {
-            self.runs.insert(run.start, start - run.start);
+        self.cut(run, taken);
+        Some(taken)
+    }
+
+    /// Takes `length` bytes from the beginning of the smallest run that holds them, the first of several. `None` when
+    /// no run does.
+    pub fn take_best(&mut self, length: u64) -> Option<Extent> {
+        let &(size, start) = self.sizes.range((length, 0)..).next()?;
+        let taken = Extent { start, length };
+        self.cut(Extent { start, length: size }, taken);
+        Some(taken)
+    }
+
+    /// Takes `taken` out of `run`.
+    fn cut(&mut self, run: Extent, taken: Extent) {
+        self.remove(run);
+        if taken.start > run.start {
+            self.insert(Extent { start: run.start, length: taken.start - run.start });
         }
         if run.end() > taken.end() {
-            self.runs.insert(taken.end(), run.end() - taken.end());
+            self.insert(Extent { start: taken.end(), length: run.end() - taken.end() });
         }
         self.free -= taken.length;
-        Some(taken)
     }
 
     /// The run that holds `from`, or the first after it.
@@ -87,17 +118,18 @@ impl FreeSpace {
         if let Some((&start, &length)) = self.runs.range(..=extent.start).next_back() {
             assert!(start + length <= extent.start, "{extent:?} is free from {start} on");
             if start + length == extent.start {
+                self.remove(Extent { start, length });
                 run = Extent { start, length: length + run.length };
             }
         }
         if let Some((&start, &length)) = self.runs.range(extent.start..).next() {
             assert!(extent.end() <= start, "{extent:?} is free from {start} on");
             if start == extent.end() {
-                self.runs.remove(&start);
+                self.remove(Extent { start, length });
                 run.length += length;
             }
         }
-        self.runs.insert(run.start, run.length);
+        self.insert(run);
     }
 }
 
@@ -116,19 +148,42 @@ mod tests {
             let start = places.into_iter().find(|&place| self.0[place])?;
             Some((start, self.0[start..].iter().take_while(|free| **free).count()))
         }
+
+        /// Where the smallest run of `length` places and more begins.
+        fn best(&self, length: usize) -> Option<usize> {
+            let mut runs = Vec::new();
+            let mut start = 0;
+            for run in self.0.chunk_by(|one, next| one == next) {
+                if run[0] && run.len() >= length {
+                    runs.push((run.len(), start));
+                }
+                start += run.len();
+            }
+            runs.into_iter().min().map(|(_, start)| start)
+        }
     }
 
     proptest! {
         #[test]
         fn is_what_a_list_of_places_says(
             size in 1_usize..300,
-            steps in prop::collection::vec((any::<bool>(), 0_usize..320, 1_usize..40), 1..200),
+            steps in prop::collection::vec((0..3, 0_usize..320, 1_usize..40), 1..200),
         ) {
             let mut ours = FreeSpace::new(Extent { start: 0, length: size as u64 });
             let mut naive = Naive(vec![true; size]);
             let mut taken: Vec<Extent> = Vec::new();
-            for (takes, place, most) in steps {
-                if takes || taken.is_empty() {
+            for (step, place, most) in steps {
+                if step == 0 {
+                    let best = ours.take_best(most as u64);
+                    let length = most as u64;
+                    let expected =
+                        naive.best(most).map(|start| Extent { start: start as u64, length });
+                    prop_assert_eq!(best, expected);
+                    if let Some(best) = best {
+                        naive.0[best.start as usize..best.end() as usize].fill(false);
+                        taken.push(best);
+                    }
+                } else if step == 1 || taken.is_empty() {
                     let expected = naive.first(place);
                     let found = ours.take(place as u64, most as u64);
                     prop_assert_eq!(found.is_some(), expected.is_some());
@@ -148,6 +203,8 @@ mod tests {
                 prop_assert_eq!(ours.runs().map(|run| run.length).sum::<u64>(), free);
                 let runs: Vec<Extent> = ours.runs().collect();
                 prop_assert!(runs.windows(2).all(|pair| pair[0].end() < pair[1].start));
+                let sizes: BTreeSet<_> = runs.iter().map(|run| (run.length, run.start)).collect();
+                prop_assert_eq!(&ours.sizes, &sizes);
             }
         }
     }

@@ -325,7 +325,7 @@ pub(super) mod tests {
             "uniform" => "zipf:0.7",
             "next" => "roam",
             text if text.starts_with("zipf") => "uniform",
-            "0" if key.name == "fs.metadata" => "0.25",
+            "0" if ["fs.metadata", "beside"].contains(&key.name) => "0.25",
             text if text.contains('.') => "0.125",
             _ if key.name == "think" => "5ms",
             text if text.bytes().all(|byte| byte.is_ascii_digit()) => "7",

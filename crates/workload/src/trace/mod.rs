@@ -28,4 +28,4 @@ pub use builtin::{BUILT_IN, BuiltIn};
 pub use error::{Error, ErrorKind};
 pub use format::{Format, UnknownFormat};
 pub use reader::{Options, Trace, open};
-pub use write::{Part, split_csv, write_csv};
+pub use write::{Part, csv_header, csv_line, split_csv, write_csv};

@@ -5,17 +5,20 @@ use std::sync::Arc;
 use thermocline_fuse::{Directory, MountError};
 use thermocline_nbd::{Export, Exports};
 
+use super::record::Tap;
+
 /// All that offers volumes; clones are handles of the same.
 #[derive(Clone)]
 pub struct Fronts {
     exports: Exports,
     files: Option<Directory>,
+    tap: Tap,
 }
 
 impl Fronts {
-    /// These.
-    pub fn new(exports: Exports, files: Option<Directory>) -> Fronts {
-        Fronts { exports, files }
+    /// These; what comes later is recorded by `tap`.
+    pub fn new(exports: Exports, files: Option<Directory>, tap: Tap) -> Fronts {
+        Fronts { exports, files, tap }
     }
 
     /// Offers a volume more. Both see the same target, so that changes of parts of blocks through one do not lose those
@@ -24,6 +27,7 @@ impl Fronts {
     /// # Errors
     /// When no file can have its name, and volumes are files.
     pub fn add(&self, export: Export) -> Result<(), MountError> {
+        let export = self.tap.on(export);
         if let Some(files) = &self.files {
             let (name, target) = (export.name.clone(), Arc::clone(&export.target));
             files.add(thermocline_fuse::Volume { name, target })?;

@@ -1,5 +1,7 @@
 //! Pages in place, by a double write buffer.
 
+use std::ops::RangeInclusive;
+
 use thermocline_types::Op;
 
 use super::{BATCH, Core, LOG, Layout, Out, PAGES, PageEngine, SECOND, UNDO};
@@ -9,6 +11,8 @@ use crate::filesystem::Extent;
 const AGE: f64 = 0.875;
 /// Granule of the log.
 const SECTOR: u64 = 512;
+/// Pages among which neighbours are looked for (an extent of 1 MiB in pages of 16 KiB, MySQL 8.0).
+const EXTENT: u32 = 64;
 
 /// The engine's own state.
 #[derive(Debug)]
@@ -63,16 +67,28 @@ impl InnoDb {
         core.out.flush();
     }
 
-    /// The oldest dirty pages, `most` at most, which are to be written now.
+    /// The oldest dirty pages, which are to be written now, with their neighbours: `most` at most.
     fn oldest(core: &mut Core, most: usize) -> Vec<u32> {
         let mut pages = Vec::with_capacity(most);
         while pages.len() < most {
             let Some((page, _)) = core.pool.oldest() else { break };
-            core.pool.clean(page);
-            pages.push(page);
+            let around = if core.spec.neighbours { dirty_around(core, page) } else { page..=page };
+            for page in around.take(most - pages.len()) {
+                core.pool.clean(page);
+                pages.push(page);
+            }
         }
         pages
     }
+}
+
+/// The dirty pages that lie side by side with a dirty `page`, of the [`EXTENT`] that it is in.
+pub(super) fn dirty_around(core: &Core, page: u32) -> RangeInclusive<u32> {
+    let first = page / EXTENT * EXTENT;
+    let end = (first + EXTENT).min(core.layout.count as u32);
+    let is_dirty = |page: &u32| core.pool.is_dirty(*page);
+    let start = (first..page).rev().take_while(is_dirty).last().unwrap_or(page);
+    start..=(page + 1..end).take_while(is_dirty).last().unwrap_or(page)
 }
 
 /// Writes `from..to` of a circular log, in granules of `granule` bytes.

@@ -6,19 +6,32 @@ use thermocline_types::{Bytes, Time};
 
 use crate::synthetic::Form;
 use crate::synthetic::keys::{
-    Amount, Given, Key, Keyed, amount, count, key, on, one_of, share, show, size, skew, time,
+    Amount, Given, Key, Keyed, amount, count, key, number, on, one_of, share, show, size, time,
 };
+
+use super::skew::Skew;
 
 /// Every setting, in the order of listings. Sizes in per cent are of the volume (`--span`).
 ///
 /// Page, age of the log at which pages are written and dirty pages at most are those of InnoDB (MySQL 8.0 manual:
 /// `innodb_page_size`, 7/8 of the log's capacity, `innodb_max_dirty_pages_pct`). WiredTiger has pages of 32 KiB
 /// (`leaf_page_max`) and evicts from 20 % dirty on (`eviction_dirty_trigger`): give them by keys. Others are chosen.
-pub(super) const BTREE_KEYS: [Key; 16] = [
+pub(super) const BTREE_KEYS: [Key; 19] = [
     key("engine", "innodb", "how pages are written: innodb, or wiredtiger"),
     key("data", "80%", "size of all pages"),
     key("page", "16KiB", "size of a page"),
-    key("skew", "zipf:0.9", "which page a transaction wants: uniform, or zipf:THETA"),
+    key(
+        "skew",
+        "zipf:0.9",
+        "which page a transaction wants: uniform; zipf:THETA; or hotcold:DATA%:WRITES%, a table of DATA % of the pages, \
+         which lie side by side, takes WRITES % of what is wanted, and none of its pages more than another",
+    ),
+    key(
+        "beside",
+        "0",
+        "share of the changes that are of the page behind the one changed before, as rows are that are appended or \
+         belong together",
+    ),
     key("pool", "10%", "pages that memory holds"),
     key("dirty", "0.9", "share of those that may be dirty, at most"),
     key("changes", "4", "pages that a transaction changes"),
@@ -46,6 +59,18 @@ pub(super) const BTREE_KEYS: [Key; 16] = [
         "4%",
         "innodb: size of the circular log; wiredtiger: log between two checkpoints, at most",
     ),
+    key(
+        "checkpoint",
+        "0.9",
+        "wiredtiger: share of that log after which there is a checkpoint, at most 0.9; the rest is written later than \
+         it would have to be",
+    ),
+    key(
+        "neighbours",
+        "off",
+        "innodb: whether dirty pages that lie side by side with one that is written, within 64 pages, go with it \
+         (innodb_flush_neighbors; on in MariaDB, off in MySQL 8.0)",
+    ),
     key("undo", "4%", "innodb: size of the undo space, which is used round and round"),
     key("load", "off", "whether all pages are written once first, in order, as by a load"),
 ];
@@ -66,7 +91,8 @@ pub struct BtreeSpec {
     pub(super) engine: Engine,
     pub(super) data: Amount,
     pub(super) page: Bytes,
-    pub(super) theta: f64,
+    pub(super) skew: Skew,
+    pub(super) beside: f64,
     pub(super) pool: Amount,
     pub(super) dirty: f64,
     pub(super) changes: usize,
@@ -77,6 +103,8 @@ pub struct BtreeSpec {
     pub(super) think: Time,
     pub(super) sync: bool,
     pub(super) log: Amount,
+    pub(super) checkpoint: f64,
+    pub(super) neighbours: bool,
     pub(super) undo: Amount,
     pub(super) load: bool,
     given: Given,
@@ -98,7 +126,8 @@ impl Keyed for BtreeSpec {
             }
             "data" => self.data = amount(value)?,
             "page" => self.page = size(value, 4096)?,
-            "skew" => self.theta = skew(value)?,
+            "skew" => self.skew = value.parse()?,
+            "beside" => self.beside = share(value)?,
             "pool" => self.pool = amount(value)?,
             "dirty" => self.dirty = share(value)?,
             "changes" => self.changes = count(value, 1)?,
@@ -109,6 +138,10 @@ impl Keyed for BtreeSpec {
             "think" => self.think = time(value)?,
             "sync" => self.sync = on(value)?,
             "log" => self.log = amount(value)?,
+            "checkpoint" => {
+                self.checkpoint = number(value, "above 0, at most 0.9", |x| x > 0.0 && x <= 0.9)?;
+            }
+            "neighbours" => self.neighbours = on(value)?,
             "undo" => self.undo = amount(value)?,
             _ => self.load = on(value)?,
         }

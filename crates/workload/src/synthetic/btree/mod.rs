@@ -7,22 +7,23 @@
 //!   fill pages of their own. Changed pages are written oldest first, when the log would overtake them, too many are
 //!   dirty, or memory is needed: a batch goes to the double write buffer, is flushed, and then each page to its
 //!   place. What a load makes goes to its place at once, as MariaDB has it from 10.6 on (unverified; MySQL doubles it).
-//! * *WiredTiger*: pages are never changed in place. A page is written to the first room that is free, by a checkpoint
-//!   in the order of pages or by eviction; its old place is free after the next checkpoint. Interior pages above what
-//!   a checkpoint wrote are written as well. All wait in the page cache for the flush of the checkpoint, which merges
-//!   what lies side by side. The journal holds what is younger than the checkpoint.
+//! * *WiredTiger*: pages are never changed in place. A page is written to the smallest room that is free, by a
+//!   checkpoint in the order of pages or by eviction; its old place is free after the next checkpoint. Interior pages
+//!   above what a checkpoint wrote are written as well. All wait in the page cache for the flush of the checkpoint,
+//!   which merges what lies side by side. The journal holds what is younger than the checkpoint.
 //!
 //! Pages are numbers here, with 12 bytes for each page and 16 for each in memory.
 //!
-//! Left out: growth, splits and merges of pages (tables have the same pages throughout), secondary indexes as trees of
-//! their own, compression, purge, temporary tables, binary logs, the file system's journal, neighbours flushed
-//! together, change buffering, and processor time. `clients` says how many commits share a write of the log, the depth
-//! of the replay how much is in flight. With `think`, clients are a closed loop: the flush of a commit is waited for,
+//! Left out: growth, splits and merges of pages (tables have the same pages throughout), secondary indexes as trees
+//! of their own, compression, purge, temporary tables, binary logs, the file system's journal, change buffering, what
+//! is written at shutdown, and processor time. `clients` says how many commits share a write of the log, the depth of
+//! the replay how much is in flight. With `think`, clients are a closed loop: the flush of a commit is waited for,
 //! all of them think (as long as one would in the mean), and only then comes what follows.
 
 mod innodb;
 mod keys;
 mod pool;
+mod skew;
 #[cfg(test)]
 mod tests;
 mod wiredtiger;
@@ -35,13 +36,12 @@ use thermocline_types::{Bytes, Op, Request, Rng, StreamId};
 
 use super::app::{Application, VolumeFull};
 use super::keys::{REQUEST, wrong};
-use super::scatter::Permutation;
-use super::zipf::Zipf;
 use super::{Error, Form};
 use crate::filesystem::{Extent, request};
 use innodb::InnoDb;
 use keys::Engine;
 use pool::Pool;
+use skew::Law;
 use wiredtiger::WiredTiger;
 
 /// How a database is written.
@@ -127,8 +127,9 @@ pub(super) struct Database {
     core: Core,
     engine: Box<dyn PageEngine>,
     names: &'static [&'static str],
-    law: Zipf,
-    scatter: Permutation,
+    law: Law,
+    /// The page that was changed last.
+    last: u32,
     rng: Rng,
     /// Pages that are still to be loaded.
     loading: std::ops::Range<u32>,
@@ -165,8 +166,8 @@ impl Database {
             core,
             engine,
             names,
-            law: Zipf::new(layout.count, spec.theta),
-            scatter: Permutation::new(layout.count, &mut rng),
+            law: Law::new(spec.skew, layout.count, &mut rng),
+            last: 0,
             rng,
             loading: if spec.load { 0..layout.count as u32 } else { 0..0 },
             commits: 0,
@@ -192,6 +193,21 @@ impl Database {
         core.pool.use_page(page, changes.then_some(core.lsn));
     }
 
+    /// The page that is changed or read next.
+    fn wanted(&mut self, changes: bool) -> u32 {
+        let beside = self.core.spec.beside;
+        if !changes {
+            return self.law.draw(&mut self.rng);
+        }
+        // No draw where the key is not set, so that such a database stays what it was.
+        self.last = if beside > 0.0 && self.rng.unit_f64() < beside {
+            (self.last + 1) % self.core.layout.count as u32
+        } else {
+            self.law.draw(&mut self.rng)
+        };
+        self.last
+    }
+
     /// A transaction, or a load of pages as large as one.
     fn transaction(&mut self) {
         let (reads, record) = (self.core.spec.reads, self.core.spec.record.0);
@@ -201,8 +217,8 @@ impl Database {
                 Some(page) => (page, true),
                 None if is_loading => break,
                 None => {
-                    let page = self.scatter.apply(self.law.sample(&mut self.rng)) as u32;
-                    (page, index < self.core.spec.changes)
+                    let changes = index < self.core.spec.changes;
+                    (self.wanted(changes), changes)
                 }
             };
             self.touch(page, changes, !is_loading);

@@ -81,6 +81,66 @@ fn hot_pages_stay_in_memory_and_are_written_once_a_round() {
     assert!(zipf < 0.6 * uniform, "{zipf} for {uniform}");
 }
 
+/// Share of the pages written that lie behind the one written before.
+fn in_row(text: &str) -> f64 {
+    let all = take(&mut database(text, 1).expect(text), 60_000);
+    let pages = all.iter().filter(|r| r.op == Op::Write && r.stream.directory == PAGES);
+    let pages: Vec<u64> = pages.map(|r| r.offset.0 / 16384).collect();
+    let follow = pages.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count();
+    follow as f64 / pages.len() as f64
+}
+
+#[test]
+fn neighbours_go_together_and_more_of_them_where_changes_are_side_by_side() {
+    let alone = in_row("btree:skew=uniform,pool=30%");
+    let together = in_row("btree:skew=uniform,pool=30%,neighbours=on");
+    let appended = in_row("btree:skew=uniform,pool=30%,neighbours=on,beside=0.4");
+    assert!(alone < 0.05, "{alone}: a batch of 64 of 13,000 pages");
+    assert!(together > 3.0 * alone && together < 0.4, "{together}: by chance only");
+    assert!(appended > together + 0.2, "{appended} after {together}");
+}
+
+/// Pages that are written with another are those of its extent, and no batch is longer than the buffer.
+#[test]
+fn neighbours_stay_in_their_extent_and_batches_in_the_buffer() {
+    let mut ours = database("btree:load=on,neighbours=on,data=60%", 1).expect("valid");
+    let mut batch = 0;
+    for request in take(&mut ours, 60_000) {
+        match request.stream.directory {
+            PAGES if request.op == Op::Write => batch += 1,
+            LOG if request.op == Op::Flush => batch = 0,
+            _ => {}
+        }
+        assert!(batch <= BATCH, "{batch}");
+    }
+    for page in [130, 131, 191, 192] {
+        if !ours.core.pool.holds(page) {
+            continue;
+        }
+        ours.core.pool.use_page(page, Some(ours.core.lsn));
+        let around = innodb::dirty_around(&ours.core, page);
+        assert_eq!((around.start() / 64, around.end() / 64), (page / 64, page / 64));
+        assert!(around.contains(&page));
+    }
+}
+
+#[test]
+fn checkpoints_come_after_the_share_of_the_journal_that_is_said() {
+    let per_checkpoint = |text: &str| {
+        let mut ours = database(text, 1).expect(text);
+        let all = take(&mut ours, 150_000);
+        let ends = all.windows(2).filter(|pair| {
+            pair[0].stream.directory == SECOND && pair[1].stream.directory != SECOND
+        });
+        ours.core.lsn as f64 / ends.count() as f64 / ours.core.layout.log.length as f64
+    };
+    let often =
+        per_checkpoint("btree:engine=wiredtiger,pool=60%,dirty=1,data=30%,log=8%,checkpoint=0.3");
+    let rarely = per_checkpoint("btree:engine=wiredtiger,pool=60%,dirty=1,data=30%,log=8%");
+    assert!((0.28..0.36).contains(&often), "{often}");
+    assert!((0.85..1.0).contains(&rarely), "{rarely}");
+}
+
 #[test]
 fn only_pages_that_are_not_in_memory_are_read() {
     let mut ours = database("btree:pool=80%,skew=uniform", 1).expect("valid");

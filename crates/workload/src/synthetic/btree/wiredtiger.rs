@@ -49,10 +49,11 @@ impl WiredTiger {
         }
     }
 
-    /// Writes `page` to the first room that is free; `false` if there is none until a checkpoint.
+    /// Writes `page` to the smallest room that is free and holds it (WiredTiger's manual: `block_allocation` is `best`
+    /// unless it is set); `false` if there is none until a checkpoint.
     fn write(&mut self, core: &mut Core, page: u32) -> bool {
         let size = core.layout.page;
-        let Some(place) = self.free.take(0, size) else { return false };
+        let Some(place) = self.free.take_best(size) else { return false };
         core.pool.clean(page);
         let slot = (place.start / size) as u32;
         self.old.push(std::mem::replace(&mut self.slots[page as usize], slot));
@@ -135,7 +136,8 @@ impl PageEngine for WiredTiger {
 
     fn maintain(&mut self, core: &mut Core) {
         // The journal must not reach what the last checkpoint does not cover.
-        if core.lsn - self.covered >= core.layout.log.length / 10 * 9 {
+        let most = (core.layout.log.length as f64 * core.spec.checkpoint) as u64;
+        if core.lsn - self.covered >= most {
             self.checkpoint(core);
         }
         loop {

@@ -1,0 +1,346 @@
+//! What clients ask of served volumes, recorded as a trace.
+//!
+//! Invariants:
+//! * No request waits for the trace: what finds the queue full is left out, and counted.
+//! * The file grows by whole lines, or whole compressed pieces of them, so that it can be read at any time.
+//! * Nothing that goes wrong with the file reaches a client: it is told, recording ends, and the pool is served on.
+
+use std::fmt::Display;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use thermocline_nbd::Export;
+use thermocline_target::{BlockTarget, Completion, Extent, Info, Request};
+use thermocline_types::{self as types, Bytes, Op, StreamId, TenantId, Time};
+use thermocline_workload::trace;
+
+use super::super::say;
+
+/// Requests that may wait to be written: 3 MiB. Chosen, not measured.
+const QUEUE: usize = 1 << 16;
+/// Text that is written at a time, and for how long it may wait. Chosen, not measured.
+const PIECE: usize = 256 << 10;
+const EVERY: Duration = Duration::from_secs(1);
+
+/// A request of a volume, as it is recorded.
+struct Line {
+    request: types::Request,
+    volume: Arc<str>,
+}
+
+enum Message {
+    Line(Line),
+    End,
+}
+
+/// Where the targets put what they see.
+#[derive(Clone)]
+struct Desk {
+    began: Instant,
+    queue: SyncSender<Message>,
+    left_out: Arc<AtomicU64>,
+}
+
+/// A trace that is being recorded.
+pub struct Recorder {
+    desk: Desk,
+    path: PathBuf,
+    end: Receiver<io::Result<u64>>,
+}
+
+/// Records what goes to each target of an export, for those that come while the pool is served as well.
+#[derive(Clone)]
+pub struct Tap(Option<Desk>);
+
+/// Refuses a file that is there: a trace is written over by no other.
+///
+/// # Errors
+/// When there is one.
+pub fn refuse_existing(path: Option<&Path>) -> anyhow::Result<()> {
+    match path {
+        Some(path) if path.exists() => Err(cannot(path, &"it exists already")),
+        _ => Ok(()),
+    }
+}
+
+fn cannot(path: &Path, why: &dyn Display) -> anyhow::Error {
+    anyhow!("{}: no trace can be recorded there: {why}", path.display())
+}
+
+impl Recorder {
+    /// Records into a new file at `path`, compressed if its name ends in `.gz` or `.zst`.
+    ///
+    /// # Errors
+    /// When there is such a file already, or none can be made.
+    pub fn start(path: &Path) -> anyhow::Result<Recorder> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        Recorder::to(file.map_err(|error| cannot(path, &error))?, path)
+    }
+
+    /// Records into `file`, which is at `path`.
+    fn to(file: File, path: &Path) -> anyhow::Result<Recorder> {
+        let (queue, lines) = mpsc::sync_channel(QUEUE);
+        let (told, end) = mpsc::sync_channel(1);
+        let desk = Desk { began: Instant::now(), queue, left_out: Arc::default() };
+        let mut output = Output { file, packing: Packing::of(path) };
+        let (left_out, path) = (Arc::clone(&desk.left_out), path.to_owned());
+        let named = path.clone();
+        let write = move || {
+            let written = output.write(&lines, &left_out, &named);
+            if let Err(error) = &written {
+                say(format_args!(
+                    "{}: the trace cannot be written: {error}; nothing more is recorded, the pool is served on",
+                    named.display()
+                ));
+            }
+            // Whoever started it may be gone.
+            let _unheard = told.send(written);
+        };
+        thread::Builder::new().name("thermocline-trace".to_owned()).spawn(write)?;
+        Ok(Recorder { desk, path, end })
+    }
+
+    /// What records.
+    pub fn tap(&self) -> Tap {
+        Tap(Some(self.desk.clone()))
+    }
+
+    /// Writes what still waits, and says what the trace holds, unless that takes longer than `patience`.
+    pub fn finish(self, patience: Duration) {
+        let Recorder { desk, path, end } = self;
+        // A queue that is full of lines empties; one that nobody empties any more was told of.
+        let _ended = desk.queue.send(Message::End);
+        let left_out = desk.left_out.load(Ordering::Relaxed);
+        let path = path.display();
+        match end.recv_timeout(patience) {
+            Ok(Ok(count)) if left_out == 0 => {
+                say(format_args!("{count} requests are recorded in {path}"));
+            }
+            Ok(Ok(count)) => say(format_args!(
+                "{count} requests are recorded in {path}; {left_out} are left out, for writing it took too long"
+            )),
+            Ok(Err(_)) => {}
+            Err(_) => say(format_args!("{path}: the end of the trace was not written in time")),
+        }
+    }
+}
+
+impl Tap {
+    /// Nothing is recorded.
+    pub fn none() -> Tap {
+        Tap(None)
+    }
+
+    /// The export, with what goes to its target recorded.
+    pub fn on(&self, export: Export) -> Export {
+        let Tap(Some(desk)) = self else { return export };
+        let plain = |c: char| if c == ',' || c.is_control() { '_' } else { c };
+        let volume = export.name.chars().map(plain).collect::<String>().into();
+        let tapped = Tapped { target: export.target, desk: desk.clone(), volume };
+        Export { target: Arc::new(tapped), ..export }
+    }
+}
+
+/// A target whose requests are recorded.
+struct Tapped {
+    target: Arc<dyn BlockTarget>,
+    desk: Desk,
+    volume: Arc<str>,
+}
+
+impl BlockTarget for Tapped {
+    fn info(&self) -> Info {
+        self.target.info()
+    }
+
+    fn submit(&self, request: Request) {
+        let op = match &request {
+            Request::Read { .. } => Op::Read,
+            Request::Write { .. } => Op::Write,
+            Request::Flush { .. } => Op::Flush,
+            Request::Trim { .. } => Op::Trim,
+            Request::WriteZeroes { .. } => Op::WriteZeroes,
+        };
+        let (offset, length) = request.range().unwrap_or_default();
+        let line = Line {
+            request: types::Request {
+                at: Time(self.desk.began.elapsed().as_micros() as u64 * 1_000),
+                offset,
+                length,
+                tenant: TenantId(0),
+                stream: StreamId::UNKNOWN,
+                op,
+            },
+            volume: Arc::clone(&self.volume),
+        };
+        let line = Message::Line(line);
+        if let Err(TrySendError::Full(_)) = self.desk.queue.try_send(line) {
+            self.desk.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        self.target.submit(request);
+    }
+
+    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+        self.target.extents(offset, length, done);
+    }
+}
+
+/// How the file is packed.
+#[derive(Clone, Copy)]
+enum Packing {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    /// By the end of a name.
+    fn of(path: &Path) -> Packing {
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("gz") => Packing::Gzip,
+            Some("zst") => Packing::Zstd,
+            _ => Packing::Plain,
+        }
+    }
+
+    /// A piece that can be unpacked by itself, and behind others.
+    fn pack(self, text: &[u8]) -> io::Result<Vec<u8>> {
+        match self {
+            Packing::Plain => Ok(text.to_vec()),
+            Packing::Gzip => {
+                let mut packer =
+                    flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+                packer.write_all(text)?;
+                packer.finish()
+            }
+            Packing::Zstd => zstd::encode_all(text, 0),
+        }
+    }
+}
+
+struct Output {
+    file: File,
+    packing: Packing,
+}
+
+impl Output {
+    /// Writes lines until the end, and counts them.
+    fn write(
+        &mut self,
+        lines: &Receiver<Message>,
+        left_out: &AtomicU64,
+        path: &Path,
+    ) -> io::Result<u64> {
+        let (mut text, mut count) = (trace::csv_header(), 0);
+        let (mut since, mut is_said) = (Instant::now(), false);
+        self.put(&mut text)?;
+        loop {
+            let is_over = match lines.recv_timeout(EVERY) {
+                Ok(Message::Line(line)) => {
+                    trace::csv_line(&line.request, &line.volume, &mut text);
+                    count += 1;
+                    false
+                }
+                Err(RecvTimeoutError::Timeout) => false,
+                Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => true,
+            };
+            if is_over || text.len() >= PIECE || since.elapsed() >= EVERY {
+                self.put(&mut text)?;
+                since = Instant::now();
+            }
+            if !is_said && left_out.load(Ordering::Relaxed) > 0 {
+                is_said = true;
+                say(format_args!(
+                    "{}: requests come faster than they can be recorded; some are left out",
+                    path.display()
+                ));
+            }
+            if is_over {
+                return Ok(count);
+            }
+        }
+    }
+
+    fn put(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        if !text.is_empty() {
+            self.file.write_all(&self.packing.pack(text)?)?;
+            text.clear();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use thermocline_target::Memory;
+
+    use super::*;
+
+    fn desk(room: usize) -> (Desk, Receiver<Message>) {
+        let (queue, lines) = sync_channel(room);
+        (Desk { began: Instant::now(), queue, left_out: Arc::default() }, lines)
+    }
+
+    fn flush(export: &Export) {
+        let (told, heard) = sync_channel(1);
+        let done = Completion::new(move |result| told.send(result).expect("it is waited for"));
+        export.target.submit(Request::Flush { done });
+        assert_eq!(heard.recv().expect("it completes"), Ok(()));
+    }
+
+    #[test]
+    fn what_finds_the_queue_full_or_closed_is_served_all_the_same() {
+        let (desk, lines) = desk(2);
+        let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes::BLOCK));
+        let export = Export { name: "a,b".into(), target, read_only: false };
+        let export = Tap(Some(desk.clone())).on(export);
+        (0..5).for_each(|_| flush(&export));
+        assert_eq!(desk.left_out.load(Ordering::Relaxed), 3);
+        let Ok(Message::Line(line)) = lines.recv() else { panic!("a line") };
+        assert_eq!(&*line.volume, "a_b", "no comma in a column");
+        drop(lines);
+        flush(&export);
+        assert_eq!(desk.left_out.load(Ordering::Relaxed), 3, "nobody records any more");
+    }
+
+    #[test]
+    fn a_device_that_is_full_ends_the_recording_and_nothing_else() {
+        let file = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let recorder = Recorder::to(file, Path::new("t.csv")).expect("a thread");
+        let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes::BLOCK));
+        let export = recorder.tap().on(Export { name: "m".into(), target, read_only: false });
+        (0..3).for_each(|_| flush(&export));
+        let written = recorder.end.recv().expect("it was told");
+        assert_eq!(written.expect_err("full").kind(), io::ErrorKind::StorageFull);
+        (0..3).for_each(|_| flush(&export));
+    }
+
+    #[test]
+    fn pieces_unpack_one_behind_the_other() {
+        for packing in [Packing::Plain, Packing::Gzip, Packing::Zstd] {
+            let mut all = packing.pack(b"one\n").expect("packed");
+            all.extend(packing.pack(b"two\n").expect("packed"));
+            let mut text = Vec::new();
+            let unpacked = match packing {
+                Packing::Plain => io::copy(&mut &all[..], &mut text),
+                Packing::Gzip => {
+                    io::copy(&mut flate2::read::MultiGzDecoder::new(&all[..]), &mut text)
+                }
+                Packing::Zstd => {
+                    io::copy(&mut zstd::Decoder::new(&all[..]).expect("zstd"), &mut text)
+                }
+            };
+            unpacked.expect("whole");
+            assert_eq!(text, b"one\ntwo\n");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What clients ask of served volumes, recorded as a trace.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use thermocline_nbd::protocol::request::Command as Nbd;
+
+use super::serve::{PATIENCE, Served, format, run};
+use crate::scratch;
+
+/// What `lab analyze` finds in the trace: requests and bytes by operation, and volumes.
+fn found(folder: &Path, file: &str) -> Value {
+    run(folder, &format!("lab analyze --quick --json --trace {file}")).json()
+}
+
+fn requests(of: &Value, operation: &str) -> (u64, u64) {
+    let all = of["profile"]["operations"].as_array().expect("a list");
+    let one = all.iter().find(|one| one["operation"] == operation);
+    let number = |key| one.and_then(|one| one[key].as_u64()).unwrap_or(0);
+    (number("requests"), number("bytes"))
+}
+
+#[test]
+fn what_clients_asked_is_a_trace_that_the_lab_takes() {
+    for file in ["t.csv", "t.csv.gz", "t.csv.zst"] {
+        let folder = scratch();
+        let folder = folder.path();
+        format(folder);
+        let served = Served::start(folder, &format!("--record-trace {file}"));
+        let mut client = served.client("main");
+        for lba in 0..300_u64 {
+            client.call(Nbd::Write, 0, lba % 100 * 4096, 0, &[7; 4096]).expect("written");
+        }
+        client.call(Nbd::Read, 0, 8192, 4096, &[]).expect("read");
+        client.call(Nbd::Trim, 0, 0, 4096, &[]).expect("trimmed");
+        client.call(Nbd::WriteZeroes, 0, 4096, 8192, &[]).expect("zeroed");
+        client.call(Nbd::Flush, 0, 0, 0, &[]).expect("flushed");
+        drop(client);
+        run(folder, "volume create pool.toml third 4MiB").ok();
+        let mut client = served.client("third");
+        client.call(Nbd::Write, 0, 0, 0, &[1; 1024]).expect("written");
+        drop(client);
+        assert_eq!(served.stop(), 0);
+        let found = found(folder, file);
+        assert_eq!(requests(&found, "write"), (301, 300 * 4096 + 1024), "{file}: {found}");
+        assert_eq!(requests(&found, "read"), (1, 4096), "{file}");
+        assert_eq!(requests(&found, "trim"), (1, 4096), "{file}");
+        assert_eq!(requests(&found, "write_zeroes"), (1, 8192), "{file}");
+        assert_eq!(requests(&found, "flush").0, 1, "{file}");
+        let third = format!("lab analyze --quick --json --trace {file} --volume third");
+        assert_eq!(requests(&run(folder, &third).json(), "write"), (1, 1024), "{file}");
+        let again = format!("serve pool.toml --record-trace {file}");
+        let refused = run(folder, &again).refused(2);
+        assert!(refused.contains("it exists already"), "{refused}");
+    }
+}
+
+#[test]
+fn a_trace_can_be_read_after_a_kill() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "--record-trace t.csv.zst");
+    let mut client = served.client("main");
+    let began = Instant::now();
+    // What was asked a second ago is in the file, and more comes.
+    while run(folder, "lab analyze --quick --json --trace t.csv.zst").code != 0 {
+        client.call(Nbd::Write, 0, 4096, 0, &[7; 4096]).expect("written");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(began.elapsed() < PATIENCE, "nothing is in the file");
+    }
+    drop(served);
+    assert!(requests(&found(folder, "t.csv.zst"), "write").0 > 0);
+}
