@@ -22,6 +22,9 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::table::plain;
 
+/// Traces that come with the program and have files that die whole: no policy has anything to gain on them.
+const WRITTEN_ONCE: [&str; 3] = ["memcached-extstore", "restic-backup", "rocksdb-tiers"];
+
 /// Arguments of `lab bench-placement`.
 #[derive(Args)]
 #[command(after_help = "\
@@ -61,7 +64,7 @@ pub struct BenchArgs {
     /// Units kept in reserve [default: 2 and one for every two classes of a policy]
     #[arg(long, value_name = "N")]
     reserve: Option<NonZeroU8>,
-    /// Folder of traces [default: those that come with the program]
+    /// Folder of traces [default: those that come with the program, but for files that die whole]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Honour the discards of traces instead of ignoring them
@@ -232,7 +235,10 @@ impl BenchArgs {
         if self.only_workload.is_empty() || !self.only_workload.iter().all(generated) {
             traces = match &self.traces {
                 Some(folder) => trace_files(folder)?,
-                None => BUILT_IN.iter().map(|trace| trace.name.into()).collect(),
+                None => {
+                    let names = BUILT_IN.iter().map(|trace| trace.name);
+                    names.filter(|name| !WRITTEN_ONCE.contains(name)).map(PathBuf::from).collect()
+                }
             };
             traces.sort();
         }

@@ -63,7 +63,6 @@ Examples:
   thermocline serve pool.toml --listen 127.0.0.1:10809 --http 127.0.0.1:9400
   thermocline serve pool.toml --fuse mnt
   thermocline serve pool.toml --record-trace today.csv.zst
-  thermocline lab analyze --trace today.csv.zst
 
 {CODES}"))]
 pub struct ServeArgs {

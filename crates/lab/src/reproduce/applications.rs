@@ -20,14 +20,21 @@ struct Pair {
 }
 
 /// The traces replayed, as they come with the program.
-pub const TRACES: [&str; 4] =
-    ["mariadb-tpcc", "wiredtiger-ycsb-a", "rocksdb-overwrite", "cassandra-ycsb-a"];
+pub const TRACES: [&str; 7] = [
+    "mariadb-tpcc",
+    "wiredtiger-ycsb-a",
+    "rocksdb-overwrite",
+    "cassandra-ycsb-a",
+    "memcached-extstore",
+    "restic-backup",
+    "rocksdb-tiers",
+];
 
 /// Each with what its trace shows: sizes of log and pages, what is loaded, which part of the pages is written how
 /// often, log for each page written and for each flush, the share that lies side by side, bytes of a write; else what
 /// the manuals have as default. Write amplification decided none. Memory of the traced databases is not recorded. All
 /// of a working set is the volume, so that logs and files have their part of it.
-const PAIRS: [Pair; 4] = [
+const PAIRS: [Pair; 7] = [
     Pair {
         trace: TRACES[0],
         what: "InnoDB (MariaDB), TPC-C",
@@ -46,6 +53,21 @@ const PAIRS: [Pair; 4] = [
         spec: "lsm:strategy=levels,keys=20%,memtable=64MiB,fs.extent=32MiB,fs.allocator=roam",
     },
     Pair { trace: TRACES[3], what: "Cassandra, YCSB A", spec: "lsm:memtable=32MiB,fs.extent=8MiB" },
+    Pair {
+        trace: TRACES[4],
+        what: "memcached, extstore",
+        spec: "kvcache:small=0,small.writes=0,region=16MiB",
+    },
+    Pair {
+        trace: TRACES[5],
+        what: "restic, backups",
+        spec: "objects:size=16MiB,spread=0.3,fill=48%,writers=2",
+    },
+    Pair {
+        trace: TRACES[6],
+        what: "RocksDB, two tiers",
+        spec: "hse:staging=22%,keys=24%,memtable=16MiB,mblock=16MiB,skew=zipf:0.99,tables=2",
+    },
 ];
 
 /// Stacks that both are replayed on.

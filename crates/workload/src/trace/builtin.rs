@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// A trace of ours: writes, trims and flushes as they left the page cache.
+/// A trace of ours: writes, trims and flushes as they left the page cache, of some reads as well. `testdata/README.md`
+/// says how each was made.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
     /// What it is asked for by, in place of a path; `./NAME` is a file.
@@ -14,7 +15,7 @@ pub struct BuiltIn {
 }
 
 /// Every trace that comes with the program.
-pub const BUILT_IN: [BuiltIn; 5] = [
+pub const BUILT_IN: [BuiltIn; 8] = [
     BuiltIn {
         name: "postgres-tpcc",
         about: "PostgreSQL under TPC-C",
@@ -39,6 +40,21 @@ pub const BUILT_IN: [BuiltIn; 5] = [
         name: "wiredtiger-ycsb-a",
         about: "WiredTiger (wtperf) under a load like YCSB A",
         content: include_bytes!("../../../../testdata/wiredtiger-ycsb-a.csv.gz"),
+    },
+    BuiltIn {
+        name: "memcached-extstore",
+        about: "memcached with extstore, a cache of items on flash",
+        content: include_bytes!("../../../../testdata/memcached-extstore.csv.gz"),
+    },
+    BuiltIn {
+        name: "restic-backup",
+        about: "restic's repository: daily backups, of which four are kept",
+        content: include_bytes!("../../../../testdata/restic-backup.csv.gz"),
+    },
+    BuiltIn {
+        name: "rocksdb-tiers",
+        about: "RocksDB with its log and young files on one volume, old files on another",
+        content: include_bytes!("../../../../testdata/rocksdb-tiers.csv.gz"),
     },
 ];
 

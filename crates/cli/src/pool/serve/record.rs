@@ -239,11 +239,14 @@ impl Output {
         path: &Path,
     ) -> io::Result<u64> {
         let (mut text, mut count) = (trace::csv_header(), 0);
-        let (mut since, mut is_said) = (Instant::now(), false);
+        let (mut since, mut is_said, mut last) = (Instant::now(), false, Time::ZERO);
         self.put(&mut text)?;
         loop {
             let is_over = match lines.recv_timeout(EVERY) {
-                Ok(Message::Line(line)) => {
+                Ok(Message::Line(mut line)) => {
+                    // Threads may come to the queue in another order than to the clock.
+                    last = line.request.at.max(last);
+                    line.request.at = last;
                     trace::csv_line(&line.request, &line.volume, &mut text);
                     count += 1;
                     false
