@@ -64,7 +64,7 @@ pub(crate) enum Op<P> {
     MovePage { page: checkpoint::Place, unit: UnitId },
     MergePage { page: checkpoint::Place },
     GcChunks,
-    GcRead { first: usize },
+    GcRead { segment: u32, first: usize },
     Reset { unit: UnitId },
     Finish { unit: UnitId },
     Flush { device: DeviceId },
@@ -381,8 +381,10 @@ impl<P: Payload> Engine<P> {
             (Op::MergePage { page }, Err(_)) => self.page_to_merge(page, None),
             (Op::GcChunks, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),
             (Op::GcChunks, Err(error)) => self.gc_unreadable(error),
-            (Op::GcRead { first }, Ok(Done::Data(data))) => self.gc_data_read(first, Some(&data)),
-            (Op::GcRead { first }, Err(_)) => self.gc_data_read(first, None),
+            (Op::GcRead { segment, first }, Ok(Done::Data(data))) => {
+                self.gc_data_read(segment, first, Some(&data));
+            }
+            (Op::GcRead { segment, first }, Err(_)) => self.gc_data_read(segment, first, None),
             (Op::Reset { unit }, _) => self.unit_reset(unit, status),
             (Op::Finish { unit }, _) => {
                 self.space.finished(unit);

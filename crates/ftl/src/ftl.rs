@@ -376,6 +376,17 @@ impl<P: Placement> Ftl<P> {
         self.rewrite(unit, Cause::Refresh, media)
     }
 
+    /// Collects ahead of need: the emptiest closed units, until `free` of all units, a share, are free, none of the
+    /// others has a block that is not valid, or the next one would take the blocks copied above `most`. Returns how
+    /// many were copied, as [`Cause::Relocation`].
+    pub fn collect_ahead(&mut self, most: u64, free: f64, media: &mut impl Media) -> u64 {
+        let mut copied = 0;
+        for pool in 0..self.topology.pools() {
+            copied += self.collect_pool_ahead(pool, most - copied, free, media);
+        }
+        copied
+    }
+
     /// Forgets what `lba` holds. Returns whether it held anything.
     #[inline]
     pub fn trim(&mut self, lba: Lba) -> bool {

@@ -399,6 +399,12 @@ impl Prepared {
         }
     }
 
+    /// Whether requests come in bursts, and their times say how long nothing is asked for in between.
+    #[must_use]
+    pub fn rests(&self) -> bool {
+        matches!(&self.input, Input::Synthetic { options, .. } if options.bursts.is_some())
+    }
+
     /// How long clients think, if the workload says so.
     #[must_use]
     pub fn think(&self) -> Option<Time> {
@@ -592,6 +598,8 @@ impl Prepared {
                 ("workload.read_share", options.read_share.into()),
                 ("workload.trim_share", options.trim_share.into()),
                 ("workload.rate_per_second", options.rate.into()),
+                ("workload.burst_bytes", options.bursts.map(|bursts| bursts.bytes.0).into()),
+                ("workload.idle_ns", options.bursts.map(|bursts| bursts.idle.0).into()),
             ],
         };
         if self.at_rest > Bytes::ZERO {

@@ -264,6 +264,8 @@ struct Bench {
     /// What somebody waits for, by when it ends.
     in_flight: BinaryHeap<Reverse<InFlight>>,
     think: Think,
+    /// Where requests come in bursts, when the last of them came by their own clock.
+    burst: Option<Time>,
     /// When measurement began, the present, and the latest completion.
     start: Time,
     now: Time,
@@ -298,6 +300,7 @@ impl Bench {
                 workload.has_barriers(pacing),
                 settings.seed,
             ),
+            burst: workload.rests().then_some(Time::ZERO),
             start: Time::ZERO,
             now: Time::ZERO,
             done: Time::ZERO,
@@ -387,12 +390,24 @@ impl Bench {
                 self.now = self.now.max(at);
             }
             Pacing::QueueDepth(depth) | Pacing::Clients { count: depth, .. } => {
+                self.rest_until(pieces[0].at)?;
                 while self.in_flight.len() + self.barriers.held() >= depth as usize {
                     self.end_one()?;
                 }
             }
         }
         if self.barriers.admit(pieces) { self.issue(pieces) } else { Ok(()) }
+    }
+
+    /// Waits until the burst before is done, and then as long as nothing is asked for, if a burst begins.
+    fn rest_until(&mut self, at: Time) -> Result<(), DriveError> {
+        let Some(before) = self.burst.filter(|before| *before < at) else { return Ok(()) };
+        while !self.in_flight.is_empty() {
+            self.end_one()?;
+        }
+        self.burst = Some(at);
+        self.now += at.since(before);
+        Ok(())
     }
 
     /// Hands a request to the drive now.

@@ -17,6 +17,7 @@ mod direct;
 mod disk;
 mod drive;
 mod error;
+mod idle;
 pub mod integrity;
 mod mapped;
 mod media;

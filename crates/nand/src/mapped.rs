@@ -8,6 +8,7 @@ use crate::aged::AgesAndLoss;
 use crate::buffer::{Sectors, Waiting, WriteBuffer};
 use crate::counters::Counters;
 use crate::error::DriveError;
+use crate::idle::IdleCollection;
 use crate::media::NandArray;
 use crate::profile::{Cut, Kind, Profile, ProfileError};
 use crate::refresh::Patrol;
@@ -25,6 +26,7 @@ pub struct Mapped {
     buffer: Option<WriteBuffer>,
     slc: Option<SlcCache>,
     patrol: Option<Patrol>,
+    idle: Option<IdleCollection>,
     power_loss_protection: bool,
     handles: u16,
     full: Sectors,
@@ -62,6 +64,7 @@ impl Mapped {
         Ok(Mapped {
             slc: SlcCache::new(profile, &cut),
             patrol: Patrol::new(profile, &cut),
+            idle: IdleCollection::new(&profile.gc, &cut),
             cut,
             ftl,
             media: NandArray::new(profile, &cut, seed),
@@ -95,6 +98,9 @@ impl Mapped {
                 .map_err(|_| DriveError::EndOfLife)?;
         } else {
             self.media.set_clock(request.at.as_nanos());
+        }
+        if let Some(idle) = &mut self.idle {
+            idle.until(request.at, &mut self.ftl, &mut self.media);
         }
         self.media.arrive(at);
         match request.op {

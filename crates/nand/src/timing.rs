@@ -580,7 +580,8 @@ impl Timeline {
         }
     }
 
-    /// Works off debt whose die had nothing else to do between the previous request and this one.
+    /// Works off debt whose die had nothing else to do between the previous request and this one. Dies work side by
+    /// side: a program waits for what was read for it, a read for nothing but its die.
     fn work_while_idle(&mut self) {
         while let Some(&debt) = self.debt.front() {
             let page = match debt {
@@ -588,8 +589,9 @@ impl Timeline {
                 Debt::Erase(unit) => Page { unit, page: 0, slc: false },
             };
             let (die, _) = self.place(page);
-            let idle_from = self.dies[die].work_end().max(self.previous).max(self.relocation_ready);
-            if idle_from >= self.now {
+            let idle_from = self.dies[die].work_end().max(self.previous);
+            let there = matches!(debt, Debt::Program(_)).then_some(self.relocation_ready);
+            if idle_from.max(there.unwrap_or(0)) >= self.now {
                 break;
             }
             self.debt.pop_front();

@@ -120,6 +120,12 @@ pub enum WorkloadSpec {
         /// Requests per second.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate: Option<f64>,
+        /// Bytes of a burst.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        burst_bytes: Option<u64>,
+        /// Microseconds without requests after each.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        idle_us: Option<f64>,
     },
 }
 
@@ -173,6 +179,8 @@ mod tests {
                 read_share: 0.25,
                 trim_share: 0.0,
                 rate: None,
+                burst_bytes: Some(1 << 20),
+                idle_us: Some(1.5),
             },
             prefill: None,
             at_rest: Some(0.25),

@@ -10,7 +10,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_lab::{Input, Layer, Pacing, Prefill, Prepared, Settings, Stack};
 use thermocline_types::{Bytes, Time};
 use thermocline_workload::remap::Remap;
-use thermocline_workload::synthetic::{self, Limit, Spec};
+use thermocline_workload::synthetic::{self, Bursts, Limit, Spec};
 use thermocline_workload::trace;
 
 use crate::pool::LabRun;
@@ -80,6 +80,18 @@ pub struct SourceArgs {
     /// Requests per second [default: as fast as --queue-depth allows]
     #[arg(long, value_name = "N", help_heading = "Generator")]
     rate: Option<f64>,
+    /// Bytes of a burst, after which the host rests for --idle
+    #[arg(
+        long,
+        value_name = "SIZE",
+        help_heading = "Generator",
+        requires = "idle",
+        conflicts_with = "rate"
+    )]
+    burst: Option<Bytes>,
+    /// How long nothing is asked for after each --burst, such as 500ms (us, ms, s)
+    #[arg(long, value_name = "TIME", help_heading = "Generator", requires = "burst")]
+    idle: Option<Time>,
     /// Seed of all randomness; equal seeds give equal results
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -194,6 +206,7 @@ impl SourceArgs {
             ("--read-share", self.read_share != 0.0),
             ("--trim-share", self.trim_share != 0.0),
             ("--rate", self.rate.is_some()),
+            ("--burst", self.burst.is_some()),
         ];
         if let Some((name, _)) = generator_only.iter().find(|(_, given)| *given) {
             bail!("{name} is for generators (--workload); a trace says that itself");
@@ -247,6 +260,7 @@ impl SourceArgs {
             trim_share: self.trim_share,
             seed: self.seed,
             rate: self.rate,
+            bursts: self.burst.zip(self.idle).map(|(bytes, idle)| Bursts { bytes, idle }),
             ..synthetic::Options::new(span, limit)
         };
         Ok(Input::Synthetic { spec, options })

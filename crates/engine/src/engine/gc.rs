@@ -77,10 +77,21 @@ enum Step {
     Walking,
     /// A header is damaged: looking through all maps for valid blocks that no header told of, from here on.
     Searching(PageCursor),
-    /// Waiting for this many reads of blocks.
-    Reading(u32),
-    /// All segments were read.
+    /// All segments were looked through.
     Done,
+}
+
+/// Valid blocks of a segment, those that are not in memory on their way there.
+#[derive(Debug)]
+struct Reading<P> {
+    /// Its number among the segments of the victim.
+    segment: u32,
+    valid: Vec<Valid<P>>,
+    /// What was asked for, as indices.
+    reads: Vec<Range<usize>>,
+    /// Reads that were not answered yet.
+    left: u32,
+    utilisation: f32,
 }
 
 #[derive(Debug)]
@@ -93,11 +104,14 @@ struct Job<P> {
     segment_end: u32,
     end: u32,
     chunks: u32,
-    /// Valid blocks of the segment that is being read.
+    /// Valid blocks of the segment that is looked through.
     valid: Vec<Valid<P>>,
+    /// Segments that are being read, the first at the front.
+    reading: VecDeque<Reading<P>>,
+    /// How many segments there were before the one that is looked through.
+    segments: u32,
     /// Blocks in memory, each with the utilisation of its segment.
     ready: VecDeque<(Valid<P>, f32)>,
-    reads: Vec<Range<usize>>,
     found: u32,
     /// How many more reads that fail are tried again.
     retries: u32,
@@ -189,8 +203,20 @@ impl<P> Gc<P> {
     /// Whether all that is to be copied now has been staged.
     fn has_staged_all(&self) -> bool {
         self.job.as_ref().is_none_or(|job| {
-            (job.step == Step::Done || job.drains && job.valid.is_empty()) && job.ready.is_empty()
+            (job.step == Step::Done || job.drains && job.valid.is_empty()) && job.has_placed_all()
         })
+    }
+}
+
+impl<P> Job<P> {
+    /// Valid blocks that are in memory, or on their way there, and not placed.
+    fn pending(&self) -> usize {
+        self.ready.len() + self.reading.iter().map(|reading| reading.valid.len()).sum::<usize>()
+    }
+
+    /// Whether all that is known to be valid was placed, but for the segment that is looked through.
+    fn has_placed_all(&self) -> bool {
+        self.ready.is_empty() && self.reading.is_empty()
     }
 }
 
@@ -301,18 +327,19 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn gc_step(&mut self) -> bool {
         self.gc.borrows &= self.host_has_no_unit();
         let Some(job) = &self.gc.job else { return self.gc_next() };
-        let (step, ready) = (job.step, job.ready.len());
+        let (step, ready, pending) = (job.step, job.ready.len(), job.pending());
+        let read = job.reading.front().is_some_and(|reading| reading.left == 0);
         let placed = ready > 0 && self.place();
+        let read = read && self.segment_read();
         let moved = match step {
             Step::Walk(from) if self.gc.is_behind() => self.look_up(from),
-            Step::Walk(_) if ready > READY => false,
+            Step::Walk(_) if pending > READY => false,
             Step::Walk(from) => self.walk(from),
             Step::Searching(cursor) => self.search(cursor),
-            Step::Reading(0) => self.segment_read(),
-            Step::Walking | Step::Reading(_) => false,
-            Step::Done => ready == 0 && self.finish_job(),
+            Step::Walking => false,
+            Step::Done => pending == 0 && self.finish_job(),
         };
-        placed || moved
+        placed || read || moved
     }
 
     /// A unit is empty: whatever of it could not be copied is gone.
@@ -357,8 +384,9 @@ impl<P: Payload> Engine<P> {
             end,
             chunks: 0,
             valid: Vec::new(),
+            reading: VecDeque::new(),
+            segments: 0,
             ready: VecDeque::new(),
-            reads: Vec::new(),
             found: 0,
             retries: RETRIES,
             stays: false,
@@ -508,27 +536,36 @@ impl<P: Payload> Engine<P> {
         mark!(VictimUnreadable);
     }
 
-    /// Reads the valid blocks of the segment that are not in memory yet.
+    /// Reads the valid blocks of the segment that are not in memory yet, while the next one is looked through.
     fn read_valid(&mut self) -> bool {
+        let per_block = self.config.geometry.logical_block().per_block();
+        let segment = self.segment_blocks();
         let mut job = self.gc.job.take().expect("a job is at this step");
-        job.valid.sort_unstable_by_key(|valid| valid.at.block);
-        job.reads = self.plan_reads(&job.valid);
-        job.step = Step::Reading(job.reads.len() as u32);
-        for range in &job.reads {
-            self.read_range(&job.valid[range.clone()], range.start);
+        let mut valid = std::mem::take(&mut job.valid);
+        valid.sort_unstable_by_key(|valid| valid.at.block);
+        let utilisation = (valid.len() as f32 / (segment / per_block).max(1) as f32).min(1.0);
+        let reads = self.plan_reads(&valid);
+        for range in &reads {
+            self.read_range(&valid[range.clone()], job.segments, range.start);
         }
+        let (number, left) = (job.segments, reads.len() as u32);
+        job.reading.push_back(Reading { segment: number, valid, reads, left, utilisation });
+        job.segments += 1;
+        job.segment_end = (job.next + segment).min(job.end);
+        let over = job.next >= job.end && !job.is_behind();
+        job.step = if over { Step::Done } else { Step::Walk(job.next) };
         self.gc.job = Some(job);
         true
     }
 
-    /// Reads a run of valid blocks; `first` is the index of the first.
-    fn read_range(&mut self, run: &[Valid<P>], first: usize) {
+    /// Reads a run of valid blocks of a segment; `first` is the index of the first.
+    fn read_range(&mut self, run: &[Valid<P>], segment: u32, first: usize) {
         let per_block = self.config.geometry.logical_block().per_block();
         let (at, last) = (run[0].at, run[run.len() - 1].at);
         let blocks = (last.block - at.block) / per_block + 1;
         self.stats.gc_reads += 1;
         self.stats.gc_bytes_read += u64::from(blocks) * 4096;
-        let op = self.ops.insert(Op::GcRead { first });
+        let op = self.ops.insert(Op::GcRead { segment, first });
         self.device(op, DeviceCmd::Read { at, blocks, into: None });
     }
 
@@ -560,44 +597,40 @@ impl<P: Payload> Engine<P> {
         reads
     }
 
-    pub(crate) fn gc_data_read(&mut self, first: usize, data: Option<&P>) {
+    pub(crate) fn gc_data_read(&mut self, segment: u32, first: usize, data: Option<&P>) {
         let per_block = self.config.geometry.logical_block().per_block();
         let Some(mut job) = self.gc.job.take() else { return };
-        let range = job.reads.iter().find(|range| range.start == first).cloned();
+        let reading = job.reading.iter_mut().find(|reading| reading.segment == segment);
+        let reading = reading.expect("a segment is there until all of it was read");
+        let range = reading.reads.iter().find(|range| range.start == first).cloned();
         let range = range.expect("every read was planned");
-        let start = job.valid[first].at.block;
+        let start = reading.valid[first].at.block;
         if data.is_none() && job.retries > 0 {
             mark!(VictimReadAgain);
             // The unit cannot be freed without these blocks, and the others would be copied for nothing.
             job.retries -= 1;
-            self.read_range(&job.valid[range], first);
+            self.read_range(&reading.valid[range], segment, first);
             self.gc.job = Some(job);
             return;
         }
         if let Some(data) = data {
-            for valid in &mut job.valid[range] {
+            for valid in &mut reading.valid[range] {
                 if valid.payload.is_none() {
                     valid.payload = Some(data.slice((valid.at.block - start) / per_block, 1));
                 }
             }
         }
-        if let Step::Reading(left) = &mut job.step {
-            *left -= 1;
-        }
+        reading.left -= 1;
         self.gc.job = Some(job);
     }
 
-    /// The blocks of the segment are in memory: they can be placed, while the next segment is looked for.
+    /// The blocks of the first segment that was being read are in memory: they can be placed.
     fn segment_read(&mut self) -> bool {
-        let per_block = self.config.geometry.logical_block().per_block();
-        let whole = (self.segment_blocks() / per_block).max(1);
-        let segment = self.segment_blocks();
-        let job = self.gc.job.as_mut().expect("a job is at this step");
-        let utilisation = (job.valid.len() as f32 / whole as f32).min(1.0);
-        job.ready.extend(job.valid.drain(..).map(|valid| (valid, utilisation)));
-        job.segment_end = (job.next + segment).min(job.end);
-        let over = job.next >= job.end && !job.is_behind();
-        job.step = if over { Step::Done } else { Step::Walk(job.next) };
+        let job = self.gc.job.as_mut().expect("a job reads");
+        let Some(Reading { valid, utilisation, .. }) = job.reading.pop_front() else {
+            return false;
+        };
+        job.ready.extend(valid.into_iter().map(|valid| (valid, utilisation)));
         true
     }
 

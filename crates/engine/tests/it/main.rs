@@ -1,6 +1,7 @@
 //! The engine through its public interface.
 
 mod allocation;
+mod collecting;
 mod counters;
 mod devices_change;
 mod failed_trims;

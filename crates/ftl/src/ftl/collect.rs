@@ -60,6 +60,34 @@ impl<P: Placement> Ftl<P> {
         Ok(())
     }
 
+    /// As [`Ftl::collect_ahead`], of one pool. While more units than the reserve are free, every turn is one of those
+    /// of [`Ftl::collect`], begun earlier.
+    pub(super) fn collect_pool_ahead(
+        &mut self,
+        pool: u8,
+        most: u64,
+        free: f64,
+        media: &mut impl Media,
+    ) -> u64 {
+        let index = usize::from(pool);
+        let range = self.pools[index].units.clone();
+        let wanted = (f64::from(range.end - range.start) * free) as usize;
+        let mut copied = 0;
+        while !self.pools[index].is_short()
+            && self.pools[index].free.len() < wanted
+            && let Some(victim) = self.units.emptiest_closed(range.clone())
+        {
+            let valid = self.units.valid_count(victim);
+            let full = valid == self.reverse_map.shape().blocks_per_unit();
+            if full || copied + u64::from(valid) > most || !self.can_copy(pool, victim) {
+                break;
+            }
+            self.relocate(victim, Cause::Relocation, media);
+            copied += u64::from(valid);
+        }
+        copied
+    }
+
     /// What the victim policy chooses.
     fn choose(&mut self, range: Range<u32>) -> Option<UnitId> {
         let now = self.host_writes;

@@ -47,6 +47,8 @@ pub struct LogBench {
     think: Think,
     /// Who thinks about what, by when that ends.
     thinking: BinaryHeap<Reverse<(Time, TenantId, Op)>>,
+    /// Where requests come in bursts, when the last of them came by their own clock.
+    burst: Option<Time>,
     seed: u64,
     timed: bool,
 }
@@ -72,6 +74,7 @@ impl LogBench {
             barriers: Barriers::default(),
             think: Think::new(pacing, timed, false, seed),
             thinking: BinaryHeap::new(),
+            burst: None,
             seed,
             timed,
         }
@@ -117,6 +120,7 @@ impl LogBench {
         let flushes = workload.has_barriers(self.pacing);
         self.barriers = Barriers::new(flushes);
         self.think = Think::new(self.pacing, self.timed, flushes, self.seed);
+        self.burst = workload.rests().then_some(Time::ZERO);
         let mut last = Time::ZERO;
         let result = workload.replay(|batch| {
             progress(batch.done);
@@ -154,6 +158,7 @@ impl LogBench {
                 }
             }
             Pacing::QueueDepth(depth) | Pacing::Clients { count: depth, .. } => {
+                self.rest_until(pieces[0].at)?;
                 self.wait_below(depth as usize)?;
                 while self.exclusive && self.machine.is_collecting() {
                     self.machine.step()?;
@@ -165,6 +170,20 @@ impl LogBench {
         }
         self.collect_finished();
         self.check()
+    }
+
+    /// Waits until the burst before is done, and then as long as nothing is asked for, if a burst begins.
+    fn rest_until(&mut self, at: Time) -> Result<(), Error> {
+        let Some(before) = self.burst.filter(|before| *before < at) else { return Ok(()) };
+        while self.waited_for() > 0 {
+            self.go_on()?;
+        }
+        self.burst = Some(at);
+        let end = self.machine.now() + at.since(before);
+        while self.machine.step_until(end)? {
+            self.collect_finished();
+        }
+        Ok(())
     }
 
     /// Waits until fewer than `depth` requests are in work or held back. Where no time is modelled, until none is:

@@ -2,7 +2,7 @@
 
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
-use thermocline_workload::synthetic::{self, Limit, Spec};
+use thermocline_workload::synthetic::{self, Bursts, Limit, Spec};
 
 use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack, run};
 
@@ -29,6 +29,8 @@ pub struct PatternJob<'a> {
     pub queue_depth: u32,
     /// Requests per second.
     pub rate: Option<f64>,
+    /// Bursts, with rests in between.
+    pub bursts: Option<Bursts>,
     /// Share of all data that is written once, before everything else, and never touched.
     pub at_rest: f64,
     /// What is there before.
@@ -51,6 +53,7 @@ impl<'a> PatternJob<'a> {
             limit,
             queue_depth: 64,
             rate: None,
+            bursts: None,
             at_rest: 0.0,
             prefill: Prefill::Sequential,
             seed: 1,
@@ -67,6 +70,7 @@ impl<'a> PatternJob<'a> {
             io_size: Some(self.io_size),
             read_share: self.read_share,
             rate: self.rate,
+            bursts: self.bursts,
             seed: self.seed,
             ..synthetic::Options::new(self.span, self.limit)
         };

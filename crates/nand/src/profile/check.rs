@@ -21,7 +21,7 @@ impl Profile {
         let slc = self.slc.as_ref().map_or_else(Vec::new, |slc| self.cache(slc));
         let thermal = self.thermal.as_ref().map_or_else(Vec::new, Thermal::rules);
         let (sizes, wear, arm) = (self.sizes(), self.wear(), self.arm());
-        let age = [self.refreshing(), self.aging()].concat();
+        let age = [self.refreshing(), self.aging(), self.collecting()].concat();
         let rules = [sizes, wear, slc, kinds, dies, times, arm, integrity, thermal, age].concat();
         rules
             .iter()
@@ -60,6 +60,28 @@ impl Profile {
                 self.gc.victim.parse::<Victim>().is_ok(),
                 "is no victim policy; `thermocline lab list victims` shows them",
             ),
+        ]
+    }
+
+    fn collecting(&self) -> Vec<Rule> {
+        let gc = &self.gc;
+        let both = gc.idle_ms.is_some() == gc.idle_mb_per_s.is_some();
+        let known = self.kind.relocates() && self.slc.is_none();
+        let time = gc.idle_ms.is_none_or(|ms| (0.0..=1e9).contains(&ms));
+        let rate = gc.idle_mb_per_s.is_none_or(|rate| rate > 0.0 && rate <= 1e9);
+        vec![
+            (
+                "gc.idle_ms",
+                time && both,
+                "must be a time of 0 to 10^9 ms, with gc.idle_mb_per_s beside it",
+            ),
+            (
+                "gc.idle_ms",
+                gc.idle_ms.is_none() || known,
+                "is only known of drives that map pages, without an SLC cache",
+            ),
+            ("gc.idle_mb_per_s", rate, "must be above 0 and at most 10^9"),
+            ("gc.idle_free", (0.0..=1.0).contains(&gc.idle_free), "must be between 0 and 1"),
         ]
     }
 

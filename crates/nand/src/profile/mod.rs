@@ -146,12 +146,33 @@ pub struct Gc {
     pub victim: String,
     /// Whether relocated blocks have an open unit of their own or share the host's.
     pub separate: bool,
+    /// Milliseconds without a request, by the workload's own clock, after which the drive collects ahead of need;
+    /// without it, only when units are short.
+    #[serde(default)]
+    pub idle_ms: Option<f64>,
+    /// What it copies then, in 10^6 bytes per second.
+    #[serde(default)]
+    pub idle_mb_per_s: Option<f64>,
+    /// Share of all units that are free when it stops, if garbage lasts. Default: all.
+    #[serde(default = "all")]
+    pub idle_free: f64,
 }
 
 impl Default for Gc {
     fn default() -> Self {
-        Gc { victim: "greedy".into(), separate: true }
+        Gc {
+            victim: "greedy".into(),
+            separate: true,
+            idle_ms: None,
+            idle_mb_per_s: None,
+            idle_free: all(),
+        }
     }
+}
+
+/// All of something, as a share.
+fn all() -> f64 {
+    1.0
 }
 
 /// Write buffer in the drive.

@@ -159,6 +159,19 @@ fn idle_time_pays_debt_without_delaying_later_requests() {
 }
 
 #[test]
+fn dies_that_are_idle_pay_debt_side_by_side() {
+    let mut t = timeline(8, 8, None);
+    t.arrive(us(0));
+    for n in 0..8 {
+        t.read_to_relocate(page(n), Bytes::kib(16));
+        t.program_relocated(Page { unit: UnitId(1), page: n, slc: false });
+    }
+    // One after the other the reads alone would take as long.
+    t.arrive(us(600));
+    assert!(t.debt.is_empty(), "{} left", t.debt.len());
+}
+
+#[test]
 fn units_that_cover_no_whole_stripe_still_load_every_die_alike() {
     let mut t = timeline_of(8, 8, None, 3, Bytes::mib(16));
     for unit in [5, 2, 7, 0, 1, 3, 4, 6] {

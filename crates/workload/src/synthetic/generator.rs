@@ -7,7 +7,7 @@ use super::lsm::LsmFacts;
 use super::select::{Bands, Cursor, Log, Ranked, Select, Uniform};
 use super::shape::{Fixed, JESD219_SIZES, MODERN_SIZES, Mixed, Shape};
 use super::spec::{Region, Work};
-use super::{Error, Limit, Options, Pattern, Spec};
+use super::{Bursts, Error, Limit, Options, Pattern, Spec};
 use crate::{BATCH, Source, trace};
 
 /// Skew of JESD219's enterprise workload: per cent of the span, per cent of the requests (JEDEC JESD219, September
@@ -23,6 +23,10 @@ pub struct Generator {
     span: Bytes,
     limit: Limit,
     nanos_per_request: Option<f64>,
+    bursts: Option<Bursts>,
+    /// What is left of the burst, and when it began.
+    burst_left: u64,
+    burst_began: Time,
     requests: u64,
     writes: u64,
     bytes_written: u64,
@@ -165,6 +169,9 @@ impl Generator {
             span: options.span,
             limit: options.limit,
             nanos_per_request: options.rate.map(|rate| 1e9 / rate),
+            bursts: options.bursts,
+            burst_left: options.bursts.map_or(0, |bursts| bursts.bytes.get()),
+            burst_began: Time::ZERO,
             requests: 0,
             writes: 0,
             bytes_written: 0,
@@ -219,7 +226,20 @@ impl Generator {
                 request.at = Time::nanos((index as f64 * nanos) as u64);
             }
         }
+        if let Some(bursts) = self.bursts {
+            batch.iter_mut().for_each(|request| self.next_of_burst(bursts, request));
+        }
         self.requests += batch.len() as u64;
+    }
+
+    /// The request is the next one of the burst that goes on.
+    fn next_of_burst(&mut self, bursts: Bursts, request: &mut Request) {
+        request.at = self.burst_began;
+        self.burst_left = self.burst_left.saturating_sub(request.length.get());
+        if self.burst_left == 0 {
+            self.burst_left = bursts.bytes.get();
+            self.burst_began += bursts.idle;
+        }
     }
 
     fn count_writes(&mut self, most: u64, batch: &mut Vec<Request>) {

@@ -57,7 +57,7 @@ pub use hse::HseSpec;
 pub use keys::{Amount, Key};
 pub use kvcache::KvCacheSpec;
 pub use objects::ObjectsSpec;
-pub use options::{Limit, Options};
+pub use options::{Bursts, Limit, Options};
 pub use pattern::{Form, PATTERNS, Pattern, forms};
 pub use scatter::Permutation;
 pub use shape::{JESD219_SIZES, MODERN_SIZES};

@@ -1,6 +1,6 @@
 //! How much of a workload, over which span, and from which seed.
 
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 
 use super::Error;
 
@@ -33,6 +33,15 @@ impl Limit {
     }
 }
 
+/// Requests that come in bursts, with nothing in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bursts {
+    /// Bytes asked for in each; the request that reaches them is its last.
+    pub bytes: Bytes,
+    /// How long the host asks for nothing after one.
+    pub idle: Time,
+}
+
 /// Everything about a synthetic workload that its spec does not say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -51,6 +60,8 @@ pub struct Options {
     pub limit: Limit,
     /// Requests per second by the host's clock; `None` issues everything at time zero, to go as fast as the drive can.
     pub rate: Option<f64>,
+    /// Bursts by the host's clock, which stands still while one goes on; not beside `rate`.
+    pub bursts: Option<Bursts>,
 }
 
 impl Options {
@@ -65,6 +76,7 @@ impl Options {
             seed: 0,
             limit,
             rate: None,
+            bursts: None,
         }
     }
 
@@ -81,6 +93,14 @@ impl Options {
             && !(rate.is_finite() && rate > 0.0)
         {
             return refuse(format!("rate is {rate} requests per second, must be above 0"));
+        }
+        if let Some(bursts) = self.bursts {
+            if bursts.bytes == Bytes::ZERO {
+                return refuse("a burst has 0 B, must have some".to_owned());
+            }
+            if self.rate.is_some() {
+                return refuse("bursts come as fast as they can: leave out the rate".to_owned());
+            }
         }
         check_shares(self.read_share, self.trim_share)?;
         self.io_size.map_or(Ok(()), |io_size| check_io_size(io_size, self.span))
@@ -143,6 +163,7 @@ mod tests {
     #[test]
     fn contradictions_are_named() {
         let good = Options::new(Bytes::mib(1), Limit::Writes(1));
+        let bursts = |bytes| Some(Bursts { bytes: Bytes(bytes), idle: Time::seconds(1) });
         assert!(good.check().is_ok());
         let cases = [
             (Options { span: Bytes::ZERO, ..good }, "span is 0 B"),
@@ -155,6 +176,8 @@ mod tests {
             (Options { trim_share: f64::NAN, ..good }, "trim share is NaN"),
             (Options { read_share: 0.7, trim_share: 0.4, ..good }, "more than 1"),
             (Options { rate: Some(0.0), ..good }, "rate is 0"),
+            (Options { bursts: bursts(0), ..good }, "a burst has 0 B"),
+            (Options { bursts: bursts(1), rate: Some(1.0), ..good }, "leave out the rate"),
         ];
         for (options, part) in cases {
             let error = options.check().expect_err(part).to_string();

@@ -80,6 +80,9 @@ impl RunOf {
         let share = |share: f64| (share > 0.0).then(|| share.to_string());
         add("read-share", share(source.read_share));
         add("trim-share", share(source.trim_share));
+        add("rate", source.rate.map(|rate| rate.to_string()));
+        add("burst", size(source.burst));
+        add("idle", source.idle.map(|idle| format!("{}us", micros(idle))));
         add("seed", (source.seed != 1).then(|| source.seed.to_string()));
         add("prefill", replay.prefill.map(|prefill| prefill.name().to_owned()));
         add("at-rest", replay.at_rest.map(|share| share.to_string()));
@@ -142,6 +145,8 @@ impl RunOf {
                 read_share,
                 trim_share,
                 rate,
+                burst_bytes,
+                idle_us,
             } => {
                 let source = SourceArgs {
                     workload: Some(generator.clone()),
@@ -153,6 +158,8 @@ impl RunOf {
                     read_share: *read_share,
                     trim_share: *trim_share,
                     rate: *rate,
+                    burst: burst_bytes.map(Bytes),
+                    idle: idle_us.map(Time::micros_f64),
                     ..source
                 };
                 (source, replay)
@@ -215,6 +222,8 @@ fn workload(source: &SourceArgs, replay: &ReplayArgs) -> anyhow::Result<Workload
             read_share: source.read_share,
             trim_share: source.trim_share,
             rate: source.rate,
+            burst_bytes: source.burst.map(|size| size.0),
+            idle_us: source.idle.map(micros),
         },
     })
 }
@@ -298,7 +307,7 @@ mod tests {
              --daily-writes 3GB --seed 18446744073709551615 --set device.unit=2MiB --set log.write_depth=4",
             "--stack tier:p5800x+p5316 --workload zipf:0.99 --span 3GiB --drive-writes 2.5 --io-size 8KiB \
              --read-share 0.25 --trim-share 0.125 --rate 1000.5 --speed 1.25 --utilisation 0.75 --fast-capacity 1GiB",
-            "--stack tag:pm9d3 --workload uniform --writes 77 --tag-by volume",
+            "--stack tag:pm9d3 --workload uniform --writes 77 --tag-by volume --burst 5MiB --idle 777us",
             "--stack raw:p5316 --workload uniform --requests 99 --read-share 1",
         ];
         for words in all {

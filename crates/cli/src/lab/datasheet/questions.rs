@@ -71,7 +71,8 @@ pub fn measures(stack: &Stack, span: Bytes, full: f64, quick: bool) -> Vec<Measu
     let drive_writes = if quick { 2.0 } else { 4.0 };
     let fast = stack.fast.as_ref().map(|fast| {
         let share = fast.capacity.as_f64() / stack.profile.capacity.as_f64();
-        LEAST_FAST.max(Bytes((span.as_f64() * share) as u64 >> 20 << 20))
+        // For the drive that the span fills so far, as the products have it: units of the log follow from it.
+        LEAST_FAST.max(Bytes((span.as_f64() / full * share) as u64 >> 20 << 20))
     });
     let mut plan =
         Plan { stack: &stack.text, span, fast, full, drive_writes, measures: Vec::new() };

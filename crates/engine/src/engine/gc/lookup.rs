@@ -111,7 +111,7 @@ impl<P: Payload> Engine<P> {
             self.gc.job = Some(job);
             return self.read_valid();
         }
-        let over = job.ready.is_empty() && self.cache.copies() == 0;
+        let over = job.has_placed_all() && self.cache.copies() == 0;
         job.drains &= !over;
         self.gc.job = Some(job);
         if over {
@@ -214,8 +214,9 @@ impl<P: Payload> Engine<P> {
         // Those of earlier segments wait to be placed or sealed.
         let staged = self.cache.copied().map(Value::entry);
         let ready = job.ready.iter().map(|(valid, _)| valid);
-        job.known =
-            job.valid.iter().chain(ready).map(|valid| valid.value.entry()).chain(staged).collect();
+        let reading = job.reading.iter().flat_map(|reading| &reading.valid);
+        let found = job.valid.iter().chain(reading).chain(ready);
+        job.known = found.map(|valid| valid.value.entry()).chain(staged).collect();
         job.step = Step::Searching(PageCursor::default());
     }
 
