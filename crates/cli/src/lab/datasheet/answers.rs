@@ -180,9 +180,6 @@ impl Sheet {
 
     fn mix(&self) -> Answer {
         let rates: Vec<f64> = self.of(Question::Mix).map(|(_, record)| late_rate(record)).collect();
-        let (reads, writes) = (rates[0], rates[rates.len() - 1]);
-        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-        let collide = least < 0.98 * reads.min(writes);
         let rows = self.of(Question::Mix).map(|(measure, record)| {
             row(
                 measure,
@@ -191,13 +188,7 @@ impl Sheet {
         });
         Answer {
             question: "How does it do with reads and writes mixed?",
-            finding: format!(
-                "mixes {}: {} MB/s of reads alone, {} of writes alone, {} at the least",
-                if collide { "fall below both" } else { "lie between reads and writes alone" },
-                mb(reads),
-                mb(writes),
-                mb(least)
-            ),
+            finding: of_mixes(&rates),
             heads: vec![
                 "4 KiB, random, 64 in flight",
                 "MB/s",
@@ -434,4 +425,43 @@ fn percentile(
 ) -> String {
     let latency = record.latency_ns.as_ref().and_then(|all| all.get(kind));
     latency.map_or("-".into(), |latency| of(latency).map_or("in memory".into(), nanos))
+}
+/// How the rates of mixes, from reads alone to writes alone, compare with those two.
+fn of_mixes(rates: &[f64]) -> String {
+    let &[reads, ref mixes @ .., writes] = rates else { unreachable!("both alone are measured") };
+    let least = mixes.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = mixes.iter().copied().fold(0.0, f64::max);
+    let (below, above) = (least < 0.98 * reads.min(writes), most > 1.02 * reads.max(writes));
+    let how = match (below, above) {
+        (true, true) => "fall below both and rise above both",
+        (true, false) => "fall below both",
+        (false, true) => "reach more than either",
+        (false, false) => "lie between the two",
+    };
+    format!(
+        "{} MB/s of reads alone, {} of writes alone; mixes {how}, {} to {}",
+        mb(reads),
+        mb(writes),
+        mb(least),
+        mb(most)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mixes_are_said_to_be_where_they_are() {
+        let said = |rates: &[f64]| {
+            let said = of_mixes(rates);
+            said[said.find("mixes").expect("it speaks of them")..].to_owned()
+        };
+        let most = said(&[2208e6, 2585e6, 1698e6, 1185e6, 914e6]);
+        assert_eq!(most, "mixes reach more than either, 1185 to 2585");
+        assert_eq!(said(&[900e6, 800e6, 700e6]), "mixes lie between the two, 800 to 800");
+        assert_eq!(said(&[900e6, 600e6, 700e6]), "mixes fall below both, 600 to 600");
+        let both = said(&[900e6, 1000e6, 500e6, 700e6]);
+        assert_eq!(both, "mixes fall below both and rise above both, 500 to 1000");
+    }
 }
