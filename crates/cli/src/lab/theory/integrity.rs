@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
+use thermocline_format::TAG_BITS;
 use thermocline_lab::Stack;
 use thermocline_lab::theory::integrity::{Outlook, Use, WearYears, order, outlook, wear_years};
 use thermocline_nand::Profile;
@@ -224,13 +225,23 @@ pub fn class_sources(model: &Integrity) -> impl Iterator<Item = (&'static str, &
         .map(|(key, source)| (key.trim_matches('"'), source.trim_matches('"')))
 }
 
-/// Where the values of the model come from.
+/// Where the values of the model come from, and what is above the drive.
 fn sources(profile: &Profile, model: &Integrity) -> Vec<String> {
     let own = profile.source.iter().filter(|(key, _)| key.starts_with("integrity"));
     let own = own.map(|(key, source)| format!("{key}: {source}"));
     let of_class =
         class_sources(model).map(|(key, source)| format!("{} {key}: {source}", model.cells));
-    own.chain(of_class).collect()
+    own.chain(of_class).chain([beyond_the_drive()]).collect()
+}
+
+/// What finds data that a drive returns wrong without knowing it. Of such a block its tag is right by chance once in
+/// 2^[`TAG_BITS`] (`docs/FORMAT.md`, section 8).
+fn beyond_the_drive() -> String {
+    format!(
+        "lost: the drive returns an error; data that it returns wrong without one is in no figure, for want of a source; a \
+         log or tier above it finds that by the tag of the block, its checksum and home mark in one, but for one block in \
+         2^{TAG_BITS}, and scrub by 32 bits"
+    )
 }
 
 fn charts(profile: &Profile, usage: &Use) -> Vec<Plot> {
