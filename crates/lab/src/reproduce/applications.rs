@@ -32,8 +32,8 @@ pub const TRACES: [&str; 7] = [
 
 /// Each with what its trace shows: sizes of log and pages, what is loaded, which part of the pages is written how
 /// often, log for each page written and for each flush, the share that lies side by side, bytes of a write; else what
-/// the manuals have as default. Write amplification decided none. Memory of the traced databases is not recorded. All
-/// of a working set is the volume, so that logs and files have their part of it.
+/// the manuals have as default. Write amplification was in view while they were set. Memory of the traced databases is
+/// not recorded. All of a working set is the volume, so that logs and files have their part of it.
 const PAIRS: [Pair; 7] = [
     Pair {
         trace: TRACES[0],

@@ -118,11 +118,16 @@ impl Recorder {
     /// Writes what still waits, and says what the trace holds, unless that takes longer than `patience`.
     pub fn finish(self, patience: Duration) {
         let Recorder { desk, path, end } = self;
-        // A queue that is full of lines empties; one that nobody empties any more was told of.
-        let _ended = desk.queue.send(Message::End);
+        let began = Instant::now();
+        // A queue that is full of lines empties, unless the file's device hangs.
+        while let Err(TrySendError::Full(_)) = desk.queue.try_send(Message::End)
+            && began.elapsed() < patience
+        {
+            thread::sleep(LOOK);
+        }
         let left_out = desk.left_out.load(Ordering::Relaxed);
         let path = path.display();
-        match end.recv_timeout(patience) {
+        match end.recv_timeout(patience.saturating_sub(began.elapsed())) {
             Ok(Ok(count)) if left_out == 0 => {
                 say(format_args!("{count} requests are recorded in {path}"));
             }
@@ -331,6 +336,15 @@ mod tests {
         let written = recorder.end.recv().expect("it was told");
         assert_eq!(written.expect_err("full").kind(), io::ErrorKind::StorageFull);
         (0..3).for_each(|_| flush(&export));
+    }
+
+    #[test]
+    fn a_file_that_hangs_does_not_keep_the_server_from_ending() {
+        let (desk, _lines) = desk(1);
+        desk.queue.send(Message::End).expect("room for one");
+        let (_told, end) = sync_channel(1);
+        let path = PathBuf::from("t.csv");
+        Recorder { desk, path, end }.finish(Duration::from_millis(50));
     }
 
     #[test]
