@@ -21,6 +21,7 @@ pub mod log;
 mod meter;
 mod outcome;
 pub mod pts;
+mod rates;
 pub mod reproduce;
 mod run;
 mod settings;

@@ -15,10 +15,12 @@ mod attempts;
 mod bandwidth;
 mod drives;
 mod heat;
+mod rates;
 mod tenants;
 mod wear;
 
 pub use drives::Before;
+pub use rates::held;
 pub use tenants::Followed;
 
 use crate::byte_counts::{ByteCounts, LogBytes};
@@ -28,6 +30,7 @@ use crate::log::machine::Machine;
 use crate::log::plan::is_bare;
 use crate::log::{LogOptions, read_plan_name};
 use crate::meter::{Meter, ratio};
+use crate::rates::Rates;
 use crate::settings::{Pacing, Settings};
 use crate::stack::{Layer, Stack};
 use crate::steady::Rounds;
@@ -62,6 +65,10 @@ pub struct Outcome<'a> {
     pub cpu_seconds: f64,
     /// The drive's units at the end.
     pub units: Vec<UnitView>,
+    /// What went through the drive for capacity and the fast one over time; none where time is not modelled.
+    pub rates: Vec<&'a Rates>,
+    /// Valid bytes that a log has on the drive for capacity and on the fast one at the end.
+    pub held: Option<[u64; 2]>,
     /// How old the data is at the end, where units have ages of their own.
     pub ages: Option<AgesAndLoss>,
     /// What each tenant asked for and got, where they are followed.
@@ -136,6 +143,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
             .then(|| bandwidth::bandwidth(outcome, &run)),
         drives: drives::each(outcome)?,
         series: outcome.meter.series(),
+        device_series: rates::series(outcome),
         units: units(&outcome.units),
         wear: wear::wear(outcome),
         notes: notes(outcome, &run),

@@ -15,6 +15,7 @@ use crate::log::bench::LogBench;
 use crate::log::plan::Plan;
 use crate::meter::Meter;
 use crate::outcome::{self, Before, Followed, Outcome};
+use crate::rates::Rates;
 use crate::settings::{Pacing, Settings};
 use crate::stack::{DriveArray, Layer, Stack};
 use crate::steady::Rounds;
@@ -70,6 +71,8 @@ pub fn run(
         prefilled,
         cpu_seconds,
         units: bench.drive.units(),
+        rates: bench.rates.iter().collect(),
+        held: None,
         ages: bench.drive.ages(),
         tenants: bench
             .owned
@@ -114,6 +117,8 @@ fn run_log(
         prefilled,
         cpu_seconds,
         units,
+        rates: bench.machine.device().rates(),
+        held: Some(outcome::held(&bench.machine)),
         ages,
         tenants: bench
             .owned
@@ -275,6 +280,8 @@ struct Bench {
     tenants: TenantMeter,
     /// Bytes by owner when measurement began.
     owned: Option<OwnedCounts>,
+    /// What went through the drive since measurement began, where time is modelled.
+    rates: Option<Rates>,
 }
 
 impl Bench {
@@ -308,6 +315,7 @@ impl Bench {
             worn_out: false,
             tenants: TenantMeter::default(),
             owned: None,
+            rates: None,
             drive,
         }
     }
@@ -337,6 +345,7 @@ impl Bench {
             Meter::new(ByteCounts::direct(counters), capacity, self.rounds, self.drive.is_timed());
         self.tenants = TenantMeter::new(tenants);
         self.owned = self.owned_counts();
+        self.rates = self.drive.is_timed().then(|| Rates::new(self.start));
         Ok(counters.host_written)
     }
 
@@ -434,7 +443,15 @@ impl Bench {
             if self.owned.is_some() && piece.op == Op::Write {
                 self.drive.claim(piece.offset, &[(owner(piece.tenant), piece.length)]);
             }
-            done = done.max(self.drive.submit(at, piece, handle)?);
+            let end = self.drive.submit(at, piece, handle)?;
+            if let Some(rates) = &mut self.rates {
+                match piece.op {
+                    Op::Read => rates.read(end, piece.length),
+                    Op::Write => rates.written(end, piece.length),
+                    Op::Flush | Op::Trim | Op::WriteZeroes => {}
+                }
+            }
+            done = done.max(end);
         }
         Ok(done)
     }

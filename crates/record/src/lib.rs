@@ -112,6 +112,10 @@ pub struct RunRecord {
     pub life: Option<Life>,
     /// How the run went over its length; points are equally spaced in bytes written by the host.
     pub series: Vec<SeriesPoint>,
+    /// What went through each device over time: that for capacity, and then the fast one, if there is one. Empty where
+    /// time is not modelled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_series: Vec<DeviceSeries>,
     /// State of the device's units at the end.
     pub units: Units,
     /// Wear of the device's units at the end.
@@ -435,6 +439,27 @@ pub struct SeriesPoint {
     pub read_latency_ns: Option<[Option<u64>; 3]>,
     /// Free units at this point.
     pub free_units: u64,
+}
+
+/// What went through one device over the measured run, in steps of equal simulated time. A command counts where it
+/// ended; divided by [`DeviceSeries::step_seconds`] the bytes of a step are a rate. Commands of the layer above count,
+/// with what it reads and writes to collect garbage; what the drive does inside itself does not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceSeries {
+    /// `capacity`, the device that the record is about (of several side by side, all together), or `fast`.
+    pub tier: String,
+    /// Profile name, such as `p5316`.
+    pub profile: String,
+    /// Length of a step in seconds.
+    pub step_seconds: f64,
+    /// Bytes read in each step, from the start of the measured run to the last command.
+    pub bytes_read: Vec<u64>,
+    /// Bytes written in each step, as many as there are of those read.
+    pub bytes_written: Vec<u64>,
+    /// Bytes of blocks on it that were valid at the end, as the layer knows that maps them: the log, or else the drive;
+    /// absent where it maps none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_bytes: Option<u64>,
 }
 
 /// State of the device's units at the end of the run.

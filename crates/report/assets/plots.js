@@ -24,3 +24,17 @@ function plot(spec) {
     });
   };
 }
+
+// What is read from and written to each device of a record over time.
+function deviceRates(record) {
+  const perSecond = (name, bytes, step) => ({
+    name,
+    points: bytes.map((sum, i) => [i * step, sum / step / 1e6]),
+  });
+  const both = ({ tier, step_seconds: step, bytes_read, bytes_written }) => [
+    perSecond(`${tier}, read`, bytes_read, step),
+    perSecond(`${tier}, written`, bytes_written, step),
+  ];
+  const lines = record.device_series.flatMap(both);
+  return plot({ x: { name: "time, seconds" }, y: { name: "MB/s" }, lines });
+}

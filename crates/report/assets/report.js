@@ -5,6 +5,7 @@ const BUILDERS = {
   host_rate: () => rate((point) => point.host_bytes_written),
   media_rate: () => rate((point) => point.media_bytes_written),
   cumulative,
+  device_rates: deviceRates,
   write_latency: () => latencyOverTime("write_latency_ns"),
   read_latency: () => latencyOverTime("read_latency_ns"),
   write_percentiles: () => percentiles("write"),

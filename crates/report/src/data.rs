@@ -86,9 +86,12 @@ pub(crate) fn runs(records: &[RunRecord]) -> Vec<Run<'_>> {
 
 /// The data as JSON that may stand inside a script element: no `<` is left in it that could end the element.
 pub(crate) fn json(runs: &[Run<'_>]) -> String {
+    // A run has one, and each line of a chart of one run's devices.
+    let lines = runs.iter().map(|run| 2 * run.record.device_series.len()).max();
+    let styles = runs.len().max(lines.unwrap_or(0));
     let data = PageData {
         labels: runs.iter().map(|run| run.label.as_str()).collect(),
-        styles: runs.iter().map(|run| style(run.index)).collect(),
+        styles: (0..styles).map(style).collect(),
         causes: &CAUSES,
         ramps: Ramps { valid: VALID, wear: WEAR },
         records: runs.iter().map(|run| run.record).collect(),

@@ -1,6 +1,7 @@
 //! Figures: the places where the scripts draw.
 
 use crate::data::Run;
+use crate::text::escape;
 
 /// Which chart the scripts draw; the name is that of a builder in `report.js`.
 #[derive(Clone, Copy)]
@@ -43,6 +44,7 @@ pub(crate) fn over_the_run(runs: &[Run<'_>]) -> String {
              became steady. A WAF of 1 means that every host byte is written to the media once.",
         ));
         figures += &rates(runs);
+        figures += &device_rates(runs);
         figures += &latency_over_time(runs);
     }
     figures += &latency_percentiles(runs);
@@ -85,6 +87,19 @@ fn rates(runs: &[Run<'_>]) -> String {
         "Media (NAND) write rate",
         "What was programmed into the media, on the same scale.",
     )
+}
+
+/// What went through each device over time, of runs with several.
+fn device_rates(runs: &[Run<'_>]) -> String {
+    let tiered = runs.iter().filter(|run| run.record.device_series.len() > 1);
+    let one = |run: &Run<'_>| {
+        let chart = Chart { name: "device_rates", record: Some(run.index), height: 300 };
+        let title = format!("Rates of each device over time, {}", escape(&run.label));
+        let caption = "What the layer above read from and wrote to each, with what it moves from one to the other and what \
+            it reads to collect garbage, in MB/s of simulated time; a command counts where it ended.";
+        wide(&figure(chart, &title, caption))
+    };
+    tiered.map(one).collect()
 }
 
 /// Percentiles of latency over time, one panel per percentile so that stacks share an axis.

@@ -105,6 +105,7 @@ impl LogBench {
         self.meter = Meter::new(counts, capacity, self.rounds, self.timed);
         self.tenants = TenantMeter::new(tenants);
         self.owned = self.machine.owned_counts();
+        self.machine.device_mut().count_rates(self.start);
         Ok(counts.host_written)
     }
 

@@ -9,6 +9,7 @@ use thermocline_types::{Bytes, Class, Time, UnitId};
 use super::ledger::OwnerLedger;
 use super::payload::PackDraw;
 use super::stored_chunks::{StoredChunks, Structure};
+use crate::rates::Rates;
 
 /// How a command of the engine ends.
 pub type Ended = Result<Done<PackDraw>, DeviceError>;
@@ -29,6 +30,8 @@ pub struct Device {
     victims: Vec<Time>,
     journal: Option<Journal>,
     ledger: Option<OwnerLedger>,
+    /// What went through each of the drives since measurement began; empty before.
+    rates: Vec<Rates>,
 }
 
 /// What chunks were written, in the order of the device.
@@ -74,6 +77,7 @@ impl Device {
             victims: Vec::new(),
             journal: None,
             ledger: None,
+            rates: Vec::new(),
         }
     }
 
@@ -123,6 +127,18 @@ impl Device {
     pub fn fast(&self) -> Option<&Drive> {
         let fast = self.drives.get(self.geometry.home().index())?;
         self.geometry.is_tiered().then(|| fast.drive())
+    }
+
+    /// From `start` on, counts what goes through each drive over time, where that is modelled.
+    pub fn count_rates(&mut self, start: Time) {
+        let timed = self.drive().is_timed();
+        self.rates = if timed { vec![Rates::new(start); self.drives.len()] } else { Vec::new() };
+    }
+
+    /// What went through the drive for capacity, and through the fast one if there is one, if it was counted.
+    pub fn rates(&self) -> Vec<&Rates> {
+        let fast = self.geometry.is_tiered().then(|| self.geometry.home().index());
+        std::iter::once(0).chain(fast).filter_map(|device| self.rates.get(device)).collect()
     }
 
     /// The drive that `unit` is on, and its number there.
@@ -206,6 +222,9 @@ impl Device {
         let (drive, unit) = self.on(at.unit);
         let done = drive.write(now, drive.start(unit) + within, length, class)?;
         self.written += length.0;
+        if let Some(rates) = self.rates_of(at.unit) {
+            rates.written(done, length);
+        }
         if let Structure::Chunk(chunk) = &structure {
             if matches!(chunk.header.origin.cause, ChunkCause::Relocation | ChunkCause::Destage) {
                 self.relocated = self.relocated.max(done);
@@ -235,7 +254,15 @@ impl Device {
     fn read(&mut self, now: Time, at: Location, length: Bytes) -> Result<Time, DriveError> {
         let within = self.bytes(at.block);
         let (drive, unit) = self.on(at.unit);
-        drive.read(now, drive.start(unit) + within, length)
+        let done = drive.read(now, drive.start(unit) + within, length)?;
+        if let Some(rates) = self.rates_of(at.unit) {
+            rates.read(done, length);
+        }
+        Ok(done)
+    }
+
+    fn rates_of(&mut self, unit: UnitId) -> Option<&mut Rates> {
+        self.rates.get_mut(self.geometry.device_of(unit).index())
     }
 
     fn reset(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {

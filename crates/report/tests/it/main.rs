@@ -5,7 +5,7 @@ mod sample;
 use std::path::Path;
 
 use sample::{Shape, record, three};
-use thermocline_record::{OwnedBytes, RunRecord, TenantFigures, Tenants};
+use thermocline_record::{DeviceSeries, OwnedBytes, RunRecord, TenantFigures, Tenants};
 use thermocline_report::render;
 
 /// The data the page carries, as the browser's JSON parser gets it.
@@ -251,6 +251,25 @@ fn tiers_above_the_device_have_their_own_bytes() {
     assert!(page.contains("Layer above the device, capacity"));
     assert!(page.contains("raw:ideal #6"));
     keep("report-seven.html", &page);
+}
+
+#[test]
+fn a_run_on_two_devices_has_the_rates_of_each() {
+    let step = |tier: &str| DeviceSeries {
+        tier: tier.to_owned(),
+        step_seconds: 0.5,
+        bytes_read: vec![1_000_000, 0],
+        bytes_written: vec![0, 2_000_000],
+        ..DeviceSeries::default()
+    };
+    let mut run = three(true).remove(0);
+    let page = render("One device", std::slice::from_ref(&run));
+    assert!(!page.contains("data-chart=\"device_rates\""));
+    run.device_series = vec![step("capacity"), step("fast")];
+    let page = render("Two devices", &[run]);
+    assert!(page.contains("data-chart=\"device_rates\" data-record=\"0\""));
+    assert!(page.contains("\n  device_rates: deviceRates"), "it has a builder");
+    keep("report-devices.html", &page);
 }
 
 #[test]

@@ -128,6 +128,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         }),
         life: shape.life.map(life),
         series,
+        device_series: Vec::new(),
         units: units(shape),
         wear: wear(shape),
         notes: vec!["Capacity is scaled down from the product's; ratios are kept.".to_owned()],

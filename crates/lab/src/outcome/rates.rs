@@ -1,0 +1,56 @@
+//! What went through each device over time, and what was valid there at the end.
+
+use thermocline_format::MediaClass;
+use thermocline_nand::UnitView;
+use thermocline_record::DeviceSeries;
+use thermocline_types::Bytes;
+
+use super::Outcome;
+use crate::log::machine::Machine;
+use crate::rates::Rates;
+
+/// Tiers, as records name them, in the order of [`Outcome::rates`].
+const TIERS: [&str; 2] = [super::TIER, "fast"];
+
+/// The series of each device.
+pub fn series(outcome: &Outcome) -> Vec<DeviceSeries> {
+    let stack = outcome.stack;
+    let profiles = std::iter::once(&stack.profile).chain(&stack.fast);
+    let devices = outcome.rates.iter().zip(profiles).zip(TIERS).enumerate();
+    devices
+        .map(|(index, ((rates, profile), tier))| DeviceSeries {
+            valid_bytes: valid(outcome, index),
+            ..of(rates, tier, &profile.name)
+        })
+        .collect()
+}
+
+fn of(rates: &Rates, tier: &str, profile: &str) -> DeviceSeries {
+    let steps = rates.steps();
+    DeviceSeries {
+        tier: tier.to_owned(),
+        profile: profile.to_owned(),
+        step_seconds: rates.step().as_secs_f64(),
+        bytes_read: steps.iter().map(|step| step.read).collect(),
+        bytes_written: steps.iter().map(|step| step.written).collect(),
+        valid_bytes: None,
+    }
+}
+
+/// Valid bytes on a device: as the log has them, or else the drive.
+fn valid(outcome: &Outcome, device: usize) -> Option<u64> {
+    if let Some(held) = outcome.held {
+        return held.get(device).copied();
+    }
+    let unit = outcome.drive.cut().unit().as_f64();
+    let bytes = |view: &UnitView| (f64::from(view.valid) * unit).round() as u64;
+    let maps = outcome.stack.profile.kind.relocates();
+    maps.then(|| outcome.units.iter().map(bytes).sum())
+}
+
+/// Valid bytes that a log has on the drive for capacity and on the fast one.
+pub fn held(machine: &Machine) -> [u64; 2] {
+    let on = |media| machine.engine().valid_blocks_on(media) * Bytes::BLOCK.0;
+    let fast = if machine.device().fast().is_some() { on(MediaClass::Fast) } else { 0 };
+    [on(MediaClass::Capacity), fast]
+}
