@@ -87,7 +87,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
             let tenants = row(
                 "FILE.toml",
                 "several tenants side by side, each [[tenant]] with name, workload, span, share, \
-                               io_size, read_share, trim_share; or one application with its keys, as [lsm]",
+                               io_size, read_share, trim_share, every_s, within_s; or one application with its keys, as [lsm]",
             );
             forms().map(|form| row(form.syntax, form.description)).chain([tenants]).collect()
         }

@@ -3,6 +3,7 @@
 use thermocline_types::{Bytes, Op, Request, Rng, StreamId, TenantId, Time};
 
 use super::app::{AppRoom, AppSpec, Application, VolumeFull};
+use super::checkpoints::Gathered;
 use super::lsm::LsmFacts;
 use super::select::{Bands, Cursor, Log, Ranked, Select, Uniform};
 use super::shape::{Fixed, JESD219_SIZES, MODERN_SIZES, Mixed, Shape};
@@ -30,6 +31,8 @@ pub struct Generator {
     requests: u64,
     writes: u64,
     bytes_written: u64,
+    /// Where writes wait for checkpoints.
+    gathered: Option<Gathered>,
 }
 
 /// Where requests come from.
@@ -160,6 +163,13 @@ impl Generator {
     /// # Errors
     /// If options and spec do not fit each other, or the limit counts writes and nothing ever writes.
     pub fn new(spec: &Spec, options: &Options) -> Result<Self, Error> {
+        let gathered = match spec {
+            Spec::Tenants(tenants) => Gathered::new(tenants),
+            Spec::One(_) | Spec::App(_) => None,
+        };
+        if gathered.is_some() && options.rate.is_none() {
+            return Err(Error::Options("checkpoints need a rate: give one".to_owned()));
+        }
         let body = match spec {
             Spec::App(app) => Body::App(App::new(app, options, options.seed)?),
             _ => Body::Tenants(Tenants::new(spec, options)?),
@@ -175,6 +185,7 @@ impl Generator {
             requests: 0,
             writes: 0,
             bytes_written: 0,
+            gathered,
         })
     }
 
@@ -280,8 +291,9 @@ fn written(request: &Request) -> u64 {
     if request.op == Op::Write { request.length.get() } else { 0 }
 }
 
-impl Source for Generator {
-    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), trace::Error> {
+impl Generator {
+    /// The next requests in the order in which they are generated.
+    fn generate(&mut self, batch: &mut Vec<Request>) -> Result<(), trace::Error> {
         batch.clear();
         let left = match self.limit {
             Limit::Requests(requests) => requests - self.requests,
@@ -299,6 +311,15 @@ impl Source for Generator {
         self.draw(count, batch)?;
         self.count(batch);
         Ok(())
+    }
+}
+
+impl Source for Generator {
+    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), trace::Error> {
+        let Some(mut gathered) = self.gathered.take() else { return self.generate(batch) };
+        let filled = gathered.fill(batch, |batch| self.generate(batch));
+        self.gathered = Some(gathered);
+        filled
     }
 
     fn fraction_done(&self) -> f64 {

@@ -34,6 +34,7 @@
 
 mod app;
 mod btree;
+mod checkpoints;
 mod error;
 mod generator;
 mod hse;
@@ -51,6 +52,7 @@ pub mod zipf;
 
 pub use app::{APPLICATIONS, AppInfo, AppRoom, AppSpec, VolumeFull};
 pub use btree::BtreeSpec;
+pub use checkpoints::Checkpoints;
 pub use error::Error;
 pub use generator::Generator;
 pub use hse::HseSpec;

@@ -9,7 +9,7 @@ use thermocline_types::{Bytes, Time};
 
 use super::app::{APP_SPAN, AppSpec};
 use super::options::{check_io_size, check_shares};
-use super::{Error, Options, Pattern};
+use super::{Checkpoints, Error, Options, Pattern};
 
 /// What a generator generates.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +68,8 @@ pub struct Tenant {
     pub read_share: Option<f64>,
     /// Overrides [`Options::trim_share`].
     pub trim_share: Option<f64>,
+    /// When its writes are issued, by the host's clock; `None` issues them as they come.
+    pub checkpoints: Option<Checkpoints>,
 }
 
 /// How large a tenant's region is.
@@ -101,6 +103,8 @@ struct Entry {
     io_size: Option<String>,
     read_share: Option<f64>,
     trim_share: Option<f64>,
+    every_s: Option<f64>,
+    within_s: Option<f64>,
 }
 
 impl Spec {
@@ -129,6 +133,8 @@ impl Spec {
     /// io_size = "8KiB"         # these three default to the options of the run
     /// read_share = 0.5
     /// trim_share = 0.0
+    /// every_s = 60             # its writes wait for a checkpoint every so many seconds; only with a rate
+    /// within_s = 6             # and are issued within so many; default: a tenth of that
     /// ```
     ///
     /// or of an application, by its keys ([`APPLICATIONS`](super::APPLICATIONS)):
@@ -230,8 +236,16 @@ impl Entry {
             .map(|text| text.parse::<Bytes>())
             .transpose()
             .map_err(|error| wrong(error.to_string()))?;
+        let within_s = |every_s| self.within_s.unwrap_or(every_s / 10.0);
+        let checkpoints = match (self.every_s, self.within_s) {
+            (Some(every_s), _) => Some(Checkpoints::read(every_s, within_s(every_s))),
+            (None, Some(_)) => Some(Err("within_s says nothing without every_s".to_owned())),
+            (None, None) => None,
+        };
+        let checkpoints = checkpoints.transpose().map_err(wrong)?;
         Ok(Tenant {
             work,
+            checkpoints,
             span,
             share,
             io_size,
@@ -370,6 +384,10 @@ impl fmt::Display for Spec {
                     write!(f, ", {what} share {share}")?;
                 }
             }
+            if let Some(Checkpoints { every, within }) = tenant.checkpoints {
+                let [every, within] = [every, within].map(Time::as_secs_f64);
+                write!(f, ", written every {every} s within {within} s")?;
+            }
             f.write_str(")")?;
         }
         Ok(())
@@ -448,6 +466,11 @@ mod tests {
                 "tenant `a`: workload `zipf`: THETA is missing",
             ),
             ("[[tenant]]\nworkload = 'seq'\nshare = 0.0", "tenant `0`: share is 0"),
+            ("[[tenant]]\nworkload = 'seq'\nwithin_s = 1.0", "nothing without every_s"),
+            (
+                "[[tenant]]\nworkload = 'seq'\nevery_s = 0.0",
+                "tenant `0`: checkpoints come every 0 s",
+            ),
             (
                 "[[tenant]]\nworkload = 'seq'\nspan = '1000'",
                 "span is 1000 B, must be a multiple of 4 KiB",
