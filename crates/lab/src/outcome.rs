@@ -20,7 +20,7 @@ mod tenants;
 mod wear;
 
 pub use drives::Before;
-pub use rates::held;
+pub use rates::{Held, held};
 pub use tenants::Followed;
 
 use crate::byte_counts::{ByteCounts, LogBytes};
@@ -67,8 +67,8 @@ pub struct Outcome<'a> {
     pub units: Vec<UnitView>,
     /// What went through the drive for capacity and the fast one over time; none where time is not modelled.
     pub rates: Vec<&'a Rates>,
-    /// Valid bytes that a log has on the drive for capacity and on the fast one at the end.
-    pub held: Option<[u64; 2]>,
+    /// What a log has on the drive for capacity and on the fast one at the end.
+    pub held: Option<[Held; 2]>,
     /// How old the data is at the end, where units have ages of their own.
     pub ages: Option<AgesAndLoss>,
     /// What each tenant asked for and got, where they are followed.

@@ -460,6 +460,10 @@ pub struct DeviceSeries {
     /// absent where it maps none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_bytes: Option<u64>,
+    /// Bytes on it at the end in units that a log has not reset since it wrote them, valid or not, its own structures
+    /// among them; absent without a log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occupied_bytes: Option<u64>,
 }
 
 /// State of the device's units at the end of the run.

@@ -3,7 +3,7 @@
 use thermocline_format::MediaClass;
 use thermocline_nand::UnitView;
 use thermocline_record::DeviceSeries;
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, UnitId};
 
 use super::Outcome;
 use crate::log::machine::Machine;
@@ -20,6 +20,7 @@ pub fn series(outcome: &Outcome) -> Vec<DeviceSeries> {
     devices
         .map(|(index, ((rates, profile), tier))| DeviceSeries {
             valid_bytes: valid(outcome, index),
+            occupied_bytes: outcome.held.map(|held| held[index].occupied),
             ..of(rates, tier, &profile.name)
         })
         .collect()
@@ -33,14 +34,14 @@ fn of(rates: &Rates, tier: &str, profile: &str) -> DeviceSeries {
         step_seconds: rates.step().as_secs_f64(),
         bytes_read: steps.iter().map(|step| step.read).collect(),
         bytes_written: steps.iter().map(|step| step.written).collect(),
-        valid_bytes: None,
+        ..DeviceSeries::default()
     }
 }
 
 /// Valid bytes on a device: as the log has them, or else the drive.
 fn valid(outcome: &Outcome, device: usize) -> Option<u64> {
     if let Some(held) = outcome.held {
-        return held.get(device).copied();
+        return Some(held[device].valid);
     }
     let unit = outcome.drive.cut().unit().as_f64();
     let bytes = |view: &UnitView| (f64::from(view.valid) * unit).round() as u64;
@@ -48,9 +49,26 @@ fn valid(outcome: &Outcome, device: usize) -> Option<u64> {
     maps.then(|| outcome.units.iter().map(bytes).sum())
 }
 
-/// Valid bytes that a log has on the drive for capacity and on the fast one.
-pub fn held(machine: &Machine) -> [u64; 2] {
-    let on = |media| machine.engine().valid_blocks_on(media) * Bytes::BLOCK.0;
-    let fast = if machine.device().fast().is_some() { on(MediaClass::Fast) } else { 0 };
-    [on(MediaClass::Capacity), fast]
+/// What a log has on a drive.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    /// Bytes of valid blocks.
+    pub valid: u64,
+    /// Bytes in units that were written since they were reset.
+    pub occupied: u64,
+}
+
+/// What a log has on the drive for capacity and on the fast one.
+pub fn held(machine: &Machine) -> [Held; 2] {
+    let device = machine.device();
+    let geometry = device.geometry();
+    let block = geometry.logical_block().bytes() as u64;
+    let on = |media| {
+        let units = geometry.units_of(media).map(UnitId);
+        let written: u64 = units.map(|unit| u64::from(device.written_in(unit))).sum();
+        let valid = machine.engine().valid_blocks_on(media) * Bytes::BLOCK.0;
+        Held { valid, occupied: written * block }
+    };
+    let fast = device.fast().map(|_| on(MediaClass::Fast));
+    [on(MediaClass::Capacity), fast.unwrap_or_default()]
 }

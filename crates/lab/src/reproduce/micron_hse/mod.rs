@@ -1,17 +1,23 @@
 //! A database on a capacity drive, and on tiers: the tiering half of Micron's document.
 
+mod clocked;
+mod sizes;
+
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::{self, Limit, Spec};
 
 use super::point::{MICRON, Reference, Standing};
-use super::{Figure, Options, part};
-use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack, run};
+use super::{Figure, FiguresDrawn, Options, part};
+use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack};
+use clocked::Clock;
 
 /// The database, by the bytes of its parts.
 const DATABASE: &str = include_str!("tpcc.toml");
 /// Share of its bytes that are redo log: what the application itself changed.
 const APPLICATION: f64 = 0.35;
+/// Tenants of it whose writes are of pages.
+const PAGES: [&str; 2] = ["double write buffer", "tables"];
 /// The document: the hot tier had 150 to 200 of 800 GB.
 const HOT: f64 = 0.2;
 /// How full the capacity drive is; how full theirs was is not published.
@@ -47,12 +53,8 @@ const AGAINST: Reference =
 const HOT_SHARE: Reference =
     Reference::new(MICRON, "share of all writes that the hot tier takes", "share");
 
-/// The same with other fast devices and sizes of the hot tier, for which the document has no figure.
-const OTHERS: [(&str, &str, f64); 3] = [
-    ("tiered, on zones, P5800X", "tier:p5800x+zn540", HOT),
-    ("tiered, on zones, hot tier of 10 %", "tier:micron9100+zn540", HOT / 2.0),
-    ("tiered, on zones, hot tier of 40 %", "tier:micron9100+zn540", 2.0 * HOT),
-];
+/// The same with another fast device, for which the document has no figure.
+const OTHERS: [(&str, &str); 1] = [("tiered, on zones, P5800X", "tier:p5800x+zn540")];
 
 /// Times its size that the database writes, for the figures of five hours and of fifty: a volume an hour is chosen, as
 /// the rate of theirs is not published.
@@ -60,6 +62,9 @@ const VOLUMES: f64 = 5.0;
 const VOLUMES_LONG: f64 = 50.0;
 /// Parts of the long run that have a figure each.
 const PARTS: u64 = 10;
+
+/// How figures name the share of the hot tier.
+const TAKES: &str = "share of all writes to drives that the hot one takes";
 
 /// Settings of the log.
 const SETTINGS: [&str; 1] = ["log.write_cache=off"];
@@ -69,15 +74,55 @@ fn volume(options: &Options) -> Bytes {
     Bytes::gib(if options.quick { 1 } else { 4 })
 }
 
+/// A run of the database.
+#[derive(Clone, Copy)]
+struct Run {
+    stack: &'static str,
+    /// Size of the hot tier, as a share of the volume.
+    hot: f64,
+    /// Times its size that the database writes.
+    volumes: f64,
+    /// When requests come; without it, 32 are in flight.
+    clock: Option<Clock>,
+}
+
+impl Run {
+    /// As fast as `stack` can.
+    fn new(stack: &'static str) -> Run {
+        Run { stack, hot: HOT, volumes: VOLUMES, clock: None }
+    }
+}
+
 pub fn hse(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+    Ok(drawn(options, progress)?.0)
+}
+
+/// The figures, and rates over time as charts.
+pub fn drawn(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error> {
     let long = !(options.points || options.quick);
-    let others = if options.points { &[][..] } else { &OTHERS };
-    let steps = SET_UPS.len() * if long { 2 } else { 1 } + others.len();
-    let mut figures = Vec::new();
+    let steps = if long { 5 } else { 3 };
+    let (mut figures, records) = set_ups(options, &mut part(progress, 0, steps))?;
+    figures.extend(sizes::sweep(options, &mut part(progress, 1, steps))?);
+    let clock = Clock::after(&records[0], volume(options));
+    let (rates, plots) = clocked::rates(options, clock, &mut part(progress, 2, steps))?;
+    figures.extend(rates);
+    if long {
+        figures.extend(others(options, &mut part(progress, 3, steps))?);
+        figures.extend(all_over_time(options, &mut part(progress, 4, steps))?);
+    }
+    Ok((figures, plots))
+}
+
+/// The document's three set-ups, each as fast as it can, and their records.
+fn set_ups(
+    options: &Options,
+    progress: &mut dyn FnMut(f64),
+) -> Result<(Vec<Figure>, Vec<RunRecord>), Error> {
+    let (mut figures, mut records) = (Vec::new(), Vec::new());
     let mut alone = None;
     for (step, set_up) in SET_UPS.iter().enumerate() {
-        let record =
-            measure(options, (set_up.stack, HOT, VOLUMES), &mut part(progress, step, steps))?;
+        let mut progress = part(progress, step, SET_UPS.len());
+        let record = measure(options, Run::new(set_up.stack), &mut progress)?;
         let these = of(set_up.what, &record, Some(set_up));
         let total = these[1].ours;
         figures.extend(these);
@@ -87,27 +132,34 @@ pub fn hse(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figur
             let what = format!("{}: the same against the capacity drive alone", set_up.what);
             figures.push(Figure::new(what, theirs, total / alone, AGAINST.part(set_up.what)));
         }
+        figures.extend(sizes::used(set_up.what, &record, volume(options)));
+        records.push(record);
     }
-    for (step, (what, stack, hot)) in others.iter().enumerate() {
-        let mut progress = part(progress, SET_UPS.len() + step, steps);
-        figures.extend(of(what, &measure(options, (stack, *hot, VOLUMES), &mut progress)?, None));
-    }
-    if long {
-        for (step, set_up) in SET_UPS.iter().enumerate() {
-            let mut progress = part(progress, SET_UPS.len() + others.len() + step, steps);
-            let run = (set_up.stack, HOT, VOLUMES_LONG);
-            figures.extend(over_time(set_up.what, &measure(options, run, &mut progress)?));
-        }
+    Ok((figures, records))
+}
+
+fn others(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+    let mut figures = Vec::new();
+    for (step, (what, stack)) in OTHERS.iter().enumerate() {
+        let mut progress = part(progress, step, OTHERS.len());
+        figures.extend(of(what, &measure(options, Run::new(stack), &mut progress)?, None));
     }
     Ok(figures)
 }
 
-/// The database on a stack, whose hot tier has the share `hot` of the volume, with so many times the volume written.
-fn measure(
-    options: &Options,
-    (stack, hot, volumes): (&str, f64, f64),
-    progress: &mut dyn FnMut(f64),
-) -> Result<RunRecord, Error> {
+fn all_over_time(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+    let mut figures = Vec::new();
+    for (step, set_up) in SET_UPS.iter().enumerate() {
+        let run = Run { volumes: VOLUMES_LONG, ..Run::new(set_up.stack) };
+        let record = measure(options, run, &mut part(progress, step, SET_UPS.len()))?;
+        figures.extend(over_time(set_up.what, &record));
+    }
+    Ok(figures)
+}
+
+/// Carries out a run.
+fn measure(options: &Options, run: Run, progress: &mut dyn FnMut(f64)) -> Result<RunRecord, Error> {
+    let Run { stack, hot, volumes, clock } = run;
     let mut settings = SETTINGS.map(str::to_owned).to_vec();
     for (drive, setting) in [("micron9100", "fast"), ("micron2300", "device")] {
         let given = stack.contains(drive).then(|| format!("{setting}.buffer.merge=false"));
@@ -116,19 +168,32 @@ fn measure(
     let stack = Stack::parse(stack, &settings)?;
     let volume = volume(options);
     let limit = Limit::drive_writes(volumes, volume)?;
-    let workload =
-        synthetic::Options { seed: options.seed, ..synthetic::Options::new(volume, limit) };
-    let input = Input::Synthetic { spec: Spec::from_toml(DATABASE)?, options: workload };
+    let workload = synthetic::Options {
+        seed: options.seed,
+        rate: clock.map(|clock| clock.per_second),
+        ..synthetic::Options::new(volume, limit)
+    };
+    let input = Input::Synthetic { spec: database(clock)?, options: workload };
     let granule = stack.profile.mapping_unit.max(Bytes::BLOCK);
     let mut prepared = Prepared::new(input, Some(Prefill::Sequential), granule, None)?;
     let settings = Settings {
         utilisation: FILLED,
         fast_capacity: Some(Bytes((volume.as_f64() * hot) as u64)),
-        pacing: Some(Pacing::QueueDepth(32)),
+        pacing: clock.is_none().then_some(Pacing::QueueDepth(32)),
         seed: options.seed,
         ..Settings::default()
     };
-    run(&mut prepared, &stack, &settings, progress)
+    crate::run(&mut prepared, &stack, &settings, progress)
+}
+
+/// The database, which by a clock writes its pages at checkpoints.
+fn database(clock: Option<Clock>) -> Result<Spec, Error> {
+    let mut spec = Spec::from_toml(DATABASE)?;
+    if let (Some(clock), Spec::Tenants(tenants)) = (clock, &mut spec) {
+        let pages = tenants.iter_mut().filter(|tenant| PAGES.contains(&tenant.name.as_str()));
+        pages.for_each(|tenant| tenant.checkpoints = Some(clock.checkpoints));
+    }
+    Ok(spec)
 }
 
 /// The figures of one set-up, beside those of the document if it has them.
@@ -167,11 +232,7 @@ fn of(what: &str, record: &RunRecord, set_up: Option<&SetUp>) -> Vec<Figure> {
         let log = record.engine_bytes_written.values();
         let destaged: u64 = log.filter_map(|causes| causes.get("destage")).sum();
         take("host bytes that died on the hot drive", None, 1.0 - destaged as f64 / host);
-        take(
-            "share of all writes to drives that the hot one takes",
-            theirs(|_| 0.8, HOT_SHARE),
-            hot_given / (hot_given + given),
-        );
+        take(TAKES, theirs(|_| 0.8, HOT_SHARE), hot_given / (hot_given + given));
         take("WA of the hot drive", None, hot_media / hot_given);
     }
     if let Some(bandwidth) = &record.bandwidth {
@@ -234,11 +295,45 @@ fn over_time(what: &str, record: &RunRecord) -> Vec<Figure> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn by_a_clock_pages_wait_for_checkpoints_and_a_record_has_the_rates_of_both_drives() {
+        let options = Options { seed: 1, traces: None, quick: true, points: false };
+        let volume = volume(&options);
+        let every = thermocline_types::Time::seconds(1);
+        let checkpoints = synthetic::Checkpoints { every, within: every };
+        let clock = Some(Clock { per_second: 10_000.0, checkpoints });
+        let run = Run { clock, volumes: 0.5, ..Run::new("tier:micron9100+zn540") };
+        let record = measure(&options, run, &mut |_| {}).unwrap();
+        let [capacity, hot] = &record.device_series[..] else { panic!("two drives") };
+        assert_eq!((capacity.tier.as_str(), hot.tier.as_str()), ("capacity", "fast"));
+        for (series, bytes) in [
+            (capacity, record.device_bytes_written),
+            (hot, record.fast.as_ref().unwrap().device_bytes_written),
+        ] {
+            assert_eq!(series.bytes_written.iter().sum::<u64>(), bytes, "{}", series.tier);
+            assert_eq!(series.bytes_read.len(), series.bytes_written.len());
+            assert!(series.valid_bytes.unwrap() <= series.occupied_bytes.unwrap());
+        }
+        // All that is mapped is valid on one of them; the circular log discards some.
+        let valid: u64 = record.device_series.iter().filter_map(|s| s.valid_bytes).sum();
+        assert!((0.9..=1.0).contains(&(valid as f64 / volume.as_f64())), "{valid}");
+        let first = (1.0 / hot.step_seconds) as usize;
+        let [early, later] =
+            [0, first].map(|at| hot.bytes_written[at..at + first].iter().sum::<u64>());
+        assert!(
+            3 * early < 2 * later,
+            "{early} {later}: only the log is written before a checkpoint"
+        );
+    }
+
     /// The shares of requests times their sizes are the shares of bytes that the file and [`APPLICATION`] say.
     #[test]
     fn the_redo_log_has_its_share_of_the_bytes() {
         let Spec::Tenants(tenants) = Spec::from_toml(DATABASE).unwrap() else { panic!("tenants") };
-        let bytes = |tenant: &synthetic::Tenant| tenant.share * tenant.io_size.unwrap().as_f64();
+        let bytes = |tenant: &synthetic::Tenant| {
+            let writes = tenant.share * (1.0 - tenant.read_share.unwrap_or(0.0));
+            writes * tenant.io_size.unwrap().as_f64()
+        };
         let all: f64 = tenants.iter().map(bytes).sum();
         assert!((bytes(&tenants[0]) / all - APPLICATION).abs() < 1e-9);
         assert!((bytes(&tenants[1]) / bytes(&tenants[2]) - 1.0).abs() < 1e-9);
@@ -247,7 +342,8 @@ mod tests {
     #[test]
     fn zones_below_a_tier_write_less_than_a_drive_and_a_larger_hot_tier_absorbs_more() {
         let options = Options { seed: 1, traces: None, quick: true, points: false };
-        let run = |stack, hot| measure(&options, (stack, hot, VOLUMES), &mut |_| {}).unwrap();
+        let run =
+            |stack, hot| measure(&options, Run { hot, ..Run::new(stack) }, &mut |_| {}).unwrap();
         let ours = |record: &RunRecord, name: &str| {
             let figures = of("", record, None);
             figures.into_iter().find(|figure| figure.what.contains(name)).unwrap().ours
@@ -267,6 +363,7 @@ mod tests {
         let larger = run("tier:micron9100+zn540", 2.0 * HOT);
         // A larger tier holds more of what filled the drive beforehand: at first more leaves it.
         let last = "host byte, last fifth";
-        assert!(ours(&larger, last) < 0.8 * ours(&zones, last));
+        let share = ours(&larger, last) / ours(&zones, last);
+        assert!(share < 0.9, "{share}");
     }
 }
