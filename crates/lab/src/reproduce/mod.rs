@@ -570,6 +570,13 @@ pub const EXPERIMENTS: [Experiment; 24] = [
              22 % of that; full: nothing but its own 14.5 %. Its buffer does not merge, which is the product's and would \
              absorb more of a volume this small. A byte counts for the tenant that wrote its block last, also when it is \
              relocated or destaged",
+            "TPCx-HS: theirs is 3 TB on servers of eight drives, twice as fast; against what, by which tasks and processors, is \
+             not in what we hold. Ours is its block load, without processors and network: a volume for each of eight \
+             drives, in eighths: three generated, one shuffled, three sorted. Phases one after the other: all generated \
+             data is written; one copy read and the shuffle written; the shuffle read in 64 KiB at places drawn, and all \
+             sorted data written; one copy of it read. Requests in order have 1 MiB, four streams of a drive, two requests of \
+             each in flight; it is the second of two sorts, the first of which is overwritten in place or, as said, \
+             discarded. Disks are one for each volume; all volumes share the drive",
             "of four tenants the log has its defaults; without a write cache, and behind the tier, as CSAL has it, a write \
              is done when its chunk is on media",
         ],

@@ -4,7 +4,7 @@ use thermocline_nand::{Cut, Kind};
 use thermocline_types::Bytes;
 
 use super::Options;
-use crate::jobs::{JobSpec, Length, Share, run_jobs};
+use crate::jobs::{JobSpec, Length, Share, Target, run_jobs};
 use crate::{Error, Layer, Settings, Stack};
 
 /// What of the drive's capacity the volume leaves unused, as a share of the volume: the document's 10 % for the drive
@@ -26,7 +26,8 @@ pub struct Bed {
     shared: bool,
     /// Requests of each job in flight, if not as many as it says itself.
     depth: Option<u32>,
-    seed: u64,
+    /// Seed of all randomness.
+    pub seed: u64,
 }
 
 impl Bed {
@@ -84,6 +85,17 @@ impl Bed {
             Settings { capacity: Some(self.capacity()), seed: self.seed, ..Settings::default() };
         let length = self.length(&stack, &jobs);
         run_jobs(&stack, &settings, self.volume, &jobs, length, progress)
+    }
+
+    /// What serves requests on `side`, with a volume of so many bytes.
+    ///
+    /// # Errors
+    /// [`Error`] when the stack cannot be made so.
+    pub fn target(&self, side: &str, volume: Bytes) -> Result<Target, Error> {
+        let capacity = Bytes((volume.as_f64() * (1.0 + self.unused)) as u64 >> 20 << 20);
+        let settings =
+            Settings { capacity: Some(capacity), seed: self.seed, ..Settings::default() };
+        Target::new(&self.stack(side)?, &settings, volume)
     }
 
     fn stack(&self, side: &str) -> Result<Stack, Error> {

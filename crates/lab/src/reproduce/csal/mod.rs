@@ -1,6 +1,7 @@
 //! The fast tier's document: CSAL in front of a QLC drive with a large indirection unit.
 
 mod bed;
+mod big_data;
 mod knob;
 mod rows;
 mod tenants;
@@ -13,12 +14,13 @@ use bed::Bed;
 
 pub fn csal(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let bed = Bed::new(options);
-    let steps = if options.points { 2 } else { 4 };
+    let steps = if options.points { 3 } else { 5 };
     let mut figures = waf::figures(&bed, options.points, &mut part(progress, 0, steps))?;
     figures.extend(rows::table(&bed, &mut part(progress, 1, steps))?);
+    figures.extend(big_data::figures(&bed, options.points, &mut part(progress, 2, steps))?);
     if !options.points {
-        figures.extend(tenants::figures(&bed, &mut part(progress, 2, steps))?);
-        figures.extend(knob::knobs(&bed, &mut part(progress, 3, steps))?);
+        figures.extend(tenants::figures(&bed, &mut part(progress, 3, steps))?);
+        figures.extend(knob::knobs(&bed, &mut part(progress, 4, steps))?);
     }
     Ok(figures)
 }
