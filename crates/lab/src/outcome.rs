@@ -30,7 +30,7 @@ use crate::log::machine::Machine;
 use crate::log::plan::is_bare;
 use crate::log::{LogOptions, read_plan_name};
 use crate::meter::{Meter, ratio};
-use crate::rates::Rates;
+use crate::rates::DeviceRates;
 use crate::settings::{Pacing, Settings};
 use crate::stack::{Layer, Stack};
 use crate::steady::Rounds;
@@ -66,7 +66,7 @@ pub struct Outcome<'a> {
     /// The drive's units at the end.
     pub units: Vec<UnitView>,
     /// What went through the drive for capacity and the fast one over time; none where time is not modelled.
-    pub rates: Vec<&'a Rates>,
+    pub rates: Vec<&'a DeviceRates>,
     /// What a log has on the drive for capacity and on the fast one at the end.
     pub held: Option<[Held; 2]>,
     /// How old the data is at the end, where units have ages of their own.

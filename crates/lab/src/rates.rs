@@ -18,19 +18,19 @@ pub struct Step {
 
 /// Bytes through a device in steps of equal time, each command counted where it ended.
 ///
-/// Invariant: there are at most [`STEPS`] steps, and they hold all bytes counted since [`Rates::new`].
+/// Invariant: there are at most [`STEPS`] steps, and they hold all bytes counted since [`DeviceRates::new`].
 #[derive(Clone, Debug)]
-pub struct Rates {
+pub struct DeviceRates {
     start: Time,
     step: Time,
     steps: Vec<Step>,
 }
 
-impl Rates {
+impl DeviceRates {
     /// Nothing so far, from `start` on.
     #[must_use]
-    pub fn new(start: Time) -> Rates {
-        Rates { start, step: FIRST_STEP, steps: Vec::new() }
+    pub fn new(start: Time) -> DeviceRates {
+        DeviceRates { start, step: FIRST_STEP, steps: Vec::new() }
     }
 
     /// A read of so many bytes ended at `end`.
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn steps_become_longer_and_keep_all_bytes() {
         let start = Time::seconds(3);
-        let mut rates = Rates::new(start);
+        let mut rates = DeviceRates::new(start);
         for ms in 0..5000 {
             rates.written(start + Time::micros(1000 * ms), Bytes(2));
             rates.read(start + Time::micros(1000 * ms), Bytes(1));

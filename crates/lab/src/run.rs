@@ -15,7 +15,7 @@ use crate::log::bench::LogBench;
 use crate::log::plan::Plan;
 use crate::meter::Meter;
 use crate::outcome::{self, Before, Followed, Outcome};
-use crate::rates::Rates;
+use crate::rates::DeviceRates;
 use crate::settings::{Pacing, Settings};
 use crate::stack::{DriveArray, Layer, Stack};
 use crate::steady::Rounds;
@@ -281,7 +281,7 @@ struct Bench {
     /// Bytes by owner when measurement began.
     owned: Option<OwnedCounts>,
     /// What went through the drive since measurement began, where time is modelled.
-    rates: Option<Rates>,
+    rates: Option<DeviceRates>,
 }
 
 impl Bench {
@@ -345,7 +345,7 @@ impl Bench {
             Meter::new(ByteCounts::direct(counters), capacity, self.rounds, self.drive.is_timed());
         self.tenants = TenantMeter::new(tenants);
         self.owned = self.owned_counts();
-        self.rates = self.drive.is_timed().then(|| Rates::new(self.start));
+        self.rates = self.drive.is_timed().then(|| DeviceRates::new(self.start));
         Ok(counters.host_written)
     }
 

@@ -9,7 +9,7 @@ use thermocline_types::{Bytes, Class, Time, UnitId};
 use super::ledger::OwnerLedger;
 use super::payload::PackDraw;
 use super::stored_chunks::{StoredChunks, Structure};
-use crate::rates::Rates;
+use crate::rates::DeviceRates;
 
 /// How a command of the engine ends.
 pub type Ended = Result<Done<PackDraw>, DeviceError>;
@@ -31,7 +31,7 @@ pub struct Device {
     journal: Option<Journal>,
     ledger: Option<OwnerLedger>,
     /// What went through each of the drives since measurement began; empty before.
-    rates: Vec<Rates>,
+    rates: Vec<DeviceRates>,
 }
 
 /// What chunks were written, in the order of the device.
@@ -132,11 +132,12 @@ impl Device {
     /// From `start` on, counts what goes through each drive over time, where that is modelled.
     pub fn count_rates(&mut self, start: Time) {
         let timed = self.drive().is_timed();
-        self.rates = if timed { vec![Rates::new(start); self.drives.len()] } else { Vec::new() };
+        self.rates =
+            if timed { vec![DeviceRates::new(start); self.drives.len()] } else { Vec::new() };
     }
 
     /// What went through the drive for capacity, and through the fast one if there is one, if it was counted.
-    pub fn rates(&self) -> Vec<&Rates> {
+    pub fn rates(&self) -> Vec<&DeviceRates> {
         let fast = self.geometry.is_tiered().then(|| self.geometry.home().index());
         std::iter::once(0).chain(fast).filter_map(|device| self.rates.get(device)).collect()
     }
@@ -261,7 +262,7 @@ impl Device {
         Ok(done)
     }
 
-    fn rates_of(&mut self, unit: UnitId) -> Option<&mut Rates> {
+    fn rates_of(&mut self, unit: UnitId) -> Option<&mut DeviceRates> {
         self.rates.get_mut(self.geometry.device_of(unit).index())
     }
 

@@ -7,7 +7,7 @@ use thermocline_types::{Bytes, UnitId};
 
 use super::Outcome;
 use crate::log::machine::Machine;
-use crate::rates::Rates;
+use crate::rates::DeviceRates;
 
 /// Tiers, as records name them, in the order of [`Outcome::rates`].
 const TIERS: [&str; 2] = [super::TIER, "fast"];
@@ -26,7 +26,7 @@ pub fn series(outcome: &Outcome) -> Vec<DeviceSeries> {
         .collect()
 }
 
-fn of(rates: &Rates, tier: &str, profile: &str) -> DeviceSeries {
+fn of(rates: &DeviceRates, tier: &str, profile: &str) -> DeviceSeries {
     let steps = rates.steps();
     DeviceSeries {
         tier: tier.to_owned(),
