@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn checkpoints_need_a_clock() {
         let error = all(None).expect_err("no rate").to_string();
-        assert!(error.contains("checkpoints need a rate"), "{error}");
+        assert!(error.contains("checkpoints come by a clock"), "{error}");
         for (every, within) in [(0.0, 0.0), (1.0, 2.0), (f64::NAN, 1.0), (1.0, 0.0)] {
             assert!(Checkpoints::read(every, within).is_err(), "{every} {within}");
         }

@@ -168,7 +168,9 @@ impl Generator {
             Spec::One(_) | Spec::App(_) => None,
         };
         if gathered.is_some() && options.rate.is_none() {
-            return Err(Error::Options("checkpoints need a rate: give one".to_owned()));
+            return Err(Error::Options(
+                "checkpoints come by a clock: give a rate (--rate)".to_owned(),
+            ));
         }
         let body = match spec {
             Spec::App(app) => Body::App(App::new(app, options, options.seed)?),
