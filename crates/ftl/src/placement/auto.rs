@@ -22,6 +22,8 @@ use crate::Units;
 /// them together cost less than a byte per block. 1/32 instead of 1/128 at a million blocks changed no WAF by more than
 /// 0.003.
 const SAMPLE: u64 = 4_096;
+/// Blocks that miniatures take at most, a 128th of 1 TiB: some 60 bytes each.
+const MOST_SAMPLED: u64 = 1 << 21;
 /// The rule is changed only if that saves this share of all writes.
 const MARGIN: f32 = 0.01;
 /// Over a drive that mixes, classes have to save this share at least: miniatures of such drives are a rough guess. On
@@ -45,9 +47,26 @@ const RESERVE: u8 = 2;
 /// Over a drive that mixes units, what that drive copies counts as well, in a miniature of it.
 ///
 /// It has a victim rule of its own: that of the rule it follows. State: 3 bytes per block, and 0.7 to 3.7 for
-/// miniatures, less the larger the drive; 0.3 to 2.8 more for the drives below; 24 bytes per unit.
+/// miniatures, less the larger the drive; 0.3 to 2.8 more for the drives below; 24 bytes per unit. Of drives beyond 1
+/// TiB no more than of one of 1 TiB, but for the units: some neighbours have one history together.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Auto(Option<Box<Tournament>>);
+pub struct Auto {
+    running: Option<Box<Tournament>>,
+    neighbours: Option<u32>,
+}
+
+impl Auto {
+    /// With one history for so many neighbours, a power of two; if that is not stated, as the size of the drive has it.
+    #[must_use]
+    pub fn of_neighbours(neighbours: Option<u32>) -> Auto {
+        Auto { running: None, neighbours }
+    }
+
+    /// What was stated of neighbours.
+    pub(super) fn neighbours(&self) -> Option<u32> {
+        self.neighbours
+    }
+}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Tournament {
@@ -69,7 +88,8 @@ struct Tournament {
 
 impl Tournament {
     fn new(capacity: u64, units: u32, blocks_per_unit: u32, below: Below) -> Tournament {
-        let shift = (capacity / SAMPLE).max(1).ilog2().clamp(4, 7);
+        let least = (capacity / MOST_SAMPLED).max(1).ilog2();
+        let shift = (capacity / SAMPLE).max(1).ilog2().clamp(4, 7).max(least);
         let miniature =
             |rule| Miniature::new(rule, shift, capacity, units, blocks_per_unit).over(below);
         Tournament {
@@ -138,12 +158,16 @@ impl Classifier for Auto {
     }
 
     fn begin(&mut self, blocks: u64, units: u32, blocks_per_unit: u32, below: Below) {
-        self.0 = Some(Box::new(Tournament::new(blocks, units, blocks_per_unit, below)));
+        let mut tournament = Tournament::new(blocks, units, blocks_per_unit, below);
+        if let Some(neighbours) = self.neighbours {
+            tournament.history = History::of_neighbours(blocks, neighbours.ilog2());
+        }
+        self.running = Some(Box::new(tournament));
     }
 
     #[inline]
     fn place(&mut self, write: Write) -> Class {
-        match &mut self.0 {
+        match &mut self.running {
             Some(tournament) => tournament.place(write),
             // Nothing is known of the drive.
             None => Class(0),
@@ -152,14 +176,14 @@ impl Classifier for Auto {
 
     #[inline]
     fn place_survivor(&mut self, survivor: Survivor, _now: u64) -> Class {
-        let Some(tournament) = &self.0 else { return Class(0) };
+        let Some(tournament) = &self.running else { return Class(0) };
         let history = &tournament.history;
         Class(tournament.rule.survivor(|| history.past(survivor.lba), history.ticks()))
     }
 
     #[inline]
     fn prefetch(&self, lba: Lba) {
-        if let Some(tournament) = &self.0 {
+        if let Some(tournament) = &self.running {
             tournament.history.prefetch(lba);
             if let Some(group) = group_of(lba, tournament.shift) {
                 tournament.places.prefetch(group);
@@ -169,7 +193,7 @@ impl Classifier for Auto {
 
     #[inline]
     fn prefetch_survivor(&self, lba: Lba) {
-        if let Some(tournament) = &self.0
+        if let Some(tournament) = &self.running
             && !tournament.rule.is_greedy()
         {
             tournament.history.prefetch(lba);
@@ -180,17 +204,17 @@ impl Classifier for Auto {
     #[inline]
     fn stream(&self, class: Class, streams: u8) -> u8 {
         let last = i32::from(streams.saturating_sub(1));
-        let octave = self.0.as_ref().map_or(0, |tournament| tournament.rule.octave(class.0));
+        let octave = self.running.as_ref().map_or(0, |tournament| tournament.rule.octave(class.0));
         (last + octave).clamp(0, last) as u8
     }
 
     #[inline]
     fn renamed(&mut self) -> bool {
-        self.0.as_mut().is_some_and(|tournament| std::mem::take(&mut tournament.changed))
+        self.running.as_mut().is_some_and(|tournament| std::mem::take(&mut tournament.changed))
     }
 
     fn memory_bytes(&self) -> usize {
-        let Some(tournament) = &self.0 else { return 0 };
+        let Some(tournament) = &self.running else { return 0 };
         let miniatures: usize = tournament.miniatures.iter().map(Miniature::memory_bytes).sum();
         let blocks = tournament.history.memory_bytes() + tournament.places.memory_bytes();
         blocks + tournament.cleaner.memory_bytes() + miniatures
@@ -209,7 +233,7 @@ impl VictimRule for Auto {
         now: u64,
         allowed: impl Fn(UnitId) -> bool,
     ) -> Option<UnitId> {
-        let tournament = self.0.as_mut()?;
+        let tournament = self.running.as_mut()?;
         tournament.cleaner.choose(tournament.rule, units, range, now, allowed)
     }
 }

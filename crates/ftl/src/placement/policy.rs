@@ -17,6 +17,8 @@ use super::{
 const CLASSES: u8 = 6;
 /// As many as can be asked for: each has an open unit.
 const MOST_CLASSES: u8 = 32;
+/// Blocks that can have one history: 4 MiB.
+const MOST_NEIGHBOURS: u32 = 1024;
 
 /// What may stand behind the name of a policy, as in `dac:6`, and how the policy is made from it.
 enum Parameter<T> {
@@ -24,6 +26,8 @@ enum Parameter<T> {
     None(fn() -> T),
     /// The number of classes, at least `least`.
     Classes { least: u8, default: u8, make: fn(u8) -> T },
+    /// Blocks that have one history, a power of two; `of` tells what was stated of a policy.
+    Neighbours { make: fn(Option<u32>) -> T, of: fn(&T) -> Option<u32> },
     /// A share, 0 to 1; `of` tells that of a policy.
     Share { default: f32, make: fn(f32) -> T, of: fn(&T) -> f32 },
 }
@@ -40,6 +44,12 @@ impl<T: Classifier> Parameter<T> {
                 .ok()
                 .filter(|classes| (*least..=MOST_CLASSES).contains(classes))
                 .map(make),
+            (Parameter::Neighbours { make, .. }, None) => Some(make(None)),
+            (Parameter::Neighbours { make, .. }, Some(text)) => text
+                .parse()
+                .ok()
+                .filter(|count: &u32| count.is_power_of_two() && *count <= MOST_NEIGHBOURS)
+                .map(|count| make(Some(count))),
             (Parameter::Share { default, make, .. }, None) => Some(make(*default)),
             (Parameter::Share { make, .. }, Some(text)) => {
                 text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).map(make)
@@ -52,6 +62,10 @@ impl<T: Classifier> Parameter<T> {
         match self {
             Parameter::None(_) => f.write_str(name),
             Parameter::Classes { .. } => write!(f, "{name}:{}", policy.topology().classes()),
+            Parameter::Neighbours { of, .. } => match of(policy) {
+                Some(count) => write!(f, "{name}:{count}"),
+                None => f.write_str(name),
+            },
             Parameter::Share { of, .. } => write!(f, "{name}:{}", of(policy)),
         }
     }
@@ -109,8 +123,8 @@ macro_rules! policies {
 }
 
 policies! {$
-    Auto = "auto", Parameter::None(Auto::default),
-        "the rule of five that copies least in miniature; its own victim rule";
+    Auto = "auto", Parameter::Neighbours { make: Auto::of_neighbours, of: Auto::neighbours },
+        "the rule of five that copies least in miniature; its own victim rule; auto:16 has a history for 16 blocks";
     Nothing = "none", Parameter::None(|| Nothing),
         "no separation: host writes and survivors share a unit";
     SeparateRelocation = "sepgc", Parameter::None(|| SeparateRelocation),
@@ -258,7 +272,20 @@ mod tests {
         assert!(error.contains("`sepgcc`") && error.contains("none, sepgc, "), "{error}");
         assert_eq!("dac".parse(), "dac:6".parse::<Policy>());
         assert_eq!("dac:12".parse::<Policy>().map(|dac| dac.topology().classes()), Ok(12));
-        for text in ["dac:0", "dac:33", "dac:x", "warcip:1", "sepbit:6", "mida:"] {
+        let sixteen = "auto:16".parse::<Policy>().map(|auto| auto.to_string());
+        assert_eq!(sixteen, Ok("auto:16".to_owned()));
+        for text in [
+            "auto:0",
+            "auto:3",
+            "auto:2048",
+            "auto:",
+            "dac:0",
+            "dac:33",
+            "dac:x",
+            "warcip:1",
+            "sepbit:6",
+            "mida:",
+        ] {
             assert!(text.parse::<Policy>().is_err(), "{text}");
         }
         for text in ["", "sepgc:1", "none:", "lsm-zgc:", "lsm-zgc:1.5", "lsm-zgc:NaN", "lsm-zgc:-1"]

@@ -1,4 +1,4 @@
-//! What is remembered of every block: 24 bits.
+//! What is remembered of every block, or of one of several neighbours: 24 bits.
 
 use thermocline_types::Lba;
 
@@ -21,15 +21,24 @@ const SWEEPS: u64 = 2;
 const FAST_BITS: u32 = 1;
 const SLOW_BITS: u32 = 2;
 
+/// Blocks of which each has a history of its own, 1 TiB: 768 MiB. On larger drives two neighbours have one, or four,
+/// and so on: that of the first of them.
+const OWN: u64 = 1 << 28;
+
 /// Write history of all blocks, 24 bits each: `time:8 | gap:5 | fast:5 | slow:6`; 0 is a block that was never written.
 ///
 /// * time: the last write, in ticks, modulo 256.
 /// * gap: the last rewrite interval, in half octaves of ticks; 31 is none.
 /// * fast, slow: rewrites counted with half-lives of 1/4 and 16 capacities, as floats of 4 bits exponent and 1 or 2
 ///   bits mantissa, rounded at random so that the expectation is kept, and decayed when they are looked at.
+///
+/// What was noted of the first of some neighbours stands for all of them. Were all noted in one word, what is written
+/// one behind the other would seem to be rewritten at once.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct History {
     words: PerBlock<Word>,
+    /// A history is that of `1 << shift` neighbours.
+    shift: u32,
     capacity: u64,
     per_tick: u64,
     now: u32,
@@ -73,9 +82,15 @@ pub(super) struct Past {
 impl History {
     /// Of a device that exports `capacity` blocks.
     pub(super) fn new(capacity: u64) -> History {
+        History::of_neighbours(capacity, capacity.div_ceil(OWN).next_power_of_two().ilog2())
+    }
+
+    /// As [`History::new`], with a history for `1 << shift` neighbours.
+    pub(super) fn of_neighbours(capacity: u64, shift: u32) -> History {
         let per_tick = (capacity / u64::from(TICKS)).max(1);
         History {
             words: PerBlock::default(),
+            shift,
             capacity: capacity.max(1),
             per_tick,
             now: 0,
@@ -94,13 +109,30 @@ impl History {
     /// Brings the word of a block towards the cache.
     #[inline]
     pub(super) fn prefetch(&self, lba: Lba) {
-        std::hint::black_box(self.words.get(lba));
+        std::hint::black_box(self.word(lba));
     }
 
     /// The block as it is now.
     #[inline]
     pub(super) fn past(&self, lba: Lba) -> Past {
-        self.decayed(self.words.get(lba))
+        self.decayed(self.word(lba))
+    }
+
+    /// Where the history of a block is.
+    #[inline]
+    fn place(&self, lba: Lba) -> Lba {
+        Lba(lba.0 >> self.shift)
+    }
+
+    #[inline]
+    fn word(&self, lba: Lba) -> Word {
+        self.words.get(self.place(lba))
+    }
+
+    /// Whether a history is of this block.
+    #[inline]
+    fn is_first(&self, lba: Lba) -> bool {
+        lba.0 & ((1 << self.shift) - 1) == 0
     }
 
     fn decayed(&self, word: Word) -> Past {
@@ -136,7 +168,12 @@ impl History {
         self.noise =
             self.noise.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         let random = (self.noise >> 40) as u32;
-        let word = self.words.get(lba);
+        let word = self.word(lba);
+        if !self.is_first(lba) {
+            let known = word.is_known();
+            let past = self.decayed(word);
+            return Past { age: 0, gap: if known { past.gap } else { NO_GAP }, ..past };
+        }
         let (gap, fast, slow) = if word.is_known() {
             let past = self.decayed(word);
             let (fast, slow) = (past.fast + 1.0, past.slow + 1.0);
@@ -148,7 +185,7 @@ impl History {
         } else {
             (NO_GAP, 0, 0)
         };
-        *self.words.get_mut(lba) = Word::new(self.now, gap, fast, slow);
+        *self.words.get_mut(self.place(lba)) = Word::new(self.now, gap, fast, slow);
         Past { age: 0, gap, fast: unpack(fast, FAST_BITS), slow: unpack(slow, SLOW_BITS) }
     }
 
@@ -248,6 +285,37 @@ mod tests {
         // 10.5 is a quarter of the way from 10 to 12.
         let up = |random: &u32| pack(10.5, SLOW_BITS, *random) == pack(12.0, SLOW_BITS, 255);
         assert_eq!((0..256).filter(up).count(), 64);
+    }
+
+    #[test]
+    fn large_drives_have_a_history_for_some_neighbours_and_small_ones_for_each_block() {
+        let tebibyte = 1_u64 << 28;
+        let drives = [1000, tebibyte, tebibyte + 1, 16 * tebibyte, 122 * tebibyte];
+        assert_eq!(drives.map(|capacity| History::new(capacity).shift), [0, 0, 1, 4, 7]);
+    }
+
+    #[test]
+    fn neighbours_have_the_history_of_the_first_and_a_stream_does_not_seem_hot() {
+        let mut history = History::of_neighbours(1 << 20, 4);
+        let mut clock = 0;
+        let mut write = |history: &mut History, lba: u64| {
+            clock += 1;
+            history.write(Lba(lba), clock)
+        };
+        for round in 0..3 {
+            for lba in 0..1 << 20 {
+                let past = write(&mut history, lba);
+                assert!(past.slow <= round as f32, "{} rewrites of {round}", past.slow);
+                assert!(past.gap > 13, "no interval, or that from one round to the next");
+            }
+        }
+        (0..50_000).for_each(|_| _ = write(&mut history, 32));
+        let (hot, beside, other) =
+            (history.past(Lba(32)), history.past(Lba(47)), history.past(Lba(48)));
+        assert_eq!((hot.gap, hot.age), (beside.gap, beside.age));
+        assert!(hot.fast > 1000.0 && other.fast < 2.0, "{hot:?} {other:?}");
+        assert_eq!(write(&mut history, 47).gap, hot.gap);
+        assert!(history.memory_bytes() < (1 << 20) * 3 / 16 + (1 << 14), "three bytes for sixteen");
     }
 
     #[test]
