@@ -100,6 +100,7 @@ mod with_bugs {
         EpochNotAdvanced: "a recovery is recorded without a new epoch and the end of its tail",
         TailEndNotWritten: "the record of a recovery does not say where the tail that it found ends",
         HoleEndsTail: "recovery stops at the first hole of a unit",
+        HeaderNotReadAgain: "a chunk of the tail is not replayed of which the header was not kept",
         TornBlocksReplayed: "blocks of chunks that were not flushed are replayed unseen",
         TailOverwritten: "after a crash writing goes on before the end of what was found",
         RecoveryNotCheckpointed: "recovery ends without a checkpoint",

@@ -18,8 +18,14 @@ pub const MAX_IO_BLOCKS: u64 = MAX_ENTRIES as u64;
 /// the seconds for which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
 pub const LINGER: Time = Time::seconds(1);
 
-/// Most bytes between checkpoints: 512 MiB of chunk headers, which recovery holds in memory. Chosen, not measured.
-const CHECKPOINT: u64 = 64 << 30;
+/// Most bytes between checkpoints: what replays in minutes.
+const CHECKPOINT: u64 = 1 << 40;
+
+/// Bytes after which a checkpoint begins where it costs little (`checkpoint::CHEAP`).
+const EARLY_CHECKPOINT: u64 = 64 << 30;
+
+/// Entries of 40 bytes: 320 MiB.
+const TAIL_ENTRIES: u64 = 8 << 20;
 
 /// Pages of maps that garbage collection has in memory at once, at least: a chunk of copies from so many has 1.6 % of
 /// header, half of what is held back of a pool for collection to gain something.
@@ -103,9 +109,14 @@ pub struct Config {
     pub write_cache: bool,
     /// Chunks of a class that may be on their way before further blocks wait for a larger chunk.
     pub write_depth: u32,
-    /// Bytes written, but for pages of maps, after which a checkpoint begins: what recovery has to replay, at most
-    /// about twice.
+    /// Bytes written, but for pages of maps, after which a checkpoint begins at the latest: what recovery has to
+    /// replay, at most about twice.
     pub checkpoint_bytes: u64,
+    /// Bytes after which it begins if few pages of maps differ.
+    pub early_checkpoint_bytes: u64,
+    /// Entries of the chunks to be replayed that an opening keeps in memory, at 40 bytes each; it reads the others once
+    /// more when it comes to them.
+    pub tail_entries: u64,
     /// Units listed ahead of their use in each superblock record; at least one for each that can be open.
     pub reserved_units: u32,
     /// Units that a superblock record lists at most: a checkpoint begins when half as many are listed, so that any
@@ -153,9 +164,9 @@ impl Config {
             max_staged_blocks: 4096,
             write_cache: true,
             write_depth: 4,
-            // A map is 1/512 of what it maps: with an eighth of the pool between checkpoints, writing all of it costs a
-            // 64th of what is written.
-            checkpoint_bytes: (pool_bytes / 8).max(unit_bytes * 4).min(CHECKPOINT),
+            checkpoint_bytes: checkpoint_bytes(pool_bytes).max(unit_bytes * 4),
+            early_checkpoint_bytes: EARLY_CHECKPOINT,
+            tail_entries: TAIL_ENTRIES,
             reserved_units: (geometry.units() / 16).clamp(8, 64),
             max_listed_units: most_listed(&geometry),
             max_open_units: [u32::MAX; MediaClass::ALL.len()],
@@ -362,15 +373,20 @@ impl Config {
     #[must_use]
     pub fn blocks_per_unit(&self) -> u64 {
         let block = self.geometry.logical_block();
+        let most = block.blocks_in_chunk(block.max_chunk());
+        let long = |fit: usize| block.chunk_header(fit) + fit as u32 * block.per_block();
         let mut left = self.geometry.blocks_per_unit();
-        let mut held = 0;
+        // Of the longest chunks as many as leave less than one may be long: units of a gibibyte have a thousand.
+        let whole = left.saturating_sub(block.max_chunk() - long(most)) / long(most);
+        left -= whole * long(most);
+        let mut held = u64::from(whole) * most as u64;
         loop {
             let fit = block.blocks_in_chunk(left.min(block.max_chunk()));
             if fit == 0 {
                 return held;
             }
             held += fit as u64;
-            left -= block.chunk_header(fit) + fit as u32 * block.per_block();
+            left -= long(fit);
         }
     }
 
@@ -442,6 +458,13 @@ impl Config {
 fn most_listed(geometry: &Geometry) -> u32 {
     let room = geometry.unit_bytes().saturating_sub(8 * geometry.unit_pages() as u64);
     (room / 32).min(MAX_OPEN_UNITS as u64) as u32
+}
+
+/// Bytes between checkpoints at most. A map is 1/512 of what it maps: with an eighth of the pool between checkpoints,
+/// writing all of it costs a 64th of what is written; with a 32nd, a 16th. What is between is replayed after a crash,
+/// in seconds for 64 GiB (`docs/adr/0048-long-tails.md`).
+fn checkpoint_bytes(pool_bytes: u64) -> u64 {
+    (pool_bytes / 8).min((pool_bytes / 32).max(EARLY_CHECKPOINT)).min(CHECKPOINT)
 }
 
 /// Why a configuration cannot work.
@@ -547,5 +570,29 @@ mod tests {
         config.max_staged_blocks = 1000;
         config.gc.segment_bytes = 259 * 4096;
         assert_eq!(config.stage_slots(), 2 * 1000 + 4 * MAX_ENTRIES as u32 + 259);
+    }
+
+    /// One chunk after the other.
+    fn one_by_one(geometry: &Geometry) -> u64 {
+        let (block, mut left, mut held) = (geometry.logical_block(), geometry.blocks_per_unit(), 0);
+        while let fit @ 1.. = block.blocks_in_chunk(left.min(block.max_chunk())) {
+            held += fit as u64;
+            left -= block.chunk_header(fit) + fit as u32 * block.per_block();
+        }
+        held
+    }
+
+    #[test]
+    fn a_unit_holds_what_chunks_of_it_hold_one_by_one() {
+        for block in [LogicalBlock::B512, LogicalBlock::B4096] {
+            let chunk = block.max_chunk();
+            let few = (16..8 * chunk).step_by(if chunk > 1000 { 7 } else { 1 });
+            for units in few.chain([1 << 18, (1 << 18) + 3, 1_102_848]) {
+                let geometry = Geometry::new(block, units, 64, [0, 1].map(UnitId));
+                let Ok(geometry) = geometry else { continue };
+                let config = Config::new(geometry);
+                assert_eq!(config.blocks_per_unit(), one_by_one(&geometry), "{block:?} {units}");
+            }
+        }
     }
 }

@@ -124,6 +124,9 @@ mod counted {
         TailPageReadAgain: "a page that the tail changes is read once more because that failed",
         TailPageUnreadable: "a page of which the tail says so cannot be read still",
         OpeningFailed: "the device fails a command of an opening",
+        // opening/known.rs
+        HeaderReadAgain: "a header of the tail is read once more, because it was not kept",
+        HeaderGone: "that cannot be done: its chunk is missing",
         // opening/tail.rs
         HoleSkipped: "a chunk is found behind a hole in its unit",
         OutOfReach: "a chunk is left out that is too far behind the last one taken",

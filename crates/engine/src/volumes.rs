@@ -271,6 +271,12 @@ impl Volumes {
         self.noted.dirty + self.cut.1
     }
 
+    /// Pages that a checkpoint would write now, as of when each map was noted last.
+    #[inline]
+    pub(crate) fn pages_differing(&self) -> u64 {
+        self.noted.differing
+    }
+
     /// Bytes that patches take, as of when each map was noted last.
     #[inline]
     pub(crate) fn patch_bytes(&self) -> u64 {

@@ -191,6 +191,7 @@ impl Settings {
             config.capacity_blocks(u64::from(media.geometry.units()) * config.blocks_per_unit());
         let mix = Mix::draw(&mut rng, capacity);
         config.map_memory_bytes = draw_memory(seed, &config, mix.most_volumes);
+        config.tail_entries = [config.tail_entries, 0, 20][seed as usize % 3];
         let depth = [1, 2, 4, 16][rng.below(4) as usize];
         let requests = match scale {
             Scale::Small => 40 + rng.below(300),

@@ -12,9 +12,12 @@ mod pages;
 use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{Location, MapEntry, OpenUnit, PageId, Sequence, VolumeId, crc32c};
+use thermocline_format::{
+    BLOCK_BYTES, Location, MapEntry, OpenUnit, PageId, Sequence, VolumeId, crc32c,
+};
 
 use crate::bugs::bug;
+use crate::config::Config;
 use crate::device::PageBytes;
 use crate::durability::Then;
 use crate::engine::{Engine, Phase};
@@ -28,6 +31,12 @@ use pages::Batch;
 
 /// Pages in one chunk, so that pages do not hold up the host. Chosen, not measured.
 const PAGES_PER_CHUNK: usize = 64;
+
+/// A checkpoint costs little if its pages are so many times less than what was written since the one before.
+const CHEAP: u64 = 64;
+
+/// Chunks after which a checkpoint begins however small they are: an opening keeps 24 bytes of each, at most 200 MB.
+const CHUNKS: u64 = 4 << 20;
 
 /// Chunks of pages on their way at once. Chosen, not measured.
 const PAGE_CHUNKS: u32 = 2;
@@ -52,19 +61,21 @@ enum Step {
     Writing,
 }
 
-/// Why the next checkpoint is due.
+/// When the next checkpoint is due.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
     /// Whether somebody waits for one.
     wanted: bool,
-    /// Bytes that went into chunks since the newest began, but for pages of maps.
+    /// Bytes that went into chunks since the newest began, but for pages of maps; and chunks.
     bytes: u64,
+    chunks: u64,
 }
 
 impl Due {
     /// Bytes went into a chunk.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bytes += bytes;
+        self.chunks += 1;
     }
 
     fn want(&mut self) {
@@ -76,9 +87,13 @@ impl Due {
         self.wanted
     }
 
-    /// Whether it is due, after so many bytes at the latest.
-    fn is_now(&self, bytes: u64) -> bool {
-        self.wanted || self.bytes >= bytes
+    /// Whether it is due when so many pages of maps differ.
+    fn is_now(&self, config: &Config, pages: u64) -> bool {
+        let cheap = pages.saturating_mul(BLOCK_BYTES as u64 * CHEAP) <= self.bytes;
+        self.wanted
+            || self.bytes >= config.checkpoint_bytes
+            || self.bytes >= config.early_checkpoint_bytes && cheap
+            || self.chunks >= CHUNKS
     }
 }
 
@@ -208,7 +223,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn begin_checkpoint(&mut self) -> bool {
-        let due = self.due.is_now(self.config.checkpoint_bytes)
+        let due = self.due.is_now(&self.config, self.volumes.pages_differing())
             || self.space.opened() >= self.most_listed() / 2
             || !self.table_has_room()
             || self.many_are_dirty()
@@ -385,5 +400,44 @@ impl<P: Payload> Engine<P> {
         if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.step == waits) {
             self.set_step(Step::Record);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_format::{Geometry, LogicalBlock};
+    use thermocline_types::UnitId;
+
+    use super::*;
+
+    /// 16 TiB, in zones of a gibibyte.
+    fn config() -> Config {
+        let geometry = Geometry::new(LogicalBlock::B4096, 1 << 18, 1 << 14, [0, 1].map(UnitId));
+        Config::new(geometry.expect("sound units"))
+    }
+
+    fn written(chunks: u64, bytes: u64) -> Due {
+        let mut due = Due::default();
+        (0..chunks).for_each(|_| due.add(bytes));
+        due
+    }
+
+    #[test]
+    fn a_checkpoint_comes_early_where_it_costs_little_and_late_where_every_page_differs() {
+        let config = config();
+        let (early, late) = (written(64 << 10, 1 << 20), written(512 << 10, 1 << 20));
+        let cheap = (64 << 30) / (64 * 4096);
+        assert!(early.is_now(&config, cheap));
+        assert!(!early.is_now(&config, cheap + 1));
+        assert!(!written((64 << 10) - 1, 1 << 20).is_now(&config, 0));
+        assert!(late.is_now(&config, u64::MAX));
+        assert!(!written((512 << 10) - 1, 1 << 20).is_now(&config, u64::MAX));
+    }
+
+    #[test]
+    fn many_small_chunks_are_as_long_a_tail_as_it_may_be() {
+        let config = config();
+        assert!(!written(CHUNKS - 1, 8192).is_now(&config, u64::MAX));
+        assert!(written(CHUNKS, 8192).is_now(&config, u64::MAX));
     }
 }

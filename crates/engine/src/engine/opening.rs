@@ -5,16 +5,15 @@
 
 mod bases;
 mod format;
+mod known;
 mod record;
 mod replay;
 mod tail;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
-
 use thermocline_format::{
-    ChunkHeader, DeviceState, Entry, Epoch, Generation, Location, MapEntry, MapPage, OpenUnit,
-    PAGE_UNITS, PageId, PoolId, Revision, Sequence, Superblock, UnitPage,
+    DeviceState, Entry, Epoch, Generation, Location, MapEntry, MapPage, OpenUnit, PAGE_UNITS,
+    PageId, PoolId, Revision, Sequence, Superblock, UnitPage,
 };
 use thermocline_types::{Class, UnitId};
 
@@ -31,6 +30,7 @@ use crate::request::{Action, Notice, OpenError};
 use crate::volumes::{PageCursor, Walk};
 
 use bases::Bases;
+use known::{Headers, TailChunk};
 
 /// Chunks found in a life of a unit, and how far the walk through it is.
 #[derive(Debug)]
@@ -44,8 +44,11 @@ struct Life {
     replayed: u32,
     /// From where it is being read.
     from: u32,
-    /// Chunks that are to be replayed.
-    chunks: Vec<Arc<ChunkHeader>>,
+    /// Chunks that are to be replayed, until all are found; and whether there were any.
+    chunks: Vec<TailChunk>,
+    replays: bool,
+    /// The highest number up to which one of them says that everything was durable.
+    durable: Sequence,
 }
 
 /// A block above the durable sequence, which counts only if it is whole.
@@ -77,6 +80,8 @@ enum Step {
     UnitTable,
     /// Reading the first chunk of each listed unit, and all from where it is listed.
     Tail,
+    /// Reading once more the headers of chunks of which blocks may be torn.
+    Headers,
     /// Reading blocks that may be torn.
     Doubts,
     /// Loading the pages of which the tail unmaps blocks.
@@ -93,6 +98,31 @@ enum Step {
     Record,
 }
 
+impl Step {
+    /// The step behind this one, of an opening or of a pool being made.
+    fn next(self, formats: bool) -> Step {
+        match self {
+            Step::Report if formats => Step::Emptying,
+            Step::Report | Step::FirstRecord => Step::Flush,
+            Step::Flush => Step::Superblocks,
+            Step::Emptying => Step::FlushEmpty,
+            Step::FlushEmpty => Step::EmptyingRest,
+            Step::EmptyingRest => Step::FirstRecord,
+            Step::Superblocks => Step::Roots,
+            Step::Roots => Step::UnitTable,
+            Step::UnitTable => Step::Tail,
+            Step::Tail => Step::Headers,
+            Step::Headers => Step::Doubts,
+            Step::Doubts => Step::Pages,
+            Step::Pages => Step::Replay,
+            Step::Replay => Step::Bases,
+            Step::Bases => Step::Counting,
+            Step::Counting => Step::Units,
+            Step::Units | Step::Record => Step::Record,
+        }
+    }
+}
+
 /// What is known while a pool is being opened.
 #[derive(Debug)]
 pub(crate) struct Opening<P> {
@@ -104,7 +134,8 @@ pub(crate) struct Opening<P> {
     roots: Vec<(u16, usize)>,
     lives: Vec<Life>,
     /// The tail in the order of sequences.
-    tail: Vec<Arc<ChunkHeader>>,
+    tail: Vec<TailChunk>,
+    headers: Headers,
     /// What a sound prefix named: the highest revision and epoch.
     named: (Revision, Epoch),
     doubtful: Vec<Doubtful>,
@@ -159,6 +190,7 @@ impl<P: Payload> Engine<P> {
             roots: Vec::new(),
             lives: Vec::new(),
             tail: Vec::new(),
+            headers: Headers::new(self.config.tail_entries),
             named: (Revision(0), Epoch(0)),
             doubtful: Vec::new(),
             torn: BTreeSet::new(),
@@ -226,6 +258,12 @@ impl<P: Payload> Engine<P> {
                 opening = self.opening.take().expect("it was just put there");
                 Ok(())
             }
+            (Step::Headers | Step::Replay, done) => {
+                self.opening = Some(opening);
+                let outcome = self.header_read_again(index, done.as_ref().ok());
+                opening = self.opening.take().expect("it was just put there");
+                outcome
+            }
             (Step::Bases, done) => {
                 self.opening = Some(opening);
                 let outcome = self.base_read(index, done.ok());
@@ -275,27 +313,19 @@ impl<P: Payload> Engine<P> {
             self.opening = Some(opening);
             return self.opening_goes_on(step);
         }
-        opening.step = match step {
-            Step::Report if opening.format.is_some() => Step::Emptying,
-            Step::Report | Step::FirstRecord => Step::Flush,
-            Step::Flush => Step::Superblocks,
-            Step::Emptying => Step::FlushEmpty,
-            Step::FlushEmpty => Step::EmptyingRest,
-            Step::EmptyingRest => Step::FirstRecord,
-            Step::Superblocks => Step::Roots,
-            Step::Roots => Step::UnitTable,
-            Step::UnitTable => Step::Tail,
-            Step::Tail => Step::Doubts,
-            Step::Doubts => Step::Pages,
-            Step::Pages => Step::Replay,
-            Step::Replay => Step::Bases,
-            Step::Bases => Step::Counting,
-            Step::Counting => Step::Units,
-            Step::Units | Step::Record => Step::Record,
-        };
+        opening.step = step.next(opening.format.is_some());
         let entered = opening.step;
         self.opening = Some(opening);
-        let result = match entered {
+        let result = self.enter(entered);
+        if let Err(error) = result {
+            self.open_failed(error);
+        }
+        true
+    }
+
+    /// Asks for what `step` needs first, or does it.
+    fn enter(&mut self, step: Step) -> Result<(), OpenError> {
+        match step {
             Step::Emptying => self.empty_superblocks(),
             Step::EmptyingRest => self.empty_rest(),
             Step::FlushEmpty | Step::Flush => {
@@ -311,7 +341,11 @@ impl<P: Payload> Engine<P> {
             Step::Roots => self.read_roots(),
             Step::UnitTable => self.read_unit_table(),
             Step::Tail => self.read_tail(),
-            Step::Doubts => self.check_tail(),
+            Step::Headers => self.check_tail(),
+            Step::Doubts => {
+                self.read_doubtful();
+                Ok(())
+            }
             Step::Pages => {
                 self.find_touched();
                 Ok(())
@@ -320,11 +354,7 @@ impl<P: Payload> Engine<P> {
             Step::Bases | Step::Counting | Step::Units => Ok(()),
             Step::Record => self.finish_opening(),
             Step::Report => Ok(()),
-        };
-        if let Err(error) = result {
-            self.open_failed(error);
         }
-        true
     }
 
     /// Units that nothing more is written to count as those do that the device itself will not write again.
@@ -473,7 +503,7 @@ impl<P: Payload> Engine<P> {
             self.count_all();
         }
         let tail = std::mem::take(&mut opening.tail);
-        for entry in tail.iter().flat_map(|header| &header.entries) {
+        for entry in tail.iter().flat_map(TailChunk::entries) {
             let (volume, from, end) = match *entry {
                 Entry::Trim { volume, lba, blocks } => (volume, lba.0, lba.0 + blocks),
                 // What it cuts off.
@@ -551,7 +581,7 @@ impl<P: Payload> Engine<P> {
         }
         let opening = self.opening.take().expect("the pool is being opened");
         let record = opening.record.as_ref().expect("a superblock was chosen");
-        let newest = opening.tail.last().map_or(0, |header| header.origin.sequence.0);
+        let newest = opening.tail.last().map_or(0, |chunk| chunk.sequence().0);
         let next = newest.max(opening.durable.0).max(record.checkpoint.0 - 1) + 1;
         self.flights = Flights::new(Sequence(next));
         self.durability.recovered(Sequence(next - 1));
@@ -568,17 +598,18 @@ impl<P: Payload> Engine<P> {
 
     /// Does once more what some chunks of the tail say.
     fn replay_next(&mut self) -> bool {
+        let mut worked = self.read_headers_ahead();
         let mut opening = self.opening.take().expect("the pool is being opened");
         let next_volume = opening.record.as_ref().expect("a superblock was chosen").next_volume;
-        let until = opening.tail.len().min(opening.replayed + CHUNKS);
-        for number in opening.replayed..until {
-            let header = &opening.tail[number];
+        for _ in 0..CHUNKS {
+            let Some((number, header)) = opening.next_header() else { break };
+            worked = true;
+            let Some(header) = header else { continue };
             opening.entries += header.entries.len() as u64;
-            self.replay(number, header, &opening.torn, next_volume);
+            self.replay(number, &header, &opening.torn, next_volume);
         }
-        opening.replayed = until;
         self.opening = Some(opening);
-        true
+        worked
     }
 
     /// Counts the blocks of some pages that the tail touched.

@@ -18,6 +18,8 @@ pub(crate) struct Tally {
     pub(crate) used: u64,
     /// Pages that are on media only.
     pub(crate) absent: u64,
+    /// Pages that differ from those on media: a checkpoint writes them.
+    pub(crate) differing: u64,
     /// Pages that differ from those on media and that only a checkpoint lets go, be they emptied and without memory;
     /// those that are patched apart.
     pub(crate) dirty: u64,
@@ -37,6 +39,7 @@ impl std::ops::AddAssign for Tally {
         self.frames += more.frames;
         self.used += more.used;
         self.absent += more.absent;
+        self.differing += more.differing;
         self.dirty += more.dirty;
         self.emptied += more.emptied;
         self.idle += more.idle;
@@ -51,6 +54,7 @@ impl std::ops::SubAssign for Tally {
         self.frames -= less.frames;
         self.used -= less.used;
         self.absent -= less.absent;
+        self.differing -= less.differing;
         self.dirty -= less.dirty;
         self.emptied -= less.emptied;
         self.idle -= less.idle;
@@ -136,6 +140,7 @@ impl Leaf {
             frames: resident.into(),
             used: (self.mapped[index] > 0).into(),
             absent: (!has(&self.loaded, index)).into(),
+            differing: has(&self.dirty, index).into(),
             dirty: (has(&self.dirty, index) && patch.is_none() && !idle).into(),
             emptied: emptied.into(),
             idle: idle.into(),

@@ -410,6 +410,14 @@ impl Machine {
         assert!(matches!(self.opened, Some(Notice::Open { .. })), "{:?}", self.opened);
     }
 
+    /// Chunks and entries that the opening replayed.
+    pub fn replayed(&self) -> (u64, u64) {
+        match self.opened {
+            Some(Notice::Open { chunks, entries }) => (chunks, entries),
+            _ => (0, 0),
+        }
+    }
+
     /// Submits a request as soon as there is room for it.
     #[expect(clippy::needless_pass_by_value, reason = "callers make it for this, and keep none")]
     pub fn submit(&mut self, request: HostRequest<()>) -> u64 {

@@ -50,7 +50,8 @@ impl Full {
         let data_unit = PAGE_UNIT + pages.div_ceil(PER_UNIT.into()) as u32;
         // A few that nothing is in, beside those that collection keeps free, and room for a second copy of every page.
         let units = data_unit + blocks.div_ceil(per_unit) as u32;
-        let units = units + data_unit + 24 + (units / 256).clamp(4, 32);
+        let spare = units * given("SPARE_PERCENT", 0) as u32 / 100;
+        let units = units + data_unit + 24 + (units / 256).clamp(4, 32) + spare;
         let geometry = Geometry::new(block, PER_UNIT, units, [0, 1].map(UnitId));
         let geometry = geometry.expect("sound units");
         let mut full = Full { geometry, blocks, header, per_unit, data_unit, roots: Vec::new() };
@@ -223,18 +224,36 @@ impl Vast {
         self.ask(HostRequest::Flush);
     }
 
+    /// Overwrites single blocks anywhere, and says what of that went into pages of maps.
+    fn overwrite(&mut self, count: u64) {
+        let before = *self.machine.engine.stats();
+        for _ in 0..count {
+            let lba = self.trimmed + self.rng.below(self.blocks - self.trimmed);
+            self.write(lba, 1);
+        }
+        self.ask(HostRequest::Flush);
+        let stats = self.machine.engine.stats();
+        println!(
+            "{count} blocks overwritten: {:.3} pages of maps a block, {} checkpoints",
+            (stats.map_pages_written - before.map_pages_written) as f64 / count as f64,
+            stats.checkpoints - before.checkpoints,
+        );
+    }
+
     /// Sees that maps take no more memory than they may; says what was done until now.
     fn check(&mut self, done: &str) {
         let (most, budget) = (self.machine.most_map_memory, self.config.map_memory_bytes);
         let (stats, memory) = (*self.machine.engine.stats(), self.machine.engine.memory());
         println!(
-            "{done}: {:.1} s, maps {} MiB and at most {} MiB of {}, units {} MiB, {} pages loaded, {} evicted, \
+            "{done}: {:.1} s, maps {} MiB and at most {} MiB of {}, units {} MiB, placement {} MiB, {} pages \
+             loaded, {} evicted, \
              {} merged, {} checkpoints, {} units collected",
             self.begun.elapsed().as_secs_f64(),
             memory.maps >> 20,
             most >> 20,
             budget >> 20,
             memory.units >> 20,
+            memory.placement >> 20,
             stats.pages_loaded,
             stats.pages_evicted,
             stats.pages_merged,
@@ -270,11 +289,14 @@ fn a_vast_pool_opens_serves_collects_and_opens_again_in_a_fraction_of_its_map() 
     println!("{terabytes} TB made up in {:.1} s", begun.elapsed().as_secs_f64());
     let (geometry, per_unit) = (full.geometry, full.per_unit);
     let mut config = Config::new(geometry);
-    // One that remembers nothing of each block: that would take more memory than the map may.
-    config.placement = "sepgc".parse().expect("it is listed");
+    // One that remembers nothing of each block, unless another is named: of 1 TB that takes as much as the map may.
+    let placement = std::env::var("PLACEMENT").unwrap_or("sepgc".to_owned());
+    config.placement = placement.parse().expect("it is listed");
     // A 32nd of the map, beside what leads to its pages.
     let default = config.least_map_memory([blocks]) + blocks / 4 / MIB * MIB;
     config.map_memory_bytes = given("MEMORY_MIB", default / MIB) * MIB;
+    config.checkpoint_bytes = given("CHECKPOINT_MIB", config.checkpoint_bytes / MIB) * MIB;
+    config.tail_entries = given("TAIL_ENTRIES", config.tail_entries);
     let count = given("COUNT", 2000);
     let device = MemoryDevice::over(geometry, Box::new(full));
     let engine = Engine::open(config.clone(), 1).expect("it can work");
@@ -303,10 +325,14 @@ fn a_vast_pool_opens_serves_collects_and_opens_again_in_a_fraction_of_its_map() 
     vast.check("collected");
     vast.scatter(count);
     vast.check("read and written again");
+    vast.overwrite(given("OVERWRITES", count));
+    vast.check("overwritten");
     vast.machine.settle();
     let mapped = vast.machine.mapped_blocks();
     let mut vast = vast.restart();
     assert!(mapped.contains(&vast.machine.engine.mapped_blocks()), "not {mapped:?}");
+    let (chunks, entries) = vast.machine.replayed();
+    println!("replayed {entries} entries of {chunks} chunks");
     vast.check("opened after a crash");
     vast.scatter(count / 4);
     let mapped = vast.machine.mapped_blocks();

@@ -29,7 +29,7 @@ impl<P: Payload> Engine<P> {
             let report = opening.reports[unit.index()];
             let written = report.written.unwrap_or(life.end);
             let untouched = life.class.is_none() && life.listed.next.block == 0;
-            self.space.set_replayed(unit, !life.chunks.is_empty());
+            self.space.set_replayed(unit, life.replays);
             self.note_unfinished(unit, report);
             if report.condition != UnitCondition::Good {
                 mark!(CondemnedFound);

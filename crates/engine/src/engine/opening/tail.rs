@@ -1,13 +1,13 @@
 //! The tail: finding the chunks that are to be replayed, and noticing when some are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use thermocline_format::{
     ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, Superblock, home_mark,
 };
 use thermocline_types::{Class, UnitId};
 
+use super::known::TailChunk;
 use super::{Doubtful, Life};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, Done, FoundChunks, ReadChunks};
@@ -40,7 +40,14 @@ impl Life {
     /// An attempt to open the pool that was cut short may have written into the hole that ended its own walk. What was
     /// out of reach of that attempt stays away, or a block would change though nobody wrote it.
     /// It may be of another class, since that attempt found the unit empty.
-    fn meet(&mut self, header: &Arc<ChunkHeader>, class: Class, taken: bool, max_chunk: u32) {
+    fn meet(
+        &mut self,
+        header: &ChunkHeader,
+        class: Class,
+        taken: bool,
+        max_chunk: u32,
+        keep: impl FnOnce() -> TailChunk,
+    ) {
         let block = header.origin.location.block;
         let reached = block <= self.replayed.saturating_add(max_chunk);
         mark!(HoleSkipped if block > self.end);
@@ -48,7 +55,9 @@ impl Life {
         self.end = self.end.max(block + header.blocks);
         if taken && reached {
             self.replayed = self.replayed.max(block + header.blocks);
-            self.chunks.push(Arc::clone(header));
+            self.chunks.push(keep());
+            self.replays = true;
+            self.durable = self.durable.max(header.origin.durable);
             self.class = Some(class);
         }
         self.class.get_or_insert(class);
@@ -81,6 +90,8 @@ impl<P: Payload> Engine<P> {
                 replayed: listed.next.block,
                 from: 0,
                 chunks: Vec::new(),
+                replays: false,
+                durable: Sequence(0),
             })
             .collect();
         let clean = record.clean;
@@ -151,7 +162,7 @@ impl<P: Payload> Engine<P> {
             opening.named.1 = opening.named.1.max(epoch);
         }
         let record = opening.record.as_ref().expect("a superblock was chosen");
-        let life = &mut opening.lives[index];
+        let (life, headers) = (&mut opening.lives[index], &mut opening.headers);
         let config = &self.config;
         let taken = |header: &ChunkHeader| {
             let epoch = header.origin.epoch == record.tail_epoch;
@@ -168,7 +179,8 @@ impl<P: Payload> Engine<P> {
                 life.class = Some(class);
                 continue;
             }
-            life.meet(header, class, taken(header), max_chunk);
+            let keep = || headers.keep(header, index);
+            life.meet(header, class, taken(header), max_chunk, keep);
         }
         // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found,
         // one may be missing and the next be there.
@@ -180,29 +192,32 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Looks for missing chunks, and reads the blocks that may be torn.
+    /// Looks for missing chunks, and reads once more the headers of those of which blocks may be torn.
     pub(super) fn check_tail(&mut self) -> Result<(), OpenError> {
         let opening = self.opening.as_mut().expect("the pool is being opened");
         let record = opening.record.as_ref().expect("a superblock was chosen");
-        let mut chunks: BTreeMap<Sequence, Arc<ChunkHeader>> = BTreeMap::new();
-        for life in &opening.lives {
-            for header in &life.chunks {
-                chunks.insert(header.origin.sequence, Arc::clone(header));
-            }
-        }
-        let abandoned: BTreeSet<Sequence> = chunks
-            .values()
-            .flat_map(|header| &header.entries)
+        let mut tail = in_order(&mut opening.lives);
+        let abandoned: BTreeSet<Sequence> = tail
+            .iter()
+            .flat_map(|(_, chunk)| chunk.entries())
             .filter_map(|entry| match entry {
                 Entry::Abandoned { sequence } => Some(*sequence),
                 _ => None,
             })
             .collect();
-        mark!(AbandonedFound if abandoned.iter().any(|sequence| chunks.contains_key(sequence)));
-        mark!(AbandonedGone if abandoned.iter().any(|sequence| !chunks.contains_key(sequence)));
-        let (released, durable) = deficits(&chunks, &opening.lives, &abandoned);
+        let mut known: Vec<Sequence> = tail.iter().map(|(_, chunk)| chunk.sequence()).collect();
+        let there = |sequence: &Sequence| known.binary_search(sequence).is_ok();
+        mark!(AbandonedFound if abandoned.iter().any(there));
+        mark!(AbandonedGone if !abandoned.iter().all(there));
+        known.extend(&abandoned);
+        known.sort_unstable();
+        known.dedup();
+        // Abandoned ones, which may be there all the same, are neither replayed nor counted in Released.
+        let durable = opening.lives.iter().map(|life| life.durable).max().unwrap_or_default();
+        let latest = latest_released(&tail);
+        tail.retain(|(_, chunk)| !abandoned.contains(&chunk.sequence()));
+        let (released, durable) = deficits(&tail, &opening.lives, latest, durable);
         opening.durable = durable;
-        let known = chunks.keys().chain(&abandoned).copied().collect();
         let (missing, first) = missing(record.checkpoint, durable, &known);
         let lost = missing != released;
         let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
@@ -219,12 +234,8 @@ impl<P: Payload> Engine<P> {
             }
         }
         mark!(LossOverlooked if self.config.open_despite_loss && (lost || superblock_lost));
-        opening.tail = chunks
-            .into_iter()
-            .filter(|(sequence, _)| !abandoned.contains(sequence))
-            .map(|(_, header)| header)
-            .collect();
-        self.read_doubtful();
+        opening.tail = tail.into_iter().map(|(_, chunk)| chunk).collect();
+        self.read_headers_in_doubt();
         Ok(())
     }
 
@@ -233,7 +244,8 @@ impl<P: Payload> Engine<P> {
         let geometry = self.config.geometry;
         let opening = self.opening.as_mut().expect("the pool is being opened");
         let mut wanted = Vec::new();
-        for (chunk, header) in opening.tail.iter().enumerate() {
+        for (chunk, kept) in opening.tail.iter().enumerate() {
+            let TailChunk::Kept(header) = kept else { continue };
             if header.origin.sequence <= opening.durable || bug!(self.config, TornBlocksReplayed) {
                 continue;
             }
@@ -281,15 +293,17 @@ impl<P: Payload> Engine<P> {
     }
 }
 
-/// Which of the numbers from `from` to `until` are not `known`, and the first of them, or 0. Numbers that nobody wrote
-/// may be far apart, so they are not gone through one by one.
-fn missing(from: Sequence, until: Sequence, known: &BTreeSet<Sequence>) -> (Deficit, Sequence) {
+/// Which of the numbers from `from` to `until` are not `known`, which are in order and each there once, and the first
+/// of them, or 0. Numbers that nobody wrote may be far apart, so they are not gone through one by one.
+fn missing(from: Sequence, until: Sequence, known: &[Sequence]) -> (Deficit, Sequence) {
     if until < from {
         return (Deficit::default(), Sequence(0));
     }
+    let within =
+        known.partition_point(|one| *one < from)..known.partition_point(|one| *one <= until);
     let (mut total, mut first) = (Deficit::default(), Sequence(0));
     let mut next = from.0;
-    for Sequence(end) in known.range(from..=until).copied().chain([Sequence(until.0 + 1)]) {
+    for Sequence(end) in known[within].iter().copied().chain([Sequence(until.0 + 1)]) {
         let gap = end - next;
         if gap > 0 {
             // The sum of an arithmetic series.
@@ -303,36 +317,55 @@ fn missing(from: Sequence, until: Sequence, known: &BTreeSet<Sequence>) -> (Defi
     (total, first)
 }
 
+/// The chunks of all lives in the order of their numbers, each with the number of its life. One may have been met
+/// twice, looking for the class of the unit and walking through it.
+fn in_order(lives: &mut [Life]) -> Vec<(u32, TailChunk)> {
+    let mut all = Vec::with_capacity(lives.iter().map(|life| life.chunks.len()).sum());
+    for (life, number) in lives.iter_mut().zip(0..) {
+        all.extend(std::mem::take(&mut life.chunks).into_iter().map(|chunk| (number, chunk)));
+    }
+    all.sort_by_key(|(_, chunk)| chunk.sequence());
+    all.dedup_by_key(|(_, chunk)| chunk.sequence());
+    all
+}
+
+/// What the newest Released entry of each life counts, by unit and generation, and the number of its chunk.
+type Latest = BTreeMap<(u32, Generation), (Sequence, Deficit)>;
+
+fn latest_released(tail: &[(u32, TailChunk)]) -> Latest {
+    let mut latest = Latest::new();
+    for (_, chunk) in tail {
+        for entry in chunk.entries() {
+            if let Entry::Released { unit, generation, chunks, sum } = *entry {
+                let counted = Deficit { chunks: chunks.into(), sum };
+                latest.insert((unit.0, generation), (chunk.sequence(), counted));
+            }
+        }
+    }
+    latest
+}
+
 /// What is missing of lives that were released, and the sequence up to which everything was durable.
 ///
 /// A life of which less was found than its Released entry counts was reset, and that was done only after a flush that
 /// covers the entry.
 fn deficits(
-    chunks: &BTreeMap<Sequence, Arc<ChunkHeader>>,
+    tail: &[(u32, TailChunk)],
     lives: &[Life],
-    abandoned: &BTreeSet<Sequence>,
+    latest: Latest,
+    mut durable: Sequence,
 ) -> (Deficit, Sequence) {
-    let durable = chunks.values().map(|header| header.origin.durable).max();
-    let mut durable = durable.unwrap_or_default();
-    let mut latest: BTreeMap<(u32, Generation), (Sequence, Deficit)> = BTreeMap::new();
-    for header in chunks.values() {
-        for entry in &header.entries {
-            if let Entry::Released { unit, generation, chunks, sum } = *entry {
-                let counted = Deficit { chunks: chunks.into(), sum };
-                latest.insert((unit.0, generation), (header.origin.sequence, counted));
-            }
+    let of = |life: &Life| (life.listed.next.unit.0, life.listed.generation);
+    let mut found: BTreeMap<(u32, Generation), Deficit> = BTreeMap::new();
+    for (life, chunk) in tail {
+        let life = of(&lives[*life as usize]);
+        if latest.contains_key(&life) {
+            found.entry(life).or_default().add(chunk.sequence());
         }
     }
     let mut total = Deficit::default();
-    for ((unit, generation), (sequence, counted)) in latest {
-        let same =
-            |life: &&Life| life.listed.next.unit.0 == unit && life.listed.generation == generation;
-        // A chunk may have been met twice, looking for the class of the unit and walking through it.
-        let all = lives.iter().filter(same).flat_map(|life| &life.chunks);
-        let met: BTreeSet<Sequence> = all.map(|header| header.origin.sequence).collect();
-        let mut found = Deficit::default();
-        // Abandoned ones, which may be there all the same, are not counted in Released.
-        met.difference(abandoned).for_each(|&sequence| found.add(sequence));
+    for (life, (sequence, counted)) in latest {
+        let found = found.get(&life).copied().unwrap_or_default();
         mark!(LifeStillThere if counted.chunks <= found.chunks);
         if counted.chunks > found.chunks {
             mark!(LifeReleasedWhole if found.chunks == 0);
@@ -347,6 +380,8 @@ fn deficits(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use thermocline_format::{ChunkCause, ChunkOrigin, Epoch, OpenUnit, PoolId, Revision};
     use thermocline_types::UnitId;
 
@@ -368,26 +403,40 @@ mod tests {
         Arc::new(ChunkHeader { origin, blocks: 4, entries: Vec::new(), packed: None })
     }
 
+    fn meet(life: &mut Life, block: u32, class: Class, taken: bool, max_chunk: u32) {
+        let header = chunk(block);
+        life.meet(&header, class, taken, max_chunk, || TailChunk::Kept(Arc::clone(&header)));
+    }
+
     #[test]
     fn what_is_written_into_a_hole_brings_nothing_behind_it_within_reach() {
         const REACH: u32 = 256;
         let life = || {
             let next = Location { unit: UnitId(5), block: 10 };
             let listed = OpenUnit { next, generation: Generation(1) };
-            Life { listed, class: None, end: 10, replayed: 10, from: 0, chunks: Vec::new() }
+            Life {
+                listed,
+                class: None,
+                end: 10,
+                replayed: 10,
+                from: 0,
+                chunks: Vec::new(),
+                replays: false,
+                durable: Sequence(0),
+            }
         };
         let (mut first, mut second) = (life(), life());
         for walk in [&mut first, &mut second] {
-            walk.meet(&chunk(10), Class(0), true, REACH);
+            meet(walk, 10, Class(0), true, REACH);
             // Behind a hole as long as the longest chunk, and then behind a longer one.
-            walk.meet(&chunk(14 + REACH), Class(0), true, REACH);
+            meet(walk, 14 + REACH, Class(0), true, REACH);
         }
         assert_eq!((first.chunks.len(), first.replayed), (2, 18 + REACH));
         // The opening that stopped here wrote chunks of another class, and the next one gets across.
         for block in (18 + REACH..600).step_by(4) {
-            second.meet(&chunk(block), Class(1), false, REACH);
+            meet(&mut second, block, Class(1), false, REACH);
         }
-        second.meet(&chunk(600), Class(2), true, REACH);
+        meet(&mut second, 600, Class(2), true, REACH);
         assert_eq!((second.chunks.len(), second.class), (2, Some(Class(0))));
         assert_eq!(second.end, 604, "what is written next goes behind all of it");
     }
@@ -396,11 +445,19 @@ mod tests {
     fn a_life_without_a_chunk_to_replay_is_of_the_class_of_what_is_found() {
         let next = Location { unit: UnitId(5), block: 0 };
         let listed = OpenUnit { next, generation: Generation(1) };
-        let mut life =
-            Life { listed, class: None, end: 0, replayed: 0, from: 0, chunks: Vec::new() };
-        life.meet(&chunk(0), Class(3), false, 256);
+        let mut life = Life {
+            listed,
+            class: None,
+            end: 0,
+            replayed: 0,
+            from: 0,
+            chunks: Vec::new(),
+            replays: false,
+            durable: Sequence(0),
+        };
+        meet(&mut life, 0, Class(3), false, 256);
         assert_eq!(life.class, Some(Class(3)));
-        life.meet(&chunk(4), Class(1), true, 256);
+        meet(&mut life, 4, Class(1), true, 256);
         assert_eq!(life.class, Some(Class(1)), "what counts was written by the last opening");
     }
 
@@ -416,13 +473,14 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_counted_without_going_through_all_numbers() {
-        let known: BTreeSet<Sequence> = [3, 7, 8, 9, 12, 40].map(Sequence).into();
+        let numbers = [3, 7, 8, 9, 12, 40].map(Sequence);
+        let known: BTreeSet<Sequence> = numbers.into();
         for (from, until) in [(1, 20), (3, 12), (7, 9), (8, 8), (10, 11), (12, 40), (5, 4)] {
-            let counted = missing(Sequence(from), Sequence(until), &known);
+            let counted = missing(Sequence(from), Sequence(until), &numbers);
             assert_eq!(counted, one_by_one(from, until, &known), "{from} to {until}");
         }
         let last = u64::MAX - 2;
-        let (far, first) = missing(Sequence(1), Sequence(last), &BTreeSet::new());
+        let (far, first) = missing(Sequence(1), Sequence(last), &[]);
         let sum = (u128::from(last) * u128::from(last + 1) / 2) as u64;
         assert_eq!((far, first), (Deficit { chunks: last, sum }, Sequence(1)));
     }

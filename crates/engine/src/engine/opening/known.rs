@@ -1,0 +1,174 @@
+//! What an opening keeps of the chunks of the tail: their headers, as far as there is memory for them, and of others
+//! where they are. Those headers are read once more when it comes to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thermocline_format::{ChunkHeader, Entry, Location, Sequence};
+
+use super::Opening;
+use crate::bugs::bug;
+use crate::device::{DeviceCmd, Done, ReadChunks};
+use crate::engine::Engine;
+use crate::marks::mark;
+use crate::payload::Payload;
+use crate::request::OpenError;
+
+/// Chunks ahead of the replay of which headers are read once more. Chosen, not measured.
+const AHEAD: usize = 128;
+
+/// How often a header is read once more before its chunk counts as missing. Chosen, not measured.
+const TRIES: u8 = 4;
+
+/// A chunk of the tail.
+#[derive(Clone, Debug)]
+pub(super) enum TailChunk {
+    /// Its header.
+    Kept(Arc<ChunkHeader>),
+    /// Where one is that has nothing but blocks: in which life, and at which logical block.
+    Known { sequence: Sequence, life: u32, block: u32 },
+    /// One that was replayed, or is gone.
+    Over,
+}
+
+impl TailChunk {
+    /// Its number; 0 of one that is over.
+    pub(super) fn sequence(&self) -> Sequence {
+        match self {
+            TailChunk::Kept(header) => header.origin.sequence,
+            TailChunk::Known { sequence, .. } => *sequence,
+            TailChunk::Over => Sequence(0),
+        }
+    }
+
+    /// What else it says, if that is kept: chunks with anything but blocks are.
+    pub(super) fn entries(&self) -> &[Entry] {
+        match self {
+            TailChunk::Kept(header) => &header.entries,
+            TailChunk::Known { .. } | TailChunk::Over => &[],
+        }
+    }
+}
+
+/// Which headers are kept, and which are being read once more.
+#[derive(Debug)]
+pub(super) struct Headers {
+    /// Entries that there is memory for still.
+    room: u64,
+    /// Chunks that are being read once more, and how often they may still be.
+    reading: BTreeMap<usize, u8>,
+    /// Up to which chunk that was asked for.
+    asked: usize,
+}
+
+impl Headers {
+    /// Headers with so many entries together are kept.
+    pub(super) fn new(room: u64) -> Headers {
+        Headers { room, reading: BTreeMap::new(), asked: 0 }
+    }
+
+    /// What is kept of a chunk that was found in life `life`.
+    pub(super) fn keep(&mut self, header: &Arc<ChunkHeader>, life: usize) -> TailChunk {
+        let entries = header.entries.len() as u64;
+        let only_blocks = header.entries.iter().all(|entry| matches!(entry, Entry::Data { .. }));
+        if only_blocks && entries > self.room {
+            let (sequence, block) = (header.origin.sequence, header.origin.location.block);
+            return TailChunk::Known { sequence, life: life as u32, block };
+        }
+        self.room = self.room.saturating_sub(entries);
+        TailChunk::Kept(Arc::clone(header))
+    }
+}
+
+impl<P: Payload> Engine<P> {
+    /// Reads once more the headers of all chunks above the durable sequence: blocks of theirs may be torn.
+    pub(super) fn read_headers_in_doubt(&mut self) {
+        let opening = self.opening.as_ref().expect("the pool is being opened");
+        let durable = opening.durable;
+        let first = opening.tail.partition_point(|chunk| chunk.sequence() <= durable);
+        for number in first..opening.tail.len() {
+            self.read_header_again(number, TRIES);
+        }
+    }
+
+    /// Reads once more the headers that replay comes to next. Returns whether anything was done.
+    pub(super) fn read_headers_ahead(&mut self) -> bool {
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        let until = opening.tail.len().min(opening.replayed + AHEAD);
+        let wanted = opening.headers.asked.max(opening.replayed)..until;
+        opening.headers.asked = until;
+        let worked = !wanted.is_empty();
+        wanted.for_each(|number| self.read_header_again(number, TRIES));
+        worked
+    }
+
+    /// Reads the header of chunk `number` of the tail once more, if it is not kept.
+    fn read_header_again(&mut self, number: usize, tries: u8) {
+        let geometry = self.config.geometry;
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        let TailChunk::Known { life, block, .. } = opening.tail[number] else { return };
+        mark!(HeaderReadAgain);
+        opening.headers.reading.insert(number, tries - 1);
+        let listed = opening.lives[life as usize].listed;
+        let longest = thermocline_format::MAX_HEADER_BYTES / geometry.logical_block().bytes();
+        let read = ReadChunks {
+            at: Location { block, ..listed.next },
+            window: (longest as u32).min(geometry.blocks_per_unit() - block),
+            pool: self.pool,
+            generation: Some(listed.generation),
+            search: false,
+            data: false,
+        };
+        self.ask(number, DeviceCmd::ReadChunks(read));
+    }
+
+    /// A header was read once more, or could not be.
+    pub(super) fn header_read_again(
+        &mut self,
+        number: usize,
+        done: Option<&Done<P>>,
+    ) -> Result<(), OpenError> {
+        let opening = self.opening.as_mut().expect("the pool is being opened");
+        let tries = opening.headers.reading.remove(&number).expect("it was asked for");
+        let sequence = opening.tail[number].sequence();
+        let found = match done {
+            Some(Done::Chunks(found)) => found.chunks.first(),
+            _ => None,
+        };
+        if bug!(self.config, HeaderNotReadAgain) {
+            opening.tail[number] = TailChunk::Over;
+            return Ok(());
+        }
+        if let Some(chunk) = found.filter(|chunk| chunk.header.origin.sequence == sequence) {
+            opening.tail[number] = TailChunk::Kept(Arc::clone(&chunk.header));
+            return Ok(());
+        }
+        if tries > 0 {
+            self.read_header_again(number, tries);
+            return Ok(());
+        }
+        mark!(HeaderGone);
+        if !self.config.open_despite_loss {
+            return Err(OpenError::ChunksLost { missing: 1, first: sequence.0 });
+        }
+        opening.tail[number] = TailChunk::Over;
+        Ok(())
+    }
+}
+
+impl<P> Opening<P> {
+    /// The header that is replayed next, if it is there; none of it is kept.
+    pub(super) fn next_header(&mut self) -> Option<(usize, Option<Arc<ChunkHeader>>)> {
+        let number = self.replayed;
+        let chunk = self.tail.get_mut(number)?;
+        if matches!(chunk, TailChunk::Known { .. }) {
+            return None;
+        }
+        self.replayed += 1;
+        let header = match std::mem::replace(chunk, TailChunk::Over) {
+            TailChunk::Kept(header) => Some(header),
+            TailChunk::Known { .. } | TailChunk::Over => None,
+        };
+        Some((number, header))
+    }
+}
