@@ -448,7 +448,10 @@ impl<P: Payload> Engine<P> {
     fn work(&mut self) -> bool {
         match self.phase {
             Phase::Opening => return self.opening_step(),
-            Phase::Failed => return self.memory_step() | self.scrub_step(),
+            Phase::Failed => {
+                let worked = self.memory_step() | self.scrub_step();
+                return worked || !self.actions.is_empty();
+            }
             Phase::Closed => return false,
             Phase::Open | Phase::Closing => {}
         }

@@ -146,10 +146,12 @@ impl Checkpoint {
         }
     }
 
-    /// A page that waits to be written as it was read.
-    pub(crate) fn moved(&self, index: u16, page: u64) -> Option<&PageBytes> {
+    /// A page that waits to be written as it was read at `at`. One that was written elsewhere since it was asked for is
+    /// not what was read.
+    pub(crate) fn moved(&self, index: u16, page: u64, at: MapEntry) -> Option<&PageBytes> {
         let mut moved = self.moved.iter();
-        let found = moved.find(|(place, _)| (place.index, place.page) == (index, page));
+        let same = |place: &Place| (place.index, place.page, place.at) == (index, page, at);
+        let found = moved.find(|(place, _)| same(place));
         found.map(|(_, bytes)| bytes)
     }
 
@@ -414,6 +416,19 @@ mod tests {
     fn config() -> Config {
         let geometry = Geometry::new(LogicalBlock::B4096, 1 << 18, 1 << 14, [0, 1].map(UnitId));
         Config::new(geometry.expect("sound units"))
+    }
+
+    #[test]
+    fn what_was_read_of_a_page_that_stands_elsewhere_by_now_is_not_that_page() {
+        let geometry = config().geometry;
+        let entry = |block| MapEntry::new(&geometry, Location { unit: UnitId(9), block }, 1);
+        let (was, is, by) = (entry(3), entry(7), Sequence(5));
+        let mut checkpoint = Checkpoint::new(by, Step::Sparse(0), BTreeMap::new(), false, 0);
+        let place = Place { index: 2, volume: VolumeId(1), page: 4, at: was, by };
+        let bytes: PageBytes = Box::new([7; BLOCK_BYTES]);
+        checkpoint.moved.push_back((place, bytes.clone()));
+        assert_eq!(checkpoint.moved(2, 4, was), Some(&bytes));
+        assert_eq!(checkpoint.moved(2, 4, is), None);
     }
 
     fn written(chunks: u64, bytes: u64) -> Due {

@@ -99,7 +99,9 @@ impl<P: Payload> Engine<P> {
         if bug!(self.config, MovedPageFromMedia) {
             return None;
         }
-        let waits = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.moved(volume, page));
+        let stands = self.volumes.map(volume).page_at(page);
+        let checkpoint = self.checkpoint.as_ref();
+        let waits = checkpoint.and_then(|checkpoint| checkpoint.moved(volume, page, stands));
         let writers = self.space.has_writers(at.unit);
         let flies = || self.flights.page_in_flight(at, self.config.geometry.logical_block());
         waits.or_else(|| if writers { flies() } else { None }).cloned()

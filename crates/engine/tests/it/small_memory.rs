@@ -200,6 +200,23 @@ fn an_opening_with_less_memory_than_the_pool_had_gives_back_what_it_took_beyond_
     pool.check();
 }
 
+/// Nothing else goes on in such a pool: the scrub itself must see to it that it goes on when a page has come.
+#[test]
+fn a_pool_that_takes_no_writes_any_more_is_scrubbed_to_the_end() {
+    let mut pool = Pool::new();
+    let volume = pool.machine.create("a", BLOCKS);
+    pool.scatter(volume, BLOCKS, 4000);
+    pool.machine.settle();
+    pool.machine.device.failing_control = u32::MAX;
+    let extent = Extent { volume, lba: 0, blocks: 1 };
+    let trimmed = pool.machine.ask(HostRequest::Trim { extent, fua: true });
+    assert_eq!(trimmed, Err(HostError::Failed));
+    pool.machine.settle();
+    let scrubbed = pool.machine.ask(HostRequest::Scrub);
+    let Ok(Reply::Scrubbed { blocks, .. }) = scrubbed else { panic!("{scrubbed:?}") };
+    assert!(blocks > 1000, "{blocks} blocks were compared");
+}
+
 #[test]
 fn less_memory_than_the_least_is_refused_with_what_is_needed() {
     let config = config();
