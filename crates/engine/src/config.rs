@@ -1,7 +1,7 @@
 //! How an engine is set up, and what follows from that for its space and memory.
 
 use thermocline_format::{
-    ARRIVALS, Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, MediaClass, Superblock,
+    ARRIVALS, Entry, Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, MediaClass, Superblock,
 };
 use thermocline_ftl::placement::{Auto, Below, Classifier as _, Policy};
 use thermocline_ftl::set_aside;
@@ -24,8 +24,9 @@ const CHECKPOINT: u64 = 1 << 40;
 /// Bytes after which a checkpoint begins where it costs little (`checkpoint::CHEAP`).
 const EARLY_CHECKPOINT: u64 = 64 << 30;
 
-/// Entries of 40 bytes: 320 MiB.
+/// Entries of 32 bytes: 256 MiB.
 const TAIL_ENTRIES: u64 = 8 << 20;
+const _: () = assert!(size_of::<Entry>() == 32);
 
 /// Pages of maps that garbage collection has in memory at once, at least: a chunk of copies from so many has 1.6 % of
 /// header, half of what is held back of a pool for collection to gain something.
@@ -114,7 +115,7 @@ pub struct Config {
     pub checkpoint_bytes: u64,
     /// Bytes after which it begins if few pages of maps differ.
     pub early_checkpoint_bytes: u64,
-    /// Entries of the chunks to be replayed that an opening keeps in memory, at 40 bytes each; it reads the others once
+    /// Entries of the chunks to be replayed that an opening keeps in memory, at 32 bytes each; it reads the others once
     /// more when it comes to them.
     pub tail_entries: u64,
     /// Units listed ahead of their use in each superblock record; at least one for each that can be open.
