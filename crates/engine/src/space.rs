@@ -446,9 +446,16 @@ impl Space {
         }
     }
 
-    /// As a page of the unit table says, or, when that counts no more, none.
-    pub(crate) fn set_valid(&mut self, unit: UnitId, valid: u32) {
-        self.units.set_valid(unit, valid);
+    /// So many blocks of users are valid in `unit`, as a page of the unit table says. It may hold pages of maps by now,
+    /// which count beside them: it was reset and written again after the blocks were dropped by what the tail says.
+    pub(crate) fn add_users(&mut self, unit: UnitId, valid: u32) {
+        let all = self.units.valid_count(unit).saturating_add(valid);
+        self.units.set_valid(unit, all.min(self.units.blocks_per_unit()));
+    }
+
+    /// What a page of the unit table said counts no more.
+    pub(crate) fn drop_users(&mut self, unit: UnitId, valid: u32) {
+        self.units.set_valid(unit, self.units.valid_count(unit).saturating_sub(valid));
     }
 
     /// One valid block less in `unit`, which an opening will count again if it is still there. Returns whether it was

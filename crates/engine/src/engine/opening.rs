@@ -464,7 +464,7 @@ impl<P: Payload> Engine<P> {
             let known = Some(entry.generation).filter(|one| *one != Generation::UNKNOWN);
             self.space.set_generation(unit, known.unwrap_or_default());
             if entry.valid > 0 {
-                self.space.set_valid(unit, entry.valid);
+                self.space.add_users(unit, entry.valid);
                 self.volumes.map_more(u64::from(entry.valid));
             }
         }
@@ -473,8 +473,9 @@ impl<P: Payload> Engine<P> {
     /// Forgets what the unit table said: the blocks of every page are counted.
     fn count_all(&mut self) {
         for unit in (0..self.config.geometry.units()).map(UnitId) {
-            if self.unit_table.entry(unit).valid > 0 {
-                self.space.set_valid(unit, 0);
+            let valid = self.unit_table.entry(unit).valid;
+            if valid > 0 {
+                self.space.drop_users(unit, valid);
             }
         }
         self.volumes.map_less(u64::MAX);

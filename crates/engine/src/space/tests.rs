@@ -121,3 +121,17 @@ fn only_pages_of_the_unit_table_with_changes_are_compared() {
     space.drop_block(256 * 7);
     assert!(space.take_changed(0));
 }
+
+#[test]
+fn what_users_had_in_a_unit_counts_beside_the_pages_of_maps_that_are_there_by_now() {
+    let mut space = space();
+    let unit = UnitId(40);
+    (0..3).for_each(|_| space.add_page(unit));
+    space.add_users(unit, 2);
+    assert_eq!(space.units().valid_count(unit), 5);
+    assert!(space.uncount(unit) && space.uncount(unit), "as the tail says");
+    assert_eq!(space.units().valid_count(unit), 3);
+    space.add_users(unit, 4);
+    space.drop_users(unit, 4);
+    assert_eq!(space.units().valid_count(unit), 3);
+}
