@@ -448,9 +448,10 @@ impl Space {
 
     /// So many blocks of users are valid in `unit`, as a page of the unit table says. It may hold pages of maps by now,
     /// which count beside them: it was reset and written again after the blocks were dropped by what the tail says.
+    /// Until that is replayed both may be more than the unit has.
     pub(crate) fn add_users(&mut self, unit: UnitId, valid: u32) {
-        let all = self.units.valid_count(unit).saturating_add(valid);
-        self.units.set_valid(unit, all.min(self.units.blocks_per_unit()));
+        let all = u64::from(self.units.valid_count(unit)) + u64::from(valid);
+        self.units.set_valid(unit, all.min(i32::MAX as u64) as u32);
     }
 
     /// What a page of the unit table said counts no more.

@@ -79,6 +79,19 @@ impl VolumeMap {
     pub(crate) fn patch(&mut self, lba: u64, mapping: Mapping, counted: bool) {
         debug_assert!(!self.is_loaded(lba / PAGE), "its entries are known");
         let entry = self.addresses.entry(mapping);
+        let (root, index) = split(lba / PAGE);
+        let leaf = self.roots[root].leaf.as_deref_mut();
+        // Most are patched and dirty, and stay so: of the tally only what patches have changes.
+        if let Some(leaf) = leaf.filter(|leaf| has(&leaf.patched, index) && has(&leaf.dirty, index))
+        {
+            let patch = leaf.patch_mut(index);
+            let (bytes, counts) = (patch.memory_bytes(), patch.counted());
+            patch.put((lba % PAGE) as u16, entry, counted);
+            self.tally.patch_bytes += patch.memory_bytes() - bytes;
+            self.tally.doubled += patch.counted() - counts;
+            self.changed = true;
+            return;
+        }
         self.change(lba / PAGE, |leaf, index| {
             leaf.patch_mut(index).put((lba % PAGE) as u16, entry, counted);
             leaf::set(&mut leaf.dirty, index);
@@ -201,7 +214,7 @@ mod tests {
     use thermocline_format::{Geometry, LogicalBlock, VolumeName};
     use thermocline_types::UnitId;
 
-    use super::super::{Addresses, Forget};
+    use super::super::{Addresses, Forget, Tally};
     use super::*;
 
     /// What happens to a page of a map.
@@ -324,6 +337,10 @@ mod tests {
                 let patched = self.map.said(lba).is_some_and(|said| said.counted);
                 prop_assert_eq!(patched, self.counted.contains_key(&lba), "block {}", lba);
             }
+            let leaf = self.map.roots[0].leaf.as_ref().expect("its page was adopted");
+            let mut tally = Tally::default();
+            (0..PAGE_ENTRIES).for_each(|index| tally += leaf.tally(index));
+            prop_assert_eq!(self.map.tally(), tally);
             Ok(())
         }
     }

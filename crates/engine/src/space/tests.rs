@@ -131,7 +131,8 @@ fn what_users_had_in_a_unit_counts_beside_the_pages_of_maps_that_are_there_by_no
     assert_eq!(space.units().valid_count(unit), 5);
     assert!(space.uncount(unit) && space.uncount(unit), "as the tail says");
     assert_eq!(space.units().valid_count(unit), 3);
-    space.add_users(unit, 4);
-    space.drop_users(unit, 4);
-    assert_eq!(space.units().valid_count(unit), 3);
+    let full = space.units().blocks_per_unit();
+    space.add_users(unit, full);
+    space.drop_users(unit, full);
+    assert_eq!(space.units().valid_count(unit), 3, "also of a unit that was full");
 }
