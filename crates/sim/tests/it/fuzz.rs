@@ -53,7 +53,6 @@ const GIVEN_UP: &[u8] = &[
 ];
 
 #[test]
-#[ignore = "the pool still gives up writing: see docs/TESTING.md, Fuzzing"]
 fn a_pool_of_which_nothing_failed_goes_on_writing_after_power_cuts() {
     assert_eq!(operations(GIVEN_UP, true), Vec::<String>::new());
 }

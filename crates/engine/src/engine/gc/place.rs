@@ -22,7 +22,8 @@ impl<P: Payload> Engine<P> {
             .job
             .as_ref()
             .is_some_and(|job| self.space.media_of(job.victim) == self.config.host_media());
-        let urgent = self.host_has_no_unit() || !own;
+        // Nobody pays while all that the host writes waits for those.
+        let urgent = self.host_is_stuck() || !own;
         let idle = self.requests.is_empty() && self.cache.waiting() == 0;
         let idle = idle || self.phase == Phase::Closing;
         // Who waits for memory earns no credit.
