@@ -21,23 +21,22 @@ const AHEAD: usize = 128;
 const TRIES: u8 = 4;
 
 /// A chunk of the tail.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum TailChunk {
     /// Its header.
     Kept(Arc<ChunkHeader>),
     /// Where one is that has nothing but blocks: in which life, and at which logical block.
     Known { sequence: Sequence, life: u32, block: u32 },
     /// One that was replayed, or is gone.
-    Over,
+    Over(Sequence),
 }
 
 impl TailChunk {
-    /// Its number; 0 of one that is over.
+    /// Its number.
     pub(super) fn sequence(&self) -> Sequence {
         match self {
             TailChunk::Kept(header) => header.origin.sequence,
-            TailChunk::Known { sequence, .. } => *sequence,
-            TailChunk::Over => Sequence(0),
+            TailChunk::Known { sequence, .. } | TailChunk::Over(sequence) => *sequence,
         }
     }
 
@@ -45,7 +44,7 @@ impl TailChunk {
     pub(super) fn entries(&self) -> &[Entry] {
         match self {
             TailChunk::Kept(header) => &header.entries,
-            TailChunk::Known { .. } | TailChunk::Over => &[],
+            TailChunk::Known { .. } | TailChunk::Over(_) => &[],
         }
     }
 }
@@ -136,7 +135,7 @@ impl<P: Payload> Engine<P> {
             _ => None,
         };
         if bug!(self.config, HeaderNotReadAgain) {
-            opening.tail[number] = TailChunk::Over;
+            opening.tail[number] = TailChunk::Over(sequence);
             return Ok(());
         }
         if let Some(chunk) = found.filter(|chunk| chunk.header.origin.sequence == sequence) {
@@ -151,7 +150,7 @@ impl<P: Payload> Engine<P> {
         if !self.config.open_despite_loss {
             return Err(OpenError::ChunksLost { missing: 1, first: sequence.0 });
         }
-        opening.tail[number] = TailChunk::Over;
+        opening.tail[number] = TailChunk::Over(sequence);
         Ok(())
     }
 }
@@ -165,9 +164,10 @@ impl<P> Opening<P> {
             return None;
         }
         self.replayed += 1;
-        let header = match std::mem::replace(chunk, TailChunk::Over) {
+        let over = TailChunk::Over(chunk.sequence());
+        let header = match std::mem::replace(chunk, over) {
             TailChunk::Kept(header) => Some(header),
-            TailChunk::Known { .. } | TailChunk::Over => None,
+            TailChunk::Known { .. } | TailChunk::Over(_) => None,
         };
         Some((number, header))
     }
