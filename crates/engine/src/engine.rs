@@ -450,7 +450,7 @@ impl<P: Payload> Engine<P> {
             Phase::Opening => return self.opening_step(),
             Phase::Failed => {
                 let worked = self.memory_step() | self.scrub_step();
-                return worked || !self.actions.is_empty();
+                return worked || self.has_work_left();
             }
             Phase::Closed => return false,
             Phase::Open | Phase::Closing => {}
@@ -467,7 +467,14 @@ impl<P: Payload> Engine<P> {
         worked |= self.load_step();
         worked |= self.scrub_step();
         worked |= self.flush_step();
-        worked || !self.actions.is_empty()
+        worked |= self.relieve_step();
+        worked || self.has_work_left()
+    }
+
+    /// Whether a step that got no further has left something to be done: a command to be handed on, or a page to be
+    /// taken over that need not be read.
+    fn has_work_left(&self) -> bool {
+        !self.actions.is_empty() || self.pages.has_arrived()
     }
 
     /// Nothing is on its way and nothing can be done, but blocks wait to be sealed, or requests for a checkpoint:

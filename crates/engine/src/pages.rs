@@ -205,6 +205,11 @@ impl<P> Pages<P> {
         self.arrived.push_back((page.0, page.1, at, bytes));
     }
 
+    /// Whether there are such.
+    pub(crate) fn has_arrived(&self) -> bool {
+        !self.arrived.is_empty()
+    }
+
     /// The next of these.
     pub(crate) fn next_arrived(&mut self) -> Option<(u16, u64, Location, PageBytes)> {
         self.arrived.pop_front()

@@ -126,6 +126,12 @@ impl Superblocks {
         self.obsolete.extend(Value::of_entry(entry.pack()));
     }
 
+    /// What is not valid any more when a later record counts.
+    pub(crate) fn obsolete(&self) -> impl Iterator<Item = Value> + '_ {
+        let of_writing = self.writing.iter().flat_map(|writing| &writing.obsolete);
+        self.obsolete.iter().chain(of_writing).copied()
+    }
+
     /// Superblock units of a device but the home: the record of this opening is copied to them, to the last first.
     pub(crate) fn label(&mut self, units: &[UnitId]) {
         self.labels.extend(units);

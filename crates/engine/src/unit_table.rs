@@ -54,6 +54,12 @@ impl UnitTable {
         self.entries[index * PAGE_UNITS..][..PAGE_UNITS].copy_from_slice(&*page.0);
     }
 
+    /// Page `index` is at `at`, and cannot be read: it is written again, elsewhere.
+    pub(crate) fn adopt_damaged(&mut self, index: usize, at: MapEntry) {
+        self.at[index] = at;
+        self.again.insert(index);
+    }
+
     /// What is said of `unit` on media.
     pub(crate) fn entry(&self, unit: UnitId) -> UnitEntry {
         self.entries[unit.index()]

@@ -200,6 +200,11 @@ impl<P> WriteCache<P> {
         slot
     }
 
+    /// Holds a block that is read from here and goes nowhere any more.
+    pub(crate) fn hold(&mut self, staged: Staged<P>) -> u32 {
+        self.slots.insert(staged) as u32
+    }
+
     /// Whether one of `slots` is of the same block.
     pub(crate) fn holds(&self, slots: &[u32], staged: &Staged<P>) -> bool {
         let same = |other: &Staged<P>| (other.id, other.lba) == (staged.id, staged.lba);
@@ -425,11 +430,13 @@ impl<P> WriteCache<P> {
         self.ripe = true;
     }
 
-    /// Has everything that waits sealed without waiting for full chunks.
-    pub(crate) fn hurry_all(&mut self) {
+    /// Has everything that waits sealed without waiting for full chunks. Returns whether that is new for anything.
+    pub(crate) fn hurry_all(&mut self) -> bool {
+        let new = self.waiting() > 0 && self.hurried.iter().any(|ticket| *ticket != self.ticket);
         self.hurried.fill(self.ticket);
         self.due = None;
         self.ripe = true;
+        new
     }
 
     /// Looks again at whether a queue of the host is full or in a hurry.

@@ -6,7 +6,7 @@
 use thermocline_engine::{Mark, Marks};
 
 /// Marks that a hundred thousand crash states reach many times over.
-const BY_POWER_CUTS: [Mark; 49] = [
+const BY_POWER_CUTS: [Mark; 47] = [
     Mark::RecordInOneUnit,
     Mark::HoleSkipped,
     Mark::OtherEpoch,
@@ -17,8 +17,6 @@ const BY_POWER_CUTS: [Mark; 49] = [
     Mark::LifeGoesOn,
     Mark::LifeEnds,
     Mark::TornHeaderOnly,
-    Mark::VolumeGone,
-    Mark::BeyondEnd,
     Mark::CreateReplayed,
     Mark::CreateKnown,
     Mark::DeleteReplayed,
@@ -26,7 +24,7 @@ const BY_POWER_CUTS: [Mark; 49] = [
     Mark::UnlistedClosed,
     Mark::SparseMoved,
     Mark::EmptyPageDropped,
-    Mark::PagesDropped,
+    Mark::DropAwaitsCheckpoint,
     Mark::UnitsListed,
     Mark::CheckpointListsUnits,
     Mark::SuperblockUnitReset,

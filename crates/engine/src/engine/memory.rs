@@ -167,25 +167,29 @@ impl<P: Payload> Engine<P> {
             }
             worked |= served;
         }
-        if self.pages.take_short() {
-            self.relieve();
-        }
         worked
     }
 
-    /// Nothing in memory can go: what is dirty is to become clean, and what is staged to be sealed.
-    fn relieve(&mut self) {
+    /// Where nothing in memory could go: what is dirty is to become clean, and what is staged to be sealed. Returns
+    /// whether that begins now.
+    pub(crate) fn relieve_step(&mut self) -> bool {
+        if !self.pages.take_short() {
+            return false;
+        }
+        let mut begins = false;
         let tally = self.volumes.tally();
         let dirty = tally.dirty + tally.patched > 0;
         let since = self.pages.short_since(self.stats.checkpoints);
         if !dirty || self.stats.checkpoints > since {
             mark!(StageHurried if self.cache.waiting() > 0);
-            self.cache.hurry_all();
+            begins |= self.cache.hurry_all();
         }
         if dirty && self.checkpoint.is_none() && self.pages.landing().is_none() {
             mark!(CheckpointForMemory);
+            begins |= !self.due.is_wanted();
             self.want_checkpoint();
         }
+        begins
     }
 
     /// A record is flushed: the pages that were written for it may go.

@@ -455,7 +455,7 @@ impl<P: Payload> Engine<P> {
             let at = parent.location(&geometry).expect("it was read from somewhere");
             mark!(UnitPageDamaged);
             opening.recount = true;
-            self.unit_table.write_again(|page| page == parent);
+            self.unit_table.adopt_damaged(index, parent);
             return self.actions.push_back(Action::Notice(Notice::Damaged { at }));
         };
         self.unit_table.adopt(index, parent, &page);

@@ -64,7 +64,11 @@ impl<P: Payload> Engine<P> {
 
     /// Does a bounded part of the first trim that waits. Returns whether anything was done.
     pub(crate) fn unmap_step(&mut self) -> bool {
-        let Some(mut work) = self.unmapping.pop_front() else { return false };
+        let Some(index) = self.unmapping.iter().position(|work| !self.awaits_checkpoint(work))
+        else {
+            return false;
+        };
+        let mut work = self.unmapping.remove(index).expect("it was found there");
         let end = work.end.min((work.next / PAGE + PAGES) * PAGE);
         let mut from = work.next;
         let mut waiting = Vec::new();
@@ -111,11 +115,14 @@ impl<P: Payload> Engine<P> {
             self.log_trim(&work, work.next, from, waiting);
         }
         work.next = from;
-        if work.next == work.end && !self.pages.is_loading_of(work.volume) {
+        if work.next == work.end
+            && !self.awaits_checkpoint(&work)
+            && !self.pages.is_loading_of(work.volume)
+        {
             self.unmapped(&work);
             return true;
         }
-        self.unmapping.push_front(work);
+        self.unmapping.insert(index, work);
         worked && !stuck
     }
 
@@ -200,6 +207,15 @@ impl<P: Payload> Engine<P> {
         self.cache.say(entries, owners);
     }
 
+    /// Whether all is unmapped, and pages are to go, which they do not during a checkpoint: it has counted and written
+    /// what they lead to, and would have to begin anew, over and over, with ever more pages.
+    fn awaits_checkpoint(&self, work: &Unmapping) -> bool {
+        let drops = !matches!(work.afterwards, Afterwards::Nothing);
+        let awaits = work.next == work.end && drops && self.checkpoint.is_some();
+        mark!(DropAwaitsCheckpoint if awaits);
+        awaits
+    }
+
     fn unmapped(&mut self, work: &Unmapping) {
         match work.afterwards {
             Afterwards::Nothing => {}
@@ -224,7 +240,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// The pages of a volume's map that are all beyond block `end`, and the roots above them, are needed no more, once
-    /// no record refers to them. A checkpoint in progress may have written what leads to them: it begins anew.
+    /// no record refers to them.
     pub(crate) fn drop_pages_beyond(&mut self, volume: u16, end: u64) {
         let map = self.volumes.map_mut(volume);
         let (mut from, mut budget, mut cut) = (end.div_ceil(PAGE), u32::MAX, 0);
@@ -238,8 +254,6 @@ impl<P: Payload> Engine<P> {
             self.superblocks.drop_later(old);
         }
         self.volumes.cut(cut);
-        mark!(PagesDropped if self.checkpoint.is_some());
-        self.write_pages_again();
     }
 
     pub(crate) fn unmapping_failed(&mut self, work: &Unmapping) {

@@ -115,9 +115,10 @@ impl<P: Payload> Engine<P> {
         Some(values)
     }
 
-    /// A unit of which more or fewer blocks count as valid than the maps lead to, or other ones: how many count, and
-    /// how many they lead to. Looks at every block, for tests; `read` gives what is on media of pages that are not in
-    /// memory. `None`, too, if one of these cannot be read, or the pool is not open for writing.
+    /// A unit of which more or fewer blocks count as valid than the maps lead to, or other ones, or that holds more or
+    /// fewer pages of maps and of the unit table than it is counted for: how many count, and how many there are. Looks
+    /// at every block, for tests; `read` gives what is on media of pages that are not in memory. `None`, too, if one
+    /// of these cannot be read, or the pool is not open for writing.
     #[must_use]
     pub fn miscounted(
         &self,
@@ -138,13 +139,31 @@ impl<P: Payload> Engine<P> {
                 }
             }
         }
+        let of_pages = self.pages_by_unit();
         let metadata = self.config.metadata_class();
-        let units = (0..self.config.geometry.units()).map(UnitId);
-        let counted = units.map(|unit| (unit, self.space.units().valid_count(unit)));
-        let users = counted.filter(|(unit, _)| self.space.units().class(*unit) != metadata);
-        let same = |unit, count| self.space.known_valid(unit).is_none_or(|known| known == count);
-        users
-            .map(|(unit, count)| (unit, count, led_to[unit.index()]))
-            .find(|&(unit, count, led_to)| count != led_to || !same(unit, count))
+        (0..self.config.geometry.units()).map(UnitId).find_map(|unit| {
+            let count = self.space.units().valid_count(unit);
+            let of_users = self.space.units().class(unit) != metadata;
+            let there = if of_users { led_to[unit.index()] } else { of_pages[unit.index()] };
+            let same = || self.space.known_valid(unit).is_none_or(|known| known == count);
+            (count != there || of_users && !same()).then_some((unit, count, there))
+        })
+    }
+
+    /// Of each unit, how many pages of maps and of the unit table it holds: those that count, and those that the newest
+    /// record that counts may lead to.
+    fn pages_by_unit(&self) -> Vec<u32> {
+        let maps = self.volumes.indices().map(|index| self.volumes.map(index));
+        let maps = maps.flat_map(|map| {
+            let pages = (0..map.pages()).map(|page| map.page_at(page));
+            pages.chain((0..map.roots()).filter_map(|root| map.root_at(root)))
+        });
+        let newest = maps.chain(self.unit_table.pages().iter().copied());
+        let newest = newest.filter_map(|entry| Value::of_entry(entry.pack()));
+        let mut pages = vec![0; self.config.geometry.units() as usize];
+        for value in newest.chain(self.superblocks.obsolete()) {
+            pages[self.unit_of(value).index()] += 1;
+        }
+        pages
     }
 }

@@ -7,7 +7,8 @@ use std::ops::Range;
 use thermocline_engine::{ReadChunks, wire};
 use thermocline_format::{
     BLOCK_BYTES, CHUNK_PREFIX_BYTES, ChunkHeader, ENTRY_BYTES, Entry, Generation, Geometry,
-    Location, MapEntry, MapPage, PAGE_ENTRIES, PageId, Sequence, Superblock, VolumeId,
+    Location, MAX_VOLUME_BLOCKS, MapEntry, MapPage, PAGE_ENTRIES, PageId, Sequence, Superblock,
+    VolumeId,
 };
 use thermocline_types::UnitId;
 
@@ -318,6 +319,9 @@ impl Walk<'_> {
         let leads_to = |entry: &Entry| match *entry {
             Entry::Data { volume, lba, .. } if volume.is_user() => Some((volume, lba.0, 1)),
             Entry::Trim { volume, lba, blocks } => Some((volume, lba.0, blocks)),
+            Entry::VolumeCreate { volume, .. }
+            | Entry::VolumeDelete { volume }
+            | Entry::VolumeResize { volume, .. } => Some((volume, 0, MAX_VOLUME_BLOCKS)),
             _ => None,
         };
         let packed = header.packed.map_or(0, |packed| usize::from(packed.bytes));

@@ -197,9 +197,17 @@ impl Forge {
 
     /// Has the newest records lead to this root page.
     fn lead_to(&self, image: &mut Image, volume: VolumeId, number: usize, root: MapEntry) {
+        self.change_records(image, |record| {
+            let roots = record.volumes.iter_mut().find(|one| one.id == volume)?;
+            *roots.roots.get_mut(number)? = root;
+            Some(())
+        });
+    }
+
+    /// Changes the newest records, where `change` does.
+    fn change_records(&self, image: &mut Image, change: impl Fn(&mut Superblock) -> Option<()>) {
         let geometry = self.settings.media.geometry;
         for target in self.targets.iter().filter(|one| one.structure == Structure::Newest) {
-            let raw = self.read(image, target.at, target.bytes);
             let unit = self.unit(image, target.at.unit);
             let records = find_superblocks(&unit, target.at.unit, None, &geometry).into_iter();
             // Something else may have put another record here.
@@ -208,14 +216,34 @@ impl Forge {
             };
             let mut here = records.filter(same);
             let Some(mut record) = here.next() else { continue };
-            let roots = record.volumes.iter_mut().find(|one| one.id == volume);
-            let Some(held) = roots.and_then(|one| one.roots.get_mut(number)) else { continue };
-            *held = root;
+            if change(&mut record).is_none() {
+                continue;
+            }
             let mut changed = Vec::new();
             record.encode(&mut changed);
-            assert_eq!(changed.len(), raw.len(), "a root more or less changes the length");
             self.write(image, target.at, &changed);
         }
+    }
+
+    /// Has the newest records know one volume less, and then one that is smaller than what was written to it since, as
+    /// the format allows: volumes may be newer than the checkpoint. No writer of ours makes such a record.
+    ///
+    /// # Errors
+    /// As [`Forge::try_image`].
+    pub fn try_newer_volumes(&self) -> Result<(), String> {
+        let less = |record: &mut Superblock| record.volumes.pop().map(drop);
+        let smaller = |record: &mut Superblock| {
+            let last = record.volumes.last_mut()?;
+            last.blocks = 1;
+            last.roots.truncate(1);
+            Some(())
+        };
+        let mut image = self.sound.clone();
+        self.change_records(&mut image, less);
+        self.probe(&image)?;
+        let mut image = self.sound.clone();
+        self.change_records(&mut image, smaller);
+        self.probe(&image)
     }
 
     fn unit(&self, image: &Image, unit: UnitId) -> Vec<u8> {

@@ -9,6 +9,7 @@ use thermocline_sim::data::Sector;
 use thermocline_sim::disk::{Disk, Image, Latency};
 use thermocline_sim::enumerate::{Budget, enumerate};
 use thermocline_sim::faults::{CommandKind, Fault, Rule};
+use thermocline_sim::fuzz::Forge;
 use thermocline_sim::machine::{Machine, Opened, Trouble};
 use thermocline_sim::settings::{Scale, Settings};
 use thermocline_sim::situations::Situation;
@@ -67,6 +68,16 @@ fn every_mark_is_reached() {
         let fault = Fault::Fail(DeviceError::Io);
         let rules = vec![Rule { one_in, ..Rule::from_then_on(20, kind, fault) }];
         World::new(seed, settings, rules).run(if seed % 2 == 0 { CRASH_ONE_IN } else { 0 });
+    }
+    // Rare: `KeptInMemory`.
+    let fault = Fault::Fail(DeviceError::Io);
+    for seed in 0..4 {
+        let rules = vec![Rule::from_then_on(100, CommandKind::WriteChunk, fault)];
+        World::new(seed, Crowded.settings(seed), rules).run(0);
+    }
+    // `VolumeGone` and `BeyondEnd`.
+    for seed in [1, 3, 5, 7] {
+        assert_eq!(Forge::new(seed).try_newer_volumes(), Ok(()), "seed {seed}");
     }
     failing_commands();
     damage();

@@ -1,7 +1,10 @@
 //! Whole runs: determinism, power cuts at any moment, commands that fail.
 
+use thermocline_engine::DeviceError;
 use thermocline_sim::fail::fail_every_action;
+use thermocline_sim::faults::{CommandKind, Fault, Rule};
 use thermocline_sim::settings::{Scale, Settings};
+use thermocline_sim::situations::Situation;
 use thermocline_sim::world::World;
 
 fn run(seed: u64, crash_one_in: u64) -> World {
@@ -46,4 +49,33 @@ fn any_command_may_fail() {
         runs += report.runs;
     }
     assert!(runs > 100, "{runs} runs had a fault");
+}
+
+#[test]
+fn a_pool_of_which_all_writes_fail_from_some_moment_on_is_read_as_it_was_written() {
+    for seed in 0..120 {
+        let first = 20 + seed * 37 % 400;
+        let fail = |kind| Rule::from_then_on(first, kind, Fault::Fail(DeviceError::Io));
+        let records = vec![fail(CommandKind::WriteSuperblock)];
+        let all = vec![fail(CommandKind::WriteSuperblock), fail(CommandKind::WriteChunk)];
+        let paged = (Situation::Paged.settings(seed), all.clone());
+        let small = Settings::draw(seed, Scale::Small);
+        for (settings, rules) in [paged, (small.clone(), all), (small, records)] {
+            let mut world = World::new(seed, settings, rules);
+            world.run_requests(0);
+            assert!(world.wrong.is_empty(), "seed {seed}: {}", world.wrong.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn a_pool_of_which_nothing_fails_goes_on_writing_in_every_situation() {
+    let some = Situation::ALL.into_iter().filter(|one| *one != Situation::ManyUnits);
+    let some = some.flat_map(|situation| (0..6).map(move |seed| (situation, seed)));
+    // A trim waits for memory, and nothing is on its way; volumes shrink and go during a checkpoint.
+    for (situation, seed) in some.chain([(Situation::Paged, 1117), (Situation::Sparse, 39)]) {
+        let mut world = World::new(seed, situation.settings(seed), Vec::new());
+        world.run(0);
+        assert!(world.wrong.is_empty(), "{situation:?} {seed}: {}", world.wrong.join("\n"));
+    }
 }

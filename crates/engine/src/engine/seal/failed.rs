@@ -10,7 +10,7 @@ use crate::map::{Mapping, Value, VolumeMap};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, HostError, Notice, OpenError};
-use crate::write_cache::{Owner, Owners, Staged};
+use crate::write_cache::{Owner, Staged};
 
 /// Failed writes without a good one between them after which the device is given up. Chosen, not measured.
 const FAILURES: u32 = 8;
@@ -31,6 +31,7 @@ impl<P: Payload> Engine<P> {
         if self.flights.failed() > FAILURES || error == DeviceError::Gone {
             mark!(DeviceGivenUp);
             self.fail();
+            self.keep_in_memory(chunk, class);
             return;
         }
         if self.space.next_of(class).is_some_and(|at| at.unit == unit) {
@@ -84,8 +85,11 @@ impl<P: Payload> Engine<P> {
 
     /// Stages again what still counts of a chunk that is, or may be, lost.
     pub(super) fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
-        if !self.flights.abandon(sequence) || self.phase_failed() {
+        if !self.flights.abandon(sequence) {
             return;
+        }
+        if self.phase_failed() {
+            return self.keep_in_memory(chunk, class);
         }
         self.space.uncount_chunk(chunk.header.origin.location.unit, sequence);
         let owner = Owner::Failed(sequence);
@@ -104,25 +108,45 @@ impl<P: Payload> Engine<P> {
             pending += 1;
         }
         mark!(PackedReplaced if chunk.header.packed.is_some());
-        let geometry = self.config.geometry;
-        let placed: Vec<(Entry, Location)> = chunk
-            .header
-            .placed(&geometry)
-            .filter_map(|(entry, at)| at.map(|at| (*entry, at)))
-            .collect();
-        for (index, (entry, at)) in placed.into_iter().enumerate() {
-            let Entry::Data { volume, lba, crc } = entry else { continue };
-            match &chunk.body {
-                Body::User(blocks) => {
-                    let payload = blocks[index].clone();
-                    pending += self.restage(volume, lba.0, crc, at, payload, class, owner);
-                }
-                Body::Pages(pages) => {
-                    self.page_lost(volume, PageId::from_lba(lba), at, &pages[index]);
-                }
-            }
-        }
+        self.pages_lost(chunk);
+        pending += self.restage_chunk(chunk, class, Some(owner));
         self.flights.need(sequence, pending);
+    }
+
+    /// Of a pool that has given up writing: what still counts of a lost chunk stays in memory, where reads find it.
+    /// Nobody waits for it.
+    fn keep_in_memory(&mut self, chunk: &Chunk<P>, class: Class) {
+        self.pages_lost(chunk);
+        let kept = self.restage_chunk(chunk, class, None);
+        mark!(KeptInMemory if kept > 0);
+    }
+
+    /// The pages of a lost chunk are written again, or at least read from memory.
+    fn pages_lost(&mut self, chunk: &Chunk<P>) {
+        let Body::Pages(pages) = &chunk.body else { return };
+        for ((volume, lba, _, at), bytes) in self.placed(chunk).into_iter().zip(pages) {
+            self.page_lost(volume, PageId::from_lba(lba), at, bytes);
+        }
+    }
+
+    /// Stages the users' blocks of a chunk again that are still the newest; returns how many these are.
+    fn restage_chunk(&mut self, chunk: &Chunk<P>, class: Class, owner: Option<Owner>) -> u32 {
+        let Body::User(blocks) = &chunk.body else { return 0 };
+        let mut count = 0;
+        for ((volume, lba, crc, at), payload) in self.placed(chunk).into_iter().zip(blocks) {
+            count += self.restage(volume, lba.0, crc, at, payload.clone(), class, owner);
+        }
+        count
+    }
+
+    /// The blocks of a chunk: volume, block, checksum and place of each.
+    fn placed(&self, chunk: &Chunk<P>) -> Vec<(VolumeId, Lba, u32, Location)> {
+        let placed = chunk.header.placed(&self.config.geometry);
+        let blocks = placed.filter_map(|(entry, at)| match (*entry, at) {
+            (Entry::Data { volume, lba, crc }, Some(at)) => Some((volume, lba, crc, at)),
+            _ => None,
+        });
+        blocks.collect()
     }
 
     /// What is left to say of a control entry whose chunk failed, now that others came after it.
@@ -172,7 +196,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Stages a block of a failed write again if it is still the newest; returns how many that makes.
+    /// Stages a block of a failed write again if it is still the newest; returns how many that makes. If nobody waits,
+    /// it will be read and not written.
     #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
     pub(super) fn restage(
         &mut self,
@@ -182,18 +207,21 @@ impl<P: Payload> Engine<P> {
         at: Location,
         payload: P,
         class: Class,
-        owner: Owner,
+        owner: Option<Owner>,
     ) -> u32 {
         let id = volume;
         let Some(volume) = self.volumes.index(volume) else { return 0 };
         if lba >= self.volumes.map(volume).blocks {
             return 0;
         }
+        let waits = owner.is_some();
         let failed = Value::new(self.config.geometry.address(at), crc);
         // Written again while it was on its way: what replaces it may wait for the host's turn, this must not.
         let below = match self.volumes.map(volume).look_up(lba) {
             Some(Mapping::At(value)) if value == failed => false,
-            Some(Mapping::Staged(slot)) if self.cache.block(slot).old == Some(failed) => true,
+            Some(Mapping::Staged(slot)) if waits && self.cache.block(slot).old == Some(failed) => {
+                true
+            }
             _ => {
                 mark!(RestageNeedless);
                 return 0;
@@ -201,7 +229,7 @@ impl<P: Payload> Engine<P> {
         };
         mark!(Restaged if !below);
         mark!(RestagedBelow if below);
-        let slot = self.cache.push_first(Staged {
+        let staged = Staged {
             volume,
             id,
             copy: below,
@@ -213,9 +241,10 @@ impl<P: Payload> Engine<P> {
             class,
             ticket: 0,
             old: Some(failed),
-            owners: Owners::One(owner),
+            owners: owner.into(),
             payload,
-        });
+        };
+        let slot = if waits { self.cache.push_first(staged) } else { self.cache.hold(staged) };
         if !below {
             self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
         }
