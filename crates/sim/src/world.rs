@@ -544,7 +544,7 @@ impl World {
             if let Some(blocks) = blocks_on(&self.arena, image, &units) {
                 units.map(UnitId).for_each(|unit| image.wipe(unit));
                 let now = self.model.now();
-                self.gone = blocks.into_iter().map(|block| (block, now)).collect();
+                self.gone.extend(blocks.into_iter().map(|block| (block, now)));
             }
         } else if self.rng.below(3) == 0 {
             return false;

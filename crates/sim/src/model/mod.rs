@@ -46,6 +46,11 @@ impl PendingRead {
     pub const fn extent(&self) -> Extent {
         self.extent
     }
+
+    /// Every block, and the newest change of it that was there for certain when the read was asked for.
+    pub fn floors(&self) -> impl Iterator<Item = (u64, Version)> + '_ {
+        (self.extent.lba..).zip(self.floors.iter().copied())
+    }
 }
 
 /// A flush on its way.

@@ -102,8 +102,12 @@ impl World {
 
     /// Whether a block was on a device that is lost, and for all that is known has not been changed since.
     pub(crate) fn may_be_lost(&self, volume: VolumeId, lba: u64, known: Known) -> bool {
-        let since = self.gone.get(&(volume, lba));
-        since.is_some_and(|since| known(&self.model, volume, lba) <= *since)
+        self.was_lost(volume, lba, known(&self.model, volume, lba))
+    }
+
+    /// Whether a block was on a device when that was lost, and `newest` was there by then.
+    fn was_lost(&self, volume: VolumeId, lba: u64, newest: Version) -> bool {
+        self.gone.get(&(volume, lba)).is_some_and(|since| newest <= *since)
     }
 
     /// Whether a request may fail like this.
@@ -115,9 +119,11 @@ impl World {
                 }
                 _ => self.may_be_unreadable(at),
             },
+            // It may have been written since the read was asked for.
             HostError::Lost => match pending {
                 Pending::Read { read, .. } => {
-                    self.may_fail_to_read(read.extent(), error, Model::acknowledged)
+                    let volume = read.extent().volume;
+                    read.floors().any(|(lba, floor)| self.was_lost(volume, lba, floor))
                 }
                 _ => false,
             },
