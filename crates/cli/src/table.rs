@@ -35,7 +35,7 @@ pub const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 45] = [
+const ROWS: [Row; 48] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -66,6 +66,9 @@ const ROWS: [Row; 45] = [
     ("drive fills", |r| format!("{:.2}", r.steady_state.drive_fills)),
     ("write p50 / p99 / p99.9", |r| latency(r, "write")),
     ("read p50 / p99 / p99.9", |r| latency(r, "read")),
+    ("flush p50 / p99 / p99.9", |r| latency(r, "flush")),
+    ("  chunks of the host", |r| latency(r, "log.chunk")),
+    ("  flushes of the drive", |r| latency(r, "log.flush")),
     ("host write rate", |r| rate(r, |b| b.host_write_bytes_per_second)),
     ("host read rate", |r| rate(r, |b| b.host_read_bytes_per_second)),
     ("requests per second", |r| {

@@ -26,6 +26,7 @@ pub use tenants::Followed;
 use crate::byte_counts::{ByteCounts, LogBytes};
 use crate::input::Prepared;
 use crate::life::{Load, Measured, life};
+use crate::log::device::Waits;
 use crate::log::machine::Machine;
 use crate::log::plan::is_bare;
 use crate::log::{LogOptions, read_plan_name};
@@ -67,6 +68,8 @@ pub struct Outcome<'a> {
     pub units: Vec<UnitView>,
     /// What went through the drive for capacity and the fast one over time; none where time is not modelled.
     pub rates: Vec<&'a DeviceRates>,
+    /// How long drives took for what flushes of the host wait for, under a log, where time is modelled.
+    pub waits: Option<&'a Waits>,
     /// What a log has on the drive for capacity and on the fast one at the end.
     pub held: Option<[Held; 2]>,
     /// How old the data is at the end, where units have ages of their own.
@@ -135,7 +138,10 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         command: None,
         spec: None,
         latency_ns: outcome.meter.latencies().map(|latencies| {
-            latencies.into_iter().map(|(name, latency)| (name.to_owned(), latency)).collect()
+            let below =
+                outcome.waits.filter(|_| latencies.iter().any(|(name, _)| *name == "flush"));
+            let below = below.into_iter().flat_map(Waits::latencies);
+            latencies.into_iter().chain(below).map(|(name, took)| (name.to_owned(), took)).collect()
         }),
         heating: heat::heating(outcome),
         read_attempts: attempts::of(outcome, &run),

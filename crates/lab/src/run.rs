@@ -72,6 +72,7 @@ pub fn run(
         cpu_seconds,
         units: bench.drive.units(),
         rates: bench.rates.iter().collect(),
+        waits: None,
         held: None,
         ages: bench.drive.ages(),
         tenants: bench
@@ -118,6 +119,7 @@ fn run_log(
         cpu_seconds,
         units,
         rates: bench.machine.device().rates(),
+        waits: bench.machine.device().waits(),
         held: Some(outcome::held(&bench.machine)),
         ages,
         tenants: bench

@@ -97,7 +97,9 @@ pub struct RunRecord {
     pub steady_state: SteadyState,
     /// FDP statistics as in the device's log page, where the device has them.
     pub fdp: Option<FdpStats>,
-    /// Latency by kind of request (`read`, `write`, `flush`, `trim`), where time is modelled.
+    /// Latency by kind of request (`read`, `write`, `flush`, `trim`), where time is modelled; under a log that is asked
+    /// for flushes also what the drives took for what these wait for: chunks with what the host wrote (`log.chunk`),
+    /// and flushes (`log.flush`).
     pub latency_ns: Option<BTreeMap<String, LatencyNs>>,
     /// How warm the drive got and how long that held it back, where heat is modelled; of several drives side by side,
     /// of that one which was held back longest.

@@ -1,14 +1,17 @@
 //! Simulated drives as the engine's devices: commands become the drive's own, with their real sizes and times.
 
+use hdrhistogram::Histogram;
 use thermocline_engine::wire::{IoCmd, IoStep, Translator};
 use thermocline_engine::{Chunk, DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
 use thermocline_format::{ChunkCause, Entry, Geometry, Location, METADATA, MediaClass};
 use thermocline_nand::{Drive, DriveError, Sliced, UnitStatus, ZoneError};
+use thermocline_record::LatencyNs;
 use thermocline_types::{Bytes, Class, Time, UnitId};
 
 use super::ledger::OwnerLedger;
 use super::payload::PackDraw;
 use super::stored_chunks::{StoredChunks, Structure};
+use crate::meter::{latency_histogram, summary};
 use crate::rates::DeviceRates;
 
 /// How a command of the engine ends.
@@ -32,6 +35,24 @@ pub struct Device {
     ledger: Option<OwnerLedger>,
     /// What went through each of the drives since measurement began; empty before.
     rates: Vec<DeviceRates>,
+    /// What flushes of the host wait for, since then.
+    waits: Option<Waits>,
+}
+
+/// How long drives took for what a flush of the host waits for.
+#[derive(Debug)]
+pub struct Waits {
+    /// Chunks with what the host wrote.
+    chunks: Histogram<u64>,
+    /// Flushes.
+    flushes: Histogram<u64>,
+}
+
+impl Waits {
+    /// The names of these in records, and how long they took.
+    pub fn latencies(&self) -> [(&'static str, LatencyNs); 2] {
+        [("log.chunk", summary(&self.chunks)), ("log.flush", summary(&self.flushes))]
+    }
 }
 
 /// What chunks were written, in the order of the device.
@@ -78,6 +99,7 @@ impl Device {
             journal: None,
             ledger: None,
             rates: Vec::new(),
+            waits: None,
         }
     }
 
@@ -134,6 +156,13 @@ impl Device {
         let timed = self.drive().is_timed();
         self.rates =
             if timed { vec![DeviceRates::new(start); self.drives.len()] } else { Vec::new() };
+        let waits = || Waits { chunks: latency_histogram(), flushes: latency_histogram() };
+        self.waits = timed.then(waits);
+    }
+
+    /// How long drives took for what a flush of the host waits for, since measurement began, where time is modelled.
+    pub fn waits(&self) -> Option<&Waits> {
+        self.waits.as_ref()
     }
 
     /// What went through the drive for capacity, and through the fast one if there is one, if it was counted.
@@ -202,7 +231,13 @@ impl Device {
                 let (drive, unit) = self.on(unit);
                 drive.finish(now, unit)
             }
-            IoCmd::Flush(device) => self.drives[device.index()].flush(now),
+            IoCmd::Flush(device) => {
+                let done = self.drives[device.index()].flush(now)?;
+                if let Some(waits) = &mut self.waits {
+                    waits.flushes.saturating_record(done.since(now).as_nanos());
+                }
+                Ok(done)
+            }
         }
     }
 
@@ -227,6 +262,9 @@ impl Device {
             rates.written(done, length);
         }
         if let Structure::Chunk(chunk) = &structure {
+            if let (ChunkCause::Host, Some(waits)) = (chunk.header.origin.cause, &mut self.waits) {
+                waits.chunks.saturating_record(done.since(now).as_nanos());
+            }
             if matches!(chunk.header.origin.cause, ChunkCause::Relocation | ChunkCause::Destage) {
                 self.relocated = self.relocated.max(done);
             }

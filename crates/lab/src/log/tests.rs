@@ -1,5 +1,5 @@
 use thermocline_nand::Drive;
-use thermocline_record::RunRecord;
+use thermocline_record::{LatencyNs, RunRecord};
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::{self, Limit, Spec};
 
@@ -195,4 +195,22 @@ fn no_class_waits_for_others_while_copies_are_owed() {
         ratio < 8.0 && slowest < 20.0,
         "p99.9 is {ratio:.1} times the median, the slowest {slowest:.1}"
     );
+}
+
+/// A database on zones of the product's size that are being collected.
+#[test]
+fn flushes_wait_for_what_the_host_wrote_and_the_drive_and_for_no_copies() {
+    let stack = Stack::parse("log:zn540,geometry.superblock=product", &[]).unwrap();
+    let mut workload = prepared("btree:engine=innodb", Bytes::gib(48), 0.6, None);
+    let pacing = Some(Pacing::QueueDepth(1));
+    let settings = Settings { utilisation: 0.65, pacing, ..Settings::default() };
+    let record = run(&mut workload, &stack, &settings, &mut |_| {}).unwrap();
+    assert!(record.alwa.unwrap() > 1.3, "{:?}: little is copied", record.alwa);
+    let all = record.latency_ns.unwrap();
+    let of = |at: fn(&LatencyNs) -> Option<u64>| {
+        ["flush", "log.chunk", "log.flush"].map(|kind| at(&all[kind]).expect("it takes time"))
+    };
+    for [whole, chunk, flush] in [of(|l| l.p99), of(|l| l.p99_99)] {
+        assert!(whole <= chunk + flush, "{whole} ns, for {chunk} and {flush}");
+    }
 }
