@@ -106,7 +106,7 @@ enum Suite {
 }
 
 /// Packages with fuzz targets.
-const FUZZED: [&str; 4] = ["engine", "format", "nbd", "sim"];
+const FUZZED: [&str; 5] = ["engine", "format", "nbd", "runtime", "sim"];
 
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {

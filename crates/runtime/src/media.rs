@@ -246,6 +246,7 @@ fn refusal(path: &Path, other: &Path, why: &str, error: PairError) -> String {
         PairError::NoLabel => format!(
             "neither {one} nor {two} has the label of a mirrored pair: the pool was made without one, or both are others"
         ),
+        PairError::NoSource | PairError::NoNumber => format!("{one} and {two}: {error}"),
         PairError::OldSource | PairError::OtherPair => {
             format!("{one} and {two}: {error}; name the right ones")
         }

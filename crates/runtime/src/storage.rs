@@ -48,6 +48,7 @@ use crate::Buffer;
 pub(crate) use cache::forget;
 pub use error::{Fault, OpenError, OpenErrorKind};
 pub use file::{Access, File, Options};
+pub(crate) use group::LAST_EVENT;
 pub use group::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
 pub use holder::Holder;
 pub use io::IoEngine;

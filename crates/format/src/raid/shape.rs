@@ -114,6 +114,11 @@ pub struct Span {
     pub before: u64,
 }
 
+/// Whether so many units have fewer bytes than a file can have.
+fn fits(units: u32, bytes: u64) -> bool {
+    u64::from(units).checked_mul(bytes).is_some_and(|all| i64::try_from(all).is_ok())
+}
+
 impl RaidShape {
     /// The usual one for units of so many logical blocks: pieces as long as can be, so that a unit has some 16 rows.
     ///
@@ -155,6 +160,8 @@ impl RaidShape {
             && (self.level == RaidLevel::Parity) == (self.slots > 0)
             && self.slots <= SLOTS
             && self.strip() >= PLACES * RAID_PLACE_BYTES as u64 + self.row_bytes()
+            && fits(self.member_units(), self.strip())
+            && fits(self.units, self.unit_bytes())
     }
 
     /// Pieces with data in a row.
@@ -405,5 +412,9 @@ mod tests {
         assert_eq!(new(RaidLevel::Striped, 17, 256), Err(many));
         let small = RaidShapeError::SmallUnit { unit: 65_536, members: 16 };
         assert_eq!(new(RaidLevel::Parity, 16, 16), Err(small));
+        let shape = shape(RaidLevel::Parity, 3, 256);
+        assert!(shape.is_possible());
+        let beyond = RaidShape { units: 1 << 24, unit_blocks: u32::MAX, ..shape };
+        assert!(!beyond.is_possible(), "no file has so many bytes");
     }
 }

@@ -10,13 +10,13 @@ use thermocline_format::{
 use thermocline_types::Bytes;
 
 use super::pairs::Place;
-use super::{AnyStorage, MediaError, contents, unit_bytes};
+use super::{AnyStorage, MediaError, contents};
 use crate::settings::Settings;
 use crate::settings::groups::level_of;
 use crate::settings::limits::UNITS;
 use crate::storage::{
-    Access, Fault, FoundMember, FoundRaid, Group, Layout, MemberStart, OpenErrorKind, Raid,
-    RaidError, RaidStart, raid,
+    Access, Fault, FoundMember, FoundRaid, Group, LAST_EVENT, Layout, MemberStart, OpenErrorKind,
+    Raid, RaidError, RaidStart, raid,
 };
 
 /// How a group of these settings is divided, in units of the size that they state.
@@ -185,7 +185,12 @@ impl fmt::Display for RaidRefusal {
                 let (one, other, error) = (path(one), path(other), &self.error);
                 write!(f, "{one} and {other}: {error}; name the right ones")
             }
-            RaidError::NoLabel | RaidError::Number { .. } => self.error.fmt(f),
+            RaidError::Number { says: index, .. }
+            | RaidError::NoNumber(index)
+            | RaidError::OtherDivision(index) => {
+                write!(f, "{}: {}", path(index), self.error)
+            }
+            RaidError::NoLabel => self.error.fmt(f),
         }
     }
 }
@@ -260,8 +265,15 @@ pub(super) fn open_raid(
         found.iter().map(|one| one.label.as_ref().map(|(label, _)| label.clone())).collect();
     let start = decided(group, &labels)?;
     let shape = start.label.shape;
-    let alike = shape.units >= place.units && shape.unit_bytes() == unit_bytes(geometry).0;
-    assert!(alike, "a record of the pool was found with this label");
+    let alike = shape.units >= place.units
+        && shape.unit_blocks == geometry.blocks_per_unit()
+        && shape.logical_block == geometry.logical_block();
+    if !alike {
+        let whose = labels.iter().position(|label| label.as_ref() == Some(&start.label));
+        let error = RaidError::OtherDivision(whose.unwrap_or_default());
+        let labels: Vec<_> = labels.iter().map(Option::as_ref).collect();
+        return Err(refused(group, &labels, error));
+    }
     let missing = found.iter().find(|one| one.label.is_none());
     let why = missing.map(|one| one.why.clone());
     let mut unlabelled: Vec<PathBuf> =
@@ -385,6 +397,9 @@ pub(super) fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Resul
     let own = own.ok_or_else(|| MediaError::NoSide { path: path.to_owned() })?;
     let label = labels[own].clone().ok_or_else(|| refused(group, &[], RaidError::NoLabel))?;
     let newest = labels.iter().flatten().map(|label| label.event).max().unwrap_or_default();
+    if newest > LAST_EVENT {
+        return Err(refused(group, &[], RaidError::NoNumber(own)));
+    }
     let member = usize::from(label.member);
     let lacks = !label.is_current(member) || label.event < newest;
     if lacks && !despite_loss {

@@ -116,9 +116,11 @@ fn check_member(kind: GroupKind, first: &Settings, member: &Settings) -> Result<
         return Err(format!("class, size, unit and logical_block are those of {whose}"));
     }
     if matches!(member.kind(), DeviceKind::Zoned | DeviceKind::Simulated) {
+        let key = kind.name();
         let what = if kind == GroupKind::Mirror { "mirrored" } else { "members of a group" };
         return Err(format!(
-            "zones and simulated drives cannot be {what}: labels are written over each other"
+            "zones and simulated drives cannot be {what}; take files or conventional devices, or name it without `{key}`, \
+             as a device of its own: a pool uses several side by side, and what one loses the others do not have"
         ));
     }
     Ok(())

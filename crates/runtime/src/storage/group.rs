@@ -4,9 +4,14 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use thermocline_format::MAX_NUMBER;
 use thermocline_types::{Bytes, UnitId};
 
 use super::{Storage, Waker};
+
+/// The highest number of a label or head that is believed: no group gets to it, and there is room above for those that
+/// follow. Chosen, not measured.
+pub(crate) const LAST_EVENT: u64 = MAX_NUMBER - (1 << 32);
 
 /// How a member of a group stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

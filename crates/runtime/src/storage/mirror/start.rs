@@ -7,6 +7,7 @@
 use thermocline_format::{MirrorLabel, SIDES};
 
 use super::super::bugs::{self, Bug};
+use super::super::group::LAST_EVENT;
 
 /// Why a pair cannot be used as it is found. Sides are by the order in which they were named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +25,12 @@ pub enum PairError {
     /// Each was used without the other.
     #[error("each was written while the other was away, so that neither has all")]
     Split,
+    /// Neither label calls its own side one that has everything.
+    #[error("neither side has everything")]
+    NoSource,
+    /// A label has a number that no pair gets to.
+    #[error("the number of a label is none that a pair gets to")]
+    NoNumber,
     /// One is there, and the other may have been written without it.
     #[error("the other side is missing, and may have been written while this one was away")]
     Alone,
@@ -68,6 +75,9 @@ pub(crate) fn decide(
     labels: [Option<&MirrorLabel>; SIDES],
     forgive: bool,
 ) -> Result<PairStart, PairError> {
+    if labels.into_iter().flatten().any(|label| label.event > LAST_EVENT) {
+        return Err(PairError::NoNumber);
+    }
     match labels {
         [None, None] => Err(PairError::NoLabel),
         [Some(one), None] => {
@@ -122,11 +132,15 @@ fn both(one: &MirrorLabel, other: &MirrorLabel) -> Result<PairStart, PairError> 
 }
 
 fn same_event(one: &MirrorLabel, other: &MirrorLabel) -> Result<PairStart, PairError> {
-    if one.current != other.current {
+    let says = |label: &MirrorLabel| (label.current, label.open, label.lacking.clone());
+    if says(one) != says(other) {
         return Err(PairError::Split);
     }
     let source = usize::from(!trusts(one, usize::from(one.side)));
     let newest = [one, other][source];
+    if !trusts(newest, usize::from(newest.side)) {
+        return Err(PairError::NoSource);
+    }
     let whole = newest.current == [true; SIDES];
     let mate = match (whole, newest.open) {
         (true, open) if !open || bugs::has(Bug::NoDoubt) => Mate::Current,
@@ -223,6 +237,19 @@ mod tests {
         assert_eq!(
             decided(&label(0, 6, FIRST, true), &label(0, 6, FIRST, true)),
             Err(PairError::SameSide)
+        );
+        assert_eq!(
+            decided(&label(0, 6, FIRST, true), &label(1, 6, FIRST, false)),
+            Err(PairError::Split)
+        );
+        // Two that were made to be filled, and nobody to fill them from.
+        assert_eq!(
+            decided(&label(0, 0, BOTH, false), &label(1, 0, BOTH, false)),
+            Err(PairError::NoSource)
+        );
+        assert_eq!(
+            decided(&label(0, LAST_EVENT + 1, BOTH, false), &label(1, 6, BOTH, false)),
+            Err(PairError::NoNumber)
         );
         let mut other = label(1, 6, BOTH, true);
         other.pool = PoolId([2; 16]);

@@ -8,6 +8,7 @@ use thermocline_format::{
 use thermocline_types::{Bytes, Class, DeviceId};
 
 use super::super::bugs::{self, Bug};
+use super::super::group::LAST_EVENT;
 use super::super::{Command, Fault, Layout, Storage, Token};
 use super::image::exclusive_or;
 use super::{Image, Journal};
@@ -143,6 +144,7 @@ pub(crate) fn find_rows(
             let bytes = read(member, RaidShape::log_place(place), RAID_PLACE_BYTES)?;
             let head = RaidLog::decode(&bytes, label.pool, &shape).ok();
             head.filter(|head| (head.group, usize::from(head.member)) == (label.group, member))
+                .filter(|head| head.round <= LAST_EVENT)
         });
         let newest = usize::from(round(&heads[1]) > round(&heads[0]));
         let counts = label.open && label.is_current(member);

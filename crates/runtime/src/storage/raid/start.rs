@@ -7,6 +7,7 @@
 use thermocline_format::RaidLabel;
 
 use super::super::bugs::{self, Bug};
+use super::super::group::LAST_EVENT;
 
 /// Why a group cannot be used as it is found. Members are by the order in which they were named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,11 +25,19 @@ pub enum RaidError {
     /// The group has more members than were named, or fewer.
     #[error("the group has {has} members, and {named} are named")]
     Number {
+        /// Who says so.
+        says: usize,
         /// Its members.
         has: usize,
         /// Those that were named.
         named: usize,
     },
+    /// One has a label whose number no group gets to.
+    #[error("the number of its label is none that a group gets to")]
+    NoNumber(usize),
+    /// One says that the group is divided otherwise than the pool on it.
+    #[error("its label divides the group otherwise than the pool is divided")]
+    OtherDivision(usize),
     /// More members lack something than the others can make up for.
     #[error("more members are missing, or lack something, than the others make up for")]
     TooFew {
@@ -79,7 +88,10 @@ pub(crate) fn decide(labels: &[Option<&RaidLabel>]) -> Result<RaidStart, RaidErr
     }
     let has = usize::from(label.shape.members);
     if has != labels.len() {
-        return Err(RaidError::Number { has, named: labels.len() });
+        return Err(RaidError::Number { says: newest, has, named: labels.len() });
+    }
+    if label.event > LAST_EVENT {
+        return Err(RaidError::NoNumber(newest));
     }
     let says = |label: &RaidLabel| (label.current, label.filling, label.open, label.floor);
     let apart = |other: &RaidLabel| {
@@ -247,6 +259,10 @@ mod tests {
         assert!(matches!(decided(&split), Err(RaidError::Split(..))));
         let one = label(0, 5, 4, ALL);
         let few = decide(&[Some(&one), None]);
-        assert_eq!(few, Err(RaidError::Number { has: 3, named: 2 }));
+        assert_eq!(few, Err(RaidError::Number { says: 0, has: 3, named: 2 }));
+        let last = [LAST_EVENT, LAST_EVENT + 1].map(|event| label(0, event, 4, ALL));
+        let labels = last.each_ref().map(|last| [Some(last), None, Some(&one)]);
+        assert!(matches!(decide(&labels[0]), Err(RaidError::SameMember(..))));
+        assert_eq!(decide(&labels[1]), Err(RaidError::NoNumber(0)));
     }
 }
