@@ -307,7 +307,7 @@ impl<P: Payload> Engine<P> {
 
     /// Whether as many copies wait as there is room for.
     pub(crate) fn copies_are_many(&self) -> bool {
-        self.cache.copies() > 2 * thermocline_format::MAX_ENTRIES
+        self.cache.copies() > 2 * thermocline_format::MAX_LINES
     }
 
     /// Whether copies should be sealed though they do not fill a chunk.
