@@ -136,7 +136,7 @@ impl ChunkHeader {
         packed: Option<PackedBlock>,
         geometry: &Geometry,
     ) -> ChunkHeader {
-        let blocks = least_blocks(&entries, packed, geometry);
+        let blocks = least_blocks(entries.len(), lines_of(&entries), packed, geometry);
         ChunkHeader { origin, blocks, entries, packed }
     }
 
@@ -195,7 +195,7 @@ impl ChunkHeader {
         require(lines <= MAX_LINES, "lines", lines as u64, "at most 255")?;
         check_shape(&self.origin, self.blocks, geometry)?;
         self.packed.map_or(Ok(()), |packed| check_packed(packed, &self.entries, geometry))?;
-        let least = least_blocks(&self.entries, self.packed, geometry);
+        let least = least_blocks(self.entries.len(), lines, self.packed, geometry);
         let rule = "fewer than header and blocks have";
         require(self.blocks >= least, "blocks of a chunk", self.blocks.into(), rule)?;
         self.entries.iter().try_for_each(|entry| entry.check(geometry))
@@ -213,18 +213,20 @@ impl ChunkHeader {
         if let Err(kind) = self.check(geometry) {
             panic!("a chunk that cannot be is not written: {kind}");
         }
-        let header_bytes = self.header_bytes(geometry);
+        let (lines, block) = (self.lines(), geometry.logical_block());
+        let header_bytes = block.chunk_header(lines) as usize * block.bytes();
         let start = out.len();
-        out.reserve(header_bytes);
-        out.extend_from_slice(&[0; CHUNK_PREFIX_BYTES]);
-        for entry in &self.entries {
-            entry.encode(out);
-        }
-        out.extend_from_slice(packed);
         out.resize(start + header_bytes, 0);
         let header = &mut out[start..];
+        let mut rest = &mut header[CHUNK_PREFIX_BYTES..];
+        for entry in &self.entries {
+            let (own, behind) = rest.split_at_mut(entry.lines() * LINE_BYTES);
+            entry.encode(own);
+            rest = behind;
+        }
+        rest[..packed.len()].copy_from_slice(packed);
         let mut raw = raw_prefix(&self.origin);
-        raw.lines = (self.lines() as u32).into();
+        raw.lines = (lines as u32).into();
         raw.header_bytes = (header_bytes as u32).into();
         raw.blocks = self.blocks.into();
         if let Some(packed) = self.packed {
@@ -398,12 +400,18 @@ fn check_shape(origin: &ChunkOrigin, blocks: u32, geometry: &Geometry) -> Result
     require(durable < origin.sequence.0, "durable sequence", durable, rule)
 }
 
-/// Logical blocks of header and blocks of data.
-fn least_blocks(entries: &[Entry], packed: Option<PackedBlock>, geometry: &Geometry) -> u32 {
-    let data = entries.iter().filter(|entry| entry.has_block()).count() as u32;
+/// Logical blocks of header and blocks of data, where so many entries take so many lines: two each, but those with a
+/// block one.
+fn least_blocks(
+    entries: usize,
+    lines: usize,
+    packed: Option<PackedBlock>,
+    geometry: &Geometry,
+) -> u32 {
+    let data = (2 * entries - lines) as u32;
     let behind = data.saturating_sub(u32::from(packed.is_some()));
     let block = geometry.logical_block();
-    block.chunk_header(lines_of(entries)) + behind * block.per_block()
+    block.chunk_header(lines) + behind * block.per_block()
 }
 
 fn lines_of(entries: &[Entry]) -> usize {
