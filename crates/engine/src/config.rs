@@ -1,7 +1,7 @@
 //! How an engine is set up, and what follows from that for its space and memory.
 
 use thermocline_format::{
-    ARRIVALS, Entry, Geometry, MAX_ENTRIES, MAX_OPEN_UNITS, METADATA, MediaClass, Superblock,
+    ARRIVALS, Entry, Geometry, MAX_LINES, MAX_OPEN_UNITS, METADATA, MediaClass, Superblock,
 };
 use thermocline_ftl::placement::{Auto, Below, Classifier as _, Policy};
 use thermocline_ftl::set_aside;
@@ -12,7 +12,7 @@ use crate::bugs::Bug;
 use crate::map::Addresses;
 
 /// Most blocks that one read or write may have: what one chunk can hold.
-pub const MAX_IO_BLOCKS: u64 = MAX_ENTRIES as u64;
+pub const MAX_IO_BLOCKS: u64 = MAX_LINES as u64;
 
 /// How long a write that completed in memory waits there at most until it is on its way to media. Chosen: short beside
 /// the seconds for which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
@@ -289,7 +289,7 @@ impl Config {
 
     /// Slots of the write cache: blocks of the host, those of failed writes among them, and copies.
     pub(crate) fn stage_slots(&self) -> u32 {
-        let copies = 4 * MAX_ENTRIES as u32 + (self.gc.segment_bytes / 4096) as u32;
+        let copies = 4 * MAX_LINES as u32 + (self.gc.segment_bytes / 4096) as u32;
         2 * self.max_staged_blocks + copies
     }
 
@@ -507,7 +507,7 @@ pub enum ConfigError {
         high: u32,
     },
     /// The write cache is too small for one request, or absurdly large.
-    #[error("max_staged_blocks is {0}, must be 253 to 1048576")]
+    #[error("max_staged_blocks is {0}, must be 255 to 1048576")]
     Stage(u32),
     /// No depth at all.
     #[error("max_requests, write_depth and gc.pages must be at least 1")]
@@ -570,7 +570,7 @@ mod tests {
         let mut config = Config::new(geometry.expect("sound units"));
         config.max_staged_blocks = 1000;
         config.gc.segment_bytes = 259 * 4096;
-        assert_eq!(config.stage_slots(), 2 * 1000 + 4 * MAX_ENTRIES as u32 + 259);
+        assert_eq!(config.stage_slots(), 2 * 1000 + 4 * MAX_LINES as u32 + 259);
     }
 
     /// One chunk after the other.

@@ -81,7 +81,7 @@ pub enum DeviceCmd<P> {
 pub struct ReadChunks {
     /// Where the first chunk begins.
     pub at: Location,
-    /// Logical blocks to read, which are in the unit; at least the longest header, 8192 bytes, or what is left of it.
+    /// Logical blocks to read, which are in the unit; at least the longest header, 4096 bytes, or what is left of it.
     pub window: u32,
     /// The pool that the chunks must name.
     pub pool: PoolId,

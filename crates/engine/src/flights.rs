@@ -269,12 +269,10 @@ impl<P> Flights<P> {
         self.flights.iter().find_map(|flight| {
             let header = &flight.chunk.header;
             let origin = header.origin.location;
-            let first = origin.block + block.chunk_header(header.entries.len());
             match &flight.chunk.body {
-                Body::Pages(pages)
-                    if flight.pending > 0 && origin.unit == at.unit && at.block >= first =>
-                {
-                    pages.get(((at.block - first) / block.per_block()) as usize)
+                Body::Pages(pages) if flight.pending > 0 && origin.unit == at.unit => {
+                    let first = origin.block + block.chunk_header(pages.len());
+                    pages.get((at.block.checked_sub(first)? / block.per_block()) as usize)
                 }
                 _ => None,
             }

@@ -153,7 +153,7 @@ pub enum Rejected {
     #[error("the pool is not open")]
     NotOpen,
     /// No request can have this form: no block, or more than [`crate::MAX_IO_BLOCKS`] to read or write.
-    #[error("a request reads or writes 1 to 253 blocks")]
+    #[error("a request reads or writes 1 to 255 blocks")]
     Malformed,
 }
 

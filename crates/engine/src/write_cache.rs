@@ -104,6 +104,13 @@ pub(crate) struct Control {
     pub(crate) owners: Vec<Owner>,
 }
 
+impl Control {
+    /// Lines that the entries take.
+    pub(crate) fn lines(&self) -> usize {
+        self.entries.iter().map(Entry::lines).sum()
+    }
+}
+
 /// What waits to be sealed.
 #[derive(Debug)]
 pub(crate) struct WriteCache<P> {
@@ -297,9 +304,9 @@ impl<P> WriteCache<P> {
         self.control.truncate(left - left.min(count));
     }
 
-    /// The next control entries that stand in one chunk, if they are at most `room`.
+    /// The next control entries that stand in one chunk, if they take at most `room` lines.
     pub(crate) fn next_control(&mut self, room: usize) -> Option<Control> {
-        self.control.pop_front_if(|control| control.entries.len() <= room)
+        self.control.pop_front_if(|control| control.lines() <= room)
     }
 
     /// Whether control entries wait.
@@ -516,7 +523,7 @@ mod tests {
 
     #[test]
     fn queues_come_in_the_order_in_which_their_first_blocks_came() {
-        let mut cache = WriteCache::new(4, 253);
+        let mut cache = WriteCache::new(4, 255);
         for class in [2, 0, 2, 3] {
             cache.push(staged(class), Time::ZERO);
         }
@@ -531,7 +538,7 @@ mod tests {
 
     #[test]
     fn memory_is_that_of_slots_and_of_every_payload_that_is_held() {
-        let mut cache = WriteCache::new(1, 253);
+        let mut cache = WriteCache::new(1, 255);
         let slots =
             |cache: &WriteCache<()>| (cache.slots.capacity() * size_of::<Staged<()>>()) as u64;
         (0..3).for_each(|_| _ = cache.push(staged(0), Time::ZERO));

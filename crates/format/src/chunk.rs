@@ -1,7 +1,7 @@
 //! Chunks: a header that says what happened, and the blocks it speaks of.
 
 use thermocline_types::Class;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 use crate::checksum::crc32c;
 use crate::entry::Entry;
@@ -9,8 +9,8 @@ use crate::error::{DecodeError, ErrorKind, Structure, require};
 use crate::geometry::Geometry;
 use crate::id::{Epoch, Generation, Location, PoolId, Revision, Sequence};
 use crate::layout::{
-    CHUNK_MAGIC, CHUNK_PREFIX_BYTES, ChunkPrefixRaw, ENTRY_BYTES, EntryRaw, MAX_ENTRIES, VERSION,
-    check_crc, is_zero, prefix_crc, read_prefix,
+    CHUNK_MAGIC, CHUNK_PREFIX_BYTES, ChunkPrefixRaw, LINE_BYTES, MAX_LINES, VERSION, check_crc,
+    is_zero, prefix_crc, read_prefix,
 };
 use crate::packed::{PackedBlock, Places};
 
@@ -83,8 +83,8 @@ pub struct Expected {
 pub struct ChunkPrefix {
     /// Whose it is, where, when and why.
     pub origin: ChunkOrigin,
-    /// Entries in the header, [`MAX_ENTRIES`] at most.
-    pub entries: u32,
+    /// Lines that the entries of the header take, [`MAX_LINES`] at most.
+    pub lines: u32,
     /// Bytes in the header: read so many to decode it.
     pub header_bytes: u32,
     /// Logical blocks in the chunk, padding included: so far on begins the next one.
@@ -136,15 +136,21 @@ impl ChunkHeader {
         packed: Option<PackedBlock>,
         geometry: &Geometry,
     ) -> ChunkHeader {
-        let blocks = least_blocks(&entries, packed, geometry);
+        let blocks = least_blocks(entries.len(), lines_of(&entries), packed, geometry);
         ChunkHeader { origin, blocks, entries, packed }
+    }
+
+    /// Lines that its entries take.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        lines_of(&self.entries)
     }
 
     /// Bytes in the header.
     #[must_use]
     pub fn header_bytes(&self, geometry: &Geometry) -> usize {
         let block = geometry.logical_block();
-        block.chunk_header(self.entries.len()) as usize * block.bytes()
+        block.chunk_header(self.lines()) as usize * block.bytes()
     }
 
     /// Every entry with the place of its block, if it has one.
@@ -162,7 +168,7 @@ impl ChunkHeader {
     #[must_use]
     pub fn places(&self, geometry: &Geometry) -> Places {
         let block = geometry.logical_block();
-        let header = block.chunk_header(self.entries.len());
+        let header = block.chunk_header(self.lines());
         Places::new(self.origin.location, header, block.per_block(), self.packed_number())
     }
 
@@ -185,11 +191,11 @@ impl ChunkHeader {
     /// # Errors
     /// [`ErrorKind::Impossible`].
     pub fn check(&self, geometry: &Geometry) -> Result<(), ErrorKind> {
-        let entries = self.entries.len();
-        require(entries <= MAX_ENTRIES, "entries", entries as u64, "at most 253")?;
+        let lines = self.lines();
+        require(lines <= MAX_LINES, "lines", lines as u64, "at most 255")?;
         check_shape(&self.origin, self.blocks, geometry)?;
         self.packed.map_or(Ok(()), |packed| check_packed(packed, &self.entries, geometry))?;
-        let least = least_blocks(&self.entries, self.packed, geometry);
+        let least = least_blocks(self.entries.len(), lines, self.packed, geometry);
         let rule = "fewer than header and blocks have";
         require(self.blocks >= least, "blocks of a chunk", self.blocks.into(), rule)?;
         self.entries.iter().try_for_each(|entry| entry.check(geometry))
@@ -207,17 +213,20 @@ impl ChunkHeader {
         if let Err(kind) = self.check(geometry) {
             panic!("a chunk that cannot be is not written: {kind}");
         }
-        let header_bytes = self.header_bytes(geometry);
+        let (lines, block) = (self.lines(), geometry.logical_block());
+        let header_bytes = block.chunk_header(lines) as usize * block.bytes();
         let start = out.len();
-        out.extend_from_slice(&[0; CHUNK_PREFIX_BYTES]);
-        for entry in &self.entries {
-            out.extend_from_slice(entry.to_raw().as_bytes());
-        }
-        out.extend_from_slice(packed);
         out.resize(start + header_bytes, 0);
         let header = &mut out[start..];
+        let mut rest = &mut header[CHUNK_PREFIX_BYTES..];
+        for entry in &self.entries {
+            let (own, behind) = rest.split_at_mut(entry.lines() * LINE_BYTES);
+            entry.encode(own);
+            rest = behind;
+        }
+        rest[..packed.len()].copy_from_slice(packed);
         let mut raw = raw_prefix(&self.origin);
-        raw.entries = (self.entries.len() as u32).into();
+        raw.lines = (lines as u32).into();
         raw.header_bytes = (header_bytes as u32).into();
         raw.blocks = self.blocks.into();
         if let Some(packed) = self.packed {
@@ -243,7 +252,7 @@ impl ChunkHeader {
 
     /// The bytes of the packed block in those that the header was decoded from.
     pub(crate) fn packed_bytes<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        let start = CHUNK_PREFIX_BYTES + self.entries.len() * ENTRY_BYTES;
+        let start = CHUNK_PREFIX_BYTES + self.lines() * LINE_BYTES;
         bytes.get(start..start + usize::from(self.packed?.bytes))
     }
 }
@@ -266,7 +275,7 @@ fn raw_prefix(origin: &ChunkOrigin) -> ChunkPrefixRaw {
         sequence: origin.sequence.0.into(),
         durable: origin.durable.0.into(),
         revision: origin.revision.0.into(),
-        entries: 0.into(),
+        lines: 0.into(),
         header_bytes: 0.into(),
         blocks: 0.into(),
         packed_entry: 0.into(),
@@ -306,7 +315,7 @@ fn decode_prefix(
     };
     let prefix = ChunkPrefix {
         origin,
-        entries: raw.entries.get(),
+        lines: raw.lines.get(),
         header_bytes: raw.header_bytes.get(),
         blocks: raw.blocks.get(),
         packed: packed_of(raw)?,
@@ -332,7 +341,7 @@ fn check_packed(
     geometry: &Geometry,
 ) -> Result<(), ErrorKind> {
     let PackedBlock { entry, bytes } = packed;
-    let room = PackedBlock::room(entries.len(), geometry);
+    let room = PackedBlock::room(lines_of(entries), geometry);
     let rule = "at least 1, and no more than one logical block has beside the entries";
     require((1..=room).contains(&usize::from(bytes)), "packed bytes", bytes.into(), rule)?;
     let of_user = |entry: &Entry| matches!(entry, Entry::Data { volume, .. } if volume.is_user());
@@ -351,16 +360,16 @@ fn check_generation(expected: Option<Generation>, found: Generation) -> Result<(
 
 /// Bounds every length of a prefix, so that readers may compute with them.
 fn check_lengths(prefix: &ChunkPrefix, geometry: &Geometry) -> Result<(), ErrorKind> {
-    let entries = prefix.entries;
-    require(entries as usize <= MAX_ENTRIES, "entries", entries.into(), "at most 253")?;
-    let header_blocks = geometry.logical_block().chunk_header(entries as usize);
+    let lines = prefix.lines;
+    require(lines as usize <= MAX_LINES, "lines", lines.into(), "at most 255")?;
+    let header_blocks = geometry.logical_block().chunk_header(lines as usize);
     let header_bytes = header_blocks as usize * geometry.logical_block().bytes();
     let found = prefix.header_bytes;
     require(
         found as usize == header_bytes,
         "header length",
         found.into(),
-        "not that of its entries",
+        "not that of its lines",
     )?;
     let rule = "fewer than its header has";
     require(prefix.blocks >= header_blocks, "blocks of a chunk", prefix.blocks.into(), rule)?;
@@ -391,12 +400,35 @@ fn check_shape(origin: &ChunkOrigin, blocks: u32, geometry: &Geometry) -> Result
     require(durable < origin.sequence.0, "durable sequence", durable, rule)
 }
 
-/// Logical blocks of header and blocks of data.
-fn least_blocks(entries: &[Entry], packed: Option<PackedBlock>, geometry: &Geometry) -> u32 {
-    let data = entries.iter().filter(|entry| entry.has_block()).count() as u32;
+/// Logical blocks of header and blocks of data, where so many entries take so many lines: two each, but those with a
+/// block one.
+fn least_blocks(
+    entries: usize,
+    lines: usize,
+    packed: Option<PackedBlock>,
+    geometry: &Geometry,
+) -> u32 {
+    let data = (2 * entries - lines) as u32;
     let behind = data.saturating_sub(u32::from(packed.is_some()));
     let block = geometry.logical_block();
-    block.chunk_header(entries.len()) + behind * block.per_block()
+    block.chunk_header(lines) + behind * block.per_block()
+}
+
+fn lines_of(entries: &[Entry]) -> usize {
+    entries.iter().map(Entry::lines).sum()
+}
+
+/// The entries that stand in `lines`, whole ones.
+fn decode_entries(mut lines: &[u8], geometry: &Geometry) -> Result<Vec<Entry>, ErrorKind> {
+    let mut entries = Vec::with_capacity(lines.len() / LINE_BYTES);
+    while !lines.is_empty() {
+        let entry = Entry::decode(lines, geometry)?;
+        lines = &lines[entry.lines() * LINE_BYTES..];
+        entries.push(entry);
+    }
+    // An opening keeps headers by their entries.
+    entries.shrink_to_fit();
+    Ok(entries)
 }
 
 fn decode_header(
@@ -411,7 +443,7 @@ fn decode_header(
     };
     let rest = &header[CHUNK_PREFIX_BYTES..];
     check_crc("entries", prefix.rest_crc, crc32c(rest))?;
-    let (entries, behind) = rest.split_at(prefix.entries as usize * ENTRY_BYTES);
+    let (lines, behind) = rest.split_at(prefix.lines as usize * LINE_BYTES);
     let packed_bytes = prefix.packed.map_or(0, |packed| usize::from(packed.bytes));
     let Some((_, padding)) = behind.split_at_checked(packed_bytes) else {
         let rule = "more than the header has room for";
@@ -419,9 +451,7 @@ fn decode_header(
         return Err(ErrorKind::Impossible { field: "packed bytes", found, rule });
     };
     require(is_zero(padding), "padding of the header", 1, "it must be zero")?;
-    let raws = <[EntryRaw]>::ref_from_bytes(entries).expect("cut to whole entries");
-    let entries = raws.iter().map(|raw| Entry::from_raw(raw, geometry));
-    let entries = entries.collect::<Result<Vec<Entry>, ErrorKind>>()?;
+    let entries = decode_entries(lines, geometry)?;
     let ChunkPrefix { origin, blocks, packed, .. } = prefix;
     let header = ChunkHeader { origin, blocks, entries, packed };
     header.check(geometry)?;

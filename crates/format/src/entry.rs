@@ -1,11 +1,12 @@
 //! Entries of a chunk: what happened to which blocks.
 
 use thermocline_types::{Lba, UnitId};
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::{ErrorKind, require};
 use crate::geometry::Geometry;
 use crate::id::{Generation, PageId, Sequence, VolumeId};
-use crate::layout::EntryRaw;
+use crate::layout::{BlockEntryRaw, ControlEntryRaw, U40};
 use crate::map::{MapEntry, PAGE_ENTRIES};
 use crate::units::MAX_UNIT_PAGES;
 use crate::volume::{
@@ -106,18 +107,21 @@ pub enum Entry {
     },
 }
 
-/// Codes of the kinds on media.
+/// Codes of the kinds on media. Those up to [`kind::UNIT_PAGE`] have a block and take one line, the others two.
 pub(crate) mod kind {
     pub const DATA: u8 = 1;
-    pub const TRIM: u8 = 2;
-    pub const VOLUME_CREATE: u8 = 3;
-    pub const VOLUME_DELETE: u8 = 4;
-    pub const VOLUME_RESIZE: u8 = 5;
-    pub const VOLUME_NAME: u8 = 6;
-    pub const ABANDONED: u8 = 7;
-    pub const RELEASED: u8 = 8;
-    pub const VOLUME_MEDIA: u8 = 9;
-    pub const PLACED: u8 = 10;
+    pub const MAP_PAGE: u8 = 2;
+    pub const ROOT_PAGE: u8 = 3;
+    pub const UNIT_PAGE: u8 = 4;
+    pub const TRIM: u8 = 5;
+    pub const VOLUME_CREATE: u8 = 6;
+    pub const VOLUME_DELETE: u8 = 7;
+    pub const VOLUME_RESIZE: u8 = 8;
+    pub const VOLUME_NAME: u8 = 9;
+    pub const ABANDONED: u8 = 10;
+    pub const RELEASED: u8 = 11;
+    pub const VOLUME_MEDIA: u8 = 12;
+    pub const PLACED: u8 = 13;
 }
 
 impl Entry {
@@ -138,6 +142,13 @@ impl Entry {
     #[must_use]
     pub const fn has_block(&self) -> bool {
         matches!(self, Entry::Data { .. })
+    }
+
+    /// Lines that it takes in a chunk's header.
+    #[inline]
+    #[must_use]
+    pub const fn lines(&self) -> usize {
+        if self.has_block() { 1 } else { 2 }
     }
 
     /// Whether the entry can stand in a pool of this geometry.
@@ -177,13 +188,45 @@ impl Entry {
         }
     }
 
-    pub(crate) fn to_raw(self) -> EntryRaw {
-        let mut raw = EntryRaw::default();
-        match self {
+    /// Writes the entry as it stands on media to `lines`, as many as it takes.
+    ///
+    /// # Panics
+    /// When [`Entry::check`] finds something.
+    #[inline]
+    pub(crate) fn encode(&self, lines: &mut [u8]) {
+        match *self {
             Entry::Data { volume, lba, crc } => {
-                raw.set(kind::DATA, volume, lba.0, 0);
-                raw.crc = crc.into();
+                lines.copy_from_slice(raw_block(volume, lba, crc).as_bytes());
             }
+            control => lines.copy_from_slice(control.to_raw().as_bytes()),
+        }
+    }
+
+    /// The entry that `bytes` begin with, whole lines and one at least; whether it can be, [`Entry::check`] says.
+    #[inline]
+    pub(crate) fn decode(bytes: &[u8], geometry: &Geometry) -> Result<Entry, ErrorKind> {
+        let (block, _) = BlockEntryRaw::ref_from_prefix(bytes).expect("there is a line");
+        match block.kind {
+            kind::DATA..=kind::UNIT_PAGE => from_block(block),
+            kind::TRIM..=kind::PLACED => {
+                let Ok((raw, _)) = ControlEntryRaw::ref_from_prefix(bytes) else {
+                    let (field, rule) = ("lines", "the last entry takes one more");
+                    return Err(ErrorKind::Impossible { field, found: 1, rule });
+                };
+                Entry::from_raw(raw, geometry)
+            }
+            other => {
+                let (field, rule) = ("kind of entry", "this version has kinds 1 to 13");
+                Err(ErrorKind::Impossible { field, found: other.into(), rule })
+            }
+        }
+    }
+
+    /// An entry without a block as it stands on media.
+    fn to_raw(self) -> ControlEntryRaw {
+        let mut raw = ControlEntryRaw::default();
+        match self {
+            Entry::Data { .. } => unreachable!("it has a block"),
             Entry::Trim { volume, lba, blocks } => raw.set(kind::TRIM, volume, lba.0, blocks),
             Entry::VolumeCreate { volume, blocks } => {
                 raw.set(kind::VOLUME_CREATE, volume, 0, blocks);
@@ -214,14 +257,12 @@ impl Entry {
         raw
     }
 
-    /// The entry that stands as `raw`. Every field that its kind has no use for must be zero: that is so exactly if it
-    /// would be written the same way again.
-    pub(crate) fn from_raw(raw: &EntryRaw, geometry: &Geometry) -> Result<Entry, ErrorKind> {
+    /// The entry without a block that stands as `raw`. Every field that its kind has no use for must be zero: that is
+    /// so exactly if it would be written the same way again.
+    fn from_raw(raw: &ControlEntryRaw, geometry: &Geometry) -> Result<Entry, ErrorKind> {
         let volume = VolumeId(raw.volume.get());
         let (lba, argument) = (raw.lba.get(), raw.argument.get());
-        let crc = raw.crc.get();
         let entry = match raw.kind {
-            kind::DATA => Entry::Data { volume, lba: Lba(lba), crc },
             kind::TRIM => Entry::Trim { volume, lba: Lba(lba), blocks: argument },
             kind::VOLUME_CREATE => Entry::VolumeCreate { volume, blocks: argument },
             kind::VOLUME_DELETE => Entry::VolumeDelete { volume },
@@ -250,19 +291,55 @@ impl Entry {
                 let media = media.ok_or(ErrorKind::Impossible { field, found: argument, rule })?;
                 Entry::VolumeMedia { volume, media }
             }
-            other => {
-                let (field, rule) = ("kind of entry", "this version has kinds 1 to 10");
-                return Err(ErrorKind::Impossible { field, found: other.into(), rule });
-            }
+            _ => unreachable!("kinds with a block, and unknown ones, are told apart before"),
         };
         let exact = entry.to_raw() == *raw;
         require(exact, "unused field of an entry of kind", raw.kind.into(), "it must be zero")?;
-        entry.check(geometry)?;
         Ok(entry)
     }
 }
 
-impl EntryRaw {
+/// An entry with a block as it stands on media: of a page, what volume it is about, and its number.
+#[inline]
+fn raw_block(volume: VolumeId, lba: Lba, crc: u32) -> BlockEntryRaw {
+    let page = PageId::from_lba(lba);
+    let (kind, volume, lba) = match volume {
+        VolumeId::MAP => (kind::MAP_PAGE, page.volume, page.index.into()),
+        VolumeId::ROOT => (kind::ROOT_PAGE, page.volume, page.index.into()),
+        VolumeId::UNITS => (kind::UNIT_PAGE, page.volume, page.index.into()),
+        user => (kind::DATA, user, lba.0),
+    };
+    BlockEntryRaw {
+        kind,
+        reserved: 0,
+        volume: volume.0.into(),
+        lba: U40::new(lba),
+        crc: crc.into(),
+    }
+}
+
+/// The entry with a block that stands as `raw`.
+#[inline]
+fn from_block(raw: &BlockEntryRaw) -> Result<Entry, ErrorKind> {
+    let (volume, lba, crc) = (VolumeId(raw.volume.get()), raw.lba.get(), raw.crc.get());
+    let kind = raw.kind;
+    require(raw.reserved == 0, "unused field of an entry of kind", kind.into(), "it must be zero")?;
+    let reserved = match kind {
+        kind::DATA => {
+            check_volume(volume, 0)?;
+            return Ok(Entry::Data { volume, lba: Lba(lba), crc });
+        }
+        kind::MAP_PAGE => VolumeId::MAP,
+        kind::ROOT_PAGE => VolumeId::ROOT,
+        _ => VolumeId::UNITS,
+    };
+    let index = u32::try_from(lba).ok();
+    let (field, rule) = ("index of a map page", "beyond the largest volume");
+    let index = index.ok_or(ErrorKind::Impossible { field, found: lba, rule })?;
+    Ok(Entry::Data { volume: reserved, lba: PageId { volume, index }.lba(), crc })
+}
+
+impl ControlEntryRaw {
     fn set(&mut self, kind: u8, volume: VolumeId, lba: u64, argument: u64) {
         self.kind = kind;
         self.volume = volume.0.into();
@@ -303,15 +380,25 @@ fn check_block_address(volume: VolumeId, lba: Lba) -> Result<(), ErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LogicalBlock, VolumeName};
+    use crate::{LINE_BYTES, LogicalBlock, VolumeName};
 
     fn geometry() -> Geometry {
         Geometry::new(LogicalBlock::B512, 1000, 6, [UnitId(0), UnitId(1)]).unwrap()
     }
 
+    fn decode(bytes: &[u8]) -> Result<Entry, ErrorKind> {
+        let entry = Entry::decode(bytes, &geometry())?;
+        entry.check(&geometry()).map(|()| entry)
+    }
+
+    fn encode(entry: Entry) -> Vec<u8> {
+        let mut bytes = vec![0; entry.lines() * LINE_BYTES];
+        entry.encode(&mut bytes);
+        bytes
+    }
+
     fn refused(entry: Entry) -> bool {
-        let raw = entry.to_raw();
-        matches!(Entry::from_raw(&raw, &geometry()), Err(ErrorKind::Impossible { .. }))
+        matches!(decode(&encode(entry)), Err(ErrorKind::Impossible { .. }))
     }
 
     #[test]
@@ -321,7 +408,7 @@ mod tests {
         for (expected, entry) in Entry::name_parts(VolumeId(4), &name).enumerate() {
             let Entry::VolumeName { volume: VolumeId(4), part, text } = entry else { panic!() };
             assert_eq!(usize::from(part), expected);
-            assert_eq!(Entry::from_raw(&entry.to_raw(), &geometry()), Ok(entry));
+            assert_eq!(decode(&encode(entry)), Ok(entry));
             bytes[expected * PART_BYTES..][..PART_BYTES].copy_from_slice(&text);
         }
         assert_eq!(VolumeName::from_bytes(&bytes), Some(name));
@@ -359,22 +446,45 @@ mod tests {
         assert!(!refused(data(VolumeId::ROOT, page(9, (1 << 18) - 1))));
         assert!(refused(data(VolumeId::ROOT, page(9, 1 << 18))));
         assert!(refused(data(VolumeId::MAP, page(VolumeId::MAP.0, 0))), "maps of maps are roots");
+        assert!(!refused(data(VolumeId::UNITS, page(0, MAX_UNIT_PAGES as u32 - 1))));
+        assert!(refused(data(VolumeId::UNITS, page(0, MAX_UNIT_PAGES as u32))));
+        assert!(refused(data(VolumeId::UNITS, page(9, 0))), "they are of no volume");
+    }
+
+    #[test]
+    fn a_page_is_told_by_its_kind_and_has_32_bits() {
+        let volume = VolumeId(9);
+        let page =
+            Entry::Data { volume: VolumeId::ROOT, lba: PageId { volume, index: 5 }.lba(), crc: 7 };
+        let bytes = encode(page);
+        assert_eq!(bytes, [3, 0, 9, 0, 0, 0, 5, 0, 0, 0, 0, 7, 0, 0, 0]);
+        assert_eq!(decode(&bytes), Ok(page));
+        let with = |at: usize, byte: u8| {
+            let mut bytes = bytes.clone();
+            bytes[at] = byte;
+            decode(&bytes)
+        };
+        let data = Entry::Data { volume, lba: Lba(5), crc: 7 };
+        assert_eq!(with(0, kind::DATA), Ok(data));
+        for (at, byte) in [(1, 1), (10, 1), (0, 0), (0, kind::PLACED + 1), (0, kind::TRIM)] {
+            let decoded = with(at, byte);
+            assert!(matches!(decoded, Err(ErrorKind::Impossible { .. })), "{at}: {decoded:?}");
+        }
+        let mut reserved = encode(data);
+        reserved[2..6].copy_from_slice(&VolumeId::ROOT.0.to_le_bytes());
+        assert!(matches!(decode(&reserved), Err(ErrorKind::Impossible { field: "volume", .. })));
     }
 
     #[test]
     fn fields_that_a_kind_has_no_use_for_must_be_zero() {
         let trim = Entry::Trim { volume: VolumeId(1), lba: Lba(2), blocks: 3 }.to_raw();
-        let changes: [fn(&mut EntryRaw); 4] = [
-            |raw| raw.crc = 1.into(),
-            |raw| raw.part = 1,
-            |raw| raw.reserved[1] = 1,
-            |raw| raw.count = 1.into(),
-        ];
-        assert!(Entry::from_raw(&trim, &geometry()).is_ok());
+        let changes: [fn(&mut ControlEntryRaw); 3] =
+            [|raw| raw.part = 1, |raw| raw.reserved[3] = 1, |raw| raw.count = 1.into()];
+        assert!(decode(trim.as_bytes()).is_ok());
         for change in changes {
             let mut raw = trim;
             change(&mut raw);
-            let decoded = Entry::from_raw(&raw, &geometry());
+            let decoded = decode(raw.as_bytes());
             assert!(matches!(decoded, Err(ErrorKind::Impossible { .. })), "{decoded:?}");
         }
     }

@@ -6,7 +6,7 @@ use thermocline_types::{DeviceId, UnitId};
 use thiserror::Error;
 
 use crate::id::Location;
-use crate::layout::{CHUNK_PREFIX_BYTES, ENTRY_BYTES, MAX_CHUNK_BYTES, MAX_DEVICES, MAX_ENTRIES};
+use crate::layout::{CHUNK_PREFIX_BYTES, LINE_BYTES, MAX_CHUNK_BYTES, MAX_DEVICES, MAX_LINES};
 use crate::units::{MAX_UNITS, PAGE_UNITS};
 
 /// Bytes in a block of a volume, and in a page of a map.
@@ -59,18 +59,19 @@ impl LogicalBlock {
         bytes.div_ceil(self.bytes()) as u32
     }
 
-    /// Logical blocks of a chunk header with `entries` entries, [`MAX_ENTRIES`] at most.
+    /// Logical blocks of a chunk header with `lines` lines, [`MAX_LINES`] at most: as many as the chunk has blocks, if
+    /// it has those only.
     #[must_use]
-    pub const fn chunk_header(self, entries: usize) -> u32 {
-        assert!(entries <= MAX_ENTRIES, "a chunk has at most MAX_ENTRIES entries");
-        self.to_hold(CHUNK_PREFIX_BYTES + entries * ENTRY_BYTES)
+    pub const fn chunk_header(self, lines: usize) -> u32 {
+        assert!(lines <= MAX_LINES, "a chunk has at most MAX_LINES lines");
+        self.to_hold(CHUNK_PREFIX_BYTES + lines * LINE_BYTES)
     }
 
     /// Blocks of [`BLOCK_BYTES`] that fit, with the header of their chunk, into `room` logical blocks.
     #[must_use]
     pub const fn blocks_in_chunk(self, room: u32) -> usize {
         let most = room / self.per_block();
-        let mut blocks = if most > MAX_ENTRIES as u32 { MAX_ENTRIES as u32 } else { most };
+        let mut blocks = if most > MAX_LINES as u32 { MAX_LINES as u32 } else { most };
         while blocks > 0 && self.chunk_header(blocks as usize) + blocks * self.per_block() > room {
             blocks -= 1;
         }
@@ -654,10 +655,17 @@ mod tests {
     fn a_lone_write_costs_one_logical_block_of_header() {
         assert_eq!(LogicalBlock::B512.chunk_header(1) + LogicalBlock::B512.per_block(), 9);
         assert_eq!(LogicalBlock::B4096.chunk_header(1) + LogicalBlock::B4096.per_block(), 2);
-        assert_eq!(LogicalBlock::B512.chunk_header(13), 1);
-        assert_eq!(LogicalBlock::B512.chunk_header(14), 2);
-        assert_eq!(LogicalBlock::B4096.chunk_header(125), 1);
-        assert_eq!(LogicalBlock::B4096.chunk_header(126), 2);
+        assert_eq!(LogicalBlock::B512.chunk_header(27), 1);
+        assert_eq!(LogicalBlock::B512.chunk_header(28), 2);
+    }
+
+    #[test]
+    fn a_full_chunk_has_a_mebibyte_with_a_header_as_long_as_a_block() {
+        for block in [LogicalBlock::B512, LogicalBlock::B4096] {
+            assert_eq!(block.chunk_header(MAX_LINES), block.per_block());
+            assert_eq!(block.blocks_in_chunk(block.max_chunk()), MAX_LINES);
+            assert_eq!(block.blocks_in_chunk(block.max_chunk() - 1), MAX_LINES - 1);
+        }
     }
 
     proptest::proptest! {

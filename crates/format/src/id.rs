@@ -80,7 +80,8 @@ impl VolumeId {
     }
 }
 
-/// Which map page of which volume: the address of a page in the reserved volumes.
+/// Which map page of which volume: the address of a page in the reserved volumes. On media the kind of a chunk's entry
+/// says which of them it is.
 ///
 /// In [`VolumeId::MAP`], page `index` holds entries `512 index ..` of the volume. In [`VolumeId::ROOT`] it holds the
 /// entries of the map pages `512 index ..` of the volume. In [`VolumeId::UNITS`] it is about the units `256 index ..`,

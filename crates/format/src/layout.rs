@@ -16,12 +16,12 @@ use crate::error::ErrorKind;
 use crate::id::PoolId;
 
 /// Version of every structure that this program writes, and the only one that it reads.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Bytes in the prefix of a chunk's header.
 pub const CHUNK_PREFIX_BYTES: usize = size_of::<ChunkPrefixRaw>();
-/// Bytes in an entry of a chunk's header.
-pub const ENTRY_BYTES: usize = size_of::<EntryRaw>();
+/// Bytes in a line of a chunk's header: entries take one or two.
+pub const LINE_BYTES: usize = size_of::<BlockEntryRaw>();
 /// Bytes in the prefix of a superblock record.
 pub const SUPERBLOCK_PREFIX_BYTES: usize = size_of::<SuperblockPrefixRaw>();
 
@@ -40,10 +40,11 @@ pub const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// Most devices in a pool. Chosen, not measured.
 pub const MAX_DEVICES: usize = 8;
 
-/// Most entries in a chunk: with one block of data each they just fit [`MAX_CHUNK_BYTES`], for either logical block.
-pub const MAX_ENTRIES: usize = 253;
-/// Most bytes in a chunk's header.
-pub const MAX_HEADER_BYTES: usize = 8192;
+/// Most lines in a chunk's header: with one block of data each they just fill [`MAX_CHUNK_BYTES`], for either logical
+/// block.
+pub const MAX_LINES: usize = 255;
+/// Most bytes in a chunk's header: no more than a block of data has.
+pub const MAX_HEADER_BYTES: usize = 4096;
 
 /// First bytes of a chunk.
 pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"THERMOCH";
@@ -72,7 +73,7 @@ pub(crate) struct ChunkPrefixRaw {
     pub sequence: U64,
     pub durable: U64,
     pub revision: U64,
-    pub entries: U32,
+    pub lines: U32,
     pub header_bytes: U32,
     pub blocks: U32,
     pub packed_entry: U16,
@@ -81,20 +82,51 @@ pub(crate) struct ChunkPrefixRaw {
     pub prefix_crc: U32,
 }
 
-/// An entry of a chunk's header. What the fields mean depends on the kind.
+/// An entry of a chunk's header that has a block: one line.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct BlockEntryRaw {
+    pub kind: u8,
+    pub reserved: u8,
+    pub volume: U32,
+    pub lba: U40,
+    pub crc: U32,
+}
+
+/// An entry of a chunk's header without a block: two lines. What the fields mean depends on the kind.
 #[derive(
     Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
 #[repr(C)]
-pub(crate) struct EntryRaw {
+pub(crate) struct ControlEntryRaw {
     pub kind: u8,
     pub part: u8,
-    pub reserved: [u8; 2],
+    pub reserved: [u8; 4],
     pub volume: U32,
     pub lba: U64,
     pub argument: U64,
-    pub crc: U32,
     pub count: U32,
+}
+
+/// A number of 40 bits, little-endian.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(transparent)]
+pub(crate) struct U40([u8; 5]);
+
+impl U40 {
+    /// # Panics
+    /// When the number has more bits.
+    pub(crate) fn new(number: u64) -> U40 {
+        let [low @ .., 0, 0, 0] = number.to_le_bytes() else {
+            panic!("{number} has more than 40 bits")
+        };
+        U40(low)
+    }
+
+    pub(crate) fn get(self) -> u64 {
+        let [a, b, c, d, e] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
+    }
 }
 
 /// The first 256 bytes of a superblock record.
@@ -250,15 +282,16 @@ const _: () = assert!(RAID_LOG_BYTES == 64);
 const _: () = assert!(ROW_ENTRY_BYTES == 16);
 const _: () = assert!(MIRROR_LABEL_BYTES == 64);
 const _: () = assert!(CHUNK_PREFIX_BYTES == 96);
-const _: () = assert!(ENTRY_BYTES == 32);
+const _: () = assert!(LINE_BYTES == 15);
+const _: () = assert!(size_of::<ControlEntryRaw>() == 2 * LINE_BYTES);
 const _: () = assert!(SUPERBLOCK_PREFIX_BYTES == 256);
 const _: () = assert!(size_of::<DeviceRaw>() == 16);
 const _: () = assert!(size_of::<VolumeRaw>() == 80);
 const _: () = assert!(size_of::<OpenUnitRaw>() == 16);
 const _: () = assert!(size_of::<UnitRaw>() == 16);
-const _: () = assert!(CHUNK_PREFIX_BYTES + MAX_ENTRIES * ENTRY_BYTES <= MAX_HEADER_BYTES);
+const _: () = assert!(CHUNK_PREFIX_BYTES + MAX_LINES * LINE_BYTES <= MAX_HEADER_BYTES);
 const _: () =
-    assert!(MAX_HEADER_BYTES + MAX_ENTRIES * crate::geometry::BLOCK_BYTES <= MAX_CHUNK_BYTES);
+    assert!(MAX_HEADER_BYTES + MAX_LINES * crate::geometry::BLOCK_BYTES == MAX_CHUNK_BYTES);
 
 /// Bytes at the end of a prefix that hold its checksum.
 const CRC_BYTES: usize = 4;

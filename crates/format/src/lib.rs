@@ -34,7 +34,7 @@ pub use geometry::{
 };
 pub use id::{Epoch, Generation, Location, PageId, PoolId, Revision, Sequence, VolumeId};
 pub use layout::{
-    CHUNK_PREFIX_BYTES, ENTRY_BYTES, MAX_CHUNK_BYTES, MAX_DEVICES, MAX_ENTRIES, MAX_HEADER_BYTES,
+    CHUNK_PREFIX_BYTES, LINE_BYTES, MAX_CHUNK_BYTES, MAX_DEVICES, MAX_HEADER_BYTES, MAX_LINES,
     SUPERBLOCK_PREFIX_BYTES, VERSION,
 };
 pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};

@@ -11,7 +11,7 @@
 use crate::chunk::{ChunkHeader, Expected};
 use crate::geometry::{BLOCK_BYTES, Geometry, LogicalBlock};
 use crate::id::Location;
-use crate::layout::{CHUNK_PREFIX_BYTES, ENTRY_BYTES};
+use crate::layout::{CHUNK_PREFIX_BYTES, LINE_BYTES};
 
 /// Which block of a chunk lies packed in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +23,14 @@ pub struct PackedBlock {
 }
 
 impl PackedBlock {
-    /// Bytes that a packed block may take in a header of so many entries; 0 where none is packed. Headers of one
+    /// Bytes that a packed block may take in a header of so many lines; 0 where none is packed. Headers of one
     /// logical block of 4096 bytes are the only ones with packed blocks, so that a reader of the block has the whole
     /// header.
     #[must_use]
-    pub fn room(entries: usize, geometry: &Geometry) -> usize {
+    pub fn room(lines: usize, geometry: &Geometry) -> usize {
         match geometry.logical_block() {
             LogicalBlock::B4096 => {
-                BLOCK_BYTES.saturating_sub(CHUNK_PREFIX_BYTES + entries * ENTRY_BYTES)
+                BLOCK_BYTES.saturating_sub(CHUNK_PREFIX_BYTES + lines * LINE_BYTES)
             }
             LogicalBlock::B512 => 0,
         }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_packs_comes_back_and_noise_does_not_pack() {
         let text: Vec<u8> = (0..BLOCK_BYTES as u32).map(|at| (at / 7 % 19) as u8).collect();
-        let packed = pack(&text, 4096 - 96 - 32).expect("it repeats");
+        let packed = pack(&text, 4096 - 96 - 15).expect("it repeats");
         assert_eq!(unpack(&packed).expect("it was packed")[..], text);
         assert_eq!(pack(&text, packed.len() - 1), None, "one byte too many");
         assert_eq!(pack(&text, packed.len()).as_ref(), Some(&packed));
@@ -159,7 +159,7 @@ mod tests {
             (state >> 24) as u8
         };
         let noise: Vec<u8> = (0..BLOCK_BYTES).map(|_| noise()).collect();
-        assert_eq!(pack(&noise, 4096 - 96 - 32), None);
+        assert_eq!(pack(&noise, 4096 - 96 - 15), None);
     }
 
     #[test]

@@ -307,7 +307,7 @@ impl<P: Payload> Engine<P> {
 
     /// Whether as many copies wait as there is room for.
     pub(crate) fn copies_are_many(&self) -> bool {
-        self.cache.copies() > 2 * thermocline_format::MAX_ENTRIES
+        self.cache.copies() > 2 * thermocline_format::MAX_LINES
     }
 
     /// Whether copies should be sealed though they do not fill a chunk.
@@ -371,6 +371,7 @@ impl<P: Payload> Engine<P> {
         let dense = if fast { u64::MAX } else { self.dense };
         if fast == self.config.geometry.is_tiered() {
             self.gc.pace.set_ratio(valid, self.config.geometry.blocks_per_unit(), dense);
+            self.gc.pace.set_unit(self.dense);
         }
         if !fast {
             self.config.placement.collected(self.space.units(), victim, self.host_writes);

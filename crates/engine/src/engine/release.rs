@@ -15,8 +15,8 @@ use crate::space::{Terms, Verdict};
 /// Dead units that are worth a flush although no unit is missed. Chosen, not measured.
 const BATCH: usize = 8;
 
-/// Units released at once, at most: their entries fill a chunk.
-const RELEASED: usize = thermocline_format::MAX_ENTRIES;
+/// Units released at once, at most: their entries, of two lines each, fill two chunks.
+const RELEASED: usize = thermocline_format::MAX_LINES;
 
 /// Dead units looked at in one step, at most. Chosen so that a step takes well under a millisecond.
 const LOOKED_AT: usize = 4 * RELEASED;

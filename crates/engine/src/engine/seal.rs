@@ -15,7 +15,7 @@ mod packing;
 use std::sync::Arc;
 
 use thermocline_format::{
-    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, MAX_ENTRIES, MediaClass, PackedBlock,
+    ChunkCause, ChunkHeader, ChunkOrigin, Entry, Location, MAX_LINES, MediaClass, PackedBlock,
     PageId, Sequence, VolumeId,
 };
 use thermocline_ftl::placement::Classifier as _;
@@ -221,10 +221,12 @@ impl<P: Payload> Engine<P> {
             let class = self.config.metadata_class();
             let Some((at, room)) = self.room(class, 0) else { return false };
             let limit = (room as usize * block.bytes() - thermocline_format::CHUNK_PREFIX_BYTES)
-                / thermocline_format::ENTRY_BYTES;
+                / thermocline_format::LINE_BYTES;
+            let mut left = limit.min(MAX_LINES);
             let mut entries = Vec::new();
             let mut owners = Vec::new();
-            while let Some(next) = self.cache.next_control(limit.min(MAX_ENTRIES) - entries.len()) {
+            while let Some(next) = self.cache.next_control(left) {
+                left -= next.lines();
                 entries.extend(next.entries);
                 next.owners.iter().for_each(|owner| owe(&mut owners, *owner));
             }

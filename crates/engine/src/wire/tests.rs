@@ -48,7 +48,7 @@ struct Plan {
 
 fn plan() -> impl Strategy<Value = Plan> {
     let damage = prop::option::weighted(0.3, any::<prop::sample::Index>());
-    (0..30_u64, 0..150_usize, 0..3_u32, damage).prop_map(|(blocks, trims, padding, damage)| Plan {
+    (0..30_u64, 0..112_usize, 0..3_u32, damage).prop_map(|(blocks, trims, padding, damage)| Plan {
         blocks,
         trims,
         padding,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use thermocline_engine::{Config, Engine, Extent, HostRequest, PageBytes};
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry, Location,
-    LogicalBlock, MAX_ENTRIES, METADATA, MapEntry, MapPage, PAGE_ENTRIES, PAGE_UNITS, PoolId,
+    LogicalBlock, MAX_LINES, METADATA, MapEntry, MapPage, PAGE_ENTRIES, PAGE_UNITS, PoolId,
     Revision, Sequence, Superblock, UnitEntry, UnitPage, Volume, VolumeId, VolumeMedia, VolumeName,
     crc32c, home_mark,
 };
@@ -26,7 +26,7 @@ const PAGE_UNIT: u32 = 3;
 const TRIMMED: u64 = 32;
 /// Bytes.
 const MIB: u64 = 1 << 20;
-const ENTRIES: u64 = MAX_ENTRIES as u64;
+const ENTRIES: u64 = MAX_LINES as u64;
 const PAGE: u64 = PAGE_ENTRIES as u64;
 
 /// What such a pool holds.
@@ -44,8 +44,8 @@ struct Full {
 impl Full {
     fn new(blocks: u64) -> Full {
         let block = LogicalBlock::B4096;
-        let header = block.chunk_header(MAX_ENTRIES);
-        let per_unit = u64::from(PER_UNIT / (header + MAX_ENTRIES as u32)) * ENTRIES;
+        let header = block.chunk_header(MAX_LINES);
+        let per_unit = u64::from(PER_UNIT / (header + MAX_LINES as u32)) * ENTRIES;
         let pages = blocks.div_ceil(PAGE);
         let data_unit = PAGE_UNIT + pages.div_ceil(PER_UNIT.into()) as u32;
         // A few that nothing is in, beside those that collection keeps free, and room for a second copy of every page.
@@ -81,7 +81,7 @@ impl Full {
     fn place(&self, lba: u64) -> Location {
         let within = lba % self.per_unit;
         let chunk = (within / ENTRIES) as u32;
-        let block = chunk * (self.header + MAX_ENTRIES as u32) + self.header;
+        let block = chunk * (self.header + MAX_LINES as u32) + self.header;
         Location::new(
             self.data_unit + (lba / self.per_unit) as u32,
             block + (within % ENTRIES) as u32,
@@ -163,10 +163,10 @@ impl Base for Full {
             return Vec::new();
         }
         let first = u64::from(unit.0 - self.data_unit) * self.per_unit;
-        let long = self.header + MAX_ENTRIES as u32;
+        let long = self.header + MAX_LINES as u32;
         let chunks = (within.start.div_ceil(long)..).take_while(|chunk| chunk * long < within.end);
         chunks
-            .take_while(|chunk| chunk * (MAX_ENTRIES as u32) < held)
+            .take_while(|chunk| chunk * (MAX_LINES as u32) < held)
             .map(|chunk| {
                 let from = first + u64::from(chunk) * ENTRIES;
                 let lbas = from..(from + ENTRIES).min(first + u64::from(held));

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use thermocline_format::{
-    CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, ENTRY_BYTES, Expected, Geometry, Location,
+    CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, Expected, Geometry, LINE_BYTES, Location,
     LogicalBlock, PoolId, crc32c, packed_block,
 };
 use thermocline_types::UnitId;
@@ -35,7 +35,7 @@ fn decode(bytes: &[u8], geometry: &Geometry) {
     let Ok(header) = ChunkHeader::decode(bytes, &expected, geometry) else { return };
     assert!(prefix.is_ok_and(|prefix| prefix.origin == header.origin));
     let mut again = Vec::new();
-    let start = CHUNK_PREFIX_BYTES + header.entries.len() * ENTRY_BYTES;
+    let start = CHUNK_PREFIX_BYTES + header.lines() * LINE_BYTES;
     let packed = header.packed.map_or(0, |packed| usize::from(packed.bytes));
     header.encode(&bytes[start..start + packed], geometry, &mut again);
     assert_eq!(again, bytes[..again.len()]);

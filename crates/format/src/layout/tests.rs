@@ -51,11 +51,13 @@ fn documented(name: &str, bytes: usize) -> Vec<Field> {
 #[test]
 fn layouts_are_as_documented() {
     let chunk = fields!(ChunkPrefixRaw: magic, version, cause, class, epoch, pool, unit, block, generation,
-        sequence, durable, revision, entries, header_bytes, blocks, packed_entry, packed_bytes, rest_crc,
+        sequence, durable, revision, lines, header_bytes, blocks, packed_entry, packed_bytes, rest_crc,
         prefix_crc);
     assert_eq!(documented("ChunkPrefix", size_of::<ChunkPrefixRaw>()), chunk);
-    let entry = fields!(EntryRaw: kind, part, reserved, volume, lba, argument, crc, count);
-    assert_eq!(documented("Entry", size_of::<EntryRaw>()), entry);
+    let entry = fields!(BlockEntryRaw: kind, reserved, volume, lba, crc);
+    assert_eq!(documented("BlockEntry", size_of::<BlockEntryRaw>()), entry);
+    let entry = fields!(ControlEntryRaw: kind, part, reserved, volume, lba, argument, count);
+    assert_eq!(documented("ControlEntry", size_of::<ControlEntryRaw>()), entry);
     let superblock = fields!(SuperblockPrefixRaw: magic, version, flags, epoch, pool, unit, block, revision,
         checkpoint, next_generation, tail_epoch, record_bytes, logical_block, blocks_per_unit,
         next_volume, volumes, open_units, roots, tail_end, device_count, patches, reserved,
@@ -91,7 +93,7 @@ fn limits_are_as_documented() {
         ("`MIN_UNIT_BYTES`", MIN_UNIT_BYTES),
         ("`MAX_CHUNK_BYTES`", MAX_CHUNK_BYTES as u64),
         ("`MAX_HEADER_BYTES`", MAX_HEADER_BYTES as u64),
-        ("`MAX_ENTRIES`", MAX_ENTRIES as u64),
+        ("`MAX_LINES`", MAX_LINES as u64),
         ("`MAX_EPOCH`", MAX_EPOCH.into()),
         ("`MAX_NUMBER`", MAX_NUMBER),
         ("`MAX_VOLUMES`", MAX_VOLUMES as u64),
@@ -113,9 +115,13 @@ fn limits_are_as_documented() {
 #[test]
 fn kinds_and_causes_are_as_documented() {
     let code = |row: &Vec<&'static str>| (row[0].parse().unwrap(), row[1]);
-    let kinds: Vec<(u8, &str)> = table("kinds").iter().map(code).collect();
+    let kinds: Vec<(u8, &str)> =
+        table("kinds with a block").iter().chain(&table("kinds without")).map(code).collect();
     let expected = [
         (kind::DATA, "Data"),
+        (kind::MAP_PAGE, "MapPage"),
+        (kind::ROOT_PAGE, "RootPage"),
+        (kind::UNIT_PAGE, "UnitPage"),
         (kind::TRIM, "Trim"),
         (kind::VOLUME_CREATE, "VolumeCreate"),
         (kind::VOLUME_DELETE, "VolumeDelete"),
@@ -133,15 +139,28 @@ fn kinds_and_causes_are_as_documented() {
 }
 
 #[test]
-fn the_most_entries_are_the_most_that_fit() {
+fn the_most_lines_are_the_most_that_fit() {
     for block in [crate::LogicalBlock::B512, crate::LogicalBlock::B4096] {
-        let bytes = |entries: usize| {
-            let header =
-                (CHUNK_PREFIX_BYTES + entries * ENTRY_BYTES).next_multiple_of(block.bytes());
-            header + entries * BLOCK_BYTES
+        let bytes = |lines: usize| {
+            let header = (CHUNK_PREFIX_BYTES + lines * LINE_BYTES).next_multiple_of(block.bytes());
+            header + lines * BLOCK_BYTES
         };
-        assert!(bytes(MAX_ENTRIES) <= MAX_CHUNK_BYTES && bytes(MAX_ENTRIES + 1) > MAX_CHUNK_BYTES);
+        assert!(bytes(MAX_LINES) <= MAX_CHUNK_BYTES && bytes(MAX_LINES + 1) > MAX_CHUNK_BYTES);
     }
+}
+
+#[test]
+fn a_number_of_40_bits_comes_back() {
+    for number in [0, 1, 0x12_3456_789A, (1 << 40) - 1] {
+        assert_eq!(U40::new(number).get(), number);
+    }
+    assert_eq!(U40::new(0x12_3456_789A).as_bytes(), [0x9A, 0x78, 0x56, 0x34, 0x12]);
+}
+
+#[test]
+#[should_panic(expected = "1099511627776 has more than 40 bits")]
+fn a_number_of_more_bits_is_refused() {
+    let _ = U40::new(1 << 40);
 }
 
 #[test]

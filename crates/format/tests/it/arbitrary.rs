@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, DeviceState, Entry, Epoch, Generation, Geometry,
-    Location, LogicalBlock, MAX_ENTRIES, MAX_EPOCH, MAX_NUMBER, MapEntry, MapPage, MediaClass,
-    OpenUnit, PackedBlock, PageId, PoolDevice, PoolId, Revision, Sequence, Superblock, Volume,
-    VolumeId, VolumeMedia, VolumeName,
+    Location, LogicalBlock, MAX_EPOCH, MAX_LINES, MAX_NUMBER, MAX_UNIT_PAGES, MapEntry, MapPage,
+    MediaClass, OpenUnit, PackedBlock, PageId, PoolDevice, PoolId, Revision, Sequence, Superblock,
+    Volume, VolumeId, VolumeMedia, VolumeName,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -70,6 +70,8 @@ fn address() -> impl Strategy<Value = (VolumeId, Lba)> {
         (user_volume(), (0..BLOCKS).prop_map(Lba)),
         (user_volume(), 0..1_u32 << 27).prop_map(move |at| (VolumeId::MAP, page(at))),
         (user_volume(), 0..1_u32 << 18).prop_map(move |at| (VolumeId::ROOT, page(at))),
+        (0..MAX_UNIT_PAGES as u32)
+            .prop_map(|index| (VolumeId::UNITS, PageId::of_units(index).lba())),
     ]
 }
 
@@ -128,7 +130,7 @@ fn packed_in(
     (pick, bytes): (u16, u16),
     geometry: &Geometry,
 ) -> Option<PackedBlock> {
-    let room = PackedBlock::room(entries.len(), geometry);
+    let room = PackedBlock::room(entries.iter().map(Entry::lines).sum(), geometry);
     let entry = usize::from(pick) % entries.len().max(1);
     match entries.get(entry) {
         Some(Entry::Data { volume, .. }) if volume.is_user() && room > 0 => {
@@ -144,8 +146,8 @@ pub fn packed_bytes(chunk: &ChunkHeader) -> Vec<u8> {
     chunk.packed.map_or(Vec::new(), |packed| vec![0xA5; packed.bytes.into()])
 }
 
-/// A chunk of at most `entries` entries.
-pub fn chunk_of(entries: usize) -> impl Strategy<Value = (Geometry, ChunkHeader)> {
+/// A chunk of at most `lines` lines.
+pub fn chunk_of(lines: usize) -> impl Strategy<Value = (Geometry, ChunkHeader)> {
     let parts = move |geometry: Geometry| {
         let last = geometry.blocks_per_unit() - geometry.logical_block().max_chunk();
         let nth = 0..data_units(&geometry);
@@ -154,9 +156,16 @@ pub fn chunk_of(entries: usize) -> impl Strategy<Value = (Geometry, ChunkHeader)
             at.prop_map(move |(nth, block)| Location { unit: data_unit(&geometry, nth), block });
         let origin = at.prop_flat_map(origin);
         let numbers = (any::<u32>(), any::<(u16, u16)>());
-        (Just(geometry), origin, vec(entry(geometry), 0..=entries), numbers)
+        (Just(geometry), origin, vec(entry(geometry), 0..=lines), numbers)
     };
-    geometry().prop_flat_map(parts).prop_map(|(geometry, origin, entries, (padding, packed))| {
+    geometry().prop_flat_map(parts).prop_map(move |(geometry, origin, mut entries, numbers)| {
+        let ((padding, packed), mut left) = (numbers, lines);
+        let fit = entries.iter().take_while(|entry| {
+            let fits = entry.lines() <= left;
+            left = left.saturating_sub(entry.lines());
+            fits
+        });
+        entries.truncate(fit.count());
         let packed = packed_in(&entries, packed, &geometry);
         let chunk = ChunkHeader::with_packed(origin, entries, packed, &geometry);
         let room = geometry.logical_block().max_chunk() - chunk.blocks;
@@ -166,7 +175,7 @@ pub fn chunk_of(entries: usize) -> impl Strategy<Value = (Geometry, ChunkHeader)
 }
 
 pub fn chunk() -> impl Strategy<Value = (Geometry, ChunkHeader)> {
-    chunk_of(MAX_ENTRIES)
+    chunk_of(MAX_LINES)
 }
 
 fn map_entry(geometry: Geometry) -> impl Strategy<Value = MapEntry> {

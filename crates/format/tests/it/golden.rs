@@ -1,4 +1,4 @@
-//! Images of version 3, written by another program, decode to what they mean and encode to the same bytes.
+//! Images of version 4, written by another program, decode to what they mean and encode to the same bytes.
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
@@ -9,14 +9,14 @@ use thermocline_format::{
 };
 use thermocline_types::{Class, Lba, UnitId};
 
-pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v3.bin");
+pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v4.bin");
 /// A chunk with a block in its header.
-pub const PACKED: &[u8] = include_bytes!("../../testdata/chunk-packed-v3.bin");
-pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v3.bin");
+pub const PACKED: &[u8] = include_bytes!("../../testdata/chunk-packed-v4.bin");
+pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v4.bin");
 pub const MAP_PAGE: &[u8] = include_bytes!("../../testdata/map-page.bin");
 pub const UNIT_PAGE: &[u8] = include_bytes!("../../testdata/unit-page.bin");
-pub const RAID_LABEL: &[u8] = include_bytes!("../../testdata/raid-label-v3.bin");
-pub const RAID_LOG: &[u8] = include_bytes!("../../testdata/raid-log-v3.bin");
+pub const RAID_LABEL: &[u8] = include_bytes!("../../testdata/raid-label-v4.bin");
+pub const RAID_LOG: &[u8] = include_bytes!("../../testdata/raid-log-v4.bin");
 
 pub const POOL: PoolId = PoolId([
     0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0xA5, 0xA6, 0xA7, 0xA8, 0xA9, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF,
@@ -44,21 +44,22 @@ fn name() -> VolumeName {
     VolumeName::new("db-1 täglich").expect("a name")
 }
 
-/// The two blocks that the chunk holds.
-fn blocks() -> [Vec<u8>; 2] {
-    [vec![0x11; 4096], (0..4096_u32).map(|index| (index * 7) as u8).collect()]
+/// The blocks that the chunk holds.
+fn blocks() -> [Vec<u8>; 4] {
+    let counted = (0..4096_u32).map(|index| (index * 7) as u8).collect();
+    [vec![0x11; 4096], counted, vec![0x33; 4096], vec![0x44; 4096]]
 }
 
 /// Where the user's block of the chunk belongs.
 const HOME: Lba = Lba(0x12_3456);
 
 fn chunk() -> ChunkHeader {
-    let [first, second] = blocks().map(|block| crc32c(&block));
-    let page = PageId { volume: VolumeId(1), index: 77 };
+    let [first, second, third, fourth] = blocks().map(|block| crc32c(&block));
     let [one, two] = [VolumeId(1), VolumeId(2)];
+    let page = |index| PageId { volume: one, index }.lba();
     let mut entries = vec![
         Entry::Data { volume: one, lba: HOME, crc: first ^ home_mark(one, HOME) },
-        Entry::Data { volume: VolumeId::MAP, lba: page.lba(), crc: second },
+        Entry::Data { volume: VolumeId::MAP, lba: page(77), crc: second },
         Entry::Trim { volume: one, lba: Lba(512), blocks: 64 },
         Entry::VolumeCreate { volume: two, blocks: (1 << 18) + 1 },
     ];
@@ -68,6 +69,12 @@ fn chunk() -> ChunkHeader {
     entries.push(Entry::Abandoned { sequence: Sequence(4097) });
     let (unit, generation) = (UnitId(5), Generation(8 << 32 | 9));
     entries.push(Entry::Released { unit, generation, chunks: 3, sum: u64::MAX - 7 });
+    entries.push(Entry::VolumeMedia { volume: two, media: VolumeMedia::Capacity });
+    let entry = MapEntry::new(&geometry(), Location::new(4, 100), 0x0765_4321);
+    entries.push(Entry::Placed { volume: one, lba: Lba(513), entry, settled: true, number: 6 });
+    entries.push(Entry::Data { volume: VolumeId::ROOT, lba: page(5), crc: third });
+    let page = PageId::of_units(3).lba();
+    entries.push(Entry::Data { volume: VolumeId::UNITS, lba: page, crc: fourth });
     let origin = ChunkOrigin {
         pool: POOL,
         location: CHUNK_AT,
@@ -120,7 +127,7 @@ fn superblock() -> Superblock {
 }
 
 #[test]
-fn chunk_of_version_3() {
+fn chunk_of_version_4() {
     let decoded = ChunkHeader::decode(CHUNK, &expected(), &geometry()).unwrap();
     assert_eq!(decoded, chunk());
     let mut bytes = Vec::new();
@@ -134,7 +141,7 @@ fn blocks_of_a_chunk_are_where_its_entries_place_them() {
     let chunk = chunk();
     let placed: Vec<(Entry, Location)> =
         chunk.placed(&geometry()).filter_map(|(entry, at)| Some((*entry, at?))).collect();
-    assert_eq!(placed.len(), 2);
+    assert_eq!(placed.len(), 4);
     for ((entry, at), block) in placed.into_iter().zip(blocks()) {
         let Entry::Data { volume, lba, crc } = entry else { panic!() };
         let start = (at.block - CHUNK_AT.block) as usize * 512;
@@ -150,7 +157,7 @@ fn a_block_lies_packed_in_the_header_of_its_chunk() {
     let decoded = ChunkHeader::decode(PACKED, &expected(), &geometry).unwrap();
     assert_eq!(decoded.packed, Some(PackedBlock { entry: 1, bytes: 26 }));
     assert_eq!((decoded.blocks, decoded.entries.len()), (4, 3), "one block of padding");
-    let packed = &PACKED[96 + 3 * 32..][..26];
+    let packed = &PACKED[96 + 3 * 15..][..26];
     let mut bytes = Vec::new();
     decoded.encode(packed, &geometry, &mut bytes);
     assert_eq!(bytes, PACKED[..4096]);
@@ -169,7 +176,7 @@ fn a_block_lies_packed_in_the_header_of_its_chunk() {
 }
 
 #[test]
-fn superblock_of_version_3() {
+fn superblock_of_version_4() {
     let decoded = Superblock::decode(SUPERBLOCK, SUPERBLOCK_AT, Some(POOL)).unwrap();
     assert_eq!(decoded, superblock());
     let mut bytes = Vec::new();
@@ -209,7 +216,7 @@ fn unit_page_of_any_version() {
 }
 
 #[test]
-fn label_and_log_of_a_striped_group_of_version_3() {
+fn label_and_log_of_a_striped_group_of_version_4() {
     let label = RaidLabel::decode(RAID_LABEL, Some(POOL)).unwrap();
     let shape = RaidShape {
         level: RaidLevel::Parity,

@@ -2,8 +2,8 @@
 //! stand for a defect of the writer.
 
 use thermocline_format::{
-    CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, DecodeError, ENTRY_BYTES, ErrorKind, Expected,
-    Geometry, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER, MapPage, PackedBlock, PoolId,
+    CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, DecodeError, ErrorKind, Expected, Geometry,
+    LINE_BYTES, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER, MapPage, PackedBlock, PoolId,
     SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix, crc32c, packed_block,
 };
 use thermocline_types::UnitId;
@@ -13,7 +13,7 @@ use crate::golden::{
     page_parent,
 };
 
-const HEADER_BYTES: usize = 512;
+const HEADER_BYTES: usize = 1024;
 
 /// Makes both checksums right again.
 fn seal(bytes: &mut [u8], prefix: usize, end: usize) {
@@ -115,12 +115,12 @@ fn every_truncation_is_refused_and_says_how_much_is_needed() {
 
 #[test]
 fn another_version_is_named_with_our_own() {
-    let newer = ErrorKind::NewerVersion { found: 258, supported: 3 };
+    let newer = ErrorKind::NewerVersion { found: 258, supported: 4 };
     assert_eq!(chunk_with(8, &[2, 1]), Some(newer.clone()));
     assert_eq!(superblock_with(8, &[2, 1]), Some(newer.clone()));
-    assert_eq!(newer.to_string(), "version 258; this program reads up to version 3");
-    for found in [1, 2] {
-        let older = ErrorKind::OlderVersion { found: found.into(), supported: 3 };
+    assert_eq!(newer.to_string(), "version 258; this program reads up to version 4");
+    for found in [1, 2, 3] {
+        let older = ErrorKind::OlderVersion { found: found.into(), supported: 4 };
         assert_eq!(superblock_with(8, &[found, 0]), Some(older));
     }
     assert_eq!(field(chunk_with(8, &[0, 0])), "version");
@@ -159,7 +159,7 @@ fn a_chunk_of_another_unit_or_block_is_misplaced() {
 
 #[test]
 fn a_chunk_has_a_mebibyte_at_most_however_large_its_unit() {
-    let large = Geometry::new(LogicalBlock::B512, 1 << 20, 20, [UnitId(0), UnitId(1)]).unwrap();
+    let large = Geometry::new(LogicalBlock::B512, 1 << 20, 20, [UnitId(18), UnitId(19)]).unwrap();
     let decode = |blocks: u32| {
         let mut bytes = CHUNK.to_vec();
         bytes[80..84].copy_from_slice(&blocks.to_le_bytes());
@@ -189,8 +189,8 @@ fn impossible_packed_blocks() {
     assert_eq!(field(decode(84, &[3, 0]).err()), "packed entry", "there are three entries");
     assert_eq!(field(decode(84, &[0xFF, 0xFF]).err()), "packed entry");
     assert_eq!(field(decode(84, &[1, 0, 0, 0]).err()), "packed entry", "of nothing");
-    let page = [0xFE, 0xFF, 0xFF, 0xFF, 77, 0, 0, 0, 1, 0, 0, 0];
-    let of_map = decode(CHUNK_PREFIX_BYTES + ENTRY_BYTES + 4, &page);
+    let page = [2, 0, 1, 0, 0, 0, 77, 0, 0, 0, 0];
+    let of_map = decode(CHUNK_PREFIX_BYTES + LINE_BYTES, &page);
     assert_eq!(field(of_map.err()), "packed entry", "pages of maps are not packed");
 }
 
@@ -214,18 +214,21 @@ fn impossible_fields_of_a_chunk() {
     assert_eq!(field(chunk_with(10, &[0])), "cause");
     assert_eq!(field(chunk_with(10, &[5])), "cause");
     assert_eq!(field(chunk_with(56, &4100_u64.to_le_bytes())), "durable sequence");
-    assert_eq!(field(chunk_with(72, &254_u32.to_le_bytes())), "entries");
-    assert_eq!(field(chunk_with(72, &u32::MAX.to_le_bytes())), "entries");
-    assert_eq!(field(chunk_with(76, &1024_u32.to_le_bytes())), "header length");
+    assert_eq!(field(chunk_with(72, &256_u32.to_le_bytes())), "lines");
+    assert_eq!(field(chunk_with(72, &u32::MAX.to_le_bytes())), "lines");
+    assert_eq!(field(chunk_with(72, &29_u32.to_le_bytes())), "kind of entry", "one line more");
+    let last = CHUNK_PREFIX_BYTES + 27 * LINE_BYTES;
+    assert_eq!(field(chunk_with(last, &[5])), "lines", "half of a trim");
+    assert_eq!(field(chunk_with(76, &512_u32.to_le_bytes())), "header length");
     assert_eq!(field(chunk_with(76, &u32::MAX.to_le_bytes())), "header length");
-    for blocks in [0, 16, 2049, 1977, u32::MAX] {
+    for blocks in [0, 33, 2049, 1977, u32::MAX] {
         assert_eq!(field(chunk_with(80, &blocks.to_le_bytes())), "blocks of a chunk", "{blocks}");
     }
     assert_eq!(chunk_with(80, &1976_u32.to_le_bytes()), None, "up to the end of the unit");
     assert_eq!(field(chunk_with(84, &[1])), "packed entry", "without a packed block");
     assert_eq!(field(chunk_with(84, &[0, 0, 1])), "packed bytes", "logical blocks of 512 bytes");
     assert_eq!(field(chunk_with(86, &[0xFF, 0xFF])), "packed bytes");
-    assert_eq!(field(chunk_with(96, &[11])), "kind of entry");
+    assert_eq!(field(chunk_with(96, &[14])), "kind of entry");
     assert_eq!(field(chunk_with(96, &[0])), "kind of entry");
     assert_eq!(field(chunk_with(HEADER_BYTES - 1, &[1])), "padding of the header");
 }

@@ -1,4 +1,4 @@
-//! Requests of the workload as requests that the engine takes: whole blocks of 4 KiB, at most 253 at once.
+//! Requests of the workload as requests that the engine takes: whole blocks of 4 KiB, at most 255 at once.
 
 use thermocline_engine::{Extent, HostRequest, MAX_IO_BLOCKS};
 use thermocline_format::VolumeId;
@@ -127,6 +127,6 @@ mod tests {
     fn long_runs_are_cut() {
         let lengths: Vec<u64> =
             parts(BlockRange { lba: 5, blocks: 600 }).map(|part| part.blocks).collect();
-        assert_eq!(lengths, [253, 253, 94]);
+        assert_eq!(lengths, [255, 255, 90]);
     }
 }

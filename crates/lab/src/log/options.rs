@@ -40,7 +40,7 @@ impl LogOptions {
             "log.write_cache",
             "on: writes complete in memory, and wait there to fill chunks (default); off: on media",
         ),
-        ("log.staged", "what of writes may wait in memory, from 1012KiB"),
+        ("log.staged", "what of writes may wait in memory, from 1020KiB"),
         ("log.write_depth", "chunks of a class on their way before blocks wait for a larger one"),
         ("log.max_requests", "requests in work at once"),
         ("log.checkpoint", "bytes written between checkpoints"),

@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use thermocline_engine::MAX_IO_BLOCKS;
 use thermocline_format::{BLOCK_BYTES, MAX_VOLUME_BLOCKS};
 use thermocline_types::Bytes;
 
@@ -22,8 +23,9 @@ const RESERVED: RangeInclusive<u64> = 0..=UNITS;
 const FILL_RATE: RangeInclusive<u64> = 1 << 20..=1 << 40;
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 50;
 const REQUESTS: RangeInclusive<u64> = 1..=1 << 16;
-/// The engine takes 253 blocks, its longest request, to 2^20.
-const STAGED: RangeInclusive<u64> = 253 * BLOCK_BYTES as u64..=BLOCK_BYTES as u64 * (1 << 20);
+/// The engine takes its longest request, to 2^20 blocks.
+const STAGED: RangeInclusive<u64> =
+    MAX_IO_BLOCKS * BLOCK_BYTES as u64..=BLOCK_BYTES as u64 * (1 << 20);
 const WRITE_DEPTH: RangeInclusive<u64> = 1..=1024;
 const VOLUME: RangeInclusive<u64> = BLOCK_BYTES as u64..=MAX_VOLUME_BLOCKS * BLOCK_BYTES as u64;
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use thermocline_engine::{ReadChunks, wire};
 use thermocline_format::{
-    BLOCK_BYTES, CHUNK_PREFIX_BYTES, ChunkHeader, ENTRY_BYTES, Entry, Generation, Geometry,
+    BLOCK_BYTES, CHUNK_PREFIX_BYTES, ChunkHeader, Entry, Generation, Geometry, LINE_BYTES,
     Location, MAX_VOLUME_BLOCKS, MapEntry, MapPage, PAGE_ENTRIES, PageId, Sequence, Superblock,
     VolumeId,
 };
@@ -328,7 +328,7 @@ impl Walk<'_> {
         self.targets.push(Target {
             structure,
             at: header.origin.location,
-            bytes: CHUNK_PREFIX_BYTES + header.entries.len() * ENTRY_BYTES + packed,
+            bytes: CHUNK_PREFIX_BYTES + header.lines() * LINE_BYTES + packed,
             leads_to: header.entries.iter().filter_map(leads_to).collect(),
             vouched,
             end: header.origin.location.block + header.blocks,

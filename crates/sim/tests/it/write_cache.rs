@@ -107,7 +107,7 @@ fn a_full_chunk_does_not_wait() {
     }
     let stats = pool.machine.engine.stats();
     let per_chunk = stats.host_blocks_written / (stats.chunks - before);
-    // Two chunks of 253 blocks, and what is left in the unit behind them.
+    // Two chunks of 255 blocks in each unit.
     assert!(per_chunk > 150, "{per_chunk} blocks per chunk");
 }
 

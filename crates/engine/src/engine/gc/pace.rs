@@ -38,7 +38,11 @@ impl Pace {
         let (valid, unit) = (f64::from(valid), f64::from(unit));
         let gain = (unit - valid * unit / dense as f64).max(1.0);
         self.ratio = valid / gain;
-        self.unit = dense as f64;
+    }
+
+    /// Victims are of units that hold so many blocks.
+    pub(super) fn set_unit(&mut self, blocks: u64) {
+        self.unit = blocks as f64;
     }
 
     /// `blocks` logical blocks were written that are no copies. `urgency` is 0 when collection begins, and 1 when the
@@ -127,6 +131,7 @@ mod tests {
     fn more_may_be_owed_of_large_units_until_units_run_short() {
         let mut pace = Pace::default();
         pace.set_ratio(50_000, 100_000, 100_000);
+        pace.set_unit(100_000);
         pace.earn(1_500, 0.5);
         assert!(!pace.is_behind(), "1,500 copies are owed, of 64 and half of a 32nd of a unit");
         pace.earn(10, 1.0);

@@ -1,7 +1,7 @@
 //! Blocks of a victim that are in memory: where each goes, at what pace, and which stay.
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{MAX_ENTRIES, MediaClass, home_mark};
+use thermocline_format::{MAX_LINES, MediaClass, home_mark};
 use thermocline_ftl::placement::{Classifier as _, Survivor};
 use thermocline_types::Lba;
 
@@ -30,7 +30,7 @@ impl<P: Payload> Engine<P> {
         let idle = idle || self.pages.waiting() > 0;
         let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
         // What frees nothing is not earned either: a chunk at a time.
-        let freely = self.is_emptied_for_good() && self.cache.copies() < MAX_ENTRIES;
+        let freely = self.is_emptied_for_good() && self.cache.copies() < MAX_LINES;
         let paid = if freely { STEP } else { paid };
         if self.copies_are_many() || !self.may_copy((self.cache.copies() + STEP) as u64) {
             return false;

@@ -186,7 +186,7 @@ impl<P: Payload> Engine<P> {
         // one may be missing and the next be there.
         let only_class = found.next <= life.listed.next.block || found.next <= life.from;
         let hole = bug!(self.config, HoleEndsTail) && found.next > life.end;
-        if !only_class && !hole && found.next < life.end.saturating_add(max_chunk) && !record.clean
+        if !only_class && !hole && found.next <= life.end.saturating_add(max_chunk) && !record.clean
         {
             self.read_life(index, found.next, true);
         }
