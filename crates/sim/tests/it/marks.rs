@@ -26,14 +26,7 @@ const CRASH_ONE_IN: u64 = 40;
 #[test]
 fn every_mark_is_reached() {
     let mut marks = Marks::default();
-    // Rare: `ScrubReadsAgain`, by the last.
-    for seed in (1..=20).chain([25]) {
-        let budget = Budget { states: 300, failures: 1, per_point: Some(1), only: None };
-        marks.merge(&enumerate(seed, &budget).marks);
-    }
-    // Rare: `HeaderCutOff`.
-    let budget = Budget { states: 3000, failures: 1, per_point: None, only: None };
-    marks.merge(&enumerate(40, &budget).marks);
+    crash_states(&mut marks);
     for situation in Situation::ALL.into_iter().filter(|one| *one != Situation::ManyUnits) {
         for seed in 0..4 {
             marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
@@ -95,6 +88,17 @@ fn every_mark_is_reached() {
     marks.merge(&take_marks());
     let missed: Vec<Mark> = marks.missed().collect();
     assert!(missed.is_empty(), "not reached: {missed:?}");
+}
+
+fn crash_states(marks: &mut Marks) {
+    // Rare: `ScrubReadsAgain`, by the last.
+    for seed in (1..=20).chain([25]) {
+        let budget = Budget { states: 300, failures: 1, per_point: Some(1), only: None };
+        marks.merge(&enumerate(seed, &budget).marks);
+    }
+    // Rare: `HeaderCutOff`.
+    let budget = Budget { states: 3000, failures: 1, per_point: None, only: None };
+    marks.merge(&enumerate(40, &budget).marks);
 }
 
 fn failing_commands() {
