@@ -151,7 +151,8 @@ impl Device {
         self.geometry.is_tiered().then(|| fast.drive())
     }
 
-    /// From `start` on, counts what goes through each drive over time, where that is modelled.
+    /// From `start` on, counts what goes through each drive over time, and how long they take for what flushes of the
+    /// host wait for, where time is modelled.
     pub fn count_rates(&mut self, start: Time) {
         let timed = self.drive().is_timed();
         self.rates =
