@@ -576,7 +576,6 @@ impl<P: Payload> Engine<P> {
     pub fn prefetch(&self, volume: thermocline_format::VolumeId, lba: u64) {
         if let Some(index) = self.volumes.index(volume)
             && lba < self.volumes.map(index).blocks
-            && self.volumes.map(index).is_loaded(lba / crate::map::PAGE)
         {
             let map = self.volumes.map(index);
             map.prefetch(lba);

@@ -475,11 +475,15 @@ impl VolumeMap {
         self.roots[root].leaf.as_ref().is_none_or(|leaf| leaf.mapped[index] == 0)
     }
 
-    /// Brings the entry of `lba` towards the cache.
+    /// Brings the entry of `lba`, and whether it is changed, towards the cache.
     #[inline]
     pub(crate) fn prefetch(&self, lba: u64) {
-        if self.is_loaded(lba / PAGE) {
-            std::hint::black_box(self.get(lba));
+        let root = &self.roots[(lba / BLOCKS_PER_ROOT) as usize];
+        let index = (lba % BLOCKS_PER_ROOT) as usize;
+        let frame = root.leaf.as_ref().and_then(|leaf| leaf.frames[index / PAGE_ENTRIES].as_ref());
+        if let Some(frame) = frame {
+            let index = index % PAGE_ENTRIES;
+            std::hint::black_box((frame.entries[index], frame.changed[index / 64]));
         }
     }
 

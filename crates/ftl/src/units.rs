@@ -358,10 +358,14 @@ impl Units {
             if best.is_some_and(|(top, _)| score(group.min_valid, group.oldest) <= top) {
                 continue;
             }
+            // No unit of the group with more valid blocks is better: what is not closed seems to have as many.
+            let most = best.map_or(NOT_CLOSED - 1, |(top, _)| {
+                highest(group.min_valid, self.most_valid, |valid| score(valid, group.oldest) > top)
+            });
             let first = (groups.start + index) * GROUP;
             for unit in first.max(range.start as usize)..(first + GROUP).min(range.end as usize) {
                 let valid = self.valid[unit];
-                if valid & NOT_CLOSED == 0 {
+                if valid <= most {
                     let value = score(valid, self.meta[unit].closed_at);
                     if best.is_none_or(|(top, _)| value > top) && allowed(UnitId(unit as u32)) {
                         best = Some((value, UnitId(unit as u32)));
@@ -457,6 +461,17 @@ impl Units {
         }
         self.groups[at] = group;
     }
+}
+
+/// The highest number up to `most` for which `holds`, which it does for `least` and for none above one for which it does
+/// not.
+fn highest(least: u32, most: u32, mut holds: impl FnMut(u32) -> bool) -> u32 {
+    let (mut yes, mut no) = (least, most.max(least) + 1);
+    while no - yes > 1 {
+        let middle = yes + (no - yes) / 2;
+        *if holds(middle) { &mut yes } else { &mut no } = middle;
+    }
+    yes
 }
 
 #[cfg(test)]

@@ -547,7 +547,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
         notes: &[
             "theirs: eight disks, one D5-P5316 with 10 % left unused, and CSAL with 800 GB of Optane before it; MB/s of each \
              of so many jobs, as rounded in their table. How many requests a job has in flight is not said there; 128 here",
-            "ours: a volume of 1 GiB (768 MiB with --quick) on a P5316 with a tenth more, and a P5800X of 800 GB for each 15.36 TB \
+            "ours: a volume of 4 GiB (2 GiB with --quick) on a P5316 with a tenth more, and a P5800X of 800 GB for each 15.36 TB \
              beside it: all ratios kept, speeds those of the products. Each job has a part of the volume of its own; the \
              volume is filled in order, then written twice over, then half of it while it is measured (jobs of 4 KiB on the \
              drive alone, which rewrites 64 KiB for each: a sixteenth). Both sides have the same volume, media, depth, and \

@@ -17,10 +17,6 @@ const TENANTS: [(&str, JobSpec); 4] = [
     ("4 KiB Zipf 1.2", job(Pattern::Zipf { theta: 1.2 }, 4, 0.0)),
 ];
 
-/// How much larger the volume is than that of the table: of one that is smaller, zones are so short that a chunk of the
-/// log fills one.
-const LARGER: u64 = 4;
-
 /// The drives' capacities in bytes: 3,616 zones of 1077 MiB, and 7.68 TB.
 const CAPACITIES: [f64; 2] = [4_083_607_928_832.0, 7.68e12];
 /// What of the conventional drive a volume leaves that leaves [`UNUSED_BY_CSAL`] of the zoned one.
@@ -70,9 +66,9 @@ const SIDES: [Side; 8] = [
 
 /// WAF, speed and latency of each tenant on each side. The document's own figures of this are not in what we hold.
 pub fn figures(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
-    let (bed, mut figures) = (bed.larger(LARGER), Vec::new());
+    let mut figures = Vec::new();
     for (step, side) in SIDES.iter().enumerate() {
-        let share = share(&bed, side, &mut part(progress, step, SIDES.len()))?;
+        let share = share(bed, side, &mut part(progress, step, SIDES.len()))?;
         let name = |who: &str, what: &str| format!("four tenants, {}: {who}, {what}", side.name);
         for (job, (who, _)) in TENANTS.iter().enumerate() {
             let latency = share.latency(job, Op::Write).and_then(|latency| latency.p99);
