@@ -121,7 +121,7 @@ impl Tournament {
             self.next_decision = write.now + (self.capacity / DECISIONS).max(1);
             self.decide();
         }
-        Class(self.rule.host(past, self.history.ticks()))
+        Class(self.rule.host(past, self.history.seen()))
     }
 
     /// Follows the miniature that copied least, if it did so clearly.
@@ -178,7 +178,7 @@ impl Classifier for Auto {
     fn place_survivor(&mut self, survivor: Survivor, _now: u64) -> Class {
         let Some(tournament) = &self.running else { return Class(0) };
         let history = &tournament.history;
-        Class(tournament.rule.survivor(|| history.past(survivor.lba), history.ticks()))
+        Class(tournament.rule.survivor(|| history.past(survivor.lba), history.seen()))
     }
 
     #[inline]

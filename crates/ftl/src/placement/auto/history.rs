@@ -1,5 +1,7 @@
 //! What is remembered of every block, or of one of several neighbours: 24 bits.
 
+use std::f32::consts::LOG2_E;
+
 use thermocline_types::Lba;
 
 use super::super::per_block::PerBlock;
@@ -42,6 +44,7 @@ pub(super) struct History {
     capacity: u64,
     per_tick: u64,
     now: u32,
+    seen: Seen,
     next_tick: u64,
     cursor: usize,
     owed: u64,
@@ -94,6 +97,7 @@ impl History {
             capacity: capacity.max(1),
             per_tick,
             now: 0,
+            seen: Seen::in_ticks(0),
             next_tick: per_tick,
             cursor: 0,
             owed: 0,
@@ -101,9 +105,10 @@ impl History {
         }
     }
 
-    /// Ticks since the beginning, which is for how long counts have been collected.
-    pub(super) fn ticks(&self) -> u32 {
-        self.now
+    /// What counts have seen since the beginning.
+    #[inline]
+    pub(super) fn seen(&self) -> Seen {
+        self.seen
     }
 
     /// Brings the word of a block towards the cache.
@@ -137,9 +142,8 @@ impl History {
 
     fn decayed(&self, word: Word) -> Past {
         let past = self.unpacked(word);
-        let age = past.age as f32;
-        let (fast, slow) = (past.fast * halves(age / FAST), past.slow * halves(age / SLOW));
-        Past { fast, slow, ..past }
+        let [fast, slow] = DECAYS[past.age as usize];
+        Past { fast: past.fast * fast, slow: past.slow * slow, ..past }
     }
 
     fn age(&self, word: Word) -> u32 {
@@ -151,8 +155,8 @@ impl History {
         Past {
             age: self.age(word),
             gap: bits >> 11 & 31,
-            fast: unpack(bits >> 6 & 31, FAST_BITS),
-            slow: unpack(bits & 63, SLOW_BITS),
+            fast: FASTS[(bits >> 6 & 31) as usize],
+            slow: SLOWS[(bits & 63) as usize],
         }
     }
 
@@ -161,6 +165,7 @@ impl History {
     pub(super) fn write(&mut self, lba: Lba, clock: u64) -> Past {
         while clock >= self.next_tick {
             self.now = self.now.wrapping_add(1);
+            self.seen = Seen::in_ticks(self.now);
             self.next_tick += self.per_tick;
         }
         self.sweep();
@@ -186,7 +191,7 @@ impl History {
             (NO_GAP, 0, 0)
         };
         *self.words.get_mut(self.place(lba)) = Word::new(self.now, gap, fast, slow);
-        Past { age: 0, gap, fast: unpack(fast, FAST_BITS), slow: unpack(slow, SLOW_BITS) }
+        Past { age: 0, gap, fast: FASTS[fast as usize], slow: SLOWS[slow as usize] }
     }
 
     /// Pins ages that would wrap, and folds the decay that is lost by it into the counts; a few blocks at each write.
@@ -208,11 +213,11 @@ impl History {
         let age = self.age(word);
         if word.is_known() && age > OLDEST {
             let past = self.unpacked(word);
-            let lost = (age - OLDEST) as f32;
+            let [fast, slow] = DECAYS[(age - OLDEST) as usize];
             let time = self.now.wrapping_sub(OLDEST);
             let random = self.noise as u32 >> 8;
-            let fast = pack(past.fast * halves(lost / FAST), FAST_BITS, random);
-            let slow = pack(past.slow * halves(lost / SLOW), SLOW_BITS, random >> 8);
+            let fast = pack(past.fast * fast, FAST_BITS, random);
+            let slow = pack(past.slow * slow, SLOW_BITS, random >> 8);
             *self.words.get_mut(Lba(at as u64)) = Word::new(time, past.gap, fast, slow);
         }
     }
@@ -223,14 +228,41 @@ impl History {
     }
 }
 
+/// How many capacities each count has seen: of one that is halved every `h`, `τ (1 − 2^(−t / h))` after `t`, with
+/// `τ = h / ln 2`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Seen {
+    pub(super) fast: f32,
+    pub(super) slow: f32,
+}
+
+impl Seen {
+    /// After so many ticks.
+    pub(super) fn in_ticks(ticks: u32) -> Seen {
+        let seen = |half: f32| half * LOG2_E * (1.0 - halves(ticks as f32 / half)) / TICKS as f32;
+        Seen { fast: seen(FAST), slow: seen(SLOW) }
+    }
+}
+
 /// 2^-x, straight between powers: at most 6 % high.
-pub(super) fn halves(x: f32) -> f32 {
+pub(super) const fn halves(x: f32) -> f32 {
     let whole = x as u32;
     if whole > 30 {
         return 0.0;
     }
     (1.0 - 0.5 * (x - whole as f32)) / (1_u32 << whole) as f32
 }
+
+/// What is left of the fast and of the slow count after so many ticks.
+static DECAYS: [[f32; 2]; TIME_MODULUS as usize] = {
+    let mut decays = [[0.0; 2]; TIME_MODULUS as usize];
+    let mut age = 0;
+    while age < decays.len() {
+        decays[age] = [halves(age as f32 / FAST), halves(age as f32 / SLOW)];
+        age += 1;
+    }
+    decays
+};
 
 /// The middle of an interval class, in ticks.
 pub(super) fn gap_ticks(gap: u32) -> f32 {
@@ -246,7 +278,7 @@ fn half_octave(ticks: u32) -> u32 {
 }
 
 /// The count with this code: an exponent of four bits, and a mantissa of `bits`.
-fn unpack(code: u32, bits: u32) -> f32 {
+const fn unpack(code: u32, bits: u32) -> f32 {
     let (exponent, one) = (code >> bits, 1 << bits);
     let mantissa = code & (one - 1);
     if exponent == 0 {
@@ -256,14 +288,31 @@ fn unpack(code: u32, bits: u32) -> f32 {
     }
 }
 
+/// The counts of all codes with a mantissa of `bits`.
+const fn counts<const CODES: usize>(bits: u32) -> [f32; CODES] {
+    let mut counts = [0.0; CODES];
+    let mut code = 0;
+    while code < CODES {
+        counts[code] = unpack(code as u32, bits);
+        code += 1;
+    }
+    counts
+}
+
+static FASTS: [f32; 16 << FAST_BITS] = counts(FAST_BITS);
+static SLOWS: [f32; 16 << SLOW_BITS] = counts(SLOW_BITS);
+
 /// The code of a count, rounded up as often as it is nearer to the next.
+#[inline]
 fn pack(count: f32, bits: u32, random: u32) -> u32 {
     let one = 1_u32 << bits;
-    let exponent = if count < 1.0 { 0 } else { (count.to_bits() >> 23) - 126 };
-    let unit = if exponent == 0 { 1.0 } else { (1_u32 << (exponent - 1)) as f32 } / one as f32;
-    let units = count / unit;
-    let whole = units as u32;
-    let up = ((units - whole as f32) * 256.0) as u32 > random & 255;
+    // In 256ths of the last place of the mantissa: from 1 on the upper bits of that of the float.
+    let (float, exponent) = (count.to_bits(), (count.to_bits() >> 23).saturating_sub(126));
+    let parts = match exponent {
+        0 => (count * (256 * one) as f32) as u32,
+        _ => (float & 0x7F_FFFF | 0x80_0000) >> (15 - bits),
+    };
+    let (whole, up) = (parts >> 8, parts & 255 > random & 255);
     let code = if exponent == 0 { whole } else { (exponent << bits) + whole - one };
     (code + u32::from(up)).min(16 * one - 1)
 }
@@ -285,6 +334,26 @@ mod tests {
         // 10.5 is a quarter of the way from 10 to 12.
         let up = |random: &u32| pack(10.5, SLOW_BITS, *random) == pack(12.0, SLOW_BITS, 255);
         assert_eq!((0..256).filter(up).count(), 64);
+    }
+
+    #[test]
+    fn a_count_is_packed_as_its_formula_says() {
+        let formula = |count: f32, bits: u32, random: u32| {
+            let above = |exponent: u32| count >= (1_u32 << exponent) as f32;
+            let exponent = (0..20).take_while(|&exponent| above(exponent)).count() as i32;
+            let unit = 2_f32.powi(exponent.max(1) - 1 - bits as i32);
+            let whole = (count / unit).floor();
+            let up = ((count / unit - whole) * 256.0).floor() > random as f32;
+            let next = (whole + f32::from(u8::from(up))) * unit;
+            next.min(unpack((16 << bits) - 1, bits))
+        };
+        for bits in [FAST_BITS, SLOW_BITS] {
+            for step in 0..4000_u32 {
+                let (count, random) = (1.003_f32.powi(step as i32) - 1.0, step * 37 % 256);
+                let packed = unpack(pack(count, bits, random), bits);
+                assert!((packed - formula(count, bits, random)).abs() < 1e-6, "{count}");
+            }
+        }
     }
 
     #[test]

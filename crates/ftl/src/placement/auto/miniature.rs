@@ -144,7 +144,7 @@ impl Miniature {
         if let Some(at) = place.checked_sub(1) {
             self.units.drop_valid(UnitId(at / self.units.blocks_per_unit()));
         }
-        let at = self.append(group, self.rule.host(past, history.ticks()), now, places);
+        let at = self.append(group, self.rule.host(past, history.seen()), now, places);
         if let Some(drive) = &mut self.drive {
             self.copies += WEIGHT * drive.write(at) as f32;
         }
@@ -202,7 +202,7 @@ impl Miniature {
             let group = self.groups[at as usize];
             if group != NOTHING && places.get(group, self.rule) == at + 1 {
                 let past = || history.past(sampled(group, self.shift));
-                let class = self.rule.survivor(past, history.ticks());
+                let class = self.rule.survivor(past, history.seen());
                 let to = self.append(group, class, now, places);
                 self.copies += 1.0;
                 copied += 1;

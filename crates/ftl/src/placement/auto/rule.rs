@@ -1,9 +1,7 @@
 //! The rules: classes and victims as pure functions of a block's history and a unit's state.
 
-use std::f32::consts::LOG2_E;
-
 use super::super::Below;
-use super::history::{FAST, NO_GAP, Past, SLOW, TICKS, gap_ticks, halves};
+use super::history::{NO_GAP, Past, Seen, TICKS, gap_ticks};
 
 /// How blocks are placed, and which unit is cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +48,15 @@ impl Rule {
         }
     }
 
-    /// The class of a block the host writes, from its history with this write. Counts were collected for `since` ticks.
-    pub(super) fn host(self, past: Past, since: u32) -> u8 {
+    /// The class of a block the host writes, from its history with this write, and what its counts have
+    /// seen.
+    #[inline]
+    pub(super) fn host(self, past: Past, seen: Seen) -> u8 {
         match self {
             Rule::Recency if past.gap == NO_GAP => HOST_OCTAVES - 1,
             Rule::Recency => octave_below_capacity((past.gap / 2) as i32, HOST_OCTAVES),
-            Rule::SlowRate => by_rate(SLOW_ABOVE, SLOW_CLASSES, past.slow, SLOW, since),
-            Rule::FastRate => by_rate(FAST_ABOVE, FAST_CLASSES, past.fast, FAST, since),
+            Rule::SlowRate => by_rate(SLOW_ABOVE, SLOW_CLASSES, past.slow, seen.slow),
+            Rule::FastRate => by_rate(FAST_ABOVE, FAST_CLASSES, past.fast, seen.fast),
             Rule::Single | Rule::Apart => 0,
         }
     }
@@ -73,14 +73,15 @@ impl Rule {
     }
 
     /// The class of a block that is copied; its past is asked for if it matters.
-    pub(super) fn survivor(self, past: impl FnOnce() -> Past, since: u32) -> u8 {
+    #[inline]
+    pub(super) fn survivor(self, past: impl FnOnce() -> Past, seen: Seen) -> u8 {
         match self {
             Rule::Single => 0,
             Rule::Apart => 1,
             Rule::Recency => {
                 HOST_OCTAVES + octave_below_capacity(floor_log2(rest(past())), SURVIVOR_OCTAVES)
             }
-            Rule::SlowRate | Rule::FastRate => self.host(past(), since),
+            Rule::SlowRate | Rule::FastRate => self.host(past(), seen),
         }
     }
 
@@ -114,11 +115,10 @@ fn octave_below_capacity(log2: i32, classes: u8) -> u8 {
     (log2 - TICKS.ilog2() as i32 + i32::from(classes) - 1).clamp(0, i32::from(classes) - 1) as u8
 }
 
-/// The class of a block that was rewritten `count` times, with decay: octaves of the mean of the gamma posterior, the
-/// fastest first. The window that a decayed count has seen is `τ (1 − 2^(−t / half-life))`, `τ = half-life / ln 2`.
-fn by_rate(above: i32, classes: u8, count: f32, half_life: f32, since: u32) -> u8 {
-    let window = half_life * LOG2_E * (1.0 - halves(since as f32 / half_life)) / TICKS as f32;
-    let rate = (count + PRIOR) / (window + PRIOR);
+/// The class of a block that was rewritten `count` times, with decay, in the capacities that the count has `seen`:
+/// octaves of the mean of the gamma posterior, the fastest first.
+fn by_rate(above: i32, classes: u8, count: f32, seen: f32) -> u8 {
+    let rate = (count + PRIOR) / (seen + PRIOR);
     (above - floor_log2(rate) - 1).clamp(0, i32::from(classes) - 1) as u8
 }
 
@@ -129,6 +129,9 @@ fn floor_log2(x: f32) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use std::f32::consts::LOG2_E;
+
+    use super::super::history::{FAST, SLOW};
     use super::*;
 
     fn past(age: u32, gap: u32, slow: f32) -> Past {
@@ -139,7 +142,7 @@ mod tests {
     fn recency_places_host_writes_by_interval() {
         // Intervals of 2, 4, .. 128 ticks; a capacity is 128.
         let gaps = [2, 4, 6, 8, 10, 12, 14, NO_GAP];
-        let classes = gaps.map(|gap| Rule::Recency.host(past(0, gap, 0.0), 0));
+        let classes = gaps.map(|gap| Rule::Recency.host(past(0, gap, 0.0), Seen::in_ticks(0)));
         assert_eq!(classes, [0, 0, 1, 2, 3, 4, 5, 5]);
     }
 
@@ -147,7 +150,8 @@ mod tests {
     fn recency_expects_a_block_at_its_interval_and_doubts_it_after() {
         // An interval of 80 ticks: 40 to go after 40, 32 after 48; overdue at 100, and as long again is expected.
         let ages = [40, 48, 100, 180];
-        let classes = ages.map(|age| Rule::Recency.survivor(|| past(age, 12, 0.0), 0));
+        let classes =
+            ages.map(|age| Rule::Recency.survivor(|| past(age, 12, 0.0), Seen::in_ticks(0)));
         assert_eq!(classes, [6, 6, 7, 8]);
     }
 
@@ -160,7 +164,7 @@ mod tests {
             let fast = per_capacity * FAST * LOG2_E / TICKS as f32;
             let past = Past { age: 0, gap: (2.0 * gap) as u32, fast, slow };
             let octaves = [Rule::Recency, Rule::SlowRate, Rule::FastRate]
-                .map(|rule| rule.octave(rule.host(past, 40_000_000)));
+                .map(|rule| rule.octave(rule.host(past, Seen::in_ticks(40_000_000))));
             assert_eq!(octaves[..2], [octave; 2], "{per_capacity} per capacity");
             // A short memory leaves the prior some weight.
             assert!((octave..=octave + 1).contains(&octaves[2]), "{octaves:?}, {per_capacity}");
@@ -170,7 +174,7 @@ mod tests {
     #[test]
     fn rates_are_octaves_around_one_rewrite_per_capacity() {
         // Long after the start the slow window is 16 / ln 2 = 23 capacities.
-        let class = |count| Rule::SlowRate.host(past(0, 0, count), 40_000_000);
+        let class = |count| Rule::SlowRate.host(past(0, 0, count), Seen::in_ticks(40_000_000));
         assert_eq!([0.0, 23.1, 47.0, 20_000.0].map(class), [15, 8, 7, 0]);
     }
 }
