@@ -18,6 +18,7 @@ mod roots;
 
 use std::num::NonZero;
 
+use prefetch_index::prefetch_index;
 use thermocline_format::{
     BLOCK_BYTES, BLOCKS_PER_ROOT, Geometry, Location, MapEntry, PAGE_ENTRIES, PerUnit, TAG_BITS,
     VolumeId, VolumeMedia, VolumeName,
@@ -483,7 +484,8 @@ impl VolumeMap {
         let frame = root.leaf.as_ref().and_then(|leaf| leaf.frames[index / PAGE_ENTRIES].as_ref());
         if let Some(frame) = frame {
             let index = index % PAGE_ENTRIES;
-            std::hint::black_box((frame.entries[index], frame.changed[index / 64]));
+            prefetch_index(&frame.entries, index);
+            prefetch_index(&frame.changed, index / 64);
         }
     }
 

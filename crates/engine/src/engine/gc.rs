@@ -491,7 +491,6 @@ impl<P: Payload> Engine<P> {
             });
             lbas.for_each(|lba| map.prefetch(lba));
         }
-        let first = job.valid.len();
         for (number, entry) in (number..).zip(run) {
             let Entry::Data { lba, crc, .. } = *entry else { continue };
             let at = places.of(number);
@@ -522,13 +521,11 @@ impl<P: Payload> Engine<P> {
             };
             if known {
                 job.found += 1;
+                self.config.placement.prefetch_survivor(Lba(base + lba.0));
                 job.valid.push(valid);
             } else {
                 job.unknown.push(valid);
             }
-        }
-        for valid in &job.valid[first..] {
-            self.config.placement.prefetch_survivor(Lba(base + valid.lba));
         }
     }
 

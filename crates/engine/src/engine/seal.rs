@@ -161,10 +161,6 @@ impl<P: Payload> Engine<P> {
         let geometry = self.config.geometry;
         let block = geometry.logical_block();
         let packed = self.pack_one(picked);
-        // All at once, so that the waits for memory are one.
-        for staged in picked.iter().map(|&slot| self.cache.block(slot)) {
-            self.volumes.map(staged.volume).prefetch(staged.lba);
-        }
         let header = geometry.address(at);
         let mut next = header + u64::from(block.chunk_header(picked.len()));
         let mut entries = Vec::with_capacity(picked.len());

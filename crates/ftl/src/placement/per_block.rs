@@ -1,5 +1,6 @@
 //! What a policy remembers of every block.
 
+use prefetch_index::prefetch_index;
 use thermocline_types::Lba;
 
 /// Values in a page: large enough that pages cost nothing beside what they hold, small enough for sparse addresses.
@@ -19,6 +20,14 @@ impl<T: Copy + Default> PerBlock<T> {
     pub(super) fn get(&self, lba: Lba) -> T {
         let page = self.pages.get(lba.index() / PAGE);
         page.and_then(|page| page.get(lba.index() % PAGE)).copied().unwrap_or_default()
+    }
+
+    /// Brings the value of `lba` towards the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, lba: Lba) {
+        if let Some(page) = self.pages.get(lba.index() / PAGE) {
+            prefetch_index(page, lba.index() % PAGE);
+        }
     }
 
     /// The value of `lba`, to be changed.

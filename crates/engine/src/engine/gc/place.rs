@@ -88,6 +88,7 @@ impl<P: Payload> Engine<P> {
             return;
         };
         let crc = payload.crc(0) ^ home;
+        self.volumes.map(valid.volume).prefetch(valid.lba);
         let lba = Lba(self.volumes.map(valid.volume).base + valid.lba);
         let class = if let Some(arrivals) = self.config.arrivals()
             && valid.from == arrivals

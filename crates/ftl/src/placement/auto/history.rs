@@ -114,7 +114,7 @@ impl History {
     /// Brings the word of a block towards the cache.
     #[inline]
     pub(super) fn prefetch(&self, lba: Lba) {
-        std::hint::black_box(self.word(lba));
+        self.words.prefetch(self.place(lba));
     }
 
     /// The block as it is now.

@@ -43,7 +43,7 @@ impl Places {
     /// Brings those of `group` towards the cache.
     #[inline]
     pub(super) fn prefetch(&self, group: u32) {
-        std::hint::black_box(self.0.get(Lba(u64::from(group))));
+        self.0.prefetch(Lba(u64::from(group)));
     }
 
     fn get(&self, group: u32, rule: Rule) -> u32 {
