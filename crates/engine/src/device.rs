@@ -23,7 +23,7 @@ pub type PageBytes = Box<[u8; BLOCK_BYTES]>;
 #[derive(Clone, Debug)]
 pub struct Chunk<P> {
     /// What is written before the blocks.
-    pub header: ChunkHeader,
+    pub header: Arc<ChunkHeader>,
     /// The blocks, one for each entry that has one, in their order; the packed one among them, which is not written.
     pub body: Body<P>,
     /// The bytes of the packed block, if the header has one.

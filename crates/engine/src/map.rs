@@ -407,20 +407,28 @@ impl VolumeMap {
         page: u64,
         old: impl Fn(u32) -> Option<Value>,
     ) -> (PageBytes, bool) {
-        let mut bytes: PageBytes = Box::new([0xFF; BLOCK_BYTES]);
-        let mut staged = false;
-        let Some(frame) = self.frame(page) else { return (bytes, false) };
-        for (place, &entry) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&frame.entries) {
+        let Some(frame) = self.frame(page) else { return (Box::new([0xFF; BLOCK_BYTES]), false) };
+        let mut bytes: PageBytes = Box::new([0; BLOCK_BYTES]);
+        let places = bytes.as_chunks_mut::<8>().0;
+        for (place, entry) in places.iter_mut().zip(&frame.entries) {
             *place = entry.to_le_bytes();
-            // What is unmapped or lost is beyond these as well.
-            if entry >= self.addresses.staged
-                && let Mapping::Staged(slot) = self.addresses.mapping(entry)
-            {
-                staged = true;
+        }
+        let slot = |entry: u64| match self.addresses.mapping(entry) {
+            Mapping::Staged(slot) => Some(slot),
+            Mapping::Unmapped | Mapping::At(_) => None,
+        };
+        // What is unmapped or lost is beyond these as well.
+        let (first, last) = (self.addresses.staged, Value::LOST.entry());
+        let beyond = frame.entries.iter().filter(|entry| (first..last).contains(entry));
+        if beyond.count() == 0 {
+            return (bytes, false);
+        }
+        for (place, &entry) in places.iter_mut().zip(&frame.entries) {
+            if let Some(slot) = slot(entry) {
                 *place = old(slot).map_or(UNMAPPED, Value::entry).to_le_bytes();
             }
         }
-        (bytes, staged)
+        (bytes, true)
     }
 
     /// The entries of a loaded page in memory, if anything there was ever mapped.
@@ -484,8 +492,8 @@ impl VolumeMap {
         let frame = root.leaf.as_ref().and_then(|leaf| leaf.frames[index / PAGE_ENTRIES].as_ref());
         if let Some(frame) = frame {
             let index = index % PAGE_ENTRIES;
-            prefetch_index(&frame.entries, index);
-            prefetch_index(&frame.changed, index / 64);
+            prefetch_index(&frame.entries[..], index);
+            prefetch_index(&frame.changed[..], index / 64);
         }
     }
 

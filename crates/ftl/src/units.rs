@@ -349,31 +349,52 @@ impl Units {
         if let Some(by_age) = &self.by_age {
             return by_age.best(&range, allowed, score);
         }
-        let mut best: Option<(f64, UnitId)> = None;
         let groups = range.start as usize / GROUP..(range.end as usize).div_ceil(GROUP);
-        for (index, group) in self.groups[groups.clone()].iter().enumerate() {
-            if group.min_valid & NOT_CLOSED != 0 {
-                continue;
-            }
-            if best.is_some_and(|(top, _)| score(group.min_valid, group.oldest) <= top) {
-                continue;
-            }
-            // No unit of the group with more valid blocks is better: what is not closed seems to have as many.
-            let most = best.map_or(NOT_CLOSED - 1, |(top, _)| {
-                highest(group.min_valid, self.most_valid, |valid| score(valid, group.oldest) > top)
-            });
-            let first = (groups.start + index) * GROUP;
-            for unit in first.max(range.start as usize)..(first + GROUP).min(range.end as usize) {
-                let valid = self.valid[unit];
-                if valid <= most {
-                    let value = score(valid, self.meta[unit].closed_at);
-                    if best.is_none_or(|(top, _)| value > top) && allowed(UnitId(unit as u32)) {
-                        best = Some((value, UnitId(unit as u32)));
-                    }
-                }
-            }
+        // The best of the group with the emptiest unit is hardly ever beaten: the others are mostly skipped.
+        let emptiest = groups.clone().min_by_key(|&group| self.groups[group].min_valid)?;
+        let others = groups.filter(|&group| group != emptiest);
+        let mut best = None;
+        for group in std::iter::once(emptiest).chain(others) {
+            best = self.best_of_group(group, &range, &allowed, &mut score, best);
         }
         best.map(|(_, unit)| unit)
+    }
+
+    /// The better of `best` and the best closed unit of a group, with its score.
+    #[inline]
+    fn best_of_group(
+        &self,
+        index: usize,
+        range: &Range<u32>,
+        allowed: impl Fn(UnitId) -> bool,
+        mut score: impl FnMut(u32, u64) -> f64,
+        mut best: Option<(f64, UnitId)>,
+    ) -> Option<(f64, UnitId)> {
+        let Group { min_valid, oldest } = self.groups[index];
+        if min_valid & NOT_CLOSED != 0 {
+            return best;
+        }
+        // No unit of the group with more valid blocks is as good; what is not closed seems to have as many.
+        let mut most = NOT_CLOSED - 1;
+        if let Some((top, _)) = best {
+            if score(min_valid, oldest) < top {
+                return best;
+            }
+            most = highest(min_valid, self.most_valid, |valid| score(valid, oldest) >= top);
+        }
+        let first = index * GROUP;
+        for unit in first.max(range.start as usize)..(first + GROUP).min(range.end as usize) {
+            let valid = self.valid[unit];
+            if valid > most {
+                continue;
+            }
+            let (value, unit) = (score(valid, self.meta[unit].closed_at), UnitId(unit as u32));
+            let better = |(top, other)| value > top || value >= top && unit < other;
+            if best.is_none_or(better) && allowed(unit) {
+                best = Some((value, unit));
+            }
+        }
+        best
     }
 
     /// The first closed unit of `range` without a valid block among those `allowed`.
@@ -463,7 +484,7 @@ impl Units {
     }
 }
 
-/// The highest number up to `most` for which `holds`, which it does for `least` and for none above one for which it does
+/// The highest number up to `most` for which `holds`: it does for `least`, and for none above one for which it does
 /// not.
 fn highest(least: u32, most: u32, mut holds: impl FnMut(u32) -> bool) -> u32 {
     let (mut yes, mut no) = (least, most.max(least) + 1);

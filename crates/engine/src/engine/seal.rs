@@ -369,7 +369,7 @@ impl<P: Payload> Engine<P> {
         self.await_unit(&owners, at.unit);
         let device = geometry.device_of(at.unit);
         self.durability.sealed(device, sequence, cause == ChunkCause::Host);
-        let chunk = Arc::new(Chunk { header, body, packed });
+        let chunk = Arc::new(Chunk { header: Arc::new(header), body, packed });
         self.flights.launch(Arc::clone(&chunk), owners, host_blocks);
         self.space.end_chunk(class, Location { block: at.block + blocks, ..at });
         let op = self.ops.insert(Op::WriteChunk { sequence, class });

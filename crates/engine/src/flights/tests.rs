@@ -28,7 +28,8 @@ fn flights(chunks: &[(ChunkCause, u32, bool)]) -> Flights<()> {
         let entries = (0..2).map(|lba| Entry::Data { volume, lba: Lba(lba), crc: 0 });
         let header = ChunkHeader::new(origin, entries.collect(), &geometry);
         let written = if cause == ChunkCause::Host { 2 } else { 0 };
-        let chunk = Chunk { header, body: Body::User(vec![(), ()]), packed: None };
+        let chunk =
+            Chunk { header: Arc::new(header), body: Body::User(vec![(), ()]), packed: None };
         flights.launch(Arc::new(chunk), Vec::new(), written);
         if !on_its_way {
             flights.progress(Sequence(11 + u64::from(index)), 1);

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use thermocline_format::{
@@ -75,15 +77,18 @@ fn image(plans: &[Plan], geometry: &Geometry) -> (Vec<u8>, Vec<ChunkHeader>) {
         let entries = data.chain(std::iter::repeat_n(trim, plan.trims)).collect();
         let header = ChunkHeader::new(origin(block, sequence), entries, geometry);
         let header = ChunkHeader { blocks: header.blocks + plan.padding, ..header };
-        let chunk =
-            Chunk { header, body: Body::User(vec![(); plan.blocks as usize]), packed: None };
+        let chunk = Chunk {
+            header: Arc::new(header),
+            body: Body::User(vec![(); plan.blocks as usize]),
+            packed: None,
+        };
         let mut bytes = Vec::new();
         chunk_header(&chunk, &[], geometry, &mut bytes);
         let header_bits = bytes.len() * 8;
         (0..plan.blocks).for_each(|nth| bytes.extend(content(sequence * 100 + nth)));
         match plan.damage.map(|index| index.index(header_bits)) {
             Some(bit) => bytes[bit / 8] ^= 1 << (bit % 8),
-            None => sound.push(chunk.header.clone()),
+            None => sound.push(ChunkHeader::clone(&chunk.header)),
         }
         let start = block as usize * logical_block;
         unit[start..start + bytes.len()].copy_from_slice(&bytes);
@@ -250,7 +255,8 @@ fn a_header_that_the_window_cuts_off_is_left_for_the_next() {
 #[should_panic(expected = "one block for each entry that has one")]
 fn a_chunk_without_its_blocks_is_not_written() {
     let (geometry, _, sound) = two_chunks();
-    let chunk = Chunk { header: sound[0].clone(), body: Body::<()>::User(vec![]), packed: None };
+    let chunk =
+        Chunk { header: Arc::new(sound[0].clone()), body: Body::<()>::User(vec![]), packed: None };
     chunk_header(&chunk, &[], &geometry, &mut Vec::new());
 }
 

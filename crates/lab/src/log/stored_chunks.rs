@@ -117,7 +117,7 @@ impl StoredChunks {
             let behind = chunk.header.data_blocks() - u32::from(packed.is_some());
             let whole = behind.min(((window - header) / BLOCK_BYTES) as u32);
             found.chunks.push(FoundChunk {
-                header: Arc::new(chunk.header.clone()),
+                header: Arc::clone(&chunk.header),
                 data: (request.data && whole > 0).then_some((PackDraw::default(), whole)),
                 packed: packed.filter(|_| request.data),
             });

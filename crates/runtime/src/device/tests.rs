@@ -88,7 +88,7 @@ fn user_chunk(
     let entries = body.iter().enumerate().map(entry).collect();
     let mut header = ChunkHeader::new(origin(at, sequence, ChunkCause::Host), entries, geometry);
     header.blocks += padding;
-    Arc::new(Chunk { header, body: Body::User(body), packed: None })
+    Arc::new(Chunk { header: Arc::new(header), body: Body::User(body), packed: None })
 }
 
 fn page_chunk(at: Location, sequence: u64, geometry: &Geometry) -> Arc<Chunk<Buffer>> {
@@ -98,7 +98,7 @@ fn page_chunk(at: Location, sequence: u64, geometry: &Geometry) -> Arc<Chunk<Buf
     let entries = vec![Entry::Data { volume: VolumeId::MAP, lba, crc }];
     let origin = origin(at, sequence, ChunkCause::Checkpoint);
     let header = ChunkHeader::new(origin, entries, geometry);
-    Arc::new(Chunk { header, body: Body::Pages(vec![page]), packed: None })
+    Arc::new(Chunk { header: Arc::new(header), body: Body::Pages(vec![page]), packed: None })
 }
 
 fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {
@@ -138,7 +138,7 @@ fn chunks_come_back<S: Storage>(device: &mut Device<S>) {
     let Done::Chunks(found) = run(device, DeviceCmd::ReadChunks(request)) else { panic!() };
     assert_eq!(found.chunks.len(), 3);
     for (found, written) in found.chunks.iter().zip(written) {
-        assert_eq!(*found.header, written.header);
+        assert_eq!(found.header, written.header);
         let (data, count) = found.data.as_ref().unwrap();
         for index in 0..*count {
             let expected = match &written.body {

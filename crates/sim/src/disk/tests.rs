@@ -210,7 +210,7 @@ fn chunk(arena: &Rc<Arena>, media: &DiskShape, at: Location, versions: &[u64]) -
     let entries = versions.iter().zip(&blocks).map(entry).collect();
     let body = blocks.iter().map(|&block| Data::new(arena, std::iter::once(block))).collect();
     let header = ChunkHeader::new(origin, entries, &media.geometry);
-    Arc::new(Chunk { header, body: Body::User(body), packed: None })
+    Arc::new(Chunk { header: Arc::new(header), body: Body::User(body), packed: None })
 }
 
 fn find(disk: &mut Disk, unit: u32) -> Vec<u64> {

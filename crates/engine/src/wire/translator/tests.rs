@@ -195,7 +195,7 @@ fn a_chunk_is_written_as_long_as_its_header_says() {
     let header = ChunkHeader { blocks: header.blocks + 2, ..header };
     let body = Body::User((0..3).map(|fill| Run::of(vec![fill; BLOCK_BYTES])).collect());
     #[expect(clippy::arc_with_non_send_sync, reason = "the engine hands chunks over in an Arc")]
-    let chunk = Arc::new(Chunk { header, body, packed: None });
+    let chunk = Arc::new(Chunk { header: Arc::new(header), body, packed: None });
     let mut translator = translator();
     // The header of the one before is not in the way of the second.
     for _ in 0..2 {
