@@ -19,7 +19,7 @@ struct Rule {
 
 const RULES: [Rule; 16] = [
     Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro"]) },
-    Rule { name: "ftl", ours: &["types"], theirs: Some(&[]) },
+    Rule { name: "ftl", ours: &["types"], theirs: Some(&["prefetch-index"]) },
     Rule {
         name: "format",
         ours: &["types"],
@@ -28,7 +28,7 @@ const RULES: [Rule; 16] = [
     Rule {
         name: "engine",
         ours: &["types", "ftl", "format"],
-        theirs: Some(&["rustc-hash", "slab", "thiserror"]),
+        theirs: Some(&["prefetch-index", "rustc-hash", "slab", "thiserror"]),
     },
     Rule {
         name: "nand",

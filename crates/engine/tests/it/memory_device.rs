@@ -270,7 +270,8 @@ impl MemoryDevice {
             request.generation.is_none_or(of_life)
         });
         let within = all.filter(|chunk| (request.at.block..end).contains(&block_of(chunk)));
-        let mut headers: Vec<ChunkHeader> = within.map(|chunk| chunk.header.clone()).collect();
+        let mut headers: Vec<ChunkHeader> =
+            within.map(|chunk| ChunkHeader::clone(&chunk.header)).collect();
         if let Some(base) = self.base_of(request.at.unit) {
             headers.splice(0..0, base.chunks(request.at.unit, request.at.block..end));
         }
