@@ -372,6 +372,7 @@ impl<P: Payload> Engine<P> {
         if fast == self.config.geometry.is_tiered() {
             self.gc.pace.set_ratio(valid, self.config.geometry.blocks_per_unit(), dense);
             self.gc.pace.set_unit(self.dense);
+            self.gc.pace.begin(valid, end);
         }
         if !fast {
             self.config.placement.collected(self.space.units(), victim, self.host_writes);
@@ -440,9 +441,15 @@ impl<P: Payload> Engine<P> {
 
     pub(crate) fn gc_chunks_found(&mut self, found: &FoundChunks<P>) {
         let mut job = self.gc.job.take().expect("a job asked for the chunks");
+        let pays = self.space.media_of(job.victim) == self.config.host_media();
         for chunk in &found.chunks {
             job.chunks += 1;
+            let before = job.valid.len() + job.unknown.len();
             self.find_valid(&mut job, chunk);
+            if pays {
+                let valid = job.valid.len() + job.unknown.len() - before;
+                self.gc.pace.look_through(chunk.header.blocks, valid as u32);
+            }
         }
         let stopped = found.unsound || found.chunks.is_empty();
         job.step = Step::Walk(if stopped { job.end } else { found.next });

@@ -17,8 +17,12 @@ const BEGINNING: f64 = 0.5;
 #[derive(Debug)]
 pub(super) struct Pace {
     credit: f64,
+    /// Copies that the victim needed fewer than its mean so far: they are not owed as yet.
+    saved: f64,
     /// Copies per logical block written that keep the free units as they are.
     ratio: f64,
+    /// Valid blocks of the victim for each logical block of it, in the mean.
+    share: f64,
     /// Blocks that a unit holds.
     unit: f64,
     /// Copies that may be owed beside [`DEBT`].
@@ -27,7 +31,7 @@ pub(super) struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { credit: 0.0, ratio: 1.0, unit: 0.0, allowed: 0.0 }
+        Pace { credit: 0.0, saved: 0.0, ratio: 1.0, share: 0.0, unit: 0.0, allowed: 0.0 }
     }
 }
 
@@ -38,6 +42,27 @@ impl Pace {
         let (valid, unit) = (f64::from(valid), f64::from(unit));
         let gain = (unit - valid * unit / dense as f64).max(1.0);
         self.ratio = valid / gain;
+    }
+
+    /// A victim was chosen of which `written` logical blocks were written, and `valid` are valid. What the one before
+    /// saved is not owed any more.
+    pub(super) fn begin(&mut self, valid: u32, written: u32) {
+        self.share = f64::from(valid) / f64::from(written.max(1));
+        self.credit = (self.credit - self.saved).max(0.0);
+        self.saved = 0.0;
+    }
+
+    /// `blocks` logical blocks of the victim were looked through, of which `valid` are to be copied. Where that is less
+    /// than in the mean, looking through them is worth the copies that they save, until it has more. Else hosts would
+    /// wait for as long as it takes to find a block to copy, though nothing is to be done for it but to read headers.
+    pub(super) fn look_through(&mut self, blocks: u32, valid: u32) {
+        let fewer = self.share * f64::from(blocks) - f64::from(valid);
+        self.saved = (self.saved + fewer).max(0.0);
+    }
+
+    /// Copies that are owed.
+    fn owed(&self) -> f64 {
+        self.credit - self.saved
     }
 
     /// Victims are of units that hold so many blocks.
@@ -57,7 +82,7 @@ impl Pace {
 
     /// Copies that may be made now, `most` in one step.
     pub(super) fn affords(&self, most: usize) -> usize {
-        self.credit.clamp(0.0, most as f64) as usize
+        self.owed().clamp(0.0, most as f64) as usize
     }
 
     pub(super) fn spend(&mut self, copies: usize) {
@@ -66,7 +91,7 @@ impl Pace {
 
     /// Whether so many are owed that the host waits.
     pub(super) fn is_behind(&self) -> bool {
-        self.credit >= DEBT + self.allowed
+        self.owed() >= DEBT + self.allowed
     }
 
     /// Nothing is owed: units are plenty, or nothing can be copied. Returns whether the host waited.
@@ -96,6 +121,27 @@ mod tests {
         assert_eq!(pace.affords(64), 0);
         pace.earn(1, 0.5);
         assert_eq!(pace.affords(64), 4, "what was spent beyond is no debt");
+    }
+
+    #[test]
+    fn where_a_victim_is_emptier_than_in_the_mean_less_is_owed_until_it_is_fuller() {
+        let mut pace = Pace::default();
+        pace.begin(500, 1000);
+        pace.earn(64, 0.5);
+        pace.look_through(100, 100);
+        assert!(
+            pace.is_behind(),
+            "nothing is saved as yet, and what is fuller is not owed at once"
+        );
+        pace.look_through(200, 0);
+        assert!(!pace.is_behind() && pace.affords(64) == 0, "100 copies are saved, 64 were owed");
+        pace.look_through(100, 100);
+        assert_eq!(pace.affords(64), 14, "50 of them are needed after all");
+        pace.look_through(400, 400);
+        assert_eq!(pace.affords(1000), 64, "no more are owed than were");
+        pace.look_through(100, 0);
+        pace.begin(1, 1000);
+        assert_eq!(pace.affords(1000), 14, "what was saved is not owed by the next victim");
     }
 
     #[test]
