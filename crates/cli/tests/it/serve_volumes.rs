@@ -242,8 +242,8 @@ fn fast_beside_auto(folder: &Path) -> (Served, Client<UnixStream>, u64) {
 
 #[test]
 fn volumes_of_a_tier_are_put_on_the_media_that_was_chosen() {
-    // A busy machine is late in giving units back, and what has none to go to leaves: one time in six with two cores and
-    // three other programs that use them.
+    // A busy machine is late in giving units back, and what has none to go to leaves: one time in six where three other
+    // programs use the two cores.
     let mut tries = 0;
     let (folder, served, mut main) = loop {
         let folder = scratch();
