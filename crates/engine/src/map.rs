@@ -413,18 +413,13 @@ impl VolumeMap {
         for (place, entry) in places.iter_mut().zip(&frame.entries) {
             *place = entry.to_le_bytes();
         }
-        let slot = |entry: u64| match self.addresses.mapping(entry) {
-            Mapping::Staged(slot) => Some(slot),
-            Mapping::Unmapped | Mapping::At(_) => None,
-        };
-        // What is unmapped or lost is beyond these as well.
-        let (first, last) = (self.addresses.staged, Value::LOST.entry());
-        let beyond = frame.entries.iter().filter(|entry| (first..last).contains(entry));
-        if beyond.count() == 0 {
+        // What is unmapped or lost is beyond slots as well.
+        let slots = self.addresses.staged..Value::LOST.entry();
+        if !frame.entries.iter().any(|entry| slots.contains(entry)) {
             return (bytes, false);
         }
         for (place, &entry) in places.iter_mut().zip(&frame.entries) {
-            if let Some(slot) = slot(entry) {
+            if let Mapping::Staged(slot) = self.addresses.mapping(entry) {
                 *place = old(slot).map_or(UNMAPPED, Value::entry).to_le_bytes();
             }
         }

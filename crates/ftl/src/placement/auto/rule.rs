@@ -48,8 +48,7 @@ impl Rule {
         }
     }
 
-    /// The class of a block the host writes, from its history with this write, and what its counts have
-    /// seen.
+    /// The class of a block the host writes, from its history with this write and what counts have seen.
     #[inline]
     pub(super) fn host(self, past: Past, seen: Seen) -> u8 {
         match self {
