@@ -8,6 +8,7 @@
 //! requests are taken, the first read is answered and the map is loaded.
 //!
 //! Arguments choose: `cargo bench -p thermocline-runtime --bench pool -- writes`, `-- recovery 10`. None: `writes`.
+//! After `writes`, a part of their names chooses rows: `-- writes "memory, no cache, 7"`.
 
 mod load;
 
@@ -31,7 +32,7 @@ fn main() {
             let gib = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
             recovery(gib);
         }
-        _ => writes(),
+        _ => writes(&arguments.next().unwrap_or_default()),
     }
 }
 
@@ -53,22 +54,33 @@ fn layout(config: &Config) -> Layout {
     Layout::contiguous(geometry.logical_block(), geometry.blocks_per_unit(), geometry.units())
 }
 
-fn writes() {
+/// Measures the rows whose names have `part` in them.
+fn writes(part: &str) {
     for (block, units) in
         [(LogicalBlock::B4096, 464), (LogicalBlock::B4096, 384), (LogicalBlock::B512, 464)]
     {
         let mut config = config(block, 16 << 20, units);
         let size = f64::from(units) / 64.0;
-        let name = |kind: &str| format!("{kind}, {size} GiB, blocks of {}", block.bytes());
-        measure(&name("memory"), &config, Memory::new(layout(&config)));
-        config.write_cache = false;
-        measure(&name("memory, no cache"), &config, Memory::new(layout(&config)));
+        let named = |kind: &str| {
+            let name = format!("{kind}, {size} GiB, blocks of {}", block.bytes());
+            name.contains(part).then_some(name)
+        };
+        for (kind, cache) in [("memory", true), ("memory, no cache", false)] {
+            config.write_cache = cache;
+            if let Some(name) = named(kind) {
+                measure(&name, &config, Memory::new(layout(&config)));
+            }
+        }
         config.write_cache = true;
-        let path = folder().join(format!("thermocline-pool-{}", std::process::id()));
-        let options = Options { engine: IoEngine::Auto, ..Options::default() };
-        let file = File::open(&path, true, layout(&config), &options).expect("a file can be made");
-        measure(&name(file.engine()), &config, file);
-        remove(&path);
+        if let Some(name) = named("file") {
+            let path = folder().join(format!("thermocline-pool-{}", std::process::id()));
+            let options = Options { engine: IoEngine::Auto, ..Options::default() };
+            let file =
+                File::open(&path, true, layout(&config), &options).expect("a file can be made");
+            // It lives as long as it is open, however this ends.
+            remove(&path);
+            measure(&format!("{name}, {}", file.engine()), &config, file);
+        }
     }
 }
 
@@ -79,8 +91,8 @@ fn measure<S: Storage>(name: &str, config: &Config, storage: S) {
     let mut load = Load::new(volume, DEPTH);
     load.run(&mut driver, blocks / 16, 16, |index| index * 16);
     let mut rng = Rng::new(1);
-    // Until garbage collection is at work everywhere.
-    load.run(&mut driver, blocks, 1, |_| rng.below(blocks));
+    // Until garbage collection is at work everywhere, and has written every unit of media.
+    load.run(&mut driver, blocks * 3 / 2, 1, |_| rng.below(blocks));
     let before = *driver.engine().stats();
     let (began, cpu) = (Instant::now(), cpu_time());
     let mut count = 0;
@@ -93,7 +105,7 @@ fn measure<S: Storage>(name: &str, config: &Config, storage: S) {
     let per_write = |bytes: u64| bytes as f64 / f64::from(count) / BLOCK as f64;
     let device = per_write(after.device_bytes_written() - before.device_bytes_written());
     println!(
-        "{name:40} {:>5.0} k writes/s {:>5.0} ns CPU each, ALWA {device:.2} \
+        "{name:46} {:>5.0} k writes/s {:>5.0} ns CPU each, ALWA {device:.2} \
          (relocated {:.2}, map {:.2}, headers {:.2}), {:.0} blocks per chunk",
         f64::from(count) / took / 1e3,
         cpu * 1e9 / f64::from(count),

@@ -124,6 +124,14 @@ impl<S: Storage> Driver<S> {
         self.engine.submit(self.now(), request, what)
     }
 
+    /// Brings what the engine knows of the first block of a request towards the cache, for one that is about to be
+    /// submitted, with others in between. Changes nothing.
+    pub fn prefetch(&self, what: &HostRequest<Buffer>) {
+        if let HostRequest::Read { extent, .. } | HostRequest::Write { extent, .. } = what {
+            self.engine.prefetch(extent.volume, extent.lba);
+        }
+    }
+
     /// Appends the requests that ended to `ended`. If there are none, waits for the device, at most for `wait`, and may
     /// have none then.
     pub fn poll(&mut self, wait: Option<Duration>, ended: &mut Vec<Ended>) {

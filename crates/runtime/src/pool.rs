@@ -607,6 +607,7 @@ impl Service {
                     self.last = Some(job);
                 }
                 Job::Request { what, of, .. } => {
+                    self.driver.prefetch(what);
                     let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
                     self.waiting.push(volume, cost(what), job);
                 }

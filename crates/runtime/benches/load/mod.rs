@@ -1,5 +1,6 @@
 //! What benches of whole pools share: a volume, requests in flight, and what they take.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -8,6 +9,10 @@ use thermocline_format::{VolumeId, VolumeName};
 use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{Buffer, Driver, Ended};
 use thermocline_target::BufferPool;
+
+/// What the `thermocline` program has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Bytes of a block of a volume.
 pub const BLOCK: usize = 4096;
@@ -62,24 +67,24 @@ impl Load {
         reads: impl Fn(u64) -> bool,
         mut place: impl FnMut(u64) -> u64,
     ) {
-        let (mut begun, mut complete, mut next) = (0, 0, None);
+        let (mut begun, mut complete, mut ready) = (0, 0, VecDeque::new());
         while complete < count {
-            while begun < count && (begun - complete) < self.depth as u64 {
-                let lba = *next.get_or_insert_with(|| place(begun));
-                let extent = Extent { volume: self.volume, lba, blocks };
-                let mut bytes = self.memory.take(blocks as usize * BLOCK);
-                // No two blocks are alike, as far as checksums go.
-                bytes[..8].copy_from_slice(&begun.to_le_bytes());
-                let data = Buffer::new(bytes);
-                let what = match reads(begun) {
-                    true => HostRequest::Read { extent, into: data },
-                    false => HostRequest::Write { extent, data, fua: false, handle: 0 },
-                };
-                match driver.submit(RequestId(begun), what) {
-                    Ok(()) => (begun, next) = (begun + 1, None),
+            // As a pool's thread does: what arrived together is looked at before the first of it is begun.
+            let mut arrived = begun + ready.len() as u64;
+            while arrived < count && (arrived - complete) < self.depth as u64 {
+                let extent = Extent { volume: self.volume, lba: place(arrived), blocks };
+                let what = self.request(arrived, extent, reads(arrived));
+                driver.prefetch(&what);
+                ready.push_back(what);
+                arrived += 1;
+            }
+            while let Some(what) = ready.front() {
+                match driver.submit(RequestId(begun), what.clone()) {
+                    Ok(()) => begun += 1,
                     Err(Rejected::Busy) => break,
                     Err(error) => panic!("{error}"),
                 }
+                ready.pop_front();
             }
             driver.poll(None, &mut self.ended);
             driver.clear_notices();
@@ -87,6 +92,17 @@ impl Load {
                 assert!(one.result.is_ok(), "{:?}", one.result);
                 complete += 1;
             }
+        }
+    }
+
+    /// Request `number`. No two blocks that are written are alike, as far as checksums go.
+    fn request(&self, number: u64, extent: Extent, reads: bool) -> HostRequest<Buffer> {
+        let mut bytes = self.memory.take(extent.blocks as usize * BLOCK);
+        bytes[..8].copy_from_slice(&number.to_le_bytes());
+        let data = Buffer::new(bytes);
+        match reads {
+            true => HostRequest::Read { extent, into: data },
+            false => HostRequest::Write { extent, data, fua: false, handle: 0 },
         }
     }
 }

@@ -10,6 +10,9 @@ use super::inbox::Inbox;
 use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
 use crate::Buffer;
 
+/// Bytes of a large page on most machines; on others the kernel refuses, and pages stay as they are.
+const LARGE_PAGE: usize = 2 << 20;
+
 /// Units in memory, for benches and tests. Carries out commands as they are submitted. Nothing survives it.
 #[derive(Debug)]
 pub struct Memory {
@@ -50,9 +53,11 @@ impl Memory {
         let unit = self.layout.unit_of(at);
         let mut from = (at - self.layout.start(unit)).0 as usize;
         let size = self.layout.unit_bytes().0 as usize;
-        let bytes = self.units[unit.index()].get_or_insert_with(|| vec![0; size].into());
-        for part in parts {
-            bytes[from..from + part.len()].copy_from_slice(&part.read());
+        let bytes = self.units[unit.index()].get_or_insert_with(|| zeroes(size));
+        // Leases end after the last copy: the end of one waits until all that was stored before it has left the core.
+        let parts: Vec<_> = parts.iter().map(Buffer::read).collect();
+        for part in &parts {
+            bytes[from..from + part.len()].copy_from_slice(part);
             from += part.len();
         }
     }
@@ -65,6 +70,20 @@ impl Memory {
             None => into.write().fill(0),
         }
     }
+}
+
+/// `size` bytes, in large pages where the kernel has them: blocks at random places then cost no walk of page tables.
+fn zeroes(size: usize) -> Box<[u8]> {
+    let mut bytes: Box<[u8]> = vec![0; size].into();
+    #[cfg(target_os = "linux")]
+    if size >= LARGE_PAGE {
+        let from = bytes.as_ptr().align_offset(LARGE_PAGE);
+        let len = (size - from.min(size)) / LARGE_PAGE * LARGE_PAGE;
+        let advice = rustix::mm::Advice::LinuxHugepage;
+        // SAFETY: these are bytes of the box, and the advice changes none. Where it is not taken, pages stay small.
+        let _ = unsafe { rustix::mm::madvise(bytes[from..].as_mut_ptr().cast(), len, advice) };
+    }
+    bytes
 }
 
 impl Storage for Memory {
