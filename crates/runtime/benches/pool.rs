@@ -68,7 +68,7 @@ fn writes(part: &str) {
         for (kind, cache) in [("memory", true), ("memory, no cache", false)] {
             config.write_cache = cache;
             if let Some(name) = named(kind) {
-                measure(&name, &config, Memory::new(layout(&config)));
+                measure(&name, &config, Memory::new(layout(&config)).with_all_units());
             }
         }
         config.write_cache = true;
@@ -91,8 +91,8 @@ fn measure<S: Storage>(name: &str, config: &Config, storage: S) {
     let mut load = Load::new(volume, DEPTH);
     load.run(&mut driver, blocks / 16, 16, |index| index * 16);
     let mut rng = Rng::new(1);
-    // Until garbage collection is at work everywhere, and has written every unit of media.
-    load.run(&mut driver, blocks * 3 / 2, 1, |_| rng.below(blocks));
+    // Until garbage collection is at work everywhere.
+    load.run(&mut driver, blocks, 1, |_| rng.below(blocks));
     let before = *driver.engine().stats();
     let (began, cpu) = (Instant::now(), cpu_time());
     let mut count = 0;

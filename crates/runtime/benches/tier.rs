@@ -194,7 +194,7 @@ fn pool(row: &Row, base: &Counter, fast: &Counter) -> Driver<Joined> {
     config.write_cache = false;
     config.placement = row.placement.parse::<Policy>().expect("it is listed");
     let storage = |units: u32, counter: &Counter| -> (Option<Box<dyn Storage>>, u32) {
-        let memory = Memory::new(Layout::contiguous(row.logical, per_unit, units));
+        let memory = Memory::new(Layout::contiguous(row.logical, per_unit, units)).with_all_units();
         (Some(Box::new(Counted { memory, bytes: Arc::clone(counter) })), units)
     };
     let parts = vec![storage(capacity.units, base), storage(quick.units, fast)];

@@ -41,6 +41,18 @@ impl Memory {
         Memory { layout, units, ready: Vec::new(), inbox: Arc::default(), shuffle: None }
     }
 
+    /// Takes the memory of all units now, so that no write waits for the kernel to clear it.
+    #[must_use]
+    pub fn with_all_units(mut self) -> Memory {
+        let size = self.layout.unit_bytes().0 as usize;
+        for unit in &mut self.units {
+            let mut bytes = zeroes(size);
+            bytes.fill(0);
+            *unit = Some(bytes);
+        }
+        self
+    }
+
     /// Hands out completions in a random order that follows from `seed`, and not all at once. Writes are done no sooner
     /// than that: who reads what is still being written reads what was there before.
     #[must_use]
