@@ -234,6 +234,8 @@ impl<P: Payload> Engine<P> {
             return bytes;
         };
         self.stats.pages_merged += 1;
+        // Whoever could not read it where it was can read it where it will be.
+        self.damaged_page_moved(index, page);
         let cache = &self.cache;
         let old = |slot| cache.block(slot).old;
         let flies = flying(&self.space, &self.flights, self.addresses);
