@@ -81,6 +81,7 @@ mod with_bugs {
         UnitsOpenedBeforeListed: "units are opened before the superblock that lists them is durable",
         OnlyRecordReset: "a superblock unit is reset before the copy in the other is flushed",
         ReleaseNotLogged: "a unit with chunks to be replayed is reset without a Released entry",
+        ReleasedBehindTorn: "a release counts after a crash though a chunk before it was torn",
         ReleaseMiscounted: "a Released entry counts one chunk too many",
         ResetWithoutFlush: "a unit is reset before what replaced its blocks is durable",
         ResetUnderReaders: "a unit is reset while it is being read",

@@ -217,6 +217,7 @@ mod counted {
         BehindBroken: "a chunk is written behind one that failed meanwhile",
         // release.rs
         PinnedByControl: "dead units hold control entries that only a checkpoint makes needless",
+        ReplayedReleased: "a unit with chunks to be replayed was released: a second crash does not need them",
         WrittenInVain: "a listed unit is freed before a recovery is safe: what is in it counts for nobody",
         ReleaseLogged: "the chunks of a unit are called released",
         NoUnitForRelease: "there is no unit to say in that others are released",

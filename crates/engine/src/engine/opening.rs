@@ -10,7 +10,7 @@ mod record;
 mod replay;
 mod tail;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thermocline_format::{
     DeviceState, Entry, Epoch, Generation, Location, MapEntry, MapPage, OpenUnit, PAGE_UNITS,
     PageId, PoolId, Revision, Sequence, Superblock, UnitPage,
@@ -142,6 +142,10 @@ pub(crate) struct Opening<P> {
     /// Blocks that turned out to be torn: chunk and entry.
     torn: BTreeSet<(usize, usize)>,
     durable: Sequence,
+    /// Up to here nothing is missing or torn, so that all of it is durable since this opening began with a flush.
+    whole: Sequence,
+    /// Lives that were released, by unit and generation, and the chunks that say so.
+    released: BTreeMap<(u32, Generation), Sequence>,
     /// Pages of which the tail unmaps blocks and that are not loaded yet.
     touched: VecDeque<(u16, u64)>,
     /// What the tail says of pages that could not be read when the record was written, which is a part of the maps.
@@ -167,6 +171,12 @@ pub(crate) struct Opening<P> {
 }
 
 impl<P> Opening<P> {
+    /// Whether it is durable that a listed life was released.
+    fn was_released(&self, listed: &OpenUnit) -> bool {
+        let entry = self.released.get(&(listed.next.unit.0, listed.generation));
+        entry.is_some_and(|entry| *entry <= self.whole)
+    }
+
     /// Whether every page that the opening needs was asked for.
     fn has_asked_for_pages(&self) -> bool {
         let others = !self.recount || self.others == Some(PageCursor::END);
@@ -195,6 +205,8 @@ impl<P: Payload> Engine<P> {
             doubtful: Vec::new(),
             torn: BTreeSet::new(),
             durable: Sequence(0),
+            whole: Sequence(0),
+            released: BTreeMap::new(),
             touched: VecDeque::new(),
             placed: Vec::new(),
             settled: BTreeSet::new(),

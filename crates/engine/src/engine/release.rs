@@ -121,7 +121,7 @@ impl<P: Payload> Engine<P> {
         }
         let pinned = self.is_pinned(unit) && !bug!(self.config, MetadataResetTooEarly);
         // A unit that is not listed has nothing that would be replayed, nor has one that was written by openings that
-        // were cut short and by nobody else.
+        // were cut short and by nobody else; and what was released before this opening need not be.
         let listed = self.space.listed().contains_key(&unit.0);
         let vain = !self.space.was_replayed(unit) && self.space.tail_of(unit).0 == 0;
         let in_vain = !self.superblocks.are_settled() && vain;

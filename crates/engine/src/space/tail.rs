@@ -28,7 +28,7 @@ pub(super) struct Tail {
     pub(super) died: u64,
     /// Whether pages of the map were found in it when the pool was opened.
     pub(super) metadata: bool,
-    /// Whether the opening replayed chunks in it.
+    /// Whether the opening replayed chunks in it that must be found again until a crash would be recovered from.
     pub(super) replayed: bool,
     /// Generation of the unit's life.
     pub(super) generation: Generation,
@@ -150,12 +150,12 @@ impl Space {
         self.tails[unit.index()].metadata
     }
 
-    /// The opening replayed chunks in `unit`, or none.
+    /// The opening replayed chunks in `unit` that were not released, or none.
     pub(crate) fn set_replayed(&mut self, unit: UnitId, replayed: bool) {
         self.tail(unit).replayed = replayed;
     }
 
-    /// Whether the opening replayed chunks in `unit`.
+    /// Whether the opening replayed chunks in `unit` that were not released.
     pub(crate) fn was_replayed(&self, unit: UnitId) -> bool {
         self.tails[unit.index()].replayed
     }

@@ -216,8 +216,10 @@ impl<P: Payload> Engine<P> {
         let durable = opening.lives.iter().map(|life| life.durable).max().unwrap_or_default();
         let latest = latest_released(&tail);
         tail.retain(|(_, chunk)| !abandoned.contains(&chunk.sequence()));
-        let (released, durable) = deficits(&tail, &opening.lives, latest, durable);
+        let (released, durable) = deficits(&tail, &opening.lives, &latest, durable);
         opening.durable = durable;
+        opening.whole = whole_up_to(durable, &known);
+        opening.released = latest.into_iter().map(|(life, (at, _))| (life, at)).collect();
         let (missing, first) = missing(record.checkpoint, durable, &known);
         let lost = missing != released;
         let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
@@ -281,6 +283,10 @@ impl<P: Payload> Engine<P> {
             Some(_) if torn => {
                 mark!(BlockTorn);
                 opening.torn.insert((doubtful.chunk, doubtful.entry));
+                let before = Sequence(opening.tail[doubtful.chunk].sequence().0 - 1);
+                if !bug!(self.config, ReleasedBehindTorn) {
+                    opening.whole = opening.whole.min(before);
+                }
             }
             Some(_) => {}
             None if doubtful.tries > 0 => {
@@ -315,6 +321,15 @@ fn missing(from: Sequence, until: Sequence, known: &[Sequence]) -> (Deficit, Seq
         next = end + 1;
     }
     (total, first)
+}
+
+/// Up to where nothing is missing behind `durable` of numbers that are in order and each there once: with the flush that
+/// an opening begins with, all that is durable.
+fn whole_up_to(durable: Sequence, known: &[Sequence]) -> Sequence {
+    let behind = &known[known.partition_point(|one| *one <= durable)..];
+    let mut next = durable.0 + 1;
+    let whole = behind.iter().take_while(|one| one.0 == std::mem::replace(&mut next, one.0 + 1));
+    whole.last().copied().unwrap_or(durable)
 }
 
 /// The chunks of all lives in the order of their numbers, each with the number of its life. One may have been met
@@ -352,7 +367,7 @@ fn latest_released(tail: &[(u32, TailChunk)]) -> Latest {
 fn deficits(
     tail: &[(u32, TailChunk)],
     lives: &[Life],
-    latest: Latest,
+    latest: &Latest,
     mut durable: Sequence,
 ) -> (Deficit, Sequence) {
     let of = |life: &Life| (life.listed.next.unit.0, life.listed.generation);
@@ -364,8 +379,8 @@ fn deficits(
         }
     }
     let mut total = Deficit::default();
-    for (life, (sequence, counted)) in latest {
-        let found = found.get(&life).copied().unwrap_or_default();
+    for (life, &(sequence, counted)) in latest {
+        let found = found.get(life).copied().unwrap_or_default();
         mark!(LifeStillThere if counted.chunks <= found.chunks);
         if counted.chunks > found.chunks {
             mark!(LifeReleasedWhole if found.chunks == 0);
@@ -469,6 +484,16 @@ mod tests {
             first = if first.0 == 0 { sequence } else { first };
         }
         (total, first)
+    }
+
+    #[test]
+    fn behind_a_hole_nothing_is_known_to_be_durable() {
+        let known = [3, 7, 8, 9, 12, 40].map(Sequence);
+        for (durable, whole) in
+            [(7, 9), (6, 9), (5, 5), (9, 9), (11, 12), (2, 3), (40, 40), (90, 90)]
+        {
+            assert_eq!(whole_up_to(Sequence(durable), &known), Sequence(whole), "{durable}");
+        }
     }
 
     #[test]
