@@ -118,7 +118,6 @@ mod with_bugs {
         PatchesSaidStay: "what was said of pages that could not be read holds for those that are written after all",
         PlacedOfAnyNumber: "what was said of pages that could not be read is replayed whatever record it is about",
         SettledCountedAgain: "what counts no more in place of a block is taken for counted after a crash",
-        RecountedTwice: "a page that the tail touches is counted twice where the unit table is damaged",
         DeletedVolumeLeftOut: "a record leaves out a deleted volume that is still being unmapped",
         HeaderNotCleared: "a chunk is written behind the header of the chunk before",
         PagesShifted: "the pages of a chunk are written each in the place of the next",

@@ -184,6 +184,9 @@ impl Frame {
     }
 }
 
+/// A bit for each block of a page.
+pub(crate) type Bits = [u64; PAGE_ENTRIES / 64];
+
 /// The entry of a block that is not mapped.
 const UNMAPPED: u64 = MapEntry::UNMAPPED.pack();
 

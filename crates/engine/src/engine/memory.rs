@@ -31,7 +31,8 @@ impl<P: Payload> Engine<P> {
     /// Bytes of memory that maps take now, as in [`Engine::memory`], which looks through more.
     #[must_use]
     pub fn map_memory(&self) -> u64 {
-        self.volumes.memory_bytes()
+        let unmapped = self.opening.as_ref().map_or(0, |opening| opening.unmapped_bytes());
+        self.volumes.memory_bytes() + unmapped
     }
 
     /// Memory that maps take at most, now: what leads to pages, and the pages that the budget is for. From an opening

@@ -1,7 +1,7 @@
 //! Making a pool, and opening one: from what is on the device to an engine that takes requests.
 //!
 //! `docs/FORMAT.md`, section 6, has the steps and why they are sound. Nothing is written before the last of them.
-//! Pages of the map of which the tail unmaps nothing are loaded later.
+//! Pages of the map are loaded later: what the tail changes is kept in patches.
 
 mod bases;
 mod format;
@@ -9,6 +9,7 @@ mod known;
 mod record;
 mod replay;
 mod tail;
+mod unmapped;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thermocline_format::{
@@ -31,6 +32,7 @@ use crate::volumes::{PageCursor, Walk};
 
 use bases::Bases;
 use known::{Headers, TailChunk};
+use unmapped::Unmapped;
 
 /// Chunks found in a life of a unit, and how far the walk through it is.
 #[derive(Debug)]
@@ -84,11 +86,11 @@ enum Step {
     Headers,
     /// Reading blocks that may be torn.
     Doubts,
-    /// Loading the pages of which the tail unmaps blocks.
+    /// Counting the blocks of every page, where the unit table is damaged.
     Pages,
     /// Doing once more what the tail says.
     Replay,
-    /// Reading the pages that are patched now: what they lead to in place of what changed counts no more.
+    /// Reading the pages that the tail changes: what they lead to in place of what changed counts no more.
     Bases,
     /// Counting the blocks of the pages that it touched.
     Counting,
@@ -146,8 +148,8 @@ pub(crate) struct Opening<P> {
     whole: Sequence,
     /// Lives that were released, by unit and generation, and the chunks that say so.
     released: BTreeMap<(u32, Generation), Sequence>,
-    /// Pages of which the tail unmaps blocks and that are not loaded yet.
-    touched: VecDeque<(u16, u64)>,
+    /// Blocks that the tail unmaps, of pages that are on media only.
+    unmapped: Unmapped,
     /// What the tail says of pages that could not be read when the record was written, which is a part of the maps.
     placed: Vec<(u16, u64, MapEntry)>,
     /// Those of these blocks for which the unit table does not count what the page on media leads to.
@@ -162,8 +164,8 @@ pub(crate) struct Opening<P> {
     adopted: u32,
     /// Whether a page of the unit table cannot be read: then the blocks of every page are counted.
     recount: bool,
-    /// How far pages were asked for that the tail does not touch, to be counted.
-    others: Option<PageCursor>,
+    /// How far pages were asked for to be counted.
+    recounted: PageCursor,
     /// What the step still asks the device for.
     wanted: VecDeque<(usize, DeviceCmd<P>)>,
     /// Commands that were asked for and not answered.
@@ -177,10 +179,14 @@ impl<P> Opening<P> {
         entry.is_some_and(|entry| *entry <= self.whole)
     }
 
+    /// Memory for what the tail unmaps.
+    pub(crate) fn unmapped_bytes(&self) -> u64 {
+        self.unmapped.memory_bytes()
+    }
+
     /// Whether every page that the opening needs was asked for.
     fn has_asked_for_pages(&self) -> bool {
-        let others = !self.recount || self.others == Some(PageCursor::END);
-        self.touched.is_empty() && others
+        !self.recount || self.recounted == PageCursor::END
     }
 }
 
@@ -207,7 +213,7 @@ impl<P: Payload> Engine<P> {
             durable: Sequence(0),
             whole: Sequence(0),
             released: BTreeMap::new(),
-            touched: VecDeque::new(),
+            unmapped: Unmapped::default(),
             placed: Vec::new(),
             settled: BTreeSet::new(),
             replayed: 0,
@@ -216,7 +222,7 @@ impl<P: Payload> Engine<P> {
             counting: Some(PageCursor::default()),
             adopted: 0,
             recount: false,
-            others: None,
+            recounted: PageCursor::default(),
             wanted: VecDeque::new(),
             asked: 0,
         }));
@@ -359,7 +365,7 @@ impl<P: Payload> Engine<P> {
                 Ok(())
             }
             Step::Pages => {
-                self.find_touched();
+                self.find_placed();
                 Ok(())
             }
             Step::Replay => self.begin_replay(),
@@ -497,7 +503,7 @@ impl<P: Payload> Engine<P> {
     /// Does a bounded part of a step that does more than ask. Returns whether anything was done.
     fn opening_goes_on(&mut self, step: Step) -> bool {
         match step {
-            Step::Pages => self.load_touched(),
+            Step::Pages => self.recount(),
             Step::Replay => self.replay_next(),
             Step::Bases => self.read_bases(),
             Step::Counting => self.count_next(),
@@ -506,83 +512,47 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Finds the pages that have to be in memory to do again what the tail says: those of which it unmaps blocks. What
-    /// it says of other blocks goes into patches, if their pages are not.
-    fn find_touched(&mut self) {
+    /// Finds what the tail says of pages that could not be read when the record was written.
+    fn find_placed(&mut self) {
         let mut opening = self.opening.take().expect("the pool is being opened");
-        let mut touched: BTreeSet<(u16, u64)> = BTreeSet::new();
         let number = opening.record.as_ref().expect("a superblock was chosen").patches;
         if opening.recount {
             self.count_all();
         }
-        let tail = std::mem::take(&mut opening.tail);
-        for entry in tail.iter().flat_map(TailChunk::entries) {
-            let (volume, from, end) = match *entry {
-                Entry::Trim { volume, lba, blocks } => (volume, lba.0, lba.0 + blocks),
-                // What it cuts off.
-                Entry::VolumeResize { volume, blocks } => (volume, blocks, u64::MAX),
-                Entry::Placed { volume, lba, entry, settled, number: of } => {
-                    let Some(index) = self.volumes.slot(volume) else { continue };
-                    opening.bases.may_be_unreadable(index, lba.0 / PAGE);
-                    mark!(PlacedOfAnother if of != number);
-                    if of == number || bug!(self.config, PlacedOfAnyNumber) {
-                        opening.placed.push((index, lba.0, entry));
-                        let settled = settled && !bug!(self.config, SettledCountedAgain);
-                        opening.settled.extend(settled.then_some((index, lba.0)));
-                    }
-                    continue;
-                }
-                _ => continue,
+        for entry in opening.tail.iter().flat_map(TailChunk::entries) {
+            let Entry::Placed { volume, lba, entry, settled, number: of } = *entry else {
+                continue;
             };
             let Some(index) = self.volumes.slot(volume) else { continue };
-            // Blocks beyond the end may be in the last page all the same: the volume may grow in the tail.
-            let map = self.volumes.map(index);
-            let (mut from, end) = (from / PAGE, end.div_ceil(PAGE).min(map.pages()));
-            let mut budget = u32::MAX;
-            while let Some(page) = map.next_page(&mut from, Wanted::Unloaded, &mut budget)
-                && page < end
-            {
-                touched.insert((index, page));
+            opening.bases.may_be_unreadable(index, lba.0 / PAGE);
+            mark!(PlacedOfAnother if of != number);
+            if of == number || bug!(self.config, PlacedOfAnyNumber) {
+                opening.placed.push((index, lba.0, entry));
+                let settled = settled && !bug!(self.config, SettledCountedAgain);
+                opening.settled.extend(settled.then_some((index, lba.0)));
             }
         }
-        opening.tail = tail;
-        opening.touched = touched.into_iter().collect();
         self.opening = Some(opening);
     }
 
-    /// Loads some of these pages.
-    fn load_touched(&mut self) -> bool {
-        let mut worked = false;
-        while self.pages.on_their_way() < LOADS
-            && let Some(opening) = &mut self.opening
-            && let Some((volume, page)) = opening.touched.pop_front()
-        {
-            worked = true;
-            self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
-        }
-        worked || self.load_others()
-    }
-
-    /// Loads some of the pages that are to be counted though the tail does not touch them.
-    fn load_others(&mut self) -> bool {
+    /// Loads some of the pages that are to be counted.
+    fn recount(&mut self) -> bool {
         let opening = self.opening.as_ref().expect("the pool is being opened");
-        if !opening.recount || opening.others.is_none() && !self.pages_idle() {
-            return false;
-        }
-        let mut cursor = opening.others.unwrap_or_default();
-        let (mut budget, mut worked) = (WORDS, opening.others.is_none());
-        while self.pages.on_their_way() < LOADS && cursor != PageCursor::END {
+        let mut cursor = opening.recounted;
+        let (mut budget, mut worked) = (WORDS, false);
+        let recount = opening.recount;
+        while recount && self.pages.on_their_way() < LOADS && cursor != PageCursor::END {
             worked = true;
             match self.next_page(&mut cursor, Wanted::Unloaded, &mut budget) {
                 Walk::Found(volume, page) => {
-                    mark!(OtherPageCounted);
+                    mark!(PageRecounted);
                     self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
                 }
                 Walk::Pause => break,
                 Walk::End => cursor = PageCursor::END,
             }
         }
-        self.opening.as_mut().expect("the pool is being opened").others = Some(cursor);
+        self.opening.as_mut().expect("the pool is being opened").recounted = cursor;
         worked
     }
 
@@ -613,13 +583,12 @@ impl<P: Payload> Engine<P> {
     fn replay_next(&mut self) -> bool {
         let mut worked = self.read_headers_ahead();
         let mut opening = self.opening.take().expect("the pool is being opened");
-        let next_volume = opening.record.as_ref().expect("a superblock was chosen").next_volume;
         for _ in 0..CHUNKS {
             let Some((number, header)) = opening.next_header() else { break };
             worked = true;
             let Some(header) = header else { continue };
             opening.entries += header.entries.len() as u64;
-            self.replay(number, &header, &opening.torn, next_volume);
+            self.replay(&mut opening, number, &header);
         }
         self.opening = Some(opening);
         worked

@@ -248,6 +248,7 @@ impl VolumeMap {
     pub(crate) fn drop_page(&mut self, page: u64) -> MapEntry {
         self.change(page, |leaf, index| {
             leaf.take(index);
+            leaf.take_patch(index);
             leaf.mapped[index] = 0;
             leaf::set(&mut leaf.loaded, index);
             if has(&leaf.dirty, index) {

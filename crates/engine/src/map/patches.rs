@@ -4,11 +4,13 @@
 //! so a page that is not in memory need not be read for that. Its patch keeps what changed until the page is read for
 //! another reason, or a checkpoint writes it anew with what the patch says.
 
+use std::ops::Range;
+
 use thermocline_format::{MapEntry, PAGE_ENTRIES, VolumeId};
 
 use super::leaf::{self, has};
 use super::patch::{Patch, Patched};
-use super::{Mapping, PAGE, UNMAPPED, Value, VolumeMap, split};
+use super::{Bits, Forget, Mapping, PAGE, UNMAPPED, Value, VolumeMap, split};
 use crate::device::PageBytes;
 
 /// What a page on media leads to in place of a patched entry, and that counted as valid until that was known.
@@ -28,6 +30,11 @@ pub(crate) struct Said {
     pub(crate) mapping: Mapping,
     /// Whether what the page on media leads to in its place counts as valid.
     pub(crate) counted: bool,
+}
+
+/// The blocks of a page of which the bits are set.
+fn set_in(blocks: &Bits) -> impl Iterator<Item = usize> + '_ {
+    (0..PAGE_ENTRIES).filter(|index| blocks[index / 64] >> (index % 64) & 1 == 1)
 }
 
 impl VolumeMap {
@@ -140,6 +147,60 @@ impl VolumeMap {
         bases.into_iter().filter_map(|base| base.value).collect()
     }
 
+    /// Whether a page is patched, and leads on media to blocks that count in place of patched entries.
+    pub(crate) fn has_bases(&self, page: u64) -> bool {
+        self.patch_of(page).is_some_and(|patch| patch.counted() > 0)
+    }
+
+    /// Blocks of a page that is on media only, and of which a patch says where they are, are not mapped any more.
+    pub(crate) fn unmap_said(&mut self, page: u64, blocks: &Range<u64>) {
+        let said: Vec<Said> = self.all_said(page).collect();
+        let gone = said.into_iter().filter(|said| blocks.contains(&said.lba));
+        gone.for_each(|said| self.patch(said.lba, Mapping::Unmapped, said.counted));
+    }
+
+    /// A page on media was read of which `blocks` are not mapped any more, but for those that its patch says something
+    /// of. Returns what it leads to in their place and in that of patched entries, and counted as valid until now. The
+    /// page is on media only, as before, or nothing in it is mapped.
+    pub(crate) fn unmap_read(
+        &mut self,
+        page: u64,
+        blocks: &Bits,
+        read: &[MapEntry; PAGE_ENTRIES],
+    ) -> Vec<Value> {
+        let first = page * PAGE;
+        let mapped = |index: &usize| !read[*index].is_unmapped();
+        let gone = set_in(blocks).filter(mapped);
+        let gone: Vec<usize> =
+            gone.filter(|index| self.said(first + *index as u64).is_none()).collect();
+        // What is beyond the end of the volume is not loaded, but counted as well until it became smaller.
+        let bases = self.bases(page, &read.map(MapEntry::pack));
+        let bases = bases.into_iter().filter_map(|base| base.value);
+        let values = gone.iter().filter_map(|index| Value::of_entry(read[*index].pack()));
+        let known = bases.chain(values).collect();
+        self.load(page, read);
+        for index in gone {
+            self.set(first + index as u64, Mapping::Unmapped);
+        }
+        if self.is_empty(page) {
+            self.mark_dirty(page);
+            self.release(page);
+        } else {
+            self.evict(page, Forget::default(), |_, _, _| false);
+        }
+        known
+    }
+
+    /// Blocks of a page that cannot be read are not mapped any more, but for those that its patch says something of. What
+    /// the page leads to in their place goes on counting.
+    pub(crate) fn unmap_unread(&mut self, page: u64, blocks: &Bits) {
+        for lba in set_in(blocks).map(|index| page * PAGE + index as u64) {
+            if self.said(lba).is_none() {
+                self.patch(lba, Mapping::Unmapped, true);
+            }
+        }
+    }
+
     /// What `page`, as it was read, leads to in place of patched entries, as far as that counts.
     pub(super) fn bases(&self, page: u64, read: &[u64; PAGE_ENTRIES]) -> Vec<Base> {
         let counted = self.patch_of(page).into_iter().flat_map(Patch::iter);
@@ -214,7 +275,7 @@ mod tests {
     use thermocline_format::{Geometry, LogicalBlock, VolumeName};
     use thermocline_types::UnitId;
 
-    use super::super::{Addresses, Forget, Tally};
+    use super::super::{Addresses, Tally};
     use super::*;
 
     /// What happens to a page of a map.

@@ -187,11 +187,10 @@ impl MemoryDevice {
                 // What a crash left there is overwritten.
                 let (from, end) = (block_of(&chunk), block_of(&chunk) + chunk.header.blocks);
                 let chunks = self.units.entry(unit.0).or_default();
-                chunks.retain(|old| {
-                    block_of(old) >= end || block_of(old) + old.header.blocks <= from
-                });
-                let behind = chunks.partition_point(|old| block_of(old) < from);
-                chunks.insert(behind, chunk);
+                let behind =
+                    chunks.partition_point(|old| block_of(old) + old.header.blocks <= from);
+                let over = chunks[behind..].partition_point(|old| block_of(old) < end);
+                chunks.splice(behind..behind + over, [chunk]);
             }
             DeviceCmd::WriteSuperblock(record) => self.records.push(record),
             DeviceCmd::Reset(_) if self.failing_resets > 0 => {

@@ -279,8 +279,8 @@ fn given(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-#[test]
-fn a_vast_pool_opens_serves_collects_and_opens_again_in_a_fraction_of_its_map() {
+/// A pool that is open, of as many TB and with as much memory as the environment says, and its blocks in a unit.
+fn opened() -> (Vast, u64) {
     let terabytes = given("TERABYTES", 1);
     // Whole chunks: what is made up knows no others.
     let blocks = terabytes * 1_000_000_000_000 / 4096 / ENTRIES * ENTRIES;
@@ -297,7 +297,6 @@ fn a_vast_pool_opens_serves_collects_and_opens_again_in_a_fraction_of_its_map() 
     config.map_memory_bytes = given("MEMORY_MIB", default / MIB) * MIB;
     config.checkpoint_bytes = given("CHECKPOINT_MIB", config.checkpoint_bytes / MIB) * MIB;
     config.tail_entries = given("TAIL_ENTRIES", config.tail_entries);
-    let count = given("COUNT", 2000);
     let device = MemoryDevice::over(geometry, Box::new(full));
     let engine = Engine::open(config.clone(), 1).expect("it can work");
     let mut machine = Machine::new(engine, device);
@@ -307,6 +306,44 @@ fn a_vast_pool_opens_serves_collects_and_opens_again_in_a_fraction_of_its_map() 
         Vast { machine, config, blocks, trimmed: TRIMMED * per_unit, rng: Rng::new(1), begun };
     assert_eq!(vast.machine.engine.mapped_blocks(), blocks);
     vast.check("opened");
+    (vast, per_unit)
+}
+
+/// A few blocks are trimmed of many pages, and all of some, and again though nothing is there any more, as file systems
+/// do. An opening needs to know what was there.
+#[test]
+fn trims_anywhere_take_no_more_memory_when_a_vast_pool_opens_after_a_crash() {
+    let (mut vast, _) = opened();
+    let (pages, count) = (vast.blocks / PAGE, given("TRIMS", 20_000));
+    for round in 0..2 {
+        for trim in 0..count {
+            let page = trim * pages / count;
+            let (first, blocks) =
+                [(3, 1), (100, 6), (490, 22), (9, 2), (0, 512)][(trim % 5) as usize];
+            let extent = Extent { volume: VOLUME, lba: page * PAGE + first, blocks };
+            vast.ask(HostRequest::Trim { extent, fua: false });
+        }
+        vast.ask(HostRequest::Flush);
+        vast.check(["trimmed", "trimmed again"][round]);
+    }
+    vast.machine.settle();
+    let mapped = vast.machine.mapped_blocks();
+    let mut vast = vast.restart();
+    assert!(mapped.contains(&vast.machine.engine.mapped_blocks()), "not {mapped:?}");
+    let (chunks, entries) = vast.machine.replayed();
+    println!("replayed {entries} entries of {chunks} chunks");
+    vast.check("opened after a crash");
+    for _ in 0..1000 {
+        let extent = Extent { volume: VOLUME, lba: vast.rng.below(vast.blocks), blocks: 1 };
+        vast.ask(HostRequest::Read { extent, into: () });
+    }
+    vast.check("read");
+}
+
+#[test]
+fn a_vast_pool_opens_serves_collects_and_opens_again_in_a_fraction_of_its_map() {
+    let (mut vast, per_unit) = opened();
+    let (blocks, count) = (vast.blocks, given("COUNT", 2000));
     vast.scatter(count);
     vast.check("read and written");
     // The first units hold little after that, so that collection has something to gain.

@@ -1,18 +1,19 @@
 //! What pages on media lead to in place of the blocks that the tail says are elsewhere: it counts no more.
 //!
-//! The pages are read one after the other, and nothing of them is kept: so an opening needs no memory for all that the
-//! tail touches. What units hold must be right before any is written: those that were reset since the checkpoint count
+//! The pages are read one after the other, and nothing of them is kept but what changes: so an opening needs no memory for
+//! all that the tail touches. What units hold must be right before any is written: those that were reset since the checkpoint count
 //! as full of what was replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use thermocline_format::{MapPage, PageId};
+use thermocline_format::{MapEntry, MapPage, PAGE_ENTRIES, PageId};
 
+use super::unmapped::OfPage;
 use super::{ASKED, Opening};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, Done};
 use crate::engine::Engine;
-use crate::map::Wanted;
+use crate::map::{Value, Wanted};
 use crate::marks::mark;
 use crate::pages::WORDS;
 use crate::payload::Payload;
@@ -22,14 +23,28 @@ use crate::volumes::{PageCursor, Walk};
 /// How often a page is read before it counts as unreadable. Chosen, not measured.
 const TRIES: u8 = 4;
 
-/// How far the pages that are patched have been read.
+/// A page on its way.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    volume: u16,
+    page: u64,
+    at: MapEntry,
+    /// What the tail unmaps of it.
+    unmapped: Option<OfPage>,
+    /// How often it may still be read.
+    tries: u8,
+}
+
+/// How far the pages that the tail changes have been read.
 #[derive(Debug)]
 pub(super) struct Bases {
-    /// Where the walk through them goes on; `None` behind the last.
+    /// Where the walk through those that are patched goes on; `None` behind the last.
     next: Option<PageCursor>,
-    /// Those on their way, by number, and how often each may still be read.
-    reading: BTreeMap<usize, (u16, u64, u8)>,
+    /// Those on their way, by number.
+    reading: BTreeMap<usize, Reading>,
     asked: usize,
+    /// How many of these are read for what the tail unmaps.
+    unmapped: usize,
     /// Pages of which the tail says that they could not be read.
     unreadable: BTreeSet<(u16, u64)>,
 }
@@ -37,7 +52,7 @@ pub(super) struct Bases {
 impl Default for Bases {
     fn default() -> Bases {
         let (next, unreadable) = (Some(PageCursor::default()), BTreeSet::new());
-        Bases { next, reading: BTreeMap::new(), asked: 0, unreadable }
+        Bases { next, reading: BTreeMap::new(), asked: 0, unmapped: 0, unreadable }
     }
 }
 
@@ -54,12 +69,32 @@ impl Bases {
 }
 
 impl<P: Payload> Engine<P> {
-    /// Asks for some of the pages that are patched. Returns whether anything was done.
+    /// Asks for some of the pages that the tail changes. Returns whether anything was done.
     pub(super) fn read_bases(&mut self) -> bool {
+        self.read_unmapped() || self.read_patched()
+    }
+
+    /// Asks for some of the pages of which the tail unmaps blocks. They may be patched when they were read.
+    fn read_unmapped(&mut self) -> bool {
         let mut worked = false;
-        let mut budget = WORDS;
+        while let Some(opening) = self.opening.as_deref_mut()
+            && opening.asked < ASKED
+            && let Some(((volume, page), unmapped)) = opening.unmapped.pop()
+        {
+            worked = true;
+            let at = unmapped.cut.unwrap_or_else(|| self.volumes.map(volume).page_at(page));
+            let unmapped = Some(unmapped);
+            self.read_base(Reading { volume, page, at, unmapped, tries: TRIES });
+        }
+        worked
+    }
+
+    /// Asks for some of the pages that are patched, when those of which blocks were unmapped have been read.
+    fn read_patched(&mut self) -> bool {
+        let (mut budget, mut worked) = (WORDS, false);
         while let Some(Opening { bases, asked, .. }) = self.opening.as_deref_mut()
             && *asked < ASKED
+            && bases.unmapped == 0
             && let Some(mut cursor) = bases.next
         {
             worked = true;
@@ -67,8 +102,9 @@ impl<P: Payload> Engine<P> {
             let opening = self.opening.as_mut().expect("the pool is being opened");
             opening.bases.next = (walk != Walk::End).then_some(cursor);
             match walk {
-                Walk::Found(volume, page) if self.volumes.map(volume).is_patched(page) => {
-                    self.read_base(volume, page, TRIES);
+                Walk::Found(volume, page) if self.volumes.map(volume).has_bases(page) => {
+                    let at = self.volumes.map(volume).page_at(page);
+                    self.read_base(Reading { volume, page, at, unmapped: None, tries: TRIES });
                 }
                 Walk::Found(..) | Walk::End => {}
                 Walk::Pause => break,
@@ -77,58 +113,77 @@ impl<P: Payload> Engine<P> {
         worked
     }
 
-    fn read_base(&mut self, volume: u16, page: u64, tries: u8) {
-        let at = self.volumes.map(volume).page_at(page).location(&self.config.geometry);
-        let at = at.expect("a patched page is on media");
+    fn read_base(&mut self, reading: Reading) {
+        let at = reading.at.location(&self.config.geometry).expect("the page is on media");
         let bases = &mut self.opening.as_mut().expect("the pool is being opened").bases;
         let index = bases.asked;
         bases.asked += 1;
-        bases.reading.insert(index, (volume, page, tries - 1));
+        bases.unmapped += usize::from(reading.unmapped.is_some());
+        bases.reading.insert(index, Reading { tries: reading.tries - 1, ..reading });
         self.ask(index, DeviceCmd::ReadPage { at });
     }
 
-    /// A patched page was read, or could not be.
+    /// A page that the tail changes was read, or could not be.
     pub(super) fn base_read(
         &mut self,
         index: usize,
         done: Option<Done<P>>,
     ) -> Result<(), OpenError> {
         let bases = &mut self.opening.as_mut().expect("the pool is being opened").bases;
-        let (volume, page, tries) = bases.reading.remove(&index).expect("it was asked for");
+        let reading = bases.reading.remove(&index).expect("it was asked for");
+        let Reading { volume, page, at, unmapped, tries } = reading;
+        bases.unmapped -= usize::from(unmapped.is_some());
         let geometry = self.config.geometry;
-        let map = self.volumes.map(volume);
-        let (id, parent) = (PageId { volume: map.id, index: page as u32 }, map.page_at(page));
+        let id = PageId { volume: self.volumes.map(volume).id, index: page as u32 };
         let decoded = match done {
-            Some(Done::Page(bytes)) => {
-                MapPage::decode(bytes.as_slice(), id, parent, &geometry).ok()
-            }
+            Some(Done::Page(bytes)) => MapPage::decode(bytes.as_slice(), id, at, &geometry).ok(),
             _ => None,
         };
+        let cut = unmapped.is_some_and(|unmapped| unmapped.cut.is_some());
         match decoded {
             Some(MapPage(entries)) => {
-                let known = self.volumes.map_mut(volume).settle_bases(page, &entries);
-                for value in known.into_iter().filter(|value| !value.is_lost()) {
-                    let unit = self.unit_of(value);
-                    if !bug!(self.config, TouchedPageNotCounted) && self.space.uncount(unit) {
-                        self.volumes.map_less(1);
-                    }
-                }
+                self.base_known(&reading, &entries);
                 Ok(())
             }
             None if tries > 0 => {
                 mark!(TailPageReadAgain);
-                self.read_base(volume, page, tries);
+                self.read_base(reading);
                 Ok(())
             }
-            None if self.is_known_unreadable(volume, page) => {
+            None if !cut && self.is_known_unreadable(volume, page) => {
                 // What it leads to in their place goes on counting until it can be read.
                 mark!(TailPageUnreadable);
+                if let Some(unmapped) = unmapped {
+                    self.volumes.map_mut(volume).unmap_unread(page, &unmapped.blocks);
+                }
                 Ok(())
             }
             None => {
                 mark!(TailPageDamaged);
-                let at = parent.location(&geometry).expect("a patched page is on media");
-                Err(OpenError::MapDamaged(at))
+                Err(OpenError::MapDamaged(at.location(&geometry).expect("it was read there")))
+            }
+        }
+    }
+
+    /// What a page leads to in place of what the tail changes counts no more.
+    fn base_known(&mut self, reading: &Reading, read: &[MapEntry; PAGE_ENTRIES]) {
+        let map = self.volumes.map_mut(reading.volume);
+        let known: Vec<Value> = match reading.unmapped {
+            None => map.settle_bases(reading.page, read),
+            Some(OfPage { blocks, cut: None }) => map.unmap_read(reading.page, &blocks, read),
+            Some(OfPage { blocks, cut: Some(_) }) => {
+                let counted = |(block, entry): (usize, &MapEntry)| {
+                    (blocks[block / 64] >> (block % 64) & 1 == 1)
+                        .then_some(Value::of_entry(entry.pack()))
+                };
+                read.iter().enumerate().filter_map(counted).flatten().collect()
+            }
+        };
+        self.volumes.note_pages(reading.volume);
+        for value in known.into_iter().filter(|value| !value.is_lost()) {
+            let unit = self.unit_of(value);
+            if !bug!(self.config, TouchedPageNotCounted) && self.space.uncount(unit) {
+                self.volumes.map_less(1);
             }
         }
     }

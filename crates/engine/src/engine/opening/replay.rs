@@ -1,6 +1,6 @@
 //! Doing once more what the tail says, and taking over the units as they were found.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use thermocline_format::{
     ChunkHeader, DeviceState, Entry, Location, LogicalBlock, MediaClass, OpenUnit, Superblock,
@@ -9,6 +9,7 @@ use thermocline_format::{
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, Lba, UnitId};
 
+use super::unmapped::Unmapped;
 use super::{Life, Opening};
 use crate::bugs::bug;
 use crate::device::{UnitCondition, UnitReport};
@@ -76,14 +77,10 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Does once more what a chunk says. The record knows all volumes below `next`: one that it has not was deleted.
-    pub(super) fn replay(
-        &mut self,
-        number: usize,
-        header: &ChunkHeader,
-        torn: &BTreeSet<(usize, usize)>,
-        next: VolumeId,
-    ) {
+    /// Does once more what a chunk says. The record knows all volumes below its next: one that it has not was deleted.
+    pub(super) fn replay(&mut self, opening: &mut Opening<P>, number: usize, header: &ChunkHeader) {
+        let next = opening.record.as_ref().expect("a superblock was chosen").next_volume;
+        let (torn, unmapped) = (&opening.torn, &mut opening.unmapped);
         let geometry = self.config.geometry;
         mark!(PackedTail if header.packed.is_some());
         let mut names: BTreeMap<VolumeId, [u8; 64]> = BTreeMap::new();
@@ -91,13 +88,14 @@ impl<P: Payload> Engine<P> {
             match *entry {
                 Entry::Data { .. } if torn.contains(&(number, index)) => {}
                 Entry::Data { volume, lba, crc } => {
-                    self.replay_block(volume, lba, crc, at.expect("Data has a block"));
+                    let at = at.expect("Data has a block");
+                    self.replay_block(unmapped, volume, lba, crc, at);
                 }
                 Entry::Trim { .. } if bug!(self.config, TrimNotReplayed) => {}
                 Entry::Trim { volume, lba, blocks } => {
                     let Some(volume) = self.volumes.slot(volume) else { continue };
                     let end = (lba.0 + blocks).min(self.volumes.map(volume).blocks);
-                    self.replay_unmap(volume, lba.0, end);
+                    self.replay_unmap(unmapped, volume, lba.0, end);
                 }
                 Entry::VolumeCreate { volume, blocks } => {
                     self.replay_create(volume, blocks, next);
@@ -111,7 +109,7 @@ impl<P: Payload> Engine<P> {
                 Entry::VolumeResize { volume, blocks } => {
                     let Some(volume) = self.volumes.slot(volume) else { continue };
                     let end = self.volumes.map(volume).blocks;
-                    self.replay_shrink(volume, blocks.min(end));
+                    self.replay_shrink(unmapped, volume, blocks.min(end));
                     if bug!(self.config, ResizeNotReplayed) {
                         continue;
                     }
@@ -151,7 +149,14 @@ impl<P: Payload> Engine<P> {
         self.volumes.add(volume, name, blocks, self.addresses);
     }
 
-    fn replay_block(&mut self, volume: VolumeId, lba: Lba, crc: u32, at: Location) {
+    fn replay_block(
+        &mut self,
+        unmapped: &mut Unmapped,
+        volume: VolumeId,
+        lba: Lba,
+        crc: u32,
+        at: Location,
+    ) {
         mark!(VolumeGone if volume.is_user() && self.volumes.slot(volume).is_none());
         let Some(volume) = self.volumes.slot(volume) else { return };
         let beyond = lba.0 >= self.volumes.map(volume).blocks;
@@ -159,6 +164,7 @@ impl<P: Payload> Engine<P> {
         if !beyond {
             let value = Value::new(self.config.geometry.address(at), crc);
             self.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
+            unmapped.map_again(volume, lba.0);
         }
     }
 
@@ -180,30 +186,11 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// A page was loaded. If the tail touches it, what it leads to is counted anew when the tail was replayed; any
-    /// other is counted at once, where the unit table is of no use.
+    /// A page was loaded to be counted, where the unit table is of no use. Nobody needs it in memory.
     pub(crate) fn page_opened(&mut self, volume: u16, page: u64) {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        let (recount, others) = (opening.recount, opening.others.is_some());
-        if recount && (others || bug!(self.config, RecountedTwice)) {
-            let values = self.counted_in(volume, page);
-            self.count(values);
-        }
-        if others {
-            // The tail has nothing to say of it: nobody needs it in memory.
-            self.volumes.map_mut(volume).evict(page, Forget::default(), |_, _, _| false);
-            return;
-        }
-        self.volumes.map_mut(volume).mark_dirty(page);
-        if recount || bug!(self.config, TouchedPageNotCounted) {
-            return;
-        }
-        for value in self.counted_in(volume, page) {
-            let unit = self.unit_of(value);
-            if self.space.uncount(unit) {
-                self.volumes.map_less(1);
-            }
-        }
+        let values = self.counted_in(volume, page);
+        self.count(values);
+        self.volumes.map_mut(volume).evict(page, Forget::default(), |_, _, _| false);
     }
 
     /// Counts what a page leads to, or what its patch says.
@@ -254,33 +241,6 @@ impl<P: Payload> Engine<P> {
             }
         }
         Some(cursor)
-    }
-
-    pub(super) fn replay_unmap(&mut self, volume: u16, from: u64, until: u64) {
-        let map = self.volumes.map_mut(volume);
-        for page in from / PAGE..until.div_ceil(PAGE) {
-            if map.is_empty(page) {
-                continue;
-            }
-            for lba in from.max(page * PAGE)..until.min((page + 1) * PAGE) {
-                if map.get(lba) != Mapping::Unmapped {
-                    map.set(lba, Mapping::Unmapped);
-                }
-            }
-            map.release(page);
-        }
-    }
-
-    fn replay_shrink(&mut self, volume: u16, blocks: u64) {
-        let (mut page, mut budget) = (blocks / PAGE, u32::MAX);
-        let mut map = self.volumes.map(volume);
-        while let Some(found) = map.next_page(&mut page, Wanted::Held, &mut budget) {
-            let end = ((found + 1) * PAGE).min(map.blocks);
-            self.replay_unmap(volume, blocks.max(found * PAGE), end);
-            map = self.volumes.map(volume);
-        }
-        mark!(ShrinkReplayed);
-        self.drop_pages_beyond(volume, blocks);
     }
 
     /// Every valid count is right: of the units from the first on that is left, a bounded number, what is not listed is

@@ -1,0 +1,117 @@
+//! Blocks that the tail unmaps, of pages that are on media only.
+//!
+//! Whether such a page leads to anything in their place is not known before it is read. Until then they take a bit each:
+//! file systems trim all that they do not use, over and over, and with its entries each page that they touch would take
+//! 4 KiB.
+
+use std::collections::BTreeMap;
+
+use thermocline_format::{MapEntry, PAGE_ENTRIES};
+
+use crate::engine::Engine;
+use crate::map::{Bits, Mapping, PAGE, VolumeMap, Wanted};
+use crate::marks::mark;
+use crate::payload::Payload;
+
+/// What the tail unmaps of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfPage {
+    /// The blocks, but for those that are mapped again.
+    pub(super) blocks: Bits,
+    /// Where the page was that the map leads to no more, since the volume became smaller.
+    pub(super) cut: Option<MapEntry>,
+}
+
+/// Blocks that the tail unmaps, by slots of volumes and pages.
+#[derive(Debug, Default)]
+pub(super) struct Unmapped(BTreeMap<(u16, u64), OfPage>);
+
+impl Unmapped {
+    /// Blocks `from` to `until` of a page are not mapped any more.
+    fn unmap(&mut self, volume: u16, page: u64, from: u64, until: u64) {
+        let nothing = OfPage { blocks: Bits::default(), cut: None };
+        let blocks = &mut self.0.entry((volume, page)).or_insert(nothing).blocks;
+        for block in from % PAGE..from % PAGE + (until - from) {
+            blocks[block as usize / 64] |= 1 << (block % 64);
+        }
+    }
+
+    /// A block is mapped from now on.
+    #[inline]
+    pub(super) fn map_again(&mut self, volume: u16, lba: u64) {
+        if self.0.is_empty() {
+            return;
+        }
+        let Some(of_page) = self.0.get_mut(&(volume, lba / PAGE)) else { return };
+        if of_page.cut.is_none() {
+            mark!(UnmappedAndMapped);
+            of_page.blocks[(lba % PAGE) as usize / 64] &= !(1 << (lba % 64));
+        }
+    }
+
+    /// A page that is on media only goes: all that it leads to counts no more, but for what its patch says that of.
+    fn cut(&mut self, volume: u16, page: u64, map: &VolumeMap) {
+        mark!(CutByTail);
+        let (mut blocks, at) = ([u64::MAX; PAGE_ENTRIES / 64], map.page_at(page));
+        for said in map.all_said(page).filter(|said| !said.counted) {
+            blocks[(said.lba % PAGE) as usize / 64] &= !(1 << (said.lba % 64));
+        }
+        self.0.insert((volume, page), OfPage { blocks, cut: Some(at) });
+    }
+
+    /// The next page of which blocks were unmapped.
+    pub(super) fn pop(&mut self) -> Option<((u16, u64), OfPage)> {
+        self.0.pop_first()
+    }
+
+    /// Bytes of memory held, about.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.0.len() * size_of::<((u16, u64), OfPage)>()) as u64 * 3 / 2
+    }
+}
+
+impl<P: Payload> Engine<P> {
+    pub(super) fn replay_unmap(
+        &mut self,
+        unmapped: &mut Unmapped,
+        volume: u16,
+        from: u64,
+        until: u64,
+    ) {
+        for page in from / PAGE..until.div_ceil(PAGE) {
+            let within = from.max(page * PAGE)..until.min((page + 1) * PAGE);
+            let map = self.volumes.map_mut(volume);
+            if !map.is_loaded(page) {
+                // What the patch says is known, and of the rest, whether there is anything.
+                map.unmap_said(page, &within);
+                unmapped.unmap(volume, page, within.start, within.end);
+                continue;
+            }
+            if map.is_empty(page) {
+                continue;
+            }
+            for lba in within {
+                if map.get(lba) != Mapping::Unmapped {
+                    map.set(lba, Mapping::Unmapped);
+                }
+            }
+            map.release(page);
+        }
+    }
+
+    pub(super) fn replay_shrink(&mut self, unmapped: &mut Unmapped, volume: u16, blocks: u64) {
+        let (mut page, mut budget) = (blocks / PAGE, u32::MAX);
+        let mut map = self.volumes.map(volume);
+        while let Some(found) = map.next_page(&mut page, Wanted::Held, &mut budget) {
+            let end = ((found + 1) * PAGE).min(map.blocks);
+            if found * PAGE >= blocks && !map.is_loaded(found) {
+                unmapped.cut(volume, found, map);
+            } else {
+                self.replay_unmap(unmapped, volume, blocks.max(found * PAGE), end);
+            }
+            map = self.volumes.map(volume);
+        }
+        mark!(ShrinkReplayed);
+        self.drop_pages_beyond(volume, blocks);
+    }
+}
