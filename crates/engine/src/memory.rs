@@ -11,7 +11,8 @@
 //!   room.
 //! * What waits for memory keeps no page there.
 //! * A page that was emptied needs no memory, and counts as if it did until a record is flushed that leads to no page
-//!   there: an opening may need it as it was before. So an opening needs no more than twice the budget.
+//!   there: an opening has to read what it led to. So an opening needs no more than twice the budget, as long as trims
+//!   of what is not mapped touch few pages: it takes 120 bytes for each page of which the tail unmaps something.
 
 use thermocline_format::Volume;
 

@@ -56,7 +56,7 @@ impl<P: Payload> Engine<P> {
         let all = self.frame_limit();
         let left = self.most_pins().saturating_sub(self.gc.pins()) as u64;
         match (self.phase, share) {
-            // What the tail touches is needed at once.
+            // Where the unit table is damaged every page is read, and goes again.
             (Phase::Opening, _) => u64::MAX,
             // Nothing becomes clean any more: a few pages beyond what stays serve reads one after the other.
             (Phase::Failed, _) => {

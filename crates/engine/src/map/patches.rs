@@ -191,8 +191,8 @@ impl VolumeMap {
         known
     }
 
-    /// Blocks of a page that cannot be read are not mapped any more, but for those that its patch says something of. What
-    /// the page leads to in their place goes on counting.
+    /// Blocks of a page that cannot be read are not mapped any more, but for those that its patch says something of.
+    /// What the page leads to in their place goes on counting.
     pub(crate) fn unmap_unread(&mut self, page: u64, blocks: &Bits) {
         for lba in set_in(blocks).map(|index| page * PAGE + index as u64) {
             if self.said(lba).is_none() {

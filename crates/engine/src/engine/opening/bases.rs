@@ -1,8 +1,8 @@
 //! What pages on media lead to in place of the blocks that the tail says are elsewhere: it counts no more.
 //!
-//! The pages are read one after the other, and nothing of them is kept but what changes: so an opening needs no memory for
-//! all that the tail touches. What units hold must be right before any is written: those that were reset since the checkpoint count
-//! as full of what was replaced.
+//! The pages are read one after the other, and nothing of them is kept but what changes: so an opening needs no memory
+//! for all that the tail touches. What units hold must be right before any is written: those that were reset since the
+//! checkpoint count as full of what was replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -323,8 +323,8 @@ fn missing(from: Sequence, until: Sequence, known: &[Sequence]) -> (Deficit, Seq
     (total, first)
 }
 
-/// Up to where nothing is missing behind `durable` of numbers that are in order and each there once: all that is durable
-/// since the flush that the opening began with.
+/// Up to where nothing is missing behind `durable` of numbers that are in order and each there once: all of that is
+/// durable since the flush that the opening began with.
 fn whole_up_to(durable: Sequence, known: &[Sequence]) -> Sequence {
     let behind = &known[known.partition_point(|one| *one <= durable)..];
     let mut next = durable.0 + 1;

@@ -1,8 +1,8 @@
 //! Blocks that the tail unmaps, of pages that are on media only.
 //!
-//! Whether such a page leads to anything in their place is not known before it is read. Until then they take a bit each:
-//! file systems trim all that they do not use, over and over, and with its entries each page that they touch would take
-//! 4 KiB.
+//! Whether such a page leads to anything in their place is not known before it is read. Until then they take a bit
+//! each: file systems trim all that they do not use, over and over, and each page that they touch would take 4 KiB with
+//! its entries.
 
 use std::collections::BTreeMap;
 
