@@ -152,7 +152,10 @@ impl Situation {
             Situation::Paged if seed % 8 == 7 => {
                 let (first, fault) = (100 + seed % 64 * 8, Fault::Fail(DeviceError::Io));
                 let kind = Some(CommandKind::Read);
-                vec![Rule { kind, first, end: first + 300, one_in: 1, fault }]
+                let reads = Rule { kind, first, end: first + 300, one_in: 1, fault };
+                // Pages whose write fails are written once more, when others may be readable.
+                let kind = CommandKind::WriteChunk;
+                vec![reads, Rule { one_in: 25, ..Rule::from_then_on(20, kind, fault) }]
             }
             Situation::Paged if seed % 16 == 3 => {
                 let fault = Fault::FailForgotten(DeviceError::Io);
