@@ -100,6 +100,7 @@ mod with_bugs {
         EpochIgnored: "chunks that earlier recoveries left behind are replayed",
         EpochNotAdvanced: "a recovery is recorded without a new epoch and the end of its tail",
         TailEndNotWritten: "the record of a recovery does not say where the tail that it found ends",
+        VainNotTold: "the record of a recovery does not say how many chunks of pages may be gone",
         HoleEndsTail: "recovery stops at the first hole of a unit",
         HeaderNotReadAgain: "a chunk of the tail is not replayed of which the header was not kept",
         TornBlocksReplayed: "blocks of chunks that were not flushed are replayed unseen",

@@ -447,7 +447,10 @@ impl Config {
         } else {
             data.saturating_sub(metadata)
         };
-        let held = (data - data.div_ceil(32)) * per_unit;
+        // Pages of many checkpoints stand in units that are full of them for a half at least, and a checkpoint that a
+        // crash cuts short writes all of them in vain. Where pages are full as well, a 32nd is far more than that.
+        let back = data.div_ceil(32).max((2 * pages).div_ceil(per_unit));
+        let held = data.saturating_sub(back) * per_unit;
         let pages = u64::from(self.gc.pages);
         // Copies in chunks of few blocks take more room than the 32nd that is held back.
         if pages < PAGES_AT_ONCE.into() { held * pages / (pages + 1) } else { held }

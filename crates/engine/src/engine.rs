@@ -487,7 +487,7 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         mark!(WaitingGivenUp);
-        if self.gc_borrow() {
+        if self.gc_borrow() || self.force_checkpoint() {
             return true;
         }
         if !self.fail_staged() {

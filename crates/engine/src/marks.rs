@@ -217,8 +217,10 @@ mod counted {
         WaitsForZone: "a unit is not opened, since others are not finished yet",
         NoUnitForHost: "no unit may be opened for blocks of users",
         BehindBroken: "a chunk is written behind one that failed meanwhile",
+        CheckpointAwaitsRoom: "a checkpoint waits until there is room for its pages",
         // release.rs
         PinnedByControl: "dead units hold control entries that only a checkpoint makes needless",
+        ReplayedInVain: "a unit holds nothing but pages of a checkpoint that was cut short",
         ReplayedReleased: "a unit with chunks to be replayed was released: a second crash does not need them",
         WrittenInVain: "a listed unit is freed before a recovery is safe: what is in it counts for nobody",
         ReleaseLogged: "the chunks of a unit are called released",

@@ -264,6 +264,11 @@ impl Volumes {
         self.noted.used + self.noted.absent
     }
 
+    /// Those of them, at least, that were never written.
+    pub(crate) fn pages_unwritten(&self) -> u64 {
+        self.pages_in_use().saturating_sub(self.noted.placed)
+    }
+
     /// Pages that differ from those on media, as of when each map was noted last, and those that went since the newest
     /// checkpoint began.
     #[inline]

@@ -82,6 +82,9 @@ pub struct Superblock {
     /// Entries [`crate::Entry::Placed`] of this number among those chunks are a part of the maps: what changed in pages
     /// that could not be read to be written anew. Those of another number say nothing.
     pub patches: u32,
+    /// How many of those chunks hold nothing but pages of a checkpoint that was never completed, and stand in lives
+    /// that hold nothing else: an opening that found them may have reset these.
+    pub vain: u32,
     /// The devices as the pool uses them.
     pub geometry: Geometry,
     /// No unit has had this generation or a later one, nor is one listed with it.
@@ -254,7 +257,8 @@ impl Superblock {
             tail_end: self.tail_end.map_or(0, |end| end.0).into(),
             device_count: (self.geometry.devices().len() as u32).into(),
             patches: self.patches.into(),
-            reserved: [0; 8],
+            vain: self.vain.into(),
+            reserved: [0; 4],
             devices,
             rest_crc: 0.into(),
             prefix_crc: 0.into(),
@@ -456,6 +460,7 @@ fn decode_record(
         tail_end: Some(Sequence(raw.tail_end.get())).filter(|end| end.0 > 0),
         clean: raw.flags.get() & FLAG_CLEAN != 0,
         patches: raw.patches.get(),
+        vain: raw.vain.get(),
         geometry: prefix.geometry,
         next_generation: Generation(raw.next_generation.get()),
         next_volume: VolumeId(raw.next_volume.get()),

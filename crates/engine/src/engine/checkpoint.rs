@@ -69,6 +69,8 @@ pub(crate) struct Due {
     /// Bytes that went into chunks since the newest began, but for pages of maps; and chunks.
     bytes: u64,
     chunks: u64,
+    /// Whether it begins though it may not find room, since there is no other way.
+    forced: bool,
 }
 
 impl Due {
@@ -85,6 +87,11 @@ impl Due {
     /// Whether somebody waits for one.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
+    }
+
+    /// Whether more was written since the newest began than should be, by as much again.
+    fn is_late(&self, config: &Config) -> bool {
+        self.bytes / 2 >= config.checkpoint_bytes || self.chunks / 2 >= CHUNKS
     }
 
     /// Whether it is due when so many pages of maps differ.
@@ -225,11 +232,15 @@ impl<P: Payload> Engine<P> {
     }
 
     fn begin_checkpoint(&mut self) -> bool {
-        let due = self.due.is_now(&self.config, self.volumes.pages_differing())
-            || self.space.opened() >= self.most_listed() / 2
+        let urgent = self.space.opened() >= self.most_listed() / 2
             || !self.table_has_room()
             || self.many_are_dirty()
             || self.phase == Phase::Closing && self.is_quiet();
+        let due = urgent || self.due.is_now(&self.config, self.volumes.pages_differing());
+        if due && !self.has_room_for_checkpoint(urgent) {
+            mark!(CheckpointAwaitsRoom);
+            return false;
+        }
         // Counts in Released entries are those of the checkpoint before.
         let releasing = self.space.is_releasing();
         if !due || releasing || self.pages.landing().is_some() || !self.superblocks.are_idle() {
@@ -247,6 +258,27 @@ impl<P: Payload> Engine<P> {
         let patches = self.superblocks.durable_patches().wrapping_add(1);
         self.checkpoint = Some(Checkpoint::new(sequence, Step::Sparse(0), table, last, patches));
         true
+    }
+
+    /// Whether there is room for every page; and, unless it is `urgent` or somebody waits for it, for as many once
+    /// more: a crash at its end leaves them where they are, and the one after that needs as much again. Units that die during
+    /// a checkpoint are not free before its end, so one that does not find room would come to nothing.
+    fn has_room_for_checkpoint(&self, urgent: bool) -> bool {
+        // Before the end of a recovery nothing else gives room.
+        if !self.superblocks.are_settled() || self.phase == Phase::Closing || self.due.forced {
+            return true;
+        }
+        let waits = urgent || self.due.is_wanted() || self.due.is_late(&self.config);
+        let again = if waits { 0 } else { self.volumes.pages_in_use() / self.dense };
+        let free = self.space.free_units(self.config.host_media());
+        u64::from(free) >= u64::from(self.metadata_hold()) + again
+    }
+
+    /// Has a checkpoint that waits for room begin without. Returns whether one did wait.
+    pub(crate) fn force_checkpoint(&mut self) -> bool {
+        let waits =
+            self.checkpoint.is_none() && self.due.is_wanted() && self.superblocks.are_idle();
+        waits && !std::mem::replace(&mut self.due.forced, true)
     }
 
     /// Whether nothing of the host is under way any more.

@@ -49,6 +49,8 @@ struct Life {
     /// Chunks that are to be replayed, until all are found; and whether there were any.
     chunks: Vec<TailChunk>,
     replays: bool,
+    /// Whether those hold nothing but pages.
+    only_pages: bool,
     /// The highest number up to which one of them says that everything was durable.
     durable: Sequence,
 }
@@ -148,6 +150,8 @@ pub(crate) struct Opening<P> {
     whole: Sequence,
     /// Lives that were released, by unit and generation, and the chunks that say so.
     released: BTreeMap<(u32, Generation), Sequence>,
+    /// Chunks of the tail in lives that hold nothing but pages.
+    vain: u32,
     /// Blocks that the tail unmaps, of pages that are on media only.
     unmapped: Unmapped,
     /// What the tail says of pages that could not be read when the record was written, which is a part of the maps.
@@ -213,6 +217,7 @@ impl<P: Payload> Engine<P> {
             durable: Sequence(0),
             whole: Sequence(0),
             released: BTreeMap::new(),
+            vain: 0,
             unmapped: Unmapped::default(),
             placed: Vec::new(),
             settled: BTreeSet::new(),
@@ -620,7 +625,7 @@ impl<P: Payload> Engine<P> {
         record.geometry = self.config.geometry;
         record.unit_pages.resize(record.geometry.unit_pages(), MapEntry::UNMAPPED);
         self.superblocks.adopt(record.clone());
-        self.write_opening_record(record, settled);
+        self.write_opening_record(record, settled, opening.vain);
         Ok(())
     }
 

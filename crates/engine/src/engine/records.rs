@@ -146,6 +146,7 @@ impl<P: Payload> Engine<P> {
             tail_end: None,
             clean,
             patches,
+            vain: 0,
             next_volume: self.volumes.next_id(),
             volumes: volumes.collect(),
             open_units: table.into_values().collect(),
@@ -157,7 +158,15 @@ impl<P: Payload> Engine<P> {
 
     /// The first record of an opening: as the one found, of the next epoch. With `settled`, when nothing was replayed,
     /// it is a checkpoint at once.
-    pub(crate) fn write_opening_record(&mut self, mut record: Superblock, settled: bool) {
+    pub(crate) fn write_opening_record(
+        &mut self,
+        mut record: Superblock,
+        settled: bool,
+        vain: u32,
+    ) {
+        // Those that are gone by now were counted by an opening before.
+        record.vain =
+            if settled || bug!(self.config, VainNotTold) { 0 } else { record.vain.max(vain) };
         record.epoch = self.epoch;
         record.clean = false;
         if settled {

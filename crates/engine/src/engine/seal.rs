@@ -320,10 +320,11 @@ impl<P: Payload> Engine<P> {
         self.space.free_units(media) > held && (self.table_has_room() || replacing)
     }
 
-    /// Units that a checkpoint of all maps may need.
+    /// Units that a checkpoint of all maps may need, and the one after it: pages that were never written take room that
+    /// the next one does not give back.
     pub(crate) fn metadata_hold(&self) -> u32 {
         let pages = self.volumes.pages_in_use() + self.unit_table.pages().len() as u64;
-        2 + (pages / self.dense) as u32
+        2 + ((pages + self.volumes.pages_unwritten()) / self.dense) as u32
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a chunk and who waits for it")]

@@ -18,6 +18,8 @@ pub(crate) struct Tally {
     pub(crate) used: u64,
     /// Pages that are on media only.
     pub(crate) absent: u64,
+    /// Pages that are on media, as they are or as they were.
+    pub(crate) placed: u64,
     /// Pages that differ from those on media: a checkpoint writes them.
     pub(crate) differing: u64,
     /// Pages that differ from those on media and that only a checkpoint lets go, be they emptied and without memory;
@@ -39,6 +41,7 @@ impl std::ops::AddAssign for Tally {
         self.frames += more.frames;
         self.used += more.used;
         self.absent += more.absent;
+        self.placed += more.placed;
         self.differing += more.differing;
         self.dirty += more.dirty;
         self.emptied += more.emptied;
@@ -54,6 +57,7 @@ impl std::ops::SubAssign for Tally {
         self.frames -= less.frames;
         self.used -= less.used;
         self.absent -= less.absent;
+        self.placed -= less.placed;
         self.differing -= less.differing;
         self.dirty -= less.dirty;
         self.emptied -= less.emptied;
@@ -140,6 +144,7 @@ impl Leaf {
             frames: resident.into(),
             used: (self.mapped[index] > 0).into(),
             absent: (!has(&self.loaded, index)).into(),
+            placed: has(&self.placed, index).into(),
             differing: has(&self.dirty, index).into(),
             dirty: (has(&self.dirty, index) && patch.is_none() && !idle).into(),
             emptied: emptied.into(),

@@ -278,6 +278,7 @@ impl VolumeMap {
             clear(&mut leaf.loaded, index);
             leaf.note_place(index);
             self.tally.absent += 1;
+            self.tally.placed += 1;
             self.changed = true;
         }
     }

@@ -21,6 +21,7 @@ fn record() -> Superblock {
         tail_epoch: Epoch(1),
         tail_end: None,
         patches: 0,
+        vain: 0,
         checkpoint: Sequence(1),
         clean: true,
         geometry: geometry(),

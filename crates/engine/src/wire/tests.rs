@@ -269,6 +269,7 @@ fn record(pool: PoolId, block: u32, revision: u64) -> Superblock {
         tail_epoch: Epoch(1),
         tail_end: None,
         patches: 0,
+        vain: 0,
         checkpoint: Sequence(1),
         clean: false,
         geometry: geometry(LogicalBlock::B512),

@@ -3,6 +3,7 @@
 mod allocation;
 mod collecting;
 mod counters;
+mod cut_short;
 mod devices_change;
 mod failed_trims;
 mod flushes;

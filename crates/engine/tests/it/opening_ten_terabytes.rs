@@ -104,6 +104,7 @@ impl MadeUp {
             tail_epoch: Epoch(3),
             tail_end: None,
             patches: 0,
+            vain: 0,
             checkpoint: Sequence(1_000_000),
             clean: true,
             geometry: self.geometry,

@@ -135,6 +135,7 @@ impl Base for Full {
             tail_epoch: Epoch(3),
             tail_end: None,
             patches: 0,
+            vain: 0,
             checkpoint: Sequence(1 << 40),
             clean: true,
             geometry: self.geometry,

@@ -237,14 +237,14 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
     let parts = |geometry: Geometry| {
         let epochs = (1..=MAX_EPOCH, 1..=MAX_EPOCH);
         let counts = (1..=MAX_NUMBER, 1..=MAX_NUMBER, option::of(1..=MAX_NUMBER));
-        let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 2]>(), any::<u32>());
+        let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 2]>(), any::<[u32; 2]>());
         let pages = vec(map_entry(geometry), geometry.unit_pages());
         let units = (open_units(geometry), pages);
         (Just(geometry), volumes(geometry), units, numbers, 0_u32..3000)
     };
     geometry().prop_flat_map(parts).prop_map(|(geometry, volumes, units, numbers, block)| {
         let (open_units, unit_pages) = units;
-        let (pool, epochs, (revision, checkpoint, end), [clean, which], patches) = numbers;
+        let (pool, epochs, (revision, checkpoint, end), [clean, which], [patches, vain]) = numbers;
         let device = geometry.devices()[checkpoint as usize % geometry.devices().len()];
         let unit = device.superblock_units[usize::from(which)];
         let least = volumes.last().map_or(1, |volume| volume.id.0 + 1);
@@ -258,6 +258,7 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
             checkpoint: Sequence(checkpoint),
             clean,
             patches,
+            vain,
             geometry,
             next_generation: Generation(
                 open_units.first().map_or(checkpoint, |open| open.generation.0 + 1),

@@ -111,6 +111,7 @@ fn superblock() -> Superblock {
         tail_epoch: Epoch(8),
         tail_end: None,
         patches: 0,
+        vain: 0,
         checkpoint: Sequence(4090),
         clean: false,
         geometry: geometry(),

@@ -34,6 +34,7 @@ fn largest() -> Superblock {
         tail_epoch: Epoch(MAX_EPOCH),
         tail_end: Some(Sequence(MAX_NUMBER)),
         patches: u32::MAX,
+        vain: u32::MAX,
         checkpoint: Sequence(MAX_NUMBER),
         clean: true,
         geometry,

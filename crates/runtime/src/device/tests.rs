@@ -110,6 +110,7 @@ fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {
         tail_epoch: Epoch(1),
         tail_end: None,
         patches: 0,
+        vain: 0,
         checkpoint: Sequence(1),
         clean: true,
         geometry,

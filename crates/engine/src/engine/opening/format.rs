@@ -78,6 +78,7 @@ impl<P: Payload> Engine<P> {
             tail_epoch: Epoch(1),
             tail_end: None,
             patches: 0,
+            vain: 0,
             checkpoint: Sequence(1),
             clean: true,
             geometry,

@@ -30,10 +30,12 @@ impl<P: Payload> Engine<P> {
             let report = opening.reports[unit.index()];
             let written = report.written.unwrap_or(life.end);
             let untouched = life.class.is_none() && life.listed.next.block == 0;
-            // Of a life that was released nothing need be found again.
+            // Of a life that was released, or written in vain, nothing need be found again.
             let released = opening.was_released(&life.listed);
             mark!(ReplayedReleased if life.replays && released);
-            self.space.set_replayed(unit, life.replays && !released);
+            let vain = life.is_in_vain(&self.space);
+            mark!(ReplayedInVain if vain);
+            self.space.set_replayed(unit, life.replays && !vain && !released);
             self.note_unfinished(unit, report);
             if report.condition != UnitCondition::Good {
                 mark!(CondemnedFound);

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thermocline_format::{
-    ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, Superblock, home_mark,
+    ChunkCause, ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, Superblock,
+    home_mark,
 };
 use thermocline_types::{Class, UnitId};
 
@@ -15,6 +16,7 @@ use crate::engine::Engine;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
+use crate::space::Space;
 
 /// How often a block that may be torn is read before its place counts as unreadable. A torn one that is taken for whole
 /// hides the version before it for good, so an error that passes must not decide. Chosen, not measured.
@@ -35,6 +37,11 @@ impl Deficit {
 }
 
 impl Life {
+    /// Whether all that is to be replayed of it are pages of a checkpoint that was cut short: the record leads to none.
+    pub(super) fn is_in_vain(&self, space: &Space) -> bool {
+        self.replays && self.only_pages && !space.held_pages(self.listed.next.unit)
+    }
+
     /// A chunk was found; if it is `taken` and within the reach of the walk, it is to be replayed.
     ///
     /// An attempt to open the pool that was cut short may have written into the hole that ended its own walk. What was
@@ -57,6 +64,7 @@ impl Life {
             self.replayed = self.replayed.max(block + header.blocks);
             self.chunks.push(keep());
             self.replays = true;
+            self.only_pages &= header.origin.cause == ChunkCause::Checkpoint;
             self.durable = self.durable.max(header.origin.durable);
             self.class = Some(class);
         }
@@ -91,6 +99,7 @@ impl<P: Payload> Engine<P> {
                 from: 0,
                 chunks: Vec::new(),
                 replays: false,
+                only_pages: true,
                 durable: Sequence(0),
             })
             .collect();
@@ -219,9 +228,12 @@ impl<P: Payload> Engine<P> {
         let (released, durable) = deficits(&tail, &opening.lives, &latest, durable);
         opening.durable = durable;
         opening.whole = whole_up_to(durable, &known);
+        let lives = &opening.lives;
+        let vain = tail.iter().filter(|(life, _)| lives[*life as usize].is_in_vain(&self.space));
+        opening.vain = u32::try_from(vain.count()).unwrap_or(u32::MAX);
         opening.released = latest.into_iter().map(|(life, (at, _))| (life, at)).collect();
         let (missing, first) = missing(record.checkpoint, durable, &known);
-        let lost = missing != released;
+        let lost = !explained(missing, released, record.vain);
         let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
         if !self.config.open_despite_loss {
             if superblock_lost {
@@ -323,6 +335,12 @@ fn missing(from: Sequence, until: Sequence, known: &[Sequence]) -> (Deficit, Seq
     (total, first)
 }
 
+/// Whether what is `missing` is what was `released`, and no more than `vain` chunks of pages beside it.
+fn explained(missing: Deficit, released: Deficit, vain: u32) -> bool {
+    let more = missing.chunks.checked_sub(released.chunks);
+    missing == released || vain > 0 && more.is_some_and(|more| more <= vain.into())
+}
+
 /// Up to where nothing is missing behind `durable` of numbers that are in order and each there once: all of that is
 /// durable since the flush that the opening began with.
 fn whole_up_to(durable: Sequence, known: &[Sequence]) -> Sequence {
@@ -397,7 +415,7 @@ fn deficits(
 mod tests {
     use std::sync::Arc;
 
-    use thermocline_format::{ChunkCause, ChunkOrigin, Epoch, OpenUnit, PoolId, Revision};
+    use thermocline_format::{ChunkOrigin, Epoch, OpenUnit, PoolId, Revision};
     use thermocline_types::UnitId;
 
     use super::*;
@@ -437,6 +455,7 @@ mod tests {
                 from: 0,
                 chunks: Vec::new(),
                 replays: false,
+                only_pages: true,
                 durable: Sequence(0),
             }
         };
@@ -468,6 +487,7 @@ mod tests {
             from: 0,
             chunks: Vec::new(),
             replays: false,
+            only_pages: true,
             durable: Sequence(0),
         };
         meet(&mut life, 0, Class(3), false, 256);

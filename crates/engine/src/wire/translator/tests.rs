@@ -97,6 +97,7 @@ fn record(at: Location, revision: u64) -> Superblock {
         tail_epoch: Epoch(1),
         tail_end: None,
         patches: 0,
+        vain: 0,
         checkpoint: Sequence(1),
         clean: false,
         geometry: geometry(),
