@@ -261,8 +261,8 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Whether there is room for every page; and, unless it is `urgent` or somebody waits for it, for as many once
-    /// more: a crash at its end leaves them where they are, and the one after that needs as much again. Units that die during
-    /// a checkpoint are not free before its end, so one that does not find room would come to nothing.
+    /// more: a crash at its end leaves them where they are, and the one after that needs as much again. Units that die
+    /// during a checkpoint are not free before its end, so one that does not find room would come to nothing.
     fn has_room_for_checkpoint(&self, urgent: bool) -> bool {
         // Before the end of a recovery nothing else gives room.
         if !self.superblocks.are_settled() || self.phase == Phase::Closing || self.due.forced {
