@@ -28,6 +28,7 @@ use crate::memory::Share;
 use crate::pages::{LOADS, WORDS};
 use crate::payload::Payload;
 use crate::request::{Action, Notice, OpenError};
+use crate::space::Space;
 use crate::volumes::{PageCursor, Walk};
 
 use bases::Bases;
@@ -181,6 +182,14 @@ impl<P> Opening<P> {
     fn was_released(&self, listed: &OpenUnit) -> bool {
         let entry = self.released.get(&(listed.next.unit.0, listed.generation));
         entry.is_some_and(|entry| *entry <= self.whole)
+    }
+
+    /// Whether all that is to be replayed of a life are pages of a checkpoint that was cut short: the record leads to
+    /// none. If the life were gone, a Released entry would count as durable that may not be.
+    fn is_in_vain(&self, life: &Life, space: &Space) -> bool {
+        let unit = life.listed.next.unit;
+        let released = self.released.contains_key(&(unit.0, life.listed.generation));
+        life.replays && life.only_pages && !space.held_pages(unit) && !released
     }
 
     /// Memory for what the tail unmaps.

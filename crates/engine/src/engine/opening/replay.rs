@@ -33,7 +33,7 @@ impl<P: Payload> Engine<P> {
             // Of a life that was released, or written in vain, nothing need be found again.
             let released = opening.was_released(&life.listed);
             mark!(ReplayedReleased if life.replays && released);
-            let vain = life.is_in_vain(&self.space);
+            let vain = opening.is_in_vain(life, &self.space);
             mark!(ReplayedInVain if vain);
             self.space.set_replayed(unit, life.replays && !vain && !released);
             self.note_unfinished(unit, report);

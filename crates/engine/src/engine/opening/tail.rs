@@ -16,7 +16,6 @@ use crate::engine::Engine;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
-use crate::space::Space;
 
 /// How often a block that may be torn is read before its place counts as unreadable. A torn one that is taken for whole
 /// hides the version before it for good, so an error that passes must not decide. Chosen, not measured.
@@ -37,11 +36,6 @@ impl Deficit {
 }
 
 impl Life {
-    /// Whether all that is to be replayed of it are pages of a checkpoint that was cut short: the record leads to none.
-    pub(super) fn is_in_vain(&self, space: &Space) -> bool {
-        self.replays && self.only_pages && !space.held_pages(self.listed.next.unit)
-    }
-
     /// A chunk was found; if it is `taken` and within the reach of the walk, it is to be replayed.
     ///
     /// An attempt to open the pool that was cut short may have written into the hole that ended its own walk. What was
@@ -228,10 +222,10 @@ impl<P: Payload> Engine<P> {
         let (released, durable) = deficits(&tail, &opening.lives, &latest, durable);
         opening.durable = durable;
         opening.whole = whole_up_to(durable, &known);
-        let lives = &opening.lives;
-        let vain = tail.iter().filter(|(life, _)| lives[*life as usize].is_in_vain(&self.space));
-        opening.vain = u32::try_from(vain.count()).unwrap_or(u32::MAX);
         opening.released = latest.into_iter().map(|(life, (at, _))| (life, at)).collect();
+        let in_vain = |life: &u32| opening.is_in_vain(&opening.lives[*life as usize], &self.space);
+        let vain = tail.iter().filter(|(life, _)| in_vain(life)).count();
+        opening.vain = u32::try_from(vain).unwrap_or(u32::MAX);
         let (missing, first) = missing(record.checkpoint, durable, &known);
         let lost = !explained(missing, released, record.vain);
         let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
