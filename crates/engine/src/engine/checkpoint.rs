@@ -69,7 +69,8 @@ pub(crate) struct Due {
     /// Bytes that went into chunks since the newest began, but for pages of maps; and chunks.
     bytes: u64,
     chunks: u64,
-    /// Whether it begins though it may not find room, since there is no other way.
+    /// Whether it was due and waits for room, and whether it begins without, since there is no other way.
+    awaits_room: bool,
     forced: bool,
 }
 
@@ -239,6 +240,7 @@ impl<P: Payload> Engine<P> {
         let due = urgent || self.due.is_now(&self.config, self.volumes.pages_differing());
         if due && !self.has_room_for_checkpoint(urgent) {
             mark!(CheckpointAwaitsRoom);
+            self.due.awaits_room = true;
             return false;
         }
         // Counts in Released entries are those of the checkpoint before.
@@ -276,9 +278,7 @@ impl<P: Payload> Engine<P> {
 
     /// Has a checkpoint that waits for room begin without. Returns whether one did wait.
     pub(crate) fn force_checkpoint(&mut self) -> bool {
-        let waits =
-            self.checkpoint.is_none() && self.due.is_wanted() && self.superblocks.are_idle();
-        waits && !std::mem::replace(&mut self.due.forced, true)
+        self.due.awaits_room && !std::mem::replace(&mut self.due.forced, true)
     }
 
     /// Whether nothing of the host is under way any more.

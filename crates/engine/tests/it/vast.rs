@@ -265,6 +265,18 @@ impl Vast {
         self.begun = Instant::now();
     }
 
+    /// Goes on until nothing is left to do, loses power, and opens again.
+    fn crash(mut self) -> Vast {
+        self.machine.settle();
+        let mapped = self.machine.mapped_blocks();
+        let mut vast = self.restart();
+        assert!(mapped.contains(&vast.machine.engine.mapped_blocks()), "not {mapped:?}");
+        let (chunks, entries) = vast.machine.replayed();
+        println!("replayed {entries} entries of {chunks} chunks");
+        vast.check("opened after a crash");
+        vast
+    }
+
     /// The engine is dropped, and another one opens what the device holds.
     fn restart(self) -> Vast {
         let Vast { machine, config, .. } = self;
@@ -327,13 +339,7 @@ fn trims_anywhere_take_no_more_memory_when_a_vast_pool_opens_after_a_crash() {
         vast.ask(HostRequest::Flush);
         vast.check(["trimmed", "trimmed again"][round]);
     }
-    vast.machine.settle();
-    let mapped = vast.machine.mapped_blocks();
-    let mut vast = vast.restart();
-    assert!(mapped.contains(&vast.machine.engine.mapped_blocks()), "not {mapped:?}");
-    let (chunks, entries) = vast.machine.replayed();
-    println!("replayed {entries} entries of {chunks} chunks");
-    vast.check("opened after a crash");
+    let mut vast = vast.crash();
     for _ in 0..1000 {
         let extent = Extent { volume: VOLUME, lba: vast.rng.below(vast.blocks), blocks: 1 };
         vast.ask(HostRequest::Read { extent, into: () });
@@ -365,13 +371,7 @@ fn a_vast_pool_opens_serves_collects_and_opens_again_in_a_fraction_of_its_map() 
     vast.check("read and written again");
     vast.overwrite(given("OVERWRITES", count));
     vast.check("overwritten");
-    vast.machine.settle();
-    let mapped = vast.machine.mapped_blocks();
-    let mut vast = vast.restart();
-    assert!(mapped.contains(&vast.machine.engine.mapped_blocks()), "not {mapped:?}");
-    let (chunks, entries) = vast.machine.replayed();
-    println!("replayed {entries} entries of {chunks} chunks");
-    vast.check("opened after a crash");
+    let mut vast = vast.crash();
     vast.scatter(count / 4);
     let mapped = vast.machine.mapped_blocks();
     vast.ask(HostRequest::Close);
