@@ -24,6 +24,9 @@ const CHECKPOINT: u64 = 1 << 40;
 /// Bytes after which a checkpoint begins where it costs little (`checkpoint::CHEAP`).
 const EARLY_CHECKPOINT: u64 = 64 << 30;
 
+/// Units from which on two held ahead are enough.
+const LARGE_UNIT: u64 = 64 << 20;
+
 /// Entries of 32 bytes: 256 MiB.
 const TAIL_ENTRIES: u64 = 8 << 20;
 const _: () = assert!(size_of::<Entry>() == 32);
@@ -154,11 +157,7 @@ impl Config {
                 read_plan: ReadPlan::COST,
                 read_bytes: 128 << 10,
                 segment_bytes: 256 << 10,
-                // Few enough not to cost spare, enough to flush and reset some before the next are needed. With half
-                // as many again, write latencies on a simulated zoned drive were no better, and WAF 4 % higher.
-                ahead_units: (geometry.units() / 256)
-                    .max(4.min(geometry.units() / 16))
-                    .clamp(1, 32),
+                ahead_units: ahead_units(&geometry),
                 pages: PAGES_AT_ONCE,
             },
             max_requests: 1024,
@@ -464,11 +463,21 @@ fn most_listed(geometry: &Geometry) -> u32 {
     (room / 32).min(MAX_OPEN_UNITS as u64) as u32
 }
 
-/// Bytes between checkpoints at most. A map is 1/512 of what it maps: with an eighth of the pool between checkpoints,
-/// writing all of it costs a 64th of what is written; with a 32nd, a 16th. What is between is replayed after a crash,
-/// in seconds for 64 GiB (`docs/adr/0048-long-tails.md`).
+/// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Of large
+/// ones two are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile. Measured:
+/// `docs/adr/0054-half-a-pool-between-checkpoints.md`.
+fn ahead_units(geometry: &Geometry) -> u32 {
+    let large = geometry.unit_bytes() >= LARGE_UNIT && !geometry.is_tiered();
+    let least = if large { 2 } else { 4 };
+    let units = geometry.units();
+    (units / 256).max(least.min(units / 16)).clamp(1, 32)
+}
+
+/// Bytes between checkpoints at most. A map is 1/512 of what it maps: with half of the pool between checkpoints, writing
+/// all of it costs a 256th of what is written; with a 32nd, a 16th. What is between is replayed after a crash, in seconds
+/// for 64 GiB (`docs/adr/0048-long-tails.md`).
 fn checkpoint_bytes(pool_bytes: u64) -> u64 {
-    (pool_bytes / 8).min((pool_bytes / 32).max(EARLY_CHECKPOINT)).min(CHECKPOINT)
+    (pool_bytes / 2).min((pool_bytes / 32).max(EARLY_CHECKPOINT)).min(CHECKPOINT)
 }
 
 /// Why a configuration cannot work.

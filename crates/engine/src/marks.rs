@@ -212,6 +212,7 @@ mod counted {
         CopyOutdated: "a copy is not written, for its block was overwritten meanwhile",
         CopiedTwice: "a block is copied by collection and for a failed write at once",
         ReplacementOutlived: "a block of a failed write was replaced before it was written again",
+        IdleUnitClosed: "a unit is closed whose class got nothing for long",
         QueuesJoined: "a small chunk is filled up with blocks of other classes",
         StagedBlockMoved: "the old place of a staged block is copied",
         WaitsForZone: "a unit is not opened, since others are not finished yet",

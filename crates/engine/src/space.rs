@@ -58,6 +58,9 @@ pub(crate) struct Space {
     shared: usize,
     /// Units that can be open for these at once.
     most_open: u32,
+    /// Logical blocks that were sealed for them, and how many had been when a chunk of each was.
+    sealed: u64,
+    sealed_at: Vec<u64>,
     /// The devices, which the units are counted through.
     geometry: Geometry,
     supplies: [Supply; 2],
@@ -103,6 +106,8 @@ impl Space {
             in_flight: vec![0; classes],
             shared: usize::from(config.placement_classes()),
             most_open: config.most_open(),
+            sealed: 0,
+            sealed_at: vec![0; classes],
             geometry: config.geometry,
             supplies: Default::default(),
             tail_from: Sequence(0),
@@ -290,6 +295,18 @@ impl Space {
         class.index() >= self.shared || self.frontiers.count(self.shared) < self.most_open
     }
 
+    /// A class that has an open unit and got nothing while half of what the pool has for capacity was written: its blocks
+    /// were hot for a while, or policy does not choose it any more. Half of it is chosen, not measured.
+    pub(crate) fn idle_class(&self) -> Option<Class> {
+        let units = u64::from(self.geometry.active_units(MediaClass::Capacity));
+        let idle = units * u64::from(self.geometry.blocks_per_unit()) / 2;
+        let mut classes = (0..self.shared as u8).map(Class);
+        classes.find(|class| {
+            let at = self.sealed_at[class.index()];
+            self.frontiers.place(*class).is_some() && self.sealed - at > idle
+        })
+    }
+
     /// Opens a reserved unit on `media` for `class`; `None` when there is none.
     pub(crate) fn open(&mut self, class: Class, media: MediaClass) -> Option<Location> {
         let listed = self.supply_mut(media).reserved.pop_front()?;
@@ -300,6 +317,7 @@ impl Space {
         self.touch(unit);
         *self.tail(unit) = Tail { generation: listed.generation, ..Tail::default() };
         self.frontiers.set(class, listed.next);
+        self.sealed_at[class.index()] = self.sealed;
         Some(listed.next)
     }
 

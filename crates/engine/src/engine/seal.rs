@@ -301,8 +301,17 @@ impl<P: Payload> Engine<P> {
             self.destage.opened(self.now);
         } else if class.0 < self.config.placement_classes() {
             self.config.placement.opened(self.space.units(), at.unit, self.host_writes);
+            self.close_idle();
         }
         Some(at)
+    }
+
+    /// Closes units that are open for classes which nothing goes to any more: what is left of them is of no use.
+    fn close_idle(&mut self) {
+        while let Some(class) = self.space.idle_class() {
+            mark!(IdleUnitClosed);
+            self.close_frontier(class);
+        }
     }
 
     /// Whether units may be opened for users' blocks of `class`. Blocks of failed writes take what the table still has:

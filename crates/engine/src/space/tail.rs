@@ -51,6 +51,11 @@ impl Space {
 
     /// The chunk that was begun for `class` ends before `next`, where its unit goes on.
     pub(crate) fn end_chunk(&mut self, class: Class, next: Location) {
+        if class.index() < self.shared {
+            let from = self.frontiers.place(class).map_or(0, |at| at.block);
+            self.sealed += u64::from(next.block - from);
+            self.sealed_at[class.index()] = self.sealed;
+        }
         self.in_flight[class.index()] += 1;
         self.frontiers.set(class, next);
     }

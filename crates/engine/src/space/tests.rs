@@ -59,6 +59,29 @@ fn a_unit_goes_from_listed_to_free_again() {
 }
 
 #[test]
+fn a_class_is_idle_when_half_the_pool_was_written_to_others() {
+    let mut space = space();
+    let other = Class(1);
+    for class in [CLASS, other] {
+        space.open(class, MediaClass::Capacity).expect("units are listed");
+    }
+    let half = 32 * 256;
+    (0..half - 1).for_each(|sequence| _ = write(&mut space, 1, sequence));
+    let at = space.next_of(other).expect("it is open");
+    space.begin_chunk(at.unit, Sequence(half));
+    space.end_chunk(other, Location { block: 1, ..at });
+    (0..=half).for_each(|sequence| {
+        assert_eq!(space.idle_class(), None);
+        write(&mut space, 1, sequence);
+    });
+    assert_eq!(space.idle_class(), Some(other));
+    space.close(other, 0);
+    assert_eq!(space.idle_class(), None);
+    (0..2).for_each(|_| _ = space.open(other, MediaClass::Capacity));
+    assert_eq!(space.idle_class(), None, "it is open anew");
+}
+
+#[test]
 fn one_unit_is_reset_at_a_time_unless_many_may_be() {
     let mut space = space();
     let units = [UnitId(10), UnitId(11), UnitId(12)];
