@@ -141,6 +141,9 @@ fn remedy(kind: LevelKind, cause: &str) -> &'static str {
         (LevelKind::Devices, "metadata") => {
             "larger requests and fewer flushes, for each chunk has a header; memory for all pages of the maps"
         }
+        (LevelKind::Devices, "redundancy") => {
+            "fewer flushes, for each goes to the log of a striped group; or more members for each with parity"
+        }
         (LevelKind::Devices, "superblocks") => "larger units, for each opened unit is listed once",
         (_, "read_modify_write") => {
             "requests of whole mapping units, or the log above the drive, which makes them so"

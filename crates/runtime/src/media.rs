@@ -244,7 +244,8 @@ fn refusal(path: &Path, other: &Path, why: &str, error: PairError) -> String {
             format!("{one} and {two} are copies of one side; name only the newer one")
         }
         PairError::NoLabel => format!(
-            "neither {one} nor {two} has the label of a mirrored pair: the pool was made without one, or both are others"
+            "neither {one} nor {two} has the label of a mirrored pair ({why}): the pool was made without one, or both are \
+             others"
         ),
         PairError::NoSource | PairError::NoNumber => format!("{one} and {two}: {error}"),
         PairError::OldSource | PairError::OtherPair => {
@@ -286,7 +287,7 @@ impl Settings {
             DeviceKind::Zoned => self.open_zoned(Access::ReadWrite),
             DeviceKind::Simulated => {
                 let block = self.logical_block().unwrap_or(LogicalBlock::B4096);
-                self.open_simulated(true, block, self.device().unit, Access::ReadWrite)
+                self.open_simulated(true, block, self.device().unit, 0, Access::ReadWrite)
             }
         }
     }
@@ -316,17 +317,11 @@ impl Settings {
         units: u32,
         access: Access,
     ) -> Result<AnyStorage, MediaError> {
-        let block = geometry.logical_block();
-        match self.kind() {
-            DeviceKind::Zoned => self.open_zoned(access),
-            DeviceKind::Simulated => {
-                self.open_simulated(false, block, Some(unit_bytes(geometry)), access)
-            }
-            DeviceKind::File | DeviceKind::Block => {
-                let layout = Layout::contiguous(block, geometry.blocks_per_unit(), units);
-                self.open_plain(false, layout, access)
-            }
+        if self.kind() == DeviceKind::Zoned {
+            return self.open_zoned(access);
         }
+        let (block, per_unit) = (geometry.logical_block(), geometry.blocks_per_unit());
+        self.open_divided(false, Layout::contiguous(block, per_unit, units), access)
     }
 
     /// How the pool that is there divides its devices, or else how a new one would. Nothing is written or made.
@@ -362,10 +357,15 @@ impl Settings {
         }
     }
 
-    /// What is below the units of the first device for capacity, of which `unit` is the size.
+    /// What is below the units of the first device for capacity, of which `unit` is the size. A member of a striped
+    /// group gets its part of each.
     pub(crate) fn below(&self, unit: Bytes) -> Result<Below, SettingsError> {
-        let capacity = self.each_device().find(|one| one.device().class == MediaClass::Capacity);
-        let Some(one) = capacity else { return Ok(Below::Apart) };
+        let capacity = |group: &Vec<Settings>| group[0].device().class == MediaClass::Capacity;
+        let Some(group) = self.groups().into_iter().find(capacity) else {
+            return Ok(Below::Apart);
+        };
+        let one = &group[0];
+        let unit = Bytes(unit.0 / one.shares(group.len()));
         Ok(match one.kind() {
             DeviceKind::Simulated => one.drive()?.below(unit),
             DeviceKind::Zoned => Below::Apart,
@@ -502,15 +502,42 @@ impl Settings {
         Err(self.error("device.kind", "zoned devices are supported under Linux only").into())
     }
 
+    /// With `create` as [`Settings::open_plain`]. A simulated drive has units of the length that `layout` says, and at
+    /// least as many.
+    fn open_divided(
+        &self,
+        create: bool,
+        layout: Layout,
+        access: Access,
+    ) -> Result<AnyStorage, MediaError> {
+        if self.kind() != DeviceKind::Simulated {
+            return self.open_plain(create, layout, access);
+        }
+        let (block, unit) = (layout.logical_block, Some(layout.unit_bytes()));
+        self.open_simulated(create, block, unit, layout.units, access)
+    }
+
+    /// The simulated drive, in `units` units at least.
     fn open_simulated(
         &self,
         create: bool,
         block: LogicalBlock,
         unit: Option<Bytes>,
+        units: u32,
         access: Access,
     ) -> Result<AnyStorage, MediaError> {
         let drive = self.drive()?;
-        let unit = unit.unwrap_or_else(|| default_unit(drive.cut().capacity(), None));
+        let capacity = drive.cut().capacity();
+        let unit = unit.unwrap_or_else(|| default_unit(capacity, None));
+        let short = Simulated::layout_of(&drive, block, unit).ok();
+        if let Some(short) = short.filter(|has| has.units < units) {
+            let needed = Bytes(short.unit_distance.0 * u64::from(units));
+            let reason = format!(
+                "this drive has {capacity}, and the pool takes {needed} of it: state profile and size as they were for \
+                 `format`, or a larger drive"
+            );
+            return Err(self.error("device.profile", reason).into());
+        }
         let latency = self.device().latency.unwrap_or(Latency::None);
         let (path, options) = (&self.device().path, self.options(access));
         Ok(Box::new(Simulated::open(path, create, drive, block, unit, latency, &options)?))
@@ -539,7 +566,7 @@ impl Settings {
         Ok(fewest)
     }
 
-    fn profile(&self) -> Result<Profile, SettingsError> {
+    pub(crate) fn profile(&self) -> Result<Profile, SettingsError> {
         let wrong = |reason: String| self.error("device.profile", reason);
         let name = self.device().profile.as_deref().unwrap_or_default();
         let text = match profile::builtin(name) {

@@ -192,8 +192,8 @@ pub trait Storage: Send {
     /// [`Fault`] when the device does not say.
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault>;
 
-    /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; others do not say, as
-    /// by default.
+    /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; of several storages,
+    /// the sum, if all are simulated drives. Others do not say, as by default.
     fn drive_counters(&self) -> Option<Counters> {
         None
     }

@@ -38,12 +38,12 @@ impl LabRun {
         if block != LogicalBlock::B4096 {
             put("log.logical_block", block.bytes().to_string());
         }
-        // The sides of a mirrored pair do the same.
+        // The sides of a mirrored pair do the same, and the members of a striped group together as much as one drive.
         let mut drives = settings.groups().into_iter().map(|mut sides| {
-            let one = sides.remove(0);
+            let (alone, one) = (sides.len() == 1, sides.remove(0));
             let class = one.device().class;
             let whole = Bytes(unit.0 * u64::from(geometry.active_units(class)));
-            (class, Drive::of(&one, whole))
+            (class, Drive::of(&one, whole, alone))
         });
         let first = drives.next().expect("a pool has a device");
         let (stack, drive, fast) = match (first, drives.next(), drives.next()) {
@@ -88,8 +88,8 @@ struct Drive {
 }
 
 impl Drive {
-    /// The device of `settings`, of which a pool uses `whole`.
-    fn of(settings: &Settings, whole: Bytes) -> Drive {
+    /// The device of `settings`, of which a pool uses `whole`; of a group, a member, and what the pool uses of all.
+    fn of(settings: &Settings, whole: Bytes, alone: bool) -> Drive {
         let device = settings.device();
         let profile = device.profile.as_ref().filter(|_| settings.kind() == DeviceKind::Simulated);
         let name = |profile: &String| {
@@ -97,7 +97,7 @@ impl Drive {
             let exists = std::path::Path::new(profile).exists();
             format!("{}{profile}", if !is_path && exists { "./" } else { "" })
         };
-        let capacity = profile.and(device.size).unwrap_or(whole);
+        let capacity = profile.and(device.size).filter(|_| alone).unwrap_or(whole);
         Drive { profile: profile.map(name), capacity }
     }
 

@@ -16,8 +16,8 @@ use super::{CODES, print};
 /// Arguments of `stat`.
 #[derive(Args)]
 #[command(after_help = format!("\
-ALWA is device bytes over host bytes. On a simulated drive, DLWA is what it wrote to its media over what was written to
-it, and WAF their product: media bytes over host bytes. A line stands for its interval, and rates are per second; the
+ALWA is device bytes over host bytes. On simulated drives, DLWA is what they wrote to their media over what was written
+to them, and WAF is media bytes over host bytes: of one drive ALWA x DLWA, and more on a group, which adds parity. A line stands for its interval, and rates are per second; the
 total is that of the last of these ratios since the pool was opened. Requests are those of all front ends.
 
 Examples:
@@ -49,13 +49,13 @@ struct Sample {
     host_bytes: u64,
     device_bytes: u64,
     relocated_bytes: u64,
-    /// Of a simulated drive.
+    /// Of simulated drives.
     drive: Option<Drive>,
     free_units: u64,
     units: u64,
 }
 
-/// Bytes through a simulated drive.
+/// Bytes through simulated drives.
 #[derive(Clone, Copy)]
 struct Drive {
     written_bytes: u64,
@@ -66,6 +66,7 @@ struct Drive {
 struct Amplification {
     alwa: Option<f64>,
     dlwa: Option<f64>,
+    waf: Option<f64>,
 }
 
 impl Amplification {
@@ -73,16 +74,13 @@ impl Amplification {
         let ratio = |written: u64, asked: u64| (asked > 0).then(|| written as f64 / asked as f64);
         let (host, device) =
             (now.host_bytes - before.host_bytes, now.device_bytes - before.device_bytes);
-        let dlwa = |now: Drive| {
+        let inside = now.drive.map(|now| {
             let before = before.drive.unwrap_or(Drive { written_bytes: 0, media_bytes: 0 });
             let media = now.media_bytes - before.media_bytes;
-            ratio(media, now.written_bytes - before.written_bytes)
-        };
-        Amplification { alwa: ratio(device, host), dlwa: now.drive.and_then(dlwa) }
-    }
-
-    fn waf(&self) -> Option<f64> {
-        self.alwa.zip(self.dlwa).map(|(alwa, dlwa)| alwa * dlwa)
+            (ratio(media, now.written_bytes - before.written_bytes), ratio(media, host))
+        });
+        let (dlwa, waf) = inside.unwrap_or_default();
+        Amplification { alwa: ratio(device, host), dlwa, waf }
     }
 }
 
@@ -132,9 +130,7 @@ fn line(before: &Sample, now: &Sample) -> String {
     let since_opened = Amplification::between(&Sample::default(), now);
     let ratios = match now.drive {
         None => column(within.alwa) + &column(since_opened.alwa),
-        Some(_) => {
-            [within.alwa, within.dlwa, within.waf(), since_opened.waf()].map(column).concat()
-        }
+        Some(_) => [within.alwa, within.dlwa, within.waf, since_opened.waf].map(column).concat(),
     };
     format!(
         "{:>10.0}{:>10.0}{:>9.0}{:>12.1}{:>11.1}{ratios}{:>12.1}{:>12}\n",

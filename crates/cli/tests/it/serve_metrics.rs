@@ -25,7 +25,7 @@ pub fn metrics(served: &Served) -> String {
 }
 
 /// The value of a metric, its labels included in the name.
-fn metric(text: &str, name: &str) -> Option<f64> {
+pub fn metric(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("thermocline_{name} ")));
     line.map(|value| value.parse().expect("a number"))
 }
@@ -44,7 +44,7 @@ fn format_simulated(folder: &Path, profile: &str) {
 }
 
 /// Writes blocks all over volume `main`, each durably, so that each is a chunk.
-fn write_blocks(served: &Served, count: usize) {
+pub fn write_blocks(served: &Served, count: usize) {
     let mut client = served.client("main");
     for lba in numbers((48 << 20) / 4096).take(count) {
         client.call(Command::Write, flag::FUA, lba * 4096, 0, &[7; 4096]).expect("written");

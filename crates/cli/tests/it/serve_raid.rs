@@ -6,8 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 use thermocline_types::Rng;
 
-use super::serve::{Served, format_striped, run};
+use super::serve::{Served, format_on, format_striped, run};
 use super::serve_kill::{Known, SPAN, compare, durable, kill_and_compare, write_and_kill};
+use super::serve_metrics::{metric, metrics, write_blocks};
 use crate::scratch;
 
 #[test]
@@ -165,4 +166,84 @@ fn members_are_named_together() {
     let swapped = swapped.replacen("x.img", "b.img", 1);
     fs::write(folder.join("pool.toml"), swapped).expect("writable");
     run(folder, "check pool.toml").ok();
+}
+
+/// A pool on a group of simulated drives, `a.img`, `b.img` and so on.
+fn format_on_drives(folder: &Path, key: &str, drives: &[&str]) {
+    let drive = |name: &&str| {
+        let kind = "kind = 'simulated'\nprofile = 'p5316'";
+        format!(
+            "[[device]]\npath = '{name}.img'\n{kind}\n{key} = 'g'\nsize = '64MiB'\nunit = '1MiB'\n"
+        )
+    };
+    format_on(folder, &drives.iter().map(drive).collect::<String>());
+}
+
+#[test]
+fn killed_at_any_moment_simulated_drives_of_a_group_lose_nothing() {
+    kill_and_compare(|folder| format_on_drives(folder, "raid5", &["a", "b", "c"]), 4, 100);
+}
+
+/// What the drives of a group do inside is told of all of them, parity and all.
+#[test]
+fn drives_of_a_group_tell_what_redundancy_costs() {
+    for (key, drives, least, most) in
+        [("raid5", &["a", "b", "c", "d"][..], 1.3, 8.0), ("raid0", &["a", "b", "c"], 1.0, 1.05)]
+    {
+        let folder = scratch();
+        let folder = folder.path();
+        format_on_drives(folder, key, drives);
+        let served = Served::start(folder, "");
+        write_blocks(&served, 1000);
+        let status = served.status();
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let (engine, drive) = (&status["engine"], &status["drive"]);
+        let asked = number(&engine["device_bytes_written"]);
+        let times = number(&drive["drive_bytes_written"]) / asked;
+        assert!((least..most).contains(&times), "{key}: {times}");
+        let (waf, alwa) = (number(&status["waf"]), number(&engine["alwa"]));
+        let inside = number(&drive["dlwa"]);
+        assert!((waf / (alwa * times * inside) - 1.0).abs() < 1e-9, "{status}");
+        let levels = status["waterfall"]["levels"].as_array().expect("levels");
+        assert_eq!(levels[0]["bytes"], drive["drive_bytes_written"], "{status}");
+        let text = metrics(&served);
+        assert_eq!(metric(&text, "waf_ratio"), Some(waf), "{text}");
+        assert_eq!(metric(&text, "dlwa_ratio"), Some(inside), "{text}");
+        let stat = run(folder, "stat pool.toml").ok();
+        let told: Vec<&str> = stat.lines().last().expect("a line").split_whitespace().collect();
+        assert!((told[7].parse::<f64>().expect("WAF") - waf).abs() < 0.01 * waf, "{stat}");
+        assert_eq!(served.stop(), 0);
+        let lab = run(folder, "status pool.toml --lab-command").ok();
+        assert!(lab.contains("--stack log:p5316 --capacity "), "{lab}");
+    }
+}
+
+/// One of the drives is lost and filled while it is served: that is counted, and all of it can be read without another.
+#[test]
+fn a_simulated_drive_of_a_group_is_replaced_while_serving() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_on_drives(folder, "raid5", &["a", "b", "c"]);
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(12);
+    write_and_kill(Served::start(folder, ""), &mut ledger, &mut rng);
+    fs::remove_file(folder.join("b.img")).expect("it is there");
+    let doctor = run(folder, "doctor pool.toml").out;
+    assert!(doctor.contains("b.img, which is to be a member of raid5 `g`"), "{doctor}");
+    let served = Served::start(folder, "");
+    compare(&mut served.client("main"), &mut ledger);
+    run(folder, "device replace pool.toml b.img").ok();
+    served.wait_until_whole("raids");
+    let (filled, drive) =
+        (group(&served)["filled_bytes"].as_u64(), served.status()["drive"].clone());
+    assert!(filled > Some(0) && drive["drive_bytes_written"].as_u64() >= filled, "{drive}");
+    write_and_kill(served, &mut ledger, &mut rng);
+    let served = Served::start(folder, "");
+    served.wait_until_whole("raids");
+    compare(&mut served.client("main"), &mut ledger);
+    assert_eq!(served.stop(), 0);
+    check_without_each(folder);
+    let doctor = run(folder, "doctor pool.toml").out;
+    assert!(doctor.contains("b.img is the data of a simulated drive"), "{doctor}");
+    assert!(doctor.contains("all members of `g` are current"), "{doctor}");
 }

@@ -153,7 +153,7 @@ impl Settings {
         unit: Bytes,
         pool: PoolId,
     ) -> Result<(), MediaError> {
-        if !matches!(self.kind(), DeviceKind::File | DeviceKind::Block) {
+        if self.kind() == DeviceKind::Zoned {
             return Ok(());
         }
         let path = &self.device().path;
@@ -278,7 +278,7 @@ impl Settings {
         let units = units + label_units(units, unit);
         let block = geometry.logical_block();
         let layout = Layout::contiguous(block, geometry.blocks_per_unit(), units);
-        self.open_plain(true, layout, Access::ReadWrite)
+        self.open_divided(true, layout, Access::ReadWrite)
     }
 
     /// Has a pair or striped group that is in use filled on the device at `path`, which the settings name as a side or

@@ -77,7 +77,7 @@ pub(super) fn new_raid(
     };
     let mut storages = Vec::new();
     for (member, one) in group.iter().enumerate() {
-        let mut storage = one.open_plain(true, raid::layout_on(&shape), Access::ReadWrite)?;
+        let mut storage = one.open_divided(true, raid::layout_on(&shape), Access::ReadWrite)?;
         label.member = member as u8;
         let written = raid::write_label(&mut *storage, &label);
         written.map_err(|fault| not_labelled(&one.device().path, fault))?;
@@ -149,7 +149,23 @@ fn refused(group: &[Settings], labels: &[Option<&RaidLabel>], error: RaidError) 
     let unlabelled = paths.iter().zip(labels).filter(|(_, label)| label.is_none());
     let unlabelled = unlabelled.map(|(path, _)| path.clone()).collect();
     let name = name_of(group);
-    MediaError::Raid(Box::new(RaidRefusal { kind, name, paths, unlabelled, error }))
+    let why = None;
+    MediaError::Raid(Box::new(RaidRefusal { kind, name, paths, unlabelled, why, error }))
+}
+
+/// Why members that have labels are no group when they are opened: `why` one of them cannot be.
+fn because(group: &[Settings], error: MediaError, why: Option<String>) -> MediaError {
+    let (missing, stale) = ((0..group.len()).collect(), Vec::new());
+    let error = match error {
+        MediaError::NoPool { .. } => {
+            refused(group, &vec![None; group.len()], RaidError::TooFew { missing, stale })
+        }
+        error => error,
+    };
+    match error {
+        MediaError::Raid(refusal) => MediaError::Raid(Box::new(RaidRefusal { why, ..*refusal })),
+        error => error,
+    }
 }
 
 /// Why a striped group cannot be used as it is found.
@@ -161,6 +177,8 @@ pub struct RaidRefusal {
     paths: Vec<PathBuf>,
     /// Those of them where none is.
     unlabelled: Vec<PathBuf>,
+    /// Why none is at the first of those, if more is known.
+    why: Option<String>,
     error: RaidError,
 }
 
@@ -208,7 +226,11 @@ impl RaidRefusal {
         if !missing.is_empty() {
             let away = list(&self.unlabelled.iter().collect::<Vec<_>>(), " and ");
             let (lack, of) = (missing.len(), self.paths.len());
-            write!(f, "{away}: no member can be read there, and {lack} of {of} are missing; ")?;
+            let why = self.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+            write!(
+                f,
+                "{away}: no member can be read there{why}, and {lack} of {of} are missing; "
+            )?;
         }
         if !stale.is_empty() {
             let stale: Vec<&PathBuf> = stale.iter().map(|&index| &self.paths[index]).collect();
@@ -263,7 +285,9 @@ pub(super) fn open_raid(
     }
     let labels: Vec<_> =
         found.iter().map(|one| one.label.as_ref().map(|(label, _)| label.clone())).collect();
-    let start = decided(group, &labels)?;
+    let missing = found.iter().find(|one| one.label.is_none());
+    let why = missing.map(|one| one.why.clone());
+    let start = decided(group, &labels).map_err(|error| because(group, error, why.clone()))?;
     let shape = start.label.shape;
     let alike = shape.units >= place.units
         && shape.unit_blocks == geometry.blocks_per_unit()
@@ -274,8 +298,6 @@ pub(super) fn open_raid(
         let labels: Vec<_> = labels.iter().map(Option::as_ref).collect();
         return Err(refused(group, &labels, error));
     }
-    let missing = found.iter().find(|one| one.label.is_none());
-    let why = missing.map(|one| one.why.clone());
     let mut unlabelled: Vec<PathBuf> =
         found.iter().filter(|one| one.label.is_none()).map(|one| one.path.clone()).collect();
     let mut storages = Vec::new();
@@ -306,7 +328,7 @@ impl Settings {
             "it has no label of this group".clone_into(&mut found.why);
             return Ok(found);
         }
-        let mut storage = match self.open_plain(false, raid::layout_on(&label.shape), access) {
+        let mut storage = match self.open_divided(false, raid::layout_on(&label.shape), access) {
             Ok(storage) => storage,
             Err(MediaError::Storage(error)) if !matches!(error.kind(), OpenErrorKind::InUse(_)) => {
                 found.why = error.to_string();
@@ -346,7 +368,7 @@ pub(super) fn forget(group: &[Settings]) -> Result<(), MediaError> {
         let path = &one.device().path;
         let label = label_at(path).ok_or_else(|| MediaError::NoPool { path: path.clone() })?;
         let mut storage =
-            one.open_plain(false, raid::layout_on(&label.shape), Access::ReadWrite)?;
+            one.open_divided(false, raid::layout_on(&label.shape), Access::ReadWrite)?;
         raid::erase(&mut *storage).map_err(|fault| not_labelled(path, fault))
     });
     forgotten.collect::<Vec<_>>().into_iter().collect()
@@ -383,7 +405,7 @@ fn label_new(
     let label =
         RaidLabel { member, event, floor, current, filling, filled, open: false, ..start.label };
     let layout = raid::layout_on(&label.shape);
-    let mut storage = group[own].open_plain(true, layout, Access::ReadWrite)?;
+    let mut storage = group[own].open_divided(true, layout, Access::ReadWrite)?;
     let written = raid::write_label(&mut *storage, &label);
     written.map_err(|fault| not_labelled(path, fault))?;
     Ok(storage)
@@ -410,7 +432,7 @@ pub(super) fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Resul
     let filling = label.filling.filter(|&one| usize::from(one) != member);
     let label = RaidLabel { event: newest + 1, floor: 0, current, filling, open: true, ..label };
     let layout = raid::layout_on(&label.shape);
-    let mut storage = group[own].open_plain(false, layout, Access::ReadWrite)?;
+    let mut storage = group[own].open_divided(false, layout, Access::ReadWrite)?;
     let kept = raid::relabel(&mut *storage, &label);
     kept.map_err(|fault| not_labelled(path, fault))
 }

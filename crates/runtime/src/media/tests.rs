@@ -259,3 +259,5 @@ fn devices_of_a_new_pool_are_divided_alike() {
     let message = unit(&[zones, other]).expect_err("units of two sizes");
     assert!(message.starts_with("pool.toml: device[1].unit: units of 1 MiB in"), "{message}");
 }
+
+mod drives;

@@ -66,6 +66,15 @@ impl Settings {
         self.devices.iter().map(|device| &device.path).find(|path| same(path)).cloned()
     }
 
+    /// Whether the device has zones. What is wrong with a profile is found elsewhere.
+    fn has_zones(&self) -> bool {
+        match self.kind() {
+            DeviceKind::Zoned => true,
+            DeviceKind::Simulated => self.profile().is_ok_and(|profile| profile.zns.is_some()),
+            DeviceKind::File | DeviceKind::Block => false,
+        }
+    }
+
     /// Bytes per second that are copied to fill a side or member.
     pub(crate) fn fill_rate(&self) -> u64 {
         self.pool.fill_rate.map_or(FILL_RATE, |rate| rate.0)
@@ -115,12 +124,20 @@ fn check_member(kind: GroupKind, first: &Settings, member: &Settings) -> Result<
         let whose = if kind == GroupKind::Mirror { "the other side" } else { "all members" };
         return Err(format!("class, size, unit and logical_block are those of {whose}"));
     }
-    if matches!(member.kind(), DeviceKind::Zoned | DeviceKind::Simulated) {
+    if member.has_zones() {
         let key = kind.name();
         let what = if kind == GroupKind::Mirror { "mirrored" } else { "members of a group" };
         return Err(format!(
-            "zones and simulated drives cannot be {what}; take files or conventional devices, or name it without `{key}`, \
-             as a device of its own: a pool uses several side by side, and what one loses the others do not have"
+            "zones cannot be {what}; take files, conventional devices or simulated drives without zones (`profile = \
+             \"p5316\"`), or name it without `{key}`, as a device of its own: a pool uses several side by side, and what \
+             one loses the others do not have"
+        ));
+    }
+    if (first.kind() == DeviceKind::Simulated) != (member.kind() == DeviceKind::Simulated) {
+        let member = kind.member();
+        return Err(format!(
+            "one {member} is a simulated drive, and another is none: what drives do inside is told of all of them; make \
+             each `kind = \"simulated\"`, or none"
         ));
     }
     Ok(())

@@ -77,7 +77,7 @@ fn the_example_with_every_default_spelled_out_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn what_is_wrong_with_groups_is_named() {
     for (text, expected) in [
         (
             "[[device]]\npath = 'a'\nmirror = 'm'\n[[device]]\npath = 'b'",
@@ -89,8 +89,27 @@ fn what_is_wrong_is_named() {
         ),
         (
             "[[device]]\npath = 'a'\nmirror = 'm'\nkind = 'zoned'\n[[device]]\npath = 'b'\nmirror = 'm'",
-            "device[0].mirror: zones and simulated drives cannot be mirrored",
+            "device[0].mirror: zones cannot be mirrored; take files, conventional devices or simulated drives without",
         ),
+        (
+            "[[device]]\npath = 'a'\nraid0 = 'g'\nkind = 'simulated'\nprofile = 'p5316'\n[[device]]\npath = 'b'\n\
+             raid0 = 'g'\nkind = 'simulated'\nprofile = 'zn540'",
+            "device[1].raid0: zones cannot be members of a group; take files, conventional devices or simulated",
+        ),
+        (
+            "[[device]]\npath = 'a'\nraid0 = 'g'\nkind = 'simulated'\nprofile = 'p5316'\n[[device]]\npath = 'b'\n\
+             raid0 = 'g'",
+            "device[1].raid0: one member is a simulated drive, and another is none",
+        ),
+    ] {
+        let message = parse(text).map(|_| ()).expect_err(text);
+        assert!(message.contains(expected), "{text}: {message}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (text, expected) in [
         ("[device]", "p.toml: device: missing field `path`"),
         ("[device]\npath = 3", "device.path: invalid type"),
         ("[device]\npath = 'a'\nsize = 'huge'", "device.size: `huge` is not a size"),

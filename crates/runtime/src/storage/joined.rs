@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_nand::Counters;
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
 use super::parts::Parts;
@@ -146,5 +147,9 @@ impl Storage for Joined {
             }
         }
         Ok(all)
+    }
+
+    fn drive_counters(&self) -> Option<Counters> {
+        self.parts.drive_counters()
     }
 }

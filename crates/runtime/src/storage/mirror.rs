@@ -22,6 +22,7 @@ use std::time::Duration;
 use slab::Slab;
 use thermocline_engine::{DeviceError, UnitReport};
 use thermocline_format::{MirrorLabel, SIDES};
+use thermocline_nand::Counters;
 use thermocline_types::{Bytes, UnitId};
 
 use super::answers::Answers;
@@ -479,6 +480,10 @@ impl Storage for Mirror {
             }
         }
         result
+    }
+
+    fn drive_counters(&self) -> Option<Counters> {
+        self.parts.drive_counters()
     }
 }
 

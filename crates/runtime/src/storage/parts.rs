@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use thermocline_nand::Counters;
 
 use super::{Command, Completion, Storage, Token, Waker};
 
@@ -25,6 +26,8 @@ struct Part {
 /// Storages in fixed places, of which one may be empty.
 pub(super) struct Parts {
     parts: Vec<Option<Part>>,
+    /// What those counted that were taken out.
+    taken: Option<Counters>,
     woken: Arc<AtomicBool>,
     wakers: Arc<Mutex<Vec<Option<Waker>>>>,
     /// What others wait with, once they asked: it is readable when the descriptor of a part is.
@@ -34,7 +37,7 @@ pub(super) struct Parts {
 impl Parts {
     pub(super) fn new(storages: impl IntoIterator<Item = Option<Box<dyn Storage>>>) -> Parts {
         let (woken, wakers) = (Arc::default(), Arc::default());
-        let mut parts = Parts { parts: Vec::new(), woken, wakers, all: None };
+        let mut parts = Parts { parts: Vec::new(), taken: None, woken, wakers, all: None };
         for storage in storages {
             parts.parts.push(None);
             parts.wakers().push(None);
@@ -64,6 +67,7 @@ impl Parts {
     pub(super) fn take(&mut self, place: usize) -> Option<Box<dyn Storage>> {
         self.wakers()[place] = None;
         let part = self.parts[place].take()?;
+        self.taken = sum(self.taken, part.storage.drive_counters());
         if let (Some(all), Some(ready)) = (&self.all, &part.ready) {
             // Closing it does the same.
             let _closed = epoll::delete(all, ready.as_fd());
@@ -77,6 +81,16 @@ impl Parts {
 
     pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut Box<dyn Storage>> {
         self.parts[place].as_mut().map(|part| &mut part.storage)
+    }
+
+    /// As [`Storage::drive_counters`], of all storages, and of those that were taken out: a sum that never falls.
+    /// `None` if one that is there does not say.
+    pub(super) fn drive_counters(&self) -> Option<Counters> {
+        let mut all = self.taken;
+        for part in self.parts.iter().flatten() {
+            all = sum(all, Some(part.storage.drive_counters()?));
+        }
+        all
     }
 
     /// # Panics
@@ -162,6 +176,13 @@ impl Parts {
 
     fn wakers(&self) -> MutexGuard<'_, Vec<Option<Waker>>> {
         lock(&self.wakers)
+    }
+}
+
+fn sum(one: Option<Counters>, other: Option<Counters>) -> Option<Counters> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.plus(&other)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -40,6 +40,7 @@ use std::time::Duration;
 use slab::Slab;
 use thermocline_engine::{DeviceError, UnitReport};
 use thermocline_format::{RaidLabel, RaidLevel, RaidShape};
+use thermocline_nand::Counters;
 use thermocline_target::BufferPool;
 use thermocline_types::Bytes;
 
@@ -491,6 +492,10 @@ impl Storage for Raid {
             return Err(DeviceError::Gone.into());
         }
         Ok(vec![report; self.shape.units as usize])
+    }
+
+    fn drive_counters(&self) -> Option<Counters> {
+        self.parts.drive_counters()
     }
 }
 

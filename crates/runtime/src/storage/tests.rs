@@ -389,6 +389,33 @@ fn a_simulated_drive_that_is_opened_again_holds_what_its_file_does() {
 }
 
 #[test]
+fn what_a_drive_counted_stays_in_the_sum_when_it_is_taken_out() {
+    let directory = TempDir::new().unwrap();
+    let drive = |name| simulated(&directory.path().join(name), "p5316", Latency::None);
+    let storages: [Option<Box<dyn Storage>>; 2] =
+        ["a", "b"].map(|name| Some(Box::new(drive(name)) as _));
+    let mut parts = super::parts::Parts::new(storages);
+    for (place, blocks) in [(0, 1), (1, 3)] {
+        let bytes = Buffer::new(target::Buffer::zeroed(blocks * 4096));
+        let write = Command::Write { at: Bytes(0), parts: vec![bytes], class: Class(0) };
+        parts.submit(place, Token(1), write);
+        let mut done = Vec::new();
+        while done.is_empty() {
+            parts.reap(None, &mut done);
+        }
+    }
+    let written = |parts: &super::parts::Parts| Some(parts.drive_counters()?.host_written);
+    assert_eq!(written(&parts), Some(4 * 4096));
+    drop(parts.take(1));
+    assert_eq!(written(&parts), Some(4 * 4096));
+    parts.put(1, Box::new(drive("c")));
+    assert_eq!(written(&parts), Some(4 * 4096));
+    drop(parts.take(1));
+    parts.put(1, Box::new(Memory::new(*parts.get(0).unwrap().layout())));
+    assert_eq!(written(&parts), None, "memory tells nothing");
+}
+
+#[test]
 fn a_simulated_zone_refuses_what_a_drive_refuses() {
     let directory = TempDir::new().unwrap();
     let mut storage = simulated(&directory.path().join("data"), "zn540", Latency::None);

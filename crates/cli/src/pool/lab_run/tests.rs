@@ -60,6 +60,29 @@ write_depth = 3\nspare = 0.3";
     assert!(!folder.path().join("pool.img").exists(), "nothing was made");
 }
 
+/// Of a group the lab knows as much as the pool uses of it, as one drive of the kind of its members.
+#[test]
+fn a_group_of_drives_is_one_drive_to_the_lab() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (key, drives) in [("raid5", 4), ("raid0", 2), ("mirror", 2)] {
+        let drive = |number| {
+            let path = folder.path().join(format!("{number}"));
+            let kind = format!("kind = 'simulated'\nprofile = 'p5316'\n{key} = 'g'");
+            format!("[[device]]\npath = '{}'\n{kind}\nsize = '1GiB'\n", path.display())
+        };
+        let text: String = (0..drives).map(drive).collect();
+        let text = text + "[[volumes]]\nname = 'v'";
+        let settings = Settings::from_toml("pool.toml", &text).expect("sound");
+        let geometry = settings.geometry().expect("known");
+        let plan = plan(&settings);
+        assert_eq!(plan.config.geometry, geometry, "{key}");
+        let data = if key == "mirror" { 1 } else { drives - usize::from(key == "raid5") };
+        let capacity = LabRun::of(&settings).expect("known").capacity;
+        assert!((data << 30) as u64 >= capacity.0 && capacity.0 > ((data << 30) as u64) * 9 / 10);
+        assert!(matches!(plan.config.below, Below::Mixed { .. }), "{:?}", plan.config.below);
+    }
+}
+
 /// The first blocks of writes of 16 blocks: all of a volume of `blocks`, then a tenth of it nine times out of ten.
 fn writes(blocks: u64) -> impl Iterator<Item = u64> {
     let pieces = blocks / 16;

@@ -1,21 +1,21 @@
-//! What a simulated drive under a pool tells of itself.
+//! What the simulated drives under a pool tell of themselves.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use thermocline_nand::Counters;
 
-/// Bytes through the drive since the pool was opened.
+/// Bytes through all drives since the pool was opened.
 #[derive(Serialize)]
 pub struct DriveStatus {
-    /// Written to the drive.
+    /// Written to them, also what groups add: parity, its log, labels, and what fills a member.
     pub drive_bytes_written: u64,
-    /// Programmed to its media: the sum of those with a cause.
+    /// Programmed to their media: the sum of those with a cause.
     pub media_bytes_written: u64,
     pub media_by_cause: BTreeMap<&'static str, u64>,
-    /// Bytes of the units that it erased.
+    /// Bytes of the units that they erased.
     pub media_bytes_erased: u64,
-    /// Media bytes over bytes written to the drive.
+    /// Media bytes over bytes written to the drives.
     pub dlwa: Option<f64>,
 }
 

@@ -63,7 +63,7 @@ pub fn text(status: &Status) -> String {
             "Media bytes over bytes written to the drive",
             status.drive.as_ref().and_then(|drive| drive.dlwa),
         ),
-        ("waf_ratio", "Media bytes over host bytes: ALWA x DLWA", status.waf),
+        ("waf_ratio", "Media bytes over host bytes; of one drive, ALWA x DLWA", status.waf),
     ] {
         if let Some(value) = value {
             page.one(name, "gauge", help, value);
@@ -189,14 +189,14 @@ fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
 
 /// What a simulated drive does inside.
 fn of_drive(page: &mut Page, drive: &DriveStatus) {
-    let help = "Written to the simulated drive";
+    let help = "Written to simulated drives";
     page.count("drive_written_bytes_total", "counter", help, drive.drive_bytes_written);
-    let help = "Programmed to the media of the simulated drive, by cause";
+    let help = "Programmed to the media of simulated drives, by cause";
     page.head("media_written_bytes_total", "counter", help);
     for (cause, &value) in &drive.media_by_cause {
         page.sample("media_written_bytes_total", &[("cause", cause)], value);
     }
-    let help = "Bytes of the units that the simulated drive erased";
+    let help = "Bytes of the units that simulated drives erased";
     page.count("media_erased_bytes_total", "counter", help, drive.media_bytes_erased);
 }
 

@@ -58,7 +58,7 @@ pub struct Status {
     /// Of simulated drives only: no other tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
-    /// Media bytes over host bytes, ALWA x DLWA; as far as both are known.
+    /// Media bytes over host bytes; of one drive ALWA x DLWA. Groups write more than the engine does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waf: Option<f64>,
     /// Requests that reached volumes, by whatever front end.
@@ -268,7 +268,7 @@ impl State {
         })?;
         let volumes = volumes.iter().map(|info| volume_status(info, &pool));
         let drive = drive.as_ref().map(DriveStatus::new);
-        let dlwa = drive.as_ref().and_then(|drive| drive.dlwa);
+        let media = drive.as_ref().map(|drive| drive.media_bytes_written);
         let traffic = self.stopper.traffic();
         Some(Status {
             schema: "thermocline.serve/1",
@@ -278,7 +278,7 @@ impl State {
             failure: self.failure.get().cloned(),
             uris: self.reach.uris(&pool.volume_names()),
             volumes: volumes.collect(),
-            waf: engine.alwa.zip(dlwa).map(|(alwa, dlwa)| alwa * dlwa),
+            waf: media.and_then(|media| ratio(media, engine.host_bytes_written)),
             waterfall: waterfall(&engine, drive.as_ref()),
             engine,
             memory: memory_status(memory, traffic.held_bytes),
@@ -292,7 +292,8 @@ impl State {
     }
 }
 
-/// What was written down to the devices, and to the media of a simulated one.
+/// What was written down to the devices, and to the media of simulated ones, if those are of one class: what they count
+/// is not told apart by class. What groups write beside what the engine does is `redundancy`.
 fn waterfall(engine: &EngineStatus, drive: Option<&DriveStatus>) -> Waterfall {
     let causes = |media: &MediaStatus| {
         let MediaStatus { host_bytes, destage_bytes, relocation_bytes, metadata_bytes, .. } = media;
@@ -304,12 +305,16 @@ fn waterfall(engine: &EngineStatus, drive: Option<&DriveStatus>) -> Waterfall {
         ];
         named.into_iter().map(|(cause, bytes)| (cause.to_owned(), *bytes)).collect()
     };
-    let mut levels: Vec<Level> = engine
-        .media
-        .iter()
-        .rev()
-        .map(|media| Level::devices(media.class, &causes(media)))
-        .collect();
+    let drive = drive.filter(|_| engine.media.len() == 1);
+    let level = |media: &MediaStatus| {
+        let mut causes: std::collections::BTreeMap<String, u64> = causes(media);
+        if let Some(drive) = drive {
+            let more = drive.drive_bytes_written.saturating_sub(engine.device_bytes_written);
+            causes.insert("redundancy".to_owned(), more);
+        }
+        Level::devices(media.class, &causes)
+    };
+    let mut levels: Vec<Level> = engine.media.iter().rev().map(level).collect();
     if let Some(drive) = drive {
         let causes = drive.media_by_cause.iter().map(|(cause, b)| ((*cause).to_owned(), *b));
         levels.push(Level::media(waterfall::CAPACITY, &causes.collect()));
