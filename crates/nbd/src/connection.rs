@@ -209,10 +209,11 @@ impl Connection {
         }
     }
 
-    /// Takes no more requests; ends when those that it has are answered.
+    /// Takes no more requests; ends when those that it has are answered. One whose payload is not all there yet was not
+    /// made, and gets no answer.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
-        self.payload = None;
+        self.requests -= usize::from(self.payload.take().is_some());
         if matches!(self.phase, Phase::Handshake(_)) {
             self.close();
         }

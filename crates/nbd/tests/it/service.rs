@@ -1,12 +1,14 @@
 //! What is asked for is done.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use thermocline_nbd::ClientError;
 use thermocline_nbd::protocol::handshake::export_flag;
 use thermocline_nbd::protocol::reply::{HOLE, Status, ZERO};
-use thermocline_nbd::protocol::request::{Command, flag};
+use thermocline_nbd::protocol::request::{Command, Header, flag};
 use thermocline_target::{Completion, Extent, Info, Request};
 use thermocline_types::Rng;
 
@@ -207,6 +209,25 @@ fn a_stop_waits_for_what_was_begun() {
     assert_eq!((reply.cookie, reply.error), (cookie, 0));
     assert!(client.receive().is_err(), "then it ends");
     assert!(server.stop());
+}
+
+/// One whose payload is on its way, and one of which the payload is thrown away.
+#[test]
+fn a_stop_does_not_wait_for_writes_that_did_not_arrive() {
+    for length in [1 << 16, 1 << 21] {
+        let server = Running::start(Limits::default());
+        let mut client = server.client("main", Framing::Simple);
+        let mut bytes = Vec::new();
+        let request = Header { command: Command::Write, flags: 0, cookie: 1, offset: 0, length };
+        request.encode(Framing::Simple, &mut bytes);
+        bytes.extend([9; 100]);
+        client.stream().write_all(&bytes).expect("taken");
+        let begun = Instant::now();
+        while server.stopper.traffic().held_bytes == 0 && begun.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+        assert!(server.stop(), "the client is still there, and all that it began was answered");
+    }
 }
 
 /// Several clients at random, each in a range of its own, at depth 16.

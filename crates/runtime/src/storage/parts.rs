@@ -125,8 +125,11 @@ impl Parts {
         }
     }
 
-    /// Waits until some part may have completions, or all was woken, for `wait` at most.
+    /// Waits until some part may have completions, or all was woken, for `wait` at most; and no longer than each part
+    /// may be left alone. A group that was just looked at may have handed its members commands that begin next time.
     fn wait(&mut self, wait: Option<Duration>, found: &mut Vec<(usize, Completion)>) {
+        let alone = self.parts.iter().flatten().filter_map(|part| part.storage.timeout());
+        let wait = wait.into_iter().chain(alone).min();
         if !self.have_descriptors() {
             return self.take_turns(wait, found);
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
+use rustix::event::{EventfdFlags, eventfd};
 use tempfile::TempDir;
 use thermocline_engine::UnitCondition;
 use thermocline_nand::{Drive, Profile};
@@ -259,6 +260,66 @@ fn a_joined_storage_asks_the_part_that_has_the_unit() {
     let unit = layout.unit_bytes().0 as usize;
     let (one, two) = (std::fs::read(&paths[0]).unwrap(), std::fs::read(&paths[1]).unwrap());
     assert_eq!([one[unit], two[0], two[2 * unit]], [1, 2, 4]);
+}
+
+/// A storage that begins what it is given only when it is looked at for the second time, as groups may.
+struct Late {
+    layout: Layout,
+    event: OwnedFd,
+    begun: Option<Token>,
+    looks: u32,
+}
+
+impl Storage for Late {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn submit(&mut self, token: Token, _command: Command) {
+        (self.begun, self.looks) = (Some(token), 0);
+    }
+
+    fn reap(&mut self, _wait: Option<Duration>, done: &mut Vec<Completion>) {
+        self.looks += 1;
+        if self.looks > 1 {
+            done.extend(self.begun.take().map(|token| Completion { token, result: Ok(()) }));
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        Arc::new(|| {})
+    }
+
+    /// Never readable.
+    fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.event.try_clone().ok()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.begun.map(|_| Duration::ZERO)
+    }
+
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn who_waits_for_several_storages_leaves_none_alone_that_has_something_to_begin() {
+    let late = || {
+        let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        Box::new(Late { layout: small(LogicalBlock::B4096), event, begun: None, looks: 0 })
+    };
+    let mut both = joined(late(), late());
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let mut done = Vec::new();
+        both.submit(Token(7), Command::Reset(UnitId(3)));
+        both.reap(None, &mut done);
+        tell.send(done).unwrap();
+    });
+    let done = told.recv_timeout(PATIENCE).expect("it does not wait for ever");
+    assert_eq!(done, [Completion { token: Token(7), result: Ok(()) }]);
 }
 
 #[test]
