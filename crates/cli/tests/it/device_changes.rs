@@ -204,6 +204,38 @@ fn a_device_takes_the_place_of_another_by_one_command() {
     }
 }
 
+/// A new device that is too small has come all the same: what to do is said, and does it.
+#[test]
+fn a_device_that_cannot_take_the_place_of_another_does_not_stay_unsaid() {
+    for is_served in [false, true] {
+        let folder = scratch();
+        let folder = folder.path();
+        format_on(folder, &device("a"));
+        let mut ledger = vec![Known::default(); SPAN as usize];
+        write_and_kill(Served::start(folder, ""), &mut ledger, &mut Rng::new(11));
+        let served = is_served.then(|| Served::start(folder, ""));
+        let small = "[[device]]\npath = 's.img'\nsize = '4MiB'\nunit = '1MiB'\n";
+        let both = format!("{}{small}{VOLUMES}", device("a"));
+        fs::write(folder.join("pool.toml"), both).expect("it can be written");
+        let replace = "device replace pool.toml s.img --instead-of a.img";
+        for part in [
+            "s.img is a device of the pool now, and a.img still is",
+            "`thermocline device drain pool.toml s.img`, then `thermocline device detach pool.toml s.img`",
+        ] {
+            refuses(folder, replace, part);
+        }
+        assert_eq!(states(folder), ["active", "active"]);
+        does(folder, "device drain pool.toml s.img");
+        does(folder, "device detach pool.toml s.img");
+        name(folder, &["a"]);
+        if let Some(served) = served {
+            compare(&mut served.client("main"), &mut ledger);
+            assert_eq!(served.stop(), 0);
+        }
+        does(folder, "check pool.toml");
+    }
+}
+
 const FAST: &str = "[[device]]\npath = 'fast.img'\nclass = 'fast'\nsize = '24MiB'\nunit = '1MiB'\n";
 
 /// What `device lose` says of the device that is gone, and whether it did it.
