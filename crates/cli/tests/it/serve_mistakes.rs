@@ -45,6 +45,25 @@ fn what_fails_leaves_no_files_behind() {
     assert_eq!(names(folder), ["pool.img", "pool.toml"]);
 }
 
+/// Settings of another name have sockets of their own: the server is known by the lock of the device.
+#[test]
+fn who_serves_a_pool_is_known_by_other_settings_too() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    std::fs::copy(folder.join("pool.toml"), folder.join("other.toml")).expect("settings");
+    let server = format!("process {} ", served.child.id());
+    for what in ["serve", "status"] {
+        let refused = run(folder, &format!("{what} other.toml")).refused(2);
+        assert_eq!(refused.matches("process ").count(), 1, "{refused}");
+        assert!(refused.contains(&server), "{refused}");
+    }
+    let refused = run(folder, "scrub pool.toml").refused(2);
+    assert!(refused.contains(&format!("{server}serves this pool")), "{refused}");
+    assert_eq!(served.stop(), 0);
+}
+
 #[test]
 fn numbers_of_the_command_line_have_bounds() {
     let folder = scratch();
