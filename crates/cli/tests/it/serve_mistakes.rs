@@ -64,6 +64,33 @@ fn who_serves_a_pool_is_known_by_other_settings_too() {
     assert_eq!(served.stop(), 0);
 }
 
+/// A server that was stopped, or is stuck, takes connections and says nothing.
+#[test]
+fn a_server_that_does_not_answer_is_named() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    served.signal("STOP");
+    let expected = format!(
+        "the server at pool.status.sock (process {}) has not answered for 10 s",
+        served.child.id()
+    );
+    let asked = ["status pool.toml", "volume list pool.toml", "stat pool.toml"];
+    let asked = asked.map(|what| {
+        let mut asked = command(folder, what);
+        asked.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    });
+    for asked in asked {
+        let done = asked.wait_with_output().expect("it ends");
+        let said = String::from_utf8(done.stderr).expect("UTF-8");
+        assert!(done.status.code() == Some(2) && said.contains(&expected), "{said}");
+    }
+    served.signal("CONT");
+    run(folder, "status pool.toml").ok();
+    assert_eq!(served.stop(), 0);
+}
+
 #[test]
 fn numbers_of_the_command_line_have_bounds() {
     let folder = scratch();
