@@ -157,6 +157,32 @@ fn names_that_are_no_names_of_files_are_refused() {
     assert!(refused.contains("is neither `.` nor `..`"), "{refused}");
 }
 
+/// Whoever opens a pipe waits until somebody opens its other end, for ever if need be.
+#[test]
+fn what_is_neither_a_file_nor_a_block_device_is_refused() {
+    let folder = scratch();
+    let folder = folder.path();
+    assert_eq!(sh(folder, "mkfifo pipe"), 0);
+    for path in ["pipe", "/dev/zero", "."] {
+        for kind in ["", "kind = 'file'\n", "kind = 'simulated'\nprofile = 'ideal'\n"] {
+            let text = format!("[device]\npath = '{path}'\nsize = '64MiB'\n{kind}");
+            write(folder, "pool.toml", &text);
+            for what in ["format", "serve", "status", "doctor"] {
+                let mut asked = Command::new("timeout");
+                asked.args(["-k1", "20", env!("CARGO_BIN_EXE_thermocline"), what, "pool.toml"]);
+                asked.current_dir(folder).stdin(Stdio::null());
+                let refused = done(asked);
+                let (code, why) = match what {
+                    "doctor" => (1, "is no file and no block device"),
+                    _ => (2, "it is neither a regular file nor a block device"),
+                };
+                let said = format!("{}{}", refused.out, refused.err);
+                assert!(refused.code == code && said.contains(why), "{what} {text}: {said}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_mount_takes_an_empty_folder_only() {
     if !serve_fuse::ready(false, &[]) {
