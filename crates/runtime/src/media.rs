@@ -270,6 +270,7 @@ impl Settings {
     /// # Errors
     /// [`MediaError`].
     pub fn new_media(&self, pool: PoolId) -> Result<UnitStorage, MediaError> {
+        self.fits_zones()?;
         if self.devices.len() > 1 {
             return self.new_joined(pool);
         }
@@ -331,12 +332,35 @@ impl Settings {
     pub fn geometry(&self) -> Result<Geometry, MediaError> {
         match self.find_all() {
             Ok(found) => Ok(found.geometry),
-            Err(MediaError::NoPool { .. } | MediaError::Read { .. }) => match &self.devices[..] {
-                [_] => Ok(self.geometry_of(&self.planned_layout()?)?),
-                _ => self.planned_geometry(),
-            },
+            Err(MediaError::NoPool { .. } | MediaError::Read { .. }) => {
+                self.fits_zones()?;
+                match &self.devices[..] {
+                    [_] => Ok(self.geometry_of(&self.planned_layout()?)?),
+                    _ => self.planned_geometry(),
+                }
+            }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the units that are stated are those that the zones make, of each device that has zones.
+    fn fits_zones(&self) -> Result<(), MediaError> {
+        for one in self.each_device() {
+            let Some(stated) = one.device().unit else { continue };
+            if !one.has_zones() {
+                continue;
+            }
+            let unit = one.planned_layout()?.unit_bytes();
+            if unit != stated {
+                let reason = format!(
+                    "{stated} is stated, and the zones of this drive make units of {unit} ({} bytes): state that, \
+                     or leave `unit` out",
+                    unit.0
+                );
+                return Err(one.error("device.unit", reason).into());
+            }
+        }
+        Ok(())
     }
 
     /// How a new pool would divide the device.

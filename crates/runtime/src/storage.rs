@@ -47,6 +47,7 @@ use crate::Buffer;
 
 pub(crate) use cache::forget;
 pub use error::{Fault, OpenError, OpenErrorKind};
+pub(crate) use file::is_storage;
 pub use file::{Access, File, Options};
 pub(crate) use group::LAST_EVENT;
 pub use group::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};

@@ -116,8 +116,13 @@ fn unavailable(settings: &Settings, error: MediaError) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let server = is_in_use(&error).then(|| Serving::at(&sockets::beside(settings.file(), STATUS)));
     let Some(server) = server.flatten() else { return error };
+    let process = server.process();
+    if process.is_some_and(|id| u32::try_from(id) == Ok(std::process::id())) {
+        // The socket is of this process, which is about to serve: whoever has the pool is named by the error itself.
+        return error;
+    }
     let file = settings.file().display();
-    let who = server.process().map_or("a server".to_owned(), |id| format!("process {id}"));
+    let who = process.map_or("a server".to_owned(), |id| format!("process {id}"));
     error.context(format!(
         "{who} serves this pool; `thermocline stat {file}` tells what it does, `thermocline volume ... {file}` changes \
          its volumes, and for all else it has to be stopped first"

@@ -1,7 +1,5 @@
 //! `thermocline stat`.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,6 +8,7 @@ use anyhow::{anyhow, bail, ensure};
 use clap::Args;
 use serde_json::Value;
 
+use super::serve::control::Serving;
 use super::serve::{STATUS, sockets};
 use super::{CODES, print};
 
@@ -181,13 +180,12 @@ fn sample(socket: &Path) -> anyhow::Result<Sample> {
 pub fn fetch(socket: &Path) -> anyhow::Result<Value> {
     /// More than a status ever has, in bytes.
     const LONGEST: u64 = 16 << 20;
-    let mut stream = UnixStream::connect(socket).map_err(|error| {
+    /// A server that is well answers at once. Chosen.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let server = Serving::connect(socket).map_err(|error| {
         anyhow!("{}: nothing is served there (`thermocline serve`): {error}", socket.display())
     })?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    stream.write_all(b"GET /status HTTP/1.0\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(LONGEST).read_to_string(&mut answer)?;
+    let answer = server.answer("GET /status HTTP/1.0\r\n\r\n", LONGEST, PATIENCE)?;
     let Some((head, body)) = answer.split_once("\r\n\r\n") else {
         bail!("{} does not speak HTTP", socket.display())
     };

@@ -136,6 +136,40 @@ fn devices_of_a_served_pool_come_and_go_under_its_clients() {
     assert_eq!(served.stop(), 0);
 }
 
+/// The settings in use after a device left do not name it: what is refused then leaves the pool as it was.
+#[test]
+fn a_refused_change_leaves_the_pool_served_as_it_was() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_on(folder, &(device("a") + &device("b")));
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    let (mut ledger, mut rng) = (vec![Known::default(); SPAN as usize], Rng::new(10));
+    does(folder, "device drain pool.toml b.img");
+    does(folder, "device detach pool.toml b.img");
+    let text = "[[device]]\npath = 'c.img'\nsize = '64KiB'\nunit = '1MiB'\n";
+    let small = format!("{}{text}{VOLUMES}", device("a"));
+    fs::write(folder.join("pool.toml"), small).expect("it can be written");
+    for (devices, arguments) in [
+        (None, "device attach pool.toml c.img"),
+        (Some(&["a"][..]), "device drain pool.toml a.img"),
+        (Some(&["a", "b"]), "device drain pool.toml a.img"),
+        (Some(&["a"]), "device detach pool.toml a.img"),
+    ] {
+        devices.into_iter().for_each(|devices| name(folder, devices));
+        let Done { code, err, .. } = run(folder, arguments);
+        assert!(code == 2 && !err.contains("stop the service"), "{arguments}: {code}, {err}");
+        write_some(&mut client, &mut ledger, &mut rng).expect("it is served as before");
+        assert_eq!(units_left(&served), None, "{arguments}");
+    }
+    // Nobody was killed: all that was acknowledged is there.
+    ledger.iter_mut().for_each(|known| known.durable = known.sent);
+    compare(&mut client, &mut ledger);
+    assert_eq!(served.stop(), 0);
+    name(folder, &["a"]);
+    does(folder, "check pool.toml");
+}
+
 /// One command attaches, drains and detaches; what one before it did already is not done again.
 #[test]
 fn a_device_takes_the_place_of_another_by_one_command() {
@@ -167,6 +201,38 @@ fn a_device_takes_the_place_of_another_by_one_command() {
         fs::remove_file(folder.join("a.img")).expect("it is there");
         does(folder, "check pool.toml");
         compare(&mut Served::start(folder, "").client("main"), &mut ledger);
+    }
+}
+
+/// A new device that is too small has come all the same: what to do is said, and does it.
+#[test]
+fn a_device_that_cannot_take_the_place_of_another_does_not_stay_unsaid() {
+    for is_served in [false, true] {
+        let folder = scratch();
+        let folder = folder.path();
+        format_on(folder, &device("a"));
+        let mut ledger = vec![Known::default(); SPAN as usize];
+        write_and_kill(Served::start(folder, ""), &mut ledger, &mut Rng::new(11));
+        let served = is_served.then(|| Served::start(folder, ""));
+        let small = "[[device]]\npath = 's.img'\nsize = '4MiB'\nunit = '1MiB'\n";
+        let both = format!("{}{small}{VOLUMES}", device("a"));
+        fs::write(folder.join("pool.toml"), both).expect("it can be written");
+        let replace = "device replace pool.toml s.img --instead-of a.img";
+        for part in [
+            "s.img is a device of the pool now, and a.img still is",
+            "`thermocline device drain pool.toml s.img`, then `thermocline device detach pool.toml s.img`",
+        ] {
+            refuses(folder, replace, part);
+        }
+        assert_eq!(states(folder), ["active", "active"]);
+        does(folder, "device drain pool.toml s.img");
+        does(folder, "device detach pool.toml s.img");
+        name(folder, &["a"]);
+        if let Some(served) = served {
+            compare(&mut served.client("main"), &mut ledger);
+            assert_eq!(served.stop(), 0);
+        }
+        does(folder, "check pool.toml");
     }
 }
 

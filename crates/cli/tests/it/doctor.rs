@@ -117,3 +117,33 @@ class = 'fast'\nunit = '8MiB'\n[[volumes]]\nname = 'v'\nsize = '900GiB'\n";
     assert!(done.out.contains("warn  space      the file may grow by "), "{}", done.out);
     run(folder, "doctor").ok();
 }
+
+/// Zones have the size that they have: other units are refused before there is a pool, and not after.
+#[test]
+fn units_that_a_zoned_drive_does_not_have_make_no_pool() {
+    let folder = scratch();
+    let folder = folder.path();
+    let device = |unit: &str| {
+        let text = "path = 'p.img'\nsize = '512MiB'\nkind = 'simulated'\nprofile = 'zn540'\n";
+        format!("{text}{unit}")
+    };
+    let expected = "8 MiB is stated, and the zones of this drive make units of 672 KiB (688128 bytes): state that, or \
+                    leave `unit` out";
+    write(folder, "pool.toml", format!("[device]\n{}", device("unit = '8MiB'\n")));
+    let planned = report(folder, 1);
+    assert!(finding(&planned, "volumes").1.contains(expected), "{planned}");
+    let refused = run(folder, "format pool.toml").refused(2);
+    assert!(refused.contains(expected), "{refused}");
+    assert!(!folder.join("p.img").exists(), "nothing is made");
+    let other = "[[device]]\npath = 'a.img'\nsize = '512MiB'\nunit = '8MiB'\n";
+    let two = format!("{other}[[device]]\n{}", device("unit = '8MiB'\n"));
+    write(folder, "pool.toml", two);
+    let refused = run(folder, "format pool.toml").refused(2);
+    assert!(refused.contains(expected), "{refused}");
+    for unit in ["unit = '672KiB'\n", ""] {
+        write(folder, "pool.toml", format!("[device]\n{}", device(unit)));
+        report(folder, 0);
+        run(folder, "format pool.toml --yes-destroy=p.img").ok();
+        run(folder, "status pool.toml").ok();
+    }
+}

@@ -45,6 +45,52 @@ fn what_fails_leaves_no_files_behind() {
     assert_eq!(names(folder), ["pool.img", "pool.toml"]);
 }
 
+/// Settings of another name have sockets of their own: the server is known by the lock of the device.
+#[test]
+fn who_serves_a_pool_is_known_by_other_settings_too() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    std::fs::copy(folder.join("pool.toml"), folder.join("other.toml")).expect("settings");
+    let server = format!("process {} ", served.child.id());
+    for what in ["serve", "status"] {
+        let refused = run(folder, &format!("{what} other.toml")).refused(2);
+        assert_eq!(refused.matches("process ").count(), 1, "{refused}");
+        assert!(refused.contains(&server), "{refused}");
+    }
+    let refused = run(folder, "scrub pool.toml").refused(2);
+    assert!(refused.contains(&format!("{server}serves this pool")), "{refused}");
+    assert_eq!(served.stop(), 0);
+}
+
+/// A server that was stopped, or is stuck, takes connections and says nothing.
+#[test]
+fn a_server_that_does_not_answer_is_named() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    served.signal("STOP");
+    let expected = format!(
+        "the server at pool.status.sock (process {}) has not answered for 10 s",
+        served.child.id()
+    );
+    let asked = ["status pool.toml", "volume list pool.toml", "stat pool.toml"];
+    let asked = asked.map(|what| {
+        let mut asked = command(folder, what);
+        asked.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    });
+    for asked in asked {
+        let done = asked.wait_with_output().expect("it ends");
+        let said = String::from_utf8(done.stderr).expect("UTF-8");
+        assert!(done.status.code() == Some(2) && said.contains(&expected), "{said}");
+    }
+    served.signal("CONT");
+    run(folder, "status pool.toml").ok();
+    assert_eq!(served.stop(), 0);
+}
+
 #[test]
 fn numbers_of_the_command_line_have_bounds() {
     let folder = scratch();
@@ -109,6 +155,32 @@ fn names_that_are_no_names_of_files_are_refused() {
     assert_eq!(served.stop(), 0);
     let refused = run(folder, "volume create pool.toml .. 4MiB").refused(2);
     assert!(refused.contains("is neither `.` nor `..`"), "{refused}");
+}
+
+/// Whoever opens a pipe waits until somebody opens its other end, for ever if need be.
+#[test]
+fn what_is_neither_a_file_nor_a_block_device_is_refused() {
+    let folder = scratch();
+    let folder = folder.path();
+    assert_eq!(sh(folder, "mkfifo pipe"), 0);
+    for path in ["pipe", "/dev/zero", "."] {
+        for kind in ["", "kind = 'file'\n", "kind = 'simulated'\nprofile = 'ideal'\n"] {
+            let text = format!("[device]\npath = '{path}'\nsize = '64MiB'\n{kind}");
+            write(folder, "pool.toml", &text);
+            for what in ["format", "serve", "status", "doctor"] {
+                let mut asked = Command::new("timeout");
+                asked.args(["-k1", "20", env!("CARGO_BIN_EXE_thermocline"), what, "pool.toml"]);
+                asked.current_dir(folder).stdin(Stdio::null());
+                let refused = done(asked);
+                let (code, why) = match what {
+                    "doctor" => (1, "is no file and no block device"),
+                    _ => (2, "it is neither a regular file nor a block device"),
+                };
+                let said = format!("{}{}", refused.out, refused.err);
+                assert!(refused.code == code && said.contains(why), "{what} {text}: {said}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -75,12 +75,40 @@ impl Settings {
         Ok((found.geometry, numbers))
     }
 
-    /// These settings without the device or pair at `path`.
-    fn without(&self, path: &Path) -> Settings {
+    /// These settings without the device or group at `path`.
+    #[must_use]
+    pub fn without(&self, path: &Path) -> Settings {
         let others = self.groups().into_iter().filter(|group| !has(group, path)).flatten();
         let mut rest = self.clone();
         rest.devices = others.map(|one| one.device().clone()).collect();
         rest
+    }
+
+    /// These settings without the devices that are none of the pool's: those that are not attached, and those that have
+    /// left it.
+    #[must_use]
+    pub fn of_pool(&self) -> Settings {
+        let mut rest = self.clone();
+        loop {
+            let (Err(MediaError::NotAttached { path }) | Err(MediaError::HasLeft { path })) =
+                rest.find_all()
+            else {
+                return rest;
+            };
+            let fewer = rest.without(&path);
+            if fewer.devices.is_empty() || fewer.devices.len() == rest.devices.len() {
+                return rest;
+            }
+            rest = fewer;
+        }
+    }
+
+    /// The group with a member at `path` is from now on as `other` names it. All else stays as it is named here.
+    pub fn take_group(&mut self, other: &Settings, path: &Path) {
+        let group = other.groups().into_iter().find(|group| has(group, path)).unwrap_or_default();
+        let Some(name) = group.first().and_then(|one| one.device().group()) else { return };
+        self.devices.retain(|device| device.group() != Some(name));
+        self.devices.extend(group.iter().map(|one| one.device().clone()));
     }
 
     fn attached(&self, own: &[Settings], path: &Path) -> Result<UnitStorage, MediaError> {

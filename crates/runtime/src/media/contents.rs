@@ -10,6 +10,7 @@ use thermocline_format::{PoolId, SuperblockPrefix};
 use thermocline_types::Bytes;
 
 use super::MediaError;
+use crate::storage::is_storage;
 
 /// What is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,12 +127,17 @@ pub(super) fn find_records(
 
 /// The size of a file or device.
 pub(super) fn size(path: &Path) -> io::Result<Bytes> {
-    fs::File::open(path)?.seek(SeekFrom::End(0)).map(Bytes)
+    open(path)?.seek(SeekFrom::End(0)).map(Bytes)
+}
+
+fn open(path: &Path) -> io::Result<fs::File> {
+    is_storage(path).map_err(|error| io::Error::other(error.kind().to_string()))?;
+    fs::File::open(path)
 }
 
 /// At most `bytes` bytes from `offset` on.
 pub(super) fn read(path: &Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    let mut file = fs::File::open(path)?;
+    let mut file = open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut found = Vec::new();
     file.take(bytes).read_to_end(&mut found)?;

@@ -7,7 +7,6 @@ use thermocline_format::{
     DeviceState, Geometry, LogicalBlock, MediaClass, PoolDevice, PoolId, RaidShape,
     SuperblockPrefix,
 };
-use thermocline_nand::Drive;
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
 use super::pairs::{self, Place};
@@ -137,13 +136,8 @@ impl Settings {
 
     /// The size of units that the settings state or the zones of the device have.
     fn own_unit(&self) -> Result<Option<Bytes>, MediaError> {
-        let zones = match self.kind() {
-            DeviceKind::Zoned => true,
-            DeviceKind::Simulated => matches!(self.drive()?, Drive::Zoned(_)),
-            DeviceKind::File | DeviceKind::Block => false,
-        };
         match self.device().unit {
-            None if zones => Ok(Some(self.planned_layout()?.unit_bytes())),
+            None if self.has_zones() => Ok(Some(self.planned_layout()?.unit_bytes())),
             stated => Ok(stated),
         }
     }

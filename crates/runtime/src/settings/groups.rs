@@ -67,7 +67,7 @@ impl Settings {
     }
 
     /// Whether the device has zones. What is wrong with a profile is found elsewhere.
-    fn has_zones(&self) -> bool {
+    pub(crate) fn has_zones(&self) -> bool {
         match self.kind() {
             DeviceKind::Zoned => true,
             DeviceKind::Simulated => self.profile().is_ok_and(|profile| profile.zns.is_some()),

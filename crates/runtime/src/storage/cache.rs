@@ -33,6 +33,9 @@ pub(super) fn read_from_media(file: &File) -> io::Result<()> {
 /// As [`read_from_media`], for whoever looks at a file before it is opened. What fails here fails again then; a file
 /// that somebody has open is left alone.
 pub(crate) fn forget(path: &Path) {
+    if super::is_storage(path).is_err() {
+        return;
+    }
     let Ok(file) = File::open(path) else { return };
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
         let _told_when_it_is_opened = read_from_media(&file);

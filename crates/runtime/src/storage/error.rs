@@ -28,6 +28,9 @@ pub enum OpenErrorKind {
     /// Somebody else has it.
     #[error("is in use{}", .0.as_ref().map(|holder| format!(": {holder}")).unwrap_or_default())]
     InUse(Option<Holder>),
+    /// It is neither a regular file nor a block device.
+    #[error("it is neither a regular file nor a block device")]
+    NoStorage,
     /// What is in it cannot be read from media.
     #[error("what was written to it earlier cannot be made durable, or read from media")]
     Cached,

@@ -95,6 +95,7 @@ impl File {
         options: &Options,
     ) -> Result<File, OpenError> {
         let system = |error| OpenError::system(path, error);
+        is_storage(path)?;
         let is_block = fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
         let kind = if is_block { Kind::Block } else { Kind::Regular };
         let mut how = fs::OpenOptions::new();
@@ -203,6 +204,20 @@ impl File {
 /// How long to wait for what a process had that was killed: the kernel gives that up only when all its transfers are
 /// done. Chosen, not measured.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Whether a regular file or a block device is at `path`, or nothing yet: nothing else can be read and written anywhere.
+/// It is asked before opening, because whoever opens a pipe waits for its other end.
+///
+/// # Errors
+/// When it is something else.
+pub(crate) fn is_storage(path: &Path) -> Result<(), OpenError> {
+    match fs::metadata(path).map(|found| found.file_type()) {
+        Ok(found) if !found.is_file() && !found.is_block_device() => {
+            Err(OpenError::new(path, OpenErrorKind::NoStorage))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Whether somebody else has it.
 fn is_taken(error: &io::Error) -> bool {

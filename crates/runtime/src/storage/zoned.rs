@@ -20,6 +20,7 @@ use thermocline_format::LogicalBlock;
 use thermocline_types::{Bytes, UnitId};
 
 use super::Waker;
+use super::file::is_storage;
 use super::ioctl::{RawZone, finish_zone, report_zones, reset_zone};
 use super::{
     Access, Command, Completion, Fault, File, Layout, OpenError, OpenErrorKind, Options, Storage,
@@ -43,6 +44,7 @@ impl Zoned {
     /// [`OpenError`], also when it is no zoned device, or its zones are not alike.
     pub fn open(path: &Path, options: &Options) -> Result<Zoned, OpenError> {
         let system = |error: std::io::Error| OpenError::system(path, error);
+        is_storage(path)?;
         let device = fs::File::options()
             .read(true)
             .write(options.access == Access::ReadWrite)

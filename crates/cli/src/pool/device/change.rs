@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use thermocline_engine::{HostError, Notice};
 use thermocline_format::{DeviceState, Geometry};
 use thermocline_runtime::storage::Storage;
@@ -90,11 +90,19 @@ pub fn exchange(args: &NewArgs, old: &Path) -> anyhow::Result<ExitCode> {
     let old = Named { path: named(&new.settings, old)?, settings: new.settings.clone() };
     ensure!(old.path != new.path, "{} cannot take its own place", new.path.display());
     let interrupt = Interrupt::watch()?;
+    ensure!(old.is_attached()?, "{} is no device of the pool", old.path.display());
     if !new.is_attached()? {
         new.change(ChangeName::Attach, &args.yes_destroy)?;
     }
-    ensure!(old.is_attached()?, "{} is no device of the pool", old.path.display());
-    let left = empty(&old, &interrupt)?;
+    let both = || {
+        let (new, old, file) =
+            (new.path.display(), old.path.display(), new.settings.file().display());
+        format!(
+            "{new} is a device of the pool now, and {old} still is: attach more and say this again, or give {new} up with \
+             `thermocline device drain {file} {new}`, then `thermocline device detach {file} {new}`; {old} is not empty"
+        )
+    };
+    let left = empty(&old, &interrupt).with_context(both)?;
     if left > 0 {
         return old.interrupted(left);
     }

@@ -1,8 +1,9 @@
 //! Changes of a pool that is being served, as requests on its status socket.
 
-use std::io::{Read as _, Write as _};
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -238,17 +239,39 @@ impl Subject {
 }
 
 /// Whoever serves a pool.
-pub struct Serving(UnixStream);
+pub struct Serving {
+    stream: UnixStream,
+    /// Its status socket.
+    path: PathBuf,
+}
+
+impl fmt::Display for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server at {}", self.path.display())?;
+        match self.process() {
+            Some(id) => write!(f, " (process {id})"),
+            None => Ok(()),
+        }
+    }
+}
 
 impl Serving {
     /// Who listens on the status socket `path`, if anybody does.
     pub fn at(path: &Path) -> Option<Serving> {
-        UnixStream::connect(path).ok().map(Serving)
+        Serving::connect(path).ok()
+    }
+
+    /// Who listens on the status socket `path`.
+    ///
+    /// # Errors
+    /// When nobody does.
+    pub fn connect(path: &Path) -> io::Result<Serving> {
+        UnixStream::connect(path).map(|stream| Serving { stream, path: path.to_owned() })
     }
 
     /// The process that serves.
     pub fn process(&self) -> Option<i32> {
-        server_of(&self.0)
+        server_of(&self.stream)
     }
 
     /// Asks to make a volume.
@@ -308,12 +331,31 @@ impl Serving {
         self.ask(&format!("DELETE {}", volume.url()), "")
     }
 
-    fn ask(self, what: &str, body: &str) -> anyhow::Result<()> {
-        let Serving(mut stream) = self;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        write!(stream, "{what} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
+    /// What is answered to `request`, of `longest` bytes at most.
+    ///
+    /// # Errors
+    /// Also when the server says nothing for as long as `patience`.
+    pub fn answer(self, request: &str, longest: u64, patience: Duration) -> anyhow::Result<String> {
+        let server = self.to_string();
+        let silent = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                let seconds = patience.as_secs();
+                anyhow!("{server} has not answered for {seconds} s: it is stopped, stuck or busy")
+            }
+            _ => anyhow!("{server}: {error}"),
+        };
+        let Serving { mut stream, .. } = self;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        stream.write_all(request.as_bytes()).map_err(silent)?;
         let mut answer = String::new();
-        stream.take(1 << 20).read_to_string(&mut answer)?;
+        stream.take(longest).read_to_string(&mut answer).map_err(silent)?;
+        Ok(answer)
+    }
+
+    fn ask(self, what: &str, body: &str) -> anyhow::Result<()> {
+        let request = format!("{what} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let answer = self.answer(&request, 1 << 20, PATIENCE)?;
         let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP")?;
         if !head.lines().next().unwrap_or_default().contains(" 20") {
             bail!("the server of the pool says: {}", body.trim_end());

@@ -21,7 +21,7 @@ use super::super::say;
 #[derive(Clone)]
 pub struct Devices(Arc<Mutex<InUse>>);
 
-/// What the pool was opened with last.
+/// What the pool was opened with last, and groups got since.
 struct InUse {
     settings: Settings,
     groups: Vec<(usize, Group)>,
@@ -244,7 +244,10 @@ impl Devices {
             .look(|view| (view.engine.pool_id(), *view.engine.geometry()))
             .context("the pool is closed")?;
         refuse_to_destroy(settings, side)?;
-        Ok(settings.join_side(&side.path, id, &geometry, &self.in_use().groups)?)
+        let mut in_use = self.in_use();
+        settings.join_side(&side.path, id, &geometry, &in_use.groups)?;
+        in_use.settings.take_group(settings, &side.path);
+        Ok(())
     }
 
     /// Opens the pool again, which makes the change.
@@ -258,12 +261,14 @@ impl Devices {
         let (devices, path) = (self.clone(), path.to_owned());
         let open = move || {
             let opened = to_change(&settings, &path, change, false)?;
-            devices.adopt(settings, opened.groups);
+            let leaves = change == DeviceChange::Detach;
+            let used = if leaves { settings.without(&path) } else { settings };
+            devices.adopt(used, opened.groups);
             Ok(opened.driver)
         };
         let devices = self.clone();
         let back = move || {
-            let settings = devices.in_use().settings.clone();
+            let settings = devices.in_use().settings.of_pool();
             let opened = to_write(&settings, false);
             let opened = opened.inspect_err(|error| say(format_args!("{error:#}"))).ok()?;
             devices.adopt(settings, opened.groups);
