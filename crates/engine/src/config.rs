@@ -464,8 +464,8 @@ fn most_listed(geometry: &Geometry) -> u32 {
 }
 
 /// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Of large
-/// ones two are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile. Measured:
-/// `docs/adr/0054-half-a-pool-between-checkpoints.md`.
+/// ones two are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile.
+/// Measured: `docs/adr/0054-half-a-pool-between-checkpoints.md`.
 fn ahead_units(geometry: &Geometry) -> u32 {
     let large = geometry.unit_bytes() >= LARGE_UNIT && !geometry.is_tiered();
     let least = if large { 2 } else { 4 };
@@ -473,9 +473,9 @@ fn ahead_units(geometry: &Geometry) -> u32 {
     (units / 256).max(least.min(units / 16)).clamp(1, 32)
 }
 
-/// Bytes between checkpoints at most. A map is 1/512 of what it maps: with half of the pool between checkpoints, writing
-/// all of it costs a 256th of what is written; with a 32nd, a 16th. What is between is replayed after a crash, in seconds
-/// for 64 GiB (`docs/adr/0048-long-tails.md`).
+/// Bytes between checkpoints at most. A map is 1/512 of what it maps: with half of the pool between checkpoints,
+/// writing all of it costs a 256th of what is written; with a 32nd, a 16th. What is between is replayed after a crash,
+/// in seconds for 64 GiB (`docs/adr/0048-long-tails.md`).
 fn checkpoint_bytes(pool_bytes: u64) -> u64 {
     (pool_bytes / 2).min((pool_bytes / 32).max(EARLY_CHECKPOINT)).min(CHECKPOINT)
 }
