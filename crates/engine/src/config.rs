@@ -390,39 +390,44 @@ impl Config {
         }
     }
 
-    /// Blocks of users that the pool can hold when its volumes have `volume_blocks` blocks together.
+    /// Blocks of users that the pool can hold in one volume of `volume_blocks` blocks, as [`Config::capacity_among`].
     ///
     /// One 32nd of the data units is held back beyond those set aside, so that garbage collection always gains
     /// something. Chosen, not measured.
     #[must_use]
     pub fn capacity_blocks(&self, volume_blocks: u64) -> u64 {
+        self.capacity_among([volume_blocks])
+    }
+
+    /// Blocks of users that the pool can hold in volumes of these sizes in blocks: each has pages and roots of its own.
+    /// Volumes that are larger than the pool have as many as its blocks take where these lie one behind the other.
+    #[must_use]
+    pub fn capacity_among(&self, volumes: impl IntoIterator<Item = u64>) -> u64 {
         let data = self.units_of(MediaClass::Capacity).saturating_sub(self.units_set_aside());
-        let mapped = volume_blocks.min(u64::from(data) * self.blocks_per_unit() * 2);
-        let pages = mapped.div_ceil(crate::map::PAGE);
-        self.capacity_beside(pages, mapped.div_ceil(crate::map::PAGE * 512), 0)
+        let most = u64::from(data) * self.blocks_per_unit() * 2;
+        let mut count = 0_u64;
+        let (pages, roots) = maps_of(volumes.into_iter().inspect(|_| count += 1));
+        let begun = count.saturating_sub(1);
+        let pages = pages.min(begun + most.div_ceil(crate::map::PAGE));
+        let roots = roots.min(begun + most.div_ceil(crate::map::PAGE * 512));
+        self.capacity_beside(pages, roots, 0)
     }
 
     /// Blocks of users that the pool can hold when its volumes have these sizes in blocks and are mapped all over: each
     /// has pages and roots of its own.
     #[must_use]
     pub fn capacity_of(&self, volumes: impl Iterator<Item = u64>) -> u64 {
-        let (page, root) = (crate::map::PAGE, crate::map::PAGE * crate::map::PAGE);
-        let add = |(pages, roots): (u64, u64), blocks: u64| {
-            (pages + blocks.div_ceil(page), roots + blocks.div_ceil(root))
-        };
-        let (pages, roots) = volumes.fold((0, 0), add);
+        let (pages, roots) = maps_of(volumes);
         self.capacity_beside(pages, roots, 0)
     }
 
-    /// Where the fast devices are too small for the maps of volumes that have `volume_blocks` blocks together and are
-    /// written all over: how many fast units there are, and how many it takes. Without them the pool is full before.
+    /// Where the fast devices are too small for the maps of volumes that have these sizes in blocks and are written all
+    /// over: how many fast units there are, and how many it takes. Without them the pool is full before.
     #[must_use]
-    pub fn short_of_fast(&self, volume_blocks: u64) -> Option<(u32, u32)> {
+    pub fn short_of_fast(&self, volumes: impl IntoIterator<Item = u64>) -> Option<(u32, u32)> {
         let fast = self.units_of(MediaClass::Fast);
-        let (page, root) = (crate::map::PAGE, crate::map::PAGE * crate::map::PAGE);
-        let metadata =
-            self.metadata_units(volume_blocks.div_ceil(page), volume_blocks.div_ceil(root));
-        let needed = u64::from(self.fast_units_set_aside()) + metadata;
+        let (pages, roots) = maps_of(volumes);
+        let needed = u64::from(self.fast_units_set_aside()) + self.metadata_units(pages, roots);
         let short = self.geometry.is_tiered() && u64::from(fast) < needed;
         short.then_some((fast, needed as u32))
     }
@@ -454,6 +459,15 @@ impl Config {
         // Copies in chunks of few blocks take more room than the 32nd that is held back.
         if pages < PAGES_AT_ONCE.into() { held * pages / (pages + 1) } else { held }
     }
+}
+
+/// Pages and roots of the maps of volumes of these sizes in blocks.
+fn maps_of(volumes: impl IntoIterator<Item = u64>) -> (u64, u64) {
+    let (page, root) = (crate::map::PAGE, crate::map::PAGE * crate::map::PAGE);
+    let add = |(pages, roots): (u64, u64), blocks: u64| {
+        (pages + blocks.div_ceil(page), roots + blocks.div_ceil(root))
+    };
+    volumes.into_iter().fold((0, 0), add)
 }
 
 /// Units that a superblock record can list, at 16 bytes each: half of what a superblock unit holds beside the pages of

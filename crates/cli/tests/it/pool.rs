@@ -256,3 +256,30 @@ superblock revision 2 at unit 1 block 0
     assert!(beyond.contains("units 0 to 63"), "{beyond}");
     run(folder, "inspect pool.toml --map other").refused(2);
 }
+
+#[test]
+fn what_many_volumes_hold_is_told_by_format_and_status() {
+    let folder = scratch();
+    let folder = folder.path();
+    let device = "[device]\npath = 'pool.img'\nsize = '64MiB'\nunit = '1MiB'\n";
+    let volume = |number| format!("[[volumes]]\nname = 'v{number}'\nsize = '1MiB'\n");
+    let told = |volumes: u32| {
+        let _none_yet = fs::remove_file(folder.join("pool.img"));
+        write(
+            folder,
+            "pool.toml",
+            device.to_owned() + &(0..volumes).map(volume).collect::<String>(),
+        );
+        let made = run(folder, "format pool.toml").ok();
+        let line = made.lines().find_map(|line| line.split_once("; holds ")).expect("it says so");
+        let status = run(folder, "status pool.toml").ok();
+        let holds = line.1.strip_suffix(" of data").expect("a size");
+        assert!(status.contains(&format!(": 0 B of {holds} hold data")), "{holds}: {status}");
+        let doctor = run(folder, "doctor pool.toml").out;
+        assert!(volumes == 1 || doctor.contains(&format!("the pool holds {holds}")), "{doctor}");
+        let capacity = &run(folder, "status pool.toml --json").json()["capacity_bytes"];
+        capacity.as_u64().expect("a number")
+    };
+    let (one, many) = (told(1), told(1500));
+    assert!(many < one / 2, "each volume takes pages: {many} of {one}");
+}
