@@ -1,7 +1,8 @@
 //! How an engine is set up, and what follows from that for its space and memory.
 
 use thermocline_format::{
-    ARRIVALS, Entry, Geometry, MAX_LINES, MAX_OPEN_UNITS, METADATA, MediaClass, Superblock,
+    ARRIVALS, Entry, Geometry, MAX_LINES, MAX_OPEN_UNITS, MAX_ROOTS, METADATA, MediaClass,
+    Superblock,
 };
 use thermocline_ftl::placement::{Auto, Below, Classifier as _, Policy};
 use thermocline_ftl::set_aside;
@@ -297,11 +298,19 @@ impl Config {
         self.reserved_units.max(self.frontiers() + 1) as usize
     }
 
-    /// Volumes and roots that a superblock record has room for beside as many units as it may list.
-    pub(crate) fn superblock_holds(&self, volumes: usize, roots: usize) -> bool {
+    /// Roots that a superblock record has room for beside so many volumes and as many units as it may list.
+    pub(crate) fn most_roots(&self, volumes: usize) -> usize {
         let listed = self.most_listed_ever() as usize;
-        let bytes = Superblock::bytes_for(&self.geometry, volumes, listed, roots);
-        bytes as u64 <= self.geometry.unit_bytes()
+        let holds = |roots: usize| {
+            let bytes = Superblock::bytes_for(&self.geometry, volumes, listed, roots);
+            bytes as u64 <= self.geometry.unit_bytes()
+        };
+        let (mut most, mut beyond) = (0, MAX_ROOTS + 1);
+        while beyond - most > 1 {
+            let middle = usize::midpoint(most, beyond);
+            *if holds(middle) { &mut most } else { &mut beyond } = middle;
+        }
+        most
     }
 
     /// Units that a superblock record can list.

@@ -283,3 +283,29 @@ fn what_many_volumes_hold_is_told_by_format_and_status() {
     let (one, many) = (told(1), told(1500));
     assert!(many < one / 2, "each volume takes pages: {many} of {one}");
 }
+
+#[test]
+fn a_volume_of_an_impossible_size_is_refused_with_the_limit() {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, 4096);
+    run(folder, "format pool.toml").ok();
+    for (size, reason) in [
+        ("1PiB", "a volume has 256 TiB at most"),
+        ("1EiB", "a volume has 256 TiB at most"),
+        ("256TiB", "a pool with larger units has more room"),
+        ("4095", "a multiple of 4 KiB, and not 0; 4095 bytes is not"),
+    ] {
+        let refused = run(folder, &format!("volume create pool.toml v {size}")).refused(2);
+        assert!(refused.contains(reason), "{size}: {refused}");
+    }
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("it is there");
+    for (size, reason) in [
+        ("5EiB", "device.size: is 5 EiB, must be 1 B to 4 EiB"),
+        ("4611686018427387905", "device.size: is 4611686018427387905 bytes, must be 1 B to 4 EiB"),
+    ] {
+        write(folder, "large.toml", text.replace("64MiB", size));
+        let refused = run(folder, "format large.toml").refused(2);
+        assert!(refused.contains(reason), "{size}: {refused}");
+    }
+}

@@ -1,7 +1,7 @@
-//! What a pool holds in volumes of any number and size.
+//! What a pool holds in volumes of any number and size, and how many and how large these can be.
 
 use thermocline_engine::{Config, Extent, HostError, HostRequest};
-use thermocline_format::{Geometry, LogicalBlock, VolumeId};
+use thermocline_format::{Geometry, LogicalBlock, MAX_ROOTS, VolumeId, VolumeName};
 use thermocline_types::UnitId;
 
 use crate::memory_device::Machine;
@@ -50,4 +50,27 @@ fn volumes_larger_than_the_pool_take_as_much_of_it_as_what_is_in_them() {
     assert_eq!(large, config.capacity_among([1 << 36]));
     let many = config.capacity_among(std::iter::repeat_n(256, 600).chain([TIB]));
     assert!(many > 0 && many < large, "{many} of {large}");
+}
+
+#[test]
+fn a_volume_that_is_too_large_is_refused_with_the_limit() {
+    let mut machine = Machine::format(&config());
+    let mut create = |name: &str, blocks| {
+        let name = VolumeName::new(name).expect("a name");
+        machine.ask(HostRequest::CreateVolume { name, blocks }).map(|_| ())
+    };
+    assert_eq!(create("v", 1024 * TIB), Err(HostError::VolumeTooLarge));
+    let refused = create("v", 256 * TIB).expect_err("the superblock is small");
+    let HostError::TooManyRoots { needed, most } = refused else { panic!("{refused}") };
+    assert!(needed == 1 << 18 && (1..needed).contains(&most), "{refused}");
+    assert_eq!(
+        create("v", (most << 18) + 1).err(),
+        Some(HostError::TooManyRoots { needed: most + 1, most })
+    );
+    let text = refused.to_string();
+    assert!(text.contains("larger units") && text.contains(&most.to_string()), "{text}");
+    let most = MAX_ROOTS as u64;
+    let text = HostError::TooManyRoots { needed: most + 1, most }.to_string();
+    assert!(text.ends_with("room for 266240, which is as many as any can have"), "{text}");
+    assert_eq!(HostError::VolumeTooLarge.to_string(), "a volume has 256 TiB at most");
 }
