@@ -309,3 +309,22 @@ fn a_volume_of_an_impossible_size_is_refused_with_the_limit() {
         assert!(refused.contains(reason), "{size}: {refused}");
     }
 }
+
+#[test]
+fn a_check_skips_what_was_never_written() {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, 4096);
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("it is there");
+    write(folder, "pool.toml", text + "size = '1GiB'\n");
+    run(folder, "format pool.toml").ok();
+    let read = || {
+        let checked = run(folder, "check pool.toml --json").json();
+        assert_eq!(checked["clean"], true);
+        checked["blocks_read"].as_u64().expect("a number")
+    };
+    assert_eq!(read(), 0);
+    let load = "load pool.toml --workload seq --span 8MiB --drive-writes 1 --prefill none";
+    run(folder, load).ok();
+    assert!((2048..4096).contains(&read()), "{} blocks", read());
+}

@@ -1,6 +1,6 @@
 //! What a pool holds in volumes of any number and size, and how many and how large these can be.
 
-use thermocline_engine::{Config, Extent, HostError, HostRequest};
+use thermocline_engine::{Config, Extent, HostError, HostRequest, Run};
 use thermocline_format::{Geometry, LogicalBlock, MAX_ROOTS, VolumeId, VolumeName};
 use thermocline_types::UnitId;
 
@@ -73,4 +73,16 @@ fn a_volume_that_is_too_large_is_refused_with_the_limit() {
     let text = HostError::TooManyRoots { needed: most + 1, most }.to_string();
     assert!(text.ends_with("room for 266240, which is as many as any can have"), "{text}");
     assert_eq!(HostError::VolumeTooLarge.to_string(), "a volume has 256 TiB at most");
+}
+
+#[test]
+fn runs_of_pages_that_are_not_mapped_are_told_from_any_block_on() {
+    let mut machine = Machine::format(&config());
+    let volume = machine.create("thin", 10_000);
+    write(&mut machine, volume, 5000).expect("there is room");
+    let runs = |lba, blocks| machine.engine.runs(Extent { volume, lba, blocks }, 16);
+    let [no, yes] = [false, true].map(|mapped| move |blocks| Run { blocks, mapped });
+    assert_eq!(runs(700, 4300), Ok(vec![no(4300)]));
+    assert_eq!(runs(700, 5000), Ok(vec![no(4300), yes(1), no(699)]));
+    assert_eq!(runs(9999, 1), Ok(vec![no(1)]));
 }
