@@ -4,6 +4,7 @@
 //! wrong arguments or input, with the reason on standard error; 130 interrupted by Ctrl-C.
 
 mod file;
+mod help;
 mod interrupt;
 mod lab;
 mod pool;
@@ -15,7 +16,7 @@ mod waterfall;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use thermocline_workload::trace;
 
 /// Chunks of a log live for as long as their blocks are valid, and are freed in another order than they were made in:
@@ -54,7 +55,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let arguments = help::flowing(Cli::command()).get_matches();
+    let done = match Cli::from_arg_matches(&arguments).unwrap_or_else(|error| error.exit()).command
+    {
         Command::Lab(command) => lab::execute(*command).map(|()| ExitCode::SUCCESS),
         Command::Pool(command) => pool::execute(&command),
     };

@@ -1,7 +1,8 @@
 //! How an engine is set up, and what follows from that for its space and memory.
 
 use thermocline_format::{
-    ARRIVALS, Entry, Geometry, MAX_LINES, MAX_OPEN_UNITS, METADATA, MediaClass, Superblock,
+    ARRIVALS, Entry, Geometry, MAX_LINES, MAX_OPEN_UNITS, MAX_ROOTS, METADATA, MediaClass,
+    Superblock,
 };
 use thermocline_ftl::placement::{Auto, Below, Classifier as _, Policy};
 use thermocline_ftl::set_aside;
@@ -297,11 +298,19 @@ impl Config {
         self.reserved_units.max(self.frontiers() + 1) as usize
     }
 
-    /// Volumes and roots that a superblock record has room for beside as many units as it may list.
-    pub(crate) fn superblock_holds(&self, volumes: usize, roots: usize) -> bool {
+    /// Roots that a superblock record has room for beside so many volumes and as many units as it may list.
+    pub(crate) fn most_roots(&self, volumes: usize) -> usize {
         let listed = self.most_listed_ever() as usize;
-        let bytes = Superblock::bytes_for(&self.geometry, volumes, listed, roots);
-        bytes as u64 <= self.geometry.unit_bytes()
+        let holds = |roots: usize| {
+            let bytes = Superblock::bytes_for(&self.geometry, volumes, listed, roots);
+            bytes as u64 <= self.geometry.unit_bytes()
+        };
+        let (mut most, mut beyond) = (0, MAX_ROOTS + 1);
+        while beyond - most > 1 {
+            let middle = usize::midpoint(most, beyond);
+            *if holds(middle) { &mut most } else { &mut beyond } = middle;
+        }
+        most
     }
 
     /// Units that a superblock record can list.
@@ -390,39 +399,44 @@ impl Config {
         }
     }
 
-    /// Blocks of users that the pool can hold when its volumes have `volume_blocks` blocks together.
+    /// Blocks of users that the pool can hold in one volume of `volume_blocks` blocks, as [`Config::capacity_among`].
     ///
     /// One 32nd of the data units is held back beyond those set aside, so that garbage collection always gains
     /// something. Chosen, not measured.
     #[must_use]
     pub fn capacity_blocks(&self, volume_blocks: u64) -> u64 {
+        self.capacity_among([volume_blocks])
+    }
+
+    /// Blocks of users that the pool can hold in volumes of these sizes in blocks: each has pages and roots of its own.
+    /// Volumes that are larger than the pool have as many as its blocks take where these lie one behind the other.
+    #[must_use]
+    pub fn capacity_among(&self, volumes: impl IntoIterator<Item = u64>) -> u64 {
         let data = self.units_of(MediaClass::Capacity).saturating_sub(self.units_set_aside());
-        let mapped = volume_blocks.min(u64::from(data) * self.blocks_per_unit() * 2);
-        let pages = mapped.div_ceil(crate::map::PAGE);
-        self.capacity_beside(pages, mapped.div_ceil(crate::map::PAGE * 512), 0)
+        let most = u64::from(data) * self.blocks_per_unit() * 2;
+        let mut count = 0_u64;
+        let (pages, roots) = maps_of(volumes.into_iter().inspect(|_| count += 1));
+        let begun = count.saturating_sub(1);
+        let pages = pages.min(begun + most.div_ceil(crate::map::PAGE));
+        let roots = roots.min(begun + most.div_ceil(crate::map::PAGE * 512));
+        self.capacity_beside(pages, roots, 0)
     }
 
     /// Blocks of users that the pool can hold when its volumes have these sizes in blocks and are mapped all over: each
     /// has pages and roots of its own.
     #[must_use]
     pub fn capacity_of(&self, volumes: impl Iterator<Item = u64>) -> u64 {
-        let (page, root) = (crate::map::PAGE, crate::map::PAGE * crate::map::PAGE);
-        let add = |(pages, roots): (u64, u64), blocks: u64| {
-            (pages + blocks.div_ceil(page), roots + blocks.div_ceil(root))
-        };
-        let (pages, roots) = volumes.fold((0, 0), add);
+        let (pages, roots) = maps_of(volumes);
         self.capacity_beside(pages, roots, 0)
     }
 
-    /// Where the fast devices are too small for the maps of volumes that have `volume_blocks` blocks together and are
-    /// written all over: how many fast units there are, and how many it takes. Without them the pool is full before.
+    /// Where the fast devices are too small for the maps of volumes that have these sizes in blocks and are written all
+    /// over: how many fast units there are, and how many it takes. Without them the pool is full before.
     #[must_use]
-    pub fn short_of_fast(&self, volume_blocks: u64) -> Option<(u32, u32)> {
+    pub fn short_of_fast(&self, volumes: impl IntoIterator<Item = u64>) -> Option<(u32, u32)> {
         let fast = self.units_of(MediaClass::Fast);
-        let (page, root) = (crate::map::PAGE, crate::map::PAGE * crate::map::PAGE);
-        let metadata =
-            self.metadata_units(volume_blocks.div_ceil(page), volume_blocks.div_ceil(root));
-        let needed = u64::from(self.fast_units_set_aside()) + metadata;
+        let (pages, roots) = maps_of(volumes);
+        let needed = u64::from(self.fast_units_set_aside()) + self.metadata_units(pages, roots);
         let short = self.geometry.is_tiered() && u64::from(fast) < needed;
         short.then_some((fast, needed as u32))
     }
@@ -456,6 +470,15 @@ impl Config {
     }
 }
 
+/// Pages and roots of the maps of volumes of these sizes in blocks.
+fn maps_of(volumes: impl IntoIterator<Item = u64>) -> (u64, u64) {
+    let (page, root) = (crate::map::PAGE, crate::map::PAGE * crate::map::PAGE);
+    let add = |(pages, roots): (u64, u64), blocks: u64| {
+        (pages + blocks.div_ceil(page), roots + blocks.div_ceil(root))
+    };
+    volumes.into_iter().fold((0, 0), add)
+}
+
 /// Units that a superblock record can list, at 16 bytes each: half of what a superblock unit holds beside the pages of
 /// the unit table. The other half is for volumes.
 fn most_listed(geometry: &Geometry) -> u32 {
@@ -464,8 +487,8 @@ fn most_listed(geometry: &Geometry) -> u32 {
 }
 
 /// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Of large
-/// ones two are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile. Measured:
-/// `docs/adr/0054-half-a-pool-between-checkpoints.md`.
+/// ones two are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile.
+/// Measured: `docs/adr/0054-half-a-pool-between-checkpoints.md`.
 fn ahead_units(geometry: &Geometry) -> u32 {
     let large = geometry.unit_bytes() >= LARGE_UNIT && !geometry.is_tiered();
     let least = if large { 2 } else { 4 };
@@ -473,9 +496,9 @@ fn ahead_units(geometry: &Geometry) -> u32 {
     (units / 256).max(least.min(units / 16)).clamp(1, 32)
 }
 
-/// Bytes between checkpoints at most. A map is 1/512 of what it maps: with half of the pool between checkpoints, writing
-/// all of it costs a 256th of what is written; with a 32nd, a 16th. What is between is replayed after a crash, in seconds
-/// for 64 GiB (`docs/adr/0048-long-tails.md`).
+/// Bytes between checkpoints at most. A map is 1/512 of what it maps: with half of the pool between checkpoints,
+/// writing all of it costs a 256th of what is written; with a 32nd, a 16th. What is between is replayed after a crash,
+/// in seconds for 64 GiB (`docs/adr/0048-long-tails.md`).
 fn checkpoint_bytes(pool_bytes: u64) -> u64 {
     (pool_bytes / 2).min((pool_bytes / 32).max(EARLY_CHECKPOINT)).min(CHECKPOINT)
 }

@@ -507,6 +507,11 @@ impl VolumeMap {
         leaf.is_none_or(|leaf| leaf.loaded[index / 64] >> (index % 64) & 1 == 1)
     }
 
+    /// Whether nothing is mapped in a page, which no frame is needed to say.
+    pub(crate) fn is_blank(&self, page: u64) -> bool {
+        self.is_loaded(page) && self.frame(page).is_none()
+    }
+
     /// Where page `page` is on media.
     pub(crate) fn page_at(&self, page: u64) -> MapEntry {
         let (root, index) = split(page);

@@ -1,6 +1,8 @@
 //! What a host asks of the engine, and what it gets back.
 
-use thermocline_format::{Location, VolumeId, VolumeMedia, VolumeName};
+use thermocline_format::{
+    Location, MAX_ROOTS, MAX_VOLUME_BLOCKS, VolumeId, VolumeMedia, VolumeName,
+};
 use thermocline_types::DeviceId;
 
 use crate::device::{DeviceCmd, OpId};
@@ -131,6 +133,21 @@ pub enum HostError {
     /// More volumes than a pool can have.
     #[error("the pool has as many volumes as it can have")]
     TooManyVolumes,
+    /// A volume larger than any can be.
+    #[error("a volume has {} TiB at most", MAX_VOLUME_BLOCKS >> 28)]
+    VolumeTooLarge,
+    /// The superblock has no room for the roots of so large volumes.
+    #[error(
+        "the superblock names a root of the map for each started GiB of each volume: it would be {needed} of them, and \
+         this pool has room for {most}{}",
+        more_room(*.most)
+    )]
+    TooManyRoots {
+        /// Roots that all volumes would have.
+        needed: u64,
+        /// Roots that a superblock record of this pool has room for beside so many volumes.
+        most: u64,
+    },
     /// The device failed to read a block, or what it read is not that block.
     #[error("the block at {0} cannot be read")]
     Unreadable(Location),
@@ -140,6 +157,16 @@ pub enum HostError {
     /// The device failed to write or to flush; nothing can be written until the pool is opened again.
     #[error("the device failed; the pool takes no writes until it is opened again")]
     Failed,
+}
+
+/// What there is to say of the room for roots of maps beside that it is `most` of them.
+fn more_room(most: u64) -> String {
+    match MAX_ROOTS as u64 {
+        limit if most < limit => {
+            format!("; a pool with larger units has more room, for {limit} at most")
+        }
+        _ => ", which is as many as any can have".to_owned(),
+    }
 }
 
 /// Why a request was not accepted. It will never complete; nothing of it was done.

@@ -295,8 +295,8 @@ impl Space {
         class.index() >= self.shared || self.frontiers.count(self.shared) < self.most_open
     }
 
-    /// A class that has an open unit and got nothing while half of what the pool has for capacity was written: its blocks
-    /// were hot for a while, or policy does not choose it any more. Half of it is chosen, not measured.
+    /// A class that has an open unit and got nothing while half of what the pool has for capacity was written: its
+    /// blocks were hot for a while, or policy does not choose it any more. Half of it is chosen, not measured.
     pub(crate) fn idle_class(&self) -> Option<Class> {
         let units = u64::from(self.geometry.active_units(MediaClass::Capacity));
         let idle = units * u64::from(self.geometry.blocks_per_unit()) / 2;

@@ -439,11 +439,12 @@ impl Settings {
     /// [`SettingsError`] when nothing is left for the volume without size.
     pub fn volume_sizes(&self, config: &Config) -> Result<Vec<(VolumeName, u64)>, SettingsError> {
         let blocks = |size: Bytes| size.0 / BLOCK_BYTES as u64;
-        let given: u64 = self.volumes.iter().filter_map(|volume| volume.size).map(blocks).sum();
+        let given: Vec<u64> =
+            self.volumes.iter().filter_map(|volume| volume.size).map(blocks).collect();
         let mut sizes = Vec::new();
         for (index, volume) in self.volumes.iter().enumerate() {
             let name = VolumeName::new(&volume.name).expect("names were checked");
-            let size = volume.size.map(blocks).unwrap_or_else(|| self.rest(config, given));
+            let size = volume.size.map(blocks).unwrap_or_else(|| self.rest(config, &given));
             if size == 0 {
                 let reason = "the other volumes, and the spare space, leave nothing for this one";
                 return Err(self.error(&format!("volumes[{index}].size"), reason));
@@ -453,15 +454,16 @@ impl Settings {
         Ok(sizes)
     }
 
-    /// What volumes of `given` blocks leave of the pool. Maps take space themselves: the larger the volumes, the less
-    /// fits, so this is found in a few steps.
-    fn rest(&self, config: &Config, given: u64) -> u64 {
-        let usable = |total| (config.capacity_blocks(total) as f64 * (1.0 - self.spare())) as u64;
-        let mut total = given;
-        for _ in 0..8 {
-            total = usable(total.max(given));
-        }
-        usable(total).min(total).saturating_sub(given)
+    /// What volumes of `given` blocks each leave of the pool. Maps take space themselves: the larger the volumes, the
+    /// less fits, so this is found in a few steps.
+    fn rest(&self, config: &Config, given: &[u64]) -> u64 {
+        let taken: u64 = given.iter().sum();
+        let left = |rest| {
+            let capacity = config.capacity_among(given.iter().copied().chain([rest]));
+            ((capacity as f64 * (1.0 - self.spare())) as u64).saturating_sub(taken)
+        };
+        let rest = (0..8).fold(0, |rest, _| left(rest));
+        left(rest).min(rest)
     }
 }
 

@@ -46,6 +46,13 @@ impl Bytes {
         self.0 as f64
     }
 
+    /// As shown, if nothing is rounded by that; else all of the number.
+    #[must_use]
+    pub fn exactly(self) -> String {
+        let shown = self.to_string();
+        if shown.parse() == Ok(self) { shown } else { format!("{} bytes", self.0) }
+    }
+
     /// How many whole or started granules of size `granule` hold this many bytes.
     #[must_use]
     pub const fn div_ceil(self, granule: Bytes) -> u64 {
@@ -130,11 +137,13 @@ impl FromStr for Bytes {
             "g" | "gib" => 1 << 30,
             "t" | "tib" => 1 << 40,
             "p" | "pib" => 1 << 50,
+            "eib" => 1 << 60,
             "kb" => 1_000,
             "mb" => 1_000_000,
             "gb" => 1_000_000_000,
             "tb" => 1_000_000_000_000,
             "pb" => 1_000_000_000_000_000,
+            "eb" => 1_000_000_000_000_000_000,
             _ => return Err(refuse()),
         };
         if let Ok(whole) = number.parse::<u64>() {
@@ -163,6 +172,8 @@ mod tests {
             ("1.5 GiB", 3 << 29),
             ("1.92TB", 1_920_000_000_000),
             ("15.36tb", 15_360_000_000_000),
+            ("1EiB", 1 << 60),
+            ("2EB", 2_000_000_000_000_000_000),
             ("0", 0),
         ];
         for (text, bytes) in cases {
@@ -183,5 +194,13 @@ mod tests {
         assert_eq!(Bytes(512).to_string(), "512 B");
         assert_eq!(Bytes::gib(2).to_string(), "2 GiB");
         assert_eq!(Bytes(1_342_177_280).to_string(), "1.25 GiB");
+    }
+
+    #[test]
+    fn shows_exactly_what_would_be_rounded() {
+        assert_eq!(Bytes(4095).exactly(), "4095 bytes");
+        assert_eq!(Bytes(4096).exactly(), "4 KiB");
+        assert_eq!(Bytes(1_342_177_280).exactly(), "1.25 GiB");
+        assert_eq!(Bytes(u64::MAX).exactly(), "18446744073709551615 bytes");
     }
 }

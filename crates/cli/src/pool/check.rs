@@ -21,8 +21,8 @@ use crate::progress::Progress;
 /// Arguments of `check`.
 #[derive(Args)]
 #[command(after_help = format!("\
-The pool is opened as after a crash; what recovery would write is kept in memory. Then every block of every volume is
-read and its checksum verified.
+The pool is opened as after a crash; what recovery would write is kept in memory. Then every block of every volume
+that was written is read and its checksum verified; of a volume with a ledger, every block.
 
 Examples:
   thermocline check pool.toml
@@ -144,8 +144,8 @@ fn look_through<S: Storage>(
     for volume in &volumes {
         let ledger = ledger.filter(|ledger| ledger.volume() == volume.id.0);
         let bar = Progress::default().bar(&format!("check {}", volume.name));
-        read_volume(&mut pool.driver, volume, ledger, &mut damaged, |share| bar.set(share));
-        blocks_read += volume.blocks;
+        let driver = &mut pool.driver;
+        blocks_read += read_volume(driver, volume, ledger, &mut damaged, |share| bar.set(share));
         blocks_compared += ledger.map_or(0, Ledger::flushed_blocks);
     }
     Ok(Report {
@@ -160,30 +160,37 @@ fn look_through<S: Storage>(
     })
 }
 
-/// Reads all of a volume. What fails as a whole is read again block by block, to name those that are damaged.
+/// Reads all of a volume, but for what is known not to be mapped where there is no ledger that tells of it. What fails
+/// as a whole is read again block by block, to name those that are damaged. Returns how many blocks were read.
 fn read_volume<S: Storage>(
     driver: &mut Driver<S>,
     volume: &VolumeInfo,
     ledger: Option<&Ledger>,
     damaged: &mut Vec<Damage>,
     progress: impl Fn(f64),
-) {
+) -> u64 {
     let buffer = Buffer::new(target::Buffer::zeroed(MAX_IO_BLOCKS as usize * BLOCK));
-    let mut read = |lba: u64, blocks: u64| {
+    let read = |driver: &mut Driver<S>, lba: u64, blocks: u64| {
         let into = buffer.part(0, blocks as usize * BLOCK);
         let extent = Extent { volume: volume.id, lba, blocks };
         let done = driver.carry_out(HostRequest::Read { extent, into: into.clone() });
         driver.clear_notices();
         done.map(|_| into)
     };
-    let mut first = 0;
+    let (mut first, mut blocks_read) = (0, 0);
     while first < volume.blocks {
+        let empty = if ledger.is_some() { 0 } else { unmapped(driver, volume, first) };
+        first += empty;
+        progress(first as f64 / volume.blocks as f64);
+        if empty > 0 {
+            continue;
+        }
         let blocks = MAX_IO_BLOCKS.min(volume.blocks - first);
-        match read(first, blocks) {
+        match read(driver, first, blocks) {
             Ok(found) => compare(volume, first, &found, ledger, damaged),
             Err(_) => {
                 for lba in first..first + blocks {
-                    match read(lba, 1) {
+                    match read(driver, lba, 1) {
                         Ok(found) => compare(volume, lba, &found, ledger, damaged),
                         Err(error) => damaged.push(unreadable(volume, lba, error)),
                     }
@@ -191,8 +198,23 @@ fn read_volume<S: Storage>(
             }
         }
         first += blocks;
+        blocks_read += blocks;
         progress(first as f64 / volume.blocks as f64);
     }
+    blocks_read
+}
+
+/// Blocks from `first` on of which it is known that they are not mapped: as many as one question tells of, at most.
+fn unmapped<S: Storage>(driver: &Driver<S>, volume: &VolumeInfo, first: u64) -> u64 {
+    let ask = |blocks: u64| {
+        let runs = driver.engine().runs(Extent { volume: volume.id, lba: first, blocks }, 1);
+        let run = runs.ok().and_then(|runs| runs.first().copied());
+        run.filter(|run| !run.mapped).map_or(0, |run| run.blocks)
+    };
+    // Where something is mapped, no more is looked at than is read.
+    let left = volume.blocks - first;
+    let near = left.min(MAX_IO_BLOCKS);
+    if ask(near) == near { ask(left) } else { ask(near) }
 }
 
 fn compare(

@@ -64,19 +64,17 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let listed = opened.driver.engine().volumes();
-    let total: u64 = listed.iter().map(|volume| volume.blocks).sum();
-    let capacity = opened.config.capacity_blocks(total);
-    let short = short_of_fast(&opened.config, total);
+    let holds = opened.holds();
+    let short = short_of_fast(&opened.config, &opened.sizes());
     opened.close()?;
     made.into_iter().for_each(Made::keep);
     let paths = settings.devices.iter().map(|device| device.path.display().to_string());
     let mut text = format!(
-        "pool {pool} on {}\n{} units of {}, logical blocks of {} bytes; holds {} of data\n",
+        "pool {pool} on {}\n{} units of {}, logical blocks of {} bytes; holds {holds} of data\n",
         paths.collect::<Vec<_>>().join(", "),
         geometry.units(),
         unit_bytes(&geometry),
         geometry.logical_block().bytes(),
-        Bytes(capacity * 4096),
     );
     for volume in listed {
         text += &format!("volume `{}` of {}\n", volume.name, Bytes(volume.blocks * 4096));

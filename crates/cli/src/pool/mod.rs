@@ -53,7 +53,7 @@ pub struct ListArgs {
 pub enum Command {
     /// Make a pool on a file or device
     Format(format::FormatArgs),
-    /// Recover a pool on trial, read every block of every volume and tell what is damaged; nothing is written
+    /// Recover a pool on trial, read every block that was written and tell what is damaged; nothing is written
     Check(check::CheckArgs),
     /// Compare everything on the media that counts with its checksums; nothing is written
     Scrub(scrub::ScrubArgs),

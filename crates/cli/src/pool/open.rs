@@ -144,9 +144,10 @@ fn opened<S: Storage>(
     Ok(Opened { driver, config, replayed, took, groups })
 }
 
-/// What is wrong if the fast devices are too small for the maps of volumes of `total` blocks.
-pub fn short_of_fast(config: &Config, total: u64) -> Option<String> {
-    let (has, needed) = config.short_of_fast(total)?;
+/// What is wrong if the fast devices are too small for the maps of volumes of these sizes in blocks.
+pub fn short_of_fast(config: &Config, volumes: &[u64]) -> Option<String> {
+    let (has, needed) = config.short_of_fast(volumes.iter().copied())?;
+    let total: u64 = volumes.iter().sum();
     let bytes = |units: u32| Bytes(u64::from(units) * config.geometry.unit_bytes());
     Some(format!(
         "volumes of {} that are written all over take {} of fast devices for their maps, which have {}: before that \
@@ -168,6 +169,17 @@ pub fn broken<S: Storage>(driver: &mut Driver<S>, error: HostError) -> Broken {
 }
 
 impl<S: Storage> Opened<S> {
+    /// The sizes of the volumes in blocks.
+    pub fn sizes(&self) -> Vec<u64> {
+        self.driver.engine().volumes().iter().map(|volume| volume.blocks).collect()
+    }
+
+    /// How much data the pool holds if all volumes are used, and no less than it has now.
+    pub fn holds(&self) -> Bytes {
+        let mapped = self.driver.engine().mapped_blocks();
+        Bytes(self.config.capacity_among(self.sizes()).max(mapped) * 4096)
+    }
+
     /// The volume called `name`, or the only one.
     ///
     /// # Errors

@@ -134,9 +134,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let opened = to_write(&settings, false)?;
     let recorder = args.record_trace.as_deref().map(Recorder::start).transpose()?;
     let tap = recorder.as_ref().map_or_else(Tap::none, Recorder::tap);
-    let volumes = opened.driver.engine().volumes();
-    let total = volumes.iter().map(|volume| volume.blocks).sum();
-    if let Some(short) = short_of_fast(&opened.config, total) {
+    if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
         say(format_args!("{short}: {MORE_FAST}"));
     }
     let failure = Failure::default();

@@ -122,7 +122,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         replayed_entries: pool.replayed.1,
         open_seconds: pool.took.as_secs_f64(),
         checkpoint_bytes: pool.config.checkpoint_bytes,
-        capacity_bytes: pool.config.capacity_blocks(total) * 4096,
+        capacity_bytes: pool.holds().0,
         mapped_bytes: engine.mapped_blocks() * 4096,
         volume_bytes: total * 4096,
         volumes: volumes.iter().map(Listed::new).collect(),

@@ -282,6 +282,6 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
 
 fn blocks(size: Bytes) -> anyhow::Result<u64> {
     let whole = size.0 > 0 && size.0.is_multiple_of(4096);
-    ensure!(whole, "a volume has a multiple of 4 KiB, and not 0; {size} is not");
+    ensure!(whole, "a volume has a multiple of 4 KiB, and not 0; {} is not", size.exactly());
     Ok(size.0 / 4096)
 }

@@ -125,6 +125,23 @@ fn every_command_is_among_those_whose_examples_are_tried() {
 }
 
 #[test]
+fn a_paragraph_behind_the_options_breaks_only_where_it_is_full() {
+    for command in ["check", "status", "scrub", "load", "serve", "lab run"] {
+        let help = help(command);
+        let lines: Vec<&str> = help.lines().collect();
+        let below = lines.iter().rposition(|line| line.starts_with("  -h, --help"));
+        for pair in lines[below.expect("an option")..].windows(2) {
+            let [line, next] = pair else { continue };
+            let flow = [line, next].iter().all(|line| !line.is_empty() && !line.starts_with(' '));
+            let word = next.split(' ').next().unwrap_or_default();
+            let is_full = line.len() + 1 + word.len() > 100;
+            let ends = line.ends_with(['.', ':']);
+            assert!(!flow || is_full || ends, "{command}: `{line}` breaks before `{next}`");
+        }
+    }
+}
+
+#[test]
 fn every_example_of_the_help_works_from_the_program_alone() {
     let folder = scratch();
     // What is the user's own.

@@ -256,3 +256,75 @@ superblock revision 2 at unit 1 block 0
     assert!(beyond.contains("units 0 to 63"), "{beyond}");
     run(folder, "inspect pool.toml --map other").refused(2);
 }
+
+#[test]
+fn what_many_volumes_hold_is_told_by_format_and_status() {
+    let folder = scratch();
+    let folder = folder.path();
+    let device = "[device]\npath = 'pool.img'\nsize = '64MiB'\nunit = '1MiB'\n";
+    let volume = |number| format!("[[volumes]]\nname = 'v{number}'\nsize = '1MiB'\n");
+    let told = |volumes: u32| {
+        let _none_yet = fs::remove_file(folder.join("pool.img"));
+        write(
+            folder,
+            "pool.toml",
+            device.to_owned() + &(0..volumes).map(volume).collect::<String>(),
+        );
+        let made = run(folder, "format pool.toml").ok();
+        let line = made.lines().find_map(|line| line.split_once("; holds ")).expect("it says so");
+        let status = run(folder, "status pool.toml").ok();
+        let holds = line.1.strip_suffix(" of data").expect("a size");
+        assert!(status.contains(&format!(": 0 B of {holds} hold data")), "{holds}: {status}");
+        let doctor = run(folder, "doctor pool.toml").out;
+        assert!(volumes == 1 || doctor.contains(&format!("the pool holds {holds}")), "{doctor}");
+        let capacity = &run(folder, "status pool.toml --json").json()["capacity_bytes"];
+        capacity.as_u64().expect("a number")
+    };
+    let (one, many) = (told(1), told(1500));
+    assert!(many < one / 2, "each volume takes pages: {many} of {one}");
+}
+
+#[test]
+fn a_volume_of_an_impossible_size_is_refused_with_the_limit() {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, 4096);
+    run(folder, "format pool.toml").ok();
+    for (size, reason) in [
+        ("1PiB", "a volume has 256 TiB at most"),
+        ("1EiB", "a volume has 256 TiB at most"),
+        ("256TiB", "a pool with larger units has more room"),
+        ("4095", "a multiple of 4 KiB, and not 0; 4095 bytes is not"),
+    ] {
+        let refused = run(folder, &format!("volume create pool.toml v {size}")).refused(2);
+        assert!(refused.contains(reason), "{size}: {refused}");
+    }
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("it is there");
+    for (size, reason) in [
+        ("5EiB", "device.size: is 5 EiB, must be 1 B to 4 EiB"),
+        ("4611686018427387905", "device.size: is 4611686018427387905 bytes, must be 1 B to 4 EiB"),
+    ] {
+        write(folder, "large.toml", text.replace("64MiB", size));
+        let refused = run(folder, "format large.toml").refused(2);
+        assert!(refused.contains(reason), "{size}: {refused}");
+    }
+}
+
+#[test]
+fn a_check_skips_what_was_never_written() {
+    let folder = scratch();
+    let folder = folder.path();
+    settings(folder, 4096);
+    let text = fs::read_to_string(folder.join("pool.toml")).expect("it is there");
+    write(folder, "pool.toml", text + "size = '1GiB'\n");
+    run(folder, "format pool.toml").ok();
+    let read = || {
+        let checked = run(folder, "check pool.toml --json").json();
+        assert_eq!(checked["clean"], true);
+        checked["blocks_read"].as_u64().expect("a number")
+    };
+    assert_eq!(read(), 0);
+    let load = "load pool.toml --workload seq --span 8MiB --drive-writes 1 --prefill none";
+    run(folder, load).ok();
+    assert!((2048..4096).contains(&read()), "{} blocks", read());
+}

@@ -26,17 +26,22 @@ impl<P: Payload> Engine<P> {
     pub fn runs(&self, extent: Extent, count: usize) -> Result<Vec<Run>, HostError> {
         let map = self.volumes.map(self.locate(extent)?);
         let mut runs: Vec<Run> = Vec::new();
-        for lba in extent.lba..extent.lba + extent.blocks.min(LOOKED_AT) {
-            let mapped = map.look_up(lba) != Some(Mapping::Unmapped);
+        let (mut lba, end) = (extent.lba, extent.lba + extent.blocks.min(LOOKED_AT));
+        while lba < end {
+            let (mapped, blocks) = match map.is_blank(lba / PAGE) {
+                true => (false, end.min((lba / PAGE + 1) * PAGE) - lba),
+                false => (map.look_up(lba) != Some(Mapping::Unmapped), 1),
+            };
             match runs.last_mut() {
-                Some(run) if run.mapped == mapped => run.blocks += 1,
+                Some(run) if run.mapped == mapped => run.blocks += blocks,
                 _ => {
                     if runs.len() == count {
                         break;
                     }
-                    runs.push(Run { blocks: 1, mapped });
+                    runs.push(Run { blocks, mapped });
                 }
             }
+            lba += blocks;
         }
         Ok(runs)
     }

@@ -1,7 +1,7 @@
 //! How volumes come, change and go.
 
 use thermocline_format::{
-    Entry, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeMedia, VolumeName,
+    Entry, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeMedia, VolumeName,
 };
 
 use crate::bugs::bug;
@@ -71,14 +71,15 @@ impl<P: Payload> Engine<P> {
     /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes.
     fn may_grow(&mut self, old: u64, blocks: u64, volumes: usize) -> Result<(), HostError> {
         if blocks > MAX_VOLUME_BLOCKS {
-            return Err(HostError::OutOfRange);
+            return Err(HostError::VolumeTooLarge);
         }
         if blocks <= old {
             return Ok(());
         }
         let roots = self.volumes.total_roots() + Volume::roots_for(blocks) - Volume::roots_for(old);
-        if roots > MAX_ROOTS || !self.config.superblock_holds(volumes, roots) {
-            return Err(HostError::TooManyVolumes);
+        let most = self.config.most_roots(volumes);
+        if roots > most {
+            return Err(HostError::TooManyRoots { needed: roots as u64, most: most as u64 });
         }
         let more = VolumeMap::memory_for(blocks) - VolumeMap::memory_for(old);
         let needed =

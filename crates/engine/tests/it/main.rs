@@ -7,6 +7,7 @@ mod cut_short;
 mod devices_change;
 mod failed_trims;
 mod flushes;
+mod full_volumes;
 mod holes;
 mod many_units;
 mod memory_device;

@@ -134,12 +134,12 @@ fn maps_that_do_not_fit_on_the_fast_device_are_told_before_the_pool_is_full() {
     let config = config(24);
     let holds = |blocks: &u64| config.capacity_of(std::iter::once(*blocks)) > 0;
     let most = (0..64).map(|power| 1_u64 << power).take_while(holds).last().expect("one is held");
-    assert_eq!(config.short_of_fast(most), None);
-    let (has, needed) = config.short_of_fast(2 * most).expect("more are not");
+    assert_eq!(config.short_of_fast([most]), None);
+    let (has, needed) = config.short_of_fast([2 * most]).expect("more are not");
     assert!(has < needed && needed <= 2 * has, "{has} {needed}");
     // So many are enough, and one less is not.
-    assert_eq!(self::config(needed).short_of_fast(2 * most), None);
-    assert!(self::config(needed - 1).short_of_fast(2 * most).is_some());
+    assert_eq!(self::config(needed).short_of_fast([2 * most]), None);
+    assert!(self::config(needed - 1).short_of_fast([2 * most]).is_some());
 }
 
 fn set_media(machine: &mut Machine, volume: VolumeId, media: VolumeMedia) {

@@ -11,8 +11,8 @@ use super::Settings;
 
 /// Threads of `device.threads`.
 const THREADS: RangeInclusive<u64> = 1..=1024;
-/// Bytes of a device: what an offset in a file can name (`off_t`).
-const DEVICE: RangeInclusive<u64> = 1..=i64::MAX as u64;
+/// Bytes of a device: half of what an offset in a file can name (`off_t`).
+const DEVICE: RangeInclusive<u64> = 1..=4 << 60;
 /// Bytes of a unit.
 const UNIT: RangeInclusive<u64> = 64 << 10..=1 << 40;
 /// Units of a pool.
@@ -89,5 +89,5 @@ pub(super) fn beyond(
 }
 
 fn shown(bytes: u64) -> String {
-    Bytes(bytes).to_string()
+    Bytes(bytes).exactly()
 }

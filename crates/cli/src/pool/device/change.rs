@@ -9,9 +9,9 @@ use thermocline_engine::{HostError, Notice};
 use thermocline_format::{DeviceState, Geometry};
 use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{DeviceChange, Driver, Settings};
-use thermocline_types::{Bytes, DeviceId};
+use thermocline_types::DeviceId;
 
-use super::super::open::{Opened, broken, to_change};
+use super::super::open::{broken, to_change};
 use super::super::serve::control::Serving;
 use super::super::serve::devices::{ChangeName, DeviceRequest, refuse_to_destroy};
 use super::super::serve::{STATUS, sockets};
@@ -178,19 +178,10 @@ impl Named {
             refuse_to_destroy(&self.settings, &request)?;
         }
         let pool = to_change(&self.settings, &self.path, change.into(), false)?;
-        let holds = holds(&pool);
+        let holds = pool.holds();
         pool.close()?;
         Ok(format!(", which holds {holds} of data now"))
     }
-}
-
-/// How much the pool holds.
-fn holds<S>(pool: &Opened<S>) -> Bytes
-where
-    S: Storage,
-{
-    let total = pool.driver.engine().volumes().iter().map(|volume| volume.blocks).sum();
-    Bytes(pool.config.capacity_blocks(total) * 4096)
 }
 
 /// Lets the engine work until nothing is left on devices that are drained. Returns the units that are left.

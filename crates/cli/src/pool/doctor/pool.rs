@@ -24,7 +24,6 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
         Ok(pool) => {
             let engine = pool.driver.engine();
             let volumes = engine.volumes();
-            let total = volumes.iter().map(|volume| volume.blocks).sum();
             let reason = format!(
                 "pool {} opens, with {} volumes, replaying {} chunks",
                 engine.pool_id(),
@@ -32,7 +31,7 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
                 pool.replayed.0
             );
             let mut findings = vec![Finding::ok("pool", reason)];
-            findings.extend(sizes(&pool.config, total));
+            findings.extend(sizes(&pool.config, &pool.sizes()));
             findings.extend(groups(&pool));
             return findings;
         }
@@ -87,7 +86,8 @@ fn planned(settings: &Settings) -> Vec<Finding> {
     };
     match settings.volume_sizes(&config) {
         Ok(volumes) => {
-            findings.extend(sizes(&config, volumes.iter().map(|(_, blocks)| blocks).sum()));
+            let volumes: Vec<u64> = volumes.into_iter().map(|(_, blocks)| blocks).collect();
+            findings.extend(sizes(&config, &volumes));
         }
         Err(error) => {
             let remedy = "make the other volumes smaller, or the device larger";
@@ -161,12 +161,13 @@ impl Drop for Removed {
     }
 }
 
-/// Volumes of `total` blocks against what a pool can hold, and the memory for their maps.
-fn sizes(config: &Config, total: u64) -> [Finding; 2] {
-    let volumes = Bytes(total * 4096);
-    let capacity = Bytes(config.capacity_blocks(total) * 4096);
+/// Volumes of these sizes in blocks against what a pool can hold, and the memory for their maps.
+fn sizes(config: &Config, each: &[u64]) -> [Finding; 2] {
+    let all = || each.iter().copied();
+    let volumes = Bytes(all().sum::<u64>() * 4096);
+    let capacity = Bytes(config.capacity_among(all()) * 4096);
     let reason = format!("volumes have {volumes}, and the pool holds {capacity}");
-    let size = match short_of_fast(config, total) {
+    let size = match short_of_fast(config, each) {
         Some(short) => Finding::warn("volumes", short, MORE_FAST),
         None if volumes <= capacity => Finding::ok("volumes", reason),
         None => {
@@ -174,7 +175,7 @@ fn sizes(config: &Config, total: u64) -> [Finding; 2] {
             Finding::warn("volumes", reason, remedy)
         }
     };
-    let (whole, least) = (config.whole_map_memory([total]), config.least_map_memory([total]));
+    let (whole, least) = (config.whole_map_memory(all()), config.least_map_memory(all()));
     let (map, budget) = (Bytes(whole), Bytes(config.map_memory_bytes));
     let reason = format!("maps take up to {map}; pool.memory is {budget}");
     let memory = match available() {
