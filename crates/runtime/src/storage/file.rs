@@ -205,8 +205,8 @@ impl File {
 /// done. Chosen, not measured.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether a regular file or a block device is at `path`, or nothing yet: nothing else can be read and written anywhere.
-/// It is asked before opening, because whoever opens a pipe waits for its other end.
+/// Whether a regular file or a block device is at `path`, or nothing yet: nothing else can be read and written
+/// anywhere. It is asked before opening, because whoever opens a pipe waits for its other end.
 ///
 /// # Errors
 /// When it is something else.
