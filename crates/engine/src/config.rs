@@ -25,7 +25,7 @@ const CHECKPOINT: u64 = 1 << 40;
 /// Bytes after which a checkpoint begins where it costs little (`checkpoint::CHEAP`).
 const EARLY_CHECKPOINT: u64 = 64 << 30;
 
-/// Units from which on two held ahead are enough.
+/// Units from which on three held ahead are enough.
 const LARGE_UNIT: u64 = 64 << 20;
 
 /// Entries of 32 bytes: 256 MiB.
@@ -487,11 +487,11 @@ fn most_listed(geometry: &Geometry) -> u32 {
 }
 
 /// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Of large
-/// ones two are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile.
+/// ones three are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile.
 /// Measured: `docs/adr/0054-half-a-pool-between-checkpoints.md`.
 fn ahead_units(geometry: &Geometry) -> u32 {
     let large = geometry.unit_bytes() >= LARGE_UNIT && !geometry.is_tiered();
-    let least = if large { 2 } else { 4 };
+    let least = if large { 3 } else { 4 };
     let units = geometry.units();
     (units / 256).max(least.min(units / 16)).clamp(1, 32)
 }
