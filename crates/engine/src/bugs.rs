@@ -71,6 +71,7 @@ mod with_bugs {
         RootsNotWritten: "a checkpoint does not write root pages",
         RecordBeforePages: "the superblock is written before its pages are durable",
         DevicesNotLabelled: "devices but the home do not learn of an opening",
+        HomeNotConfirmed: "devices but the home do not learn that the home has the record of an opening",
         OldHomeOverwritten: "the last record that counts is overwritten before one is durable on the new home",
         DrainedDeviceWritten: "a device that is to be drained is written to as before",
         LostReadsAsZeros: "what is lost reads as zeros",

@@ -74,7 +74,7 @@ pub(crate) enum Op<P> {
     Opening { index: usize },
 }
 
-/// Entries and units that one call looks through before it lets others go first. Chosen so that it takes well under a
+/// Entries and units that the engine looks through before it lets others go first. Chosen so that it takes well under a
 /// millisecond.
 const LOOKED_AT: u64 = 16 << 10;
 
@@ -143,8 +143,10 @@ pub struct Engine<P: Payload> {
     now: Time,
     /// Whether there is nothing to do until something comes in.
     settled: bool,
-    /// Whether there is more to look through than one call may.
+    /// Whether there is more to look through than it may before others go.
     paused: bool,
+    /// What it had looked through when others could last go.
+    rested_at: u64,
     stats: Stats,
 }
 
@@ -217,6 +219,7 @@ impl<P: Payload> Engine<P> {
             now: Time::ZERO,
             settled: false,
             paused: false,
+            rested_at: 0,
             stats: Stats::default(),
             config,
         };
@@ -404,25 +407,21 @@ impl<P: Payload> Engine<P> {
     /// [`Engine::poll_timeout`].
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action<P>> {
-        let before = self.stats.looked_at;
-        self.paused = false;
         loop {
             if let Some(action) = self.actions.pop_front() {
                 return Some(action);
             }
-            if self.settled || !self.work() && !self.give_up_waiting() {
-                self.settled = true;
-                return None;
-            }
-            if self.stats.looked_at - before > LOOKED_AT && self.actions.is_empty() {
-                self.paused = true;
+            self.paused = self.stats.looked_at - self.rested_at > LOOKED_AT;
+            self.settled |= !self.paused && !self.work() && !self.give_up_waiting();
+            if self.settled || self.paused {
+                self.rested_at = self.stats.looked_at;
                 return None;
             }
         }
     }
 
     /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough, or
-    /// at once if it has more to look through than one call may.
+    /// at once if it has more to look through than it may before others go.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.paused {

@@ -116,6 +116,7 @@ mod counted {
         LosingWaits: "the search for what is lost waits for a page",
         LabelMissing: "a device but the first has no record of the pool",
         LabelOlder: "a device has no record of the newest opening",
+        HomeOlder: "a device says that the home had a newer record than it has",
         LabelAhead: "a device has the record of an opening that was broken off",
         RootDamaged: "a root page cannot be read, or is damaged",
         PageRecounted: "a page is counted that the tail does not touch",

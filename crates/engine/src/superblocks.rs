@@ -48,6 +48,8 @@ struct Writing {
     purpose: Purpose,
     /// Superblock units that a copy must still be written to, the next at the end.
     copies: Vec<UnitId>,
+    /// Those on other devices, which get a further copy when the home has the record.
+    confirmed_on: Vec<UnitId>,
     /// Whether a copy of this record is on its way or there, but not flushed.
     unflushed: bool,
     fresh: Vec<OpenUnit>,
@@ -61,8 +63,10 @@ pub(crate) struct Superblocks {
     writing: Option<Writing>,
     /// Where the next record goes in superblock units; those that are not here are as if they were full.
     next: FxHashMap<UnitId, u32>,
-    /// Units of devices but the home that get a copy of the record of this opening.
+    /// Units of devices but the home that get a copy of the record of this opening before the home has it.
     labels: Vec<UnitId>,
+    /// And those that get a further one when the home has it.
+    confirmed_on: Vec<UnitId>,
     settled: bool,
     /// Blocks that count as valid until it is settled.
     unsettled: Vec<Value>,
@@ -132,9 +136,16 @@ impl Superblocks {
         self.obsolete.iter().chain(of_writing).copied()
     }
 
-    /// Superblock units of a device but the home: the record of this opening is copied to them, to the last first.
-    pub(crate) fn label(&mut self, units: &[UnitId]) {
-        self.labels.extend(units);
+    /// Superblock units of a device but the home: the record of this opening is copied to them, to the last first; to
+    /// the first only when the home has it, if that unit holds the record that counts till then.
+    pub(crate) fn label(&mut self, units: [UnitId; 2], first_counts: bool) {
+        self.labels.extend(&units[usize::from(first_counts)..]);
+        self.confirmed_on.extend(units);
+    }
+
+    /// The home's record of this opening is not confirmed on other devices: a mistake for tests of the tests.
+    pub(crate) fn confirm_nothing(&mut self) {
+        self.confirmed_on.clear();
     }
 
     /// Begins to write a record, that of an opening with labels on other devices if these are `labelled`; `fresh` are
@@ -156,10 +167,14 @@ impl Superblocks {
         let newest = self.durable.as_ref().map(|durable| durable.location.unit);
         let mut copies = home.to_vec();
         copies.sort_by_key(|unit| Some(*unit) != newest);
+        let mut confirmed_on = Vec::new();
         if purpose == Purpose::Opening && labelled {
             copies.append(&mut self.labels);
+            confirmed_on.append(&mut self.confirmed_on);
         }
-        self.writing = Some(Writing { record, purpose, copies, unflushed: false, fresh, obsolete });
+        let unflushed = false;
+        self.writing =
+            Some(Writing { record, purpose, copies, confirmed_on, unflushed, fresh, obsolete });
     }
 
     /// What is done next for the record: it goes to the next superblock unit, those of the home last. A unit that is
@@ -199,15 +214,20 @@ impl Superblocks {
         self.writing.as_ref().is_some_and(|writing| writing.purpose == Purpose::Opening)
     }
 
-    /// The copies that were written are durable. With the last of them, the record counts.
+    /// The copies that were written are durable. With the last of them, the record counts: that of an opening when other
+    /// devices say that the home has it.
     pub(crate) fn copies_durable(&mut self) -> Option<Counts> {
         let mut writing = self.writing.take()?;
+        writing.unflushed = false;
+        if writing.copies.is_empty() && !writing.record.confirmed {
+            self.durable = Some(writing.record.clone());
+            writing.copies = std::mem::take(&mut writing.confirmed_on);
+            writing.record.confirmed = true;
+        }
         if !writing.copies.is_empty() {
-            writing.unflushed = false;
             self.writing = Some(writing);
             return None;
         }
-        self.durable = Some(writing.record);
         let Writing { purpose, fresh, obsolete, .. } = writing;
         Some(Counts { purpose, fresh, obsolete })
     }

@@ -42,6 +42,9 @@ const ROOT_BYTES: usize = 8;
 /// Flag: nothing was written after the checkpoint.
 pub(crate) const FLAG_CLEAN: u16 = 1;
 
+/// Flag: the home has a flushed record of the same epoch.
+const FLAG_CONFIRMED: u16 = 2;
+
 /// Flag of a volume: it was deleted.
 const FLAG_DELETED: u8 = 1;
 
@@ -79,6 +82,8 @@ pub struct Superblock {
     pub tail_end: Option<Sequence>,
     /// Whether there are none: the pool was closed in order.
     pub clean: bool,
+    /// Whether the home had a flushed record of this epoch when this copy was written, to another device.
+    pub confirmed: bool,
     /// Entries [`crate::Entry::Placed`] of this number among those chunks are a part of the maps: what changed in pages
     /// that could not be read to be written anew. Those of another number say nothing.
     pub patches: u32,
@@ -111,6 +116,8 @@ pub struct SuperblockPrefix {
     pub revision: Revision,
     /// The opening of the pool in which it was written.
     pub epoch: Epoch,
+    /// [`Superblock::confirmed`].
+    pub confirmed: bool,
     /// The devices as the pool uses them.
     pub geometry: Geometry,
     /// Bytes in the record, [`MAX_SUPERBLOCK_BYTES`] at most: read so many to decode it.
@@ -128,9 +135,21 @@ impl SuperblockPrefix {
             Err(kind) => Err(error(None, kind)),
         }
     }
+
+    /// [`Superblock::home_had`].
+    #[must_use]
+    pub fn home_had(&self) -> Epoch {
+        home_had(self.epoch, self.confirmed)
+    }
 }
 
 impl Superblock {
+    /// The opening of which the home had a flushed record when this one was written: a lower one on it is an older copy.
+    #[must_use]
+    pub fn home_had(&self) -> Epoch {
+        home_had(self.epoch, self.confirmed)
+    }
+
     /// Bytes in the record.
     #[must_use]
     pub fn record_bytes(&self) -> usize {
@@ -161,6 +180,7 @@ impl Superblock {
         let holds = pages == self.geometry.unit_pages();
         require(holds, "pages of the unit table", pages as u64, "not those of so many units")?;
         check_place(self.location, self.record_bytes(), &self.geometry)?;
+        check_confirmed(self.confirmed, self.location, &self.geometry)?;
         let tail = u64::from(self.tail_epoch.0);
         require(self.tail_epoch <= self.epoch, "tail epoch", tail, "beyond the record's own")?;
         let next = u64::from(self.next_volume.0);
@@ -238,7 +258,9 @@ impl Superblock {
         SuperblockPrefixRaw {
             magic: SUPERBLOCK_MAGIC,
             version: VERSION.into(),
-            flags: if self.clean { FLAG_CLEAN } else { 0 }.into(),
+            flags: (u16::from(self.clean) * FLAG_CLEAN
+                | u16::from(self.confirmed) * FLAG_CONFIRMED)
+                .into(),
             epoch: self.epoch.0.into(),
             pool: self.pool.0,
             unit: self.location.unit.0.into(),
@@ -303,13 +325,24 @@ fn check_place(at: Location, bytes: usize, geometry: &Geometry) -> Result<(), Er
     require(inside, "record length", bytes as u64, "the record must end within its unit")
 }
 
+/// Checks that only another device says of the home what it has.
+fn check_confirmed(confirmed: bool, at: Location, geometry: &Geometry) -> Result<(), ErrorKind> {
+    let beside = geometry.device_of(at.unit) != geometry.home();
+    require(!confirmed || beside, "flags", FLAG_CONFIRMED.into(), "confirmed on the home itself")
+}
+
+/// The record of an opening is on other devices first; then on the home; then confirmed on the others.
+fn home_had(epoch: Epoch, confirmed: bool) -> Epoch {
+    Epoch(epoch.0 - u32::from(!confirmed))
+}
+
 fn parse_prefix(
     bytes: &[u8],
     pool: Option<PoolId>,
 ) -> Result<(&SuperblockPrefixRaw, SuperblockPrefix), ErrorKind> {
     let raw: &SuperblockPrefixRaw = read_prefix(bytes, SUPERBLOCK_MAGIC, pool)?;
     let flags = raw.flags.get();
-    require(flags & !FLAG_CLEAN == 0, "flags", flags.into(), "unknown flags")?;
+    require(flags & !(FLAG_CLEAN | FLAG_CONFIRMED) == 0, "flags", flags.into(), "unknown flags")?;
     require(is_zero(&raw.reserved), "reserved field", 1, "it must be zero")?;
     check_numbers(raw)?;
     let geometry = parse_geometry(raw)?;
@@ -322,9 +355,18 @@ fn parse_prefix(
     require(holds, "record length", record_bytes as u64, "not that of its contents")?;
     let location = Location::new(raw.unit.get(), raw.block.get());
     check_place(location, record_bytes, &geometry)?;
-    let (pool, revision) = (PoolId(raw.pool), Revision(raw.revision.get()));
-    let epoch = Epoch(raw.epoch.get());
-    Ok((raw, SuperblockPrefix { pool, location, revision, epoch, geometry, record_bytes }))
+    let confirmed = flags & FLAG_CONFIRMED != 0;
+    check_confirmed(confirmed, location, &geometry)?;
+    let prefix = SuperblockPrefix {
+        pool: PoolId(raw.pool),
+        location,
+        revision: Revision(raw.revision.get()),
+        epoch: Epoch(raw.epoch.get()),
+        confirmed,
+        geometry,
+        record_bytes,
+    };
+    Ok((raw, prefix))
 }
 
 /// Checks that a writer could have got to these numbers, and could go on from them.
@@ -459,6 +501,7 @@ fn decode_record(
         checkpoint: Sequence(raw.checkpoint.get()),
         tail_end: Some(Sequence(raw.tail_end.get())).filter(|end| end.0 > 0),
         clean: raw.flags.get() & FLAG_CLEAN != 0,
+        confirmed: prefix.confirmed,
         patches: raw.patches.get(),
         vain: raw.vain.get(),
         geometry: prefix.geometry,

@@ -609,7 +609,7 @@ impl Service {
                 Job::Request { what, of, .. } => {
                     self.driver.prefetch(what);
                     let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
-                    self.waiting.push(volume, cost(what), job);
+                    self.waiting.push(volume, Cost::of(what), job);
                 }
                 Job::Look(_) | Job::Register { .. } | Job::Reopen(_) => {
                     self.waiting.push(OF_POOL, Cost::default(), job);
@@ -680,17 +680,6 @@ enum Held {
 
 /// What concerns no volume waits as if it were of this one, which no volume has the identifier of.
 const OF_POOL: u32 = 0;
-
-/// What a request counts for: bytes that are trimmed are not moved.
-fn cost(what: &HostRequest<Buffer>) -> Cost {
-    match what {
-        HostRequest::Read { extent, .. } | HostRequest::Write { extent, .. } => {
-            Cost { limited: true, bytes: extent.blocks * Bytes::BLOCK.0 }
-        }
-        HostRequest::Trim { .. } => Cost { limited: true, bytes: 0 },
-        _ => Cost::default(),
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ use crate::data::{Content, SECTORS_PER_BLOCK, Sector};
 use crate::enumerate::{Budget, enumerate_faulty};
 use crate::fail::fail_every_action_with;
 use crate::faults::{CommandKind, Fault, Rule};
+use crate::older_home::older_home;
 use crate::settings::{Scale, Settings};
 use crate::situations::Situation;
 use crate::torn_twice::torn_twice;
@@ -75,13 +76,15 @@ pub enum Method {
     DamagedStructures,
     /// A header is torn, and made whole again by another tear.
     TornTwice,
+    /// The home is an older copy of itself.
+    OlderHome,
     /// Crash states of a world in which something rare is common.
     Situation(Situation),
 }
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 20] = [
+    pub const ALL: [Method; 21] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -92,6 +95,7 @@ impl Method {
         Method::DamageAtRest,
         Method::DamagedStructures,
         Method::TornTwice,
+        Method::OlderHome,
         Method::Situation(Situation::Trims),
         Method::Situation(Situation::Crowded),
         Method::Situation(Situation::LongHoles),
@@ -132,6 +136,7 @@ impl Method {
             Method::DamageAtRest => "damage at rest",
             Method::DamagedStructures => "damaged structures",
             Method::TornTwice => "a header torn twice",
+            Method::OlderHome => "an older copy of the home",
             Method::Situation(situation) => situation.name(),
         }
     }
@@ -229,6 +234,7 @@ fn look(by: Method, seed: u64, bug: Option<Bug>) -> Finding {
         Method::DamageAtRest => damage_at_rest(seed, bug),
         Method::DamagedStructures => damaged_structures(seed, bug),
         Method::TornTwice => first(torn_twice(seed, bug).err()),
+        Method::OlderHome => first(older_home(seed, small(seed, bug)).err()),
         Method::Situation(rare) => situation(rare, seed, bug),
     };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {

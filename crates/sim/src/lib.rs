@@ -18,6 +18,7 @@ pub mod hunt;
 pub mod machine;
 pub mod model;
 pub mod numbers;
+pub mod older_home;
 pub mod replay;
 pub mod settings;
 pub mod situations;

@@ -195,6 +195,9 @@ impl<P: Payload> Engine<P> {
         record.next_generation = self.space.next_generation();
         let home = self.config.geometry.superblock_units();
         let labelled = !bug!(self.config, DevicesNotLabelled);
+        if bug!(self.config, HomeNotConfirmed) {
+            self.superblocks.confirm_nothing();
+        }
         self.superblocks.begin(record, purpose, home, fresh, labelled);
         self.next_copy();
     }

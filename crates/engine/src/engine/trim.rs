@@ -58,17 +58,19 @@ impl<P: Payload> Engine<P> {
             request: Some(request),
             afterwards: Afterwards::Nothing,
         });
-        // A trim of loaded pages is done at once, so that what is submitted behind it comes behind it.
-        while !self.unmapping.is_empty() && self.unmap_step() {}
+        // A short trim of loaded pages is done at once, so that what is submitted behind it comes behind it.
+        self.unmap_some_of(self.unmapping.len() - 1);
     }
 
     /// Does a bounded part of the first trim that waits. Returns whether anything was done.
     pub(crate) fn unmap_step(&mut self) -> bool {
-        let Some(index) = self.unmapping.iter().position(|work| !self.awaits_checkpoint(work))
-        else {
-            return false;
-        };
-        let mut work = self.unmapping.remove(index).expect("it was found there");
+        let first = self.unmapping.iter().position(|work| !self.awaits_checkpoint(work));
+        first.is_some_and(|index| self.unmap_some_of(index))
+    }
+
+    /// Does a bounded part of one trim. Returns whether anything was done.
+    fn unmap_some_of(&mut self, index: usize) -> bool {
+        let mut work = self.unmapping.remove(index).expect("it is there");
         let end = work.end.min((work.next / PAGE + PAGES) * PAGE);
         let mut from = work.next;
         let mut waiting = Vec::new();
@@ -130,6 +132,7 @@ impl<P: Payload> Engine<P> {
     /// be read, those that its patch tells of.
     fn unmap(&mut self, volume: u16, from: u64, until: u64, waiting: &mut Vec<Owner>) {
         if self.volumes.map(volume).is_loaded(from / PAGE) {
+            self.stats.looked_at += until - from;
             for lba in from..until {
                 self.unmap_block(volume, lba, self.volumes.map(volume).get(lba), waiting);
             }

@@ -24,6 +24,7 @@ fn record() -> Superblock {
         vain: 0,
         checkpoint: Sequence(1),
         clean: true,
+        confirmed: false,
         geometry: geometry(),
         next_generation: Generation(1),
         next_volume: VolumeId(1),
@@ -133,16 +134,21 @@ fn what_a_checkpoint_replaced_goes_with_its_record_and_not_before() {
 #[test]
 fn an_opening_goes_to_other_devices_first_and_to_the_home_last() {
     let (mut superblocks, _) = opened();
-    superblocks.label(&[UnitId(8), UnitId(9)]);
+    superblocks.label([UnitId(8), UnitId(9)], false);
+    superblocks.label([UnitId(12), UnitId(13)], true);
     superblocks.begin(record(), Purpose::Opening, HOME, Vec::new(), true);
     let mut written = Vec::new();
     loop {
         match superblocks.next(&geometry(), false) {
-            Next::Write(record) => written.push(record.location.unit.0),
+            Next::Write(record) => written.push((record.location.unit.0, record.confirmed)),
             Next::Reset(_) => {}
             Next::Flush if superblocks.copies_durable().is_some() => break,
             Next::Flush => {}
         }
     }
-    assert_eq!(written, [9, 8, 1, 0], "what the newest record stands in goes last");
+    let (before, after) = ([13, 9, 8, 1, 0], [13, 12, 9, 8]);
+    let before = before.map(|unit| (unit, false));
+    assert_eq!(written[..5], before, "what the newest record stands in goes last");
+    assert_eq!(written[5..], after.map(|unit| (unit, true)), "when the home has it");
+    assert!(!superblocks.durable().expect("it counts").confirmed);
 }

@@ -272,6 +272,7 @@ fn record(pool: PoolId, block: u32, revision: u64) -> Superblock {
         vain: 0,
         checkpoint: Sequence(1),
         clean: false,
+        confirmed: false,
         geometry: geometry(LogicalBlock::B512),
         next_generation: Generation(1 << 32),
         next_volume: VolumeId(1),

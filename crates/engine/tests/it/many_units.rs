@@ -283,3 +283,24 @@ fn the_map_of_a_volume_that_was_never_written_takes_next_to_no_memory() {
     let after = machine.engine.memory().maps;
     assert!(after - before < 16 << 10, "{} bytes", after - before);
 }
+
+#[test]
+fn long_trims_let_others_go_between_their_parts() {
+    let config = config(geometry(64, 40_000));
+    let blocks = config.capacity_blocks(0) * 8 / 10;
+    let mut machine = Machine::format(&config);
+    let (volume, other) = (machine.create("large", blocks), machine.create("other", 64));
+    fill(&mut machine, volume, blocks);
+    machine.settle();
+    let extent = Extent { volume, lba: 0, blocks };
+    let trims: Vec<u64> =
+        (0..20).map(|_| machine.submit(HostRequest::Trim { extent, fua: false })).collect();
+    let begun = machine.engine.mapped_blocks();
+    assert!(begun > blocks * 9 / 10, "most of the first trim is still to be done: {begun}");
+    write(&mut machine, other, 0, 1).expect("there is room");
+    let left = machine.engine.mapped_blocks();
+    assert!(left > blocks / 2, "a write waits for a part of a trim: {left} blocks are left");
+    machine.settle();
+    trims.into_iter().for_each(|trim| assert!(machine.answer(trim).is_some_and(|end| end.is_ok())));
+    assert_eq!(machine.engine.mapped_blocks(), 1, "all else is trimmed");
+}

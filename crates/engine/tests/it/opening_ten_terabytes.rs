@@ -107,6 +107,7 @@ impl MadeUp {
             vain: 0,
             checkpoint: Sequence(1_000_000),
             clean: true,
+            confirmed: false,
             geometry: self.geometry,
             next_generation: Generation(4 << 32),
             next_volume: VolumeId(2),

@@ -138,6 +138,7 @@ impl Base for Full {
             vain: 0,
             checkpoint: Sequence(1 << 40),
             clean: true,
+            confirmed: false,
             geometry: self.geometry,
             next_generation: Generation(4 << 32),
             next_volume: VolumeId(2),

@@ -237,14 +237,15 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
     let parts = |geometry: Geometry| {
         let epochs = (1..=MAX_EPOCH, 1..=MAX_EPOCH);
         let counts = (1..=MAX_NUMBER, 1..=MAX_NUMBER, option::of(1..=MAX_NUMBER));
-        let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 2]>(), any::<[u32; 2]>());
+        let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 3]>(), any::<[u32; 2]>());
         let pages = vec(map_entry(geometry), geometry.unit_pages());
         let units = (open_units(geometry), pages);
         (Just(geometry), volumes(geometry), units, numbers, 0_u32..3000)
     };
     geometry().prop_flat_map(parts).prop_map(|(geometry, volumes, units, numbers, block)| {
         let (open_units, unit_pages) = units;
-        let (pool, epochs, (revision, checkpoint, end), [clean, which], [patches, vain]) = numbers;
+        let (pool, epochs, counts, [clean, which, confirmed], [patches, vain]) = numbers;
+        let (revision, checkpoint, end) = counts;
         let device = geometry.devices()[checkpoint as usize % geometry.devices().len()];
         let unit = device.superblock_units[usize::from(which)];
         let least = volumes.last().map_or(1, |volume| volume.id.0 + 1);
@@ -257,6 +258,7 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
             tail_end: end.map(|end| Sequence(end.max(checkpoint))),
             checkpoint: Sequence(checkpoint),
             clean,
+            confirmed: confirmed && geometry.device_of(unit) != geometry.home(),
             patches,
             vain,
             geometry,

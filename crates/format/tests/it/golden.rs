@@ -114,6 +114,7 @@ fn superblock() -> Superblock {
         vain: 0,
         checkpoint: Sequence(4090),
         clean: false,
+        confirmed: false,
         geometry: geometry(),
         next_generation: Generation(9 << 32 | 4),
         next_volume: VolumeId(4),

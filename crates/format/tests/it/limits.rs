@@ -37,6 +37,7 @@ fn largest() -> Superblock {
         vain: u32::MAX,
         checkpoint: Sequence(MAX_NUMBER),
         clean: true,
+        confirmed: false,
         geometry,
         next_generation: Generation(7),
         next_volume: VolumeId::RESERVED,

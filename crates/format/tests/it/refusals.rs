@@ -245,7 +245,7 @@ fn a_chunk_in_a_superblock_unit_is_impossible() {
 
 #[test]
 fn impossible_fields_of_a_superblock() {
-    assert_eq!(field(superblock_with(10, &[2, 0])), "flags");
+    assert_eq!(field(superblock_with(10, &[4, 0])), "flags");
     assert_eq!(field(superblock_with(64, &10_u32.to_le_bytes())), "tail epoch");
     assert_eq!(field(superblock_with(68, &512_u32.to_le_bytes())), "record length");
     assert_eq!(field(superblock_with(72, &1024_u32.to_le_bytes())), "logical block");

@@ -113,6 +113,7 @@ fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {
         vain: 0,
         checkpoint: Sequence(1),
         clean: true,
+        confirmed: false,
         geometry,
         next_generation: Generation(1 << 32),
         next_volume: VolumeId(1),

@@ -12,11 +12,23 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use thermocline_engine::HostRequest;
+use thermocline_types::Bytes;
+
+use crate::Buffer;
+
 /// Bytes that a share of 1 brings in a turn: a long request. Chosen, not measured.
 const QUANTUM: u64 = 256 << 10;
 
 /// Bytes that a request counts for beside its own: what it costs whatever its size. Chosen, not measured.
 const REQUEST: u64 = 4096;
+
+/// Bytes that each block of a trim counts for: those of its entry in the map. Chosen, not measured.
+const TRIMMED: u64 = 8;
+
+/// Most bytes that a trim counts for: the engine does a long one in pieces, with what others ask for in between. Chosen,
+/// not measured.
+const TRIM: u64 = 4 * QUANTUM;
 
 /// Most shares of a volume: with one of so many, others have a turn every 256 MiB at least. Chosen, not measured.
 const MOST_SHARES: u32 = 1000;
@@ -92,12 +104,27 @@ pub(super) struct Cost {
     pub(super) limited: bool,
     /// Bytes that it moves.
     pub(super) bytes: u64,
+    /// Blocks that it trims.
+    pub(super) trimmed: u64,
 }
 
 impl Cost {
-    /// What a turn pays for it.
+    pub(super) fn of(what: &HostRequest<Buffer>) -> Cost {
+        match what {
+            HostRequest::Read { extent, .. } | HostRequest::Write { extent, .. } => {
+                let bytes = extent.blocks * Bytes::BLOCK.0;
+                Cost { limited: true, bytes, trimmed: 0 }
+            }
+            HostRequest::Trim { extent, .. } => {
+                Cost { limited: true, bytes: 0, trimmed: extent.blocks }
+            }
+            _ => Cost::default(),
+        }
+    }
+
+    /// What a turn pays for it. Bytes that are trimmed are not moved.
     fn of_turn(self) -> u64 {
-        REQUEST + self.bytes
+        REQUEST + self.bytes + (self.trimmed * TRIMMED).min(TRIM)
     }
 }
 

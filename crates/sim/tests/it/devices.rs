@@ -4,6 +4,7 @@ use thermocline_engine::{Config, OpenError};
 use thermocline_format::{DeviceState, Geometry, MediaClass, PoolDevice};
 use thermocline_sim::disk::{Disk, DiskKind, DiskShape, Image, Latency};
 use thermocline_sim::machine::{Machine, Opened, Trouble};
+use thermocline_sim::older_home::{older_home, with_device as with};
 use thermocline_sim::settings::{Scale, Settings};
 use thermocline_sim::world::World;
 use thermocline_types::{DeviceId, UnitId};
@@ -37,14 +38,6 @@ fn open(world: &World, image: &Image) -> Result<Opened, Trouble> {
     machine(world, image).wait_until_open()
 }
 
-/// `image` with what `device` has in `other`.
-fn with(geometry: &Geometry, image: &Image, other: &Image, device: DeviceId) -> Image {
-    let mut both = image.clone();
-    let (_, units) = geometry.device_units().nth(device.index()).expect("it is of the pool");
-    units.map(UnitId).for_each(|unit| both.put(unit, 0, other.unit(unit)));
-    both
-}
-
 pub fn older_copies_and_strangers_are_refused() {
     let mut looked_at = 0;
     for world in (0..200).filter_map(world_of_two).take(5) {
@@ -60,6 +53,7 @@ pub fn older_copies_and_strangers_are_refused() {
         assert_eq!(open(&world, &with(&geometry, &twice, &once, other)), older);
         let older = Err(Trouble::Refused(OpenError::DeviceOlder(home)));
         assert_eq!(open(&world, &with(&geometry, &twice, &old, home)), older);
+        assert_eq!(open(&world, &with(&geometry, &twice, &once, home)), older);
         let blank = Image::new(world.settings.media);
         for device in [home, other] {
             let missing = Err(Trouble::Refused(OpenError::DeviceMissing(device)));
@@ -67,8 +61,14 @@ pub fn older_copies_and_strangers_are_refused() {
         }
         let mut config = world.settings.config.clone();
         config.open_despite_loss = true;
-        let disk = Disk::new(&world.arena, with(&geometry, &twice, &old, other), Latency::NONE, 1);
-        assert!(Machine::open(config, &world.arena, disk, 1).wait_until_open().is_ok());
+        for device in [home, other] {
+            let mixed = with(&geometry, &twice, &once, device);
+            let disk = Disk::new(&world.arena, mixed, Latency::NONE, 1);
+            let mut machine = Machine::open(config.clone(), &world.arena, disk, 1);
+            assert!(machine.wait_until_open().is_ok());
+            let taken = machine.disk.cache().current();
+            assert!(open(&world, taken).is_ok(), "it is the pool from now on");
+        }
         looked_at += 1;
     }
     assert_eq!(looked_at, 5);
@@ -163,6 +163,13 @@ pub fn devices_that_are_needed_are_not_given_up() {
         }
     }
     assert!(refused.iter().all(|count| *count > 1), "{refused:?}");
+}
+
+#[test]
+fn a_home_one_opening_old_is_refused() {
+    for seed in 0..60 {
+        assert_eq!(older_home(seed, Settings::draw(seed, Scale::Small)), Ok(()), "seed {seed}");
+    }
 }
 
 #[test]

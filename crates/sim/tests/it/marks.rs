@@ -59,8 +59,10 @@ fn every_mark_is_reached() {
     }
     // Rare: requests that wait for a page that cannot be read while units are missing, or when the pool fails.
     let record = |seed| (Crowded.settings(seed), seed, CommandKind::WriteSuperblock, 4);
-    let read = (Settings::draw(743, Scale::Small), 743, CommandKind::Read, 2);
-    for (settings, seed, kind, one_in) in [record(189), record(1241), record(1354), read] {
+    // And `ScrubMapRecovered`, by the last.
+    let read = |seed| (Settings::draw(seed, Scale::Small), seed, CommandKind::Read, 2);
+    let rare = [record(189), record(1241), record(1354), read(743), read(83)];
+    for (settings, seed, kind, one_in) in rare {
         let fault = Fault::Fail(DeviceError::Io);
         let rules = vec![Rule { one_in, ..Rule::from_then_on(20, kind, fault) }];
         World::new(seed, settings, rules).run(if seed % 2 == 0 { CRASH_ONE_IN } else { 0 });

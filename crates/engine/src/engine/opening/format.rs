@@ -81,6 +81,7 @@ impl<P: Payload> Engine<P> {
             vain: 0,
             checkpoint: Sequence(1),
             clean: true,
+            confirmed: false,
             geometry,
             next_generation: Generation(first.0 + open_units.len() as u64),
             next_volume: VolumeId(1),

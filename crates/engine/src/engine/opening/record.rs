@@ -2,7 +2,7 @@
 //!
 //! `docs/FORMAT.md`, sections 5.10 and 6, has the rules.
 
-use thermocline_format::{DeviceState, Epoch, Geometry, MediaClass, PoolId, Superblock};
+use thermocline_format::{DeviceState, Epoch, Geometry, MediaClass, Superblock};
 use thermocline_types::DeviceId;
 
 use super::Opening;
@@ -18,7 +18,7 @@ impl<P: Payload> Engine<P> {
         opening: &mut Opening<P>,
         records: Vec<Superblock>,
     ) -> Result<(), OpenError> {
-        let newest = self.newest_record(records, opening.format)?;
+        let newest = self.newest_record(opening, records)?;
         if !newest.geometry.becomes(&self.config.geometry) {
             mark!(OtherGeometry);
             return Err(OpenError::OtherGeometry);
@@ -63,11 +63,12 @@ impl<P: Payload> Engine<P> {
     }
 
     /// The newest record that counts: one on the device that is the home of its own geometry. Every other device must
-    /// have one of the same opening, or of one that was broken off; but for those that are attached now.
+    /// have one of the same opening, or of one that was broken off; but for those that are attached now. None may say
+    /// that the home had a newer one.
     fn newest_record(
         &mut self,
+        opening: &mut Opening<P>,
         records: Vec<Superblock>,
-        format: Option<PoolId>,
     ) -> Result<Superblock, OpenError> {
         if records.is_empty() {
             mark!(NoPool);
@@ -84,27 +85,36 @@ impl<P: Payload> Engine<P> {
         let home = newest.geometry.home();
         let beside = &by_device[home.index()];
         mark!(RecordInOneUnit if is_newest_alone(beside));
-        let pool = format.unwrap_or(newest.pool);
+        let pool = opening.format.unwrap_or(newest.pool);
         if at_home(&by_device).chain(beside).any(|record| record.pool != pool) {
             mark!(TwoPools);
             return Err(OpenError::TwoPools);
         }
+        let of_pool = by_device.iter().flatten().filter(|record| record.pool == pool);
+        let last = of_pool.max_by_key(|record| record.home_had()).expect("the newest is of it");
+        if last.home_had() > newest.epoch {
+            mark!(HomeOlder);
+            opening.named = (last.revision, last.home_had());
+            self.refuse_older(last.geometry.home())?;
+        }
         mark!(HomeMoves if home != geometry.home());
-        for (device, _) in geometry.present().filter(|(device, _)| *device != geometry.home()) {
+        for (device, _) in geometry.present() {
             let of_pool = by_device[device.index()].iter().filter(|record| record.pool == pool);
             let label = of_pool.max_by_key(|record| (record.epoch, record.revision));
             let attached = geometry.attaches(&newest.geometry, device);
             mark!(DeviceAttached if attached);
             if device != home {
-                self.check_label(device, label, &newest, (home, attached))?;
+                self.check_label(device, label, newest.epoch, attached)?;
+            }
+            if device == geometry.home() {
+                continue;
             }
             // The unit with its newest goes last, in case both must be reset.
             let mut units = geometry.devices()[device.index()].superblock_units;
             units.sort_by_key(|unit| label.is_none_or(|label| *unit != label.location.unit));
             // The record that counts stays where it is until its heir is at the new home.
             let stays = device == home && !bug!(self.config, OldHomeOverwritten);
-            let labelled = if stays { &units[1..] } else { &units[..] };
-            self.superblocks.label(labelled);
+            self.superblocks.label(units, stays);
         }
         Ok(newest)
     }
@@ -123,30 +133,28 @@ impl<P: Payload> Engine<P> {
         lost.map_or(Ok(()), |home| Err(OpenError::MapOn(home)))
     }
 
-    /// Whether a device that is not `home` was there at the opening of the `newest` record, or is attached now; `label`
-    /// is the newest record on it.
+    /// Whether a device that is not the home was there at the opening `newest`, or is attached now; `label` is the newest
+    /// record on it.
     fn check_label(
         &self,
         device: DeviceId,
         label: Option<&Superblock>,
-        newest: &Superblock,
-        (home, attached): (DeviceId, bool),
+        newest: Epoch,
+        attached: bool,
     ) -> Result<(), OpenError> {
         let Some(label) = label else {
             mark!(LabelMissing if !attached);
             return if attached { Ok(()) } else { Err(OpenError::DeviceMissing(device)) };
         };
-        mark!(LabelAhead if label.epoch > newest.epoch);
-        let older = if label.epoch < newest.epoch {
-            (!attached).then_some(device)
-        } else {
-            (label.epoch.0 > newest.epoch.0 + 1).then_some(home)
-        };
-        if let Some(device) = older.filter(|_| !self.config.open_despite_loss) {
-            mark!(LabelOlder);
-            return Err(OpenError::DeviceOlder(device));
-        }
-        Ok(())
+        mark!(LabelAhead if label.epoch > newest);
+        let older = label.epoch < newest && !attached;
+        mark!(LabelOlder if older);
+        if older { self.refuse_older(device) } else { Ok(()) }
+    }
+
+    /// An error, unless the pool is to be opened in spite of that.
+    fn refuse_older(&self, device: DeviceId) -> Result<(), OpenError> {
+        if self.config.open_despite_loss { Ok(()) } else { Err(OpenError::DeviceOlder(device)) }
     }
 }
 

@@ -100,6 +100,7 @@ fn record(at: Location, revision: u64) -> Superblock {
         vain: 0,
         checkpoint: Sequence(1),
         clean: false,
+        confirmed: false,
         geometry: geometry(),
         next_generation: Generation((1 << 32) + 1),
         next_volume: VolumeId(1),

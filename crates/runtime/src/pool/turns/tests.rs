@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 fn write(bytes: u64) -> Cost {
-    Cost { limited: true, bytes }
+    Cost { limited: true, bytes, trimmed: 0 }
 }
 
 /// The volumes of the next requests, as many as `count`, all at `now`.
@@ -42,6 +42,26 @@ fn one_with_few_requests_waits_for_one_turn_of_each_other_at_most() {
     turns.push(2, write(4096), 0);
     let before = order(&mut turns, 1000, now).iter().take_while(|volume| **volume == 1).count();
     assert!(before <= 32, "a turn is of 256 KiB: {before} requests of 8 KiB with what each costs");
+}
+
+#[test]
+fn a_trim_counts_for_the_entries_that_it_changes_and_a_long_one_for_no_more_than_some_turns() {
+    let trim = |blocks| Cost { limited: true, bytes: 0, trimmed: blocks };
+    let before = |blocks| {
+        let (mut turns, now) = (Turns::default(), Instant::now());
+        (0..10_000).for_each(|job| turns.push(1, trim(blocks), job));
+        (0..10_000).for_each(|job| turns.push(2, write(4096), job));
+        let order = order(&mut turns, 10_100, now);
+        let trims = order.iter().filter(|volume| **volume == 1).count();
+        (order.len() - trims) / trims.max(1)
+    };
+    assert_eq!(before(1), 0, "a short one counts for less than a write");
+    assert!(
+        (15..33).contains(&before(32 << 10)),
+        "128 MiB count as 32 writes: {}",
+        before(32 << 10)
+    );
+    assert!((100..140).contains(&before(1 << 32)), "16 TiB as 128: {}", before(1 << 32));
 }
 
 #[test]
