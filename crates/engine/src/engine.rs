@@ -411,13 +411,18 @@ impl<P: Payload> Engine<P> {
             if let Some(action) = self.actions.pop_front() {
                 return Some(action);
             }
-            self.paused = self.stats.looked_at - self.rested_at > LOOKED_AT;
+            self.paused = self.is_due_to_rest();
             self.settled |= !self.paused && !self.work() && !self.give_up_waiting();
             if self.settled || self.paused {
                 self.rested_at = self.stats.looked_at;
                 return None;
             }
         }
+    }
+
+    /// Whether it has looked through so much that others go first.
+    pub(crate) fn is_due_to_rest(&self) -> bool {
+        self.stats.looked_at - self.rested_at > LOOKED_AT
     }
 
     /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough, or

@@ -58,8 +58,10 @@ impl<P: Payload> Engine<P> {
             request: Some(request),
             afterwards: Afterwards::Nothing,
         });
-        // A short trim of loaded pages is done at once, so that what is submitted behind it comes behind it.
-        self.unmap_some_of(self.unmapping.len() - 1);
+        // Short ones of loaded pages are done at once, unless there are many.
+        if pages.1 - pages.0 <= PAGES && !self.is_due_to_rest() {
+            self.unmap_some_of(self.unmapping.len() - 1);
+        }
     }
 
     /// Does a bounded part of the first trim that waits. Returns whether anything was done.
@@ -131,7 +133,9 @@ impl<P: Payload> Engine<P> {
     /// Unmaps blocks of one page; `waiting` gets who waited for those of them that were staged. Of a page that cannot
     /// be read, those that its patch tells of.
     fn unmap(&mut self, volume: u16, from: u64, until: u64, waiting: &mut Vec<Owner>) {
-        if self.volumes.map(volume).is_loaded(from / PAGE) {
+        if self.volumes.map(volume).is_blank(from / PAGE) {
+            self.stats.looked_at += 1;
+        } else if self.volumes.map(volume).is_loaded(from / PAGE) {
             self.stats.looked_at += until - from;
             for lba in from..until {
                 self.unmap_block(volume, lba, self.volumes.map(volume).get(lba), waiting);
