@@ -3,7 +3,7 @@
 //! All that is not stated is as [`Config::new`] has it. Service and lab both hold what they are told as a [`Tuning`],
 //! so that what the lab measures is what is served.
 
-use thermocline_format::{Geometry, MediaClass};
+use thermocline_format::{Geometry, MIN_UNIT_BYTES, MediaClass};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Bytes, Time};
@@ -136,14 +136,18 @@ const FEWEST: u64 = 32;
 /// drive wrote 2.3 bytes for each of the log's, with 6 MiB 1.08 (the same tier, one class). Makers do not publish the
 /// units of drives; those of large ones, a block of every die and plane, have gigabytes.
 const SMALLEST: Bytes = Bytes::mib(1);
+/// Units of a pool for which these are too large, at least, down to the smallest that a pool can have: with 64 units of
+/// 256 KiB a pool of 16 MiB holds 11.8 MiB, with 16 of 1 MiB it holds 1.
+const FEWEST_OF_ALL: u64 = 64;
 const LARGEST: Bytes = Bytes::gib(8);
 
 /// Size of the units of a pool without zones, if nothing is said, whose devices for capacity have `capacity` bytes, and
-/// the smallest of several devices `smallest`: a power of two from 1 MiB to 8 GiB.
+/// the smallest of several devices `smallest`: a power of two from 1 MiB to 8 GiB, or less where units would be few.
 #[must_use]
 pub fn default_unit(capacity: Bytes, smallest: Option<Bytes>) -> Bytes {
     let most = smallest.map_or(LARGEST, |smallest| power_of_two(smallest.0 / FEWEST));
-    power_of_two(capacity.0 / UNITS).min(most).min(LARGEST).max(SMALLEST)
+    let least = power_of_two(capacity.0 / FEWEST_OF_ALL).max(Bytes(MIN_UNIT_BYTES)).min(SMALLEST);
+    power_of_two(capacity.0 / UNITS).min(most).min(LARGEST).max(least)
 }
 
 /// The largest power of two that is no more than `bytes`, or 1.

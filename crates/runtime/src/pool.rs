@@ -23,7 +23,6 @@ use slab::Slab;
 use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
 use thermocline_format::{MediaClass, VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
-use thermocline_types::Bytes;
 
 pub use endurance::{Endurance, Wear, WearStatus};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};

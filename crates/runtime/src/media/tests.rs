@@ -44,6 +44,8 @@ fn the_default_unit_gives_some_hundred_units() {
     let units = |size: Bytes| size.0 / unit(size).0;
     assert_eq!(unit(Bytes::gib(1)), Bytes::mib(2));
     assert_eq!(unit(Bytes::mib(64)), Bytes::mib(1));
+    assert_eq!(unit(Bytes::mib(16)), Bytes::kib(256));
+    assert_eq!(unit(Bytes::mib(1)), Bytes::kib(64));
     assert!((512..1024).contains(&units(Bytes(100_000_000_000))));
     assert_eq!(unit(Bytes::gib(16 << 10)), Bytes::gib(8));
     // A fast device of 5 % has 32 units at least.
