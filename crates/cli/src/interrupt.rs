@@ -1,11 +1,12 @@
-//! Ctrl-C: the first ends the work early, so that what there is can be shown; the second ends the program at once.
+//! Ctrl-C or SIGTERM: the first ends the work early, so that what there is can be shown; the second ends the program at
+//! once.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Exit code of a program that was interrupted, as shells have it: 128 and the number of the signal.
@@ -14,6 +15,7 @@ pub const CODE: u8 = 130;
 /// Watches for Ctrl-C, which until then ends the program.
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
+    shown: AtomicBool,
     /// Whether the next one ends the program: it is the second, or there is nothing to show.
     at_once: Arc<AtomicBool>,
 }
@@ -22,16 +24,25 @@ impl Interrupt {
     /// Watches from now on. As long as there is nothing to show, the first Ctrl-C ends the program as well.
     pub fn watch() -> anyhow::Result<Interrupt> {
         let (asked, at_once) = (Arc::default(), Arc::new(AtomicBool::new(true)));
+        let shown = AtomicBool::new(false);
         // In the order of their registration: the first looks at the flag before the second sets it.
-        flag::register_conditional_shutdown(SIGINT, i32::from(CODE), Arc::clone(&at_once))
-            .and_then(|_| flag::register(SIGINT, Arc::clone(&at_once)))
-            .and_then(|_| flag::register(SIGINT, Arc::clone(&asked)))
-            .context("signals cannot be handled")?;
-        Ok(Interrupt { asked, at_once })
+        for signal in [SIGINT, SIGTERM] {
+            flag::register_conditional_shutdown(signal, i32::from(CODE), Arc::clone(&at_once))
+                .and_then(|_| flag::register(signal, Arc::clone(&at_once)))
+                .and_then(|_| flag::register(signal, Arc::clone(&asked)))
+                .context("signals cannot be handled")?;
+        }
+        Ok(Interrupt { asked, shown, at_once })
     }
 
     /// From now on there is something to show: the next Ctrl-C only asks for an end.
     pub fn something_to_show(&self) {
+        self.something_to_clear();
+        self.shown.store(true, Ordering::Relaxed);
+    }
+
+    /// The same, but nothing will be shown: what was begun has to be taken away.
+    pub fn something_to_clear(&self) {
         if !self.is_asked() {
             self.at_once.store(false, Ordering::Relaxed);
         }
@@ -49,17 +60,24 @@ impl Interrupt {
 
     /// An error if an end was asked for: what was shown is not all.
     pub fn check(&self) -> anyhow::Result<()> {
-        if self.is_asked() { Err(Interrupted.into()) } else { Ok(()) }
+        let shown = self.shown.load(Ordering::Relaxed);
+        if self.is_asked() { Err(Interrupted { shown }.into()) } else { Ok(()) }
     }
 }
 
-/// The work was ended early by Ctrl-C; what there was has been shown.
+/// The work was ended early by Ctrl-C.
 #[derive(Debug)]
-pub struct Interrupted;
+pub struct Interrupted {
+    /// Whether what there was has been shown.
+    shown: bool,
+}
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted: the figures are those of what was done by then")
+        f.write_str(match self.shown {
+            true => "interrupted: the figures are those of what was done by then",
+            false => "interrupted",
+        })
     }
 }
 

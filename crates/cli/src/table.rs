@@ -35,7 +35,7 @@ pub const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 48] = [
+const ROWS: [Row; 49] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -54,6 +54,7 @@ const ROWS: [Row; 48] = [
         optional(r.media_bytes_written.in_slc_mode.map(|bytes| share(r, bytes, "")))
     }),
     ("  absorbed in buffer", |r| absorbed(r)),
+    ("  left in buffer", |r| share(r, r.media_bytes_written.left_in_buffer, "-")),
     ("host written", |r| Bytes(r.host_bytes_written).to_string()),
     ("fast device written", |r| {
         optional(r.fast.as_ref().map(|fast| {
@@ -190,9 +191,10 @@ fn product(record: &RunRecord) -> String {
     optional(ratios.map(|(alwa, dlwa)| format!("{alwa:.3} x {dlwa:.3}")))
 }
 
+/// What the log writes to the device for capacity, which alone ALWA is of.
 fn log_cause(record: &RunRecord, cause: &str) -> String {
-    let tiers = record.engine_bytes_written.values();
-    share(record, tiers.filter_map(|tier| tier.get(cause)).sum(), "+")
+    let capacity = record.engine_bytes_written.get("capacity");
+    share(record, capacity.and_then(|causes| causes.get(cause)).copied().unwrap_or(0), "+")
 }
 
 fn absorbed(record: &RunRecord) -> String {

@@ -214,8 +214,8 @@ impl Superblocks {
         self.writing.as_ref().is_some_and(|writing| writing.purpose == Purpose::Opening)
     }
 
-    /// The copies that were written are durable. With the last of them, the record counts: that of an opening when other
-    /// devices say that the home has it.
+    /// The copies that were written are durable. With the last of them, the record counts: that of an opening when
+    /// other devices say that the home has it.
     pub(crate) fn copies_durable(&mut self) -> Option<Counts> {
         let mut writing = self.writing.take()?;
         writing.unflushed = false;

@@ -144,7 +144,8 @@ impl SuperblockPrefix {
 }
 
 impl Superblock {
-    /// The opening of which the home had a flushed record when this one was written: a lower one on it is an older copy.
+    /// The opening of which the home had a flushed record when this one was written: a home with a lower one is an
+    /// older copy.
     #[must_use]
     pub fn home_had(&self) -> Epoch {
         home_had(self.epoch, self.confirmed)
@@ -258,8 +259,8 @@ impl Superblock {
         SuperblockPrefixRaw {
             magic: SUPERBLOCK_MAGIC,
             version: VERSION.into(),
-            flags: (u16::from(self.clean) * FLAG_CLEAN
-                | u16::from(self.confirmed) * FLAG_CONFIRMED)
+            flags: ((u16::from(self.clean) * FLAG_CLEAN)
+                | (u16::from(self.confirmed) * FLAG_CONFIRMED))
                 .into(),
             epoch: self.epoch.0.into(),
             pool: self.pool.0,

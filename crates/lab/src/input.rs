@@ -263,6 +263,7 @@ impl Prepared {
             remap: Some(remap.to_string()),
             prefill: prefill.name().into(),
             skipped_lines: trace.skipped(),
+            reordered_requests: trace.reordered(),
         };
         let tenants = trace.volumes().to_vec();
         let directories = trace.directories();
@@ -631,6 +632,13 @@ impl Prepared {
             notes.push(format!(
                 "{} lines of the trace could not be read and were left out",
                 self.info.skipped_lines
+            ));
+        }
+        if self.info.reordered_requests > 0 {
+            notes.push(format!(
+                "{} requests of the trace are stamped earlier than one before them, and were given the time of that: its \
+                 pace, latencies and life are wrong if the clock was set back",
+                self.info.reordered_requests
             ));
         }
         notes

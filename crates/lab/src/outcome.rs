@@ -543,6 +543,17 @@ fn notes(outcome: &Outcome, run: &ByteCounts) -> Vec<String> {
             100.0 * buffer.size.as_f64() / cut.capacity().as_f64()
         ));
     }
+    if let (Some(fast), Some(drive)) = (&outcome.stack.fast, outcome.fast)
+        && let Some(buffer) = fast.buffer.as_ref().filter(|buffer| buffer.merge)
+        && drive.cut().capacity() < fast.capacity
+    {
+        notes.push(format!(
+            "the write buffer of the fast device keeps the product's {}, here {:.2} % of its capacity: it absorbs more than \
+             the product's would (fast.buffer.size)",
+            buffer.size,
+            100.0 * buffer.size.as_f64() / drive.cut().capacity().as_f64()
+        ));
+    }
     if let Some(done) = outcome.workload.interrupted() {
         notes.push(format!(
             "interrupted at {:.0} % of the workload: all figures are those of the run so far",

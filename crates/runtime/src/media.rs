@@ -179,6 +179,15 @@ pub enum MediaError {
         /// Why not.
         why: String,
     },
+    /// The device with the records that count is not the one that was last used.
+    #[error(
+        "{}: this is an older copy of the device that has the superblocks of the pool: other devices were used without it. \
+         Bring the newer one back", path.display()
+    )]
+    OlderHome {
+        /// Where.
+        path: PathBuf,
+    },
     /// A device is none of the pool's any more.
     #[error("{}: this device has left the pool: take it out of the settings", path.display())]
     HasLeft {

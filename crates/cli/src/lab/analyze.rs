@@ -14,7 +14,7 @@ use thermocline_workload::profile::Profile;
 use thermocline_workload::synthetic::Generator;
 use thermocline_workload::{Source, trace};
 
-use super::args::{CONVENTIONS, ReplayArgs, SourceArgs};
+use super::args::{CONVENTIONS, ENDS_AT_ONCE, ReplayArgs, SourceArgs};
 use crate::progress::{Bar, Progress};
 use crate::table::plain;
 
@@ -35,7 +35,7 @@ Examples:
 
 /// Arguments of `lab analyze`.
 #[derive(Args)]
-#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}"))]
+#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}\n{ENDS_AT_ONCE}"))]
 pub struct AnalyzeArgs {
     #[command(flatten)]
     source: SourceArgs,
@@ -56,6 +56,7 @@ struct Analysis {
     workload: String,
     format: Option<String>,
     skipped_lines: u64,
+    reordered_requests: u64,
     volumes: Vec<String>,
     profile: Profile,
     headroom: Option<Headroom>,
@@ -112,14 +113,14 @@ impl<S: Source> Source for Watched<'_, S> {
 }
 
 fn profile(input: &Input) -> anyhow::Result<Analysis> {
-    let (workload, format, skipped_lines, volumes, profile);
+    let (workload, format, skipped_lines, reordered_requests, volumes, profile);
     match input {
         Input::Trace { path, options, .. } => {
             let mut opened = trace::open(path, options)?;
             profile = Profile::of(&mut Watched(&mut opened, Progress::default().bar("reading")))?;
             workload = path.display().to_string();
             format = Some(opened.format().to_string());
-            skipped_lines = opened.skipped();
+            (skipped_lines, reordered_requests) = (opened.skipped(), opened.reordered());
             volumes = opened.volumes().to_vec();
         }
         Input::Synthetic { spec, options } => {
@@ -127,7 +128,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
             let bar = Progress::default().bar("reading");
             profile = Profile::of(&mut Watched(&mut generator, bar))?;
             workload = spec.to_string();
-            (format, skipped_lines) = (None, 0);
+            (format, skipped_lines, reordered_requests) = (None, 0, 0);
             volumes = spec.tenant_names().into_iter().map(str::to_owned).collect();
         }
     }
@@ -137,6 +138,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
         workload,
         format,
         skipped_lines,
+        reordered_requests,
         volumes,
         profile,
         headroom: None,
@@ -189,6 +191,13 @@ fn summary(analysis: &Analysis) -> String {
             text,
             "\n  {} lines could not be read and were left out",
             analysis.skipped_lines
+        );
+    }
+    if analysis.reordered_requests > 0 {
+        let _ = write!(
+            text,
+            "\n  {} requests are stamped earlier than one before them, and were given the time of that",
+            analysis.reordered_requests
         );
     }
     let _ = write!(text, "\n  skew:");

@@ -18,8 +18,13 @@ use crate::pool::LabRun;
 /// Sizes and exit codes, below the help of every command that takes or gives them.
 pub const CONVENTIONS: &str = "\
 Sizes: 4096, 4KiB, 2MiB, 1.92TB; KiB, MiB, GiB count in 1024, KB, MB, GB in 1000.
-Ctrl-C ends a run early and shows what was measured by then; a second one ends it at once.
 Exit code: 0 done; 2 wrong arguments or input; 1 a file cannot be written, or a defect; 130 interrupted.";
+
+/// What Ctrl-C does to a command that shows what it has by then.
+pub const ENDS_EARLY: &str = "Ctrl-C ends a run early and shows what was measured by then, if anything was; a second one ends it at once.";
+
+/// What Ctrl-C does to others.
+pub const ENDS_AT_ONCE: &str = "Ctrl-C ends it, and nothing is shown or written.";
 
 /// What a suite of tests accesses if nothing else is asked for. Chosen: large enough that sizes of buffers matter
 /// little, small enough for minutes. With 512 MiB or 1 GiB of `tier:p5800x+p5316` the pool's units, a 32nd of the

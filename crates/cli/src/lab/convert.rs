@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use clap::Args;
 use thermocline_lab::Input;
+use thermocline_types::Request;
 use thermocline_workload::synthetic::Generator;
 use thermocline_workload::{Source, trace};
 
 use super::args::{ReplayArgs, SourceArgs};
 use super::output::refuse_overwriting;
 use crate::file;
+use crate::interrupt::Interrupt;
 
 /// Arguments of `lab convert`.
 #[derive(Args)]
@@ -66,11 +68,41 @@ fn of_trace(path: &Path, options: &trace::Options, args: &ConvertArgs) -> anyhow
     Ok(())
 }
 
-/// Writes everything in `source` to `out`, or to standard output.
+/// Writes everything in `source` to `out`, or to standard output. A file that is not whole does not stay.
 fn write(source: &mut dyn Source, out: Option<&Path>) -> anyhow::Result<u64> {
     match out {
-        Some(path) => file::write_with(path, |mut out| Ok(trace::write_csv(source, &mut out)?)),
+        Some(path) => {
+            let interrupt = Interrupt::watch()?;
+            interrupt.something_to_clear();
+            let mut source = Until { source, interrupt: &interrupt };
+            file::write_with(path, |mut out| {
+                let count = trace::write_csv(&mut source, &mut out)?;
+                interrupt.check()?;
+                Ok(count)
+            })
+        }
         None => Ok(trace::write_csv(source, &mut BufWriter::new(std::io::stdout().lock()))?),
+    }
+}
+
+/// A source that ends when an end is asked for.
+struct Until<'a> {
+    source: &'a mut dyn Source,
+    interrupt: &'a Interrupt,
+}
+
+impl Source for Until<'_> {
+    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), trace::Error> {
+        batch.clear();
+        if self.interrupt.is_asked() { Ok(()) } else { self.source.fill(batch) }
+    }
+
+    fn fraction_done(&self) -> f64 {
+        self.source.fraction_done()
+    }
+
+    fn directories(&self) -> Vec<String> {
+        self.source.directories()
     }
 }
 

@@ -17,7 +17,7 @@ use thermocline_lab::tco::prices::DEFAULT_PRICES;
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 
-use super::args::{CONVENTIONS, test_volume};
+use super::args::{CONVENTIONS, ENDS_AT_ONCE, test_volume};
 use super::parallel;
 use super::run::run_one;
 use crate::file;
@@ -41,7 +41,7 @@ Examples:
 
 /// Arguments of `lab datasheet`.
 #[derive(Args)]
-#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}"))]
+#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}\n{ENDS_AT_ONCE}"))]
 pub struct DatasheetArgs {
     /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316 (`lab list layers` and `devices`)
     #[arg(long, value_name = "STACK")]

@@ -12,7 +12,7 @@ use thermocline_record::plot::Plot;
 use thermocline_report::{Origin, PlotPage, TextTable, render_plots};
 use thermocline_types::Bytes;
 
-use super::args::{CONVENTIONS, test_volume};
+use super::args::{CONVENTIONS, ENDS_AT_ONCE, test_volume};
 use super::parallel;
 use crate::file;
 use crate::interrupt::Interrupt;
@@ -35,7 +35,7 @@ Examples:
 
 /// Arguments of `lab pts`.
 #[derive(Args)]
-#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}"))]
+#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}\n{ENDS_AT_ONCE}"))]
 pub struct PtsArgs {
     /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316 (`lab list layers` and `devices`)
     #[arg(long, value_name = "STACK")]

@@ -12,7 +12,7 @@ use thermocline_runtime::Settings as PoolSettings;
 use thermocline_types::Bytes;
 
 use super::args::spec::{self, RunOf};
-use super::args::{CONVENTIONS, DeviceArgs, ReplayArgs, SourceArgs};
+use super::args::{CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs};
 use super::output::OutputArgs;
 use crate::interrupt::Interrupt;
 use crate::pool::LabRun;
@@ -58,7 +58,7 @@ Example:
 
 /// Arguments of `lab run`.
 #[derive(Args)]
-#[command(after_help = format!("{WHAT_A_RUN_DOES}\n\n{RUN_EXAMPLES}\n\n{CONVENTIONS}"))]
+#[command(after_help = format!("{WHAT_A_RUN_DOES}\n\n{RUN_EXAMPLES}\n\n{CONVENTIONS}\n{ENDS_EARLY}"))]
 pub struct RunArgs {
     /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316, raw:p5316,op=0.2 or raw:./mine.toml (`lab list layers` and
     /// `devices`)
@@ -122,7 +122,7 @@ pub const DECIDING: [&str; 31] = [
 
 /// Arguments of `lab compare`.
 #[derive(Args)]
-#[command(after_help = format!("{WHAT_A_RUN_DOES}\n\n{COMPARE_EXAMPLES}\n\n{CONVENTIONS}"))]
+#[command(after_help = format!("{WHAT_A_RUN_DOES}\n\n{COMPARE_EXAMPLES}\n\n{CONVENTIONS}\n{ENDS_EARLY}"))]
 pub struct CompareArgs {
     /// LAYER:DEVICE[,KEY=VALUE...], such as raw:p5316, raw:p5316,op=0.2 or raw:./mine.toml; give two or more
     #[arg(long = "stack", value_name = "STACK", required = true)]

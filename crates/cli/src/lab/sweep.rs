@@ -19,7 +19,7 @@ use thermocline_report::{SweepCell, SweepKey, sweep_page};
 use self::axis::Axis;
 use self::cell::RunCache;
 use super::args::spec::{self, RunOf};
-use super::args::{CONVENTIONS, DeviceArgs, ReplayArgs, SourceArgs};
+use super::args::{CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs};
 use super::run::DECIDING;
 use crate::file;
 use crate::interrupt::Interrupt;
@@ -50,7 +50,7 @@ Examples:
 
 /// Arguments of `lab sweep`.
 #[derive(Args)]
-#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}"))]
+#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}\n{ENDS_EARLY}"))]
 pub struct SweepArgs {
     /// `KEY=A..B[:STEPS][:lin|:log]` or `KEY=V,V,...`; once for curves, twice for one key against the other
     #[arg(long = "sweep", value_name = "KEY=VALUES", required = true)]

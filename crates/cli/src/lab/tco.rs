@@ -15,7 +15,7 @@ use thermocline_lab::{Settings, Stack};
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 
-use super::args::{CONVENTIONS, DeviceArgs, ReplayArgs, SourceArgs};
+use super::args::{CONVENTIONS, DeviceArgs, ENDS_AT_ONCE, ReplayArgs, SourceArgs};
 use super::run::run_all;
 use crate::file;
 use crate::interrupt::Interrupt;
@@ -41,7 +41,7 @@ Examples:
 
 /// Arguments of `lab tco`.
 #[derive(Args)]
-#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}"))]
+#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}\n{ENDS_AT_ONCE}"))]
 pub struct TcoArgs {
     /// LAYER:DEVICE[,KEY=VALUE...], to be run; hard disks are raw:hdd; may be repeated
     #[arg(long = "stack", value_name = "STACK", conflicts_with = "case")]

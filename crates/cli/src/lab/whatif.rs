@@ -15,7 +15,7 @@ use thermocline_record::{RunRecord, RunSpec};
 use thermocline_types::{Bytes, Op};
 
 use super::args::spec::RunOf;
-use super::args::{CONVENTIONS, DeviceArgs, ReplayArgs, SourceArgs};
+use super::args::{CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs};
 use super::run::run_one;
 use crate::file;
 use crate::interrupt::Interrupt;
@@ -42,7 +42,7 @@ Examples:
 
 /// Arguments of `lab whatif`.
 #[derive(Args)]
-#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}"))]
+#[command(after_help = format!("{ABOUT}\n\n{CONVENTIONS}\n{ENDS_EARLY}"))]
 pub struct WhatIfArgs {
     /// DEVICE[,KEY=VALUE...]: a built-in profile such as p5316, or a file (`lab list devices`)
     #[arg(long, value_name = "DEVICE")]
@@ -242,7 +242,7 @@ impl WhatIfArgs {
         );
         let media = Bytes(first.device.media_bytes);
         let bytes = first.device.unit_bytes;
-        let spare = if profile.garbage.is_some() { "op=0.0,garbage=0.0" } else { "op=0.0" };
+        let spare = without_reserve(profile);
         // A drive that is written in order needs no mapping unit beyond a logical block.
         let zns = format!(
             "kind=zns,mapping_unit=4KiB,{spare},zns.zone_size={bytes},zns.zone_capacity={bytes},zns.max_open=0,\
@@ -516,4 +516,11 @@ fn text(first: &RunRecord, answers: &[Answer]) -> String {
         text += "~ is transient: not in steady state by the end of the run\n";
     }
     text
+}
+
+/// Settings of the product whose reserve is the host's: it is as large as its media.
+fn without_reserve(profile: &Profile) -> String {
+    let all = (profile.capacity.as_f64() * (1.0 + profile.op)) as u64 >> 12 << 12;
+    let garbage = if profile.garbage.is_some() { ",garbage=0.0" } else { "" };
+    format!("capacity={all},op=0.0{garbage}")
 }

@@ -313,3 +313,31 @@ fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
     assert_eq!(served.stop(), 0);
     does(folder, "check pool.toml");
 }
+
+/// Devices that the home of then does not know are not taken for new ones, and nothing is written to them.
+#[test]
+fn a_home_from_before_a_device_was_attached_is_refused() {
+    let folder = scratch();
+    let folder = folder.path();
+    let all = device("a") + &device("f").replace("unit", "class = 'fast'\nunit");
+    let settings = |devices: String| {
+        fs::write(folder.join("pool.toml"), devices + VOLUMES).expect("it can be written");
+    };
+    settings(all.clone());
+    does(folder, "format pool.toml");
+    let copy = |from: &str, to: &str| {
+        fs::copy(folder.join(from), folder.join(to)).expect("there is room");
+    };
+    copy("f.img", "old.img");
+    settings(all + &device("b"));
+    does(folder, "device attach pool.toml b.img");
+    copy("f.img", "new.img");
+    copy("old.img", "f.img");
+    let before = fs::read(folder.join("b.img")).expect("readable");
+    for command in ["check pool.toml", "device attach pool.toml b.img --yes-destroy b.img"] {
+        refuses(folder, command, "f.img: this is an older copy of the device");
+    }
+    assert!(fs::read(folder.join("b.img")).expect("readable") == before, "it was written to");
+    copy("new.img", "f.img");
+    does(folder, "check pool.toml");
+}

@@ -198,6 +198,7 @@ fn workload() -> WorkloadInfo {
         remap: Some("dense".to_owned()),
         prefill: "first-touch".to_owned(),
         skipped_lines: 0,
+        reordered_requests: 0,
     }
 }
 

@@ -55,7 +55,7 @@ impl Settings {
             }
             DeviceChange::Lose => self.without(path).gone(path, DeviceState::Lost, None, access),
             DeviceChange::Drain | DeviceChange::Keep => {
-                let mut found = self.find_all()?;
+                let mut found = self.find_all()?.with_its_home()?;
                 let number = found.number_of(path).expect("all devices are found").index();
                 let drains = change == DeviceChange::Drain;
                 let state = if drains { DeviceState::Draining } else { DeviceState::Active };
@@ -116,7 +116,7 @@ impl Settings {
         if self.without(path).devices.is_empty() {
             return Err(no("the settings name no other device, and so no pool to attach it to"));
         }
-        let mut found = self.without(path).find_all()?;
+        let mut found = self.without(path).find_all()?.with_its_home()?;
         let geometry = found.geometry;
         let mut group = own.to_vec();
         for one in &mut group {
@@ -161,7 +161,8 @@ impl Settings {
         if self.devices.is_empty() {
             return Err(no("it is the only device".to_owned()));
         }
-        let (mut found, missing) = self.find_named()?;
+        let (found, missing) = self.find_named()?;
+        let mut found = found.with_its_home()?;
         if let Some((_, error)) = missing.into_iter().next() {
             return Err(*error);
         }

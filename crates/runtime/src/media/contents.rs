@@ -116,7 +116,14 @@ pub(super) fn find_records(
             offsets.retain(|&other| other != offset && other < size);
         }
         if all.first().is_none_or(|first| first.pool == found.pool) {
-            all.push(found);
+            // Behind the first record of an opening another device has the confirmed one.
+            let behind = offset + found.record_bytes as u64;
+            let confirmed = probe(&read(path, behind, SUPERBLOCK).map_err(error)?, behind);
+            all.extend(
+                [Some(found), confirmed.filter(|next| next.pool == found.pool)]
+                    .into_iter()
+                    .flatten(),
+            );
         }
     }
     match wrong.filter(|_| all.is_empty()) {

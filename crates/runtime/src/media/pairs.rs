@@ -233,7 +233,7 @@ impl Settings {
             };
         }
         let own = usize::from(group[1].device().path == path);
-        let PoolFound { geometry, pool, groups } = self.find_all()?;
+        let PoolFound { geometry, pool, groups, .. } = self.find_all()?;
         let mirror = &group[0].device().mirror;
         let same = |other: &Option<Vec<Settings>>| {
             other.as_ref().is_some_and(|other| other[0].device().mirror == *mirror)

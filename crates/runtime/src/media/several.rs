@@ -98,7 +98,7 @@ impl Settings {
                 first,
             });
         }
-        let Some(geometry) = geometry_that_counts(&found) else {
+        let Some(counts) = record_that_counts(&found) else {
             let newest = found
                 .iter()
                 .map(OneFound::newest)
@@ -107,11 +107,21 @@ impl Settings {
             let lost = not_named(geometry.devices(), geometry.home().index());
             return Err(missing.into_iter().next().map_or(lost, why_missing));
         };
+        let geometry = counts.geometry;
+        let home = found.iter().find(|one| one.records.contains(&counts));
+        let path = home.map_or_else(PathBuf::new, |home| home.path.clone());
+        let newer = found.iter().flat_map(|one| &one.records);
+        let older_home = newer.map(SuperblockPrefix::home_had).any(|had| had > counts.epoch);
+        let older_home = older_home.then_some(path);
         let mut groups = vec![None; geometry.devices().len()];
         for one in found {
-            one.put(&geometry, &mut groups)?;
+            one.put(&geometry, &mut groups).map_err(|error| match &older_home {
+                // What it has of the devices is not so any more.
+                Some(path) => MediaError::OlderHome { path: path.clone() },
+                None => error,
+            })?;
         }
-        Ok((PoolFound { geometry, pool, groups }, missing))
+        Ok((PoolFound { geometry, pool, groups, older_home }, missing))
     }
 
     /// Each device or pair, those for capacity first, with the size of units and logical blocks that all are to have.
@@ -288,14 +298,13 @@ impl OneFound {
     }
 }
 
-/// The devices that the pool has: as says the newest record that is on the home of its own geometry.
-fn geometry_that_counts(found: &[OneFound]) -> Option<Geometry> {
+/// The newest record that is on the home of its own geometry: it says which devices the pool has.
+fn record_that_counts(found: &[OneFound]) -> Option<SuperblockPrefix> {
     let records = found.iter().flat_map(|one| &one.records);
     let at_home = |record: &&SuperblockPrefix| {
         record.geometry.device_of(record.location.unit) == record.geometry.home()
     };
-    let newest = records.filter(at_home).max_by_key(|record| (record.epoch, record.revision));
-    newest.map(|record| record.geometry)
+    records.filter(at_home).max_by_key(|record| (record.epoch, record.revision)).copied()
 }
 
 /// A device or pair on which nothing of a pool can be found, and why not.
@@ -345,6 +354,8 @@ pub(super) struct PoolFound {
     pub(super) pool: PoolId,
     /// Each device or pair, by its number in the pool; `None` for those that have left it.
     pub(super) groups: Vec<Option<Vec<Settings>>>,
+    /// Where the home is, if another device says that it had a newer record.
+    pub(super) older_home: Option<PathBuf>,
 }
 
 impl PoolFound {
@@ -354,9 +365,17 @@ impl PoolFound {
         numbers.filter(|device| self.groups[device.index()].is_none())
     }
 
+    /// An error if its home is an older copy: devices are not changed then.
+    pub(super) fn with_its_home(self) -> Result<PoolFound, MediaError> {
+        match self.older_home {
+            Some(path) => Err(MediaError::OlderHome { path }),
+            None => Ok(self),
+        }
+    }
+
     /// Its storage.
     pub(super) fn open(&self, access: Access) -> Result<UnitStorage, MediaError> {
-        let PoolFound { geometry, pool, ref groups } = *self;
+        let PoolFound { geometry, pool, ref groups, .. } = *self;
         let (mut storages, mut handles) = (Vec::new(), Vec::new());
         for (group, (device, range)) in groups.iter().zip(geometry.device_units()) {
             let (device, units) = (device.index(), range.len() as u32);

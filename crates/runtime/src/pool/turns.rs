@@ -26,8 +26,8 @@ const REQUEST: u64 = 4096;
 /// Bytes that each block of a trim counts for: those of its entry in the map. Chosen, not measured.
 const TRIMMED: u64 = 8;
 
-/// Most bytes that a trim counts for: the engine does a long one in pieces, with what others ask for in between. Chosen,
-/// not measured.
+/// Most bytes that a trim counts for: the engine does a long one in pieces, with what others ask for in between.
+/// Chosen, not measured.
 const TRIM: u64 = 4 * QUANTUM;
 
 /// Most shares of a volume: with one of so many, others have a turn every 256 MiB at least. Chosen, not measured.

@@ -78,9 +78,19 @@ pub struct Part {
 /// files. Memory is 64 KiB per volume.
 ///
 /// # Errors
-/// Those of the trace, and [`ErrorKind::Write`] if a file exists already or cannot be written.
+/// Those of the trace, and [`ErrorKind::Write`] if a file exists already or cannot be written. None of the new files is
+/// there then.
 pub fn split_csv(trace: &mut Trace, folder: &Path) -> Result<Vec<Part>, Error> {
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts = Vec::new();
+    let split = split_into(trace, folder, &mut parts);
+    if split.is_err() {
+        // The error says what matters.
+        parts.iter().for_each(|part| drop(std::fs::remove_file(&part.path)));
+    }
+    split.map(|()| parts)
+}
+
+fn split_into(trace: &mut Trace, folder: &Path, parts: &mut Vec<Part>) -> Result<(), Error> {
     let mut texts: Vec<Vec<u8>> = Vec::new();
     let mut directories = Vec::new();
     let mut batch = Vec::with_capacity(BATCH);
@@ -92,7 +102,8 @@ pub fn split_csv(trace: &mut Trace, folder: &Path) -> Result<Vec<Part>, Error> {
         for request in &batch {
             let tenant = request.tenant.0 as usize;
             while parts.len() <= tenant {
-                parts.push(begin(&trace.volumes()[parts.len()], folder)?);
+                let part = begin(&trace.volumes()[parts.len()], folder, parts)?;
+                parts.push(part);
                 texts.push(header(&directories));
             }
             line(request, &directories, &mut texts[tenant])
@@ -103,17 +114,22 @@ pub fn split_csv(trace: &mut Trace, folder: &Path) -> Result<Vec<Part>, Error> {
             }
         }
         if batch.is_empty() {
-            parts.iter().zip(&mut texts).try_for_each(|(part, text)| append(&part.path, text))?;
-            return Ok(parts);
+            let mut all = parts.iter().zip(&mut texts);
+            return all.try_for_each(|(part, text)| append(&part.path, text));
         }
     }
 }
 
-/// The file of `volume`, newly made; characters that are no letter, digit, dot or dash become underscores.
-fn begin(volume: &str, folder: &Path) -> Result<Part, Error> {
+/// The file of `volume`, newly made; characters that are no letter, digit, dot or dash become underscores. A volume of
+/// which the name is that of another by then gets a number behind it.
+fn begin(volume: &str, folder: &Path, others: &[Part]) -> Result<Part, Error> {
     let plain = |c: char| if c.is_alphanumeric() || ".-".contains(c) { c } else { '_' };
     let name: String = volume.chars().map(plain).collect();
-    let path = folder.join(format!("{name}.csv"));
+    let numbered = (2..).map(|number| format!("{name}_{number}.csv"));
+    let mut names = std::iter::once(format!("{name}.csv")).chain(numbered);
+    let is_new = |path: &PathBuf| others.iter().all(|other| other.path != *path);
+    let path = names.find_map(|name| Some(folder.join(name)).filter(is_new));
+    let path = path.expect("numbers do not run out");
     File::create_new(&path).map_err(|error| unwritable(&path, &error))?;
     Ok(Part { volume: volume.to_owned(), path, requests: 0 })
 }

@@ -62,7 +62,9 @@ pub fn late_rate(record: &RunRecord) -> f64 {
         .as_ref()
         .map_or(0.0, |rates| rates.host_read_bytes_per_second + rates.host_write_bytes_per_second);
     let written = record.host_bytes_written as f64;
-    let (Some(from), Some(to)) = (all.get(all.len() / 2), all.last()) else { return whole };
+    // Points are at the ends of equal parts: the half before is that many of them.
+    let half = all.len().saturating_sub(1) / 2;
+    let (Some(from), Some(to)) = (all.get(half), all.last()) else { return whole };
     let seconds = to.seconds - from.seconds;
     if seconds <= 0.0 || written <= 0.0 {
         return whole;

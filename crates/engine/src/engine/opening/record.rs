@@ -133,8 +133,8 @@ impl<P: Payload> Engine<P> {
         lost.map_or(Ok(()), |home| Err(OpenError::MapOn(home)))
     }
 
-    /// Whether a device that is not the home was there at the opening `newest`, or is attached now; `label` is the newest
-    /// record on it.
+    /// Whether a device that is not the home was there at the opening `newest`, or is attached now; `label` is the
+    /// newest record on it.
     fn check_label(
         &self,
         device: DeviceId,

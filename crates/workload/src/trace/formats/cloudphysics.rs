@@ -68,7 +68,7 @@ pub(super) fn vscsi(layout: Layout, record: &[u8]) -> Parsed<'_> {
 /// One line of csv, the operation code in hexadecimal.
 pub(super) fn csv(bytes: &[u8]) -> Parsed<'_> {
     let mut cursor = Cursor::new(bytes);
-    if cursor.uint_comma().is_none() {
+    if cursor.uint_comma().is_none_or(|version| version > u64::from(u16::MAX)) {
         if bytes.starts_with(HEADER) {
             return Ok(None);
         }
