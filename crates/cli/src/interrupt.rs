@@ -15,6 +15,7 @@ pub const CODE: u8 = 130;
 /// Watches for Ctrl-C, which until then ends the program.
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
+    /// Whether there was something to show.
     shown: AtomicBool,
     /// Whether the next one ends the program: it is the second, or there is nothing to show.
     at_once: Arc<AtomicBool>,

@@ -411,9 +411,10 @@ impl<P: Payload> Engine<P> {
             if let Some(action) = self.actions.pop_front() {
                 return Some(action);
             }
-            self.paused = self.is_due_to_rest();
-            self.settled |= !self.paused && !self.work() && !self.give_up_waiting();
-            if self.settled || self.paused {
+            self.paused = !self.settled && self.is_due_to_rest();
+            let rests = self.settled || self.paused;
+            if rests || !self.work() && !self.give_up_waiting() {
+                self.settled = !self.paused;
                 self.rested_at = self.stats.looked_at;
                 return None;
             }

@@ -119,11 +119,8 @@ pub(super) fn find_records(
             // Behind the first record of an opening another device has the confirmed one.
             let behind = offset + found.record_bytes as u64;
             let confirmed = probe(&read(path, behind, SUPERBLOCK).map_err(error)?, behind);
-            all.extend(
-                [Some(found), confirmed.filter(|next| next.pool == found.pool)]
-                    .into_iter()
-                    .flatten(),
-            );
+            all.push(found);
+            all.extend(confirmed.filter(|next| next.pool == found.pool));
         }
     }
     match wrong.filter(|_| all.is_empty()) {
