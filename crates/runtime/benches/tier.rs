@@ -6,6 +6,8 @@
 //! then measured for some seconds. Bytes are counted where they reach the storages: *base* is the device for capacity,
 //! *fast* the other; for each byte that the user writes, so where none is they are 0.
 //!
+//! *Bare memory* is the device for capacity without an engine, which tells how fast this machine is beside theirs.
+//!
 //! Arguments choose rows by a part of their name: `cargo bench -p thermocline-runtime --bench tier -- zipf`.
 
 mod load;
@@ -18,11 +20,12 @@ use std::time::{Duration, Instant};
 use thermocline_engine::{Config, UnitReport};
 use thermocline_format::{Geometry, LogicalBlock, MediaClass, PoolDevice, PoolId};
 use thermocline_ftl::placement::Policy;
-use thermocline_runtime::Driver;
 use thermocline_runtime::storage::{
     Command, Completion, Fault, Joined, Layout, Memory, Storage, Token, Waker,
 };
-use thermocline_types::{Rng, UnitId};
+use thermocline_runtime::{Buffer, Driver};
+use thermocline_target::BufferPool;
+use thermocline_types::{Bytes, Class, Rng, UnitId};
 use thermocline_workload::synthetic::zipf::Zipf;
 
 use load::{BLOCK, Load, cpu_time, create};
@@ -44,7 +47,11 @@ fn main() {
         "fast",
         "CPU"
     );
-    for row in ROWS.iter().filter(|row| part.as_ref().is_none_or(|part| row.name.contains(part))) {
+    let is_asked_for = |name: &str| part.as_ref().is_none_or(|part| name.contains(part));
+    for row in BARE.iter().filter(|row| is_asked_for(row.name)) {
+        measure_bare(row);
+    }
+    for row in ROWS.iter().filter(|row| is_asked_for(row.name)) {
         measure(row);
     }
 }
@@ -134,6 +141,44 @@ const ROWS: [Row; 17] = [
     Row { name: "B, reads, depth 1", depth: 1, reads: 100, theirs: [917.0, 0.0, 0.0], ..B },
     Row { name: "B, reads of 128 KiB in sequence", reads: 100, theirs: [195.0, 0.0, 0.0], ..LONG },
 ];
+
+/// Loads of memory without an engine.
+const BARE: [Row; 4] = [
+    Row { name: "bare memory", theirs: [2230.0, 1.0, 0.0], ..B },
+    Row { name: "bare memory, reads", reads: 100, theirs: [1490.0, 0.0, 0.0], ..B },
+    Row { name: "bare memory, 128 KiB in sequence", theirs: [271.0, 1.0, 0.0], ..LONG },
+    Row { name: "bare memory, reads of 128 KiB", reads: 100, theirs: [0.0; 3], ..LONG },
+];
+
+fn measure_bare(row: &Row) {
+    let per_unit = (UNIT / row.logical.bytes() as u64) as u32;
+    let units = ((6 << 30) / UNIT) as u32;
+    let mut memory = Memory::new(Layout::contiguous(row.logical, per_unit, units)).with_all_units();
+    let size = row.blocks as usize * BLOCK;
+    let (mut rng, mut next, places) = (Rng::new(1), 0, (row.user << 20) / size as u64);
+    let buffers = BufferPool::new(256 << 20);
+    let mut step = |memory: &mut Memory, done: &mut Vec<Completion>| {
+        for _ in 0..row.depth {
+            next = if row.sequential { (next + 1) % places } else { rng.below(places) };
+            let (at, buffer) = (Bytes(next * size as u64), Buffer::new(buffers.take(size)));
+            let command = match row.reads {
+                0 => Command::Write { at, parts: vec![buffer], class: Class(0) },
+                _ => Command::Read { at, into: buffer },
+            };
+            memory.submit(Token(next), command);
+        }
+        memory.reap(None, done);
+        done.clear();
+    };
+    let (began, cpu, mut count, mut done) = (Instant::now(), cpu_time(), 0_u64, Vec::new());
+    while began.elapsed() < MEASURED {
+        step(&mut memory, &mut done);
+        count += row.depth as u64;
+    }
+    let (took, cpu) = (began.elapsed().as_secs_f64(), (cpu_time() - cpu).as_secs_f64());
+    let (rate, each) = (count as f64 / took / 1e3, cpu * 1e9 / count as f64);
+    println!("{:38} {rate:>5.0} ({:>4.0}) {each:>79.0} ns", row.name, row.theirs[0]);
+}
 
 fn measure(row: &Row) {
     let (base, fast) = (Counter::default(), Counter::default());
