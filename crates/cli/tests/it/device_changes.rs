@@ -11,7 +11,7 @@ use thermocline_nbd::ClientError;
 use thermocline_nbd::protocol::request::Command;
 use thermocline_types::Rng;
 
-use super::serve::{PATIENCE, Served, VOLUMES, format_on, run};
+use super::serve::{PATIENCE, Served, VOLUMES, format_on, format_striped, run};
 use super::serve_kill::{BLOCK, Known, SPAN, compare, compare_block, write_and_kill, write_some};
 use crate::{Done, scratch};
 
@@ -340,4 +340,22 @@ fn a_home_from_before_a_device_was_attached_is_refused() {
     assert!(fs::read(folder.join("b.img")).expect("readable") == before, "it was written to");
     copy("new.img", "f.img");
     does(folder, "check pool.toml");
+}
+
+/// Beside a striped group, too, a device is not overwritten for a home that one opening made old.
+#[test]
+fn an_older_home_beside_a_group_is_refused_before_a_device_is_attached() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_striped(folder, "raid5", true);
+    fs::copy(folder.join("fast.img"), folder.join("old.img")).expect("there is room");
+    assert_eq!(Served::start(folder, "").stop(), 0);
+    fs::copy(folder.join("old.img"), folder.join("fast.img")).expect("there is room");
+    let all = fs::read_to_string(folder.join("pool.toml")).expect("readable");
+    fs::write(folder.join("pool.toml"), device("d") + &all).expect("it can be written");
+    let precious = vec![7; 96 << 20];
+    fs::write(folder.join("d.img"), &precious).expect("there is room");
+    let attach = "device attach pool.toml d.img --yes-destroy d.img";
+    refuses(folder, attach, "fast.img: this is an older copy of the device");
+    assert!(fs::read(folder.join("d.img")).expect("readable") == precious, "it was written to");
 }

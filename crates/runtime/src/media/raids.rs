@@ -258,12 +258,18 @@ pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, Media
         (found.len() == bytes).then_some(found)
     };
     let rows = raid::find_rows(&start.label, &mut read, &holds);
+    let mut record = |unit: u32, from: usize| {
+        let bytes = contents::SUPERBLOCK as usize;
+        let bytes = rows.look(&start.label, unit, from as u64, bytes, &mut read, &holds)?;
+        let record = probe(&bytes, u64::from(unit) * shape.unit_bytes() + from as u64);
+        record.filter(|record| record.pool == start.label.pool)
+    };
     let mut found = Vec::<SuperblockPrefix>::new();
     for unit in [0, 1] {
-        let bytes = contents::SUPERBLOCK as usize;
-        let bytes = rows.look(&start.label, unit, 0, bytes, &mut read, &holds).unwrap_or_default();
-        let record = probe(&bytes, u64::from(unit) * shape.unit_bytes());
-        found.extend(record.filter(|record| record.pool == start.label.pool));
+        let first = record(unit, 0);
+        // Behind the first record of an opening another device has the confirmed one.
+        let confirmed = first.and_then(|first| record(unit, first.record_bytes));
+        found.extend(first.into_iter().chain(confirmed));
     }
     let path = || group[0].device().path.clone();
     let first = found.first().ok_or_else(|| MediaError::NoPool { path: path() })?;
