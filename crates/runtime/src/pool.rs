@@ -620,11 +620,14 @@ impl Service {
 
     /// Hands what waits to the engine; returns what holds up the rest.
     fn begin(&mut self) -> Held {
-        let now = Instant::now();
+        let (now, engine) = (Instant::now(), self.driver.engine());
+        let (held, most) = (engine.staged_blocks(), engine.max_staged_blocks());
+        self.waiting.room_is(held.into(), most.into());
         while self.reopening.is_none() {
             let (job, volume, cost) = match self.waiting.next(now) {
                 Turn::Job(job, volume, cost) => (job, volume, cost),
                 Turn::Later(when) => return Held::Until(when),
+                Turn::Full => return Held::Busy,
                 Turn::Nobody => match self.last.take() {
                     Some(job) => (job, OF_POOL, Cost::default()),
                     None => return Held::No,

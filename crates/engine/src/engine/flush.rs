@@ -11,6 +11,20 @@ use crate::marks::mark;
 use crate::payload::Payload;
 
 impl<P: Payload> Engine<P> {
+    /// Blocks of hosts that wait in memory or are on their way to media.
+    #[must_use]
+    pub fn staged_blocks(&self) -> u32 {
+        self.cache.host_blocks()
+    }
+
+    /// The most that these may be before further writes are [`Rejected::Busy`].
+    ///
+    /// [`Rejected::Busy`]: crate::Rejected::Busy
+    #[must_use]
+    pub fn max_staged_blocks(&self) -> u32 {
+        self.config.max_staged_blocks
+    }
+
     /// Blocks that hosts wrote and that a power cut may take: they wait in memory, are on their way to media, or are
     /// there without a flush since. One that is overwritten in memory counts once, one that was trimmed there until its
     /// place is sealed.

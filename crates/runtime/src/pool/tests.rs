@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::sync::mpsc::channel;
 
 use thermocline_engine::Config;
@@ -8,7 +9,9 @@ use thermocline_target::{
 use thermocline_types::{Bytes, UnitId};
 
 use super::*;
-use crate::storage::{File, Layout, Memory, Options, Storage};
+use thermocline_engine::UnitReport;
+
+use crate::storage::{Command, Fault, File, Layout, Memory, Options, Storage, Token};
 
 fn config(block: LogicalBlock) -> Config {
     let per_unit = (512 << 10) / block.bytes() as u32;
@@ -240,6 +243,95 @@ fn a_pool_that_is_closed_writes_what_waits_for_a_limit_first() {
     let held = write_many(&slow, 300);
     pool.close().expect("nothing fails");
     assert_eq!(held.iter().take(300).filter(|done| *done).count(), 300);
+}
+
+/// A medium that takes one write after the other, 10 ms each.
+struct Slow {
+    memory: Memory,
+    writes: VecDeque<(Token, Command)>,
+    /// When the first of them is done.
+    next: Instant,
+}
+
+impl Storage for Slow {
+    fn layout(&self) -> &Layout {
+        self.memory.layout()
+    }
+
+    fn submit(&mut self, token: Token, command: Command) {
+        if !matches!(command, Command::Write { .. }) {
+            return self.memory.submit(token, command);
+        }
+        if self.writes.is_empty() {
+            self.next = Instant::now() + Duration::from_millis(10);
+        }
+        self.writes.push_back((token, command));
+    }
+
+    fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<crate::storage::Completion>) {
+        let left = self.next.saturating_duration_since(Instant::now());
+        let (wait, late) = match self.writes.front() {
+            Some(_) => (Some(wait.map_or(left, |wait| wait.min(left))), left.is_zero()),
+            None => (wait, false),
+        };
+        if late && let Some((token, command)) = self.writes.pop_front() {
+            self.memory.submit(token, command);
+            self.next = Instant::now() + Duration::from_millis(10);
+        }
+        self.memory.reap(wait, done);
+    }
+
+    fn waker(&self) -> crate::storage::Waker {
+        self.memory.waker()
+    }
+
+    fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
+        self.memory.report()
+    }
+}
+
+/// Who writes blocks in no order, each when one before is answered.
+struct Client {
+    volume: Volume,
+    written: AtomicU64,
+}
+
+impl Client {
+    fn write(client: &Arc<Client>) {
+        let number = client.written.fetch_add(1, Ordering::Relaxed);
+        let (offset, client) = (Bytes(number * 7919 % 8000 * 4096), Arc::clone(client));
+        let next = Arc::clone(&client);
+        let done = Completion::new(move |result: Result<_, _>| {
+            if result.is_ok() {
+                Client::write(&next);
+            }
+        });
+        let buffer = Memory4k::zeroed(4096);
+        client.volume.submit(Request::Write { offset, buffer, fua: false, done });
+    }
+}
+
+#[test]
+fn volumes_with_as_many_requests_in_flight_write_by_their_shares_on_slow_media() {
+    let geometry = Geometry::new(LogicalBlock::B4096, 256, 256, [UnitId(0), UnitId(1)]);
+    let config = Config::new(geometry.expect("a pool"));
+    let memory = Memory::new(layout(&config));
+    let slow = Slow { memory, writes: VecDeque::new(), next: Instant::now() };
+    let pool = start(config, slow);
+    let clients = [1, 4].map(|share| {
+        let volume = pool.create_volume(name(&share.to_string()), 8000).expect("room");
+        assert!(pool.set_limits(volume.id(), VolumeLimits { share, ..VolumeLimits::default() }));
+        Arc::new(Client { volume, written: AtomicU64::new(0) })
+    });
+    (0..16).for_each(|_| clients.each_ref().iter().for_each(|client| Client::write(client)));
+    let count = || clients.each_ref().map(|client| client.written.load(Ordering::Relaxed));
+    // Until the write cache is full.
+    thread::sleep(Duration::from_millis(500));
+    let before = count();
+    thread::sleep(Duration::from_secs(2));
+    let [some, more] = [0, 1].map(|one| count()[one] - before[one]);
+    assert!(some > 1000 && (some * 5 / 2..some * 6).contains(&more), "{some} and {more}");
+    drop(pool);
 }
 
 /// What was asked for before, amid and after it is answered, and an opening that is refused changes nothing.

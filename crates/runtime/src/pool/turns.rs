@@ -5,9 +5,14 @@
 //! not starve one with few, whatever their sizes. VolumeLimits are token buckets: what was not used is saved up for a
 //! tenth of a second.
 //!
+//! A write completes in memory as long as there is room, so a volume of which few requests are in flight at once never
+//! has many to bring in its turn. Hence the room is shared out as well, when little of it is left (`room`).
+//!
 //! Invariants:
 //! * Requests of one volume are handed on in the order in which they came.
 //! * No volume waits while it has a request within its limits and no other has.
+
+mod room;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -16,6 +21,8 @@ use thermocline_engine::HostRequest;
 use thermocline_types::Bytes;
 
 use crate::Buffer;
+
+use room::Room;
 
 /// Bytes that a share of 1 brings in a turn: a long request. Chosen, not measured.
 const QUANTUM: u64 = 256 << 10;
@@ -104,6 +111,8 @@ pub(super) struct Cost {
     pub(super) limited: bool,
     /// Bytes that it moves.
     pub(super) bytes: u64,
+    /// Blocks that it writes.
+    pub(super) written: u64,
     /// Blocks that it trims.
     pub(super) trimmed: u64,
 }
@@ -111,12 +120,15 @@ pub(super) struct Cost {
 impl Cost {
     pub(super) fn of(what: &HostRequest<Buffer>) -> Cost {
         match what {
-            HostRequest::Read { extent, .. } | HostRequest::Write { extent, .. } => {
-                let bytes = extent.blocks * Bytes::BLOCK.0;
-                Cost { limited: true, bytes, trimmed: 0 }
+            HostRequest::Read { extent, .. } => {
+                Cost { limited: true, bytes: extent.blocks * Bytes::BLOCK.0, ..Cost::default() }
+            }
+            HostRequest::Write { extent, .. } => {
+                let (bytes, written) = (extent.blocks * Bytes::BLOCK.0, extent.blocks);
+                Cost { limited: true, bytes, written, trimmed: 0 }
             }
             HostRequest::Trim { extent, .. } => {
-                Cost { limited: true, bytes: 0, trimmed: extent.blocks }
+                Cost { limited: true, trimmed: extent.blocks, ..Cost::default() }
             }
             _ => Cost::default(),
         }
@@ -135,6 +147,8 @@ pub(super) enum Turn<J> {
     Job(J, u32, Cost),
     /// Nobody's before this time.
     Later(Instant),
+    /// Nobody's before there is more room in the write cache.
+    Full,
     /// Nobody waits.
     Nobody,
 }
@@ -174,13 +188,15 @@ struct Line<J> {
     share: u64,
     /// Bytes that it may bring in this turn.
     deficit: u64,
+    /// Blocks of its writes that take up room in the write cache.
+    held: u64,
     requests: Option<Bucket>,
     bytes: Option<Bucket>,
 }
 
 impl<J> Line<J> {
     fn new() -> Line<J> {
-        Line { jobs: VecDeque::new(), share: 1, deficit: 0, requests: None, bytes: None }
+        Line { jobs: VecDeque::new(), share: 1, deficit: 0, held: 0, requests: None, bytes: None }
     }
 
     /// When its first request is within the limits, and what that counts for.
@@ -214,11 +230,17 @@ pub(super) struct Turns<J> {
     round: VecDeque<u32>,
     /// Whether that one was given what its share allows.
     begun: bool,
+    room: Room,
 }
 
 impl<J> Default for Turns<J> {
     fn default() -> Turns<J> {
-        Turns { lines: BTreeMap::new(), round: VecDeque::new(), begun: false }
+        Turns {
+            lines: BTreeMap::new(),
+            round: VecDeque::new(),
+            begun: false,
+            room: Room::default(),
+        }
     }
 }
 
@@ -226,7 +248,7 @@ impl<J> Turns<J> {
     /// Gives a volume other limits.
     pub(super) fn set_limits(&mut self, volume: u32, limits: VolumeLimits, now: Instant) {
         let line = self.lines.entry(volume).or_insert_with(Line::new);
-        line.share = u64::from(limits.share.max(1));
+        self.room.share_changes(line, u64::from(limits.share.max(1)));
         line.requests = limits.iops.map(|rate| Bucket::new(rate, now));
         line.bytes = limits.bandwidth.map(|rate| Bucket::new(rate, now));
     }
@@ -238,9 +260,16 @@ impl<J> Turns<J> {
 
     /// Forgets a volume that was deleted, unless requests of it wait still.
     pub(super) fn forget(&mut self, volume: u32) {
-        if self.lines.get(&volume).is_some_and(|line| line.jobs.is_empty()) {
-            self.lines.remove(&volume);
+        if self.lines.get(&volume).is_some_and(|line| line.jobs.is_empty())
+            && let Some(mut line) = self.lines.remove(&volume)
+        {
+            self.room.share_changes(&mut line, 0);
         }
+    }
+
+    /// Of `most` blocks that the write cache has room for, `held` are taken up.
+    pub(super) fn room_is(&mut self, held: u64, most: u64) {
+        self.room.is(held, most, &mut self.lines);
     }
 
     /// A request of a volume waits.
@@ -259,14 +288,18 @@ impl<J> Turns<J> {
 
     /// Takes the request whose turn it is.
     pub(super) fn next(&mut self, now: Instant) -> Turn<J> {
-        let (mut passed, mut soonest) = (0, None::<Instant>);
+        let (mut passed, mut soonest, mut full) = (0, None::<Instant>, false);
         while let Some(&volume) = self.round.front() {
             let line = self.lines.get_mut(&volume).expect("those in the round have a line");
             let (ready, cost) = line.first(now).expect("those in the round have a request");
-            if ready > now {
-                // Who waits for a limit saves up no turns.
+            let over = cost.written > 0 && self.room.is_used_up_by(line);
+            if ready > now || over {
+                // Who waits for a limit or for room saves up no turns.
                 line.deficit = 0;
-                soonest = Some(soonest.map_or(ready, |soonest| soonest.min(ready)));
+                full |= ready <= now;
+                if ready > now {
+                    soonest = Some(soonest.map_or(ready, |soonest| soonest.min(ready)));
+                }
                 passed += 1;
                 if passed == self.round.len() {
                     break;
@@ -284,7 +317,8 @@ impl<J> Turns<J> {
             self.begun = false;
             self.round.rotate_left(1);
         }
-        soonest.map_or(Turn::Nobody, Turn::Later)
+        let nobody = if full { Turn::Full } else { Turn::Nobody };
+        soonest.map_or(nobody, Turn::Later)
     }
 
     /// Takes the first request of the volume whose turn it is.
@@ -293,6 +327,7 @@ impl<J> Turns<J> {
         let (job, cost) = line.jobs.pop_front().expect("it has a request");
         line.deficit -= cost.of_turn();
         line.pay(cost, 1.0);
+        self.room.take(volume, line, cost.written);
         if line.jobs.is_empty() {
             line.deficit = 0;
             self.round.pop_front();
@@ -305,6 +340,7 @@ impl<J> Turns<J> {
     pub(super) fn put_back(&mut self, volume: u32, cost: Cost, job: J) {
         let line = self.lines.entry(volume).or_insert_with(Line::new);
         line.pay(cost, -1.0);
+        self.room.give_back(line, cost.written);
         if line.jobs.is_empty() {
             self.round.push_front(volume);
         }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 fn write(bytes: u64) -> Cost {
-    Cost { limited: true, bytes, trimmed: 0 }
+    Cost { limited: true, bytes, written: bytes / 4096, trimmed: 0 }
 }
 
 /// The volumes of the next requests, as many as `count`, all at `now`.
@@ -44,9 +44,62 @@ fn one_with_few_requests_waits_for_one_turn_of_each_other_at_most() {
     assert!(before <= 32, "a turn is of 256 KiB: {before} requests of 8 KiB with what each costs");
 }
 
+/// Two volumes always have `depth` writes each that wait; whatever is handed on is written `pace` blocks at a time.
+fn written_by_shares(shares: [u32; 2], depth: u32, blocks: u64, pace: u64) -> [u64; 2] {
+    let (mut turns, now, most) = (Turns::default(), Instant::now(), 4096);
+    let mut written = [0, 0];
+    for (volume, share) in (0..).zip(shares) {
+        turns.set_limits(volume, VolumeLimits { share, ..VolumeLimits::default() }, now);
+        (0..depth).for_each(|job| turns.push(volume, write(blocks * 4096), job));
+    }
+    let mut held = 0;
+    for _ in 0..1000 {
+        turns.room_is(held, most);
+        while held + blocks <= most
+            && let Turn::Job(job, volume, cost) = turns.next(now)
+        {
+            held += cost.written;
+            written[volume as usize] += cost.written;
+            turns.push(volume, cost, job);
+        }
+        held = held.saturating_sub(pace);
+    }
+    written
+}
+
+#[test]
+fn volumes_of_equal_depth_write_by_their_shares_when_the_cache_is_full() {
+    for (depth, blocks, pace) in [(32, 1, 255), (8, 16, 255), (1, 1, 64), (32, 16, 1000)] {
+        let [some, more] = written_by_shares([1, 4], depth, blocks, pace);
+        let ratio = more as f64 / some as f64;
+        assert!((3.5..4.5).contains(&ratio), "depth {depth}, {blocks} blocks: {some} {more}");
+    }
+    let [one, other] = written_by_shares([3, 3], 32, 1, 255);
+    assert!(one.abs_diff(other) * 20 < one, "{one} {other}");
+}
+
+#[test]
+fn who_writes_alone_has_all_the_room_and_who_has_none_left_waits_for_it() {
+    let (mut turns, now) = (Turns::default(), Instant::now());
+    turns.set_limits(1, VolumeLimits { share: 9, ..VolumeLimits::default() }, now);
+    (0..200).for_each(|job| turns.push(2, write(4096), job));
+    turns.room_is(0, 100);
+    assert_eq!(order(&mut turns, 99, now), [2; 99]);
+    // Somebody else comes, who has more shares and little room so far.
+    (0..200).for_each(|job| turns.push(1, write(4096), job));
+    turns.room_is(98, 100);
+    let next = tally(&order(&mut turns, 20, now));
+    assert!(next[&1] >= 18, "who waits was not known to, and gets two more: {next:?}");
+    turns.room_is(100, 100);
+    order(&mut turns, 300, now);
+    assert_eq!(turns.next(now), Turn::Full);
+    turns.room_is(0, 100);
+    assert!(matches!(turns.next(now), Turn::Job(..)));
+}
+
 #[test]
 fn a_trim_counts_for_the_entries_that_it_changes_and_a_long_one_for_no_more_than_some_turns() {
-    let trim = |blocks| Cost { limited: true, bytes: 0, trimmed: blocks };
+    let trim = |blocks| Cost { limited: true, trimmed: blocks, ..Cost::default() };
     let before = |blocks| {
         let (mut turns, now) = (Turns::default(), Instant::now());
         (0..10_000).for_each(|job| turns.push(1, trim(blocks), job));
