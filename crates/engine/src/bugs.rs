@@ -47,6 +47,7 @@ mod with_bugs {
     bugs! {
         FlushNotSent: "a flush of the host is answered without one to the device",
         FlushLeavesStage: "a flush does not wait for blocks that are in memory alone",
+        VolumeFlushLeavesStage: "a flush of a volume does not wait for its blocks that are in memory alone",
         SupersededKeepsChecksum: "a block overwritten in memory is written with the checksum of what it had before",
         FlushTooEarly: "a flush covers chunks that are still on their way",
         DurableOffByOne: "one chunk more is called durable than was flushed",

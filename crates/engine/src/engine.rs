@@ -289,6 +289,10 @@ impl<P: Payload> Engine<P> {
                 let request = self.accept(id, true, fua);
                 self.trim(request, extent);
             }
+            HostRequest::FlushVolume { volume } => {
+                let request = self.accept(id, true, false);
+                self.flush_volume(request, volume);
+            }
             HostRequest::Flush => {
                 let request = self.accept(id, true, false);
                 self.flush(request);

@@ -280,6 +280,7 @@ mod counted {
         // durability.rs
         FlushFailed: "a flush of the device fails",
         FlushPassesCopies: "a flush of the host is done while copies or pages are on their way",
+        VolumeFlushed: "a flush of a volume has its blocks go before those of others",
         FlushAwaitsUnit: "a flush of the host waits for what stands before the host's blocks in a unit",
         FlushAwaitsRecovery: "a flush of the host waits until the recovery is safe",
         // engine.rs

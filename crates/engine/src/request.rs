@@ -52,6 +52,11 @@ pub enum HostRequest<P> {
     },
     /// Make every write durable that was complete when this was submitted.
     Flush,
+    /// The same of the writes of a volume: what others have in memory may stay there.
+    FlushVolume {
+        /// Which.
+        volume: VolumeId,
+    },
     /// Create a volume; durable at completion.
     CreateVolume {
         /// Its name; no other volume may have it.

@@ -119,6 +119,11 @@ pub(crate) struct WriteCache<P> {
     slots: Slab<Staged<P>>,
     /// Slots of each class, in the order in which they came: first those of the host, then copies.
     queues: Vec<VecDeque<u32>>,
+    /// Slots of the host that were taken out of their queues for flushes of volumes, and how many that ever were.
+    express: VecDeque<u32>,
+    expressed: u64,
+    /// Blocks in the queues of the host, by the index of their volume.
+    queued: Vec<u32>,
     control: VecDeque<Control>,
     /// Blocks of the host that are staged or on their way.
     host_blocks: u32,
@@ -130,6 +135,8 @@ pub(crate) struct WriteCache<P> {
     hurried: Vec<u64>,
     /// Flushes of the host that wait for all blocks up to a ticket to be sealed.
     flushes: VecDeque<(u64, u32)>,
+    /// Flushes of volumes, which wait for so many of all that ever were in `express`.
+    volume_flushes: VecDeque<(u64, u32)>,
     /// When whatever is staged is to be sealed; `None` while nothing waits.
     due: Option<Time>,
     /// Whether a queue of the host may be full, or in a hurry.
@@ -167,12 +174,16 @@ impl<P> WriteCache<P> {
             full,
             slots: Slab::new(),
             queues: (0..2 * classes).map(|_| VecDeque::new()).collect(),
+            express: VecDeque::new(),
+            expressed: 0,
+            queued: Vec::new(),
             control: VecDeque::new(),
             host_blocks: 0,
             flying: 0,
             ticket: 0,
             hurried: vec![0; classes],
             flushes: VecDeque::new(),
+            volume_flushes: VecDeque::new(),
             due: None,
             ripe: false,
             copies: 0,
@@ -184,8 +195,12 @@ impl<P> WriteCache<P> {
     pub(crate) fn push(&mut self, mut staged: Staged<P>, now: Time) -> u32 {
         self.ticket += 1;
         staged.ticket = self.ticket;
-        let queue = host_queue(staged.class);
+        let (queue, volume) = (host_queue(staged.class), usize::from(staged.volume));
         let slot = self.slots.insert(staged) as u32;
+        if self.queued.len() <= volume {
+            self.queued.resize(volume + 1, 0);
+        }
+        self.queued[volume] += 1;
         self.queues[queue].push_back(slot);
         self.ripe |= self.queues[queue].len() >= self.full;
         self.host_blocks += 1;
@@ -230,6 +245,9 @@ impl<P> WriteCache<P> {
     pub(crate) fn pop(&mut self, queue: usize) -> Option<u32> {
         let slot = self.queues[queue].pop_front()?;
         self.copies -= queue % 2;
+        if !is_of_copies(queue) {
+            self.queued[usize::from(self.slots[slot as usize].volume)] -= 1;
+        }
         self.replacements -= u32::from(self.slots[slot as usize].replaces);
         Some(slot)
     }
@@ -373,7 +391,7 @@ impl<P> WriteCache<P> {
 
     /// Whether a block waits of which the host was told that it is written.
     pub(crate) fn holds_acknowledged(&self) -> bool {
-        let slots = self.queues.iter().step_by(2).flatten();
+        let slots = self.queues.iter().step_by(2).flatten().chain(&self.express);
         let mut staged = slots.map(|&slot| &self.slots[slot as usize]);
         staged.any(|staged| staged.alive && staged.acknowledged)
     }
@@ -388,8 +406,9 @@ impl<P> WriteCache<P> {
 
     /// Takes out all blocks of the host that wait.
     pub(crate) fn take_hosts(&mut self) -> Vec<Staged<P>> {
-        let queues = self.queues.iter_mut().step_by(2);
+        let queues = self.queues.iter_mut().step_by(2).chain([&mut self.express]);
         let slots: Vec<u32> = queues.flat_map(|queue| queue.drain(..)).collect();
+        self.queued.fill(0);
         self.host_blocks -= slots.len() as u32;
         slots.into_iter().map(|slot| self.slots.remove(slot as usize)).collect()
     }
@@ -397,24 +416,30 @@ impl<P> WriteCache<P> {
     /// Nothing is sealed any more. What is staged can still be read. Returns who waited, requests that flush apart.
     pub(crate) fn give_up(&mut self) -> (Vec<Owner>, Vec<u32>) {
         let mut owners = Vec::new();
-        for slot in self.queues.iter_mut().flat_map(|queue| queue.drain(..)) {
+        let queues = self.queues.iter_mut().chain([&mut self.express]);
+        for slot in queues.flat_map(|queue| queue.drain(..)) {
             mark!(StageFailed);
             drop_out(&mut self.slots[slot as usize], &mut owners);
         }
         self.copies = 0;
+        self.queued.fill(0);
         mark!(ControlFailed if !self.control.is_empty());
         owners.extend(self.control.drain(..).flat_map(|control| control.owners));
-        (owners, self.flushes.drain(..).map(|(_, request)| request).collect())
+        let flushes = self.flushes.drain(..).chain(self.volume_flushes.drain(..));
+        (owners, flushes.map(|(_, request)| request).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.control.is_empty() && self.queues.iter().all(VecDeque::is_empty)
+        let mut queues = self.queues.iter().chain([&self.express]);
+        self.control.is_empty() && queues.all(VecDeque::is_empty)
     }
 
     /// Whether blocks of the host wait that bypass fast devices.
     pub(crate) fn hosts_wait_below(&self, config: &Config) -> bool {
         let classes = usize::from(config.placement_classes());
-        self.queues.iter().step_by(2).take(classes).any(|queue| !queue.is_empty())
+        let below = |class: Class| class.index() < classes;
+        self.express_class().is_some_and(below)
+            || self.queues.iter().step_by(2).take(classes).any(|queue| !queue.is_empty())
     }
 
     /// Bytes of memory held, with the payload of what is staged or on its way.
@@ -449,7 +474,7 @@ impl<P> WriteCache<P> {
     /// Looks again at whether a queue of the host is full or in a hurry.
     pub(crate) fn ripen(&mut self) {
         let ripe = |queue: usize| self.queues[queue].len() >= self.full || self.is_hurried(queue);
-        self.ripe = (0..self.queues.len()).step_by(2).any(ripe);
+        self.ripe = !self.express.is_empty() || (0..self.queues.len()).step_by(2).any(ripe);
     }
 
     /// Whether the first block of a queue is in a hurry.
@@ -482,6 +507,60 @@ impl<P> WriteCache<P> {
         true
     }
 
+    /// Has a flush wait for what waits of a volume, which goes before all else, if that is no more than a chunk; all
+    /// that waits goes if it is more, or if there is nothing else. `false` if nothing has to be waited for.
+    pub(crate) fn flush_volume(&mut self, volume: u16, request: u32) -> bool {
+        let queued = self.queued.get(usize::from(volume)).copied().unwrap_or(0);
+        if queued == self.waiting() || queued as usize > self.full {
+            return self.flush(request);
+        }
+        self.hasten(volume, queued as usize);
+        if self.express.is_empty() {
+            return false;
+        }
+        self.ripe = true;
+        self.volume_flushes.push_back((self.expressed, request));
+        true
+    }
+
+    /// Takes the `left` blocks of a volume out of the queues of the host. What is flushed was written lately, as a rule.
+    fn hasten(&mut self, volume: u16, mut left: usize) {
+        let from = self.express.len();
+        for queue in self.queues.iter_mut().step_by(2) {
+            let mut at = queue.len();
+            while at > 0 && left > 0 {
+                at -= 1;
+                if self.slots[queue[at] as usize].volume == volume {
+                    self.express.extend(queue.remove(at));
+                    left -= 1;
+                }
+            }
+        }
+        self.expressed += (self.express.len() - from) as u64;
+        if let Some(queued) = self.queued.get_mut(usize::from(volume)) {
+            *queued = 0;
+        }
+        let slots = &self.slots;
+        self.express.make_contiguous()[from..]
+            .sort_unstable_by_key(|&slot| slots[slot as usize].ticket);
+    }
+
+    /// The class of the block that goes before all else; `None` if none does.
+    pub(crate) fn express_class(&self) -> Option<Class> {
+        self.express.front().map(|&slot| self.slots[slot as usize].class)
+    }
+
+    /// Takes that block.
+    pub(crate) fn pop_express(&mut self) -> Option<u32> {
+        self.express.pop_front()
+    }
+
+    /// The next flush of a volume for which everything was sealed.
+    pub(crate) fn next_volume_flush(&mut self) -> Option<u32> {
+        let sealed = self.expressed - self.express.len() as u64;
+        self.volume_flushes.pop_front_if(|(until, _)| *until <= sealed).map(|(_, request)| request)
+    }
+
     /// The next flush for which everything was sealed.
     pub(crate) fn next_flush(&mut self) -> Option<u32> {
         let &(ticket, request) = self.flushes.front()?;
@@ -494,7 +573,7 @@ impl<P> WriteCache<P> {
 
     /// The lowest ticket among the blocks of the host that wait.
     fn oldest(&self) -> Option<u64> {
-        let first = self.queues.iter().step_by(2).filter_map(VecDeque::front);
+        let first = self.queues.iter().step_by(2).filter_map(VecDeque::front).chain(&self.express);
         first.map(|&slot| self.slots[slot as usize].ticket).min()
     }
 }

@@ -353,7 +353,7 @@ fn keep_all(world: &World, out: &mut Image) {
 
 /// Brings a world to rest. `None` if it has no volume to write to.
 fn rest(world: &mut World, ending: Ending) -> Option<()> {
-    let flush = world.model.begin_flush();
+    let flush = world.model.begin_flush(None);
     let request = match ending {
         Ending::Closed => HostRequest::Close,
         Ending::Flushed => HostRequest::Flush,

@@ -27,6 +27,8 @@ pub enum Wish {
     Read(Extent),
     /// Flush.
     Flush,
+    /// Flush a volume.
+    FlushVolume(VolumeId),
     /// Make a volume of so many blocks.
     Create(u64),
     /// Delete a volume.
@@ -105,6 +107,8 @@ impl Mix {
             6 => Wish::Resize(volume, 1 + rng.below((blocks + left).max(1))),
             7 => Wish::Close,
             8 => Wish::Scrub,
+            // Two of three, without another draw.
+            3 if !(volume.0 as u64 + blocks).is_multiple_of(3) => Wish::FlushVolume(volume),
             3 => Wish::Flush,
             _ if blocks == 0 => Wish::Flush,
             2 => Wish::Read(self.extent(rng, volume, blocks)),

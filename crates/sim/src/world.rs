@@ -371,7 +371,11 @@ impl World {
                 let request = HostRequest::Read { extent, into: into.clone() };
                 (request, Pending::Read { read, into, sizes })
             }
-            Wish::Flush => (HostRequest::Flush, Pending::Flush(self.model.begin_flush())),
+            Wish::Flush => (HostRequest::Flush, Pending::Flush(self.model.begin_flush(None))),
+            Wish::FlushVolume(volume) => {
+                let flush = self.model.begin_flush(Some(volume));
+                (HostRequest::FlushVolume { volume }, Pending::Flush(flush))
+            }
             Wish::Create(blocks) => {
                 let text = format!("volume {}", self.issued);
                 let name = VolumeName::new(&text).expect("a short name of plain characters");
@@ -452,7 +456,7 @@ impl World {
             }
             (Pending::Read { read, .. }, Err(_)) => self.model.drop_read(read),
             (Pending::Close, Ok(_)) => {
-                let flush = self.model.begin_flush();
+                let flush = self.model.begin_flush(None);
                 self.model.end_flush(flush);
                 (self.down, self.closed) = (true, true);
                 self.judge_closed();

@@ -1,6 +1,6 @@
 //! Flushes of hosts and of devices, and what goes on when something is durable.
 
-use thermocline_format::Sequence;
+use thermocline_format::{Sequence, VolumeId};
 use thermocline_types::DeviceId;
 
 use crate::bugs::bug;
@@ -43,9 +43,22 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    /// Answers a flush of a volume when all of it that was complete before is durable.
+    pub(crate) fn flush_volume(&mut self, request: u32, volume: VolumeId) {
+        let Some(index) = self.volumes.index(volume).filter(|_| self.config.write_cache) else {
+            return self.flush(request);
+        };
+        let leaves = bug!(self.config, VolumeFlushLeavesStage);
+        if leaves || !self.cache.flush_volume(index, request) {
+            self.await_flush(self.flights.sealed(), Then::Host { request });
+        }
+        mark!(VolumeFlushed if self.cache.express_class().is_some());
+    }
+
     /// Goes on with flushes for which everything has been sealed.
     pub(crate) fn flush_sealed(&mut self) {
-        while let Some(request) = self.cache.next_flush() {
+        while let Some(request) = self.cache.next_flush().or_else(|| self.cache.next_volume_flush())
+        {
             self.await_flush(self.flights.sealed(), Then::Host { request });
         }
     }

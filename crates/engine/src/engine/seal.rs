@@ -49,12 +49,15 @@ impl<P: Payload> Engine<P> {
         self.addresses.location(value.address()).unit
     }
 
-    /// Seals what waits in a queue, at most one chunk. Returns whether it did; it does not without a unit to open.
-    fn seal(&mut self, queue: usize) -> bool {
+    /// Seals what waits in a queue, or goes before all queues, at most one chunk. Returns whether it did; it does not
+    /// without a unit to open.
+    fn seal(&mut self, queue: Option<usize>) -> bool {
         if !self.seal_control() {
             return false;
         }
-        let own = class_of(queue);
+        let Some(own) = queue.map(class_of).or_else(|| self.cache.express_class()) else {
+            return false;
+        };
         let class = self.space.shared_class(own, self.may_open(own));
         mark!(ClassesShareUnit if class != own);
         let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
@@ -71,7 +74,10 @@ impl<P: Payload> Engine<P> {
         // Only then can a block be copied by garbage collection and as part of a failed write at once.
         let twice = self.flights.has_abandoned();
         while picked.len() < limit
-            && let Some(slot) = self.next_staged(queue, picked.len())
+            && let Some(slot) = match queue {
+                Some(queue) => self.next_staged(queue, picked.len()),
+                None => self.next_express(self.config.media_of(own)),
+            }
         {
             let current = self.is_current(slot);
             let staged = self.cache.block(slot);
@@ -148,6 +154,12 @@ impl<P: Payload> Engine<P> {
         let nearest = some.min_by_key(|other| other.abs_diff(queue))?;
         mark!(QueuesJoined);
         self.cache.pop(nearest)
+    }
+
+    /// Takes the next block that goes before all queues, if it goes to `media`.
+    fn next_express(&mut self, media: MediaClass) -> Option<u32> {
+        let class = self.cache.express_class()?;
+        (self.config.media_of(class) == media).then(|| self.cache.pop_express())?
     }
 
     /// Seals the picked blocks into a chunk at `at` and sends it off.
@@ -474,19 +486,28 @@ impl<P: Payload> Engine<P> {
         let hosts =
             self.hosts_may_be_ripe() && (tiered || self.host_may_seal(self.config.host_media()));
         if hosts {
+            while let Some(class) = self.cache.express_class()
+                && self.host_may_seal(self.config.media_of(class))
+                && self.seal(None)
+            {
+                worked = true;
+            }
             // Those that wait longest go first: the host may have to stop for its debt after any chunk.
             let mut order = std::mem::take(&mut self.order);
             self.cache.oldest_first(&mut order);
             for &queue in &order {
                 let media = self.config.media_of(class_of(queue));
-                while self.is_to_be_sealed(queue) && self.host_may_seal(media) && self.seal(queue) {
+                while self.is_to_be_sealed(queue)
+                    && self.host_may_seal(media)
+                    && self.seal(Some(queue))
+                {
                     worked = true;
                 }
             }
             self.order = order;
         }
         for queue in (1..self.cache.queues()).step_by(2) {
-            while self.cache.copies() > 0 && self.is_to_be_sealed(queue) && self.seal(queue) {
+            while self.cache.copies() > 0 && self.is_to_be_sealed(queue) && self.seal(Some(queue)) {
                 worked = true;
             }
         }

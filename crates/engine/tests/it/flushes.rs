@@ -77,3 +77,52 @@ fn a_flush_waits_for_every_chunk_of_a_host() {
     machine.settle();
     assert_eq!(machine.answer(flush), Some(Ok(thermocline_engine::Reply::Done)));
 }
+
+/// A pool with two volumes, the first of which has `count` blocks waiting in memory, and how many the second writes.
+fn waiting(count: u64, own: u64) -> (Machine, VolumeId) {
+    let geometry = Geometry::new(LogicalBlock::B4096, 256, 64, [0, 1].map(UnitId));
+    let mut machine = Machine::format(&Config::new(geometry.expect("sound units")));
+    let (others, volume) = (machine.create("others", 4000), machine.create("flushed", 4000));
+    for (volume, blocks) in [(others, count), (volume, own)] {
+        for lba in 0..blocks {
+            let extent = Extent { volume, lba, blocks: 1 };
+            let write = HostRequest::Write { extent, data: (), fua: false, handle: 0 };
+            machine.ask(write).expect("there is room");
+        }
+    }
+    (machine, volume)
+}
+
+#[test]
+fn a_flush_of_a_volume_leaves_in_memory_what_others_wrote() {
+    for own in [0, 1, 7, 255] {
+        let (mut machine, volume) = waiting(200, own);
+        let before = machine.engine.at_risk_blocks();
+        machine.ask(HostRequest::FlushVolume { volume }).expect("it is flushed");
+        assert_eq!(machine.engine.at_risk_blocks(), before - own, "of {own} blocks none waits");
+        // All that is left can be flushed for everybody, and once more for the one.
+        machine.ask(HostRequest::Flush).expect("it is flushed");
+        assert_eq!(machine.engine.at_risk_blocks(), 0);
+        machine.ask(HostRequest::FlushVolume { volume }).expect("it is flushed");
+    }
+}
+
+#[test]
+fn what_is_flushed_goes_before_what_others_wrote_before() {
+    let (mut machine, volume) = waiting(200, 3);
+    machine.held = Box::new(|cmd| is_of(cmd, ChunkCause::Host));
+    let flush = machine.submit(HostRequest::FlushVolume { volume });
+    machine.settle();
+    assert_eq!(machine.answer(flush), None, "its blocks are on their way");
+    assert_eq!(machine.on_their_way(), 1, "and those of no other");
+    // A flush of all waits for all, those that went first among them.
+    let all = machine.submit(HostRequest::Flush);
+    machine.settle();
+    assert_eq!(machine.answer(all), None);
+    machine.held = Box::new(|_| false);
+    machine.settle();
+    for flush in [flush, all] {
+        assert_eq!(machine.answer(flush), Some(Ok(thermocline_engine::Reply::Done)));
+    }
+    assert_eq!(machine.engine.at_risk_blocks(), 0);
+}

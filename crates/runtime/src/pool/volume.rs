@@ -113,7 +113,8 @@ impl BlockTarget for Volume {
             }
             Request::Flush { done } => {
                 let done = counted(done);
-                self.push(HostRequest::Flush, |result| done.complete(result));
+                let flush = HostRequest::FlushVolume { volume: self.known.id };
+                self.push(flush, |result| done.complete(result));
             }
             Request::Trim { offset, length, done } => {
                 let (extent, done) = (self.extent(offset, length), counted(done));

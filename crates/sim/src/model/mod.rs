@@ -57,6 +57,8 @@ impl PendingRead {
 #[derive(Clone, Copy, Debug)]
 pub struct PendingFlush {
     submitted: u64,
+    /// Of which volume; `None` of all.
+    volume: Option<VolumeId>,
 }
 
 /// How a change ended.
@@ -310,16 +312,17 @@ impl Model {
         self.volumes.insert(id, VolumeModel { sizes: vec![size], media, blocks });
     }
 
-    /// A flush is submitted.
-    pub fn begin_flush(&mut self) -> PendingFlush {
-        PendingFlush { submitted: self.tick() }
+    /// A flush of one volume, or of all, is submitted.
+    pub fn begin_flush(&mut self, volume: Option<VolumeId>) -> PendingFlush {
+        PendingFlush { submitted: self.tick(), volume }
     }
 
     /// A flush has ended well: all that was acknowledged before its submission is durable.
     pub fn end_flush(&mut self, flush: PendingFlush) {
         let unflushed = std::mem::take(&mut self.unflushed);
         for (tick, version, extent) in unflushed {
-            if tick < flush.submitted {
+            let of_it = flush.volume.is_none_or(|volume| volume == extent.volume);
+            if tick < flush.submitted && of_it {
                 self.make_durable(version, extent);
             } else {
                 self.unflushed.push((tick, version, extent));

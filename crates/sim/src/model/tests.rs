@@ -44,7 +44,7 @@ fn write(model: &mut Model, lba: u64, outcome: Outcome) -> Version {
 }
 
 fn flush(model: &mut Model) {
-    let flush = model.begin_flush();
+    let flush = model.begin_flush(None);
     model.end_flush(flush);
 }
 
@@ -70,7 +70,7 @@ fn a_flush_covers_what_was_acknowledged_before_its_submission() {
     let mut model = model();
     let before = write(&mut model, 0, Outcome::Done);
     let crossing = model.begin_change(extent(1, 1), false);
-    let flush = model.begin_flush();
+    let flush = model.begin_flush(None);
     model.end_change(crossing, Outcome::Done);
     assert!(survives(&model, Content::Zeros), "the flush is not done");
     model.end_flush(flush);
