@@ -263,6 +263,7 @@ impl Prepared {
             remap: Some(remap.to_string()),
             prefill: prefill.name().into(),
             skipped_lines: trace.skipped(),
+            empty_requests: trace.empty(),
             reordered_requests: trace.reordered(),
         };
         let tenants = trace.volumes().to_vec();
@@ -632,6 +633,12 @@ impl Prepared {
             notes.push(format!(
                 "{} lines of the trace could not be read and were left out",
                 self.info.skipped_lines
+            ));
+        }
+        if self.info.empty_requests > 0 {
+            notes.push(format!(
+                "{} requests of the trace are of no bytes and were left out",
+                self.info.empty_requests
             ));
         }
         if self.info.reordered_requests > 0 {

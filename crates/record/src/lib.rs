@@ -206,6 +206,9 @@ pub struct WorkloadInfo {
     pub prefill: String,
     /// Lines left out because they could not be read (`--skip-bad`).
     pub skipped_lines: u64,
+    /// Requests that were left out because they were of no bytes.
+    #[serde(default)]
+    pub empty_requests: u64,
     /// Requests that were stamped earlier than one before them, and were given the time of that.
     #[serde(default)]
     pub reordered_requests: u64,

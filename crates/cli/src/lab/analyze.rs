@@ -56,6 +56,7 @@ struct Analysis {
     workload: String,
     format: Option<String>,
     skipped_lines: u64,
+    empty_requests: u64,
     reordered_requests: u64,
     volumes: Vec<String>,
     profile: Profile,
@@ -113,14 +114,17 @@ impl<S: Source> Source for Watched<'_, S> {
 }
 
 fn profile(input: &Input) -> anyhow::Result<Analysis> {
-    let (workload, format, skipped_lines, reordered_requests, volumes, profile);
+    let (workload, format, volumes, profile);
+    // Lines and requests that are not as they should be.
+    let (skipped_lines, empty_requests, reordered_requests);
     match input {
         Input::Trace { path, options, .. } => {
             let mut opened = trace::open(path, options)?;
             profile = Profile::of(&mut Watched(&mut opened, Progress::default().bar("reading")))?;
             workload = path.display().to_string();
             format = Some(opened.format().to_string());
-            (skipped_lines, reordered_requests) = (opened.skipped(), opened.reordered());
+            (skipped_lines, empty_requests) = (opened.skipped(), opened.empty());
+            reordered_requests = opened.reordered();
             volumes = opened.volumes().to_vec();
         }
         Input::Synthetic { spec, options } => {
@@ -128,7 +132,8 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
             let bar = Progress::default().bar("reading");
             profile = Profile::of(&mut Watched(&mut generator, bar))?;
             workload = spec.to_string();
-            (format, skipped_lines, reordered_requests) = (None, 0, 0);
+            format = None;
+            (skipped_lines, empty_requests, reordered_requests) = (0, 0, 0);
             volumes = spec.tenant_names().into_iter().map(str::to_owned).collect();
         }
     }
@@ -138,6 +143,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
         workload,
         format,
         skipped_lines,
+        empty_requests,
         reordered_requests,
         volumes,
         profile,
@@ -186,19 +192,16 @@ fn summary(analysis: &Analysis) -> String {
     if let Some(daily) = profile.daily_bytes_written {
         let _ = write!(text, "; {} a day at this pace", Bytes(daily as u64));
     }
-    if analysis.skipped_lines > 0 {
-        let _ = write!(
-            text,
-            "\n  {} lines could not be read and were left out",
-            analysis.skipped_lines
-        );
-    }
-    if analysis.reordered_requests > 0 {
-        let _ = write!(
-            text,
-            "\n  {} requests are stamped earlier than one before them, and were given the time of that",
-            analysis.reordered_requests
-        );
+    let oddities = [
+        (analysis.skipped_lines, "lines could not be read and were left out"),
+        (analysis.empty_requests, "requests are of no bytes and were left out"),
+        (
+            analysis.reordered_requests,
+            "requests are stamped earlier than one before them, and were given the time of that",
+        ),
+    ];
+    for (count, what) in oddities.iter().filter(|(count, _)| *count > 0) {
+        let _ = write!(text, "\n  {count} {what}");
     }
     let _ = write!(text, "\n  skew:");
     for hot in &profile.skew.hottest {

@@ -62,10 +62,15 @@ fn of_trace(path: &Path, options: &trace::Options, args: &ConvertArgs) -> anyhow
     }
     args.out.as_deref().map_or(Ok(()), |out| refuse_overwriting(path, out))?;
     let count = write(&mut trace, args.out.as_deref())?;
-    let skipped = trace.skipped();
-    let bad = if skipped > 0 { format!(", {skipped} lines left out") } else { String::new() };
-    eprintln!("{count} requests of format {}{bad}", trace.format());
+    eprintln!("{count} requests of format {}{}", trace.format(), left_out(&trace));
     Ok(())
+}
+
+/// How much of the trace was left out, if anything.
+fn left_out(trace: &trace::Trace) -> String {
+    let all = [(trace.skipped(), "lines"), (trace.empty(), "requests of no bytes")];
+    let some = all.iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, what)| format!(", {count} {what} left out")).collect()
 }
 
 /// Writes everything in `source` to `out`, or to standard output. A file that is not whole does not stay.
@@ -113,3 +118,7 @@ fn split(trace: &mut trace::Trace, folder: &Path) -> anyhow::Result<()> {
     }
     Ok(())
 }
+    let left_out = left_out(trace);
+    if let Some(left_out) = left_out.strip_prefix(", ") {
+        eprintln!("{left_out}");
+    }

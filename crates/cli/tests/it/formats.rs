@@ -122,6 +122,32 @@ fn bad_lines_are_left_out_and_counted_when_asked() {
 }
 
 #[test]
+fn requests_that_are_left_out_or_stamped_back_are_counted_and_told() {
+    let folder = scratch();
+    let header = "timestamp_us,op,offset_bytes,length_bytes\n";
+    let text =
+        format!("{header}10,W,0,65536\n20,W,65536,0\n30,W,65536,65536\n20,W,0,4096\n40,R,0,0\n");
+    write(folder.path(), "trace.csv", text);
+    let facts =
+        ["2 requests of the trace are of no bytes", "1 requests of the trace are stamped earlier"];
+    let run = run(folder.path(), "trace.csv --capacity 16MiB");
+    for (key, fact, count) in [("empty_requests", facts[0], 2), ("reordered_requests", facts[1], 1)]
+    {
+        assert_eq!(run["workload"][key], count);
+        assert!(run["notes"].to_string().contains(fact), "{}", run["notes"]);
+    }
+    let analysis = lab_in(folder.path(), "analyze --no-headroom --trace trace.csv").ok();
+    for fact in ["2 requests are of no bytes and were left out", "1 requests are stamped earlier"] {
+        assert!(analysis.contains(fact), "{analysis}");
+    }
+    let analysis = lab_in(folder.path(), "analyze --no-headroom --json --trace trace.csv").json();
+    assert_eq!(
+        (&analysis["empty_requests"], &analysis["reordered_requests"]),
+        (&2.into(), &1.into())
+    );
+}
+
+#[test]
 fn one_volume_of_several_can_be_chosen() {
     let folder = scratch();
     let mut text = "timestamp_us,op,offset_bytes,length_bytes,tenant\n".to_owned();

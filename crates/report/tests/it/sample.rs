@@ -199,6 +199,7 @@ fn workload() -> WorkloadInfo {
         prefill: "first-touch".to_owned(),
         skipped_lines: 0,
         reordered_requests: 0,
+        empty_requests: 0,
     }
 }
 

@@ -168,7 +168,7 @@ impl<'a> Sample<'a> {
         let mut sample = Sample { records: Vec::new(), bad: 0 };
         for line in lines {
             match parser.parse(line) {
-                Ok(record) => sample.records.extend(record),
+                Ok(record) => sample.records.extend(record.filter(|record| !record.is_empty())),
                 Err(_) => sample.bad += 1,
             }
         }

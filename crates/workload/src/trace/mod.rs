@@ -8,7 +8,7 @@
 //! * No bytes make a reader panic: what cannot be read is an [`Error`] that names file, line and what was expected.
 //! * Times are counted from the first request and never go back; requests stamped earlier than their predecessor
 //!   keep their place and are counted in [`Trace::reordered`].
-//! * Reads and writes of no bytes are ignored: they touch no media.
+//! * Requests of no bytes are left out, as they touch no media, and counted in [`Trace::empty`].
 
 mod builtin;
 mod clock;

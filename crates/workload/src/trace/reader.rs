@@ -42,6 +42,7 @@ pub struct Trace {
     files: FileNames,
     skip_bad: bool,
     skipped: u64,
+    empty: u64,
     /// The first line that could not be read, for a trace in which none could.
     first_bad: Option<Error>,
     position: u64,
@@ -108,6 +109,7 @@ impl Trace {
             spreader: format.ticks_in_seconds().then(Spreader::default),
             skip_bad: options.skip_bad,
             skipped: 0,
+            empty: 0,
             first_bad: None,
             position: 0,
             requests: 0,
@@ -133,6 +135,12 @@ impl Trace {
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// How many requests were of no bytes and were left out.
+    #[must_use]
+    pub fn empty(&self) -> u64 {
+        self.empty
     }
 
     /// How many requests were stamped earlier than their predecessor. They keep their place and take its time.
@@ -195,6 +203,7 @@ impl Trace {
             let bytes = self.input.bytes(range);
             match self.parser.parse(bytes) {
                 Ok(None) => {}
+                Ok(Some(record)) if record.is_empty() => self.empty += 1,
                 Ok(Some(record)) => {
                     if let Some(tenant) = self.volumes.id(record.volume) {
                         self.requests += 1;

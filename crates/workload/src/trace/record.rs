@@ -54,8 +54,13 @@ impl<'a> Record<'a> {
         Record { stream, ..self }
     }
 
-    /// Checks what every format has in common, drops requests that address nothing, and widens the others to whole
-    /// sectors, as the block layer below a trace of bytes would.
+    /// Whether it asks for nothing: it moves no byte, and is no flush.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0 && self.op != Op::Flush
+    }
+
+    /// Checks what every format has in common, and widens requests of bytes to whole sectors, as the block layer below
+    /// a trace of bytes would.
     pub fn checked(mut self) -> Parsed<'a> {
         if self.op == Op::Flush {
             (self.offset, self.length) = (0, 0);
@@ -65,7 +70,7 @@ impl<'a> Record<'a> {
             if self.preflush {
                 return Record { op: Op::Flush, preflush: false, ..self }.checked();
             }
-            return Ok(None);
+            return Ok(Some(self));
         }
         if self.offset.checked_add(self.length).is_none_or(|end| end > END_MAX) {
             return Err(Expected("an address range that ends below 2^63 bytes"));

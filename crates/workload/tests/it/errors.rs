@@ -1,5 +1,6 @@
 //! Every way a trace can be wrong.
 
+use thermocline_types::Op;
 use thermocline_workload::trace::{ErrorKind, Format, Options, Trace, open};
 
 use crate::{drain, read};
@@ -47,6 +48,17 @@ fn bad_lines_are_counted_when_they_may_be_skipped() {
         Trace::from_reader("sample", std::io::Cursor::new(bytes.to_vec()), &options).unwrap();
     assert_eq!(drain(&mut trace).unwrap().len(), 3);
     assert_eq!(trace.skipped(), 3);
+}
+
+#[test]
+fn requests_of_no_bytes_are_left_out_and_counted() {
+    let bytes = b"0,R,0,0\n5,W,0,512\n6,W,4096,0\n7,F,0,0\n8,D,4096,0\n9,W,0,512\n";
+    let options = Options::default();
+    let mut trace =
+        Trace::from_reader("sample", std::io::Cursor::new(bytes.to_vec()), &options).unwrap();
+    let found: Vec<_> = drain(&mut trace).unwrap().iter().map(|r| (r.op, r.at.0)).collect();
+    assert_eq!(found, [(Op::Write, 0), (Op::Flush, 2000), (Op::Write, 4000)]);
+    assert_eq!((trace.empty(), trace.skipped()), (3, 0));
 }
 
 #[test]

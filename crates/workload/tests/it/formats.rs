@@ -73,6 +73,18 @@ fn times_that_go_back_are_held_and_counted() {
     assert_eq!(trace.reordered(), 1);
 }
 
+/// Lines of both have five numbers; the first of one is a time in seconds, of the other a small version.
+#[test]
+fn small_requests_of_tencent_are_not_taken_for_those_of_cloudphysics() {
+    let line = |i: u64| format!("{},{},8,{},1283\n", 1_538_323_200 + i / 4, i * 8, i % 2);
+    let text: String = (0..200).map(line).collect();
+    let mut trace = open(text.as_bytes(), &Options::default());
+    assert_eq!(trace.format(), Format::Tencent);
+    let requests = drain(&mut trace).unwrap();
+    assert_eq!(requests.len(), 200);
+    assert_eq!((requests[1].op, requests[1].length.0), (Op::Write, 4096));
+}
+
 #[test]
 fn blkparse_without_issue_events_is_read_by_queue_events() {
     let text = "8,0 1 1 0.000000000 5 Q W 8 + 8 [a]\n8,0 1 2 0.000001000 5 G W 8 + 8 [a]\n\
