@@ -336,6 +336,40 @@ mod tests {
         }
     }
 
+    /// What `lab analyze` simulates of a trace is what `lab explain` does: the same four kinds of knowledge.
+    #[test]
+    fn the_headroom_has_the_same_figures() {
+        let mut rng = thermocline_types::Rng::new(7);
+        let mut text = "timestamp_us,op,offset_bytes,length_bytes\n".to_owned();
+        for at in 0..40_000 {
+            let below = [512, 1024, 4096][rng.below(3) as usize];
+            text += &format!("{at},W,{},4096\n", rng.below(below) * 4096);
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("trace.csv");
+        std::fs::write(&path, text).expect("written");
+        let about = explain(&path, 2, 1, &|_, _| ControlFlow::Continue(())).unwrap();
+        let input = crate::Input::Trace {
+            path,
+            options: trace::Options::default(),
+            remap: thermocline_workload::remap::Remap::Dense,
+            loops: 1,
+            ignore_trims: false,
+        };
+        let mut prepared = crate::Prepared::new(input, None, Bytes::BLOCK, None).unwrap();
+        let whole = crate::headroom::WRITES;
+        let headroom = crate::headroom::headroom(&mut prepared, whole, &mut |_| {}).unwrap();
+        let best = |name: &str| {
+            let line = about.table.lines.iter().find(|line| line.policy == name).unwrap();
+            line.best().unwrap().0
+        };
+        let explained = [NOTHING, APART, RATES, FUTURE].map(best);
+        assert!(explained[0] > explained[2] && explained[2] > explained[3] + 0.1, "{explained:?}");
+        for (line, explained) in headroom.lines.iter().zip(explained) {
+            assert!((line.waf - explained).abs() < 1e-12, "{line:?}, explained {explained}");
+        }
+    }
+
     #[test]
     fn a_trace_too_small_is_refused_in_words() {
         let error = compare_empty().unwrap_err().to_string();

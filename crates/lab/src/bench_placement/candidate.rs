@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use thermocline_ftl::Shape;
 use thermocline_ftl::placement::{
     Clairvoyant, Classifier, Policy, Survivor, Topology, TrueRates, UnknownPolicy, VictimRule,
     Write,
@@ -13,7 +14,8 @@ use super::tape::Tape;
 
 /// Classes of the policy that knows rates, an octave apart.
 const RATE_CLASSES: u8 = 12;
-/// Classes of the policy that knows the future and the ratio between them; of those tried by us on Zipf 1.0, the best.
+/// Classes of the policy that knows the future and the least ratio between them; of those tried by us on Zipf 1.0, the
+/// best.
 const FUTURE_CLASSES: u8 = 16;
 const FUTURE_RATIO: f64 = 1.7;
 
@@ -48,27 +50,29 @@ impl Candidate {
     }
 
     /// What knows `tape`, if this is an oracle.
-    pub(super) fn oracle(&self, tape: &Tape, blocks_per_unit: u32) -> Option<Oracle> {
+    pub(super) fn oracle(&self, tape: &Tape, shape: Shape) -> Option<Oracle> {
         match self {
             Candidate::Policy(_) => None,
-            Candidate::Rates => {
-                let counts = tape.writes_per_block();
-                Some(Oracle::Rates(TrueRates::new(&counts, RATE_CLASSES)))
-            }
+            Candidate::Rates => Some(Oracle::Rates(known_rates(&tape.writes_per_block()))),
             Candidate::Future => {
                 let written: Vec<u32> = tape.written().collect();
-                let blocks = u64::from(tape.blocks);
-                let (classes, ratio) = (FUTURE_CLASSES, FUTURE_RATIO);
-                Some(Oracle::Future(Clairvoyant::new(
-                    &written,
-                    blocks,
-                    blocks_per_unit,
-                    classes,
-                    ratio,
-                )))
+                Some(Oracle::Future(known_future(&written, shape)))
             }
         }
     }
+}
+
+/// The policy that knows how often every block is written.
+pub(crate) fn known_rates(writes_per_block: &[u32]) -> TrueRates {
+    TrueRates::new(writes_per_block, RATE_CLASSES)
+}
+
+/// The policy that knows when every block is written next on a drive of `shape`, if it is written in this order.
+pub(crate) fn known_future(written: &[u32], shape: Shape) -> Clairvoyant {
+    // The last class begins no later than when as much was written as the drive holds.
+    let ratio = f64::from(shape.units()).powf(1.0 / f64::from(FUTURE_CLASSES - 1));
+    let (ratio, unit) = (ratio.max(FUTURE_RATIO), shape.blocks_per_unit());
+    Clairvoyant::new(written, shape.exported(), unit, FUTURE_CLASSES, ratio)
 }
 
 /// Either oracle.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU8;
 
-use thermocline_ftl::placement::{Placement, Policy};
+use thermocline_ftl::placement::{Placement, Policy, Topology};
 use thermocline_ftl::victim::Victim;
 use thermocline_ftl::{Ftl, NoMedia, Shape, ShapeError};
 use thermocline_types::{Cause, Lba};
@@ -34,10 +34,10 @@ pub(super) struct Drive {
     pub seed: u64,
 }
 
-/// Units kept in reserve under a policy with so many classes: room for the survivors of a victim and for the classes
-/// that a burst of writes opens. Chosen, not measured; [`Ftl::with_reserve`] takes at most one per class of survivors.
-fn reserve(classes: u8) -> u8 {
-    2 + classes / 2
+/// Units kept in reserve under a policy with such classes: room for the survivors of a victim and for the classes that
+/// a burst of writes opens. Chosen, not measured; [`Ftl::with_reserve`] takes at most one per class of survivors.
+pub(crate) fn usual_reserve(topology: Topology) -> u8 {
+    (2 + topology.classes() / 2).min(topology.reserve())
 }
 
 /// Runs `tape` on `drive`.
@@ -46,7 +46,7 @@ pub(super) fn measure(
     candidate: &Candidate,
     drive: Drive,
 ) -> Result<Measured, ShapeError> {
-    match candidate.oracle(tape, drive.shape.blocks_per_unit()) {
+    match candidate.oracle(tape, drive.shape) {
         Some(oracle) => run(tape, oracle, drive),
         None => {
             let policy: Policy = candidate.policy().expect("what is no oracle is a policy").clone();
@@ -57,8 +57,7 @@ pub(super) fn measure(
 
 fn run<P: Placement>(tape: &Tape, placement: P, drive: Drive) -> Result<Measured, ShapeError> {
     let Drive { shape, victim, seed, .. } = drive;
-    let topology = placement.topology();
-    let usual = reserve(topology.classes()).min(topology.reserve());
+    let usual = usual_reserve(placement.topology());
     let reserve = drive.reserve.map_or(usual, NonZeroU8::get);
     let mut ftl = Ftl::with_reserve(shape, placement, victim, seed, reserve)?;
     replay(&mut ftl, tape, 0..tape.measured);

@@ -25,6 +25,8 @@ use thermocline_ftl::placement::VictimRule as _;
 use thermocline_ftl::victim::Victim;
 
 pub use candidate::{Candidate, UnknownCandidate};
+pub(crate) use candidate::{known_future, known_rates};
+pub(crate) use cell::usual_reserve;
 pub use generate::{LAWS, Law};
 pub use tape::{Event, Tape};
 pub use through::{Cost, Through};

@@ -1,4 +1,6 @@
 //! The simulations behind the headroom: for each sample and each kind of knowledge the best of some victim policies.
+//! They are those of the yardstick of placement, with as many units in reserve, so that the same oracle has the same
+//! figure.
 //!
 //! They do not depend on each other, so as many run at a time as there are processors. One is ended early when it has
 //! copied as much as the best policy before it did in all, which changes no result.
@@ -13,13 +15,7 @@ use thermocline_ftl::{Ftl, NoMedia, Shape, ShapeError};
 use thermocline_types::{Cause, Lba};
 
 use super::{Line, Sequence};
-
-/// Classes of the policy that knows rates, an octave apart.
-const RATE_CLASSES: u8 = 12;
-/// Classes of the policy that knows the future and the least ratio between them; of those tried by us on Zipf 1.0, the
-/// best.
-const FUTURE_CLASSES: u8 = 16;
-const FUTURE_RATIO: f64 = 1.7;
+use crate::bench_placement::{known_future, known_rates, usual_reserve};
 
 /// What placement knows, least first.
 const KNOWLEDGE: [&str; 4] = [
@@ -36,6 +32,9 @@ const VICTIMS: [Victim; 4] = [
     Victim::CostBenefit(CostBenefit::SquareRootAge),
     Victim::CostBenefit(CostBenefit::Kawaguchi),
 ];
+
+/// Seed of the simulations, that of `lab explain` unless it is told another.
+const SEED: u64 = 1;
 
 /// Block writes between two looks at the progress.
 const STEP: usize = 1 << 16;
@@ -160,15 +159,11 @@ impl<'a> Study<'a> {
     fn rates(&self) -> TrueRates {
         let mut counts = vec![0_u32; self.blocks as usize];
         self.sequence[self.prefill..].iter().for_each(|&lba| counts[lba as usize] += 1);
-        TrueRates::new(&counts, RATE_CLASSES)
+        known_rates(&counts)
     }
 
     fn future(&self) -> Clairvoyant {
-        let unit = self.shape.blocks_per_unit();
-        // The last class begins no later than when as much was written as the drive holds.
-        let ratio = f64::from(self.shape.units()).powf(1.0 / f64::from(FUTURE_CLASSES - 1));
-        let ratio = ratio.max(FUTURE_RATIO);
-        Clairvoyant::new(self.sequence, self.blocks, unit, FUTURE_CLASSES, ratio)
+        known_future(self.sequence, self.shape)
     }
 
     /// The fewest blocks copied over victim policies, and which did.
@@ -197,7 +192,9 @@ impl<'a> Study<'a> {
         done: &Done,
         tell: &mut dyn FnMut(),
     ) -> Result<Option<u64>, ShapeError> {
-        let mut ftl = Ftl::new(self.shape, placement, victim, 1)?.with_units_by_age();
+        let reserve = usual_reserve(placement.topology());
+        let ftl = Ftl::with_reserve(self.shape, placement, victim, SEED, reserve)?;
+        let mut ftl = ftl.with_units_by_age();
         let (prefill, measured) = self.sequence.split_at(self.prefill);
         let (mut before, mut left) = (0, self.work());
         let parts = prefill.chunks(STEP).map(|part| (part, false));
