@@ -113,12 +113,16 @@ impl Source for Until<'_> {
 
 fn split(trace: &mut trace::Trace, folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for part in trace::split_csv(trace, folder)? {
+    let interrupt = Interrupt::watch()?;
+    interrupt.something_to_clear();
+    let parts = trace::split_csv(trace, folder, &|| interrupt.is_asked())?;
+    let Some(parts) = parts else { return interrupt.check() };
+    for part in parts {
         eprintln!("{}: {} requests of volume {}", part.path.display(), part.requests, part.volume);
     }
-    Ok(())
-}
     let left_out = left_out(trace);
     if let Some(left_out) = left_out.strip_prefix(", ") {
         eprintln!("{left_out}");
     }
+    Ok(())
+}

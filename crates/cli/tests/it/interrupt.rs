@@ -1,5 +1,6 @@
 //! Ctrl-C: what there is, is shown.
 
+use std::io::Write as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -95,4 +96,43 @@ fn a_load_ends_in_order_and_its_ledger_holds() {
     run(folder.path(), "check pool.toml --ledger pool.ledger").ok();
     let status = run(folder.path(), "status pool.toml --json").json();
     assert_eq!(status["clean"], true, "it was closed: {status}");
+}
+
+/// Starts `lab ARGUMENTS` in a new folder, interrupts it once there is a file in it.
+fn interrupted_while_it_writes(arguments: &str) -> (Output, usize) {
+    let folder = scratch();
+    let mut command = command(folder.path(), &format!("lab {arguments}"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    let files = || std::fs::read_dir(folder.path()).expect("readable").count();
+    let line = "timestamp_us,op,offset_bytes,length_bytes,tenant\n".to_owned();
+    // More than the program has in its buffers, until nobody reads it any more.
+    let feed = std::thread::spawn(move || {
+        let lines = line + &"1,W,0,4096,a\n2,W,0,4096,b\n".repeat(1000);
+        let mut text = lines.as_str();
+        while stdin.write_all(text.as_bytes()).is_ok() {
+            text = &lines[lines.find('\n').expect("a line") + 1..];
+        }
+    });
+    while files() == 0 {
+        sleep(Duration::from_millis(10));
+    }
+    interrupt(&child);
+    let done = child.wait_with_output().expect("it ends");
+    feed.join().expect("it does not panic");
+    (done, files())
+}
+
+#[test]
+fn a_conversion_leaves_no_file_behind() {
+    for arguments in
+        ["--workload uniform --drive-writes 1e9 --out trace.csv", "--trace - --split ."]
+    {
+        let (done, files) = interrupted_while_it_writes(&format!("convert {arguments}"));
+        let err = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(130), "{arguments}: {err}");
+        assert_eq!((files, text(&done.stdout).as_str()), (0, ""), "{arguments}: {err}");
+        assert!(err.ends_with("interrupted\n"), "nothing was measured: {err}");
+    }
 }

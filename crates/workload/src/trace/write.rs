@@ -75,26 +75,39 @@ pub struct Part {
 /// Writes every volume of `trace` as our own csv to a file of its own in `folder`, named after the volume, in one pass.
 ///
 /// Files are opened only while something is appended, so that a trace may have more volumes than a process may have
-/// files. Memory is 64 KiB per volume.
+/// files. Memory is 64 KiB per volume. Ends early once `is_ended`, and gives nothing then.
 ///
 /// # Errors
 /// Those of the trace, and [`ErrorKind::Write`] if a file exists already or cannot be written. None of the new files is
-/// there then.
-pub fn split_csv(trace: &mut Trace, folder: &Path) -> Result<Vec<Part>, Error> {
+/// there then, nor when it ends early.
+pub fn split_csv(
+    trace: &mut Trace,
+    folder: &Path,
+    is_ended: &dyn Fn() -> bool,
+) -> Result<Option<Vec<Part>>, Error> {
     let mut parts = Vec::new();
-    let split = split_into(trace, folder, &mut parts);
-    if split.is_err() {
+    let is_whole = split_into(trace, folder, is_ended, &mut parts);
+    if !matches!(is_whole, Ok(true)) {
         // The error says what matters.
         parts.iter().for_each(|part| drop(std::fs::remove_file(&part.path)));
     }
-    split.map(|()| parts)
+    is_whole.map(|is_whole| is_whole.then_some(parts))
 }
 
-fn split_into(trace: &mut Trace, folder: &Path, parts: &mut Vec<Part>) -> Result<(), Error> {
+/// Returns whether it was not ended early.
+fn split_into(
+    trace: &mut Trace,
+    folder: &Path,
+    is_ended: &dyn Fn() -> bool,
+    parts: &mut Vec<Part>,
+) -> Result<bool, Error> {
     let mut texts: Vec<Vec<u8>> = Vec::new();
     let mut directories = Vec::new();
     let mut batch = Vec::with_capacity(BATCH);
     loop {
+        if is_ended() {
+            return Ok(false);
+        }
         trace.fill(&mut batch)?;
         if batch.iter().any(|request| usize::from(request.stream.directory) > directories.len()) {
             directories = trace.directories();
@@ -115,7 +128,7 @@ fn split_into(trace: &mut Trace, folder: &Path, parts: &mut Vec<Part>) -> Result
         }
         if batch.is_empty() {
             let mut all = parts.iter().zip(&mut texts);
-            return all.try_for_each(|(part, text)| append(&part.path, text));
+            return all.try_for_each(|(part, text)| append(&part.path, text)).map(|()| true);
         }
     }
 }

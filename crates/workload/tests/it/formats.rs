@@ -215,7 +215,7 @@ fn a_trace_is_split_into_one_file_per_volume() {
     }
     let options = Options { format: Some(Format::Alibaba), ..Options::default() };
     let mut trace = open(text.as_bytes(), &options);
-    let parts = split_csv(&mut trace, folder.path()).unwrap();
+    let parts = split_csv(&mut trace, folder.path(), &|| false).unwrap().unwrap();
     let counts: Vec<(&str, u64)> = parts.iter().map(|p| (p.volume.as_str(), p.requests)).collect();
     assert_eq!(counts, [("7", 5_000), ("9", 50)]);
     let read = |path| drain(&mut trace::open(path, &Options::default()).unwrap()).unwrap();
@@ -223,6 +223,45 @@ fn a_trace_is_split_into_one_file_per_volume() {
     assert_eq!((seven.len(), nine.len()), (5_000, 50));
     assert!(seven.iter().zip(0..).all(|(r, n)| r.offset.get() == n * 4096 && r.op == Op::Write));
     assert!(nine.iter().zip(0..).all(|(r, n)| r.offset.get() == n * 819_200 && r.op == Op::Read));
-    let again = split_csv(&mut open(text.as_bytes(), &options), folder.path()).unwrap_err();
+    let mut trace = open(text.as_bytes(), &options);
+    let again = split_csv(&mut trace, folder.path(), &|| false).unwrap_err();
     assert!(matches!(again.kind(), ErrorKind::Write(_)), "{again}");
+}
+
+#[test]
+fn volumes_of_one_name_in_the_file_system_have_files_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "timestamp_us,op,offset_bytes,length_bytes,tenant\n0,W,0,512,a b\n1,W,0,1024,a_b\n2,W,0,1536,a/b\n";
+    let mut trace = open(text.as_bytes(), &Options::default());
+    let parts = split_csv(&mut trace, folder.path(), &|| false).unwrap().unwrap();
+    for ((part, name), sectors) in parts.iter().zip(["a_b", "a_b_2", "a_b_3"]).zip(1..) {
+        assert_eq!(part.path, folder.path().join(format!("{name}.csv")));
+        let requests = drain(&mut trace::open(&part.path, &Options::default()).unwrap()).unwrap();
+        assert_eq!((requests.len(), requests[0].length.0), (1, 512 * sectors));
+    }
+}
+
+#[test]
+fn of_a_split_that_does_not_end_well_no_file_stays() {
+    let text = "timestamp_us,op,offset_bytes,length_bytes,tenant\n0,W,0,512,a\n1,W,0,512,b\n";
+    let left = |text: &str, is_ended: &dyn Fn() -> bool, old: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        old.iter().for_each(|name| std::fs::write(folder.path().join(name), "mine").unwrap());
+        let mut trace = open(text.as_bytes(), &Options::default());
+        let split = split_csv(&mut trace, folder.path(), is_ended);
+        let files = std::fs::read_dir(folder.path()).unwrap();
+        let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+        (split.map(|parts| parts.map(|parts| parts.len())), names)
+    };
+    let (whole, files) = left(text, &|| false, &[]);
+    assert_eq!((whole.unwrap(), files.len()), (Some(2), 2));
+    let (existing, files) = left(text, &|| false, &["b.csv"]);
+    assert!(matches!(existing.unwrap_err().kind(), ErrorKind::Write(_)));
+    assert_eq!(files, ["b.csv"], "what was there stays, and alone");
+    let (bad, files) = left(&format!("{text}2,W,0,512,c\nnonsense\n"), &|| false, &[]);
+    assert_eq!((bad.unwrap_err().kind(), files.len()), (ErrorKind::BadRecord, 0));
+    let looked = std::cell::Cell::new(0);
+    let second_time = || looked.replace(looked.get() + 1) > 0;
+    let (ended, files) = left(text, &second_time, &[]);
+    assert_eq!((ended.unwrap(), files.len()), (None, 0));
 }
