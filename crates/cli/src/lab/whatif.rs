@@ -520,7 +520,25 @@ fn text(first: &RunRecord, answers: &[Answer]) -> String {
 
 /// Settings of the product whose reserve is the host's: it is as large as its media.
 fn without_reserve(profile: &Profile) -> String {
-    let all = (profile.capacity.as_f64() * (1.0 + profile.op)) as u64 >> 12 << 12;
+    let all = (profile.capacity.as_f64() * (1.0 + profile.overprovisioning())) as u64 >> 12 << 12;
     let garbage = if profile.garbage.is_some() { ",garbage=0.0" } else { "" };
     format!("capacity={all},op=0.0{garbage}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_product_without_a_reserve_is_as_large_as_its_media() {
+        for device in ["p5316", "micron2300", "ideal", "ideal,garbage=0.2", "ideal,op=0.5"] {
+            let of = |device: &str| Stack::parse(&format!("raw:{device}"), &[]).unwrap().profile;
+            let product = of(device);
+            let bare = of(&format!("{device},{}", without_reserve(&product)));
+            let media =
+                |profile: &Profile| profile.capacity.as_f64() * (1.0 + profile.overprovisioning());
+            assert!(media(&product) - media(&bare) < 4097.0, "{device}: {}", bare.capacity);
+            assert!(bare.overprovisioning().abs() < 1e-12 && bare.capacity > product.capacity);
+        }
+    }
 }

@@ -199,6 +199,30 @@ fn passes_over_a_trace_agree_and_only_five_are_steady() {
     }
 }
 
+/// WAF is that of the device for capacity, and so are the parts of it that the log has.
+#[test]
+fn the_parts_of_the_waf_of_a_tier_are_those_of_the_capacity_device() {
+    let folder = crate::scratch();
+    let run = "run --stack tier:p5800x+p5316 --capacity 512MiB --workload zipf:1.0 --span 384MiB --drive-writes 2";
+    let record = crate::lab_in(folder.path(), &format!("{run} --json")).json();
+    let table = crate::lab_in(folder.path(), run).ok();
+    let bytes = |tier: &str, cause: &str| {
+        record["engine_bytes_written"][tier][cause].as_f64().unwrap_or(0.0)
+    };
+    let host = record["host_bytes_written"].as_f64().expect("bytes");
+    for (row, cause) in
+        [("destage", "destage"), ("relocation", "relocation"), ("metadata", "metadata")]
+    {
+        let line = table.lines().find(|line| line.contains(&format!("log: {row} ")));
+        let shown = line.and_then(|line| line.trim_end().rsplit('+').next()?.parse().ok());
+        let expected = bytes("capacity", cause) / host;
+        let found: f64 = shown.unwrap_or(0.0);
+        assert!((found - expected).abs() < 0.000_51, "{row}: {found}, not {expected}\n{table}");
+    }
+    let fast = ["relocation", "metadata"].map(|cause| bytes("fast", cause) / host);
+    assert!(fast[0].max(fast[1]) > 0.002, "the fast device has parts that would show: {fast:?}");
+}
+
 #[test]
 fn a_record_is_explained_from_the_application_down_to_the_media() {
     let folder = crate::scratch();
