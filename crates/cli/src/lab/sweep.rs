@@ -28,12 +28,13 @@ use crate::table::plain;
 
 /// What a sweep does, and examples.
 const ABOUT: &str = "\
-A range A..B has 6 values, or as many as A..B:STEPS says. Numbers are spaced
-linearly, sizes geometrically; :lin and :log say otherwise. A list is V,V,V.
-Keys: device.KEY, fast.KEY and log.KEY as for --set, tag.placement, and span,
-drive_writes, writes, io_size, read_share, trim_share, rate, workload, loops,
-capacity, fast_capacity, utilisation, queue_depth, speed, placement, victim,
-stack, seed.
+A range A..B has 6 values, or as many as A..B:STEPS says; those that are equal
+when rounded are tried once. Numbers are spaced linearly, sizes geometrically;
+:lin and :log say otherwise. A list is V,V,V.
+Keys: device.KEY, fast.KEY and log.KEY as for --set, tag.placement, and stack,
+workload, span, drive_writes, writes, io_size, read_share, trim_share, rate,
+loops, capacity, fast_capacity, utilisation, at_rest, queue_depth, think_us,
+speed, placement, victim, seed.
 
 Each run is kept in the folder --cache under the hash of its specification and
 of this program: a sweep that was interrupted, or is made finer, runs only what
@@ -436,4 +437,18 @@ fn cells<'a>(combinations: &[Combination], made: &'a [Made]) -> Vec<SweepCell<'a
         },
     };
     combinations.iter().zip(made).map(cell).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_key() {
+        let text = ABOUT.split_once("Keys: ").and_then(|(_, rest)| rest.split_once(".\n\n"));
+        let (keys, _) = text.expect("a paragraph of keys");
+        let named: Vec<&str> = keys.split([',', ' ', '\n']).collect();
+        let left_out: Vec<&&str> = cell::KEYS.iter().filter(|key| !named.contains(*key)).collect();
+        assert!(left_out.is_empty(), "{left_out:?}");
+    }
 }

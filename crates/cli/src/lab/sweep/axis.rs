@@ -64,24 +64,34 @@ impl FromStr for Axis {
         let (from, to) = (End::read(text, from)?, End::read(text, to)?);
         ensure!(from.is_size == to.is_size, "`{text}`: one end is a size, the other a number");
         let mut spacing = if from.is_size { Spacing::Geometric } else { Spacing::Linear };
-        let mut steps = STEPS;
+        let mut asked = None;
         for part in parts {
             match part {
                 "lin" => spacing = Spacing::Linear,
                 "log" => spacing = Spacing::Geometric,
                 number => {
-                    steps = number.parse().with_context(|| {
+                    asked = Some(number.parse().with_context(|| {
                         format!("`{text}`: after a range come its number of values, lin or log, not `{number}`")
-                    })?;
+                    })?);
                 }
             }
         }
+        let steps = asked.unwrap_or(STEPS);
         ensure!((2..=MOST).contains(&steps), "`{text}`: a range has 2 to {MOST} values");
         ensure!(
             spacing != Spacing::Geometric || from.value > 0.0 && to.value > 0.0,
             "`{text}`: a geometric range has both ends above 0"
         );
-        Axis { key, spacing, values: between(from, to, steps, spacing) }.checked(text)
+        let values = between(from, to, steps, spacing);
+        let axis = Axis { key, spacing, values }.checked(text)?;
+        // Of a geometric range whose first values are closer than whole numbers, equal ones are tried once.
+        let different = axis.values.len();
+        ensure!(
+            asked.is_none() || spacing == Spacing::Geometric || different == steps,
+            "`{text}`: after a range comes how many values it has, not how far apart they are: of {steps}, only \
+             {different} differ when rounded; give {different} or fewer"
+        );
+        Ok(axis)
     }
 }
 
@@ -172,6 +182,11 @@ mod tests {
         assert_eq!(values("unit=1MiB..4MiB:4:lin"), ["1MiB", "2MiB", "3MiB", "4MiB"]);
         assert_eq!(values("depth=1..64:3:log"), ["1", "8", "64"]);
         assert_eq!(values("depth=1..3"), ["1", "2", "3"], "whole numbers are tried once each");
+        assert_eq!(
+            values("depth=1..8:7:log"),
+            ["1", "2", "3", "4", "6", "8"],
+            "also where asked for more"
+        );
         let axis: Axis = "device.unit=1MiB..1GiB".parse().unwrap();
         assert_eq!((axis.values.len(), axis.spacing), (STEPS, Spacing::Geometric));
         assert_eq!(axis.values[1], "4MiB");
@@ -198,6 +213,11 @@ mod tests {
             ("op=1..2:cubic", "lin or log"),
             ("=1,2", "no key"),
             ("op=1,,2", "empty"),
+            (
+                "depth=1..4:7",
+                "how many values it has, not how far apart they are: of 7, only 4 differ",
+            ),
+            ("unit=4KiB..16KiB:9:lin", "of 9, only 4 differ when rounded; give 4 or fewer"),
         ] {
             let error = format!("{:#}", text.parse::<Axis>().unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");

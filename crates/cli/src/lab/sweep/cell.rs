@@ -12,7 +12,7 @@ use crate::lab::args::spec::{RunOf, hash};
 use crate::lab::run::run_one;
 
 /// Keys that are not those of a device, the log or tag.
-const KEYS: [&str; 20] = [
+pub const KEYS: [&str; 20] = [
     "stack",
     "workload",
     "span",
