@@ -138,6 +138,19 @@ impl Default for ReplayArgs {
     }
 }
 
+/// Refuses a --fast-capacity that would be that of none of `stacks`.
+pub fn check_fast_capacity<'a>(
+    given: bool,
+    stacks: impl Iterator<Item = &'a str> + Clone,
+) -> anyhow::Result<()> {
+    ensure!(
+        !given || stacks.clone().any(|stack| stack.starts_with("tier:")),
+        "--fast-capacity is that of the fast device under tier, such as tier:p5800x+p5316; there is none in {}",
+        stacks.collect::<Vec<&str>>().join(", ")
+    );
+    Ok(())
+}
+
 fn parse_prefill(text: &str) -> Result<Prefill, String> {
     [Prefill::FirstTouch, Prefill::Sequential, Prefill::None]
         .into_iter()

@@ -12,7 +12,9 @@ use thermocline_runtime::Settings as PoolSettings;
 use thermocline_types::Bytes;
 
 use super::args::spec::{self, RunOf};
-use super::args::{CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs};
+use super::args::{
+    CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs, check_fast_capacity,
+};
 use super::output::OutputArgs;
 use crate::interrupt::Interrupt;
 use crate::pool::LabRun;
@@ -207,6 +209,8 @@ pub fn run_all(
     settings: &Settings,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Vec<RunRecord>> {
+    let texts = stacks.iter().map(|stack| stack.text.as_str());
+    check_fast_capacity(settings.fast_capacity.is_some(), texts)?;
     let granule =
         stacks.iter().map(|stack| stack.profile.mapping_unit).max().unwrap_or(Bytes::BLOCK);
     let progress = Progress::default();

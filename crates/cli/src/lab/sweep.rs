@@ -19,7 +19,9 @@ use thermocline_report::{SweepCell, SweepKey, sweep_page};
 use self::axis::Axis;
 use self::cell::RunCache;
 use super::args::spec::{self, RunOf};
-use super::args::{CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs};
+use super::args::{
+    CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs, check_fast_capacity,
+};
 use super::run::DECIDING;
 use crate::file;
 use crate::interrupt::Interrupt;
@@ -188,6 +190,11 @@ pub fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
     ensure!(args.jobs != Some(0), "--jobs must be at least 1");
     let base = args.base()?;
     let combinations = combinations(&base, &args.axes)?;
+    let specs = combinations.iter().map(|combination| &combination.spec);
+    let given = specs.clone().any(|spec| spec.fast_capacity_bytes.is_some());
+    let mut stacks: Vec<&str> = specs.map(|spec| spec.stack.as_str()).collect();
+    stacks.dedup();
+    check_fast_capacity(given, stacks.into_iter())?;
     let cache = RunCache::open(&args.cache)?;
     let interrupt = Interrupt::watch()?;
     let made = args.run_all(&combinations, &cache, &interrupt)?;
