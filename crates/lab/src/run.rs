@@ -510,13 +510,21 @@ impl Bench {
 
 /// The error of a request that the drive refused; 0 is the prefill.
 fn refused(request: u64, reason: DriveError) -> Error {
-    let when = match request {
-        0 => "while filling the drive before the measurement".to_owned(),
-        _ => format!("request {request} of the workload"),
-    };
+    not_done(
+        reason,
+        match request {
+            0 => "while filling the drive before the measurement".to_owned(),
+            _ => format!("request {request} of the workload"),
+        },
+    )
+}
+
+/// The error of what a drive refused `when` it was asked for, and what to do about it.
+pub(crate) fn not_done(reason: DriveError, when: String) -> Error {
     let hint = match reason {
         DriveError::Zone { .. } => {
-            "; a zoned drive under `raw` takes only sequential writes that start zones over, as `--workload seq` makes them"
+            "; a zoned drive under `raw` takes only sequential writes that start zones over, as `--workload seq` makes \
+             them: for others put a log on it (log:DEVICE)"
         }
         DriveError::Misaligned { .. } => "; give --io-size a multiple of it",
         _ => "",

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 use thermocline_lab::pts::{PtsCell, PtsOptions, PtsResult, PtsUnit, TESTS, mix, plots};
@@ -11,6 +11,7 @@ use thermocline_lab::{Layer, Stack, pts::stack_under_test};
 use thermocline_record::plot::Plot;
 use thermocline_report::{Origin, PlotPage, TextTable, render_plots};
 use thermocline_types::Bytes;
+use thermocline_workload::synthetic::Pattern;
 
 use super::args::{CONVENTIONS, ENDS_AT_ONCE, test_volume};
 use super::parallel;
@@ -102,6 +103,7 @@ pub fn pts(args: &PtsArgs) -> anyhow::Result<()> {
     ensure!(args.depth > 0, "--depth must be at least 1");
     let chosen = chosen(&args.tests)?;
     let stack = stack_under_test(&args.stack, &args.set)?;
+    check_zones(&chosen, &stack)?;
     let options = args.options(&stack);
     let interrupt = Interrupt::watch()?;
     let results = parallel::each(&chosen, args.jobs, ("pts", &interrupt), |test, progress| {
@@ -139,6 +141,22 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<usize>> {
         names.is_empty() || names.iter().any(|name| test.contains(name.as_str()))
     };
     Ok((0..TESTS.len()).filter(|&index| is_asked(TESTS[index].name)).collect())
+}
+
+/// Refuses tests that write at random on a drive that does not take that.
+fn check_zones(chosen: &[usize], stack: &Stack) -> anyhow::Result<()> {
+    let is_random = |index: &usize| TESTS[*index].pattern != Pattern::Sequential;
+    let is_zoned = !matches!(stack.layer, Layer::Log | Layer::Tier) && stack.profile.zns.is_some();
+    let Some(test) = chosen.iter().find(|index| is_zoned && is_random(index)) else {
+        return Ok(());
+    };
+    bail!(
+        "{}: {} writes at random, which a zoned drive takes only below a log: give --stack log:{}, or only --test \
+         throughput",
+        stack.text,
+        TESTS[*test].name,
+        stack.text.split_once(':').map_or("", |(_, device)| device)
+    )
 }
 
 impl PtsArgs {

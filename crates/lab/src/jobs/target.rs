@@ -114,7 +114,7 @@ impl Target {
         }
         match self {
             Target::Drive { drive, now, .. } => {
-                drive.drain().map_err(|error| gave_up(&error))?;
+                drive.drain().map_err(gave_up)?;
                 *now = (*now).max(drive.drained());
                 Ok(())
             }
@@ -135,7 +135,7 @@ impl Target {
                 if request.op == Op::Write {
                     drive.claim(request.offset, &[(owner(request.tenant), request.length)]);
                 }
-                let end = drive.submit(*now, request, 0).map_err(|error| gave_up(&error))?;
+                let end = drive.submit(*now, request, 0).map_err(gave_up)?;
                 let (number, arrival, op) = (*submitted, *now, request.op);
                 due.push(Reverse(InWork { end, number, arrival, job, op }));
                 *submitted += 1;
@@ -189,6 +189,6 @@ impl Target {
     }
 }
 
-fn gave_up(error: &thermocline_nand::DriveError) -> Error {
-    Error::Engine(format!("the drive refused a request of a job: {error}"))
+fn gave_up(error: thermocline_nand::DriveError) -> Error {
+    run::not_done(error, "a request of a job".to_owned())
 }
