@@ -28,6 +28,16 @@ pub enum Error {
     /// The synthetic workload is wrong.
     #[error(transparent)]
     Workload(#[from] synthetic::Error),
+    /// The drive is too small to make units of, or the fast one is.
+    #[error("{reason}")]
+    TooSmall {
+        /// What is too small for what.
+        reason: String,
+        /// Whether it is the fast drive.
+        fast: bool,
+        /// What would help beside a larger one, or nothing.
+        or: &'static str,
+    },
     /// The log sets so much aside that the rest of the drive cannot hold the workload.
     #[error("{0}")]
     DoesNotFit(String),

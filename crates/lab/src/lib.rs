@@ -13,6 +13,7 @@ mod byte_counts;
 mod cost;
 mod error;
 pub mod explain;
+mod fitting;
 pub mod headroom;
 pub mod input;
 pub mod jobs;

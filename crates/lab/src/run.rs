@@ -22,7 +22,7 @@ use crate::steady::Rounds;
 use crate::tag::Tags;
 use crate::tenants::{OwnedCounts, TenantMeter, followed, owner};
 use crate::think::Think;
-use crate::{Error, cost};
+use crate::{Error, cost, fitting};
 
 /// Requests in flight when nothing else is asked for: fio's usual depth for such tests.
 const QUEUE_DEPTH: u32 = 32;
@@ -190,7 +190,24 @@ fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Driv
         profile.gc.victim = victim.to_string();
     }
     let footprint = workload.footprint();
-    let cut = cut(&profile, stack, settings, footprint)?;
+    fitting::made(settings, least_step(&profile), |settings| {
+        holding(footprint, &profile, stack, settings)
+    })
+}
+
+/// The smallest difference between two capacities of a drive after `profile`.
+pub(crate) fn least_step(profile: &Profile) -> Bytes {
+    profile.mapping_unit.max(Bytes::BLOCK)
+}
+
+/// The drive of `stack` after `profile` for a workload of `footprint` bytes.
+pub(crate) fn holding(
+    footprint: Bytes,
+    profile: &Profile,
+    stack: &Stack,
+    settings: &Settings,
+) -> Result<Drive, Error> {
+    let cut = cut(profile, stack, settings, footprint)?;
     let exported = cut.capacity();
     if footprint > exported {
         return Err(Error::Settings(format!(
@@ -199,7 +216,7 @@ fn build(workload: &Prepared, stack: &Stack, settings: &Settings) -> Result<Driv
         )));
     }
     check_memory(&cut, stack, 0)?;
-    drives(&profile, stack, cut.capacity(), settings.seed)
+    drives(profile, stack, cut.capacity(), settings.seed)
 }
 
 /// Cuts `profile` to the capacity asked for, or to that which a workload of `footprint` bytes fills as asked.
@@ -215,14 +232,15 @@ pub(crate) fn cut(
             "utilisation is {utilisation}, must be above 0 and at most 1"
         )));
     }
-    let unit = profile.mapping_unit.max(Bytes::BLOCK);
+    let unit = least_step(profile);
     let fitting = (footprint.as_f64() / utilisation / unit.as_f64()).ceil() as u64;
     let fitting = Bytes(fitting.saturating_mul(unit.0));
     let sized = |error: ProfileError| match settings.capacity {
-        None if error.key() == "capacity" => Error::Settings(format!(
-            "{} is sized to a workload of {footprint}: {error}: give a --capacity",
-            stack.text
-        )),
+        None if error.key() == "capacity" => Error::TooSmall {
+            reason: format!("{} is sized to a workload of {footprint}: {error}", stack.text),
+            fast: false,
+            or: "",
+        },
         _ => Error::Profile(error),
     };
     Cut::new(profile, Some(settings.capacity.unwrap_or(fitting))).map_err(sized)

@@ -11,6 +11,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("--capacity 1MiB", "the workload addresses 64 MiB"),
     ("--capacity 0", "needs 4 at least"),
     ("--capacity 900000TB", "of memory"),
+    ("--fast-capacity 1GiB", "--fast-capacity is that of the fast device under tier"),
     ("--capacity 1parsec", "not a size"),
     ("--queue-depth 0", "1 to 65536"),
     ("--queue-depth 4 --speed 2", "cannot be used with"),
@@ -115,6 +116,8 @@ fn stacks() {
         ("--stack raw:ideal --set device.opp=1", "unknown field `opp`"),
         ("--stack raw:ideal --set device.op=nan", "between 0 and 16"),
         ("--stack raw:ideal --set device.op=0", "units are too few"),
+        ("--stack raw:ideal --set device.op=0", "; give a larger device.op"),
+        ("--stack raw:p5316 --set device.op=0.01", "MiB or more, or a larger device.op"),
         ("--stack raw:ideal --set device.unit=1GiB", "needs 4 at least"),
         ("--stack raw:p5316 --set device.buffer.size=1TiB", "at most 64 GiB"),
     ];
@@ -125,6 +128,31 @@ fn stacks() {
     }
     let one = lab("compare --workload uniform --stack raw:ideal").refused(2);
     assert!(one.contains("lab run"), "{one}");
+}
+
+#[test]
+fn a_drive_that_is_too_small_is_told_how_large_it_must_be_and_runs_then() {
+    let cases = [
+        ("--stack raw:p5316 --span 1MiB", " --capacity 1MiB", "--capacity"),
+        ("--stack raw:pm9d3 --span 1MiB", "", "--capacity"),
+        ("--stack log:p5316 --span 1MiB", " --capacity 1MiB", "--capacity"),
+        ("--stack tier:p5800x+p5316 --span 16MiB --capacity 64MiB", "", "--fast-capacity"),
+        (
+            "--stack tier:pm9d3+p5316 --span 16MiB --capacity 64MiB",
+            " --fast-capacity 1MiB",
+            "--fast-capacity",
+        ),
+    ];
+    for (arguments, size, name) in cases {
+        let run = format!("run --workload uniform --drive-writes 0.5 {arguments}");
+        let complaint = lab(&format!("{run}{size}")).refused(2);
+        let (_, advice) = complaint
+            .split_once(&format!("; give a {name} of "))
+            .unwrap_or_else(|| panic!("{complaint}"));
+        let least = advice.split_whitespace().next().expect("a size");
+        assert!(advice.starts_with(&format!("{least} or more")), "{complaint}");
+        lab(&format!("{run} {name} {least}")).ok();
+    }
 }
 
 #[test]
@@ -246,6 +274,26 @@ fn other_commands() {
         ("convert --trace cassandra-ycsb-a --out none/such.csv", "there is no folder none"),
         ("bench-placement --only-workload uniform --report none/such", "there is no folder none"),
         ("fly", "unrecognized subcommand"),
+        (
+            "pts --stack raw:zn540 --quick",
+            "IOPS writes at random, which a zoned drive takes only below a log",
+        ),
+        (
+            "pts --stack raw:zn540 --test latency",
+            "give --stack log:zn540, or only --test throughput",
+        ),
+        (
+            "compare --stack raw:ideal --stack raw:p5316 --workload uniform --fast-capacity 1GiB",
+            "there is none in raw:ideal, raw:p5316",
+        ),
+        (
+            "sweep --stack raw:ideal --workload uniform --sweep fast_capacity=1GiB,2GiB",
+            "there is none in raw:ideal",
+        ),
+        (
+            "sweep --stack raw:ideal --workload uniform --sweep queue_depth=1..4:7",
+            "how many values it has, not how far apart they are",
+        ),
     ];
     for (arguments, expected) in cases {
         let complaint = lab(arguments).refused(2);

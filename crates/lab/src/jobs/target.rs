@@ -11,7 +11,7 @@ use crate::log::machine::Machine;
 use crate::log::plan::Plan;
 use crate::stack::{Layer, Stack};
 use crate::tenants::{OwnedCounts, owner};
-use crate::{Error, Room, Settings, run};
+use crate::{Error, Room, Settings, fitting, run};
 
 /// A request that is done.
 pub(crate) struct Done {
@@ -55,10 +55,11 @@ impl Target {
             let machine = Box::new(machine);
             return Ok(Target::Log { machine, done: VecDeque::new() });
         }
-        let cut = run::cut(&stack.profile, stack, settings, volume)?;
-        run::check_memory(&cut, stack, 0)?;
-        let drive = run::drives(&stack.profile, stack, cut.capacity(), settings.seed)?;
-        let drive = Box::new(drive);
+        let profile = &stack.profile;
+        let drive = fitting::made(settings, run::least_step(profile), |settings| {
+            run::holding(volume, profile, stack, settings)
+        });
+        let drive = Box::new(drive?);
         Ok(Target::Drive { drive, now: Time::ZERO, due: BinaryHeap::new(), submitted: 0 })
     }
 

@@ -1,6 +1,6 @@
 //! From a stack and a workload's size to a drive in units and an engine's configuration.
 
-use thermocline_engine::{Config, MAX_IO_BLOCKS, default_unit};
+use thermocline_engine::{Config, ConfigError, MAX_IO_BLOCKS, default_unit};
 use thermocline_format::{
     Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice, VolumeMedia,
 };
@@ -11,7 +11,7 @@ use thermocline_types::{Bytes, UnitId};
 use super::device::Device;
 use crate::settings::Settings;
 use crate::stack::Stack;
-use crate::{Error, Room, run};
+use crate::{Error, Room, fitting, run};
 
 /// An engine's configuration and the drive it is for.
 pub struct Plan {
@@ -39,6 +39,13 @@ impl Plan {
     /// # Errors
     /// [`Error`] when the drive cannot be cut so, or cannot hold the workload beside what the log sets aside.
     pub fn new(stack: &Stack, settings: &Settings, room: Room) -> Result<Plan, Error> {
+        fitting::made(settings, run::least_step(&stack.profile), |settings| {
+            Plan::exactly(stack, settings, room)
+        })
+    }
+
+    /// The plan on drives as large as `settings` say.
+    fn exactly(stack: &Stack, settings: &Settings, room: Room) -> Result<Plan, Error> {
         let refuse = |reason: String| Error::Stack { stack: stack.text.clone(), reason };
         let cut = run::cut(&stack.profile, stack, settings, room.footprint)?;
         let room = Room { span: room.span.max(stack.log.volume.unwrap_or_default()), ..room };
@@ -74,8 +81,10 @@ impl Plan {
             let kept = config.keep_to_active_zones(MediaClass::Capacity, active);
             kept.map_err(|error| refuse(error.to_string()))?;
         }
-        config.check().map_err(|error| {
-            refuse(format!("{error}; give smaller units (log.unit, device.unit) or a larger drive"))
+        config.check().map_err(|error| match error {
+            ConfigError::FewUnits { .. } => too_small(stack, &error, false),
+            ConfigError::FewFastUnits { .. } => too_small(stack, &error, true),
+            other => refuse(format!("{other}; give another log.unit or a larger drive")),
         })?;
         check_capacity(&config, unit, room, stack)?;
         let blocks = room.span.div_ceil(Bytes::BLOCK);
@@ -139,7 +148,16 @@ fn fast_drive(
     let fitting = Bytes((drive.cut().capacity().as_f64() * share) as u64);
     let block = profile.mapping_unit.max(Bytes::BLOCK).0;
     let size = settings.fast_capacity.unwrap_or(fitting).0 / block * block;
-    Ok(Drive::new(profile, Some(Bytes(size)), settings.seed)?)
+    Drive::new(profile, Some(Bytes(size)), settings.seed).map_err(|error| match error.key() {
+        "capacity" | "op" => too_small(stack, &error, true),
+        _ => Error::Profile(error),
+    })
+}
+
+/// Of `error`, that the drive of `stack` is too small, or the fast one.
+fn too_small(stack: &Stack, error: &dyn std::error::Error, fast: bool) -> Error {
+    let reason = format!("stack `{}`: {error}", stack.text);
+    Error::TooSmall { reason, fast, or: "smaller units (log.unit, device.unit)" }
 }
 
 /// Whether the log writes units of the media itself: the drive is nothing but its units.
