@@ -19,6 +19,7 @@ mod rates;
 mod tenants;
 mod wear;
 
+pub use bandwidth::until_on_media;
 pub use drives::Before;
 pub use rates::{Held, held};
 pub use tenants::Followed;

@@ -57,7 +57,7 @@ pub fn run(
     let cpu = cost::thread_cpu_seconds();
     bench.measure(workload, progress)?;
     let cpu_seconds = cost::thread_cpu_seconds() - cpu;
-    outcome::record(&Outcome {
+    let mut record = outcome::record(&Outcome {
         workload,
         stack,
         settings,
@@ -84,7 +84,11 @@ pub fn run(
         before,
         fast: None,
         log: None,
-    })
+    })?;
+    if let Some(on_media) = bench.on_media() {
+        outcome::until_on_media(&mut record, on_media);
+    }
+    Ok(record)
 }
 
 fn run_log(
@@ -104,7 +108,7 @@ fn run_log(
     let cpu_seconds = cost::thread_cpu_seconds() - cpu;
     let units = outcome::log_units(&mut bench.machine, &config);
     let ages = bench.machine.device_mut().drive_mut().ages();
-    outcome::record(&Outcome {
+    let mut record = outcome::record(&Outcome {
         workload,
         stack,
         settings,
@@ -131,7 +135,11 @@ fn run_log(
         before,
         fast: bench.machine.device().fast(),
         log: Some((&config, blocks)),
-    })
+    })?;
+    if let Some(on_media) = bench.on_media() {
+        outcome::until_on_media(&mut record, on_media);
+    }
+    Ok(record)
 }
 
 /// The drive of `stack` after `profile`, or as many of it side by side as it has.
@@ -474,6 +482,16 @@ impl Bench {
             done = done.max(end);
         }
         Ok(done)
+    }
+
+    /// How long after the start all that the host wrote is on the media, once the drive has programmed what waits in
+    /// its buffer; nothing where no time is modelled or the drive is worn out.
+    fn on_media(&mut self) -> Option<Time> {
+        if self.worn_out || !self.drive.is_timed() {
+            return None;
+        }
+        self.drive.drain().ok()?;
+        Some(self.done.max(self.drive.drained()).since(self.start))
     }
 
     fn owned_counts(&self) -> Option<OwnedCounts> {

@@ -287,6 +287,11 @@ pub struct LatencyNs {
 pub struct Bandwidth {
     /// Simulated time the measured run took, in seconds.
     pub seconds: f64,
+    /// Time until all that the host wrote was on the media as well, in seconds; what passed while it waited in memory
+    /// for more to come left out. `null` where the host wrote nothing or the drive wore out. Rates are over this time,
+    /// or else over `seconds`.
+    #[serde(default)]
+    pub seconds_to_media: Option<f64>,
     /// Host writes, bytes per second.
     pub host_write_bytes_per_second: f64,
     /// Host reads, bytes per second.

@@ -26,6 +26,7 @@ A run sizes the drive so that the workload fills it, fills it, replays the
 workload, and counts every byte written to the flash by its cause. WAF is media
 bytes / host bytes; what the filling wrote is in no ratio. A WAF is transient
 until the run is in steady state (SNIA PTS): --loops or --drive-writes for more.
+Rates are over the time until all that was written is on the media.
 
 Of several tenants (volumes of a trace, [[tenant]] of a workload file) each has
 a row: the mean number of its requests in flight, its rates and latencies, and

@@ -33,6 +33,8 @@ pub struct LogBench {
     pub start: Time,
     /// The latest completion.
     pub done: Time,
+    /// When all that the host wrote was on the drives.
+    left_memory: Time,
     /// Requests served.
     pub requests: u64,
     /// Whether the drive wore out before the workload ended.
@@ -66,6 +68,7 @@ impl LogBench {
             pacing,
             start: Time::ZERO,
             done: Time::ZERO,
+            left_memory: Time::ZERO,
             requests: 0,
             worn_out: false,
             exclusive: false,
@@ -225,7 +228,18 @@ impl LogBench {
         while self.waited_for() > 0 {
             self.go_on()?;
         }
-        self.machine.settle()
+        self.left_memory = self.machine.settle_and_tell()?;
+        Ok(())
+    }
+
+    /// How long after the start all that the host wrote is on the media, once the drives have programmed what waits in
+    /// their buffers; nothing where no time is modelled or a drive is worn out.
+    pub fn on_media(&mut self) -> Option<Time> {
+        if self.worn_out || !self.timed {
+            return None;
+        }
+        let longer = self.machine.device_mut().drain()?;
+        Some(self.done.max(self.left_memory + longer).since(self.start))
     }
 
     /// Measures what is done, and issues what waited for it.

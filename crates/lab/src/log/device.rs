@@ -27,6 +27,8 @@ pub struct Device {
     translator: Translator<StoredChunks>,
     /// Bytes of chunks and records that the drive was given.
     written: u64,
+    /// Chunks with what the host wrote that the drives were given.
+    host_chunks: u64,
     /// When the chunks of relocated blocks submitted so far are written.
     relocated: Time,
     /// When garbage collection began to read each of its victims.
@@ -94,6 +96,7 @@ impl Device {
             geometry,
             translator: Translator::new(StoredChunks::new(geometry)),
             written: 0,
+            host_chunks: 0,
             relocated: Time::ZERO,
             victims: Vec::new(),
             journal: None,
@@ -133,6 +136,21 @@ impl Device {
     /// Logical blocks of `unit` that chunks were written to.
     pub fn written_in(&self, unit: UnitId) -> u32 {
         self.translator.encoding().end(unit)
+    }
+
+    /// When all that the drives have programmed by now is on the media.
+    pub fn drained(&self) -> Time {
+        self.drives.iter().map(|drive| drive.drive().drained()).max().unwrap_or_default()
+    }
+
+    /// Programs what waits in the buffers of the drives; returns how much longer that takes, nothing where one is worn
+    /// out.
+    pub fn drain(&mut self) -> Option<Time> {
+        let before = self.drained();
+        for drive in &mut self.drives {
+            drive.drive_mut().drain().ok()?;
+        }
+        Some(self.drained().since(before))
     }
 
     /// The drive, or that for capacity.
@@ -181,6 +199,11 @@ impl Device {
     /// Bytes of chunks and records that the drive was given.
     pub fn written(&self) -> u64 {
         self.written
+    }
+
+    /// Chunks with what the host wrote that the drives were given.
+    pub fn host_chunks(&self) -> u64 {
+        self.host_chunks
     }
 
     /// When the copies submitted so far are on media.
@@ -263,8 +286,11 @@ impl Device {
             rates.written(done, length);
         }
         if let Structure::Chunk(chunk) = &structure {
-            if let (ChunkCause::Host, Some(waits)) = (chunk.header.origin.cause, &mut self.waits) {
-                waits.chunks.saturating_record(done.since(now).as_nanos());
+            if chunk.header.origin.cause == ChunkCause::Host {
+                self.host_chunks += 1;
+                if let Some(waits) = &mut self.waits {
+                    waits.chunks.saturating_record(done.since(now).as_nanos());
+                }
             }
             if matches!(chunk.header.origin.cause, ChunkCause::Relocation | ChunkCause::Destage) {
                 self.relocated = self.relocated.max(done);

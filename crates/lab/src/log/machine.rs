@@ -523,14 +523,41 @@ impl Machine {
     /// # Errors
     /// As [`Machine::step`].
     pub fn settle(&mut self) -> Result<(), Error> {
-        while self.fresh
-            || !self.due.is_empty()
-            || self.in_work() > 0
-            || self.engine.poll_timeout().is_some()
-        {
+        while !self.is_settled() {
             self.step()?;
         }
         Ok(())
+    }
+
+    fn is_settled(&self) -> bool {
+        self.rests() && self.in_work() == 0 && self.engine.poll_timeout().is_none()
+    }
+
+    /// Whether nothing happens before the next timeout of the engine.
+    fn rests(&self) -> bool {
+        !self.fresh && self.due.is_empty()
+    }
+
+    /// As [`Machine::settle`]; returns when all that the host wrote was on the media of the drives but for what is in
+    /// their buffers, had the engine not waited for more to come.
+    ///
+    /// # Errors
+    /// As [`Machine::step`].
+    pub fn settle_and_tell(&mut self) -> Result<Time, Error> {
+        let (mut on_media, mut waited) = (self.device.drained(), Time::ZERO);
+        while !self.is_settled() {
+            // What the drives still program meanwhile is no waiting.
+            let rested = self.rests().then(|| self.now.max(self.device.drained()));
+            let chunks = self.device.host_chunks();
+            self.step()?;
+            if let Some(since) = rested {
+                waited += self.now.since(since);
+            }
+            if self.device.host_chunks() > chunks {
+                on_media = on_media.max(Time(self.device.drained().0.saturating_sub(waited.0)));
+            }
+        }
+        Ok(on_media)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use thermocline_nand::BusyShare;
-use thermocline_record::{Bandwidth, ResourceBusy};
-use thermocline_types::Bytes;
+use thermocline_record::{Bandwidth, ResourceBusy, RunRecord};
+use thermocline_types::{Bytes, Time};
 
 use super::Outcome;
 use crate::byte_counts::ByteCounts;
@@ -25,6 +25,7 @@ pub fn bandwidth(outcome: &Outcome, run: &ByteCounts) -> Bandwidth {
     };
     Bandwidth {
         seconds,
+        seconds_to_media: None,
         host_write_bytes_per_second: run.host_written as f64 / seconds,
         host_read_bytes_per_second: run.host_read as f64 / seconds,
         media_write_bytes_per_second: run.drive.media_total as f64 / seconds,
@@ -37,6 +38,20 @@ pub fn bandwidth(outcome: &Outcome, run: &ByteCounts) -> Bandwidth {
         busy: shares.iter().map(named).collect::<BTreeMap<_, _>>(),
         theoretical_bytes_per_second: theoretical(outcome, run),
     }
+}
+
+/// Puts the rates of `record` over the time until all that the host wrote was on the media, `on_media` after the start:
+/// else what a drive or a log still holds at the end of a short run would have been written in no time.
+pub fn until_on_media(record: &mut RunRecord, on_media: Time) {
+    let wrote = record.host_bytes_written > 0;
+    let Some(rates) = record.bandwidth.as_mut().filter(|_| wrote) else { return };
+    let seconds = on_media.as_secs_f64().max(rates.seconds);
+    let share = rates.seconds / seconds;
+    rates.seconds_to_media = Some(seconds);
+    rates.host_write_bytes_per_second *= share;
+    rates.host_read_bytes_per_second *= share;
+    rates.media_write_bytes_per_second *= share;
+    rates.requests_per_second *= share;
 }
 
 fn busy(outcome: &Outcome) -> Vec<BusyShare> {

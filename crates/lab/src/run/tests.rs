@@ -23,6 +23,33 @@ fn a_drive_that_falls_behind_the_clock_is_measured_to_its_last_completion() {
     assert!((last.seconds - bandwidth.seconds).abs() < 1e-9);
 }
 
+/// What buffers and the log's memory hold at the end of a short run has not been written yet.
+#[test]
+fn rates_of_short_runs_are_no_more_than_the_media_can_program() {
+    for stack in ["raw:p5316", "raw:micron2300", "log:p5316", "log:micron2300"] {
+        // The log's memory takes all of less in no time, which has no rate.
+        for written in [Bytes::mib(51), Bytes::mib(100)] {
+            let stack = Stack::parse(stack, &[]).unwrap();
+            let io_size = Some(Bytes::kib(128));
+            let limit = Limit::BytesWritten(written);
+            let options = Options { io_size, ..Options::new(Bytes::mib(256), limit) };
+            let input = Input::Synthetic { spec: Spec::load("seq").unwrap(), options };
+            let granule = stack.profile.mapping_unit;
+            let mut workload = Prepared::new(input, None, granule, None).unwrap();
+            let settings = Settings { utilisation: 0.8, ..Settings::default() };
+            let record = run(&mut workload, &stack, &settings, &mut |_| {}).unwrap();
+            let rates = record.bandwidth.unwrap();
+            let (run, all) = (rates.seconds, rates.seconds_to_media.unwrap());
+            let share = rates.share_of_theoretical().unwrap();
+            let text = &stack.text;
+            assert!((0.3..1.02).contains(&share), "{text}: {share} in {all} s, {run} s of the run");
+            assert!(all > run, "{text}: {all}, {run}");
+            let rate = record.host_bytes_written as f64 / all;
+            assert!((rates.host_write_bytes_per_second / rate - 1.0).abs() < 1e-9);
+        }
+    }
+}
+
 #[test]
 fn a_run_that_is_told_to_stop_is_measured_so_far_and_never_steady() {
     for stack in ["raw:ideal", "log:ideal,unit=512KiB,garbage=0.3"] {

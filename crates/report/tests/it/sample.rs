@@ -118,6 +118,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         latency_ns: shape.timed.then(|| latencies(shape.waf)),
         bandwidth: shape.timed.then(|| Bandwidth {
             seconds: 180.0,
+            seconds_to_media: None,
             host_write_bytes_per_second: 4.1e9 / shape.waf,
             host_read_bytes_per_second: 1.4e9 / shape.waf,
             media_write_bytes_per_second: 4.1e9,
@@ -198,8 +199,8 @@ fn workload() -> WorkloadInfo {
         remap: Some("dense".to_owned()),
         prefill: "first-touch".to_owned(),
         skipped_lines: 0,
-        reordered_requests: 0,
         empty_requests: 0,
+        reordered_requests: 0,
     }
 }
 

@@ -54,7 +54,8 @@ pub fn answers(sheet: &Sheet) -> Vec<Answer> {
     all
 }
 
-/// Reads and writes together over the later half of a run, bytes a second.
+/// Reads and writes together over the later half of a run, bytes a second; over all of it if that is less: what buffers
+/// hold at the end of a short run is written after it.
 pub fn late_rate(record: &RunRecord) -> f64 {
     let all = &record.series;
     let whole = record
@@ -70,7 +71,7 @@ pub fn late_rate(record: &RunRecord) -> f64 {
         return whole;
     }
     let late = (to.host_bytes - from.host_bytes) as f64 / seconds;
-    late * (written + record.host_bytes_read as f64) / written
+    whole.min(late * (written + record.host_bytes_read as f64) / written)
 }
 
 /// Whether its requests are of 4 KiB.
@@ -451,7 +452,47 @@ fn of_mixes(rates: &[f64]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use thermocline_record::SeriesPoint;
+
     use super::*;
+
+    /// A run of so many host bytes, at the ends of equal parts of which so many seconds have passed.
+    fn run(written: u64, ends: &[f64], rate: f64) -> RunRecord {
+        let settings = thermocline_lab::Settings::default();
+        let stack = thermocline_lab::Stack::parse("raw:micron2300", &[]).unwrap();
+        let args = crate::lab::args::SourceArgs::generated("uniform", Bytes::mib(16), 0.1);
+        let replay = crate::lab::args::ReplayArgs::default();
+        let mut workload = args.prepare(&replay, Bytes::BLOCK, None).unwrap();
+        let mut record =
+            thermocline_lab::run(&mut workload, &stack, &settings, &mut |_| {}).unwrap();
+        let point = record.series[0].clone();
+        let part = written / ends.len().max(1) as u64;
+        let series = ends.iter().zip(1..).map(|(&seconds, parts)| SeriesPoint {
+            host_bytes: parts * part,
+            seconds,
+            ..point.clone()
+        });
+        record.series = series.collect();
+        (record.host_bytes_written, record.host_bytes_read) = (written, 0);
+        let rates = record.bandwidth.as_mut().expect("a drive with time");
+        (rates.host_write_bytes_per_second, rates.host_read_bytes_per_second) = (rate, 0.0);
+        record
+    }
+
+    #[test]
+    fn the_late_rate_is_that_of_the_later_half_however_few_points_there_are() {
+        let near = |record: &RunRecord, rate: f64| {
+            let found = late_rate(record);
+            assert!((found / rate - 1.0).abs() < 1e-9, "{found}, not {rate}");
+        };
+        // The first half takes a second, the later one four.
+        near(&run(4000, &[0.5, 1.0, 3.0, 5.0], 800.0), 500.0);
+        near(&run(4000, &[1.0, 5.0], 800.0), 500.0);
+        near(&run(4000, &[5.0], 800.0), 800.0);
+        near(&run(4000, &[], 800.0), 800.0);
+        // Buffers took what came late, and are written after the run.
+        near(&run(4000, &[0.5, 1.0, 1.1, 1.2], 2000.0), 2000.0);
+    }
 
     #[test]
     fn mixes_are_said_to_be_where_they_are() {
