@@ -11,16 +11,16 @@ mod record;
 mod signals;
 pub(super) mod sockets;
 pub mod state;
+mod stop;
 mod systemd;
 pub(super) mod wear;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -42,6 +42,7 @@ use http::Site;
 use record::{Recorder, Tap};
 use sockets::{Addresses, Sockets};
 use state::{Failure, State};
+use stop::Stop;
 
 /// End of the name of the socket for status and metrics.
 pub(super) const STATUS: &str = "status.sock";
@@ -54,8 +55,9 @@ socket or an address, and systemd hands over none, the socket is POOL.sock besid
 served over HTTP, as /status and /metrics, on the socket POOL.status.sock beside the settings, and with --http on a port
 as well.
 
-SIGTERM, SIGINT and SIGHUP stop in order: what clients have asked for is answered, then the pool is closed. SIGHUP does
-nothing where whoever started the server had it ignored, as nohup does.
+SIGTERM, SIGINT and SIGHUP stop in order: what clients have asked for is answered, then the pool is closed. Another one,
+a second later or more, ends the waiting for clients, or for the device. SIGHUP does nothing where whoever started the
+server had it ignored, as nohup does.
 
 Examples:
   thermocline serve pool.toml
@@ -165,30 +167,31 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let status = site.serve(&state, (!args.read_only).then_some(&fronts))?;
     print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
     systemd::notify("READY=1");
-    // Whoever sends signals lives as long as the program.
-    let _stop = signals.recv();
-    systemd::notify("STOPPING=1");
     let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
+    let mut stop = Stop::asked(signals, patience);
+    systemd::notify("STOPPING=1");
     // What waits for a limit is to be answered in time.
     pool.lift_limits();
     stopper.stop();
     let unmounting = mounted.unmount().context("no thread to unmount")?;
-    let until = Instant::now() + patience;
-    let is_over = || stopper.is_over() && unmounting.is_finished();
-    let in_time = wait_until(until, &signals, is_over);
+    let waited = stop.wait(|| stopper.is_over() && unmounting.is_finished());
+    for (done, what) in [
+        (stopper.is_over(), "not every client got an answer"),
+        (unmounting.is_finished(), "the files were not unmounted"),
+    ] {
+        if let Some(why) = waited.why().filter(|_| !done) {
+            say(format_args!("{what} {why}"));
+        }
+    }
     drop((sockets, status));
-    let closed = close(pool, &signals, patience);
+    let closed = close(pool, &mut stop);
     if let Some(recorder) = recorder {
         recorder.finish(patience);
     }
     if let Some(failure) = failure.get() {
         return Err(Broken(failure.clone()).into());
     }
-    closed?;
-    if !in_time {
-        say(format_args!("not every client got an answer in {} s", patience.as_secs()));
-    }
-    Ok(ExitCode::SUCCESS)
+    closed.map(|()| ExitCode::SUCCESS)
 }
 
 /// Gives volumes the limits that the settings state.
@@ -201,21 +204,8 @@ fn set_limits(pool: &Pool, settings: &Settings) {
     }
 }
 
-/// Waits until `done`, or until a moment or another signal has come. Returns whether it is done.
-fn wait_until(until: Instant, signals: &Receiver<i32>, done: impl Fn() -> bool) -> bool {
-    /// Short against what a stop takes. Chosen, not measured.
-    const STEP: Duration = Duration::from_millis(5);
-    while !done() {
-        let hurry = !matches!(signals.recv_timeout(STEP), Err(RecvTimeoutError::Timeout));
-        if hurry || Instant::now() >= until {
-            return done();
-        }
-    }
-    true
-}
-
 /// Closes the pool in order, within bounds: a device may hang.
-fn close(pool: Arc<Pool>, signals: &Receiver<i32>, patience: Duration) -> anyhow::Result<()> {
+fn close(pool: Arc<Pool>, stop: &mut Stop) -> anyhow::Result<()> {
     let closed = Arc::new(Mutex::new(None));
     let result = Arc::clone(&closed);
     let close = move || {
@@ -232,13 +222,14 @@ fn close(pool: Arc<Pool>, signals: &Receiver<i32>, patience: Duration) -> anyhow
     };
     thread::Builder::new().name("thermocline-close".to_owned()).spawn(close)?;
     let result = || *closed.lock().unwrap_or_else(PoisonError::into_inner);
-    wait_until(Instant::now() + patience, signals, || result().is_some());
+    let waited = stop.wait(|| result().is_some());
     match result() {
         Some(Ok(())) => Ok(()),
         Some(Err(error)) => Err(Broken(error.to_string()).into()),
         None => {
-            let text = "the pool was not closed in time; opening it again will recover it";
-            Err(Broken(text.to_owned()).into())
+            let why = waited.why().unwrap_or_default();
+            let text = format!("the pool was not closed {why}; opening it again will recover it");
+            Err(Broken(text).into())
         }
     }
 }

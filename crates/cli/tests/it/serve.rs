@@ -1,6 +1,6 @@
 //! Pools as clients meet them: served, looked at, stopped.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -364,6 +364,56 @@ fn a_client_that_does_not_answer_does_not_hold_up_a_stop() {
     let began = Instant::now();
     assert_eq!(served.stop(), 0);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let checked = run(folder, "check pool.toml --json").json();
+    assert_eq!(checked["replayed_chunks"], 0, "the pool was closed in order");
+}
+
+#[test]
+fn two_stop_signals_end_a_server_as_one_does() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    for round in 0..5 {
+        let mut serve = command(folder, "serve pool.toml");
+        serve.stderr(Stdio::piped());
+        let mut served = Served::spawn(folder, serve);
+        let mut kill = Command::new("sh");
+        kill.args(["-c", "kill -TERM $0; kill -INT $0; kill -TERM $0"]);
+        kill.arg(served.child.id().to_string()).stderr(Stdio::null());
+        kill.status().expect("there is a shell");
+        let mut said = String::new();
+        let mut err = served.child.stderr.take().expect("it was piped");
+        err.read_to_string(&mut said).expect("UTF-8");
+        let code = served.child.wait().expect("it ends").code();
+        assert_eq!((code, said.as_str()), (Some(0), ""), "round {round}");
+    }
+    let checked = run(folder, "check pool.toml --json").json();
+    assert_eq!(checked["replayed_chunks"], 0, "the pool was closed in order");
+}
+
+/// A client that takes no reply is waited for until there is another signal, and that is said.
+#[test]
+fn a_later_signal_ends_the_waiting_for_clients_and_closes_in_order() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let mut serve = command(folder, "serve pool.toml --patience 600");
+    serve.stderr(Stdio::piped());
+    let mut served = Served::spawn(folder, serve);
+    let mut client = served.client("main");
+    for _ in 0..8 {
+        client.send(request::Command::Read, 0, 0, 16 << 20, &[]).expect("sent");
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    served.signal("TERM");
+    std::thread::sleep(Duration::from_millis(1100));
+    served.signal("TERM");
+    let mut said = String::new();
+    let mut err = served.child.stderr.take().expect("it was piped");
+    err.read_to_string(&mut said).expect("UTF-8");
+    assert_eq!(served.child.wait().expect("it ends").code(), Some(0), "{said}");
+    let expected = "not every client got an answer before another signal ended the waiting\n";
+    assert_eq!(said, format!("thermocline: {expected}"));
     let checked = run(folder, "check pool.toml --json").json();
     assert_eq!(checked["replayed_chunks"], 0, "the pool was closed in order");
 }

@@ -1,0 +1,127 @@
+//! The stop of a server: how long others are waited for, and what ends that early.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Signals within this time are one: a terminal and whoever runs the server in it each send theirs. Chosen.
+const ONE: Duration = Duration::from_secs(1);
+
+/// Between two looks at whether it is done: short against what a stop takes. Chosen, not measured.
+const STEP: Duration = Duration::from_millis(5);
+
+/// How a waiting ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// It is done.
+    Done,
+    /// Its time was over.
+    TooLong(Duration),
+    /// There was another signal.
+    Hurried,
+}
+
+impl Waited {
+    /// Why it was not waited for any longer; nothing of what is done.
+    pub fn why(self) -> Option<String> {
+        match self {
+            Waited::Done => None,
+            Waited::TooLong(patience) => Some(format!("in {} s", patience.as_secs())),
+            Waited::Hurried => Some("before another signal ended the waiting".to_owned()),
+        }
+    }
+}
+
+/// A stop that a signal began.
+pub struct Stop {
+    signals: Receiver<i32>,
+    /// When the last signal came that counted.
+    counted: Instant,
+    patience: Duration,
+}
+
+impl Stop {
+    /// Waits for a signal. From then on everybody has this much time.
+    pub fn asked(signals: Receiver<i32>, patience: Duration) -> Stop {
+        // Whoever sends signals lives as long as the program.
+        let _first = signals.recv();
+        Stop { signals, counted: Instant::now(), patience }
+    }
+
+    /// Waits until `done`, or until patience or another signal ends that.
+    pub fn wait(&mut self, done: impl Fn() -> bool) -> Waited {
+        let until = Instant::now() + self.patience;
+        while !done() {
+            let hurried = self.hurried();
+            if done() {
+                break;
+            }
+            if hurried {
+                return Waited::Hurried;
+            }
+            if Instant::now() >= until {
+                return Waited::TooLong(self.patience);
+            }
+        }
+        Waited::Done
+    }
+
+    /// Waits for a moment. Returns whether another signal came meanwhile.
+    fn hurried(&mut self) -> bool {
+        match self.signals.recv_timeout(STEP) {
+            Ok(_) if self.counted.elapsed() >= ONE => {
+                self.counted = Instant::now();
+                true
+            }
+            Ok(_) | Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => {
+                thread::sleep(STEP);
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn signals_one_behind_the_other_are_one_stop() {
+        let (sender, signals) = channel();
+        (0..3).for_each(|signal| sender.send(signal).unwrap());
+        let mut stop = Stop::asked(signals, LONG);
+        let enough = Instant::now() + 10 * STEP;
+        assert_eq!(stop.wait(|| Instant::now() > enough), Waited::Done);
+        assert!(stop.signals.try_recv().is_err(), "the others have come");
+    }
+
+    #[test]
+    fn a_later_signal_ends_one_waiting() {
+        let (sender, signals) = channel();
+        sender.send(0).unwrap();
+        let mut stop = Stop::asked(signals, LONG);
+        stop.counted -= ONE;
+        (0..2).for_each(|signal| sender.send(signal).unwrap());
+        let waited = stop.wait(|| false);
+        assert_eq!(waited, Waited::Hurried);
+        assert_eq!(waited.why().unwrap(), "before another signal ended the waiting");
+        let enough = Instant::now() + 10 * STEP;
+        assert_eq!(stop.wait(|| Instant::now() > enough), Waited::Done, "it was sent twice");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_not_waited_for() {
+        let (sender, signals) = channel();
+        sender.send(0).unwrap();
+        let mut stop = Stop::asked(signals, Duration::ZERO);
+        let waited = stop.wait(|| false);
+        assert_eq!(waited, Waited::TooLong(Duration::ZERO));
+        assert_eq!(waited.why().unwrap(), "in 0 s");
+        assert_eq!((stop.wait(|| true).why(), drop(sender)), (None, ()));
+    }
+}
