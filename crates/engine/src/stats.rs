@@ -8,6 +8,9 @@ use thermocline_format::MediaClass;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
+    /// Blocks that the host wrote, counted when they are staged: they are absorbed or written in chunks later, or lost
+    /// with a pool that fails.
+    pub host_blocks_staged: u64,
     /// Blocks of the host that were written in chunks.
     pub host_blocks_written: u64,
     /// Those of them that were written to devices for capacity although there are fast ones.
@@ -96,6 +99,8 @@ impl Memory {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VolumeTraffic {
+    /// Blocks that the host wrote, counted when they are staged.
+    pub host_blocks_staged: u64,
     /// Blocks of the host that were written in chunks.
     pub host_blocks_written: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.

@@ -255,6 +255,30 @@ fn a_pool_on_simulated_zones_is_served_again_and_again() {
     assert_eq!(served.stop(), 0);
 }
 
+/// What waits in memory is on no device yet, and hosts have written it all the same.
+#[test]
+fn what_hosts_write_counts_when_it_is_answered() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let mut main = served.client("main");
+    for count in 1..=5 {
+        main.call(Command::Write, 0, count << 20, 0, &[7; 4096]).expect("written");
+        let text = metrics(&served);
+        for name in ["host_written_bytes_total", "volume_host_written_bytes_total{volume=\"main\"}"] {
+            assert_eq!(metric(&text, name), Some((count * 4096) as f64), "{name}");
+        }
+    }
+    main.call(Command::Flush, 0, 0, 0, &[]).expect("flushed");
+    let text = metrics(&served);
+    let name = "volume_device_written_bytes_total{volume=\"main\",cause=\"host\"}";
+    assert_eq!(metric(&text, name), Some(5.0 * 4096.0));
+    assert_eq!(metric(&text, "host_written_bytes_total"), Some(5.0 * 4096.0));
+    drop(main);
+    assert_eq!(served.stop(), 0);
+}
+
 #[test]
 fn what_each_volume_costs_adds_up() {
     let folder = scratch();

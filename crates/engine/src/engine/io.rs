@@ -345,6 +345,8 @@ impl<P: Payload> Engine<P> {
             let part = Part { offset: index, length: extent.blocks as u32 };
             self.stage_block(owner, volume, lba, part, data.slice(index, 1), (handle, media));
         }
+        self.stats.host_blocks_staged += extent.blocks;
+        self.volumes.map_mut(volume).traffic.host_blocks_staged += extent.blocks;
         self.volumes.note_pages(volume);
     }
 

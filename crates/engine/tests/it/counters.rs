@@ -24,11 +24,17 @@ fn what_is_counted_is_what_the_device_was_asked_for() {
             machine
                 .ask(HostRequest::Write { extent, data: (), fua, handle: 0 })
                 .expect("there is room");
+            let staged = machine.engine.stats().host_blocks_staged;
+            assert_eq!(staged, round + 1, "counted when it is answered");
         }
         machine.ask(HostRequest::Flush).expect("it is flushed");
         machine.settle();
         let stats = machine.engine.stats();
         assert!(stats.relocated_blocks > blocks && stats.checkpoints > 0, "{stats:?}");
+        let gone = stats.host_blocks_written + stats.absorbed_blocks;
+        assert_eq!(stats.host_blocks_staged, gone, "nothing waits any more");
+        let traffic = machine.engine.volumes()[0].traffic;
+        assert_eq!(traffic.host_blocks_staged, stats.host_blocks_staged);
         let now = (machine.device.asked, counted(stats));
         assert_eq!(now.0 - opening.0, now.1 - opening.1, "{block:?}");
         assert_eq!(machine.engine.at_risk_blocks(), 0);

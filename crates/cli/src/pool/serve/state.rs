@@ -77,7 +77,7 @@ pub struct VolumeStatus {
     pub limits: LimitStatus,
     /// Requests that wait for its turn or for a limit.
     pub waiting: usize,
-    /// Written by the host, those absorbed included.
+    /// Written by the host, those absorbed and those that still wait in memory included.
     pub host_bytes_written: u64,
     pub absorbed_bytes: u64,
     /// Written to the device for this volume: by the host and by relocation. Headers, maps and superblocks are the
@@ -103,7 +103,7 @@ pub struct LimitStatus {
 /// Bytes written to the device are the sum of those with a cause.
 #[derive(Serialize)]
 pub struct EngineStatus {
-    /// Written by the host, those absorbed included.
+    /// Written by the host, those absorbed and those that still wait in memory included.
     pub host_bytes_written: u64,
     pub host_bytes_read: u64,
     pub host_bytes_trimmed: u64,
@@ -332,7 +332,7 @@ fn volume_status(info: &VolumeInfo, pool: &Pool) -> VolumeStatus {
     let VolumeLimits { share, iops, bandwidth } = pool.limits(info.id).unwrap_or_default();
     let bytes = |blocks: u64| blocks * 4096;
     let traffic = &info.traffic;
-    let host = bytes(traffic.host_blocks_written + traffic.absorbed_blocks);
+    let host = bytes(traffic.host_blocks_staged);
     let copies = traffic.relocated_blocks + traffic.destaged_blocks;
     let device = bytes(traffic.host_blocks_written + copies);
     VolumeStatus {
@@ -355,7 +355,7 @@ fn volume_status(info: &VolumeInfo, pool: &Pool) -> VolumeStatus {
 fn engine_status(engine: &Engine<thermocline_runtime::Buffer>) -> EngineStatus {
     let stats = engine.stats();
     let bytes = |blocks: u64| blocks * 4096;
-    let host = bytes(stats.host_blocks_written + stats.absorbed_blocks);
+    let host = bytes(stats.host_blocks_staged);
     let device = stats.device_bytes_written();
     EngineStatus {
         host_bytes_written: host,
