@@ -365,7 +365,9 @@ impl Settings {
         for (index, volume) in self.volumes.iter().enumerate() {
             let key = |field| format!("volumes[{index}].{field}");
             if let Err(error) = volume.limits().check() {
-                return Err(self.error(&key(error.key()), error.to_string()));
+                let remedy =
+                    if error.may_be_absent() { "; leave it out for no limit" } else { "" };
+                return Err(self.error(&key(error.key()), format!("{error}{remedy}")));
             }
             if let Err(error) = VolumeName::for_new(&volume.name) {
                 return Err(self.error(&key("name"), error.to_string()));

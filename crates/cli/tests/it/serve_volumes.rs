@@ -294,16 +294,16 @@ fn a_volume_keeps_to_its_limits_and_others_do_not_wait_for_it() {
     format(folder);
     run(folder, "volume create pool.toml slow 16MiB").ok();
     let text = fs::read_to_string(folder.join("pool.toml")).expect("settings");
-    let limits = "[[volumes]]\nname = 'slow'\nsize = '16MiB'\nbandwidth = '1'\nshare = 2\n";
+    let limits = "[[volumes]]\nname = 'slow'\nsize = '16MiB'\nbandwidth = '4KiB'\nshare = 2\n";
     write(folder, "pool.toml", format!("{text}\n{limits}"));
     let served = Served::start(folder, "");
     let limits = |served: &Served| served.status()["volumes"][2]["limits"].clone();
-    assert_eq!(limits(&served), serde_json::json!({ "share": 2, "bandwidth_bytes": 1 }));
+    assert_eq!(limits(&served), serde_json::json!({ "share": 2, "bandwidth_bytes": 4096 }));
     let mut slow = served.client("slow");
-    // The first is within any limit. The second waits for an hour, if nobody lifts it.
-    slow.call(Command::Write, 0, 0, 0, &[1; 4096]).expect("written");
+    // The first is within any limit. The second waits for four minutes, if nobody lifts it.
+    slow.call(Command::Write, 0, 0, 0, &[1; 1020 << 10]).expect("written");
     let waiting = std::thread::spawn(move || {
-        slow.call(Command::Write, 0, 4096, 0, &[2; 4096]).expect("written");
+        slow.call(Command::Write, 0, 1020 << 10, 0, &[2; 4096]).expect("written");
         slow
     });
     let mut main = served.client("main");
@@ -319,15 +319,24 @@ fn a_volume_keeps_to_its_limits_and_others_do_not_wait_for_it() {
     assert_eq!(limits(&served), serde_json::json!({ "share": 2, "iops": 100_000 }));
     let refused = run(folder, "volume limit pool.toml slow --share 0").refused(2);
     assert!(refused.contains("share is 0, must be 1 to 1000"), "{refused}");
+    let refused = run(folder, "volume limit pool.toml slow --bandwidth 4095").refused(2);
+    let least = "bandwidth is 4095, must be at least 4096 bytes per second, which is a block";
+    assert!(refused.contains(&format!("{least}; 0 lifts the limit")), "{refused}");
+    assert_eq!(limits(&served), serde_json::json!({ "share": 2, "iops": 100_000 }));
     let refused = run(folder, "volume limit pool.toml none --iops 5").refused(2);
     assert!(refused.contains("no volume `none`"), "{refused}");
     drop((slow, main));
     assert_eq!(served.stop(), 0);
     let refused = run(folder, "volume limit pool.toml slow --iops 5").refused(2);
     assert!(refused.contains("state them in [[volumes]]"), "{refused}");
-    write(folder, "pool.toml", format!("{text}\n[[volumes]]\nname = 'a'\niops = 0\n"));
-    let refused = run(folder, "status pool.toml").refused(2);
-    assert!(refused.contains("iops: is 0, must be at least 1"), "{refused}");
+    for (limit, why) in [
+        ("iops = 0", "iops: is 0, must be at least 1; leave it out for no limit"),
+        ("bandwidth = '1'", "bandwidth: is 1, must be at least 4096 bytes per second"),
+    ] {
+        write(folder, "pool.toml", format!("{text}\n[[volumes]]\nname = 'a'\n{limit}\n"));
+        let refused = run(folder, "status pool.toml").refused(2);
+        assert!(refused.contains(why), "{refused}");
+    }
 }
 
 #[test]

@@ -40,6 +40,10 @@ const TRIM: u64 = 4 * QUANTUM;
 /// Most shares of a volume: with one of so many, others have a turn every 256 MiB at least. Chosen, not measured.
 const MOST_SHARES: u32 = 1000;
 
+/// Least bytes per second that a volume may be held to: with one block, as with one request, something is done each
+/// second. Chosen.
+const LEAST_BANDWIDTH: u64 = Bytes::BLOCK.0;
+
 /// How long what a limit allows is saved up. Chosen: bursts are shorter than people notice.
 const SAVED: Duration = Duration::from_millis(100);
 
@@ -61,11 +65,11 @@ pub enum VolumeLimitError {
     #[error("is {0}, must be 1 to {MOST_SHARES}")]
     Share(u32),
     /// No request is ever carried out.
-    #[error("is 0, must be at least 1; leave it out for no limit")]
+    #[error("is 0, must be at least 1")]
     Iops,
-    /// No request is ever carried out.
-    #[error("is 0, must be at least 1 byte per second; leave it out for no limit")]
-    Bandwidth,
+    /// A request of one block would take longer than a second.
+    #[error("is {0}, must be at least {LEAST_BANDWIDTH} bytes per second, which is a block")]
+    Bandwidth(u64),
 }
 
 impl VolumeLimitError {
@@ -75,8 +79,14 @@ impl VolumeLimitError {
         match self {
             VolumeLimitError::Share(_) => "share",
             VolumeLimitError::Iops => "iops",
-            VolumeLimitError::Bandwidth => "bandwidth",
+            VolumeLimitError::Bandwidth(_) => "bandwidth",
         }
+    }
+
+    /// Whether there need not be any limit of the kind.
+    #[must_use]
+    pub fn may_be_absent(&self) -> bool {
+        !matches!(self, VolumeLimitError::Share(_))
     }
 }
 
@@ -91,7 +101,9 @@ impl VolumeLimits {
                 Err(VolumeLimitError::Share(share))
             }
             VolumeLimits { iops: Some(0), .. } => Err(VolumeLimitError::Iops),
-            VolumeLimits { bandwidth: Some(0), .. } => Err(VolumeLimitError::Bandwidth),
+            VolumeLimits { bandwidth: Some(rate), .. } if rate < LEAST_BANDWIDTH => {
+                Err(VolumeLimitError::Bandwidth(rate))
+            }
             VolumeLimits { .. } => Ok(()),
         }
     }

@@ -188,7 +188,10 @@ fn limit(subject: &Subject, change: LimitChange, pool: &Pool) -> anyhow::Result<
         iops: changed(change.iops, now.iops),
         bandwidth: changed(change.bandwidth_bytes, now.bandwidth),
     };
-    limits.check().map_err(|error| anyhow!("{} {error}", error.key()))?;
+    limits.check().map_err(|error| {
+        let remedy = if error.may_be_absent() { "; 0 lifts the limit" } else { "" };
+        anyhow!("{} {error}{remedy}", error.key())
+    })?;
     pool.set_limits(volume, limits);
     Ok(())
 }

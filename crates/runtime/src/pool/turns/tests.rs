@@ -209,3 +209,18 @@ fn flushes_pass_limits_and_what_is_put_back_comes_first_again() {
     assert!(matches!(turns.next(now), Turn::Job(1, ..)), "the limit is used up, and it is a flush");
     assert!(matches!(turns.next(now), Turn::Later(_)));
 }
+
+#[test]
+fn limits_below_a_block_or_a_request_per_second_are_none_to_live_with() {
+    let none = VolumeLimits::default();
+    for bandwidth in [0, 1, 4095] {
+        let limits = VolumeLimits { bandwidth: Some(bandwidth), ..none };
+        let error = limits.check().unwrap_err();
+        assert_eq!((error, error.key()), (VolumeLimitError::Bandwidth(bandwidth), "bandwidth"));
+        assert!(error.to_string().contains("must be at least 4096 bytes per second"), "{error}");
+    }
+    let limits = VolumeLimits { iops: Some(0), ..none };
+    assert_eq!(limits.check(), Err(VolumeLimitError::Iops));
+    let least = VolumeLimits { iops: Some(1), bandwidth: Some(4096), ..none };
+    assert_eq!(least.check(), Ok(()));
+}
