@@ -305,6 +305,11 @@ fn what_may_not_be_served_is_refused_with_the_remedy() {
     let bad = run(folder, tls).refused(2);
     assert!(bad.contains("pool.toml has no certificate"), "{bad}");
     run(folder, "serve pool.toml --tls-key key.pem").refused(2);
+    let mut handed = Command::new("sh");
+    let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve pool.toml 3</dev/null";
+    handed.args(["-c", script, env!("CARGO_BIN_EXE_thermocline")]).current_dir(folder);
+    let no_socket = done(handed).refused(2);
+    assert!(no_socket.contains("the inherited descriptor 3 is no socket"), "{no_socket}");
     let served = Served::start(folder, "");
     let twice = run(folder, "check pool.toml --repair").refused(2);
     assert!(twice.contains("pool.img: is in use: process"), "{twice}");

@@ -26,6 +26,9 @@ pub struct Addresses<'a> {
     pub insecure_network: bool,
 }
 
+/// The descriptor of the first socket that is handed over (`SD_LISTEN_FDS_START`, `sd_listen_fds(3)`).
+const FIRST_INHERITED: usize = 3;
+
 /// A name beside the settings file, of its own name and another ending.
 pub fn beside(settings: &Path, ending: &str) -> PathBuf {
     settings.with_extension(ending)
@@ -114,7 +117,8 @@ impl Sockets {
             } else if let Ok(Some(socket)) = inherited.take_tcp_listener(index) {
                 self.add_tcp(socket, addresses, tls)?;
             } else {
-                bail!("the inherited descriptor {index} is no socket of a kind that is served");
+                let descriptor = FIRST_INHERITED + index;
+                bail!("the inherited descriptor {descriptor} is no socket of a kind that is served");
             }
         }
         Ok(())
