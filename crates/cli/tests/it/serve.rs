@@ -10,7 +10,7 @@ use serde_json::Value;
 use thermocline_nbd::Client;
 use thermocline_nbd::protocol::request::{self, Framing};
 
-use crate::{Done, numbers, scratch, write};
+use crate::{Done, numbers, repository, scratch, write};
 
 /// Longer than anything here takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -305,6 +305,15 @@ fn what_may_not_be_served_is_refused_with_the_remedy() {
     let bad = run(folder, tls).refused(2);
     assert!(bad.contains("pool.toml has no certificate"), "{bad}");
     run(folder, "serve pool.toml --tls-key key.pem").refused(2);
+    let files = repository().join("crates/nbd/tests/tls");
+    let (own, key) = (files.join("of-2020.pem"), files.join("key.pem"));
+    let (own, key) = (own.display(), key.display());
+    let tls = format!("--tls-certificate {own} --tls-key {key} --tls-clients {own}");
+    for more in ["", "--socket own.sock"] {
+        let nowhere = run(folder, &format!("serve pool.toml {tls} {more}")).refused(2);
+        assert!(nowhere.contains("no TCP address is served: say --listen ADDRESS"), "{nowhere}");
+    }
+    assert!(!folder.join("own.sock").exists() && !folder.join("pool.sock").exists());
     let mut handed = Command::new("sh");
     let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve pool.toml 3</dev/null";
     handed.args(["-c", script, env!("CARGO_BIN_EXE_thermocline")]).current_dir(folder);

@@ -73,6 +73,8 @@ impl Reach {
 pub struct Sockets {
     listeners: Vec<Listener>,
     reach: Reach,
+    /// Whether there is one for the network.
+    has_tcp: bool,
     /// Sockets that were made here.
     files: Vec<SocketFile>,
 }
@@ -101,6 +103,11 @@ impl Sockets {
                 .map_err(|error| anyhow!("cannot listen on {address}: {error}"))?;
             sockets.add_tcp(socket, addresses, tls.as_ref())?;
         }
+        ensure!(
+            tls.is_none() || sockets.has_tcp,
+            "TLS is for TCP, and no TCP address is served: say --listen ADDRESS (`listen` in [serve]) as well, or leave \
+             out --tls-certificate, --tls-key and --tls-clients (`tls_...` in [serve])"
+        );
         Ok(sockets)
     }
 
@@ -145,6 +152,7 @@ impl Sockets {
         );
         self.reach.add(uri_of(address, tls.is_some()), String::new());
         self.listeners.push(Listener::tcp(socket, tls.cloned()));
+        self.has_tcp = true;
         Ok(())
     }
 
