@@ -29,5 +29,5 @@ pub use client::{Client, ClientError, Reply};
 pub use export::{Export, Exports};
 pub use limits::Limits;
 pub use server::{Listener, Server, Stopper};
-pub use tls::{Tls, TlsError};
+pub use tls::{Tls, TlsError, Validity, validity};
 pub use traffic::Traffic;

@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
 use rustls::pki_types::pem::{self, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{CertificateError, Error, RootCertStore, ServerConfig};
 
 /// Why there is no encryption.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +72,55 @@ impl Tls {
     }
 }
 
+/// Whether certificates count at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// All of them do.
+    Valid,
+    /// One does from then on only.
+    From(SystemTime),
+    /// One did until then.
+    Until(SystemTime),
+}
+
+/// Whether the certificates in a PEM file count at a time: one's own, and those of authorities between it and whom
+/// clients trust.
+///
+/// # Errors
+/// [`TlsError`], when there is none that can be read.
+pub fn validity(certificate: &Path, at: SystemTime) -> Result<Validity, TlsError> {
+    for one in certificates(certificate)? {
+        match validity_of(&one, at)? {
+            Validity::Valid => {}
+            other => return Ok(other),
+        }
+    }
+    Ok(Validity::Valid)
+}
+
+/// Times are looked at before issuers are (`check_issuer_independent_properties` of rustls-webpki), and all else that is
+/// wrong is nothing of a time.
+fn validity_of(certificate: &CertificateDer<'static>, at: SystemTime) -> Result<Validity, TlsError> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).map_err(unusable)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+    let verifier = verifier.build().map_err(unusable)?;
+    let name = ServerName::try_from("localhost").map_err(unusable)?;
+    let at = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let at = UnixTime::since_unix_epoch(at);
+    let time = |time: UnixTime| SystemTime::UNIX_EPOCH + Duration::from_secs(time.as_secs());
+    Ok(match verifier.verify_server_cert(certificate, &[], &name, &[], at) {
+        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            Validity::Until(time(not_after))
+        }
+        Err(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. })) => {
+            Validity::From(time(not_before))
+        }
+        Ok(_) | Err(_) => Validity::Valid,
+    })
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let error = |source| {
         let path = path.to_owned();
@@ -81,4 +133,29 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 fn unusable(source: impl std::error::Error + Send + Sync + 'static) -> TlsError {
     TlsError::Unusable(Box::new(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `tests/tls/of-2020.pem` counts from 2020-01-01 to 2021-01-01.
+    #[test]
+    fn a_certificate_counts_from_its_first_day_to_its_last() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/of-2020.pem");
+        let time = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let (from, until) = (time(1_577_836_800), time(1_609_459_200));
+        let second = Duration::from_secs(1);
+        for (at, expected) in [
+            (SystemTime::UNIX_EPOCH, Validity::From(from)),
+            (from - second, Validity::From(from)),
+            (from, Validity::Valid),
+            (until, Validity::Valid),
+            (until + second, Validity::Until(until)),
+        ] {
+            assert_eq!(validity(&path, at).unwrap(), expected, "{at:?}");
+        }
+        let none = path.with_file_name("key.pem");
+        assert!(matches!(validity(&none, from), Err(TlsError::Empty(_))));
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::serve::{Served, format, run};
-use crate::{scratch, write};
+use crate::{repository, scratch, write};
 
 /// State and text of what was found of `what`.
 fn finding<'a>(report: &'a Value, what: &str) -> (&'a str, String) {
@@ -87,6 +87,36 @@ tls_key = 'pool.toml'\ntls_clients = 'pool.toml'\n",
         let (state, found) = finding(&report, what);
         assert_eq!(state, "fail", "{text}: {found}");
         assert!(found.contains(expected) && !found.ends_with("null"), "{text}: {found}");
+    }
+}
+
+/// Clients refuse a server whose certificate has expired, or is not valid yet.
+#[test]
+fn a_certificate_that_is_not_valid_now_is_named_with_its_date() {
+    let folder = scratch();
+    let folder = folder.path();
+    let files = repository().join("crates/nbd/tests/tls");
+    let settings = |certificate: &str| {
+        let file = |name: &str| files.join(name).display().to_string();
+        let own = file(certificate);
+        let text = format!(
+            "[device]\npath = 'a'\nsize = '64MiB'\n[serve]\nlisten = ['127.0.0.1:0']\ntls_certificate = '{own}'
+tls_key = '{}'\ntls_clients = '{own}'\n",
+            file("key.pem")
+        );
+        write(folder, "pool.toml", text);
+    };
+    for (certificate, expected, remedy) in [
+        ("of-2020.pem", "has expired on 2021-01-01 at 00:00 UTC", "get a new certificate"),
+        ("of-2120.pem", "is not valid before 2120-01-01 at 00:00 UTC", "correct the clock"),
+    ] {
+        settings(certificate);
+        let report = report(folder, 1);
+        let (state, found) = finding(&report, "TLS");
+        assert_eq!(state, "fail", "{found}");
+        for part in [certificate, expected, remedy] {
+            assert!(found.contains(part), "{part}: {found}");
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use std::fs::{self, OpenOptions};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use thermocline_format::LogicalBlock;
-use thermocline_nbd::{Limits, Tls};
+use thermocline_nbd::{Limits, Tls, Validity, validity};
 use thermocline_runtime::storage::{Access, File, IoEngine, Layout, OpenErrorKind, Options};
 use thermocline_runtime::{ServeSettings, Settings};
 
@@ -99,7 +100,7 @@ fn network(serve: &ServeSettings) -> Option<Finding> {
     let tls = serve.tls_certificate.as_deref().zip(serve.tls_key.as_deref());
     if let Some(((certificate, key), clients)) = tls.zip(serve.tls_clients.as_deref()) {
         return Some(match Tls::from_files(certificate, key, clients) {
-            Ok(_) => Finding::ok("TLS", "certificates and key fit each other"),
+            Ok(_) => times(certificate).unwrap_or_else(|| encrypted(serve)),
             Err(error) => Finding::fail("TLS", error.to_string(), "correct the files in [serve]"),
         });
     }
@@ -110,6 +111,53 @@ fn network(serve: &ServeSettings) -> Option<Finding> {
     let address = serve.listen.iter().find(open).filter(|_| !serve.insecure_network)?;
     let reason = format!("{address} can be reached by others, and there is no TLS");
     Some(Finding::fail("TLS", reason, "set the three tls files, or insecure_network = true"))
+}
+
+/// What is wrong with the times of the server's certificates, now or soon.
+fn times(certificate: &Path) -> Option<Finding> {
+    /// Time enough to get a new one. Chosen.
+    const SOON: Duration = Duration::from_secs(14 * 86400);
+    let (shown, now) = (certificate.display(), SystemTime::now());
+    let renew = "get a new certificate from its authority (serve.tls_certificate), and start the server again";
+    match (validity(certificate, now), validity(certificate, now + SOON)) {
+        (Ok(Validity::From(begin)), _) => {
+            let reason = format!("{shown} is not valid before {}: clients refuse it", date(begin));
+            let remedy = "correct the clock of this machine, or take a certificate that is valid now";
+            Some(Finding::fail("TLS", reason, remedy))
+        }
+        (Ok(Validity::Until(end)), _) => {
+            let reason = format!("{shown} has expired on {}: clients refuse it", date(end));
+            Some(Finding::fail("TLS", reason, renew))
+        }
+        (Err(error), _) => Some(Finding::fail("TLS", error.to_string(), renew)),
+        (Ok(Validity::Valid), Ok(Validity::Until(end))) => {
+            let reason = format!("{shown} expires on {}: clients refuse it then", date(end));
+            Some(Finding::warn("TLS", reason, renew))
+        }
+        (Ok(Validity::Valid), _) => None,
+    }
+}
+
+fn encrypted(serve: &ServeSettings) -> Finding {
+    if serve.listen.is_empty() {
+        let reason = "certificates and key are there, and no TCP address that they are for";
+        return Finding::warn("TLS", reason, "set serve.listen, or take the tls files out");
+    }
+    Finding::ok("TLS", "certificates and key fit each other, and are valid")
+}
+
+/// A day and time of UTC, by the calendar of H. Hinnant's `civil_from_days`: years that begin in March.
+fn date(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, minutes) = (seconds / 86400 + 719_468, seconds % 86400 / 60);
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march + 2) / 5 + 1;
+    let (month, more) = if march < 10 { (march + 3, 0) } else { (march - 9, 1) };
+    let year = year + era * 400 + more;
+    format!("{year}-{month:02}-{day:02} at {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
 /// What clients on this machine may use. None of it is needed to serve.
@@ -148,4 +196,24 @@ fn programs() -> Finding {
         return Finding::warn("clients", "there is none on this machine", remedy);
     }
     Finding::ok("clients", found.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01 at 00:00 UTC"),
+            (951_782_399, "2000-02-28 at 23:59 UTC"),
+            (951_782_400, "2000-02-29 at 00:00 UTC"),
+            (1_609_459_199, "2020-12-31 at 23:59 UTC"),
+            (1_772_323_200, "2026-03-01 at 00:00 UTC"),
+            (4_107_542_400, "2100-03-01 at 00:00 UTC"),
+        ] {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!(date(time), expected);
+        }
+    }
 }
