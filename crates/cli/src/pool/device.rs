@@ -34,7 +34,8 @@ pub enum Command {
     /// Copy what a device holds to the others, so that it can be detached
     #[command(after_help = format!("\
 The pool may be served meanwhile. The volumes must fit on the devices that remain. A crash or Ctrl-C loses nothing: the
-work goes on whenever the pool is served, and with `drain` again.
+work goes on whenever the pool is served, and with `drain` again. Exit code 130: Ctrl-C ended it before the device was
+empty.
 
 {}", example("drain grown.toml old.img")))]
     Drain(DrainArgs),
@@ -55,6 +56,7 @@ pool, nor can pages of maps, which are on any device where none is fast.
     #[command(after_help = format!("\
 With --instead-of the new device is attached, the old one drained and detached, the pool being served or not. Both are
 named in the settings, and both are in use until the old one is empty. A crash or Ctrl-C loses nothing: say it again.
+Exit code 130: Ctrl-C ended it before the old one was detached.
 
 {}", example("replace mirrored.toml b.img --yes-destroy b.img")))]
     Replace(ReplaceArgs),

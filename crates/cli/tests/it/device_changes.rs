@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{self, Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use thermocline_nbd::ClientError;
 use thermocline_nbd::protocol::request::Command;
 use thermocline_types::Rng;
 
-use super::serve::{PATIENCE, Served, VOLUMES, format_on, format_striped, run};
+use super::serve::{PATIENCE, Served, VOLUMES, command, format_on, format_striped, run};
 use super::serve_kill::{BLOCK, Known, SPAN, compare, compare_block, write_and_kill, write_some};
 use crate::{Done, scratch};
 
@@ -134,6 +135,82 @@ fn devices_of_a_served_pool_come_and_go_under_its_clients() {
     let served = Served::start(folder, "");
     compare(&mut served.client("main"), &mut ledger);
     assert_eq!(served.stop(), 0);
+}
+
+/// Fills a pool and begins to drain `b.img`, and holds the server up amid that. `None` if it was done already, or nothing
+/// was there; then the device is used as before.
+fn begin_to_drain(folder: &Path, served: &Served) -> Option<Child> {
+    let mut client = served.client("main");
+    for mib in 0..48 {
+        let data = vec![mib as u8; 1 << 20];
+        client.call(Command::Write, 0, mib << 20, 0, &data).expect("written");
+    }
+    let mut drain = command(folder, "device drain pool.toml b.img");
+    drain.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut drain = drain.spawn().expect("the program starts");
+    let began = Instant::now();
+    let left = loop {
+        assert!(began.elapsed() < PATIENCE, "it never begins");
+        if let Some(left) = units_left(served) {
+            break left;
+        }
+    };
+    if left > 0 {
+        served.signal("STOP");
+        // It asks how far it is now, and gets no answer.
+        std::thread::sleep(Duration::from_millis(300));
+        return Some(drain);
+    }
+    drain.wait().expect("it ends");
+    does(folder, "device drain pool.toml b.img --cancel");
+    None
+}
+
+/// Code and output of a drain that has ended.
+fn ended(drain: Child) -> (Option<i32>, String) {
+    let done = drain.wait_with_output().expect("it ends");
+    let said = [done.stdout, done.stderr].concat();
+    (done.status.code(), String::from_utf8(said).expect("UTF-8"))
+}
+
+/// Ctrl-C ends the waiting and not the draining, and so does the end of the server; that is said, with what to do.
+#[test]
+fn a_drain_that_is_interrupted_says_what_is_left_and_goes_on() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_on(folder, &(device("a") + &device("b")));
+    let served = Served::start(folder, "");
+    let interrupted = (0..20).find_map(|_| {
+        let drain = begin_to_drain(folder, &served)?;
+        let sent = process::Command::new("kill").args(["-INT", &drain.id().to_string()]).status();
+        assert!(sent.expect("there is a `kill`").success());
+        std::thread::sleep(Duration::from_millis(100));
+        served.signal("CONT");
+        let (code, said) = ended(drain);
+        let is_empty = code == Some(0);
+        is_empty.then(|| does(folder, "device drain pool.toml b.img --cancel"));
+        (!is_empty).then_some((code, said))
+    });
+    let (code, said) = interrupted.expect("it was never amid draining");
+    assert_eq!(code, Some(130), "{said}");
+    for part in [
+        " units of b.img are left. It is drained on whenever the pool is served",
+        "`thermocline device drain pool.toml b.img --cancel`",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let said = does(folder, "device drain pool.toml b.img");
+    assert!(said.contains("b.img is empty"), "{said}");
+    does(folder, "device drain pool.toml b.img --cancel");
+    let drain = (0..20).find_map(|_| begin_to_drain(folder, &served));
+    served.signal("KILL");
+    let (code, said) = ended(drain.expect("it was never amid draining"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("b.img is drained on whenever the pool is served, but"), "{said}");
+    drop(served);
+    assert_eq!(states(folder), ["active", "draining"]);
+    does(folder, "device drain pool.toml b.img");
+    does(folder, "device detach pool.toml b.img");
 }
 
 /// The settings in use after a device left do not name it: what is refused then leaves the pool as it was.

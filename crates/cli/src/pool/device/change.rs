@@ -17,7 +17,7 @@ use super::super::serve::devices::{ChangeName, DeviceRequest, refuse_to_destroy}
 use super::super::serve::{STATUS, sockets};
 use super::super::{Broken, print};
 use super::{DrainArgs, Looked, MemberArgs, NewArgs, named};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{self, Interrupt};
 use crate::progress::Progress;
 
 /// How often progress is shown.
@@ -52,7 +52,7 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
     }
     let left = empty(&device, &interrupt)?;
     if left > 0 {
-        return device.interrupted(left);
+        return device.interrupted(left, "go on now");
     }
     print(&format!("{shown} is empty; `thermocline device detach` takes it out of the pool\n"))
 }
@@ -65,10 +65,10 @@ fn empty(device: &Named, interrupt: &Interrupt) -> anyhow::Result<u32> {
     interrupt.something_to_show();
     let left = if let Some(server) = device.server() {
         server.change_device(&device.request(ChangeName::Drain, &[]))?;
-        drained_by_server(&device.socket(), interrupt)?
+        drained_by_server(device, interrupt)?
     } else {
         let mut pool = to_change(&device.settings, &device.path, DeviceChange::Drain, false)?;
-        let left = drain_all(&mut pool.driver, interrupt)?;
+        let left = drain_by_itself(&mut pool.driver, device.number()?, interrupt)?;
         pool.close()?;
         left
     };
@@ -104,7 +104,7 @@ pub fn exchange(args: &NewArgs, old: &Path) -> anyhow::Result<ExitCode> {
     };
     let left = empty(&old, &interrupt).with_context(both)?;
     if left > 0 {
-        return old.interrupted(left);
+        return old.interrupted(left, "have it detached when it is empty");
     }
     old.detach()
 }
@@ -129,9 +129,19 @@ impl Named {
 
     /// Whether the pool uses it.
     fn is_attached(&self) -> anyhow::Result<bool> {
+        Ok(self.number_if_attached()?.is_some())
+    }
+
+    fn number_if_attached(&self) -> anyhow::Result<Option<DeviceId>> {
         let (_, numbers) = self.settings.device_numbers()?;
         let mut all = self.settings.devices.iter().zip(numbers);
-        Ok(all.any(|(device, number)| device.path == self.path && number.is_some()))
+        Ok(all.find_map(|(device, number)| number.filter(|_| device.path == self.path)))
+    }
+
+    /// The number that the pool knows it by.
+    fn number(&self) -> anyhow::Result<DeviceId> {
+        let number = self.number_if_attached()?;
+        number.with_context(|| format!("{} is no device of the pool", self.path.display()))
     }
 
     fn detach(&self) -> anyhow::Result<ExitCode> {
@@ -148,9 +158,14 @@ impl Named {
         ))
     }
 
-    fn interrupted(&self, left: u32) -> anyhow::Result<ExitCode> {
-        let shown = self.path.display();
-        print(&format!("{shown}: {left} units are left; what was done stays done\n"))
+    /// Says where a drain stands that is not waited for any more, and what saying the same once more does.
+    fn interrupted(&self, left: u32, again: &str) -> anyhow::Result<ExitCode> {
+        let (shown, file) = (self.path.display(), self.settings.file().display());
+        print(&format!(
+            "interrupted: {left} units of {shown} are left. It is drained on whenever the pool is served; say this again to \
+             {again}, or `thermocline device drain {file} {shown} --cancel` to use it as before\n"
+        ))?;
+        Ok(ExitCode::from(interrupt::CODE))
     }
 
     fn socket(&self) -> PathBuf {
@@ -184,9 +199,13 @@ impl Named {
     }
 }
 
-/// Lets the engine work until nothing is left on devices that are drained. Returns the units that are left.
-fn drain_all<S: Storage>(driver: &mut Driver<S>, interrupt: &Interrupt) -> anyhow::Result<u32> {
-    let all = units_left(driver);
+/// Lets the engine work until nothing is left on a device that is drained. Returns the units that are left.
+fn drain_by_itself<S: Storage>(
+    driver: &mut Driver<S>,
+    device: DeviceId,
+    interrupt: &Interrupt,
+) -> anyhow::Result<u32> {
+    let all = driver.engine().units_in_use(device);
     let bar = Progress::default().bar("drain");
     let (mut left, mut idle, mut ended) = (all, 0, Vec::new());
     while left > 0 && idle < IDLE && !interrupt.is_asked() {
@@ -195,7 +214,7 @@ fn drain_all<S: Storage>(driver: &mut Driver<S>, interrupt: &Interrupt) -> anyho
             return Err(broken(driver, HostError::Failed).into());
         }
         driver.clear_notices();
-        let now = units_left(driver);
+        let now = driver.engine().units_in_use(device);
         idle = if now == left && driver.device().is_idle() { idle + 1 } else { 0 };
         left = now;
         bar.set(f64::from(all - left.min(all)) / f64::from(all.max(1)));
@@ -203,9 +222,16 @@ fn drain_all<S: Storage>(driver: &mut Driver<S>, interrupt: &Interrupt) -> anyho
     Ok(left)
 }
 
-/// Waits until a server has emptied all devices that it drains. Returns the units that are left.
-fn drained_by_server(socket: &Path, interrupt: &Interrupt) -> anyhow::Result<u32> {
-    let left = || -> anyhow::Result<u32> { Ok(Looked::at_server(socket)?.left.values().sum()) };
+/// Waits until a server has emptied a device. Returns the units that are left.
+fn drained_by_server(device: &Named, interrupt: &Interrupt) -> anyhow::Result<u32> {
+    let (socket, number, shown) = (device.socket(), device.number()?, device.path.display());
+    let left = || -> anyhow::Result<u32> {
+        let told = Looked::at_server(&socket).with_context(|| {
+            format!("{shown} is drained on whenever the pool is served, but the server does not say how far it is")
+        })?;
+        let left = told.left.get(&number.0).copied();
+        left.with_context(|| format!("{shown} is not drained any more: somebody has changed that"))
+    };
     let all = left()?;
     let bar = Progress::default().bar("drain");
     let (mut now, mut idle) = (all, 0);
@@ -217,12 +243,6 @@ fn drained_by_server(socket: &Path, interrupt: &Interrupt) -> anyhow::Result<u32
         bar.set(f64::from(all - now.min(all)) / f64::from(all.max(1)));
     }
     Ok(now)
-}
-
-/// Units of devices that are drained which hold something.
-fn units_left<S: Storage>(driver: &Driver<S>) -> u32 {
-    let engine = driver.engine();
-    draining(engine.geometry()).map(|device| engine.units_in_use(device)).sum()
 }
 
 /// The devices that are drained.
