@@ -100,7 +100,10 @@ pub fn validity(certificate: &Path, at: SystemTime) -> Result<Validity, TlsError
 
 /// Times are looked at before issuers are (`check_issuer_independent_properties` of rustls-webpki), and all else that is
 /// wrong is nothing of a time.
-fn validity_of(certificate: &CertificateDer<'static>, at: SystemTime) -> Result<Validity, TlsError> {
+fn validity_of(
+    certificate: &CertificateDer<'static>,
+    at: SystemTime,
+) -> Result<Validity, TlsError> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).map_err(unusable)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -114,9 +117,9 @@ fn validity_of(certificate: &CertificateDer<'static>, at: SystemTime) -> Result<
         Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
             Validity::Until(time(not_after))
         }
-        Err(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. })) => {
-            Validity::From(time(not_before))
-        }
+        Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
+            not_before, ..
+        })) => Validity::From(time(not_before)),
         Ok(_) | Err(_) => Validity::Valid,
     })
 }

@@ -365,8 +365,7 @@ impl Settings {
         for (index, volume) in self.volumes.iter().enumerate() {
             let key = |field| format!("volumes[{index}].{field}");
             if let Err(error) = volume.limits().check() {
-                let remedy =
-                    if error.may_be_absent() { "; leave it out for no limit" } else { "" };
+                let remedy = if error.may_be_absent() { "; leave it out for no limit" } else { "" };
                 return Err(self.error(&key(error.key()), format!("{error}{remedy}")));
             }
             if let Err(error) = VolumeName::for_new(&volume.name) {

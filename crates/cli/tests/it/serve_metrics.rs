@@ -266,7 +266,8 @@ fn what_hosts_write_counts_when_it_is_answered() {
     for count in 1..=5 {
         main.call(Command::Write, 0, count << 20, 0, &[7; 4096]).expect("written");
         let text = metrics(&served);
-        for name in ["host_written_bytes_total", "volume_host_written_bytes_total{volume=\"main\"}"] {
+        for name in ["host_written_bytes_total", "volume_host_written_bytes_total{volume=\"main\"}"]
+        {
             assert_eq!(metric(&text, name), Some((count * 4096) as f64), "{name}");
         }
     }

@@ -122,7 +122,8 @@ fn times(certificate: &Path) -> Option<Finding> {
     match (validity(certificate, now), validity(certificate, now + SOON)) {
         (Ok(Validity::From(begin)), _) => {
             let reason = format!("{shown} is not valid before {}: clients refuse it", date(begin));
-            let remedy = "correct the clock of this machine, or take a certificate that is valid now";
+            let remedy =
+                "correct the clock of this machine, or take a certificate that is valid now";
             Some(Finding::fail("TLS", reason, remedy))
         }
         (Ok(Validity::Until(end)), _) => {

@@ -125,7 +125,9 @@ impl Sockets {
                 self.add_tcp(socket, addresses, tls)?;
             } else {
                 let descriptor = FIRST_INHERITED + index;
-                bail!("the inherited descriptor {descriptor} is no socket of a kind that is served");
+                bail!(
+                    "the inherited descriptor {descriptor} is no socket of a kind that is served"
+                );
             }
         }
         Ok(())
