@@ -98,8 +98,8 @@ pub fn validity(certificate: &Path, at: SystemTime) -> Result<Validity, TlsError
     Ok(Validity::Valid)
 }
 
-/// Times are looked at before issuers are (`check_issuer_independent_properties` of rustls-webpki), and all else that is
-/// wrong is nothing of a time.
+/// Times are looked at before issuers are (`check_issuer_independent_properties` of rustls-webpki); what else is wrong
+/// is not a matter of time.
 fn validity_of(
     certificate: &CertificateDer<'static>,
     at: SystemTime,

@@ -199,7 +199,7 @@ impl ListedDevice {
 fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
     let (geometry, numbers) = settings.device_numbers()?;
-    let Looked { groups, left } = Looked::at(&settings, &args.settings)?;
+    let Looked { groups, left, .. } = Looked::at(&settings, &args.settings)?;
     let listed = |(device, number): (&DeviceSettings, Option<DeviceId>)| {
         let path = device.path.display().to_string();
         let mut members = groups
@@ -256,6 +256,8 @@ struct Looked {
     groups: GroupsTold,
     /// Units left of devices that are drained, by their number.
     left: BTreeMap<u8, u32>,
+    /// Why the pool that is served takes no writes.
+    failure: Option<String>,
 }
 
 impl Looked {
@@ -273,7 +275,7 @@ impl Looked {
         let groups = GroupsTold::new(pool.groups.iter());
         let draining = DrainStatus::all(pool.driver.engine());
         let left = draining.into_iter().map(|one| (one.device, one.units_left));
-        Ok(Looked { groups, left: left.collect() })
+        Ok(Looked { groups, left: left.collect(), failure: None })
     }
 }
 
@@ -286,7 +288,8 @@ impl Looked {
         let draining: Vec<DrainStatus> = draining.context("no list of devices")?;
         let left = draining.into_iter().map(|one| (one.device, one.units_left)).collect();
         let groups = GroupsTold::deserialize(&status).context("no list of groups")?;
-        Ok(Looked { groups, left })
+        let failure = status["failure"].as_str().map(str::to_owned);
+        Ok(Looked { groups, left, failure })
     }
 }
 

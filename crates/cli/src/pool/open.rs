@@ -162,10 +162,18 @@ pub fn short_of_fast(config: &Config, volumes: &[u64]) -> Option<String> {
 pub const MORE_FAST: &str =
     "add a fast device (`thermocline device attach`), or make the volumes smaller";
 
+/// Why an engine gave up writing though no device failed to do something.
+pub const NO_UNIT: &str = "no unit is free, and none can be emptied";
+
 /// What to say when the device failed: also what it failed to do.
 pub fn broken<S: Storage>(driver: &mut Driver<S>, error: HostError) -> Broken {
-    let trouble = driver.take_troubles().pop();
-    Broken(trouble.map_or(error.to_string(), |trouble| format!("{error}: {trouble}")))
+    Broken(match driver.take_troubles().pop() {
+        Some(trouble) => format!("{error}: {trouble}"),
+        None if error == HostError::Failed => {
+            format!("{NO_UNIT}; the pool takes no writes until it is opened again")
+        }
+        None => error.to_string(),
+    })
 }
 
 impl<S: Storage> Opened<S> {

@@ -33,7 +33,7 @@ use thermocline_runtime::{
 };
 use thermocline_target::Sectors;
 
-use super::open::{MORE_FAST, short_of_fast, to_write};
+use super::open::{MORE_FAST, NO_UNIT, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
 use devices::Devices;
 use files::Files;
@@ -283,9 +283,9 @@ fn listener(failure: &Failure) -> thermocline_runtime::Listener {
             say(format_args!("unit {} is out of service", unit.0));
         }
         Event::Notice(Notice::Failed) => {
-            let why = last.map_or_else(String::new, |trouble| format!(": {trouble}"));
-            let text =
-                format!("the device failed{why}; no write is taken until the pool is opened again");
+            let why = last.map(|trouble| format!("the device failed: {trouble}"));
+            let why = why.unwrap_or_else(|| NO_UNIT.to_owned());
+            let text = format!("{why}; no write is taken until the pool is opened again");
             say(format_args!("{text}"));
             // It fails once.
             let _first = failure.set(text);

@@ -137,8 +137,8 @@ fn devices_of_a_served_pool_come_and_go_under_its_clients() {
     assert_eq!(served.stop(), 0);
 }
 
-/// Fills a pool and begins to drain `b.img`, and holds the server up amid that. `None` if it was done already, or nothing
-/// was there; then the device is used as before.
+/// Fills a pool and begins to drain `b.img`, and holds the server up amid that. `None` if it was done already, or if
+/// nothing was there; then the device is used as before.
 fn begin_to_drain(folder: &Path, served: &Served) -> Option<Child> {
     let mut client = served.client("main");
     for mib in 0..48 {
@@ -211,6 +211,26 @@ fn a_drain_that_is_interrupted_says_what_is_left_and_goes_on() {
     assert_eq!(states(folder), ["active", "draining"]);
     does(folder, "device drain pool.toml b.img");
     does(folder, "device detach pool.toml b.img");
+}
+
+/// All units of the device that stays hold something: nothing can be collected there, so nothing is copied there.
+#[test]
+fn a_drain_without_a_free_unit_says_so_and_is_taken_back() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_on(folder, &(device("a") + &device("b")));
+    does(folder, "load pool.toml --into main --workload uniform --span 48MiB --writes 20000");
+    let Done { code, err, .. } = run(folder, "device drain pool.toml b.img");
+    assert_eq!(code, 1, "{err}");
+    for part in [
+        "b.img cannot be emptied: no unit is free, and none can be emptied",
+        "`thermocline device drain pool.toml b.img --cancel`, with the pool stopped, uses it as before",
+    ] {
+        assert!(err.contains(part), "{err}");
+    }
+    does(folder, "device drain pool.toml b.img --cancel");
+    does(folder, "check pool.toml");
+    does(folder, "load pool.toml --into main --workload uniform --span 48MiB --writes 20000");
 }
 
 /// The settings in use after a device left do not name it: what is refused then leaves the pool as it was.

@@ -68,7 +68,8 @@ fn empty(device: &Named, interrupt: &Interrupt) -> anyhow::Result<u32> {
         drained_by_server(device, interrupt)?
     } else {
         let mut pool = to_change(&device.settings, &device.path, DeviceChange::Drain, false)?;
-        let left = drain_by_itself(&mut pool.driver, device.number()?, interrupt)?;
+        let left = drain_by_itself(&mut pool.driver, device.number()?, interrupt);
+        let left = left.map_err(|broken| device.not_emptied(&broken.to_string()))?;
         pool.close()?;
         left
     };
@@ -168,6 +169,15 @@ impl Named {
         Ok(ExitCode::from(interrupt::CODE))
     }
 
+    /// Why it was not emptied, and what can be done.
+    fn not_emptied(&self, why: &str) -> Broken {
+        let (shown, file) = (self.path.display(), self.settings.file().display());
+        Broken(format!(
+            "{shown} cannot be emptied: {why}; `thermocline device drain {file} {shown} --cancel`, with the pool stopped, uses \
+             it as before"
+        ))
+    }
+
     fn socket(&self) -> PathBuf {
         sockets::beside(self.settings.file(), STATUS)
     }
@@ -204,14 +214,14 @@ fn drain_by_itself<S: Storage>(
     driver: &mut Driver<S>,
     device: DeviceId,
     interrupt: &Interrupt,
-) -> anyhow::Result<u32> {
+) -> Result<u32, Broken> {
     let all = driver.engine().units_in_use(device);
     let bar = Progress::default().bar("drain");
     let (mut left, mut idle, mut ended) = (all, 0, Vec::new());
     while left > 0 && idle < IDLE && !interrupt.is_asked() {
         driver.poll(Some(TICK), &mut ended);
         if driver.notices().contains(&Notice::Failed) {
-            return Err(broken(driver, HostError::Failed).into());
+            return Err(broken(driver, HostError::Failed));
         }
         driver.clear_notices();
         let now = driver.engine().units_in_use(device);
@@ -229,6 +239,9 @@ fn drained_by_server(device: &Named, interrupt: &Interrupt) -> anyhow::Result<u3
         let told = Looked::at_server(&socket).with_context(|| {
             format!("{shown} is drained on whenever the pool is served, but the server does not say how far it is")
         })?;
+        if let Some(failure) = told.failure {
+            return Err(device.not_emptied(&failure).into());
+        }
         let left = told.left.get(&number.0).copied();
         left.with_context(|| format!("{shown} is not drained any more: somebody has changed that"))
     };
