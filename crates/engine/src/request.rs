@@ -267,6 +267,11 @@ pub enum OpenError {
         /// Blocks that the active devices hold.
         holds: u64,
     },
+    /// No unit is free on the devices that remain, so that nothing could be moved there.
+    #[error(
+        "the devices that remain have no free unit to move blocks to: attach another device first"
+    )]
+    NoFreeUnit,
     /// A device that is to be detached holds something.
     #[error("device {} is not drained: it holds something still", .0.0)]
     DeviceInUse(DeviceId),

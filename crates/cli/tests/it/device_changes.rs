@@ -206,7 +206,9 @@ fn a_drain_that_is_interrupted_says_what_is_left_and_goes_on() {
     served.signal("KILL");
     let (code, said) = ended(drain.expect("it was never amid draining"));
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("b.img is drained on whenever the pool is served, but"), "{said}");
+    // It may have been asked to drain, and have got no answer yet.
+    let told = ["b.img is drained on whenever the pool is served, but", "ended before it answered"];
+    assert!(told.iter().any(|told| said.contains(told)), "{said}");
     drop(served);
     assert_eq!(states(folder), ["active", "draining"]);
     does(folder, "device drain pool.toml b.img");
@@ -215,20 +217,14 @@ fn a_drain_that_is_interrupted_says_what_is_left_and_goes_on() {
 
 /// All units of the device that stays hold something: nothing can be collected there, so nothing is copied there.
 #[test]
-fn a_drain_without_a_free_unit_says_so_and_is_taken_back() {
+fn a_drain_without_a_free_unit_is_refused() {
     let folder = scratch();
     let folder = folder.path();
     format_on(folder, &(device("a") + &device("b")));
     does(folder, "load pool.toml --into main --workload uniform --span 48MiB --writes 20000");
     let Done { code, err, .. } = run(folder, "device drain pool.toml b.img");
-    assert_eq!(code, 1, "{err}");
-    for part in [
-        "b.img cannot be emptied: no unit is free, and none can be emptied",
-        "`thermocline device drain pool.toml b.img --cancel`, with the pool stopped, uses it as before",
-    ] {
-        assert!(err.contains(part), "{err}");
-    }
-    does(folder, "device drain pool.toml b.img --cancel");
+    assert!(code == 1 && err.contains("no free unit to move blocks to: attach another"), "{err}");
+    assert_eq!(states(folder), ["active", "active"]);
     does(folder, "check pool.toml");
     does(folder, "load pool.toml --into main --workload uniform --span 48MiB --writes 20000");
 }

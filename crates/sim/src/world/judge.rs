@@ -192,9 +192,13 @@ impl World {
     }
 
     pub(super) fn did_not_open(&mut self, trouble: &Trouble) {
-        if let Trouble::Refused(OpenError::NoRoom { .. } | OpenError::MapOn(_)) = trouble
-            && let Some(before) = self.before.take()
-        {
+        let has_no_room = matches!(
+            trouble,
+            Trouble::Refused(
+                OpenError::NoRoom { .. } | OpenError::NoFreeUnit | OpenError::MapOn(_)
+            )
+        );
+        if has_no_room && let Some(before) = self.before.take() {
             return self.open_as_before(before);
         }
         let geometry = self.settings.media.geometry;

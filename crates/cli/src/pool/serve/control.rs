@@ -359,7 +359,9 @@ impl Serving {
     fn ask(self, what: &str, body: &str) -> anyhow::Result<()> {
         let request = format!("{what} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         let answer = self.answer(&request, 1 << 20, PATIENCE)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP")?;
+        let (head, body) = answer
+            .split_once("\r\n\r\n")
+            .context("the server ended before it answered: what was asked may be done or not")?;
         if !head.lines().next().unwrap_or_default().contains(" 20") {
             bail!("the server of the pool says: {}", body.trim_end());
         }

@@ -3,7 +3,7 @@
 //! `docs/FORMAT.md`, sections 5.10 and 6, has the rules.
 
 use thermocline_format::{DeviceState, Epoch, Geometry, MediaClass, Superblock};
-use thermocline_types::DeviceId;
+use thermocline_types::{DeviceId, UnitId};
 
 use super::Opening;
 use crate::bugs::bug;
@@ -11,6 +11,10 @@ use crate::engine::Engine;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
+
+/// Units that must be empty on the devices that remain when one leaves: one for pages of maps, and one for copies, which
+/// free others.
+const LEAST_EMPTY: usize = 2;
 
 impl<P: Payload> Engine<P> {
     pub(super) fn choose_superblock(
@@ -54,12 +58,31 @@ impl<P: Payload> Engine<P> {
             return Ok(());
         }
         let active = |geometry: &Geometry| geometry.active_units(MediaClass::Capacity);
+        if active(&self.config.geometry) >= active(&record.geometry) {
+            return Ok(());
+        }
         let (needed, holds) = (self.mapped_blocks(), self.capacity_blocks(0));
-        if active(&self.config.geometry) < active(&record.geometry) && holds < needed {
+        if holds < needed {
             mark!(RestTooSmall);
             return Err(OpenError::NoRoom { needed, holds });
         }
+        if !self.has_units_to_move_to() {
+            mark!(RestWithoutUnits);
+            return Err(OpenError::NoFreeUnit);
+        }
         Ok(())
+    }
+
+    /// Whether so many units of the devices that remain are empty, or will be without copies.
+    fn has_units_to_move_to(&self) -> bool {
+        let geometry = &self.config.geometry;
+        let units = geometry.span_of(MediaClass::Capacity).map(UnitId);
+        let empty = units.filter(|&unit| {
+            geometry.state_of(unit) == DeviceState::Active
+                && !geometry.is_superblock_unit(unit)
+                && self.space.units().valid_count(unit) == 0
+        });
+        empty.take(LEAST_EMPTY).count() == LEAST_EMPTY
     }
 
     /// The newest record that counts: one on the device that is the home of its own geometry. Every other device must
