@@ -106,7 +106,6 @@ mod counted {
         NoMemory: "the maps of the volumes exceed the memory",
         RecordInOneUnit: "the newest record is in one of the two superblock units only",
         RestTooSmall: "the devices that remain are too small",
-        RestWithoutUnits: "the devices that remain have no unit to move anything to",
         DeviceAttached: "a device is new",
         HomeMoves: "the records that count are on another device from now on",
         NotDrained: "a device that is to be detached holds something",

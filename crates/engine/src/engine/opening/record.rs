@@ -67,7 +67,6 @@ impl<P: Payload> Engine<P> {
             return Err(OpenError::NoRoom { needed, holds });
         }
         if !self.has_units_to_move_to() {
-            mark!(RestWithoutUnits);
             return Err(OpenError::NoFreeUnit);
         }
         Ok(())
