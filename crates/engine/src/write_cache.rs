@@ -523,7 +523,7 @@ impl<P> WriteCache<P> {
         true
     }
 
-    /// Takes the `left` blocks of a volume out of the queues of the host. What is flushed was written lately, as a rule.
+    /// Takes the `left` blocks of a volume out of the queues of the host. As a rule they came last.
     fn hasten(&mut self, volume: u16, mut left: usize) {
         let from = self.express.len();
         for queue in self.queues.iter_mut().step_by(2) {

@@ -12,8 +12,8 @@ use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
 
-/// Units that must be empty on the devices that remain when one leaves: one for pages of maps, and one for copies, which
-/// free others.
+/// Units that must be empty on the devices that remain when one leaves: one for pages of maps, and one for copies,
+/// which free others.
 const LEAST_EMPTY: usize = 2;
 
 impl<P: Payload> Engine<P> {
