@@ -267,7 +267,8 @@ pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, Media
     let mut found = Vec::<SuperblockPrefix>::new();
     for unit in [0, 1] {
         let first = record(unit, 0);
-        // Behind the first record of an opening another device has the confirmed one.
+        // Behind the first record of an opening another device has the confirmed one. Where that goes on in another
+        // piece it is not seen here, but by the engine as it opens the pool.
         let confirmed = first.and_then(|first| record(unit, first.record_bytes));
         found.extend(first.into_iter().chain(confirmed));
     }

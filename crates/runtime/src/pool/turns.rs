@@ -308,9 +308,10 @@ impl<J> Turns<J> {
             if ready > now || over {
                 // Who waits for a limit or for room saves up no turns.
                 line.deficit = 0;
-                full |= ready <= now;
                 if ready > now {
                     soonest = Some(soonest.map_or(ready, |soonest| soonest.min(ready)));
+                } else {
+                    full = true;
                 }
                 passed += 1;
                 if passed == self.round.len() {

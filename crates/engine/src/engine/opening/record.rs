@@ -72,7 +72,8 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// Whether so many units of the devices that remain are empty, or will be without copies.
+    /// Whether so many units of the devices that remain are empty, or will be without copies. Looks through all units
+    /// if they are not, in openings from which on a device is drained.
     fn has_units_to_move_to(&self) -> bool {
         let geometry = &self.config.geometry;
         let units = geometry.span_of(MediaClass::Capacity).map(UnitId);
