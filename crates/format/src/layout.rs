@@ -1,5 +1,5 @@
-//! The layout of every structure, stated here and nowhere else in code. `docs/FORMAT.md` says the same in tables, and a
-//! test compares the two.
+//! The layout of every structure, stated here and nowhere else in code. `docs/FORMAT.md` and `docs/GROUPS.md` say the
+//! same in tables, and a test compares them.
 //!
 //! Invariants:
 //! * All numbers are little-endian and no field needs alignment, so no structure has padding that it does not name.

@@ -1,6 +1,6 @@
 //! The label of a side of a mirrored pair: which of the two sides are current, and what the other one lacks.
 //!
-//! It stands behind the units of the pool, which know nothing of it. `docs/FORMAT.md` says where.
+//! It stands behind the units of the pool, which know nothing of it. `docs/GROUPS.md` says where.
 
 use zerocopy::IntoBytes;
 

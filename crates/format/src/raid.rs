@@ -1,7 +1,7 @@
 //! What a member of a striped group says of all of them, where a unit of the group is on them, and the log of rows that
 //! are not full yet.
 //!
-//! The engine knows nothing of it. `docs/FORMAT.md` says what stands where.
+//! The engine knows nothing of it. `docs/GROUPS.md` says what stands where.
 
 mod label;
 mod log;

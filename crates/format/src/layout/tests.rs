@@ -1,4 +1,4 @@
-//! `docs/FORMAT.md` says what the code does.
+//! `docs/FORMAT.md` and `docs/GROUPS.md` say what the code does.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -11,12 +11,15 @@ use crate::{
     MIN_UNIT_BYTES, PAGE_ENTRIES, PAGE_UNITS,
 };
 
-const DOCUMENT: &str = include_str!("../../../../docs/FORMAT.md");
+const DOCUMENTS: [&str; 2] =
+    [include_str!("../../../../docs/FORMAT.md"), include_str!("../../../../docs/GROUPS.md")];
 
 /// The cells of the rows of the table that follows the comment `marker`, without head and rule.
 fn table(marker: &str) -> Vec<Vec<&'static str>> {
     let comment = format!("<!-- {marker} -->\n");
-    let (_, rest) = DOCUMENT.split_once(&comment).unwrap_or_else(|| panic!("no {comment}"));
+    let mut behind = DOCUMENTS.iter().flat_map(|document| document.split(&comment).skip(1));
+    let rest = behind.next().unwrap_or_else(|| panic!("no {comment}"));
+    assert!(behind.next().is_none(), "twice {comment}");
     let rows = rest.lines().take_while(|line| line.starts_with('|')).skip(2);
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
@@ -165,8 +168,10 @@ fn a_number_of_more_bits_is_refused() {
 
 #[test]
 fn magics_are_as_documented() {
-    for magic in [CHUNK_MAGIC, SUPERBLOCK_MAGIC] {
+    let all = [CHUNK_MAGIC, SUPERBLOCK_MAGIC, MIRROR_MAGIC, RAID_LABEL_MAGIC, RAID_LOG_MAGIC];
+    for magic in all {
         let text = std::str::from_utf8(&magic).unwrap();
-        assert!(DOCUMENT.contains(&format!("| 0 | 8 | magic | the characters `{text}` |")));
+        let row = format!("| 0 | 8 | magic | the characters `{text}` |");
+        assert!(DOCUMENTS.iter().any(|document| document.contains(&row)), "{text}");
     }
 }

@@ -260,7 +260,7 @@ pub fn attempt(pools: &[Forge], bytes: &[u8]) -> Result<Outcome, String> {
     pool.attempt(&mut bytes).map_err(|why| why.replace(&*pool.folder.path().to_string_lossy(), ""))
 }
 
-/// Labels and heads of logs of a member: `docs/FORMAT.md`, sections 9 and 10.
+/// Labels and heads of logs of a member: `docs/GROUPS.md`.
 fn places(kind: &str, units: u32) -> Vec<Place> {
     if kind == "mirror" {
         let bytes = MirrorLabel::bytes(units);
