@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use clap::Args;
+use thermocline_format::DeviceState;
 use thermocline_ftl::UnitState;
 use thermocline_runtime::Settings;
 use thermocline_types::UnitId;
@@ -59,6 +60,7 @@ pub fn map(args: &MapArgs) -> anyhow::Result<ExitCode> {
                     "·"
                 }
             }
+            UnitState::Retired if geometry.state_of(unit) == DeviceState::Draining => "-",
             UnitState::Retired => "X",
             UnitState::Open if valid == 0 => "o",
             _ if args.ascii => DIGITS[eighths],
@@ -66,16 +68,20 @@ pub fn map(args: &MapArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let mut text = String::new();
-    let all: Vec<UnitId> = units.ids().collect();
-    for row in all.chunks(args.width) {
-        text += &format!("{:>7} ", row[0].0);
-        row.iter().for_each(|&unit| text += cell(unit));
-        text += "\n";
+    // Those of devices that have left the pool are none any more.
+    let there: Vec<UnitId> = geometry.present().flat_map(|(_, units)| units).map(UnitId).collect();
+    for units in there.chunk_by(|unit, next| unit.0 + 1 == next.0) {
+        for row in units.chunks(args.width) {
+            text += &format!("{:>7} ", row[0].0);
+            row.iter().for_each(|&unit| text += cell(unit));
+            text += "\n";
+        }
     }
     let (free, empty, full) =
         if args.ascii { (".", DIGITS[0], DIGITS[8]) } else { ("·", SHADES[0], SHADES[8]) };
     text += &format!(
-        "{free} free, {empty} to {full} none to all valid, o open, S superblocks, X out of service\n"
+        "{free} free, {empty} to {full} none to all valid, o open, S superblocks, X out of service, - emptied to \
+         leave\n"
     );
     print(&text)
 }

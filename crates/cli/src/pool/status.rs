@@ -7,11 +7,12 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
-use thermocline_engine::Notice;
+use thermocline_engine::{Engine, Notice, Payload};
+use thermocline_format::DeviceState;
 use thermocline_ftl::UnitState;
 use thermocline_record::waterfall::FAST;
 use thermocline_runtime::{Settings, unit_bytes};
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, UnitId};
 
 use super::open::on_trial;
 use super::serve::control::Serving;
@@ -65,6 +66,7 @@ struct Status {
     media: Vec<MediaStatus>,
 }
 
+/// Units of the devices that have not left the pool.
 #[derive(Default, Serialize)]
 struct Units {
     total: u32,
@@ -72,6 +74,31 @@ struct Units {
     open: u32,
     closed: u32,
     retired: u32,
+    /// Of devices that are drained: they hold nothing any more.
+    emptied: u32,
+    superblocks: u32,
+}
+
+impl Units {
+    fn of<P: Payload>(engine: &Engine<P>) -> Units {
+        let geometry = engine.geometry();
+        let mut units = Units::default();
+        for unit in geometry.present().flat_map(|(_, units)| units).map(UnitId) {
+            units.total += 1;
+            let count = match engine.units().state(unit) {
+                _ if geometry.is_superblock_unit(unit) => &mut units.superblocks,
+                UnitState::Free => &mut units.free,
+                UnitState::Open => &mut units.open,
+                UnitState::Retired if geometry.state_of(unit) == DeviceState::Draining => {
+                    &mut units.emptied
+                }
+                UnitState::Retired => &mut units.retired,
+                _ => &mut units.closed,
+            };
+            *count += 1;
+        }
+        units
+    }
 }
 
 /// `thermocline status`.
@@ -92,18 +119,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let engine = pool.driver.engine();
     let volumes = engine.volumes();
     let total: u64 = volumes.iter().map(|volume| volume.blocks).sum();
-    let mut units = Units { total: engine.units().count(), ..Units::default() };
-    for unit in engine.units().ids() {
-        match engine.units().state(unit) {
-            UnitState::Free => units.free += 1,
-            UnitState::Open => units.open += 1,
-            UnitState::Retired => units.retired += 1,
-            _ => units.closed += 1,
-        }
-    }
-    // Superblock units are in no list of the engine.
-    let superblocks = pool.config.geometry.all_superblock_units().count() as u32;
-    units.free = units.free.saturating_sub(superblocks);
+    let units = Units::of(engine);
     let mut at_risk = Vec::new();
     if damaged > 0 {
         at_risk
@@ -204,13 +220,16 @@ fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {
         text += &format!("volume `{}` of {}\n", volume.name, Bytes(volume.blocks * 4096));
     }
     let is_tiered = status.media.len() > 1;
-    let Units { total, free, open, closed, retired } = &status.units;
-    let superblocks = total - status.media.iter().map(|media| media.units).sum::<u32>();
+    let Units { total, free, open, closed, retired, emptied, superblocks } = &status.units;
     text += &format!(
         "{total} units of {}: {free} free, {open} open, {closed} closed, {retired} out of service, {superblocks} \
-         superblocks\n",
+         superblocks",
         Bytes(status.unit_bytes)
     );
+    if *emptied > 0 {
+        text += &format!(", {emptied} emptied on devices that are drained");
+    }
+    text += "\n";
     for MediaStatus { class, units, free_units, .. } in status.media.iter().filter(|_| is_tiered) {
         text += &format!("{class} devices: {units} units, {free_units} free\n");
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use thermocline_nbd::ClientError;
 use thermocline_nbd::protocol::request::Command;
 use thermocline_types::Rng;
@@ -46,6 +46,39 @@ fn states(folder: &Path) -> Vec<String> {
 
 fn units_left(served: &Served) -> Option<u64> {
     served.status()["draining"][0]["units_left"].as_u64()
+}
+
+/// What `status` of a pool that is not served says of its units.
+fn units(folder: &Path) -> (Value, String) {
+    let status = does(folder, "status pool.toml --json");
+    let mut status: Value = serde_json::from_str(&status).expect("JSON");
+    (status["units"].take(), does(folder, "status pool.toml"))
+}
+
+/// Units of a device that is drained, or has left, are neither out of service nor superblocks, and nothing is at risk.
+#[test]
+fn units_of_devices_that_leave_are_not_called_out_of_service() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_on(folder, &(device("a") + &device("b")));
+    let (before, text) = units(folder);
+    assert_eq!((&before["total"], &before["superblocks"]), (&json!(192), &json!(4)), "{text}");
+    does(folder, "device drain pool.toml a.img");
+    let (drained, text) = units(folder);
+    let told = ["total", "retired", "emptied", "superblocks"].map(|name| drained[name].clone());
+    assert_eq!(told, [192, 0, 94, 4].map(Value::from), "{text}");
+    assert!(text.starts_with("at risk: nothing") && text.contains("94 emptied"), "{text}");
+    assert!(does(folder, "map pool.toml --ascii").contains(&format!("SS{}\n", "-".repeat(62))));
+    does(folder, "device detach pool.toml a.img");
+    name(folder, &["b"]);
+    let (left, text) = units(folder);
+    let told = ["total", "retired", "emptied", "superblocks"].map(|name| left[name].clone());
+    assert_eq!(told, [96, 0, 0, 2].map(Value::from), "{text}");
+    assert!(text.starts_with("at risk: nothing"), "{text}");
+    assert!(does(folder, "map pool.toml --ascii").starts_with("     96 SS"));
+    let served = Served::start(folder, "");
+    assert_eq!(served.status()["engine"]["units"], 96);
+    assert_eq!(served.stop(), 0);
 }
 
 /// A pool that is written, killed and served again all along goes from one device to another, and back.

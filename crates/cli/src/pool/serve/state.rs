@@ -121,6 +121,7 @@ pub struct EngineStatus {
     pub at_risk_bytes: u64,
     pub mapped_bytes: u64,
     pub free_units: u32,
+    /// Of the devices that have not left the pool.
     pub units: u32,
     /// By class of media.
     pub media: Vec<MediaStatus>,
@@ -377,7 +378,7 @@ fn engine_status(engine: &Engine<thermocline_runtime::Buffer>) -> EngineStatus {
         at_risk_bytes: bytes(engine.at_risk_blocks()),
         mapped_bytes: bytes(engine.mapped_blocks()),
         free_units: engine.free_units(),
-        units: engine.units().count(),
+        units: engine.geometry().present().map(|(_, units)| units.len() as u32).sum(),
         media: MediaStatus::all(engine),
         flushes: stats.flushes,
         checkpoints: stats.checkpoints,
