@@ -164,6 +164,8 @@ pub(crate) struct Gc<P> {
     round: Round,
     /// Whether copies may take units that are held for metadata: nothing else would ever free one.
     borrows: bool,
+    /// Whether a unit was emptied for good while fast ones were short: hosts get one of these before the next.
+    owes_fast: bool,
 }
 
 impl<P> Default for Gc<P> {
@@ -178,6 +180,7 @@ impl<P> Default for Gc<P> {
             starved_at: None,
             round: Round::default(),
             borrows: false,
+            owes_fast: false,
         }
     }
 }
@@ -377,6 +380,11 @@ impl<P: Payload> Engine<P> {
         if !fast {
             self.config.placement.collected(self.space.units(), victim, self.host_writes);
         }
+        let tiered = self.config.geometry.is_tiered();
+        self.gc.owes_fast = match self.space.is_condemned(victim) {
+            true => tiered && self.is_short(MediaClass::Fast),
+            false => self.gc.owes_fast && !fast,
+        };
         self.space.begin_relocation(victim);
         self.gc.job = Some(Job {
             victim,

@@ -152,6 +152,40 @@ fn a_fast_device_comes_to_a_pool_and_leaves_it() {
     assert_eq!(machine.engine.miscounted(|at| machine.device.page(at)), None);
 }
 
+/// What is written goes on to the devices for capacity beside a drain, whichever device is drained, and closing the
+/// pool does not wait for its end.
+#[test]
+fn hosts_write_while_a_device_below_fast_ones_or_a_fast_one_is_drained() {
+    let (active, draining) = (DeviceState::Active, DeviceState::Draining);
+    let capacity = MediaClass::Capacity;
+    let states = |old, fast| {
+        let fast = [(MediaClass::Fast, 64, fast), (MediaClass::Fast, 32, active)];
+        config(&[[(capacity, OLD, old), (capacity, 120, active)], fast].concat())
+    };
+    for (drained, with) in [(0, states(draining, active)), (2, states(active, draining))] {
+        let mut machine = Machine::format(&states(active, active));
+        let blocks = 256 * u64::from(OLD);
+        let volume = machine.create("data", blocks);
+        let mut rng = Rng::new(12);
+        for lba in (0..blocks).chain((0..blocks).map(|_| rng.below(blocks))) {
+            write(&mut machine, volume, lba).expect("there is room");
+        }
+        let mut machine = opened(machine, &with);
+        let device = DeviceId(drained);
+        let all = machine.engine.units_in_use(device);
+        let left = |machine: &Machine| machine.engine.units_in_use(device);
+        let mut written = 0;
+        while left(&machine) > all / 2 {
+            write(&mut machine, volume, rng.below(blocks)).expect("there is room");
+            written += 1;
+        }
+        assert!(written > 256 * u64::from(all) / 8, "{written} of the host, {all} units to drain");
+        write(&mut machine, volume, 0).expect("there is room");
+        machine.ask(HostRequest::Close).expect("it can be closed");
+        assert!(left(&machine) > all / 8, "{} units of {all} are left", left(&machine));
+    }
+}
+
 #[test]
 fn a_device_is_drained_only_if_the_others_hold_what_there_is() {
     let (machine, ..) = written(0.9);

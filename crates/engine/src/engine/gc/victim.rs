@@ -59,8 +59,10 @@ impl<P: Payload> Engine<P> {
         if self.gc.round.done != done {
             self.gc.round = Round { done, ..Round::default() };
         }
-        // What is emptied for good takes room and frees none.
-        if self.can_destage()
+        // What is emptied for good takes room and frees none, and hosts do not wait until all of it is.
+        let hosts_turn = self.gc.owes_fast && short.is_some() && self.is_short(MediaClass::Fast);
+        if !hosts_turn
+            && self.can_destage()
             && let Some(unit) = self.condemned_unit()
         {
             mark!(CondemnedChosen);
