@@ -381,9 +381,10 @@ impl<P: Payload> Engine<P> {
             self.config.placement.collected(self.space.units(), victim, self.host_writes);
         }
         let tiered = self.config.geometry.is_tiered();
-        self.gc.owes_fast = match self.space.is_condemned(victim) {
-            true => tiered && self.is_short(MediaClass::Fast),
-            false => self.gc.owes_fast && !fast,
+        self.gc.owes_fast = if self.space.is_condemned(victim) {
+            tiered && self.is_short(MediaClass::Fast)
+        } else {
+            self.gc.owes_fast && !fast
         };
         self.space.begin_relocation(victim);
         self.gc.job = Some(Job {
