@@ -5,6 +5,9 @@
 //!
 //! Invariants:
 //! * Keys rise.
+//! * Each key is of one of `groups`.
+
+use thermocline_format::PAGE_ENTRIES;
 
 /// Set in a key while the base counts as valid.
 const COUNTED: u16 = 1 << 15;
@@ -14,6 +17,9 @@ const MERGED: u16 = 1 << 14;
 
 /// The entry within its page that a key is about.
 const ENTRY: u16 = MERGED - 1;
+
+/// Entries of a page that one bit stands for.
+const GROUP: u16 = PAGE_ENTRIES as u16 / 64;
 
 /// Entries that room is made for at once.
 const GROWTH: usize = 16;
@@ -28,6 +34,13 @@ pub(super) struct Patch {
     entries: Vec<u64>,
     /// Entries whose base counts.
     counted: u16,
+    /// A bit for each group of entries of the page of which any may be known: most that are looked for are not.
+    groups: u64,
+}
+
+/// The bit of the group of entry `index`.
+fn group(index: u16) -> u64 {
+    1 << (index / GROUP)
 }
 
 /// An entry of a patch.
@@ -61,6 +74,9 @@ impl Patch {
 
     /// Entry `index` of the page, if it is known.
     pub(super) fn get(&self, index: u16) -> Option<Patched> {
+        if self.groups & group(index) == 0 {
+            return None;
+        }
         self.find(index).ok().map(|place| self.at(place))
     }
 
@@ -77,6 +93,7 @@ impl Patch {
                     self.entries.reserve_exact(GROWTH);
                 }
                 self.counted += u16::from(counted);
+                self.groups |= group(index);
                 self.keys.insert(place, index | if counted { COUNTED } else { 0 });
                 self.entries.insert(place, entry);
             }
@@ -144,6 +161,7 @@ impl Patch {
 
     fn truncate(&mut self, kept: usize) {
         self.keys.truncate(kept);
+        self.groups = self.keys.iter().fold(0, |groups, key| groups | group(key & ENTRY));
         self.entries.truncate(kept);
         let least = kept.next_multiple_of(GROWTH);
         self.keys.shrink_to(least);

@@ -94,9 +94,10 @@ impl VolumeMap {
             let patch = leaf.patch_mut(index);
             let (bytes, counts) = (patch.memory_bytes(), patch.counted());
             patch.put((lba % PAGE) as u16, entry, counted);
-            self.tally.patch_bytes += patch.memory_bytes() - bytes;
-            self.tally.doubled += patch.counted() - counts;
-            self.changed = true;
+            let (more, doubled) = (patch.memory_bytes() - bytes, patch.counted() - counts);
+            self.tally.patch_bytes += more;
+            self.tally.doubled += doubled;
+            self.changed |= more + doubled > 0;
             return;
         }
         self.change(lba / PAGE, |leaf, index| {
