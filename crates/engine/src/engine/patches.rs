@@ -57,15 +57,15 @@ impl<P: Payload> Engine<P> {
     /// what the page leads to, and was replaced since.
     pub(super) fn is_not_replaced(&mut self, volume: u16, lba: u64, value: Value) -> bool {
         let Some(said) = self.volumes.map(volume).said(lba) else { return true };
-        let (at, slot) = match said.mapping {
-            Mapping::Unmapped => (None, None),
-            Mapping::At(value) => (Some(value), None),
-            Mapping::Staged(slot) => (self.cache.block(slot).old, Some(slot)),
-        };
-        if at == Some(value) || !said.counted {
-            return at == Some(value);
+        let is_newest = self.leads_to(said.mapping) == Some(value);
+        if is_newest || !said.counted {
+            return is_newest;
         }
         mark!(BaseMet);
+        let slot = match said.mapping {
+            Mapping::Staged(slot) => Some(slot),
+            Mapping::Unmapped | Mapping::At(_) => None,
+        };
         self.volumes.map_mut(volume).settle_base(lba);
         self.settle_bases(volume, vec![Base { lba, value: Some(value), slot }]);
         self.on_media(volume, lba) == Some(value)

@@ -38,7 +38,12 @@ const JOINED: usize = 16;
 impl<P: Payload> Engine<P> {
     /// Where the block of `lba` is on media, or was before what is staged, as far as that is known.
     pub(crate) fn on_media(&self, volume: u16, lba: u64) -> Option<Value> {
-        match self.volumes.map(volume).look_up(lba)? {
+        self.leads_to(self.volumes.map(volume).look_up(lba)?)
+    }
+
+    /// Where a block of which the map says this is on media, or was before what is staged, as far as that is known.
+    pub(crate) fn leads_to(&self, mapping: Mapping) -> Option<Value> {
+        match mapping {
             Mapping::Unmapped => None,
             Mapping::At(value) => Some(value),
             Mapping::Staged(slot) => self.cache.block(slot).old,
