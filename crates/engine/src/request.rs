@@ -1,7 +1,7 @@
 //! What a host asks of the engine, and what it gets back.
 
 use thermocline_format::{
-    Location, MAX_ROOTS, MAX_VOLUME_BLOCKS, VolumeId, VolumeMedia, VolumeName,
+    Location, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, VolumeId, VolumeMedia, VolumeName,
 };
 use thermocline_types::DeviceId;
 
@@ -136,7 +136,7 @@ pub enum HostError {
         budget: u64,
     },
     /// More volumes than a pool can have.
-    #[error("the pool has as many volumes as it can have")]
+    #[error("the pool has as many volumes as it can have: {MAX_VOLUMES}")]
     TooManyVolumes,
     /// A volume larger than any can be.
     #[error("a volume has {} TiB at most", MAX_VOLUME_BLOCKS >> 28)]

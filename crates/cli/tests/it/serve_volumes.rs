@@ -452,3 +452,40 @@ fn what_is_on_fast_devices_for_too_long_leaves_an_idle_pool_and_one_that_was_kil
         assert!(refused.contains(complaint), "{wrong}: {refused}");
     }
 }
+
+/// As long as a name may be, but for the volume that is served last.
+fn long_name(number: usize) -> String {
+    if number == MOST - 1 { "second".to_owned() } else { format!("{number:0>64}") }
+}
+
+/// As many as a pool may have.
+const MOST: usize = 4096;
+
+#[test]
+fn a_pool_may_have_four_thousand_volumes() {
+    let folder = scratch();
+    let folder = folder.path();
+    let device = "[device]\npath = 'pool.img'\nsize = '1GiB'\n";
+    let volume = |number| format!("[[volumes]]\nname = '{}'\nsize = '1GiB'\n", long_name(number));
+    let settings = |count| device.to_owned() + &(0..count).map(volume).collect::<String>();
+    write(folder, "pool.toml", settings(MOST + 1));
+    let refused = run(folder, "format pool.toml").refused(2);
+    assert!(refused.contains("the pool has as many volumes as it can have: 4096"), "{refused}");
+    write(folder, "pool.toml", settings(MOST));
+    run(folder, "format pool.toml").ok();
+    let served = Served::start(folder, "");
+    let mut client = served.client(&long_name(MOST - 1));
+    client.call(Command::Write, flag::FUA, 0, 0, &[3; 4096]).expect("written");
+    drop(client);
+    let listed = run(folder, "volume list pool.toml").ok();
+    assert!((0..MOST).all(|number| listed.contains(&long_name(number))));
+    let status = run(folder, "status pool.toml --json").json();
+    assert_eq!(status["volumes"].as_array().map(Vec::len), Some(MOST));
+    let goes = long_name(7);
+    run(folder, &format!("volume delete pool.toml {goes} --yes-destroy {goes}")).ok();
+    run(folder, "volume create pool.toml new 1GiB").ok();
+    let refused = run(folder, "volume create pool.toml another 1GiB").refused(2);
+    assert!(refused.contains("as many volumes"), "{refused}");
+    assert_eq!(served.stop(), 0);
+    run(folder, "check pool.toml").ok();
+}

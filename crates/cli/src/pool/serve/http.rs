@@ -252,7 +252,7 @@ impl Desk {
         let (kind, text): (_, fn(&super::state::Status) -> String) = match url {
             "/metrics" => ("text/plain; version=0.0.4", metrics::text),
             "/status" => ("application/json", |status| {
-                serde_json::to_string_pretty(status).expect("it has no keys but texts") + "\n"
+                serde_json::to_string(status).expect("it has no keys but texts") + "\n"
             }),
             _ => return plain(StatusCode::NOT_FOUND, "there are /status and /metrics"),
         };

@@ -62,7 +62,11 @@ impl fmt::Display for WearReport {
         )?;
         write!(f, "{ahead_days:.2} days ahead")?;
         if let Some(years) = self.years_left {
-            write!(f, ", worn out in {years:.1} years at this rate")?;
+            let days = years * 365.25;
+            match days < 100.0 {
+                true => write!(f, ", worn out in {days:.1} days at this rate")?,
+                false => write!(f, ", worn out in {years:.1} years at this rate")?,
+            }
         }
         write!(f, "{}", self.consequence())
     }
