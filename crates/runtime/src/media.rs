@@ -503,13 +503,14 @@ impl Settings {
     }
 
     fn options(&self, access: Access) -> Options {
-        let default = Options::default();
-        let (engine, direct) = (self.device().io, self.device().direct);
+        let device = self.device();
+        let threads = device.threads.unwrap_or(Options::default().threads);
         Options {
-            engine,
-            direct,
+            engine: device.io,
+            threads,
+            direct: device.direct,
+            discard: device.discard,
             access,
-            threads: self.device().threads.unwrap_or(default.threads),
         }
     }
 

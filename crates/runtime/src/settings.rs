@@ -105,6 +105,8 @@ pub struct DeviceSettings {
     pub threads: Option<usize>,
     /// Whether to go past the system's cache.
     pub direct: Option<bool>,
+    /// Whether units that are reset give their space back.
+    pub discard: Option<bool>,
     /// Name or file of the simulated drive.
     pub profile: Option<String>,
     /// Bytes that may still be written to it.

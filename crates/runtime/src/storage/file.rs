@@ -40,26 +40,30 @@ pub struct Options {
     pub threads: usize,
     /// Whether to go past the system's cache (`O_DIRECT`); `None`: for block devices only.
     pub direct: Option<bool>,
+    /// Whether a reset gives space back: a discard of a block device, a hole in a file; `None`: for block
+    /// devices only. Holes cost the file system transactions, for which flushes wait (ADR 0057).
+    pub discard: Option<bool>,
     /// What may be done.
     pub access: Access,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { engine: IoEngine::Auto, threads: 16, direct: None, access: Access::ReadWrite }
+        let (engine, access) = (IoEngine::Auto, Access::ReadWrite);
+        Options { engine, threads: 16, direct: None, discard: None, access }
     }
 }
 
 /// Units side by side in a file or on a block device, from its first byte on.
 ///
-/// In a regular file, a reset punches a hole where the file system can, and does nothing elsewhere, nor with transfers
-/// inline, which are for files in memory. On a block device it discards, if the device can. The file or device is
-/// locked (`flock`) as long as it is open, so that two pools do not share it by mistake.
+/// A reset gives space back as [`Options::discard`] says, if device or file system can, and else does nothing. The file
+/// or device is locked (`flock`) as long as it is open, so that two pools do not share it by mistake.
 #[derive(Debug)]
 pub struct File {
     layout: Layout,
     io: Io,
     kind: Kind,
+    discards: bool,
     /// The last, so that the lock is given up when nothing is under way any more.
     file: Locked,
 }
@@ -126,7 +130,8 @@ impl File {
                 .map_err(|error| OpenError::caused(path, OpenErrorKind::Cached, error))?;
         }
         let io = Io::new(&file, options.engine, options.threads).map_err(system)?;
-        Ok(File { layout, io, kind, file: locked })
+        let discards = options.discard.unwrap_or(is_block);
+        Ok(File { layout, io, kind, discards, file: locked })
     }
 
     /// How transfers are handed to the system: `io_uring` or `threads`.
@@ -155,7 +160,7 @@ impl File {
         Ok(Some(start..end))
     }
 
-    /// Makes `unit` empty, also with transfers inline.
+    /// Makes `unit` empty, whatever the options say.
     pub(super) fn empty(&mut self, token: Token, unit: UnitId) {
         self.io.submit(token, Action::Call(self.resetting(unit)));
     }
@@ -318,10 +323,8 @@ impl Storage for File {
             Command::Read { at, into } => Action::Read { at, into },
             Command::Flush(_) => Action::Sync,
             Command::Zero(unit) => Action::Call(self.zeroing(unit)),
-            // Memory that is given back has to be taken and cleared again, which costs more than the write itself.
-            Command::Reset(_) if self.io.is_inline() => Action::Call(Box::new(|| Ok(()))),
-            Command::Reset(unit) => Action::Call(self.resetting(unit)),
-            Command::Finish(_) => Action::Call(Box::new(|| Ok(()))),
+            Command::Reset(unit) if self.discards => Action::Call(self.resetting(unit)),
+            Command::Reset(_) | Command::Finish(_) => Action::Call(Box::new(|| Ok(()))),
         };
         self.io.submit(token, action);
     }

@@ -78,15 +78,6 @@ impl Io {
         Ok(Io::Threads(Threads::new(file, threads)?))
     }
 
-    /// Whether transfers are done when they are submitted.
-    pub(super) fn is_inline(&self) -> bool {
-        match self {
-            #[cfg(target_os = "linux")]
-            Io::Inline(_) => true,
-            _ => false,
-        }
-    }
-
     pub(super) fn name(&self) -> &'static str {
         match self {
             #[cfg(target_os = "linux")]

@@ -336,19 +336,26 @@ fn file_past_the_cache() {
 }
 
 #[test]
-fn a_reset_gives_the_space_of_a_file_back() {
+fn a_reset_gives_the_space_of_a_file_back_if_that_is_asked_for() {
     use std::os::unix::fs::MetadataExt;
 
-    let directory = TempDir::new().unwrap();
-    let path = directory.path().join("pool");
-    let mut file = File::open(&path, true, small(LogicalBlock::B512), &Options::default()).unwrap();
-    let mut suite = Suite::new(&mut file);
-    suite.writes_many_at_once();
-    suite.run(vec![Command::Flush(DeviceId(0))]);
-    let taken = || path.metadata().unwrap().blocks();
-    let before = taken();
-    suite.resets();
-    assert!(taken() < before / 4, "{} of {before} sectors are still taken", taken());
+    for discard in [None, Some(false), Some(true)] {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("pool");
+        let options = Options { discard, ..Options::default() };
+        let mut file = File::open(&path, true, small(LogicalBlock::B512), &options).unwrap();
+        let mut suite = Suite::new(&mut file);
+        suite.writes_many_at_once();
+        suite.run(vec![Command::Flush(DeviceId(0))]);
+        let taken = || path.metadata().unwrap().blocks();
+        let before = taken();
+        suite.resets();
+        let gone = before - taken();
+        match discard {
+            Some(true) => assert!(gone > before / 4 * 3, "{gone} of {before} sectors"),
+            _ => assert_eq!(gone, 0, "of {before} sectors"),
+        }
+    }
 }
 
 #[test]

@@ -34,6 +34,7 @@ fn io_uring(settings: &Settings, path: &Path) -> Finding {
         threads: 1,
         direct: Some(false),
         access: Access::ReadOnly,
+        ..Options::default()
     };
     // The settings are a file that is there and that nobody locks for long.
     let error = match File::open(path, false, layout, &options) {
