@@ -424,6 +424,9 @@ impl Settings {
                 ("pool.reserved_units", format!("is {reserved}, must be 0 to {}", most / 4))
             }
             ConfigError::Stage(_) | ConfigError::Addresses => ("pool.staged", error.to_string()),
+            ConfigError::FewUnits { .. } if self.devices.iter().all(|one| one.unit.is_none()) => {
+                ("device.size", format!("{error}: a larger device has more"))
+            }
             ConfigError::FewUnits { .. } => ("device.unit", error.to_string()),
             _ => ("pool", error.to_string()),
         };
@@ -453,6 +456,10 @@ impl Settings {
                 return Err(self.error(&format!("volumes[{index}].size"), reason));
             }
             sizes.push((name, size));
+        }
+        if config.capacity_among(sizes.iter().map(|(_, blocks)| *blocks)) == 0 {
+            let reason = "maps and spare units leave no room for data: a larger device has some";
+            return Err(self.error("device.size", reason));
         }
         Ok(sizes)
     }

@@ -285,6 +285,26 @@ fn what_many_volumes_hold_is_told_by_format_and_status() {
 }
 
 #[test]
+fn a_pool_that_would_hold_nothing_is_refused_and_leaves_nothing() {
+    let folder = scratch();
+    let folder = folder.path();
+    let volume = "[[volumes]]\nname = 'v'\nsize = '64KiB'\n";
+    for (size, reason) in [
+        ("512KiB", "device.size: the pool has 8 units"),
+        ("512KiB'\nunit = '64KiB", "device.unit: the pool has 8 units"),
+        ("900KiB", "device.size: maps and spare units leave no room for data"),
+    ] {
+        let device = format!("[device]\npath = 'pool.img'\nsize = '{size}'\n");
+        write(folder, "pool.toml", device + volume);
+        let refused = run(folder, "format pool.toml").refused(2);
+        assert!(refused.contains(reason), "{size}: {refused}");
+        assert!(!folder.join("pool.img").exists(), "{size}: a file is left");
+    }
+    write(folder, "pool.toml", "[device]\npath = 'pool.img'\nsize = '1MiB'\n".to_owned() + volume);
+    run(folder, "format pool.toml").ok();
+}
+
+#[test]
 fn a_volume_of_an_impossible_size_is_refused_with_the_limit() {
     let folder = scratch();
     let folder = folder.path();
