@@ -457,7 +457,9 @@ impl Settings {
             }
             sizes.push((name, size));
         }
-        if config.capacity_among(sizes.iter().map(|(_, blocks)| *blocks)) == 0 {
+        let each = || sizes.iter().map(|(_, blocks)| *blocks);
+        // Of fast devices that are too small `format` and `doctor` warn.
+        if config.capacity_among(each()) == 0 && config.short_of_fast(each()).is_none() {
             let reason = "maps and spare units leave no room for data: a larger device has some";
             return Err(self.error("device.size", reason));
         }
