@@ -215,6 +215,8 @@ mod counted {
         ReplacementOutlived: "a block of a failed write was replaced before it was written again",
         IdleUnitClosed: "a unit is closed whose class got nothing for long",
         QueuesJoined: "a small chunk is filled up with blocks of other classes",
+        AwaitedGoesFirst: "a block that somebody waits for goes before all others",
+        AwaitedBeforeDebts: "what somebody waits for is sealed though the host owes copies",
         StagedBlockMoved: "the old place of a staged block is copied",
         WaitsForZone: "a unit is not opened, since others are not finished yet",
         NoUnitForHost: "no unit may be opened for blocks of users",

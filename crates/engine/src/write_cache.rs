@@ -3,6 +3,8 @@
 //! Blocks wait in queues, two for each class: one of the host's blocks, and one of copies and of blocks of failed
 //! writes. Control entries wait in a queue of their own.
 
+mod express;
+
 use std::collections::VecDeque;
 
 use slab::Slab;
@@ -12,6 +14,8 @@ use thermocline_types::{Class, Time};
 use crate::config::{Config, LINGER};
 use crate::map::Value;
 use crate::marks::mark;
+
+use express::Express;
 
 /// Who waits for a block or control entry to be on media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,9 +123,8 @@ pub(crate) struct WriteCache<P> {
     slots: Slab<Staged<P>>,
     /// Slots of each class, in the order in which they came: first those of the host, then copies.
     queues: Vec<VecDeque<u32>>,
-    /// Slots of the host that were taken out of their queues for flushes of volumes, and how many that ever were.
-    express: VecDeque<u32>,
-    expressed: u64,
+    /// Slots of the host that were taken out of their queues, since somebody waits for them.
+    express: Express,
     /// Blocks in the queues of the host, by the index of their volume.
     queued: Vec<u32>,
     control: VecDeque<Control>,
@@ -135,8 +138,6 @@ pub(crate) struct WriteCache<P> {
     hurried: Vec<u64>,
     /// Flushes of the host that wait for all blocks up to a ticket to be sealed.
     flushes: VecDeque<(u64, u32)>,
-    /// Flushes of volumes, which wait for so many of all that ever were in `express`.
-    volume_flushes: VecDeque<(u64, u32)>,
     /// When whatever is staged is to be sealed; `None` while nothing waits.
     due: Option<Time>,
     /// Whether a queue of the host may be full, or in a hurry.
@@ -174,8 +175,7 @@ impl<P> WriteCache<P> {
             full,
             slots: Slab::new(),
             queues: (0..2 * classes).map(|_| VecDeque::new()).collect(),
-            express: VecDeque::new(),
-            expressed: 0,
+            express: Express::default(),
             queued: Vec::new(),
             control: VecDeque::new(),
             host_blocks: 0,
@@ -183,7 +183,6 @@ impl<P> WriteCache<P> {
             ticket: 0,
             hurried: vec![0; classes],
             flushes: VecDeque::new(),
-            volume_flushes: VecDeque::new(),
             due: None,
             ripe: false,
             copies: 0,
@@ -271,7 +270,6 @@ impl<P> WriteCache<P> {
         staged.acknowledged |= owner.is_none();
         if let Some(owner) = owner {
             staged.owners.add(owner);
-            self.hurry(slot);
         }
     }
 
@@ -391,8 +389,8 @@ impl<P> WriteCache<P> {
 
     /// Whether a block waits of which the host was told that it is written.
     pub(crate) fn holds_acknowledged(&self) -> bool {
-        let slots = self.queues.iter().step_by(2).flatten().chain(&self.express);
-        let mut staged = slots.map(|&slot| &self.slots[slot as usize]);
+        let slots = self.queues.iter().step_by(2).flatten().copied().chain(self.express.slots());
+        let mut staged = slots.map(|slot| &self.slots[slot as usize]);
         staged.any(|staged| staged.alive && staged.acknowledged)
     }
 
@@ -406,8 +404,8 @@ impl<P> WriteCache<P> {
 
     /// Takes out all blocks of the host that wait.
     pub(crate) fn take_hosts(&mut self) -> Vec<Staged<P>> {
-        let queues = self.queues.iter_mut().step_by(2).chain([&mut self.express]);
-        let slots: Vec<u32> = queues.flat_map(|queue| queue.drain(..)).collect();
+        let queues = self.queues.iter_mut().step_by(2).flat_map(|queue| queue.drain(..));
+        let slots: Vec<u32> = queues.chain(self.express.drain()).collect();
         self.queued.fill(0);
         self.host_blocks -= slots.len() as u32;
         slots.into_iter().map(|slot| self.slots.remove(slot as usize)).collect()
@@ -416,8 +414,8 @@ impl<P> WriteCache<P> {
     /// Nothing is sealed any more. What is staged can still be read. Returns who waited, requests that flush apart.
     pub(crate) fn give_up(&mut self) -> (Vec<Owner>, Vec<u32>) {
         let mut owners = Vec::new();
-        let queues = self.queues.iter_mut().chain([&mut self.express]);
-        for slot in queues.flat_map(|queue| queue.drain(..)) {
+        let queues = self.queues.iter_mut().flat_map(|queue| queue.drain(..));
+        for slot in queues.chain(self.express.drain()) {
             mark!(StageFailed);
             drop_out(&mut self.slots[slot as usize], &mut owners);
         }
@@ -425,13 +423,13 @@ impl<P> WriteCache<P> {
         self.queued.fill(0);
         mark!(ControlFailed if !self.control.is_empty());
         owners.extend(self.control.drain(..).flat_map(|control| control.owners));
-        let flushes = self.flushes.drain(..).chain(self.volume_flushes.drain(..));
-        (owners, flushes.map(|(_, request)| request).collect())
+        let flushes = self.flushes.drain(..).map(|(_, request)| request);
+        (owners, flushes.chain(self.express.drain_flushes()).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let mut queues = self.queues.iter().chain([&self.express]);
-        self.control.is_empty() && queues.all(VecDeque::is_empty)
+        let blocks = !self.express.is_empty() || !self.queues.iter().all(VecDeque::is_empty);
+        self.control.is_empty() && !blocks
     }
 
     /// Whether blocks of the host wait that bypass fast devices.
@@ -460,6 +458,20 @@ impl<P> WriteCache<P> {
         let hurried = &mut self.hurried[class.index()];
         *hurried = ticket.max(*hurried);
         self.ripe = true;
+    }
+
+    /// Has a block of the host sealed before all else.
+    pub(crate) fn hasten_block(&mut self, slot: u32) {
+        let Staged { class, volume, .. } = self.slots[slot as usize];
+        let queue = &mut self.queues[host_queue(class)];
+        // One that is not there goes before all else already.
+        if let Some(at) = queue.iter().rposition(|&other| other == slot) {
+            queue.remove(at);
+            self.queued[usize::from(volume)] -= 1;
+            mark!(AwaitedGoesFirst if !queue.is_empty());
+            self.express.push(slot);
+            self.ripe = true;
+        }
     }
 
     /// Has everything that waits sealed without waiting for full chunks. Returns whether that is new for anything.
@@ -519,46 +531,48 @@ impl<P> WriteCache<P> {
             return false;
         }
         self.ripe = true;
-        self.volume_flushes.push_back((self.expressed, request));
+        self.express.flush(request);
         true
     }
 
     /// Takes the `left` blocks of a volume out of the queues of the host. As a rule they came last.
     fn hasten(&mut self, volume: u16, mut left: usize) {
-        let from = self.express.len();
+        let mut found = Vec::with_capacity(left);
         for queue in self.queues.iter_mut().step_by(2) {
             let mut at = queue.len();
             while at > 0 && left > 0 {
                 at -= 1;
                 if self.slots[queue[at] as usize].volume == volume {
-                    self.express.extend(queue.remove(at));
+                    found.extend(queue.remove(at));
                     left -= 1;
                 }
             }
         }
-        self.expressed += (self.express.len() - from) as u64;
         if let Some(queued) = self.queued.get_mut(usize::from(volume)) {
             *queued = 0;
         }
-        let slots = &self.slots;
-        self.express.make_contiguous()[from..]
-            .sort_unstable_by_key(|&slot| slots[slot as usize].ticket);
+        found.sort_unstable_by_key(|&slot| self.slots[slot as usize].ticket);
+        found.into_iter().for_each(|slot| self.express.push(slot));
     }
 
     /// The class of the block that goes before all else; `None` if none does.
     pub(crate) fn express_class(&self) -> Option<Class> {
-        self.express.front().map(|&slot| self.slots[slot as usize].class)
+        self.express.slots().next().map(|slot| self.slots[slot as usize].class)
     }
 
-    /// Takes that block.
-    pub(crate) fn pop_express(&mut self) -> Option<u32> {
-        self.express.pop_front()
+    /// Takes the first of those that go before all else, of which `is_apt` says so by its class.
+    pub(crate) fn pop_express(&mut self, is_apt: impl Fn(Class) -> bool) -> Option<u32> {
+        self.express.pop(|slot| is_apt(self.slots[slot as usize].class))
+    }
+
+    /// Those that go before all else.
+    pub(crate) fn express(&mut self) -> &mut Express {
+        &mut self.express
     }
 
     /// The next flush of a volume for which everything was sealed.
     pub(crate) fn next_volume_flush(&mut self) -> Option<u32> {
-        let sealed = self.expressed - self.express.len() as u64;
-        self.volume_flushes.pop_front_if(|(until, _)| *until <= sealed).map(|(_, request)| request)
+        self.express.next_flush()
     }
 
     /// The next flush for which everything was sealed.
@@ -573,8 +587,8 @@ impl<P> WriteCache<P> {
 
     /// The lowest ticket among the blocks of the host that wait.
     fn oldest(&self) -> Option<u64> {
-        let first = self.queues.iter().step_by(2).filter_map(VecDeque::front).chain(&self.express);
-        first.map(|&slot| self.slots[slot as usize].ticket).min()
+        let first = self.queues.iter().step_by(2).filter_map(|queue| queue.front().copied());
+        first.chain(self.express.slots()).map(|slot| self.slots[slot as usize].ticket).min()
     }
 }
 

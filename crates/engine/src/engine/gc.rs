@@ -293,12 +293,15 @@ impl<P: Payload> Engine<P> {
         self.gc.pace.earn(blocks, urgency);
     }
 
-    /// Whether blocks of the host may take up units of `media` now. For those that bypass the fast ones nobody earns
-    /// copies: units for capacity are freed as fast as can be, when they run short.
-    pub(crate) fn host_may_seal(&self, media: MediaClass) -> bool {
+    /// Whether blocks of the host may take up units of `media` now; those that somebody waits for may before others.
+    /// For those that bypass the fast ones nobody earns copies: units for capacity are freed as fast as can be, when
+    /// they run short.
+    pub(crate) fn host_may_seal(&self, media: MediaClass, awaited: bool) -> bool {
+        let pace = &self.gc.pace;
+        let owes = || if awaited { pace.is_far_behind() } else { pace.is_behind() };
         let pays = media == self.config.host_media();
         self.space.free_units(media) > self.reserve_of(media)
-            && (!pays || !self.is_short(media) || !self.gc.pace.is_behind())
+            && (!pays || !self.is_short(media) || !owes())
     }
 
     /// Whether blocks of the host wait that have no unit to go to, whatever is owed.

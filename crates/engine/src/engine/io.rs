@@ -407,9 +407,19 @@ impl<P: Payload> Engine<P> {
         };
         let slot = self.cache.push(staged, self.now);
         if owner.is_some() {
-            self.cache.hurry(slot);
+            self.hurry(slot);
         }
         self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
+    }
+
+    /// Somebody waits until a staged block is on media.
+    fn hurry(&mut self, slot: u32) {
+        // Where nothing completes in memory, everybody waits, and whole queues go.
+        if self.is_cached() {
+            self.cache.hasten_block(slot);
+        } else {
+            self.cache.hurry(slot);
+        }
     }
 
     /// A staged block has new contents, in its old place: what waits for the block waits for these.
@@ -421,6 +431,9 @@ impl<P: Payload> Engine<P> {
         let early = bug!(self.config, SupersededDoneEarly);
         let before = if early { self.cache.forget_owners(slot) } else { Owners::Nobody };
         self.cache.write_again(slot, crc, payload, owner);
+        if owner.is_some() {
+            self.hurry(slot);
+        }
         before.each().iter().for_each(|owner| self.settle_owners(&[(*owner, 1)]));
     }
 }

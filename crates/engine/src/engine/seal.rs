@@ -81,7 +81,7 @@ impl<P: Payload> Engine<P> {
         while picked.len() < limit
             && let Some(slot) = match queue {
                 Some(queue) => self.next_staged(queue, picked.len()),
-                None => self.next_express(self.config.media_of(own)),
+                None => self.next_express(own, picked.len()),
             }
         {
             let current = self.is_current(slot);
@@ -104,6 +104,9 @@ impl<P: Payload> Engine<P> {
         if picked.is_empty() {
             self.settle_owners(&owners);
         } else {
+            if queue.is_none() {
+                self.cache.express().sealed(self.flights.next());
+            }
             self.launch_blocks(class, at, &picked, owners);
         }
         self.picked = picked;
@@ -161,10 +164,14 @@ impl<P: Payload> Engine<P> {
         self.cache.pop(nearest)
     }
 
-    /// Takes the next block that goes before all queues, if it goes to `media`.
-    fn next_express(&mut self, media: MediaClass) -> Option<u32> {
-        let class = self.cache.express_class()?;
-        (self.config.media_of(class) == media).then(|| self.cache.pop_express())?
+    /// Takes the next block of `class` that goes before all queues; of any of its media if the chunk would be small.
+    fn next_express(&mut self, class: Class, picked: usize) -> Option<u32> {
+        if let Some(slot) = self.cache.pop_express(|other| other == class) {
+            return Some(slot);
+        }
+        let (media, config) = (self.config.media_of(class), &self.config);
+        let joins = picked < JOINED;
+        joins.then(|| self.cache.pop_express(|other| config.media_of(other) == media))?
     }
 
     /// Seals the picked blocks into a chunk at `at` and sends it off.
@@ -437,6 +444,7 @@ impl<P: Payload> Engine<P> {
         let chunk = self.flights.chunk(sequence);
         let unit = chunk.header.origin.location.unit;
         self.space.chunk_answered(class, unit);
+        self.cache.express().answered(sequence);
         let broken = self.space.broken(unit);
         match result {
             Ok(()) if broken.is_none_or(|block| block > chunk.header.origin.location.block) => {
@@ -488,11 +496,12 @@ impl<P: Payload> Engine<P> {
         }
         let mut worked = self.flights.sealed() > before;
         let tiered = self.config.geometry.is_tiered();
-        let hosts =
-            self.hosts_may_be_ripe() && (tiered || self.host_may_seal(self.config.host_media()));
+        let hosts = self.hosts_may_be_ripe()
+            && (tiered || self.host_may_seal(self.config.host_media(), true));
         if hosts {
             while let Some(class) = self.cache.express_class()
-                && self.host_may_seal(self.config.media_of(class))
+                && self.cache.express().chunks() < self.config.write_depth
+                && self.host_may_seal(self.config.media_of(class), true)
                 && self.seal(None)
             {
                 worked = true;
@@ -503,7 +512,7 @@ impl<P: Payload> Engine<P> {
             for &queue in &order {
                 let media = self.config.media_of(class_of(queue));
                 while self.is_to_be_sealed(queue)
-                    && self.host_may_seal(media)
+                    && self.host_may_seal(media, self.cache.is_hurried(queue))
                     && self.seal(Some(queue))
                 {
                     worked = true;
@@ -530,7 +539,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Whether what the host writes has time.
-    fn is_cached(&self) -> bool {
+    pub(crate) fn is_cached(&self) -> bool {
         self.config.write_cache && self.phase == Phase::Open
     }
 

@@ -126,3 +126,43 @@ fn what_is_flushed_goes_before_what_others_wrote_before() {
     }
     assert_eq!(machine.engine.at_risk_blocks(), 0);
 }
+
+#[test]
+fn a_write_through_all_caches_leaves_in_memory_what_was_written_before() {
+    let (mut machine, volume) = waiting(200, 50);
+    let before = machine.engine.at_risk_blocks();
+    for lba in [1000, 7] {
+        // The second one is of a block that waits: it goes, too.
+        let extent = Extent { volume, lba, blocks: 1 };
+        let write = HostRequest::Write { extent, data: (), fua: true, handle: 0 };
+        machine.ask(write).expect("it is done");
+    }
+    assert_eq!(machine.engine.at_risk_blocks(), before - 1);
+}
+
+#[test]
+fn what_is_awaited_does_not_wait_for_copies_that_others_owe() {
+    let (mut machine, volume) = collecting(true);
+    let other = machine.create("other", 1);
+    machine.settle();
+    // Nothing can be copied any more.
+    machine.held = Box::new(|cmd| matches!(cmd, DeviceCmd::Read { .. } | DeviceCmd::ReadChunks(_)));
+    let mut rng = Rng::new(6);
+    let mut write = |machine: &mut Machine, volume, blocks, fua| {
+        let extent = Extent { volume, lba: rng.below(blocks), blocks: 1 };
+        let id = machine.submit(HostRequest::Write { extent, data: (), fua, handle: 0 });
+        machine.settle();
+        machine.answer(id)
+    };
+    while machine.engine.staged_blocks() < machine.engine.max_staged_blocks() - 1000 {
+        assert!(write(&mut machine, volume, 10_000, false).is_some(), "memory has room");
+    }
+    for _ in 0..2 {
+        assert!(write(&mut machine, other, 1, true).is_some(), "one more goes, whatever is owed");
+    }
+    let passed = (0..10_000).take_while(|_| write(&mut machine, other, 1, true).is_some()).count();
+    assert!((1..500).contains(&passed), "{passed} writes went before what they owe");
+    machine.held = Box::new(|_| false);
+    machine.settle();
+    machine.ask(HostRequest::Close).expect("it can be closed");
+}

@@ -1,5 +1,7 @@
 //! How fast garbage collection goes: it earns copies as the host writes, and spends them.
 
+use crate::marks::mark;
+
 /// Copies that may be owed before the host has to wait for them. Chosen, not measured.
 const DEBT: f64 = 64.0;
 
@@ -7,6 +9,10 @@ const DEBT: f64 = 64.0;
 /// are used up. What flushes waited for without it: `docs/adr/0050-debts-grow-with-units.md`. With a fifth of a unit it
 /// is the same.
 const SHARE: f64 = 1.0 / 32.0;
+
+/// Copies that may be owed beyond all that for what somebody waits for: a flush of a page and its log goes before the
+/// copies that a chunk of others earned, many hundreds. `docs/adr/0058-what-is-awaited-goes-before-debts.md`.
+const BEYOND: f64 = 256.0;
 
 /// Of what keeps the free units as they are, what collection does as it begins; all of it and half as much again when
 /// the units held ahead are used up. Free units thus settle in the middle of these. At 3/4 they settled higher, which
@@ -27,11 +33,14 @@ pub(super) struct Pace {
     unit: f64,
     /// Copies that may be owed beside [`DEBT`].
     allowed: f64,
+    /// Of those owed, copies that were earned when as many were owed as may be. Every second copy pays for them.
+    beyond: f64,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { credit: 0.0, saved: 0.0, ratio: 1.0, share: 0.0, unit: 0.0, allowed: 0.0 }
+        let (credit, saved, ratio, share, unit) = (0.0, 0.0, 1.0, 0.0, 0.0);
+        Pace { credit, saved, ratio, share, unit, allowed: 0.0, beyond: 0.0 }
     }
 }
 
@@ -75,6 +84,8 @@ impl Pace {
     /// the host is held back bit by bit.
     pub(super) fn earn(&mut self, blocks: u32, urgency: f64) {
         let earned = f64::from(blocks) * self.ratio * (BEGINNING + urgency);
+        mark!(AwaitedBeforeDebts if self.is_behind());
+        self.beyond = if self.is_behind() { self.beyond + earned } else { 0.0 };
         let allowed = SHARE * self.unit * (1.0 - urgency).max(0.0);
         self.allowed = allowed.max(self.allowed - earned);
         self.credit += earned;
@@ -87,11 +98,18 @@ impl Pace {
 
     pub(super) fn spend(&mut self, copies: usize) {
         self.credit = (self.credit - copies as f64).max(0.0);
+        // One of two pays for others: these are not to wait until nobody waits for anything.
+        self.beyond = (self.beyond - copies as f64 / 2.0).max(0.0);
     }
 
     /// Whether so many are owed that the host waits.
     pub(super) fn is_behind(&self) -> bool {
         self.owed() >= DEBT + self.allowed
+    }
+
+    /// Whether so many are owed that the host waits with what somebody waits for, too.
+    pub(super) fn is_far_behind(&self) -> bool {
+        self.is_behind() && self.beyond >= BEYOND
     }
 
     /// Nothing is owed: units are plenty, or nothing can be copied. Returns whether the host waited.
@@ -171,6 +189,27 @@ mod tests {
         pace.earn(1, 0.5);
         assert!(pace.is_behind());
         assert!(pace.forgive() && !pace.is_behind() && !pace.forgive());
+    }
+
+    #[test]
+    fn what_is_awaited_goes_before_the_debts_of_others_until_it_has_its_own() {
+        let mut pace = Pace::default();
+        pace.earn(1_000, 0.5);
+        assert!(pace.is_behind() && !pace.is_far_behind(), "a chunk of others: 1,000 are owed");
+        pace.earn(255, 0.5);
+        assert!(!pace.is_far_behind());
+        pace.earn(1, 0.5);
+        assert!(pace.is_far_behind(), "256 for what was awaited");
+        pace.spend(1);
+        assert!(!pace.is_far_behind(), "half of what is copied pays for it");
+        pace.earn(1, 0.5);
+        assert!(pace.is_far_behind());
+        pace.spend(1_192);
+        assert!(pace.is_behind() && !pace.is_far_behind());
+        pace.spend(1);
+        assert!(!pace.is_behind());
+        pace.earn(300, 0.5);
+        assert!(!pace.is_far_behind(), "what was owed before is forgotten");
     }
 
     #[test]

@@ -1,0 +1,113 @@
+//! Blocks of the host that go before all queues, since somebody waits for them.
+//!
+//! Invariants:
+//! * They leave by class, in any order; a flush waits for all that came before it.
+
+use std::collections::VecDeque;
+
+use thermocline_format::Sequence;
+
+/// Slots that go before all queues, and who waits for them.
+#[derive(Debug, Default)]
+pub(crate) struct Express {
+    /// Each with its number among all that ever came; numbers rise.
+    slots: VecDeque<(u64, u32)>,
+    /// The newest number.
+    newest: u64,
+    /// Flushes of volumes, which wait for all up to a number to leave.
+    flushes: VecDeque<(u64, u32)>,
+    /// Their chunks on the way to media.
+    chunks: Vec<Sequence>,
+}
+
+impl Express {
+    pub(super) fn push(&mut self, slot: u32) {
+        self.newest += 1;
+        self.slots.push_back((self.newest, slot));
+    }
+
+    /// Takes the first of which `is_apt` says so.
+    pub(super) fn pop(&mut self, is_apt: impl Fn(u32) -> bool) -> Option<u32> {
+        let at = self.slots.iter().position(|&(_, slot)| is_apt(slot))?;
+        self.slots.remove(at).map(|(_, slot)| slot)
+    }
+
+    /// All slots, those first that came first.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        self.slots.iter().map(|&(_, slot)| slot)
+    }
+
+    /// Takes all slots.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.slots.drain(..).map(|(_, slot)| slot)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Has a flush of a volume wait until all that is here has left.
+    pub(super) fn flush(&mut self, request: u32) {
+        self.flushes.push_back((self.newest, request));
+    }
+
+    /// The next flush that waits for nothing here any more.
+    pub(super) fn next_flush(&mut self) -> Option<u32> {
+        let waits = self.slots.front().map_or(u64::MAX, |(number, _)| *number);
+        self.flushes.pop_front_if(|(until, _)| *until < waits).map(|(_, request)| request)
+    }
+
+    /// Takes all flushes.
+    pub(super) fn drain_flushes(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.flushes.drain(..).map(|(_, request)| request)
+    }
+
+    /// Chunks of them that are on their way.
+    pub(crate) fn chunks(&self) -> u32 {
+        self.chunks.len() as u32
+    }
+
+    /// A chunk of them sets off.
+    pub(crate) fn sealed(&mut self, chunk: Sequence) {
+        self.chunks.push(chunk);
+    }
+
+    /// The device answered for a chunk, of them or not.
+    pub(crate) fn answered(&mut self, chunk: Sequence) {
+        self.chunks.retain(|other| *other != chunk);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_waits_for_all_before_it_in_whatever_order_they_leave() {
+        let mut express = Express::default();
+        express.push(7);
+        express.push(8);
+        express.flush(1);
+        express.push(9);
+        express.flush(2);
+        assert_eq!(express.pop(|slot| slot > 7), Some(8));
+        assert_eq!(express.next_flush(), None, "7 is here");
+        assert_eq!(express.pop(|slot| slot == 9), Some(9));
+        assert_eq!(express.next_flush(), None);
+        assert_eq!(express.pop(|_| true), Some(7));
+        assert_eq!([(); 3].map(|()| express.next_flush()), [Some(1), Some(2), None]);
+        assert!(express.is_empty() && express.pop(|_| true).is_none());
+    }
+
+    #[test]
+    fn a_chunk_is_on_its_way_until_the_device_answers_for_it() {
+        let mut express = Express::default();
+        express.sealed(Sequence(4));
+        express.sealed(Sequence(6));
+        express.answered(Sequence(5));
+        assert_eq!(express.chunks(), 2);
+        express.answered(Sequence(6));
+        express.answered(Sequence(6));
+        assert_eq!(express.chunks(), 1);
+    }
+}
