@@ -512,7 +512,7 @@ impl<P: Payload> Engine<P> {
             for &queue in &order {
                 let media = self.config.media_of(class_of(queue));
                 while self.is_to_be_sealed(queue)
-                    && self.host_may_seal(media, self.cache.is_hurried(queue))
+                    && self.host_may_seal(media, self.is_cached() && self.cache.is_hurried(queue))
                     && self.seal(Some(queue))
                 {
                     worked = true;
