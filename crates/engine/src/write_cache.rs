@@ -436,7 +436,7 @@ impl<P> WriteCache<P> {
     pub(crate) fn hosts_wait_below(&self, config: &Config) -> bool {
         let classes = usize::from(config.placement_classes());
         let below = |class: Class| class.index() < classes;
-        self.express_class().is_some_and(below)
+        self.express_class(below).is_some()
             || self.queues.iter().step_by(2).take(classes).any(|queue| !queue.is_empty())
     }
 
@@ -555,9 +555,10 @@ impl<P> WriteCache<P> {
         found.into_iter().for_each(|slot| self.express.push(slot));
     }
 
-    /// The class of the block that goes before all else; `None` if none does.
-    pub(crate) fn express_class(&self) -> Option<Class> {
-        self.express.slots().next().map(|slot| self.slots[slot as usize].class)
+    /// The class of the first block that goes before all else, of those of which `is_apt` says so by their class.
+    pub(crate) fn express_class(&self, is_apt: impl Fn(Class) -> bool) -> Option<Class> {
+        let mut classes = self.express.slots().map(|slot| self.slots[slot as usize].class);
+        classes.find(|class| is_apt(*class))
     }
 
     /// Takes the first of those that go before all else, of which `is_apt` says so by its class.

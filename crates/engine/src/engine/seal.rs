@@ -22,7 +22,7 @@ use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, Lba, UnitId};
 
 use crate::bugs::bug;
-use crate::config::MAX_IO_BLOCKS;
+use crate::config::{Config, MAX_IO_BLOCKS};
 use crate::device::{Body, Chunk, DeviceCmd, DeviceError, PageBytes};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, PAGE, Value};
@@ -54,15 +54,12 @@ impl<P: Payload> Engine<P> {
         self.addresses.location(value.address()).unit
     }
 
-    /// Seals what waits in a queue, or goes before all queues, at most one chunk. Returns whether it did; it does not
-    /// without a unit to open.
-    fn seal(&mut self, queue: Option<usize>) -> bool {
+    /// Seals what waits in a queue, or what of class `own` goes before all queues, at most one chunk. Returns whether
+    /// it did; it does not without a unit to open.
+    fn seal(&mut self, own: Class, queue: Option<usize>) -> bool {
         if !self.seal_control() {
             return false;
         }
-        let Some(own) = queue.map(class_of).or_else(|| self.cache.express_class()) else {
-            return false;
-        };
         let class = self.space.shared_class(own, self.may_open(own));
         mark!(ClassesShareUnit if class != own);
         let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
@@ -105,7 +102,7 @@ impl<P: Payload> Engine<P> {
             self.settle_owners(&owners);
         } else {
             if queue.is_none() {
-                self.cache.express().sealed(self.flights.next());
+                self.cache.express().sealed(self.flights.next(), self.config.media_of(own));
             }
             self.launch_blocks(class, at, &picked, owners);
         }
@@ -499,21 +496,16 @@ impl<P: Payload> Engine<P> {
         let hosts = self.hosts_may_be_ripe()
             && (tiered || self.host_may_seal(self.config.host_media(), true));
         if hosts {
-            while let Some(class) = self.cache.express_class()
-                && self.cache.express().chunks() < self.config.write_depth
-                && self.host_may_seal(self.config.media_of(class), true)
-                && self.seal(None)
-            {
-                worked = true;
-            }
+            worked |= self.seal_express();
             // Those that wait longest go first: the host may have to stop for its debt after any chunk.
             let mut order = std::mem::take(&mut self.order);
             self.cache.oldest_first(&mut order);
             for &queue in &order {
-                let media = self.config.media_of(class_of(queue));
+                let class = class_of(queue);
+                let media = self.config.media_of(class);
                 while self.is_to_be_sealed(queue)
                     && self.host_may_seal(media, self.is_cached() && self.cache.is_hurried(queue))
-                    && self.seal(Some(queue))
+                    && self.seal(class, Some(queue))
                 {
                     worked = true;
                 }
@@ -521,7 +513,10 @@ impl<P: Payload> Engine<P> {
             self.order = order;
         }
         for queue in (1..self.cache.queues()).step_by(2) {
-            while self.cache.copies() > 0 && self.is_to_be_sealed(queue) && self.seal(Some(queue)) {
+            while self.cache.copies() > 0
+                && self.is_to_be_sealed(queue)
+                && self.seal(class_of(queue), Some(queue))
+            {
                 worked = true;
             }
         }
@@ -529,6 +524,22 @@ impl<P: Payload> Engine<P> {
             self.cache.ripen();
         }
         self.flush_sealed();
+        worked
+    }
+
+    /// Seals what goes before all queues. What goes to one class of media does not wait for what goes to the other.
+    fn seal_express(&mut self) -> bool {
+        let mut worked = false;
+        for media in MediaClass::ALL {
+            let is_there = |config: &Config, class| config.media_of(class) == media;
+            while self.cache.express().chunks(media) < self.config.write_depth
+                && let Some(class) = self.cache.express_class(|class| is_there(&self.config, class))
+                && self.host_may_seal(media, true)
+                && self.seal(class, None)
+            {
+                worked = true;
+            }
+        }
         worked
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use thermocline_format::Sequence;
+use thermocline_format::{MediaClass, Sequence};
 
 /// Slots that go before all queues, and who waits for them.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Express {
     /// Flushes of volumes, which wait for all up to a number to leave.
     flushes: VecDeque<(u64, u32)>,
     /// Their chunks on the way to media.
-    chunks: Vec<Sequence>,
+    chunks: Vec<(Sequence, MediaClass)>,
 }
 
 impl Express {
@@ -62,19 +62,19 @@ impl Express {
         self.flushes.drain(..).map(|(_, request)| request)
     }
 
-    /// Chunks of them that are on their way.
-    pub(crate) fn chunks(&self) -> u32 {
-        self.chunks.len() as u32
+    /// Chunks of them that are on their way to `media`.
+    pub(crate) fn chunks(&self, media: MediaClass) -> u32 {
+        self.chunks.iter().filter(|(_, other)| *other == media).count() as u32
     }
 
-    /// A chunk of them sets off.
-    pub(crate) fn sealed(&mut self, chunk: Sequence) {
-        self.chunks.push(chunk);
+    /// A chunk of them sets off to `media`.
+    pub(crate) fn sealed(&mut self, chunk: Sequence, media: MediaClass) {
+        self.chunks.push((chunk, media));
     }
 
     /// The device answered for a chunk, of them or not.
     pub(crate) fn answered(&mut self, chunk: Sequence) {
-        self.chunks.retain(|other| *other != chunk);
+        self.chunks.retain(|(other, _)| *other != chunk);
     }
 }
 
@@ -102,12 +102,13 @@ mod tests {
     #[test]
     fn a_chunk_is_on_its_way_until_the_device_answers_for_it() {
         let mut express = Express::default();
-        express.sealed(Sequence(4));
-        express.sealed(Sequence(6));
+        express.sealed(Sequence(4), MediaClass::Fast);
+        express.sealed(Sequence(6), MediaClass::Fast);
+        express.sealed(Sequence(7), MediaClass::Capacity);
         express.answered(Sequence(5));
-        assert_eq!(express.chunks(), 2);
+        assert_eq!(MediaClass::ALL.map(|media| express.chunks(media)), [1, 2]);
         express.answered(Sequence(6));
         express.answered(Sequence(6));
-        assert_eq!(express.chunks(), 1);
+        assert_eq!(MediaClass::ALL.map(|media| express.chunks(media)), [1, 1]);
     }
 }

@@ -146,6 +146,38 @@ fn set_media(machine: &mut Machine, volume: VolumeId, media: VolumeMedia) {
     machine.ask(HostRequest::SetMedia { volume, media }).expect("there is a fast device");
 }
 
+#[test]
+fn what_is_awaited_on_fast_media_does_not_wait_behind_what_goes_below() {
+    let mut machine = Machine::format(&config(24));
+    let (below, above) = (machine.create("below", 100), machine.create("above", 100));
+    set_media(&mut machine, below, VolumeMedia::Capacity);
+    machine.settle();
+    let fast = Rc::new(Cell::new(false));
+    let seen = Rc::clone(&fast);
+    machine.held = Box::new(move |cmd| {
+        let chunk = matches!(cmd, DeviceCmd::WriteChunk(_));
+        seen.set(seen.get() || chunk && !is_of_capacity(cmd));
+        is_of_capacity(cmd)
+    });
+    let awaited = |machine: &mut Machine, volume, lba| {
+        let extent = Extent { volume, lba, blocks: 1 };
+        let id = machine.submit(HostRequest::Write { extent, data: (), fua: true, handle: 0 });
+        machine.settle();
+        id
+    };
+    let mut writes: Vec<u64> = (0..10).map(|lba| awaited(&mut machine, below, lba)).collect();
+    assert_eq!(machine.on_their_way(), 4, "the other six share a chunk when one of these is done");
+    assert!(!fast.get());
+    writes.push(awaited(&mut machine, above, 0));
+    assert!(fast.get(), "it is sealed though six wait");
+    machine.held = Box::new(|_| false);
+    machine.settle();
+    for id in writes {
+        assert_eq!(machine.answer(id), Some(Ok(thermocline_engine::Reply::Done)));
+    }
+    assert_eq!(machine.engine.at_risk_blocks(), 0);
+}
+
 /// Blocks that were destaged of a volume, and those that were written for its host.
 fn traffic(machine: &Machine, volume: VolumeId) -> (u64, u64) {
     let volumes = machine.engine.volumes();
