@@ -215,6 +215,8 @@ mod counted {
         ReplacementOutlived: "a block of a failed write was replaced before it was written again",
         IdleUnitClosed: "a unit is closed whose class got nothing for long",
         QueuesJoined: "a small chunk is filled up with blocks of other classes",
+        VictimsShareChunk: "the last copies of a victim wait for those of the next",
+        ManyVictimsEnd: "of copies that wait, those of the victim that waits longest are sealed",
         AwaitedGoesFirst: "a block that somebody waits for goes before all others",
         AwaitedBeforeDebts: "what somebody waits for is sealed though the host owes copies",
         StagedBlockMoved: "the old place of a staged block is copied",

@@ -346,6 +346,11 @@ impl<P> WriteCache<P> {
         self.queues[queue].len()
     }
 
+    /// The slot of the first block of a queue.
+    pub(crate) fn first(&self, queue: usize) -> Option<u32> {
+        self.queues[queue].front().copied()
+    }
+
     /// Whether what waits in a queue fills a chunk.
     pub(crate) fn is_full(&self, queue: usize) -> bool {
         self.queues[queue].len() >= self.full

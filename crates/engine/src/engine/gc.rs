@@ -2,14 +2,15 @@
 //!
 //! A victim is worked through in segments. Its chunks are found by reading their headers; a block is valid if the map
 //! points at it. When all valid blocks of a segment are in memory they are placed, knowing how full the segment was.
-//! The unit is dead when the last of its blocks has been sealed elsewhere. Pages of the map that are not in memory are
-//! loaded for it (`lookup`).
+//! The unit is dead when the last of its blocks has been sealed elsewhere, with blocks of the next victim where these
+//! fill their chunks (`ending`). Pages of the map that are not in memory are loaded for it (`lookup`).
 //!
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
 mod borrow;
 mod choice;
+mod ending;
 mod lookup;
 mod pace;
 mod place;
@@ -31,6 +32,7 @@ use crate::marks::mark;
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
 
+use ending::Ending;
 use pace::Pace;
 
 /// Blocks in memory and not placed above which no further segment is read: what the host can wait for at once, twice.
@@ -150,6 +152,8 @@ struct Round {
 #[derive(Debug)]
 pub(crate) struct Gc<P> {
     job: Option<Job<P>>,
+    /// Victims of which everything was placed, the first one first: their last copies wait for those of the next.
+    ending: Vec<Ending>,
     pace: Pace,
     /// Units with blocks that cannot be copied.
     stuck: FxHashSet<u32>,
@@ -172,6 +176,7 @@ impl<P> Default for Gc<P> {
     fn default() -> Self {
         Gc {
             job: None,
+            ending: Vec::new(),
             pace: Pace::default(),
             stuck: FxHashSet::default(),
             kept: FxHashSet::default(),
@@ -192,7 +197,7 @@ impl<P> Gc<P> {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.job.is_none()
+        self.job.is_none() && self.ending.is_empty()
     }
 
     /// Whether there is a unit for blocks of fast volumes, or was for those of the same victim.
@@ -200,13 +205,6 @@ impl<P> Gc<P> {
         self.job.as_mut().is_some_and(|job| {
             job.stays |= now;
             job.stays
-        })
-    }
-
-    /// Whether all that is to be copied now has been staged.
-    fn has_staged_all(&self) -> bool {
-        self.job.as_ref().is_none_or(|job| {
-            (job.step == Step::Done || job.drains && job.valid.is_empty()) && job.has_placed_all()
         })
     }
 }
@@ -263,11 +261,12 @@ impl<P: Payload> Engine<P> {
         self.reserve_of(media) + self.config.gc.ahead_units.max(least)
     }
 
-    /// Units of `media` that are free, or will be without further copies; dead ones are not freed while a checkpoint is
-    /// taken.
+    /// Units of `media` that are free, or will be without further victims; dead ones, and those that will be as soon as
+    /// the last copies are sealed, are not freed while a checkpoint is taken.
     pub(crate) fn coming_units(&self, media: MediaClass) -> u32 {
-        let dead = if self.checkpoint.is_none() { self.space.dead(media).len() as u32 } else { 0 };
-        self.space.free_units(media) + self.space.resetting_on(media) + dead
+        let free = self.space.free_units(media) + self.space.resetting_on(media);
+        let later = self.space.dead(media).len() as u32 + self.gc.ending_on(media);
+        free + if self.checkpoint.is_none() { later } else { 0 }
     }
 
     /// Whether units of `media` are to be freed.
@@ -316,14 +315,6 @@ impl<P: Payload> Engine<P> {
         self.cache.copies() > 2 * thermocline_format::MAX_LINES
     }
 
-    /// Whether copies should be sealed though they do not fill a chunk.
-    pub(crate) fn copies_are_urgent(&self) -> bool {
-        self.gc.has_staged_all()
-            || self.cache.has_replacements()
-            || self.pages.waiting() > 0
-            || self.host_has_no_unit()
-    }
-
     /// Whether no unit is left but those that the host may not use.
     fn host_has_no_unit(&self) -> bool {
         self.space.free_units(self.config.host_media()) <= self.host_reserve()
@@ -332,7 +323,8 @@ impl<P: Payload> Engine<P> {
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
     pub(crate) fn gc_step(&mut self) -> bool {
         self.gc.borrows &= self.host_has_no_unit();
-        let Some(job) = &self.gc.job else { return self.gc_next() };
+        let ended = self.end_victims();
+        let Some(job) = &self.gc.job else { return self.gc_next() || ended };
         let (step, ready, pending) = (job.step, job.ready.len(), job.pending());
         let read = job.reading.front().is_some_and(|reading| reading.left == 0);
         let placed = ready > 0 && self.place();
@@ -345,7 +337,7 @@ impl<P: Payload> Engine<P> {
             Step::Walking => false,
             Step::Done => pending == 0 && self.finish_job(),
         };
-        placed || read || moved
+        placed || read || moved || ended
     }
 
     /// A unit is empty: whatever of it could not be copied is gone.
@@ -651,29 +643,6 @@ impl<P: Payload> Engine<P> {
             return false;
         };
         job.ready.extend(valid.into_iter().map(|valid| (valid, utilisation)));
-        true
-    }
-
-    /// The victim is done with when none of its blocks waits to be sealed.
-    fn finish_job(&mut self) -> bool {
-        if self.cache.copies() > 0 {
-            return false;
-        }
-        self.unpin_all();
-        let job = self.gc.job.take().expect("a job is at this step");
-        let left = self.space.end_relocation(job.victim);
-        self.stats.gc_units += 1;
-        if self.space.media_of(job.victim) == MediaClass::Fast {
-            self.fast_unit_left();
-            self.destage.end_age(job.victim);
-        }
-        let kept = [&self.gc.kept, &self.gc.left_to_fast];
-        let stays = kept.iter().any(|kept| kept.contains(&job.victim.0));
-        if left > 0 && left >= job.at_first && !stays {
-            mark!(NothingCopied);
-            // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
-            self.gc.stuck.insert(job.victim.0);
-        }
         true
     }
 }

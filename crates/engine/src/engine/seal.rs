@@ -83,6 +83,7 @@ impl<P: Payload> Engine<P> {
         {
             let current = self.is_current(slot);
             let staged = self.cache.block(slot);
+            let copied = staged.old.filter(|_| staged.copy && !staged.replaces);
             let alive = current && !(staged.copy && twice && self.cache.holds(&picked, staged));
             mark!(CopyOutdated if !alive && staged.copy);
             mark!(CopiedTwice if staged.copy && twice && self.cache.holds(&picked, staged));
@@ -93,6 +94,7 @@ impl<P: Payload> Engine<P> {
             } else {
                 self.cache.discard(slot);
             }
+            copied.into_iter().for_each(|from| self.copy_leaves(from));
         }
         if self.config.geometry.is_tiered() && self.config.media_of(class) == MediaClass::Capacity {
             // What is destaged lies by address, so that those who read on find it together.
@@ -578,7 +580,7 @@ impl<P: Payload> Engine<P> {
         }
         match (copies, cached) {
             (true, _) => {
-                self.copies_are_urgent() || self.copies_are_many() && self.cache.is_longest(queue)
+                self.copies_are_urgent(queue) || self.copies_are_many() && self.cache.is_longest(queue)
             }
             (false, false) => true,
             (false, true) => {

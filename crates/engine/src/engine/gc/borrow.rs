@@ -20,15 +20,4 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn held_from_borrowers(&self) -> u32 {
         u32::from(!self.is_freed_by_copies())
     }
-
-    /// Whether the victim is free as soon as the copies that wait are durable: without a control entry or a checkpoint,
-    /// also after a crash. Then they may take the last unit there is.
-    fn is_freed_by_copies(&self) -> bool {
-        self.gc.job.as_ref().is_some_and(|job| {
-            let left = self.space.units().valid_count(job.victim) as usize;
-            let replayed = self.space.listed().contains_key(&job.victim.0);
-            let all = self.gc.has_staged_all() && left <= self.cache.copies();
-            all && !replayed && !self.cache.has_replacements()
-        })
-    }
 }
