@@ -23,10 +23,6 @@ const SECOND_CRASH_ONE_IN: u64 = 8;
 /// After so many completions of its recovery, at most.
 const CUT_SHORT_TURNS: u64 = 48;
 
-/// One state in so many goes on after it was judged: the host writes, units are collected, checkpoints are taken, and
-/// power fails again.
-const GO_ON_ONE_IN: u64 = 32;
-
 /// Requests with which a state goes on.
 const GO_ON_REQUESTS: u64 = 60;
 
@@ -203,7 +199,7 @@ impl Prober {
             self.machine.disk.cache().crash(&state, &mut self.image);
             let again = self.recover(world, rng.next_u64())?;
             same(&found, &again)?;
-        } else if rng.below(GO_ON_ONE_IN) == 0 {
+        } else if rng.below(world.settings.go_on_one_in) == 0 {
             report.states += go_on(world, &self.image, rng.next_u64())?;
         }
         world.arena.truncate(mark);

@@ -45,6 +45,9 @@ pub struct Settings {
     pub requests: u64,
     /// With which numbers the pool begins.
     pub numbers: Numbers,
+    /// One crash state in so many goes on after it was judged: the host writes, units are collected, checkpoints are
+    /// taken, and power fails again.
+    pub go_on_one_in: u64,
 }
 
 /// With which numbers a pool begins: epoch, revision, sequence, generation and the identifiers of volumes.
@@ -55,6 +58,9 @@ pub enum Numbers {
     /// With those of a pool that has come near the highest that a reader takes.
     NearTheirLimits,
 }
+
+/// One crash state in so many goes on, as a rule: it takes as long as a hundred that do not.
+const GO_ON_ONE_IN: u64 = 32;
 
 /// One seed in so many has devices that come and go.
 const CHANGING_ONE_IN: u64 = 6;
@@ -138,7 +144,7 @@ impl Settings {
     }
 
     /// Volumes that change the media that they are on, and streams that bypass fast ones.
-    fn place_volumes(&mut self, rng: &mut Rng) {
+    pub(crate) fn place_volumes(&mut self, rng: &mut Rng) {
         self.mix.media_one_in = [0, 10, 40][rng.below(3) as usize];
         self.config.bypass_bytes = [u64::MAX, 0, 64 << 10][rng.below(3) as usize];
         if rng.below(2) == 0 {
@@ -199,7 +205,8 @@ impl Settings {
         };
         let numbers = [Numbers::First, Numbers::NearTheirLimits][usize::from(rng.below(4) == 0)];
         let changes = Vec::new();
-        Settings { media, latency, config, changes, mix, depth, requests, numbers }
+        let go_on_one_in = GO_ON_ONE_IN;
+        Settings { media, latency, config, changes, mix, depth, requests, numbers, go_on_one_in }
     }
 }
 
@@ -337,7 +344,7 @@ fn draw_media(rng: &mut Rng, scale: Scale) -> DiskShape {
 }
 
 /// Devices with their units, and which of each hold superblocks.
-fn geometry(
+pub(crate) fn geometry(
     logical: LogicalBlock,
     per_unit: u32,
     devices: impl Iterator<Item = (MediaClass, u32, [u32; 2])>,

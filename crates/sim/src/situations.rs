@@ -6,7 +6,7 @@
 use std::str::FromStr;
 
 use thermocline_engine::{Config, DeviceError, MAX_IO_BLOCKS};
-use thermocline_format::{Geometry, LogicalBlock, PAGE_ENTRIES};
+use thermocline_format::{Geometry, LogicalBlock, MediaClass, PAGE_ENTRIES};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Rng, Time, UnitId};
@@ -14,7 +14,7 @@ use thermocline_types::{Rng, Time, UnitId};
 use crate::disk::{DiskKind, DiskShape, Latency};
 use crate::enumerate::{Budget, Report, enumerate_faulty};
 use crate::faults::{CommandKind, Fault, Rule};
-use crate::settings::{Scale, Settings};
+use crate::settings::{Scale, Settings, geometry};
 
 /// Random crash states of each point: a few of many points, since what goes wrong shows in any state, but not for long.
 const PER_POINT: u64 = 1;
@@ -61,6 +61,10 @@ pub enum Situation {
     SlowReads,
     /// Volumes with many times as many pages of maps as there is memory for.
     Paged,
+    /// Volumes that are to stay on fast devices, in units of more blocks than collection places at once.
+    Staying,
+    /// A full pool whose host writes on after each crash, until power fails again before recovery has ended.
+    CrashOnCrash,
     /// Devices that are attached, drained and detached at one opening after the other.
     Changing,
     /// 100,000 units, and sparse volumes of several roots. A state takes a hundred times as long as elsewhere.
@@ -69,7 +73,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 11] = [
+    pub const ALL: [Situation; 13] = [
         Situation::Crowded,
         Situation::LongHoles,
         Situation::LateFailures,
@@ -79,6 +83,8 @@ impl Situation {
         Situation::Sparse,
         Situation::SlowReads,
         Situation::Paged,
+        Situation::Staying,
+        Situation::CrashOnCrash,
         Situation::Changing,
         Situation::ManyUnits,
     ];
@@ -96,6 +102,8 @@ impl Situation {
             Situation::Sparse => "sparse volumes",
             Situation::SlowReads => "slow reads",
             Situation::Paged => "paged maps",
+            Situation::Staying => "fast volumes",
+            Situation::CrashOnCrash => "crash on crash",
             Situation::Changing => "changing devices",
             Situation::ManyUnits => "100,000 units",
         }
@@ -115,6 +123,8 @@ impl Situation {
             Situation::Sparse => sparse(seed),
             Situation::SlowReads => slow_reads(seed, &mut rng),
             Situation::Paged => paged(seed, &mut rng),
+            Situation::Staying => staying(seed, &mut rng),
+            Situation::CrashOnCrash => crash_on_crash(seed, &mut rng),
             Situation::Changing => changing(seed, &mut rng),
             Situation::ManyUnits => many_units(seed, &mut rng),
         }
@@ -148,14 +158,19 @@ impl Situation {
                 let fault = Fault::Fail(DeviceError::Io);
                 vec![Rule { one_in: 20, ..Rule::from_then_on(20, kind, fault) }]
             }
-            // For a while no page can be read, longer than a checkpoint tries to.
-            Situation::Paged if seed % 8 == 7 => {
-                let (first, fault) = (100 + seed % 64 * 8, Fault::Fail(DeviceError::Io));
-                let kind = Some(CommandKind::Read);
-                let reads = Rule { kind, first, end: first + 300, one_in: 1, fault };
-                // Pages whose write fails are written once more, when others may be readable.
+            // Now and then no page can be read for a while, longer than one checkpoint tries to, or two.
+            Situation::Paged if seed % 4 == 3 && seed % 16 != 3 => {
+                let fault = Fault::Fail(DeviceError::Io);
+                let (first, length) = (100 + seed % 64 * 4, 200 << (seed / 4 % 3));
+                let window = |count| {
+                    let first = first + count * (length + 150);
+                    let kind = Some(CommandKind::Read);
+                    Rule { kind, first, end: first + length, one_in: 1, fault }
+                };
                 let kind = CommandKind::WriteChunk;
-                vec![reads, Rule { one_in: 25, ..Rule::from_then_on(20, kind, fault) }]
+                // Pages whose write fails are written once more, when others may be readable.
+                let writes = Rule { one_in: 12, ..Rule::from_then_on(20, kind, fault) };
+                (0..8).map(window).chain([writes]).collect()
             }
             Situation::Paged if seed % 16 == 3 => {
                 let fault = Fault::FailForgotten(DeviceError::Io);
@@ -317,6 +332,48 @@ fn paged(seed: u64, rng: &mut Rng) -> Settings {
         settings.mix.hot_stride = 61;
         settings.requests = 1500;
     }
+    if seed % 4 == 3 {
+        settings.config.checkpoint_bytes = 1 << (17 + rng.below(3));
+    }
+    settings
+}
+
+fn staying(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    let devices = [(MediaClass::Capacity, 24, [0, 1]), (MediaClass::Fast, 16, [0, 1])];
+    let geometry = geometry(LogicalBlock::B4096, 160, devices.into_iter());
+    let kind = [DiskKind::Keeping, DiskKind::Discarding, DiskKind::Zoned][rng.below(3) as usize];
+    settings.media = DiskShape { geometry, kind };
+    settings.config = Config::new(geometry);
+    settings.config.placement = "sepgc".parse::<Policy>().expect("it is listed");
+    settings.config.checkpoint_bytes = 1 << (18 + rng.below(4));
+    settings.place_volumes(rng);
+    settings.mix.weights = [100, 4, 10, 10, 1, 1, 1, 1, 1];
+    settings.mix.media_one_in = 10;
+    settings.mix.most_volumes = 2;
+    settings.mix.most_blocks = 32;
+    settings.mix.total_blocks = 1200 + rng.below(800);
+    settings.mix.hot_blocks = u64::MAX;
+    settings.requests = 400;
+    settings
+}
+
+fn crash_on_crash(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    settings.config.placement = "sepgc".parse::<Policy>().expect("it is listed");
+    // Much of what is written is replayed, and what that leaves free is short.
+    let blocks = settings.config.blocks_per_unit();
+    settings.config.checkpoint_bytes = 4096 * blocks * (8 + rng.below(8));
+    settings.config.max_listed_units = Config::new(settings.media.geometry).max_listed_units;
+    let capacity = settings.config.capacity_blocks(blocks);
+    settings.mix.weights = [100, 2, 2, 6, 1, 0, 0, 0, 0];
+    settings.mix.most_volumes = 1;
+    settings.mix.most_blocks = 8;
+    settings.mix.total_blocks = capacity * (80 + rng.below(20)) / 100;
+    settings.mix.hot_blocks = 1 + rng.below(2 * blocks);
+    settings.depth = 8;
+    settings.requests = 300;
+    settings.go_on_one_in = 1;
     settings
 }
 
