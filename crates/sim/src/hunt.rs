@@ -383,7 +383,8 @@ mod tests {
     #[test]
     fn without_a_bug_no_method_finds_anything() {
         let asked = std::env::var("SEEDS").ok();
-        let (from, to) = asked.as_deref().and_then(|all| all.split_once("..")).unwrap_or(("0", "4"));
+        let (from, to) =
+            asked.as_deref().and_then(|all| all.split_once("..")).unwrap_or(("0", "4"));
         let number = |word: &str| word.parse::<u64>().expect("SEEDS is two numbers, as 0..4");
         let mut found = Vec::new();
         for seed in number(from)..number(to) {

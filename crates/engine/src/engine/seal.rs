@@ -580,7 +580,8 @@ impl<P: Payload> Engine<P> {
         }
         match (copies, cached) {
             (true, _) => {
-                self.copies_are_urgent(queue) || self.copies_are_many() && self.cache.is_longest(queue)
+                self.copies_are_urgent(queue)
+                    || self.copies_are_many() && self.cache.is_longest(queue)
             }
             (false, false) => true,
             (false, true) => {

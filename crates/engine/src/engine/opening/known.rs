@@ -147,11 +147,13 @@ impl<P: Payload> Engine<P> {
             return Ok(());
         }
         mark!(HeaderGone);
-        if !self.config.open_despite_loss {
-            return Err(OpenError::ChunksLost { missing: 1, first: sequence.0 });
+        if self.config.open_despite_loss {
+            opening.tail[number] = TailChunk::Over(sequence);
+            return Ok(());
         }
-        opening.tail[number] = TailChunk::Over(sequence);
-        Ok(())
+        // It was there a moment ago: what cannot be read now is not lost.
+        let lost = OpenError::ChunksLost { missing: 1, first: sequence.0 };
+        Err(if done.is_none() { OpenError::Device } else { lost })
     }
 }
 
