@@ -138,6 +138,8 @@ impl World {
             HostError::NoSpace => {
                 self.may_be_full() || self.writes_failed_before && self.is_used_up()
             }
+            // The fast device was drained, or is gone.
+            HostError::NoFastDevice => !self.settings.config.geometry.is_tiered(),
             // Volumes that are still being deleted take memory, too.
             HostError::NoMemory { needed, budget } => {
                 budget == self.settings.config.map_memory_bytes && needed > budget
