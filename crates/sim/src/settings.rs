@@ -59,7 +59,7 @@ pub enum Numbers {
     NearTheirLimits,
 }
 
-/// One crash state in so many goes on, as a rule: it takes as long as a hundred that do not.
+/// One crash state in so many goes on, as a rule: that takes much longer than to judge it.
 const GO_ON_ONE_IN: u64 = 32;
 
 /// One seed in so many has devices that come and go.

@@ -138,7 +138,7 @@ impl World {
             HostError::NoSpace => {
                 self.may_be_full() || self.writes_failed_before && self.is_used_up()
             }
-            // The fast device was drained, or is gone.
+            // As the pool is now.
             HostError::NoFastDevice => !self.settings.config.geometry.is_tiered(),
             // Volumes that are still being deleted take memory, too.
             HostError::NoMemory { needed, budget } => {

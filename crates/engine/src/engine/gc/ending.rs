@@ -111,7 +111,11 @@ impl<P: Payload> Engine<P> {
     }
 
     /// A copy of what was at `from` leaves its queue.
+    #[inline]
     pub(crate) fn copy_leaves(&mut self, from: Value) {
+        if self.gc.ending.is_empty() {
+            return;
+        }
         let unit = self.unit_of(from);
         if let Some(ending) = self.gc.ending.iter_mut().find(|ending| ending.victim == unit) {
             ending.copies -= 1;
