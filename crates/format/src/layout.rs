@@ -155,7 +155,7 @@ pub(crate) struct SuperblockPrefixRaw {
     pub device_count: U32,
     pub patches: U32,
     pub vain: U32,
-    pub reserved: [u8; 4],
+    pub flushed: U32,
     pub devices: [DeviceRaw; MAX_DEVICES],
     pub rest_crc: U32,
     pub prefix_crc: U32,

@@ -90,6 +90,9 @@ pub struct Superblock {
     /// How many of those chunks hold nothing but pages of a checkpoint that was never completed, and stand in lives
     /// that hold nothing else: an opening that found them may have reset these.
     pub vain: u32,
+    /// So many sequences from the checkpoint on were durable when its record was written: chunks that the maps may lead
+    /// to, and that must be found.
+    pub flushed: u32,
     /// The devices as the pool uses them.
     pub geometry: Geometry,
     /// No unit has had this generation or a later one, nor is one listed with it.
@@ -149,6 +152,12 @@ impl Superblock {
     #[must_use]
     pub fn home_had(&self) -> Epoch {
         home_had(self.epoch, self.confirmed)
+    }
+
+    /// Every chunk up to this one was durable when the record was written.
+    #[must_use]
+    pub fn durable(&self) -> Sequence {
+        Sequence(self.checkpoint.0 - 1 + u64::from(self.flushed))
     }
 
     /// Bytes in the record.
@@ -281,7 +290,7 @@ impl Superblock {
             device_count: (self.geometry.devices().len() as u32).into(),
             patches: self.patches.into(),
             vain: self.vain.into(),
-            reserved: [0; 4],
+            flushed: self.flushed.into(),
             devices,
             rest_crc: 0.into(),
             prefix_crc: 0.into(),
@@ -344,7 +353,6 @@ fn parse_prefix(
     let raw: &SuperblockPrefixRaw = read_prefix(bytes, SUPERBLOCK_MAGIC, pool)?;
     let flags = raw.flags.get();
     require(flags & !(FLAG_CLEAN | FLAG_CONFIRMED) == 0, "flags", flags.into(), "unknown flags")?;
-    require(is_zero(&raw.reserved), "reserved field", 1, "it must be zero")?;
     check_numbers(raw)?;
     let geometry = parse_geometry(raw)?;
     let (volumes, open_units, roots) = counts(raw);
@@ -505,6 +513,7 @@ fn decode_record(
         confirmed: prefix.confirmed,
         patches: raw.patches.get(),
         vain: raw.vain.get(),
+        flushed: raw.flushed.get(),
         geometry: prefix.geometry,
         next_generation: Generation(raw.next_generation.get()),
         next_volume: VolumeId(raw.next_volume.get()),

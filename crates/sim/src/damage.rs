@@ -151,13 +151,14 @@ impl Range {
         report.wrong.append(&mut world.wrong);
         let mut sound = Image::new(settings.media);
         keep_all(&world, &mut sound);
-        let World { arena, model, .. } = world;
+        // Devices may have changed meanwhile.
+        let World { arena, model, settings, .. } = world;
         let disk = Disk::new(&arena, sound.clone(), Latency::NONE, seed);
         let machine = Machine::open(settings.config.clone(), &arena, disk, seed);
         let mut range = Range {
             targets: targets(&arena, &sound),
             damaged: sound.clone(),
-            settings: settings.clone(),
+            settings,
             rng: Rng::new(seed ^ 0xDA_3A6E),
             expected: Vec::new(),
             arena,

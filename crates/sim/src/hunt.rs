@@ -18,6 +18,7 @@ use crate::data::{Content, SECTORS_PER_BLOCK, Sector};
 use crate::enumerate::{Budget, enumerate_faulty};
 use crate::fail::fail_every_action_with;
 use crate::faults::{CommandKind, Fault, Rule};
+use crate::lost_header::lost_header;
 use crate::older_home::older_home;
 use crate::settings::{Scale, Settings};
 use crate::situations::Situation;
@@ -76,6 +77,8 @@ pub enum Method {
     DamagedStructures,
     /// A header is torn, and made whole again by another tear.
     TornTwice,
+    /// A header that nothing vouches for is lost, and the host writes on.
+    LostHeader,
     /// The home is an older copy of itself.
     OlderHome,
     /// Crash states of a world in which something rare is common.
@@ -84,7 +87,7 @@ pub enum Method {
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 23] = [
+    pub const ALL: [Method; 24] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -95,6 +98,7 @@ impl Method {
         Method::DamageAtRest,
         Method::DamagedStructures,
         Method::TornTwice,
+        Method::LostHeader,
         Method::OlderHome,
         Method::Situation(Situation::Trims),
         Method::Situation(Situation::Crowded),
@@ -139,6 +143,7 @@ impl Method {
             Method::DamageAtRest => "damage at rest",
             Method::DamagedStructures => "damaged structures",
             Method::TornTwice => "a header torn twice",
+            Method::LostHeader => "a header lost",
             Method::OlderHome => "an older copy of the home",
             Method::Situation(situation) => situation.name(),
         }
@@ -237,6 +242,7 @@ fn look(by: Method, seed: u64, bug: Option<Bug>) -> Finding {
         Method::DamageAtRest => damage_at_rest(seed, bug),
         Method::DamagedStructures => damaged_structures(seed, bug),
         Method::TornTwice => first(torn_twice(seed, bug).err()),
+        Method::LostHeader => first(lost_header(seed, small(seed, bug)).err()),
         Method::OlderHome => first(older_home(seed, small(seed, bug)).err()),
         Method::Situation(rare) => situation(rare, seed, bug),
     };
@@ -350,7 +356,7 @@ fn damaged_structures(seed: u64, bug: Option<Bug>) -> Finding {
 
 fn damage_users_data(world: &mut World) {
     let (arena, disk) = (&world.arena, &mut world.machine.disk);
-    let image = disk.cache().stable().clone();
+    let (image, shown) = (disk.cache().stable().clone(), disk.cache().current().clone());
     let mut found = 0_u32;
     for unit in 0..image.media().geometry.units() {
         let sectors = image.unit(UnitId(unit));
@@ -358,6 +364,10 @@ fn damage_users_data(world: &mut World) {
             let block = sectors[start].block();
             let whole =
                 (0..SECTORS_PER_BLOCK).all(|part| sectors[start + part] == block.sector(part));
+            // What is about to be written over comes to no harm.
+            let whole = whole
+                && shown.unit(UnitId(unit))[start..]
+                    .starts_with(&sectors[start..][..SECTORS_PER_BLOCK]);
             if !whole || !matches!(arena.content(block), Content::User(_)) {
                 continue;
             }

@@ -15,6 +15,7 @@ pub mod faults;
 pub mod fuzz;
 #[cfg(feature = "bugs")]
 pub mod hunt;
+pub mod lost_header;
 pub mod machine;
 pub mod model;
 pub mod numbers;

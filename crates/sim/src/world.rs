@@ -64,6 +64,8 @@ enum Pending {
         read: PendingRead,
         into: Data,
         sizes: u64,
+        /// The next change of the disk, when it was asked for.
+        since: u64,
     },
     Scrub,
     Close,
@@ -369,7 +371,8 @@ impl World {
                 let read = self.model.begin_read(extent);
                 let sizes = self.model.size_changes();
                 let request = HostRequest::Read { extent, into: into.clone() };
-                (request, Pending::Read { read, into, sizes })
+                let since = self.machine.disk.cache().next_change();
+                (request, Pending::Read { read, into, sizes, since })
             }
             Wish::Flush => (HostRequest::Flush, Pending::Flush(self.model.begin_flush(None))),
             Wish::FlushVolume(volume) => {

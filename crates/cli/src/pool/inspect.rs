@@ -244,10 +244,11 @@ fn show_superblock(text: &mut String, record: &Superblock) -> std::fmt::Result {
     let end = record.tail_end.map_or(String::new(), |end| format!(", tail end {}", end.0));
     writeln!(
         text,
-        "  epoch {}, tail epoch {}, checkpoint {}{end}, {}",
+        "  epoch {}, tail epoch {}, checkpoint {}, {} flushed from there on{end}, {}",
         record.epoch.0,
         record.tail_epoch.0,
         record.checkpoint.0,
+        record.flushed,
         if record.clean { "clean" } else { "not clean" },
     )?;
     writeln!(

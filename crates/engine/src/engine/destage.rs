@@ -37,12 +37,13 @@ impl<P: Payload> Engine<P> {
         while let Some(unit) = self.destage.overdue(self.now) {
             let units = self.space.units();
             let arrivals = self.config.arrivals() == Some(units.class(unit));
-            if units.state(unit) != UnitState::Closed || !arrivals || units.valid_count(unit) == 0 {
+            let holds = units.state(unit) == UnitState::Closed && units.valid_count(unit) > 0;
+            // The age of one that cannot be emptied begins anew when that is tried once more.
+            if !holds || !arrivals || self.gc_is_stuck(unit) {
                 self.destage.end_age(unit);
                 continue;
             }
-            let on_media = self.space.newest_chunk(unit) <= self.flights.completed();
-            if on_media && !self.gc_is_stuck(unit) {
+            if self.space.newest_chunk(unit) <= self.flights.completed() {
                 mark!(DestagedByAge);
                 return Some(unit);
             }

@@ -149,6 +149,8 @@ pub(crate) struct Opening<P> {
     durable: Sequence,
     /// Up to here nothing is missing or torn, so that all of it is durable since this opening began with a flush.
     whole: Sequence,
+    /// Whether chunks are missing, or the newest record, and the pool is opened all the same.
+    overlooked: bool,
     /// Lives that were released, by unit and generation, and the chunks that say so.
     released: BTreeMap<(u32, Generation), Sequence>,
     /// Chunks of the tail in lives that hold nothing but pages.
@@ -225,6 +227,7 @@ impl<P: Payload> Engine<P> {
             torn: BTreeSet::new(),
             durable: Sequence(0),
             whole: Sequence(0),
+            overlooked: false,
             released: BTreeMap::new(),
             vain: 0,
             unmapped: Unmapped::default(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thermocline_format::{MediaClass, OpenUnit, Superblock, Volume};
+use thermocline_format::{MediaClass, OpenUnit, Sequence, Superblock, Volume};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
@@ -147,6 +147,7 @@ impl<P: Payload> Engine<P> {
             clean,
             patches,
             vain: 0,
+            flushed: self.flushed_since(sequence),
             next_volume: self.volumes.next_id(),
             volumes: volumes.collect(),
             open_units: table.into_values().collect(),
@@ -154,6 +155,15 @@ impl<P: Payload> Engine<P> {
             ..self.durable_record()
         };
         self.write_record(record, Purpose::Checkpoint, fresh);
+    }
+
+    /// So many sequences from `sequence` on are durable.
+    fn flushed_since(&self, sequence: Sequence) -> u32 {
+        if bug!(self.config, FlushedNotTold) {
+            return 0;
+        }
+        let durable = self.durability.durable().0 + 1;
+        u32::try_from(durable.saturating_sub(sequence.0)).unwrap_or(u32::MAX)
     }
 
     /// The first record of an opening: as the one found, of the next epoch. With `settled`, when nothing was replayed,
@@ -172,6 +182,7 @@ impl<P: Payload> Engine<P> {
         if settled {
             record.tail_epoch = self.epoch;
             record.checkpoint = self.flights.next();
+            record.flushed = 0;
         }
         record.tail_end = (!settled).then(|| self.flights.next());
         if bug!(self.config, EpochNotAdvanced) {

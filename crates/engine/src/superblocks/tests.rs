@@ -22,6 +22,7 @@ fn record() -> Superblock {
         tail_end: None,
         patches: 0,
         vain: 0,
+        flushed: 0,
         checkpoint: Sequence(1),
         clean: true,
         confirmed: false,

@@ -270,6 +270,7 @@ fn record(pool: PoolId, block: u32, revision: u64) -> Superblock {
         tail_end: None,
         patches: 0,
         vain: 0,
+        flushed: 0,
         checkpoint: Sequence(1),
         clean: false,
         confirmed: false,

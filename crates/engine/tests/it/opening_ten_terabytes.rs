@@ -105,6 +105,7 @@ impl MadeUp {
             tail_end: None,
             patches: 0,
             vain: 0,
+            flushed: 0,
             checkpoint: Sequence(1_000_000),
             clean: true,
             confirmed: false,

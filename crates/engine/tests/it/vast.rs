@@ -136,6 +136,7 @@ impl Base for Full {
             tail_end: None,
             patches: 0,
             vain: 0,
+            flushed: 0,
             checkpoint: Sequence(1 << 40),
             clean: true,
             confirmed: false,

@@ -63,7 +63,7 @@ fn layouts_are_as_documented() {
     assert_eq!(documented("ControlEntry", size_of::<ControlEntryRaw>()), entry);
     let superblock = fields!(SuperblockPrefixRaw: magic, version, flags, epoch, pool, unit, block, revision,
         checkpoint, next_generation, tail_epoch, record_bytes, logical_block, blocks_per_unit,
-        next_volume, volumes, open_units, roots, tail_end, device_count, patches, vain, reserved,
+        next_volume, volumes, open_units, roots, tail_end, device_count, patches, vain, flushed,
         devices, rest_crc, prefix_crc);
     assert_eq!(documented("SuperblockPrefix", size_of::<SuperblockPrefixRaw>()), superblock);
     let device = fields!(DeviceRaw: units, superblock_units, media, state, reserved);

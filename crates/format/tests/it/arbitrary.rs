@@ -237,14 +237,14 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
     let parts = |geometry: Geometry| {
         let epochs = (1..=MAX_EPOCH, 1..=MAX_EPOCH);
         let counts = (1..=MAX_NUMBER, 1..=MAX_NUMBER, option::of(1..=MAX_NUMBER));
-        let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 3]>(), any::<[u32; 2]>());
+        let numbers = (any::<[u8; 16]>(), epochs, counts, any::<[bool; 3]>(), any::<[u32; 3]>());
         let pages = vec(map_entry(geometry), geometry.unit_pages());
         let units = (open_units(geometry), pages);
         (Just(geometry), volumes(geometry), units, numbers, 0_u32..3000)
     };
     geometry().prop_flat_map(parts).prop_map(|(geometry, volumes, units, numbers, block)| {
         let (open_units, unit_pages) = units;
-        let (pool, epochs, counts, [clean, which, confirmed], [patches, vain]) = numbers;
+        let (pool, epochs, counts, [clean, which, confirmed], [patches, vain, flushed]) = numbers;
         let (revision, checkpoint, end) = counts;
         let device = geometry.devices()[checkpoint as usize % geometry.devices().len()];
         let unit = device.superblock_units[usize::from(which)];
@@ -261,6 +261,7 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
             confirmed: confirmed && geometry.device_of(unit) != geometry.home(),
             patches,
             vain,
+            flushed,
             geometry,
             next_generation: Generation(
                 open_units.first().map_or(checkpoint, |open| open.generation.0 + 1),

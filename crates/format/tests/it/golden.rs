@@ -112,6 +112,7 @@ fn superblock() -> Superblock {
         tail_end: None,
         patches: 0,
         vain: 0,
+        flushed: 0,
         checkpoint: Sequence(4090),
         clean: false,
         confirmed: false,

@@ -35,6 +35,7 @@ fn largest() -> Superblock {
         tail_end: Some(Sequence(MAX_NUMBER)),
         patches: u32::MAX,
         vain: u32::MAX,
+        flushed: u32::MAX,
         checkpoint: Sequence(MAX_NUMBER),
         clean: true,
         confirmed: false,

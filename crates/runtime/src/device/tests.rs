@@ -111,6 +111,7 @@ fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {
         tail_end: None,
         patches: 0,
         vain: 0,
+        flushed: 0,
         checkpoint: Sequence(1),
         clean: true,
         confirmed: false,

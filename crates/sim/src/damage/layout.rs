@@ -103,7 +103,8 @@ pub fn targets(arena: &Arena, image: &Image) -> Vec<Target> {
     walk.chunks(&record);
     let per_block = geometry.logical_block().per_block();
     for (&(volume, lba), &(entry, vouched)) in &walk.blocks {
-        let at = entry.location(&geometry).expect("it is mapped");
+        // What was on a lost device is nowhere.
+        let Some(at) = entry.location(&geometry) else { continue };
         if walk.packed.contains(&(at.unit.0, at.block)) {
             continue;
         }
@@ -254,7 +255,8 @@ impl Walk<'_> {
             }
         }
         tail.sort_by_key(|header| header.origin.sequence);
-        let durable = tail.iter().map(|header| header.origin.durable).max().unwrap_or_default();
+        let told = tail.iter().map(|header| header.origin.durable);
+        let durable = told.fold(record.durable(), Sequence::max);
         for header in &tail {
             self.follow(header, header.origin.sequence <= durable);
         }

@@ -32,19 +32,39 @@ impl Place {
     }
 }
 
+/// What a sector held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Struck {
+    /// A part of a header.
+    Header,
+    /// A part of a page of maps.
+    Page,
+    /// Anything else.
+    Other,
+    /// What may be any of these.
+    Anything,
+}
+
 /// How a sector was spoiled.
 #[derive(Clone, Copy, Debug)]
 struct Hit {
     /// Changes before this number do not make it sound: they were asked for before it was hit.
     since: u64,
-    /// Whether a header may have been there.
-    header: bool,
+    held: Struck,
+}
+
+impl Hit {
+    fn may_be(&self, held: Struck) -> bool {
+        self.held == held || self.held == Struck::Anything
+    }
 }
 
 /// What was hit, and what was answered with an error.
 #[derive(Clone, Debug, Default)]
 pub struct Atlas {
     hits: BTreeMap<(u32, u32), Hit>,
+    /// Sectors that were hit and are sound again, and the number of the change that came next then.
+    mended: BTreeMap<(u32, u32), u64>,
     /// Changes that are spoiled themselves: they make nothing sound.
     spoiled: BTreeSet<u64>,
     /// Blocks that spoiled chunks tell of, each with how many: recovery may miss that.
@@ -65,9 +85,9 @@ pub struct Atlas {
 impl Atlas {
     /// These sectors hold something else than what was written there last; the change that spoiled them, or the next
     /// one after damage, has this number.
-    pub fn hit(&mut self, place: &Place, header: bool, since: u64) {
+    pub fn hit(&mut self, place: &Place, held: Struck, since: u64) {
         for sector in place.sectors.clone() {
-            self.hits.insert((place.unit.0, sector), Hit { since, header });
+            self.hits.insert((place.unit.0, sector), Hit { since, held });
         }
     }
 
@@ -111,8 +131,8 @@ impl Atlas {
         self.broken_promise || self.astray || !self.untold.is_empty()
     }
 
-    /// A change became durable.
-    pub fn durable(&mut self, change: u64, place: &Place) {
+    /// A change became durable before the change `next` was asked for.
+    pub fn durable(&mut self, change: u64, place: &Place, next: u64) {
         self.promised.remove(&change);
         if self.spoiled.remove(&change) {
             return;
@@ -123,6 +143,7 @@ impl Atlas {
         let sound: Vec<(u32, u32)> = sound.map(|(&at, _)| at).collect();
         for at in sound {
             self.hits.remove(&at);
+            self.mended.insert(at, next);
         }
     }
 
@@ -179,12 +200,20 @@ impl Atlas {
             || self.broken_promise
     }
 
+    /// Whether this may have been unreadable at any time since before the change `since` was asked for.
+    #[must_use]
+    pub fn explained(&self, place: &Place, since: u64) -> bool {
+        let (first, end) = (place.sectors.start, place.sectors.end);
+        let mut mended = self.mended.range((place.unit.0, first)..(place.unit.0, end));
+        self.explains(place) || mended.any(|(_, next)| *next >= since)
+    }
+
     /// Whether a header of the unit of `place`, at it or before it, may be missing.
     #[must_use]
     pub fn explains_header(&self, place: &Place) -> bool {
         let range = (place.unit.0, 0)..(place.unit.0, place.sectors.end);
         self.explains(place)
-            || self.hits.range(range).any(|(_, hit)| hit.header)
+            || self.hits.range(range).any(|(_, hit)| hit.may_be(Struck::Header))
             || self.unread.iter().any(|unread| unread.unit == place.unit)
     }
 
@@ -192,7 +221,7 @@ impl Atlas {
     #[must_use]
     pub fn explains_lost_chunks(&self) -> bool {
         let offline = |condition: &UnitCondition| *condition == UnitCondition::Offline;
-        self.hits.values().any(|hit| hit.header)
+        self.hits.values().any(|hit| hit.may_be(Struck::Header))
             || self.bad_units.values().any(offline)
             || self.broken_promise
     }
@@ -229,17 +258,30 @@ impl Atlas {
     /// copied, and those that were left at a failed write or reset.
     #[must_use]
     pub fn units_missing(&self) -> u64 {
+        self.units_spoiled(|_| true) + self.left
+    }
+
+    /// Of the units that are `asked` for, those that take no writes, and those with something that cannot be copied.
+    #[must_use]
+    pub fn units_spoiled(&self, asked: impl Fn(UnitId) -> bool) -> u64 {
         let places = self.hits.keys().map(|&(unit, _)| unit);
         let unread = self.unread.iter().map(|place| place.unit.0);
         let units: BTreeSet<u32> =
             places.chain(unread).chain(self.bad_units.keys().copied()).collect();
-        units.len() as u64 + self.left
+        units.into_iter().filter(|unit| asked(UnitId(*unit))).count() as u64
     }
 
     /// Reads that failed since the host started.
     #[must_use]
     pub fn reads_failed(&self) -> u64 {
         self.unread.len() as u64
+    }
+
+    /// Pages of maps that may be unreadable.
+    #[must_use]
+    pub fn pages_unread(&self) -> u64 {
+        let hit = self.hits.values().filter(|hit| hit.may_be(Struck::Page)).count();
+        hit as u64 + self.reads_failed()
     }
 }
 
@@ -254,16 +296,17 @@ mod tests {
     #[test]
     fn only_what_was_hit_is_explained_and_only_until_it_is_written_again() {
         let mut atlas = Atlas::default();
-        atlas.hit(&place(3, 8, 16), false, 5);
+        atlas.hit(&place(3, 8, 16), Struck::Other, 5);
         atlas.spoil(5);
         assert!(atlas.explains(&place(3, 15, 20)) && atlas.is_damaged());
         assert!(!atlas.explains(&place(3, 16, 24)) && !atlas.explains(&place(2, 8, 16)));
         assert!(!atlas.explains_lost_chunks() && !atlas.has_failed());
-        atlas.durable(4, &place(3, 0, 64));
-        atlas.durable(5, &place(3, 8, 16));
+        atlas.durable(4, &place(3, 0, 64), 7);
+        atlas.durable(5, &place(3, 8, 16), 7);
         assert!(atlas.explains(&place(3, 8, 16)), "by what was asked for before, and by itself");
-        atlas.durable(6, &place(3, 8, 12));
+        atlas.durable(6, &place(3, 8, 12), 8);
         assert!(!atlas.explains(&place(3, 8, 12)) && atlas.explains(&place(3, 12, 16)));
+        assert!(atlas.explained(&place(3, 8, 12), 8) && !atlas.explained(&place(3, 8, 12), 9));
     }
 
     #[test]
@@ -271,7 +314,7 @@ mod tests {
         let mut atlas = Atlas::default();
         atlas.unread(place(1, 0, 8));
         atlas.failed(CommandKind::WriteChunk);
-        atlas.hit(&place(2, 0, 1), true, 0);
+        atlas.hit(&place(2, 0, 1), Struck::Header, 0);
         assert!(atlas.has_failed() && atlas.explains(&place(1, 7, 9)));
         assert_eq!(atlas.units_missing(), 4);
         atlas.host_starts();
@@ -287,7 +330,7 @@ mod tests {
         let mut atlas = Atlas::default();
         atlas.promise([7, 8].into_iter());
         atlas.lose(9);
-        atlas.durable(7, &place(0, 0, 8));
+        atlas.durable(7, &place(0, 0, 8), 9);
         atlas.lose(7);
         assert!(!atlas.broken_promise());
         atlas.lose(8);

@@ -1,12 +1,12 @@
 //! What media do at once when a command reaches them, and what they answer a read.
 
 use thermocline_engine::wire::IoCmd;
-use thermocline_engine::{Chunk, DeviceError, UnitCondition, UnitReport};
+use thermocline_engine::{Body, Chunk, DeviceError, UnitCondition, UnitReport};
 use thermocline_format::Location;
 use thermocline_types::UnitId;
 
 use super::image::{Effect, Fate, Rest, Tear};
-use super::{Bytes, Disk, Place, Work};
+use super::{Bytes, Disk, Place, Struck, Work};
 use crate::data::{Data, SECTOR_BYTES, Sector};
 use crate::faults::{CommandKind, Fault};
 
@@ -36,20 +36,17 @@ impl Disk {
         match cmd {
             IoCmd::Write { at, parts, .. } => {
                 let sectors = parts.iter().flat_map(Data::sectors).collect();
-                let header = chunk.map_or(0, |chunk| {
-                    chunk.header.header_bytes(&self.cache.media().geometry) / SECTOR_BYTES
-                });
                 if let Some(chunk) = chunk
                     && matches!(fault, Some(Fault::Lose | Fault::Misdirect | Fault::Flip(_)))
                 {
                     self.atlas.spoil_entries(&chunk.header.entries);
                 }
-                self.begin_write(at, sectors, header as u32, kind, fault)
+                self.begin_write(at, sectors, chunk, kind, fault)
             }
             IoCmd::Reset(unit) => self.begin_whole(unit, Effect::Reset, kind, fault),
             IoCmd::Zero(unit) => {
                 let zeros = vec![Sector::ZEROS; self.cache.media().sectors_per_unit() as usize];
-                self.begin_write(Location { unit, block: 0 }, zeros, 0, kind, fault)
+                self.begin_write(Location { unit, block: 0 }, zeros, None, kind, fault)
             }
             IoCmd::Finish(unit) => self.begin_whole(unit, Effect::Finish, kind, fault),
             IoCmd::Flush(device) => match fault {
@@ -86,12 +83,12 @@ impl Disk {
         }
     }
 
-    /// Begins to write sectors, the first `header` of which are the header of a chunk.
+    /// Begins to write sectors, which are those of a `chunk`, if they are.
     fn begin_write(
         &mut self,
         at: Location,
         mut sectors: Vec<Sector>,
-        header: u32,
+        chunk: Option<&Chunk<Data>>,
         kind: CommandKind,
         fault: Option<Fault>,
     ) -> Work {
@@ -140,13 +137,13 @@ impl Disk {
         let place = |unit, start, length| Place { unit, sectors: start..start + length };
         let (landed, meant) = (place(unit, start, length), place(at.unit, start_at, length));
         match fault {
-            Some(Fault::Lose) => self.spoiled(&[meant], true),
+            Some(Fault::Lose) => self.spoiled(&[meant], Struck::Anything),
             Some(Fault::Misdirect) if instead.is_some() => {
                 self.atlas.stray();
-                self.spoiled(&[meant, landed], true);
+                self.spoiled(&[meant, landed], Struck::Anything);
             }
             Some(Fault::Flip(_)) => {
-                self.spoiled(&[place(unit, start + hit, 1)], hit < header);
+                self.spoiled(&[place(unit, start + hit, 1)], self.held(chunk, hit));
             }
             _ => {}
         }
@@ -171,12 +168,22 @@ impl Disk {
         Err(DeviceError::Io)
     }
 
-    /// The next change leaves something else in these places than what was written there; `header` if that of a chunk
-    /// may be missing.
-    fn spoiled(&mut self, places: &[Place], header: bool) {
+    /// What is in a sector of a chunk, counted from its first.
+    fn held(&self, chunk: Option<&Chunk<Data>>, sector: u32) -> Struck {
+        let Some(chunk) = chunk else { return Struck::Other };
+        let header = chunk.header.header_bytes(&self.cache.media().geometry) / SECTOR_BYTES;
+        match chunk.body {
+            _ if (sector as usize) < header => Struck::Header,
+            Body::Pages(_) => Struck::Page,
+            Body::User(_) => Struck::Other,
+        }
+    }
+
+    /// The next change leaves something else in these places than what was written there.
+    fn spoiled(&mut self, places: &[Place], held: Struck) {
         let change = self.cache.next_change();
         self.atlas.spoil(change);
-        places.iter().for_each(|place| self.atlas.hit(place, header, change));
+        places.iter().for_each(|place| self.atlas.hit(place, held, change));
     }
 
     /// A reset or finish.

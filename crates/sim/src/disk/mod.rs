@@ -26,7 +26,7 @@ use thermocline_types::{DeviceId, Rng, Time, UnitId};
 use crate::data::{Arena, Data, Sector};
 use crate::faults::{CommandKind, Fault, Injector};
 
-pub use atlas::{Atlas, Place};
+pub use atlas::{Atlas, Place, Struck};
 pub use cache::{Cache, CrashState};
 pub use image::{Change, DiskKind, DiskShape, Effect, Fate, Image, Rest, Tear};
 
@@ -257,7 +257,7 @@ impl Disk {
     /// Replaces sectors of a user's block on media, flushed or not, as damage does.
     pub fn damage(&mut self, unit: UnitId, start: u32, sectors: &[Sector]) {
         let place = Place { unit, sectors: start..start + sectors.len() as u32 };
-        self.atlas.hit(&place, false, self.cache.next_change());
+        self.atlas.hit(&place, Struck::Other, self.cache.next_change());
         self.cache.damage(unit, start, sectors);
     }
 
@@ -396,7 +396,7 @@ impl Disk {
                 for change in durable.filter(|change| !matches!(change.effect, Effect::Finish)) {
                     let (start, end) = change.range(&media);
                     let place = Place { unit: change.unit, sectors: start..end };
-                    self.atlas.durable(change.number, &place);
+                    self.atlas.durable(change.number, &place, self.cache.next_change());
                 }
                 Ok(())
             }

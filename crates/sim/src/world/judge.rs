@@ -112,10 +112,13 @@ impl World {
 
     /// Whether a request may fail like this.
     pub(super) fn judge_error(&mut self, pending: &Pending, error: HostError) {
+        let per_block = self.settings.media.geometry.logical_block().per_block();
         let allowed = match error {
             HostError::Unreadable(at) => match pending {
-                Pending::Read { read, .. } => {
-                    self.may_fail_to_read(read.extent(), error, Model::acknowledged)
+                Pending::Read { read, since, .. } => {
+                    let (at, extent) = (self.machine.disk.place(at, per_block), read.extent());
+                    self.atlas().explained(&at, *since)
+                        || self.may_fail_to_read(extent, error, Model::acknowledged)
                 }
                 _ => self.may_be_unreadable(at),
             },
@@ -154,12 +157,24 @@ impl World {
     /// Whether there may be no room for a write. Pages of maps that could not be read count as full, and those that
     /// could not be read when their volume was deleted stay counted (ADR 0020).
     pub(super) fn may_be_full(&self) -> bool {
+        if self.fast_are_spoiled() {
+            return true;
+        }
         let config = &self.settings.config;
         let capacity = config.capacity_of(self.model.volume_blocks());
         let missing = self.atlas().units_missing() * config.blocks_per_unit();
-        let pages = self.atlas().reads_failed() + self.machine.pages_lost();
+        let pages = self.atlas().pages_unread() + self.machine.pages_lost();
         let unknown = pages * PAGE_ENTRIES as u64;
         self.model.mapped_blocks() + unknown > capacity.saturating_sub(missing)
+    }
+
+    /// Whether what cannot be copied leaves hosts no fast unit to write to.
+    fn fast_are_spoiled(&self) -> bool {
+        let config = &self.settings.config;
+        let (geometry, fast) = (&config.geometry, MediaClass::Fast);
+        let spoiled = self.atlas().units_spoiled(|unit| geometry.media_of(unit) == fast);
+        let needed = u64::from(config.frontiers() + HELD);
+        geometry.is_tiered() && u64::from(geometry.active_units(fast)) <= spoiled + needed
     }
 
     pub(super) fn object(&mut self, verdict: &Verdict) {

@@ -8,6 +8,7 @@ mod full_pool;
 mod fuzz;
 #[cfg(feature = "bugs")]
 mod hunt;
+mod lost_header;
 mod marks;
 mod mixes;
 mod scrub;

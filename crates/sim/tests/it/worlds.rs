@@ -40,6 +40,19 @@ fn power_cuts_and_kills_at_any_moment_lose_nothing_that_was_flushed() {
     }
 }
 
+/// Each of these ended with a pool that did not open, that did not come to rest, or that refused writes for what could
+/// not be read, when nobody expected it.
+#[test]
+fn a_pool_on_a_device_that_flips_bits_comes_to_rest() {
+    let flips =
+        Rule { one_in: 6, ..Rule::from_then_on(0, CommandKind::WriteChunk, Fault::Flip(3)) };
+    for seed in [92, 841, 1150, 1446, 1589, 2212, 3061, 3435] {
+        let mut world = World::new(seed, Settings::draw(seed, Scale::Small), vec![flips]);
+        world.run(0);
+        assert!(world.wrong.is_empty(), "seed {seed}: {}", world.wrong.join("\n"));
+    }
+}
+
 #[test]
 fn any_command_may_fail() {
     let mut runs = 0;

@@ -33,7 +33,9 @@ impl<P: Payload> Engine<P> {
                 mark!(StuckRetried if !self.gc.stuck.is_empty());
                 self.gc.round.retried = true;
                 self.pages.retry_all();
-                self.gc.stuck.clear();
+                for unit in self.gc.stuck.drain() {
+                    self.destage.begin_age(UnitId(unit), self.now);
+                }
                 true
             }
             choice => self.do_without_victim(choice),

@@ -79,6 +79,7 @@ impl<P: Payload> Engine<P> {
             tail_end: None,
             patches: 0,
             vain: 0,
+            flushed: 0,
             checkpoint: Sequence(1),
             clean: true,
             confirmed: false,

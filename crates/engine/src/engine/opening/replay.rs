@@ -29,7 +29,9 @@ impl<P: Payload> Engine<P> {
             let unit = life.listed.next.unit;
             let report = opening.reports[unit.index()];
             let written = report.written.unwrap_or(life.end);
-            let untouched = life.class.is_none() && life.listed.next.block == 0;
+            // Where a chunk is missing, the maps may lead to what is there.
+            let holds = self.space.units().valid_count(unit) > 0;
+            let untouched = life.class.is_none() && life.listed.next.block == 0 && !holds;
             // Of a life that was released, or written in vain, nothing need be found again.
             let released = opening.was_released(&life.listed);
             mark!(ReplayedReleased if life.replays && released);
@@ -49,21 +51,25 @@ impl<P: Payload> Engine<P> {
             } else {
                 // What was written may be no chunk, or be reset already: then the unit will turn out to be dead.
                 mark!(TornHeaderOnly if life.class.is_none());
-                self.adopt_life(life, written, geometry.logical_block());
+                let may = !opening.overlooked || bug!(self.config, LostWrittenOver);
+                mark!(LifeEndsForLoss if !may);
+                self.adopt_life(life, may, written, geometry.logical_block());
             }
         }
     }
 
-    pub(super) fn adopt_life(&mut self, life: &Life, written: u32, block: LogicalBlock) {
+    /// Takes over a life that something was written to. It goes on if it `may`, and can.
+    fn adopt_life(&mut self, life: &Life, may: bool, written: u32, block: LogicalBlock) {
         let unit = life.listed.next.unit;
         let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
         // Its first header may be damaged.
         let class = life.class.unwrap_or_else(|| self.class_of(unit));
         let media = self.space.media_of(unit);
-        let may = self.space.may_open_another(class) && media == self.config.media_of(class);
-        mark!(TooManyLives if !may);
+        let can = self.space.may_open_another(class) && media == self.config.media_of(class);
+        mark!(TooManyLives if !can);
         let goes_on = life.class.is_some()
             && may
+            && can
             && self.space.next_of(class).is_none()
             && room >= block.chunk_header(1) + block.per_block()
             && written >= life.end;

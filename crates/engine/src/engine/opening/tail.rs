@@ -217,6 +217,7 @@ impl<P: Payload> Engine<P> {
         known.dedup();
         // Abandoned ones, which may be there all the same, are neither replayed nor counted in Released.
         let durable = opening.lives.iter().map(|life| life.durable).max().unwrap_or_default();
+        let durable = durable.max(record.durable());
         let latest = latest_released(&tail);
         tail.retain(|(_, chunk)| !abandoned.contains(&chunk.sequence()));
         let (released, durable) = deficits(&tail, &opening.lives, &latest, durable);
@@ -241,7 +242,8 @@ impl<P: Payload> Engine<P> {
                 return Err(OpenError::ChunksLost { missing, first: first.0 });
             }
         }
-        mark!(LossOverlooked if self.config.open_despite_loss && (lost || superblock_lost));
+        opening.overlooked = lost || superblock_lost;
+        mark!(LossOverlooked if opening.overlooked);
         opening.tail = tail.into_iter().map(|(_, chunk)| chunk).collect();
         self.read_headers_in_doubt();
         Ok(())

@@ -98,6 +98,7 @@ fn record(at: Location, revision: u64) -> Superblock {
         tail_end: None,
         patches: 0,
         vain: 0,
+        flushed: 0,
         checkpoint: Sequence(1),
         clean: false,
         confirmed: false,
