@@ -435,10 +435,18 @@ impl Config {
     #[must_use]
     pub fn short_of_fast(&self, volumes: impl IntoIterator<Item = u64>) -> Option<(u32, u32)> {
         let fast = self.units_of(MediaClass::Fast);
+        let needed = self.fast_units_needed(volumes);
+        let short = self.geometry.is_tiered() && fast < needed;
+        short.then_some((fast, needed))
+    }
+
+    /// Fast units that it takes for the maps of volumes that have these sizes in blocks and are written all over, and
+    /// for hosts to go on, those of superblocks included.
+    #[must_use]
+    pub fn fast_units_needed(&self, volumes: impl IntoIterator<Item = u64>) -> u32 {
         let (pages, roots) = maps_of(volumes);
         let needed = u64::from(self.fast_units_set_aside()) + self.metadata_units(pages, roots);
-        let short = self.geometry.is_tiered() && u64::from(fast) < needed;
-        short.then_some((fast, needed as u32))
+        u32::try_from(needed).unwrap_or(u32::MAX)
     }
 
     /// Units that metadata takes beside so many pages and roots of maps: old and new pages stand side by side during a

@@ -86,7 +86,7 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Err(error) if error.is::<DriverError>() => Report {
             schema: "thermocline.check/1",
             clean: false,
-            open_error: Some(error.to_string()),
+            open_error: Some(format!("{error:#}")),
             pool: None,
             replayed_chunks: 0,
             blocks_read: 0,

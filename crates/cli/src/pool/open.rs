@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use thermocline_engine::{Config, HostError, HostRequest, Notice, Reply, VolumeInfo};
+use thermocline_engine::{Config, HostError, HostRequest, Notice, OpenError, Reply, VolumeInfo};
 use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
 use thermocline_runtime::{
-    AnyStorage, Buffer, DeviceChange, Driver, Group, MediaError, Settings, UnitStorage,
+    AnyStorage, Buffer, DeviceChange, Driver, DriverError, Group, MediaError, Settings, UnitStorage,
 };
 use thermocline_types::Bytes;
 
@@ -68,8 +68,8 @@ fn trial(
     // As little as possible is to change: everything that does takes memory.
     config.gc.ahead_units = 0;
     let began = Instant::now();
-    let driver = Driver::open(config.clone(), Overlay::new(media.storage))?;
-    opened(driver, config, began, media.groups)
+    let driver = Driver::open(config.clone(), Overlay::new(media.storage));
+    opened(driver.map_err(|error| refused(settings, error))?, config, began, media.groups)
 }
 
 /// Opens the pool to change it. With `despite_loss`, also if something is missing that was flushed.
@@ -81,7 +81,25 @@ pub fn to_write(settings: &Settings, despite_loss: bool) -> anyhow::Result<Opene
     let mut config = settings.config(media.geometry)?;
     config.open_despite_loss = despite_loss;
     let began = Instant::now();
-    opened(Driver::open(config.clone(), media.storage)?, config, began, media.groups)
+    let driver = Driver::open(config.clone(), media.storage);
+    opened(driver.map_err(|error| refused(settings, error))?, config, began, media.groups)
+}
+
+/// Why the pool on this storage does not open; if something that was flushed is missing, with what can be done.
+fn refused(settings: &Settings, error: DriverError) -> anyhow::Error {
+    let lost = matches!(
+        error,
+        DriverError::Open(OpenError::ChunksLost { .. } | OpenError::SuperblockLost { .. })
+    );
+    let error = anyhow::Error::from(error);
+    if !lost {
+        return error;
+    }
+    error.context(format!(
+        "flushed data is lost; `thermocline check {} --repair` opens the pool all the same, so that what you need can be \
+         copied: blocks written since the last checkpoint may read as they were before, or as errors",
+        settings.file().display()
+    ))
 }
 
 /// Opens the pool with a change of the device at `path`, which is made by that.

@@ -173,8 +173,8 @@ impl World {
         let config = &self.settings.config;
         let (geometry, fast) = (&config.geometry, MediaClass::Fast);
         let spoiled = self.atlas().units_spoiled(|unit| geometry.media_of(unit) == fast);
-        let needed = u64::from(config.frontiers() + HELD);
-        geometry.is_tiered() && u64::from(geometry.active_units(fast)) <= spoiled + needed
+        let needed = u64::from(config.fast_units_needed(self.model.volume_blocks()));
+        geometry.is_tiered() && u64::from(geometry.active_units(fast)) < spoiled + needed
     }
 
     pub(super) fn object(&mut self, verdict: &Verdict) {
