@@ -210,6 +210,7 @@ mod counted {
         CompleteButNoRoom: "what the host was told is complete finds no room",
         NoRoom: "staged writes fail for want of room",
         // log.rs
+        OpenUnitFilled: "what is awaited goes to a unit that is open, since hosts may open none",
         ClassesShareUnit: "a block goes to the unit of another class",
         CopyOutdated: "a copy is not written, for its block was overwritten meanwhile",
         CopiedTwice: "a block is copied by collection and for a failed write at once",

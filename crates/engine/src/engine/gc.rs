@@ -303,6 +303,14 @@ impl<P: Payload> Engine<P> {
             && (!pays || !self.is_short(media) || !owes())
     }
 
+    /// Whether what somebody waits for may fill units that are open on `media`, where hosts may open none. Relocation
+    /// has as many free units as it needs, whatever is in the open ones.
+    pub(crate) fn host_may_fill(&self, media: MediaClass) -> bool {
+        media == self.config.host_media()
+            && self.space.free_units(media) == self.reserve_of(media)
+            && !self.gc.pace.is_far_behind()
+    }
+
     /// Whether blocks of the host wait that have no unit to go to, whatever is owed.
     fn host_is_stuck(&self) -> bool {
         let (tiered, capacity) = (self.config.geometry.is_tiered(), MediaClass::Capacity);

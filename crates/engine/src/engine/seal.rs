@@ -55,12 +55,16 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Seals what waits in a queue, or what of class `own` goes before all queues, at most one chunk. Returns whether
-    /// it did; it does not without a unit to open.
-    fn seal(&mut self, own: Class, queue: Option<usize>) -> bool {
+    /// it did; it does not without a unit that is open, or that may be opened if it `opens` one.
+    fn seal(&mut self, own: Class, queue: Option<usize>, opens: bool) -> bool {
         if !self.seal_control() {
             return false;
         }
-        let class = self.space.shared_class(own, self.may_open(own));
+        let class = self.space.shared_class(own, opens && self.may_open(own));
+        if !opens && !self.has_room_for_block(class) {
+            return false;
+        }
+        mark!(OpenUnitFilled if !opens);
         mark!(ClassesShareUnit if class != own);
         let Some((at, room)) = self.room(class, self.config.geometry.logical_block().per_block())
         else {
@@ -306,6 +310,14 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    /// Whether the unit that is open for `class` has room for a block.
+    fn has_room_for_block(&self, class: Class) -> bool {
+        let block = self.config.geometry.logical_block();
+        let least = block.chunk_header(1) + block.per_block();
+        let units = self.config.geometry.blocks_per_unit();
+        self.space.next_of(class).is_some_and(|at| units - at.block >= least)
+    }
+
     /// Opens a unit for `class`. The last ones are for metadata alone: without room for a checkpoint no unit could ever
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
@@ -495,8 +507,9 @@ impl<P: Payload> Engine<P> {
         }
         let mut worked = self.flights.sealed() > before;
         let tiered = self.config.geometry.is_tiered();
+        let media = self.config.host_media();
         let hosts = self.hosts_may_be_ripe()
-            && (tiered || self.host_may_seal(self.config.host_media(), true));
+            && (tiered || self.host_may_seal(media, true) || self.host_may_fill(media));
         if hosts {
             worked |= self.seal_express();
             // Those that wait longest go first: the host may have to stop for its debt after any chunk.
@@ -504,11 +517,11 @@ impl<P: Payload> Engine<P> {
             self.cache.oldest_first(&mut order);
             for &queue in &order {
                 let class = class_of(queue);
-                let media = self.config.media_of(class);
-                while self.is_to_be_sealed(queue)
-                    && self.host_may_seal(media, self.is_cached() && self.cache.is_hurried(queue))
-                    && self.seal(class, Some(queue))
-                {
+                while self.is_to_be_sealed(queue) {
+                    let awaited = self.is_cached() && self.cache.is_hurried(queue);
+                    if !self.seal_of_host(class, Some(queue), awaited) {
+                        break;
+                    }
                     worked = true;
                 }
             }
@@ -517,7 +530,7 @@ impl<P: Payload> Engine<P> {
         for queue in (1..self.cache.queues()).step_by(2) {
             while self.cache.copies() > 0
                 && self.is_to_be_sealed(queue)
-                && self.seal(class_of(queue), Some(queue))
+                && self.seal(class_of(queue), Some(queue), true)
             {
                 worked = true;
             }
@@ -529,6 +542,14 @@ impl<P: Payload> Engine<P> {
         worked
     }
 
+    /// Seals a chunk of what hosts wrote, as [`Engine::seal`], if that may be.
+    fn seal_of_host(&mut self, class: Class, queue: Option<usize>, awaited: bool) -> bool {
+        let media = self.config.media_of(class);
+        let opens = self.host_may_seal(media, awaited);
+        let may = opens || awaited && self.host_may_fill(media);
+        may && self.seal(class, queue, opens)
+    }
+
     /// Seals what goes before all queues. What goes to one class of media does not wait for what goes to the other.
     fn seal_express(&mut self) -> bool {
         let mut worked = false;
@@ -536,8 +557,7 @@ impl<P: Payload> Engine<P> {
             let is_there = |config: &Config, class| config.media_of(class) == media;
             while self.cache.express().chunks(media) < self.config.write_depth
                 && let Some(class) = self.cache.express_class(|class| is_there(&self.config, class))
-                && self.host_may_seal(media, true)
-                && self.seal(class, None)
+                && self.seal_of_host(class, None, true)
             {
                 worked = true;
             }
