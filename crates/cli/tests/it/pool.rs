@@ -230,7 +230,7 @@ fn inspect_prints_every_structure() {
     let first = "\
 superblock revision 2 at unit 0 block 0
   pool POOL
-  epoch 2, tail epoch 2, checkpoint 1, not clean
+  epoch 2, tail epoch 2, checkpoint 1, 0 flushed from there on, not clean
   64 units of 256 logical blocks of 4096 bytes, superblocks in 0 and 1
   device 0: units 0 to 63, capacity, active
   next generation 0x200000000, next volume 1
