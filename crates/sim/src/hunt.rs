@@ -77,7 +77,7 @@ pub enum Method {
     DamagedStructures,
     /// A header is torn, and made whole again by another tear.
     TornTwice,
-    /// A header that nothing vouches for is lost, and the host writes on.
+    /// A header is lost right after a checkpoint, and the host writes on.
     LostHeader,
     /// The home is an older copy of itself.
     OlderHome,

@@ -1,4 +1,4 @@
-//! A header that is lost and that nothing vouches for.
+//! A header that is lost, and a host that writes on.
 //!
 //! A world runs, and now and then, when a checkpoint has just been taken, power is cut that loses nothing. Of the
 //! pool that is left the header of a chunk is destroyed. It is opened as if that chunk had never been written, or in
