@@ -109,6 +109,7 @@ mod with_bugs {
         TornBlocksReplayed: "blocks of chunks that were not flushed are replayed unseen",
         TailOverwritten: "after a crash writing goes on before the end of what was found",
         LostWrittenOver: "a pool that was opened in spite of a loss is written on where the lost chunk may be",
+        StaleKept: "a block counts after a loss though another was written over it",
         RecoveryNotCheckpointed: "recovery ends without a checkpoint",
         TouchedPageNotCounted: "the unit table is not set right for the pages that a recovery changes",
         ZonesNotCounted: "a zone is opened though others are not finished yet",

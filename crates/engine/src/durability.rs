@@ -120,6 +120,12 @@ impl Durability {
         self.durable
     }
 
+    /// Who waited for every chunk up to `target` was told that it is durable. Devices know less of themselves: what a
+    /// flush covered that was sent before one of these was sealed elsewhere.
+    pub(crate) fn reached(&mut self, target: Sequence) {
+        self.durable = self.durable.max(target);
+    }
+
     /// Blocks that hosts wrote since the pool was opened and that are durable.
     pub(crate) fn host_blocks(&self) -> u64 {
         self.devices.iter().map(|device| device.durable.host_blocks).sum()

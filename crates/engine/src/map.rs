@@ -65,7 +65,7 @@ pub(crate) struct Value(NonZero<u64>);
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 
 impl Value {
-    /// Of a block that was on a device that is lost.
+    /// Of a block that is lost.
     pub(crate) const LOST: Value = Value(NonZero::new(!MapEntry::LOST.pack()).unwrap());
 
     /// As an entry says; `None` if that says that there is no block.

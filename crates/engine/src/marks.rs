@@ -151,6 +151,7 @@ mod counted {
         TooManyLives: "more units were being written than may be open: one of them is closed",
         LifeGoesOn: "a unit is written on behind what was found in it",
         LifeEnds: "a unit is closed behind what was found in it",
+        StaleLost: "after a loss a page leads to where another block stands",
         LifeEndsForLoss: "a unit is not written on, since a chunk is missing that may have been in it",
         TornHeaderOnly: "something was written to a unit, and no chunk is found in it",
         VolumeGone: "an entry of the tail is of a volume that was deleted",

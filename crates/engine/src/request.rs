@@ -156,8 +156,9 @@ pub enum HostError {
     /// The device failed to read a block, or what it read is not that block.
     #[error("the block at {0} cannot be read")]
     Unreadable(Location),
-    /// A block was on a device that is lost: reading it is an error until it is written again or trimmed.
-    #[error("a block is lost: it was on a device that the pool was told to do without")]
+    /// A block is lost, with a device or with what said where it went: reading it is an error until it is written again
+    /// or trimmed.
+    #[error("a block is lost with a device or a chunk that the pool was told to do without")]
     Lost,
     /// The device failed to write or to flush; nothing can be written until the pool is opened again.
     #[error("the device failed; the pool takes no writes until it is opened again")]
@@ -235,7 +236,7 @@ pub enum Notice {
         /// Where it is.
         at: Location,
     },
-    /// Blocks were on a device that is lost, and read as errors from now on.
+    /// Blocks are lost, with a device or with what said where they went, and read as errors from now on.
     Lost {
         /// Which.
         extent: Extent,

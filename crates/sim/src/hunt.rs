@@ -7,6 +7,7 @@
 mod table;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use thermocline_engine::{Bug, DeviceError};
@@ -150,6 +151,23 @@ impl Method {
     }
 }
 
+impl FromStr for Method {
+    type Err = String;
+
+    /// One of the names, or its beginning if no other begins so.
+    fn from_str(word: &str) -> Result<Method, String> {
+        let same = Method::ALL.into_iter().find(|one| one.name() == word);
+        let mut fitting = Method::ALL.into_iter().filter(|one| one.name().starts_with(word));
+        match (same, fitting.next(), fitting.next()) {
+            (Some(one), ..) | (None, Some(one), None) => Ok(one),
+            _ => {
+                let names: Vec<_> = Method::ALL.iter().map(|one| one.name()).collect();
+                Err(format!("`{word}` is no method: one of {}", names.join("; ")))
+            }
+        }
+    }
+}
+
 /// What a method found with a seed.
 #[derive(Clone, Debug, Default)]
 struct Finding {
@@ -242,7 +260,7 @@ fn look(by: Method, seed: u64, bug: Option<Bug>) -> Finding {
         Method::DamageAtRest => damage_at_rest(seed, bug),
         Method::DamagedStructures => damaged_structures(seed, bug),
         Method::TornTwice => first(torn_twice(seed, bug).err()),
-        Method::LostHeader => first(lost_header(seed, small(seed, bug)).err()),
+        Method::LostHeader => first(lost_header(seed, crowded_or_small(seed, bug)).err()),
         Method::OlderHome => first(older_home(seed, small(seed, bug)).err()),
         Method::Situation(rare) => situation(rare, seed, bug),
     };
@@ -260,6 +278,16 @@ fn first(wrong: impl IntoIterator<Item = String>) -> Finding {
 
 fn small(seed: u64, bug: Option<Bug>) -> Settings {
     let mut settings = Settings::draw(seed, Scale::Small);
+    settings.config.bug = bug;
+    settings
+}
+
+/// Every second seed a crowded pool: units are emptied and written again all the time.
+fn crowded_or_small(seed: u64, bug: Option<Bug>) -> Settings {
+    if seed.is_multiple_of(2) {
+        return small(seed, bug);
+    }
+    let mut settings = Situation::Crowded.settings(seed);
     settings.config.bug = bug;
     settings
 }

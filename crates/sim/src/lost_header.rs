@@ -21,8 +21,12 @@ use crate::world::{Step, World};
 /// Checkpoints of one world after which headers are lost, at most.
 const CHECKPOINTS: usize = 16;
 
-/// Bytes after which a checkpoint is taken, so that there are some.
-const CHECKPOINT_BYTES: u64 = 256 << 10;
+/// Bytes after which a checkpoint is taken: few, so that there are many, or enough for units to be reset and written
+/// again.
+const CHECKPOINT_BYTES: [u64; 2] = [256 << 10, 4 << 20];
+
+/// Steps after which headers are lost that are far behind a checkpoint.
+const STEPS: u64 = 400;
 
 /// Requests that write once more what is there.
 const WRITES: usize = 16;
@@ -32,17 +36,20 @@ const WRITES: usize = 16;
 /// # Errors
 /// What went wrong.
 pub fn lost_header(seed: u64, mut settings: Settings) -> Result<(), String> {
-    settings.config.checkpoint_bytes = CHECKPOINT_BYTES;
+    let far = seed % 4 == 3;
+    settings.config.checkpoint_bytes = CHECKPOINT_BYTES[usize::from(far)];
     let mut world = World::new(seed, settings, Vec::new());
-    let (mut taken, mut tried) = (0, 0);
+    let (mut taken, mut tried, mut steps) = (0, 0, 0);
     while tried < CHECKPOINTS && world.goes_on() {
         match world.step() {
             Step::Went => {}
             Step::Down => world.reopen_if_down(),
             Step::Over => break,
         }
+        steps += 1;
         let checkpoints = world.machine.engine.stats().checkpoints;
-        if checkpoints > taken {
+        let due = if far { steps % STEPS == 0 } else { checkpoints > taken };
+        if due {
             tried += 1;
             lose_each(&world, seed)?;
         }
@@ -87,11 +94,7 @@ fn write_on(world: &World, image: &Image, seed: u64) -> Result<(), String> {
         }
         opened => _ = opened.map_err(say("opening"))?,
     }
-    let before = match machine.survey() {
-        // What the lost chunk replaced may be gone, and its place hold something else: ADR 0060 says what that means.
-        Err(Trouble::Miscounted(..)) if config.open_despite_loss => return Ok(()),
-        survey => survey.map_err(say("before the host wrote"))?.0,
-    };
+    let (before, _) = machine.survey().map_err(say("before the host wrote"))?;
     for (extent, data) in same_again(world, &before) {
         let write = HostRequest::Write { extent, data, fua: true, handle: 0 };
         if machine.ask(write).map_err(say("a write"))?.0.is_err() {

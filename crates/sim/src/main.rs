@@ -18,7 +18,7 @@ use thermocline_sim::situations::Situation;
 const USAGE: &str = "usage: thermocline-sim [--seed N] [--states M] [--jobs J] [--marks] [--only SEED:POINT:STATE]
                        [--situation NAME]
        thermocline-sim --bugs [--budget STATES] [--seconds S] [--bug NAME] [--seed N] [--jobs J]
-                       [--situation NAME]
+                       [--method NAME]
 
 Runs small simulated pools, one for each seed from N on (default 1), until M crash states (default 100000)
 were recovered, read and judged, on J threads (default 1), and tells how often each mark of the engine was reached.
@@ -29,7 +29,8 @@ one of `crates/sim/src/situations.rs`, as `crowded pool`, or its beginning; a wr
 
 With --bugs: switches on each deliberate bug of the engine in turn (or those of which the name contains NAME), and
 looks for it until it is caught, or STATES crash states (default 1000000) or S seconds (default 120) are spent. Prints
-a table in Markdown. Exit code 1 when a bug was not caught. With --situation: by crash states of it alone.";
+a table in Markdown. Exit code 1 when a bug was not caught. With --method: by that one alone, and with every seed; NAME
+is one of `crates/sim/src/hunt.rs`, situations among them, or its beginning; a wrong one has them all told.";
 
 /// How often progress is told.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -51,6 +52,7 @@ struct Arguments {
     budget: u64,
     seconds: u64,
     bug: String,
+    method: String,
 }
 
 fn main() -> ExitCode {
@@ -132,6 +134,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
         budget: 1_000_000,
         seconds: 120,
         bug: String::new(),
+        method: String::new(),
     };
     while let Some(word) = words.next() {
         if word == "--bugs" {
@@ -156,6 +159,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--budget" => arguments.budget = number()?,
             "--seconds" => arguments.seconds = number()?,
             "--bug" => arguments.bug = value,
+            "--method" => arguments.method = value,
             _ => return Err(format!("`{word}` is no option")),
         }
     }

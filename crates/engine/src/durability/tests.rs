@@ -134,6 +134,26 @@ fn a_device_that_nothing_came_to_for_long_holds_nobody_up() {
 }
 
 #[test]
+fn what_somebody_waited_for_is_durable_though_a_device_was_flushed_before_it_was_sealed() {
+    let mut durability = Durability::new(2);
+    durability.sealed(FIRST, Sequence(1), false);
+    durability.sealed(SECOND, Sequence(2), false);
+    durability.wait(Sequence(2), Then::Dead);
+    assert!(durability.begin_flush(SECOND, on_media(2, 2)));
+    durability.sealed(FIRST, Sequence(3), false);
+    durability.wait(Sequence(3), Then::Pages { target: Sequence(3) });
+    durability.sealed(SECOND, Sequence(4), false);
+    durability.end_flush(SECOND, true);
+    assert!(durability.begin_flush(FIRST, on_media(3, 3)));
+    durability.end_flush(FIRST, true);
+    let pages = Then::Pages { target: Sequence(3) };
+    assert_eq!(durability.due(true, false), [Then::Dead, pages]);
+    assert_eq!(durability.durable(), Sequence(2), "by what the second device knows of itself");
+    durability.reached(Sequence(3));
+    assert_eq!(durability.durable(), Sequence(3));
+}
+
+#[test]
 fn what_comes_while_a_flush_is_on_its_way_is_not_covered_by_it() {
     let mut durability = Durability::new(2);
     durability.sealed(FIRST, Sequence(1), true);

@@ -432,6 +432,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn pages_durable(&mut self, target: Sequence) {
         let waits = Step::Flush(target);
         if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.step == waits) {
+            self.durability.reached(target);
             self.set_step(Step::Record);
         }
     }

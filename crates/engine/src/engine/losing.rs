@@ -3,7 +3,7 @@
 //! Nothing of this is logged. The state of the device is in each record, so an opening begins anew; a checkpoint makes
 //! the pages durable, and with them the counts by which the device is seen to hold nothing.
 
-use thermocline_format::{DeviceState, MapEntry};
+use thermocline_format::{DeviceState, MapEntry, VolumeId};
 
 use crate::bugs::bug;
 use crate::engine::Engine;
@@ -96,10 +96,7 @@ impl<P: Payload> Engine<P> {
                 continue;
             }
             self.lose_block(volume, lba, value);
-            match &mut run {
-                Some(run) if run.lba + run.blocks == lba => run.blocks += 1,
-                _ => self.tell_lost(run.replace(Extent { volume: id, lba, blocks: 1 })),
-            }
+            self.note_lost(&mut run, id, lba);
         }
         self.tell_lost(run);
         self.volumes.note_pages(volume);
@@ -115,7 +112,15 @@ impl<P: Payload> Engine<P> {
         self.drop_value(value);
     }
 
-    fn tell_lost(&mut self, run: Option<Extent>) {
+    /// One more block is lost: adds it to `run`, or tells that and begins another.
+    pub(super) fn note_lost(&mut self, run: &mut Option<Extent>, volume: VolumeId, lba: u64) {
+        match run {
+            Some(run) if run.volume == volume && run.lba + run.blocks == lba => run.blocks += 1,
+            _ => self.tell_lost(run.replace(Extent { volume, lba, blocks: 1 })),
+        }
+    }
+
+    pub(super) fn tell_lost(&mut self, run: Option<Extent>) {
         let notice = run.map(|extent| Action::Notice(Notice::Lost { extent }));
         self.actions.extend(notice);
     }

@@ -8,6 +8,7 @@ mod format;
 mod known;
 mod record;
 mod replay;
+mod stale;
 mod tail;
 mod unmapped;
 
@@ -33,6 +34,7 @@ use crate::volumes::{PageCursor, Walk};
 
 use bases::Bases;
 use known::{Headers, TailChunk};
+use stale::Stale;
 use unmapped::Unmapped;
 
 /// Chunks found in a life of a unit, and how far the walk through it is.
@@ -89,7 +91,7 @@ enum Step {
     Headers,
     /// Reading blocks that may be torn.
     Doubts,
-    /// Counting the blocks of every page, where the unit table is damaged.
+    /// Looking at every page: to count its blocks, where the unit table is damaged, or for stale ones after a loss.
     Pages,
     /// Doing once more what the tail says.
     Replay,
@@ -161,6 +163,8 @@ pub(crate) struct Opening<P> {
     placed: Vec<(u16, u64, MapEntry)>,
     /// Those of these blocks for which the unit table does not count what the page on media leads to.
     settled: BTreeSet<(u16, u64)>,
+    /// What pages on media lead to and something else stands there.
+    stale: Stale,
     /// Chunks of the tail that were replayed, and the entries that they had.
     replayed: usize,
     entries: u64,
@@ -171,8 +175,8 @@ pub(crate) struct Opening<P> {
     adopted: u32,
     /// Whether a page of the unit table cannot be read: then the blocks of every page are counted.
     recount: bool,
-    /// How far pages were asked for to be counted.
-    recounted: PageCursor,
+    /// How far pages were asked for, to be counted or to find what is stale.
+    asked_for: PageCursor,
     /// What the step still asks the device for.
     wanted: VecDeque<(usize, DeviceCmd<P>)>,
     /// Commands that were asked for and not answered.
@@ -199,9 +203,14 @@ impl<P> Opening<P> {
         self.unmapped.memory_bytes()
     }
 
+    /// Whether the opening looks at every page.
+    fn looks_at_pages(&self) -> bool {
+        self.recount || self.overlooked
+    }
+
     /// Whether every page that the opening needs was asked for.
     fn has_asked_for_pages(&self) -> bool {
-        !self.recount || self.recounted == PageCursor::END
+        !self.looks_at_pages() || self.asked_for == PageCursor::END
     }
 }
 
@@ -233,13 +242,14 @@ impl<P: Payload> Engine<P> {
             unmapped: Unmapped::default(),
             placed: Vec::new(),
             settled: BTreeSet::new(),
+            stale: Stale::default(),
             replayed: 0,
             entries: 0,
             bases: Bases::default(),
             counting: Some(PageCursor::default()),
             adopted: 0,
             recount: false,
-            recounted: PageCursor::default(),
+            asked_for: PageCursor::default(),
             wanted: VecDeque::new(),
             asked: 0,
         }));
@@ -520,7 +530,7 @@ impl<P: Payload> Engine<P> {
     /// Does a bounded part of a step that does more than ask. Returns whether anything was done.
     fn opening_goes_on(&mut self, step: Step) -> bool {
         match step {
-            Step::Pages => self.recount(),
+            Step::Pages => self.look_at_pages(),
             Step::Replay => self.replay_next(),
             Step::Bases => self.read_bases(),
             Step::Counting => self.count_next(),
@@ -549,16 +559,17 @@ impl<P: Payload> Engine<P> {
                 opening.settled.extend(settled.then_some((index, lba.0)));
             }
         }
+        self.note_what_stands(&mut opening);
         self.opening = Some(opening);
     }
 
-    /// Loads some of the pages that are to be counted.
-    fn recount(&mut self) -> bool {
+    /// Loads some of the pages that are to be looked at.
+    fn look_at_pages(&mut self) -> bool {
         let opening = self.opening.as_ref().expect("the pool is being opened");
-        let mut cursor = opening.recounted;
+        let mut cursor = opening.asked_for;
         let (mut budget, mut worked) = (WORDS, false);
-        let recount = opening.recount;
-        while recount && self.pages.on_their_way() < LOADS && cursor != PageCursor::END {
+        let looks = opening.looks_at_pages();
+        while looks && self.pages.on_their_way() < LOADS && cursor != PageCursor::END {
             worked = true;
             match self.next_page(&mut cursor, Wanted::Unloaded, &mut budget) {
                 Walk::Found(volume, page) => {
@@ -569,17 +580,17 @@ impl<P: Payload> Engine<P> {
                 Walk::End => cursor = PageCursor::END,
             }
         }
-        self.opening.as_mut().expect("the pool is being opened").recounted = cursor;
+        self.opening.as_mut().expect("the pool is being opened").asked_for = cursor;
         worked
     }
 
     /// Takes over the units as they were found; what was read of the map must be sound.
     fn begin_replay(&mut self) -> Result<(), OpenError> {
-        if let Some(&at) = self.damaged_pages().first() {
+        let mut opening = self.opening.take().expect("the pool is being opened");
+        if let Some(&at) = self.damaged_pages().first().filter(|_| opening.recount) {
             mark!(TailPageDamaged);
             return Err(OpenError::MapDamaged(at));
         }
-        let opening = self.opening.take().expect("the pool is being opened");
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let newest = opening.tail.last().map_or(0, |chunk| chunk.sequence().0);
         let next = newest.max(opening.durable.0).max(record.checkpoint.0 - 1) + 1;
@@ -591,6 +602,7 @@ impl<P: Payload> Engine<P> {
         let generation = Generation(record.next_generation.0.max(of_epoch));
         self.space.set_next_generation(generation);
         self.adopt_units(&opening, record);
+        self.apply_stale(&mut opening);
         self.apply_placed(&opening);
         self.opening = Some(opening);
         Ok(())

@@ -255,6 +255,7 @@ impl VolumeMap {
             let patch = leaf.patch_mut(index);
             patch.merged(|entry, says| match addresses.mapping(says) {
                 Mapping::Staged(_) => (true, false),
+                Mapping::At(value) if value.is_lost() => (false, true),
                 Mapping::At(value) => (flies(volume, page * PAGE + u64::from(entry), value), true),
                 Mapping::Unmapped => (false, false),
             });
@@ -282,7 +283,7 @@ mod tests {
     /// What happens to a page of a map.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        Set(u16, Option<u32>),
+        Set(u16, Option<u64>),
         Load,
         Evict,
         Write,
@@ -290,7 +291,9 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let entry = prop::option::weighted(0.8, 0_u32..1000);
+        let somewhere =
+            prop_oneof![9 => (0_u32..1000).prop_map(entry), 1 => Just(Value::LOST.entry())];
+        let entry = prop::option::weighted(0.8, somewhere);
         let step = prop_oneof![
             8 => (0_u16..PAGE_ENTRIES as u16, entry).prop_map(|(index, at)| Step::Set(index, at)),
             1 => Just(Step::Load),
@@ -329,8 +332,8 @@ mod tests {
             Page { geometry, map, on_media, right: on_media, counted: BTreeMap::new() }
         }
 
-        fn set(&mut self, index: u16, at: Option<u32>) {
-            let (lba, new) = (u64::from(index), at.map_or(UNMAPPED, entry));
+        fn set(&mut self, index: u16, entry: Option<u64>) {
+            let (lba, new) = (u64::from(index), entry.unwrap_or(UNMAPPED));
             if !self.map.is_loaded(0) && self.map.said(lba).is_none() {
                 self.counted.insert(lba, self.on_media[lba as usize]);
             }
@@ -354,7 +357,10 @@ mod tests {
             if self.map.is_loaded(0) {
                 return Ok(());
             }
-            let unpack = |&entry: &u64| MapEntry::unpack(&self.geometry, entry);
+            let unpack = |&entry: &u64| match entry {
+                lost if lost == MapEntry::LOST.pack() => Ok(MapEntry::LOST),
+                _ => MapEntry::unpack(&self.geometry, entry),
+            };
             let read: Result<Vec<_>, _> = self.on_media.iter().map(unpack).collect();
             let bases = self.map.load(0, &read.expect("blocks can be there"));
             self.settle(&bases)
@@ -362,7 +368,7 @@ mod tests {
 
         fn evict(&mut self) {
             if self.map.is_idle(0) {
-                self.map.evict(0, Forget::default(), |_, _, _| false);
+                self.map.evict(0, Forget::default(), none_flies);
             }
         }
 
@@ -377,7 +383,7 @@ mod tests {
                 for (place, entry) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.on_media) {
                     *place = entry.to_le_bytes();
                 }
-                let bases = self.map.merge(0, &mut bytes, |_| None, |_, _, _| false);
+                let bases = self.map.merge(0, &mut bytes, |_| None, none_flies);
                 self.settle(&bases)?;
                 bytes
             } else {
@@ -405,6 +411,12 @@ mod tests {
             prop_assert_eq!(self.map.tally(), tally);
             Ok(())
         }
+    }
+
+    /// Nothing is on its way; of what is lost that is not asked.
+    fn none_flies(_: VolumeId, _: u64, value: Value) -> bool {
+        assert!(!value.is_lost(), "it is nowhere");
+        false
     }
 
     /// An entry that leads to a block.

@@ -8,13 +8,23 @@ use thermocline_sim::hunt::{HuntBudget, Method, Row, hunt_all, markdown};
 use crate::Arguments;
 
 pub fn run(arguments: &Arguments) -> ExitCode {
+    let only = match arguments.method.as_str() {
+        "" => None,
+        name => match name.parse::<Method>() {
+            Ok(method) => Some(method),
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::from(2);
+            }
+        },
+    };
     // Bugs make the engine panic on purpose; the table says so.
     std::panic::set_hook(Box::new(|_| {}));
     let budget = HuntBudget {
         seed: arguments.seed,
         states: arguments.budget,
         time: Duration::from_secs(arguments.seconds),
-        only: arguments.situation.map(Method::Situation),
+        only,
     };
     let rows = hunt_all(&budget, arguments.jobs, &arguments.bug, announce);
     print!("{}", markdown(&rows));

@@ -40,12 +40,17 @@ impl TailChunk {
         }
     }
 
+    /// Its header, if that is kept.
+    pub(super) fn header(&self) -> Option<&ChunkHeader> {
+        match self {
+            TailChunk::Kept(header) => Some(header),
+            TailChunk::Known { .. } | TailChunk::Over(_) => None,
+        }
+    }
+
     /// What else it says, if that is kept: chunks with anything but blocks are.
     pub(super) fn entries(&self) -> &[Entry] {
-        match self {
-            TailChunk::Kept(header) => &header.entries,
-            TailChunk::Known { .. } | TailChunk::Over(_) => &[],
-        }
+        self.header().map_or(&[], |header| &header.entries)
     }
 }
 
@@ -80,11 +85,12 @@ impl Headers {
 }
 
 impl<P: Payload> Engine<P> {
-    /// Reads once more the headers of all chunks above the durable sequence: blocks of theirs may be torn.
+    /// Reads once more the headers of all chunks above the durable sequence: blocks of theirs may be torn. If a loss
+    /// was overlooked, those of all: what stands where is to be known.
     pub(super) fn read_headers_in_doubt(&mut self) {
         let opening = self.opening.as_ref().expect("the pool is being opened");
-        let durable = opening.durable;
-        let first = opening.tail.partition_point(|chunk| chunk.sequence() <= durable);
+        let (durable, all) = (opening.durable, opening.overlooked);
+        let first = opening.tail.partition_point(|chunk| !all && chunk.sequence() <= durable);
         for number in first..opening.tail.len() {
             self.read_header_again(number, TRIES);
         }

@@ -180,12 +180,14 @@ impl<P: Payload> Engine<P> {
     /// says: it is a part of the maps of then.
     pub(super) fn apply_placed(&mut self, opening: &Opening<P>) {
         for &(volume, lba, entry) in &opening.placed {
-            let map = self.volumes.map_mut(volume);
-            if lba >= map.blocks {
+            if lba >= self.volumes.map(volume).blocks {
                 continue;
             }
             mark!(PlacedReplayed);
-            let mapping = Value::of_entry(entry.pack()).map_or(Mapping::Unmapped, Mapping::At);
+            let value = Value::of_entry(entry.pack());
+            let stale = value.filter(|value| self.is_stale(opening, *value)).map(|_| Value::LOST);
+            let mapping = stale.or(value).map_or(Mapping::Unmapped, Mapping::At);
+            let map = self.volumes.map_mut(volume);
             if map.is_loaded(lba / PAGE) {
                 map.set(lba, mapping);
             } else {
@@ -194,10 +196,13 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// A page was loaded to be counted, where the unit table is of no use. Nobody needs it in memory.
+    /// A page was loaded to be looked at. Nobody needs it in memory.
     pub(crate) fn page_opened(&mut self, volume: u16, page: u64) {
-        let values = self.counted_in(volume, page);
-        self.count(values);
+        self.find_stale(volume, page);
+        if self.opening.as_ref().is_some_and(|opening| opening.recount) {
+            let values = self.counted_in(volume, page);
+            self.count(values);
+        }
         self.volumes.map_mut(volume).evict(page, Forget::default(), |_, _, _| false);
     }
 
@@ -224,7 +229,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Where the blocks of a page are on media, or those of its patch.
-    fn values_of(&self, volume: u16, page: u64) -> Vec<(u64, Value)> {
+    pub(super) fn values_of(&self, volume: u16, page: u64) -> Vec<(u64, Value)> {
         let map = self.volumes.map(volume);
         if !map.is_loaded(page) {
             let said = map.all_said(page);
