@@ -10,6 +10,7 @@ use thermocline_sim::disk::{Disk, Image, Latency};
 use thermocline_sim::enumerate::{Budget, enumerate};
 use thermocline_sim::faults::{CommandKind, Fault, Rule};
 use thermocline_sim::fuzz::Forge;
+use thermocline_sim::lost_header::lost_header;
 use thermocline_sim::machine::{Machine, Opened, Trouble};
 use thermocline_sim::settings::{Scale, Settings};
 use thermocline_sim::situations::Situation;
@@ -84,6 +85,7 @@ fn every_mark_is_reached() {
     devices::devices_that_cannot_leave_stay();
     devices::devices_that_are_needed_are_not_given_up();
     let _ = torn_twice(1, None);
+    let _ = lost_header(19, Crowded.settings(19));
     full_pool::a_write_waits_for_what_a_deletion_gives_back();
     unloaded::a_trim_that_waits_for_a_page_fails_with_the_pool();
     unloaded::a_volume_is_deleted_while_a_damaged_page_of_it_is_being_read();
