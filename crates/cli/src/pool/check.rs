@@ -234,18 +234,21 @@ fn compare(
 }
 
 fn unreadable(volume: &VolumeInfo, lba: u64, error: HostError) -> Damage {
-    let at = match error {
-        HostError::Unreadable(at) => Some(at),
-        _ => None,
+    let (at, reason) = match error {
+        HostError::Unreadable(at) => {
+            (Some(at), "cannot be read, or is not what was written".to_owned())
+        }
+        HostError::Lost => (
+            None,
+            "is lost, with a device or a chunk that the pool was told to do without".to_owned(),
+        ),
+        other => (None, other.to_string()),
     };
     Damage {
         volume: volume.name.to_string(),
         lba,
         unit: at.map(|at| at.unit.0),
         block: at.map(|at| at.block),
-        reason: match at {
-            Some(_) => "cannot be read, or is not what was written".to_owned(),
-            None => error.to_string(),
-        },
+        reason,
     }
 }
