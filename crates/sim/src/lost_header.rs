@@ -1,9 +1,9 @@
 //! A header that is lost, and a host that writes on.
 //!
-//! A world runs, and now and then, when a checkpoint has just been taken, power is cut that loses nothing. Of the
-//! pool that is left the header of a chunk is destroyed. It is opened as if that chunk had never been written, or in
-//! spite of the loss if something says that it was. Then the host writes, the pool is closed and opened again: what
-//! could be read before the host wrote can still be read.
+//! A world runs, and now and then, when a checkpoint has just been taken or long after, power is cut that loses
+//! nothing. Of the pool that is left the header of a chunk is destroyed. It is opened as if that chunk had never been
+//! written, or in spite of the loss if something says that it was: units are counted right. Then the host writes, the
+//! pool is closed and opened again: what could be read before the host wrote can still be read.
 
 use std::collections::BTreeMap;
 
