@@ -586,11 +586,12 @@ impl<P: Payload> Engine<P> {
 
     /// Takes over the units as they were found; what was read of the map must be sound.
     fn begin_replay(&mut self) -> Result<(), OpenError> {
-        let mut opening = self.opening.take().expect("the pool is being opened");
-        if let Some(&at) = self.damaged_pages().first().filter(|_| opening.recount) {
+        let recount = self.opening.as_ref().is_some_and(|opening| opening.recount);
+        if let Some(&at) = self.damaged_pages().first().filter(|_| recount) {
             mark!(TailPageDamaged);
             return Err(OpenError::MapDamaged(at));
         }
+        let mut opening = self.opening.take().expect("the pool is being opened");
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let newest = opening.tail.last().map_or(0, |chunk| chunk.sequence().0);
         let next = newest.max(opening.durable.0).max(record.checkpoint.0 - 1) + 1;

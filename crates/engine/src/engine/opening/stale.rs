@@ -65,11 +65,11 @@ impl<P: Payload> Engine<P> {
     /// Finds the stale blocks of a page that was just read. They count no more.
     pub(super) fn find_stale(&mut self, volume: u16, page: u64) {
         let opening = self.opening.as_ref().expect("the pool is being opened");
-        let mut values = self.values_of(volume, page);
-        values.retain(|(_, value)| self.is_stale(opening, *value));
-        if bug!(self.config, StaleKept) {
+        if !opening.overlooked || bug!(self.config, StaleKept) {
             return;
         }
+        let mut values = self.values_of(volume, page);
+        values.retain(|(_, value)| self.is_stale(opening, *value));
         for (lba, value) in values {
             let opening = self.opening.as_mut().expect("the pool is being opened");
             opening.stale.blocks.insert((volume, lba));
