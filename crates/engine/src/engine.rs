@@ -178,7 +178,8 @@ impl<P: Payload> Engine<P> {
         let full = block.blocks_in_chunk(block.max_chunk());
         let dense = config.blocks_per_unit() as u32;
         let units = thermocline_ftl::Units::new(geometry.units(), geometry.blocks_per_unit())
-            .with_most_valid(dense);
+            .with_most_valid(dense)
+            .keeping_by_age();
         let capacity = config.capacity_blocks(0);
         let placed = geometry.active_units(MediaClass::Capacity);
         let fast = u64::from(geometry.active_units(MediaClass::Fast));

@@ -378,8 +378,9 @@ impl<P> WriteCache<P> {
 
     /// Where the blocks stand of which copies wait to be sealed.
     pub(crate) fn copied(&self) -> impl Iterator<Item = Value> {
-        let copies = self.slots.iter().filter(|(_, staged)| staged.copy);
-        copies.filter_map(|(_, staged)| staged.old)
+        let slots = self.queues.iter().skip(1).step_by(2).flatten();
+        let staged = slots.map(|&slot| &self.slots[slot as usize]);
+        staged.filter(|staged| staged.copy).filter_map(|staged| staged.old)
     }
 
     /// When whatever is staged is to be sealed.

@@ -181,8 +181,10 @@ impl<P: Placement> Ftl<P> {
             pool.share = share.div_ceil(u128::from(holds)) as u64;
         }
         let mut units = Units::new(shape.units(), shape.blocks_per_unit());
-        if victim == Victim::DecliningCost {
-            units.track_updates();
+        match victim {
+            Victim::DecliningCost => units.track_updates(),
+            Victim::CostBenefit(_) | Victim::Fifo | Victim::Own => units = units.keeping_by_age(),
+            Victim::Greedy | Victim::Windowed { .. } | Victim::Choices { .. } => {}
         }
         placement.begin(shape.exported(), shape.units(), shape.blocks_per_unit(), Below::Apart);
         Ok(Ftl {
@@ -212,14 +214,6 @@ impl<P: Placement> Ftl<P> {
     #[must_use]
     pub fn with_wear_levelling(mut self, spread: u32) -> Self {
         self.levelling = Some(spread);
-        self
-    }
-
-    /// Keeps closed units in order of age, so that victims by cost and benefit are found in a time that does not grow
-    /// with the number of units; which ones are found is the same. It costs each overwrite of a block a little.
-    #[must_use]
-    pub fn with_units_by_age(mut self) -> Self {
-        self.units.keep_by_age();
         self
     }
 

@@ -18,6 +18,8 @@ use by_age::ByAge;
 
 /// Units whose summary is kept together; a search looks at `units / 64` summaries and then inside few groups.
 const GROUP: usize = 64;
+/// Ranges of valid counts in which closed units are kept by age, at most.
+const RANGES: u32 = 64;
 /// Set in a unit's valid count while it is not closed, so that it never wins a search for the smallest count.
 const NOT_CLOSED: u32 = 1 << 31;
 
@@ -52,6 +54,31 @@ struct Group {
 }
 
 const EMPTY_GROUP: Group = Group { min_valid: u32::MAX, oldest: u64::MAX };
+
+/// The best unit of a search so far, with its score.
+#[derive(Debug, Default)]
+struct Best(Option<(f64, UnitId)>);
+
+impl Best {
+    /// Whether no unit with `score` is as good.
+    #[inline]
+    fn beats(&self, score: f64) -> bool {
+        self.0.is_some_and(|(top, _)| score < top)
+    }
+
+    /// The better of this one and `unit`, if that is allowed; of equals the one with the lower identifier.
+    #[inline]
+    fn or(&mut self, unit: UnitId, score: f64, allowed: impl Fn(UnitId) -> bool) {
+        let better = |(top, other)| score > top || score >= top && unit < other;
+        if self.0.is_none_or(better) && allowed(unit) {
+            self.0 = Some((score, unit));
+        }
+    }
+
+    fn unit(self) -> Option<UnitId> {
+        self.0.map(|(_, unit)| unit)
+    }
+}
 
 /// All units of a device: states, classes, valid counts, erase counts. 28.25 bytes of memory per unit.
 #[derive(Clone, Debug)]
@@ -109,12 +136,20 @@ impl Units {
         self.updates = vec![(0.0, 0); self.valid.len()];
     }
 
-    /// Keeps closed units in order of age as well, so that [`Units::best_closed`] looks at as many units as there are
-    /// valid counts at most, however many units there are. Takes two bits a unit for each valid count that is possible,
-    /// and 36 bytes a unit.
-    pub(crate) fn keep_by_age(&mut self) {
-        self.by_age = Some(Box::new(ByAge::new(self.valid.len(), self.most_valid)));
-        self.fill_by_age();
+    /// Keeps closed units in order of age as well, so that [`Units::best_closed`] looks at few of them, however many
+    /// there are, also where scores depend on age. Takes 52 bytes a unit at most.
+    #[must_use]
+    pub fn keeping_by_age(self) -> Self {
+        self.keeping_ranges(RANGES)
+    }
+
+    fn keeping_ranges(mut self, ranges: u32) -> Self {
+        let mut by_age = ByAge::new(self.valid.len(), self.most_valid, ranges);
+        for unit in self.ids().filter(|&unit| self.state(unit) == UnitState::Closed) {
+            by_age.add(unit, self.closed_at(unit), |unit| self.valid_count(unit));
+        }
+        self.by_age = Some(Box::new(by_age));
+        self
     }
 
     /// Whether times of updates are tracked.
@@ -340,61 +375,55 @@ impl Units {
         &self,
         range: Range<u32>,
         allowed: impl Fn(UnitId) -> bool,
-        mut score: impl FnMut(u32, u64) -> f64,
+        score: impl Fn(u32, u64) -> f64,
     ) -> Option<UnitId> {
+        if let Some(by_age) = &self.by_age {
+            return by_age.best(&range, |unit| self.valid_count(unit), allowed, score);
+        }
         let empty = self.first_empty(range.clone(), &allowed);
         if let Some(empty) = empty.filter(|&unit| score(0, self.closed_at(unit)) == f64::INFINITY) {
             return Some(empty);
-        }
-        if let Some(by_age) = &self.by_age {
-            return by_age.best(&range, allowed, score);
         }
         let groups = range.start as usize / GROUP..(range.end as usize).div_ceil(GROUP);
         // The best of the group with the emptiest unit is hardly ever beaten: the others are mostly skipped.
         let emptiest = groups.clone().min_by_key(|&group| self.groups[group].min_valid)?;
         let others = groups.filter(|&group| group != emptiest);
-        let mut best = None;
+        let mut best = Best::default();
         for group in std::iter::once(emptiest).chain(others) {
-            best = self.best_of_group(group, &range, &allowed, &mut score, best);
+            self.look_into(group, &range, &allowed, &score, &mut best);
         }
-        best.map(|(_, unit)| unit)
+        best.unit()
     }
 
-    /// The better of `best` and the best closed unit of a group, with its score.
+    /// Makes `best` the better of what it is and the best closed unit of a group.
     #[inline]
-    fn best_of_group(
+    fn look_into(
         &self,
         index: usize,
         range: &Range<u32>,
         allowed: impl Fn(UnitId) -> bool,
-        mut score: impl FnMut(u32, u64) -> f64,
-        mut best: Option<(f64, UnitId)>,
-    ) -> Option<(f64, UnitId)> {
+        score: impl Fn(u32, u64) -> f64,
+        best: &mut Best,
+    ) {
         let Group { min_valid, oldest } = self.groups[index];
-        if min_valid & NOT_CLOSED != 0 {
-            return best;
+        if min_valid & NOT_CLOSED != 0 || best.beats(score(min_valid, oldest)) {
+            return;
         }
         // No unit of the group with more valid blocks is as good; what is not closed seems to have as many.
-        let mut most = NOT_CLOSED - 1;
-        if let Some((top, _)) = best {
-            if score(min_valid, oldest) < top {
-                return best;
+        let most = match best.0 {
+            Some(_) => {
+                highest(min_valid, self.most_valid, |valid| !best.beats(score(valid, oldest)))
             }
-            most = highest(min_valid, self.most_valid, |valid| score(valid, oldest) >= top);
-        }
+            None => NOT_CLOSED - 1,
+        };
         let first = index * GROUP;
         for unit in first.max(range.start as usize)..(first + GROUP).min(range.end as usize) {
             let valid = self.valid[unit];
-            if valid > most {
-                continue;
-            }
-            let (value, unit) = (score(valid, self.meta[unit].closed_at), UnitId(unit as u32));
-            let better = |(top, other)| value > top || value >= top && unit < other;
-            if best.is_none_or(better) && allowed(unit) {
-                best = Some((value, unit));
+            if valid <= most {
+                let score = score(valid, self.meta[unit].closed_at);
+                best.or(UnitId(unit as u32), score, &allowed);
             }
         }
-        best
     }
 
     /// The first closed unit of `range` without a valid block among those `allowed`.
@@ -441,30 +470,14 @@ impl Units {
             let group = &mut self.groups[index / GROUP];
             group.min_valid = group.min_valid.min(self.valid[index]);
             group.oldest = group.oldest.min(self.meta[index].closed_at);
-            self.add_by_age(unit);
+            if let Some(by_age) = &mut self.by_age {
+                by_age.add(unit, self.meta[index].closed_at, |unit| self.valid[unit.index()]);
+            }
         } else {
             self.valid[index] |= NOT_CLOSED;
             if was_closed {
                 self.refresh_group(unit);
             }
-        }
-    }
-
-    fn add_by_age(&mut self, unit: UnitId) {
-        let (valid, closed_at) = (self.valid[unit.index()], self.closed_at(unit));
-        match &mut self.by_age {
-            Some(by_age) if by_age.takes(closed_at) => by_age.add(unit, valid, closed_at),
-            Some(_) => self.fill_by_age(),
-            None => {}
-        }
-    }
-
-    fn fill_by_age(&mut self) {
-        let closed = self.ids().filter(|&unit| self.state(unit) == UnitState::Closed);
-        let closed = closed.map(|unit| (self.closed_at(unit), unit, self.valid_count(unit)));
-        let closed = closed.collect();
-        if let Some(by_age) = &mut self.by_age {
-            by_age.fill(closed);
         }
     }
 

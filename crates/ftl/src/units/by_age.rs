@@ -1,19 +1,24 @@
 //! The closed units by valid count and, among equals, by when they were closed: the best of a score in both is found
-//! among as many units as there are valid counts, however many units there are.
+//! among few units, however many there are.
 //!
-//! Of two closed units with equally many valid blocks no score prefers the one closed later, so the oldest of each
-//! valid count is enough to look at. Units stand in slots in the order in which they were closed, and each valid count
-//! has a set of slots: a block that becomes invalid moves a bit from one set to the next.
+//! Of two closed units with equally many valid blocks no score prefers the one closed later. So units stand in slots in
+//! the order in which they were closed, and the valid counts are cut into ranges, each with a set of the slots of its
+//! units: a search looks at the oldest of each range, and on until the next cannot be as good whatever its valid count
+//! in the range. A block that becomes invalid lowers a number, and now and then moves a bit from one set to the next.
 //!
-//! Memory: two bits a unit for each valid count that is possible, and 36 bytes a unit.
+//! Memory: two bits a unit for each range, and 36 bytes a unit.
 //!
 //! Invariants:
-//! * The slots of closed units are in order of their closing times.
-//! * A slot is in the set of its unit's valid count and in no other; slots without a unit are in none.
+//! * The slots of closed units are in order of their closing times. A unit that comes too late for that is apart until
+//!   slots are renumbered; so is one without a valid block, which scores without bound or cannot be chosen at all.
+//! * A slot is in the set of the range of its unit's valid count and in no other; slots without a unit are in none.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use thermocline_types::UnitId;
+
+use super::Best;
 
 /// Marks a unit without a slot.
 const NONE: u32 = u32::MAX;
@@ -76,6 +81,10 @@ impl Bits {
         Some(at * 64 + words[at].trailing_zeros() as usize)
     }
 
+    fn empty(&mut self) {
+        self.levels.iter_mut().for_each(|words| words.fill(0));
+    }
+
     fn memory_bytes(&self) -> usize {
         self.levels.iter().map(|words| words.capacity() * size_of::<u64>()).sum()
     }
@@ -92,131 +101,160 @@ impl Bits {
 /// The closed units of a device.
 #[derive(Clone, Debug)]
 pub(super) struct ByAge {
-    /// The slots of each valid count.
-    of_count: Vec<Bits>,
-    /// Valid counts that any unit has.
-    counts: Bits,
+    /// A range has two to the power of this valid counts.
+    width_bits: u32,
+    /// The slots of each range.
+    of_range: Vec<Bits>,
+    /// Ranges that any unit is in.
+    ranges: Bits,
     /// Slots with a unit.
     all: Bits,
     slot_of: Vec<u32>,
     /// The unit in each slot and when it was closed, in host writes; of an empty slot what was there before.
     slots: Vec<(UnitId, u64)>,
+    /// Closed units without a slot, and when they were closed.
+    apart: BTreeMap<u32, u64>,
 }
 
 impl ByAge {
-    /// No closed unit among `units`, in each of which `most_valid` blocks can be valid.
-    pub fn new(units: usize, most_valid: u32) -> ByAge {
+    /// No closed unit among `units`, in each of which `most_valid` blocks can be valid, in at most `ranges` ranges.
+    pub fn new(units: usize, most_valid: u32, ranges: u32) -> ByAge {
         let slots = units * SLOTS_PER_UNIT;
-        let counts = most_valid as usize + 1;
+        let width_bits = (most_valid / ranges.max(1)).checked_ilog2().map_or(0, |bits| bits + 1);
+        let ranges = (most_valid >> width_bits) as usize + 1;
         ByAge {
-            of_count: vec![Bits::new(slots); counts],
-            counts: Bits::new(counts),
+            width_bits,
+            of_range: vec![Bits::new(slots); ranges],
+            ranges: Bits::new(ranges),
             all: Bits::new(slots),
             slot_of: vec![NONE; units],
             slots: Vec::with_capacity(slots),
+            apart: BTreeMap::new(),
         }
     }
 
-    /// Whether a unit that was closed at `closed_at` can be added; if not, [`ByAge::fill`] makes it so.
-    pub fn takes(&self, closed_at: u64) -> bool {
+    /// Adds `unit`, which was closed at `closed_at`; `valid` says how many valid blocks each unit has, this one too.
+    pub fn add(&mut self, unit: UnitId, closed_at: u64, valid: impl Fn(UnitId) -> u32) {
+        if self.slots.len() == self.slots.capacity() {
+            self.renumber(&valid);
+        }
         let in_order = self.slots.last().is_none_or(|&(_, last)| last <= closed_at);
-        in_order && self.slots.len() < self.slot_of.len() * SLOTS_PER_UNIT
-    }
-
-    /// Adds `unit` with `valid` blocks, closed after all others, or at the same time.
-    pub fn add(&mut self, unit: UnitId, valid: u32, closed_at: u64) {
-        debug_assert!(self.takes(closed_at), "slots are in order");
-        let slot = self.slots.len();
-        self.slots.push((unit, closed_at));
-        self.slot_of[unit.index()] = slot as u32;
-        self.all.set(slot);
-        self.insert(valid, slot);
+        match valid(unit) {
+            1.. if in_order => self.push(unit, closed_at, valid(unit)),
+            _ => _ = self.apart.insert(unit.0, closed_at),
+        }
     }
 
     /// Takes `unit` with `valid` blocks out.
     pub fn remove(&mut self, unit: UnitId, valid: u32) {
-        let slot = std::mem::replace(&mut self.slot_of[unit.index()], NONE) as usize;
-        self.all.clear(slot);
-        self.take(valid, slot);
-    }
-
-    /// Notes that `unit` has `now` valid blocks, not `before`.
-    pub fn recount(&mut self, unit: UnitId, before: u32, now: u32) {
-        let slot = self.slot_of[unit.index()] as usize;
-        self.take(before, slot);
-        self.insert(now, slot);
-    }
-
-    /// Holds `closed` units, with their valid counts and when they were closed, and no others.
-    pub fn fill(&mut self, mut closed: Vec<(u64, UnitId, u32)>) {
-        *self = ByAge::new(self.slot_of.len(), self.of_count.len() as u32 - 1);
-        closed.sort_unstable();
-        for (closed_at, unit, valid) in closed {
-            self.add(unit, valid, closed_at);
+        match std::mem::replace(&mut self.slot_of[unit.index()], NONE) {
+            NONE => _ = self.apart.remove(&unit.0),
+            slot => {
+                self.all.clear(slot as usize);
+                self.take(self.range_of(valid), slot as usize);
+            }
         }
     }
 
-    /// Bytes of memory held.
+    /// Notes that `unit` has `now` valid blocks, not `before`.
+    #[inline]
+    pub fn recount(&mut self, unit: UnitId, before: u32, now: u32) {
+        let (from, to) = (self.range_of(before), self.range_of(now));
+        if from == to && now > 0 {
+            return;
+        }
+        let slot = self.slot_of[unit.index()];
+        if slot == NONE {
+            return;
+        }
+        if now == 0 {
+            self.apart.insert(unit.0, self.slots[slot as usize].1);
+            return self.remove(unit, before);
+        }
+        self.take(from, slot as usize);
+        self.insert(to, slot as usize);
+    }
+
+    /// Bytes of memory held, but for what is apart.
     pub fn memory_bytes(&self) -> usize {
-        let sets = self.of_count.iter().chain([&self.counts, &self.all]);
+        let sets = self.of_range.iter().chain([&self.ranges, &self.all]);
         sets.map(Bits::memory_bytes).sum::<usize>()
             + self.slot_of.capacity() * size_of::<u32>()
             + self.slots.capacity() * size_of::<(UnitId, u64)>()
     }
 
-    /// As [`Units::best_closed`](super::Units::best_closed).
+    /// As [`Units::best_closed`](super::Units::best_closed), where units have so many valid blocks as `valid` says.
     pub fn best(
         &self,
         range: &Range<u32>,
+        valid: impl Fn(UnitId) -> u32,
         allowed: impl Fn(UnitId) -> bool,
-        mut score: impl FnMut(u32, u64) -> f64,
+        score: impl Fn(u32, u64) -> f64,
     ) -> Option<UnitId> {
-        let (_, first) = self.slots[self.all.next(0)?];
-        let may = |unit: UnitId| range.contains(&unit.0) && allowed(unit);
-        let mut best: Option<(f64, UnitId)> = None;
-        for valid in self.counts.iter() {
-            if best.is_some_and(|(top, _)| score(valid as u32, first) < top) {
+        let mut best = Best::default();
+        let look_at = |best: &mut Best, unit: UnitId, closed_at| {
+            if range.contains(&unit.0) {
+                best.or(unit, score(valid(unit), closed_at), &allowed);
+            }
+        };
+        for (&unit, &closed_at) in self.apart.range(range.clone()) {
+            look_at(&mut best, UnitId(unit), closed_at);
+            if best.0.is_some_and(|(top, _)| top == f64::INFINITY) {
+                return best.unit();
+            }
+        }
+        let Some(first) = self.all.next(0) else { return best.unit() };
+        for at in self.ranges.iter() {
+            let least = (at as u32) << self.width_bits;
+            if best.beats(score(least, self.slots[first].1)) {
                 break;
             }
-            let Some((value, unit)) = self.best_of(valid, may, &mut score) else { continue };
-            if best.is_none_or(|(top, other)| value > top || (value >= top && unit < other)) {
-                best = Some((value, unit));
+            for (unit, closed_at) in self.of_range[at].iter().map(|slot| self.slots[slot]) {
+                if best.beats(score(least, closed_at)) {
+                    break;
+                }
+                look_at(&mut best, unit, closed_at);
             }
         }
-        best.map(|(_, unit)| unit)
+        best.unit()
     }
 
-    /// Of the units with `valid` blocks that `may` be taken the one with the best score, and the score; the lowest
-    /// identifier among equals.
-    fn best_of(
-        &self,
-        valid: usize,
-        may: impl Fn(UnitId) -> bool,
-        score: &mut impl FnMut(u32, u64) -> f64,
-    ) -> Option<(f64, UnitId)> {
-        let mut units = self.of_count[valid].iter().map(|slot| self.slots[slot]);
-        let (mut first, closed_at) = units.by_ref().find(|&(unit, _)| may(unit))?;
-        let top = score(valid as u32, closed_at);
-        for (unit, _) in
-            units.take_while(|&(_, at)| at == closed_at || score(valid as u32, at) >= top)
-        {
-            if unit < first && may(unit) {
-                first = unit;
-            }
-        }
-        Some((top, first))
+    fn push(&mut self, unit: UnitId, closed_at: u64, valid: u32) {
+        let slot = self.slots.len();
+        self.slots.push((unit, closed_at));
+        self.slot_of[unit.index()] = slot as u32;
+        self.all.set(slot);
+        self.insert(self.range_of(valid), slot);
     }
 
-    fn insert(&mut self, valid: u32, slot: usize) {
-        self.of_count[valid as usize].set(slot);
-        self.counts.set(valid as usize);
+    /// Puts all closed units with valid blocks into slots, in order.
+    #[inline(never)]
+    fn renumber(&mut self, valid: impl Fn(UnitId) -> u32) {
+        let mut units: Vec<(UnitId, u64)> = self.all.iter().map(|slot| self.slots[slot]).collect();
+        let apart = self.apart.extract_if(.., |unit, _| valid(UnitId(*unit)) > 0);
+        units.extend(apart.map(|(unit, closed_at)| (UnitId(unit), closed_at)));
+        units.sort_by_key(|&(_, closed_at)| closed_at);
+        let sets = self.of_range.iter_mut().chain([&mut self.ranges, &mut self.all]);
+        sets.for_each(Bits::empty);
+        self.slots.clear();
+        units.into_iter().for_each(|(unit, at)| self.push(unit, at, valid(unit)));
     }
 
-    fn take(&mut self, valid: u32, slot: usize) {
-        let slots = &mut self.of_count[valid as usize];
+    fn range_of(&self, valid: u32) -> usize {
+        // A unit whose headers have packed blocks holds a few more than are counted on.
+        ((valid >> self.width_bits) as usize).min(self.of_range.len() - 1)
+    }
+
+    fn insert(&mut self, range: usize, slot: usize) {
+        self.of_range[range].set(slot);
+        self.ranges.set(range);
+    }
+
+    fn take(&mut self, range: usize, slot: usize) {
+        let slots = &mut self.of_range[range];
         slots.clear(slot);
         if slots.is_empty() {
-            self.counts.clear(valid as usize);
+            self.ranges.clear(range);
         }
     }
 }

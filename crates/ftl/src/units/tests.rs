@@ -151,11 +151,11 @@ proptest! {
         steps in steps(),
         (start, end) in (0_u32..70, 60_u32..140),
         allowed in prop::collection::vec(any::<bool>(), 200),
-        by_age in any::<bool>(),
+        ranges in 0..=BLOCKS + 2,
     ) {
         let mut units = Units::new(count, BLOCKS);
-        if by_age {
-            units.keep_by_age();
+        if ranges > 0 {
+            units = units.keeping_ranges(ranges);
         }
         let fresh = Model {
             state: UnitState::Free,
@@ -203,8 +203,8 @@ fn takes_less_than_forty_bytes_a_unit() {
 fn units_kept_by_age_are_chosen_as_they_are_without() {
     const COUNT: u32 = 5_000;
     let mut rng = Rng::new(7);
-    let (mut plain, mut by_age) = (Units::new(COUNT, BLOCKS), Units::new(COUNT, BLOCKS));
-    by_age.keep_by_age();
+    let mut plain = Units::new(COUNT, BLOCKS);
+    let mut by_age = plain.clone().keeping_ranges(5);
     for now in 0..30_000_u64 {
         let unit = UnitId(rng.below(u64::from(COUNT)) as u32);
         let dropped = UnitId(rng.below(u64::from(COUNT)) as u32);

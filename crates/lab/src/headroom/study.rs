@@ -193,8 +193,7 @@ impl<'a> Study<'a> {
         tell: &mut dyn FnMut(),
     ) -> Result<Option<u64>, ShapeError> {
         let reserve = usual_reserve(placement.topology());
-        let ftl = Ftl::with_reserve(self.shape, placement, victim, SEED, reserve)?;
-        let mut ftl = ftl.with_units_by_age();
+        let mut ftl = Ftl::with_reserve(self.shape, placement, victim, SEED, reserve)?;
         let (prefill, measured) = self.sequence.split_at(self.prefill);
         let (mut before, mut left) = (0, self.work());
         let parts = prefill.chunks(STEP).map(|part| (part, false));
