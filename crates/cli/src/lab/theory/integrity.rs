@@ -235,7 +235,7 @@ fn sources(profile: &Profile, model: &Integrity) -> Vec<String> {
 }
 
 /// What finds data that a drive returns wrong without knowing it. Of such a block its tag is right by chance once in
-/// 2^[`TAG_BITS`] (`docs/FORMAT.md`, section 8).
+/// 2^[`TAG_BITS`] (ADR 0063).
 fn beyond_the_drive() -> String {
     format!(
         "lost: the drive returns an error; data that it returns wrong without one is in no figure, for want of a source; a \
