@@ -137,7 +137,7 @@ impl Units {
     }
 
     /// Keeps closed units in order of age as well, so that [`Units::best_closed`] looks at few of them, however many
-    /// there are, also where scores depend on age. Takes 52 bytes a unit at most.
+    /// there are, also where scores depend on age. Takes 53 bytes a unit at most.
     #[must_use]
     pub fn keeping_by_age(self) -> Self {
         self.keeping_ranges(RANGES)

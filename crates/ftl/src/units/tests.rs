@@ -196,6 +196,9 @@ proptest! {
 fn takes_less_than_forty_bytes_a_unit() {
     let units = Units::new(6400, BLOCKS);
     assert_eq!(units.memory_bytes(), 6400 * 28 + 6400 / 4);
+    let blocks_of_two_mebibytes = Units::new(6400, 512).keeping_by_age();
+    let more = blocks_of_two_mebibytes.memory_bytes() - units.memory_bytes();
+    assert!((6400 * 40..6400 * 53).contains(&more), "{more}");
 }
 
 /// More closings than there are slots, in order of time as a layer has them, and bits in words far apart.
