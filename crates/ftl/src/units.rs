@@ -136,8 +136,8 @@ impl Units {
         self.updates = vec![(0.0, 0); self.valid.len()];
     }
 
-    /// Keeps closed units in order of age as well, so that [`Units::best_closed`] looks at few of them, however many
-    /// there are, also where scores depend on age. Takes 53 bytes a unit at most.
+    /// Keeps closed units in order of age as well, so that [`Units::best_closed`] looks at few of them also
+    /// where scores depend on age. Takes 53 bytes a unit at most.
     #[must_use]
     pub fn keeping_by_age(self) -> Self {
         self.keeping_ranges(RANGES)

@@ -1,10 +1,10 @@
 //! The closed units by valid count and, among equals, by when they were closed: the best of a score in both is found
-//! among few units, however many there are.
+//! among few units.
 //!
 //! Of two closed units with equally many valid blocks no score prefers the one closed later. So units stand in slots in
 //! the order in which they were closed, and the valid counts are cut into ranges, each with a set of the slots of its
 //! units: a search looks at the oldest of each range, and on until the next cannot be as good whatever its valid count
-//! in the range. A block that becomes invalid lowers a number, and now and then moves a bit from one set to the next.
+//! in the range. A block that becomes invalid now and then moves a bit from one set to the next.
 //!
 //! Memory: two bits a unit for each range, and 36 bytes a unit.
 //!
