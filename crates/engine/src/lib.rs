@@ -4,7 +4,7 @@
 //! hosts. It does no I/O, reads no clock and starts no thread; whoever drives it does, in a simulation or for real.
 //! User data never passes through it: it moves handles ([`Payload`]).
 //!
-//! `docs/FORMAT.md` says what it writes and why a crash at any moment is recovered from; `docs/FAULTS.md` what is
+//! `docs/FORMAT.md` says what it writes and how a crash at any moment is recovered from; `docs/FAULTS.md` what is
 //! promised.
 //!
 //! Invariants:

@@ -1,7 +1,7 @@
 //! Making a pool, and opening one: from what is on the device to an engine that takes requests.
 //!
-//! `docs/FORMAT.md`, sections 6 and 7, has the steps and why they are sound. Nothing is written before the last of
-//! them. Pages of the map are loaded later: what the tail changes is kept in patches.
+//! `docs/FORMAT.md`, section 6, has the steps, ADR 0063 why they are sound. Nothing is written before the last of them.
+//! Pages of the map are loaded later: what the tail changes is kept in patches.
 
 mod bases;
 mod format;
