@@ -107,6 +107,7 @@ mod counted {
         RecordInOneUnit: "the newest record is in one of the two superblock units only",
         RestTooSmall: "the devices that remain are too small",
         DeviceAttached: "a device is new",
+        DeviceGrown: "a device has more units",
         HomeMoves: "the records that count are on another device from now on",
         NotDrained: "a device that is to be detached holds something",
         HomeLost: "a device is given up that has the records of the pool",

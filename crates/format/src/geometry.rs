@@ -426,6 +426,17 @@ impl Geometry {
         gone && self.device(device).state == DeviceState::Active
     }
 
+    /// Whether `device`, the last one of this geometry, has more units than in a pool that had `before`: those of
+    /// others have others behind them, and keep their numbers.
+    #[must_use]
+    pub fn grows(&self, before: &Geometry, device: DeviceId) -> bool {
+        let is_last = self.count == before.count && device.index() + 1 == self.devices().len();
+        let (had, has) = (before.devices().get(device.index()), self.devices().get(device.index()));
+        let active = |device: &&PoolDevice| device.state == DeviceState::Active;
+        let units = |device: Option<&PoolDevice>| device.filter(active).map(|device| device.units);
+        is_last && units(had).zip(units(has)).is_some_and(|(had, has)| has > had)
+    }
+
     /// Whether the devices of both have the same logical block and size of unit, whatever devices there are.
     #[must_use]
     pub fn is_divided_like(&self, other: &Geometry) -> bool {
@@ -434,11 +445,11 @@ impl Geometry {
 
     /// Whether a pool of this geometry can be opened with `next`: the devices are the same, divided in the same way,
     /// but that active ones may begin to be drained, draining ones may be active again or detached, both may be lost,
-    /// lost ones may be detached, and others may have been attached: behind them, or with the number of one that left
-    /// the pool and had as many units.
+    /// lost ones may be detached, the last one of both may have grown, and others may have been attached: behind them,
+    /// or with the number of one that left the pool and had as many units.
     #[must_use]
     pub fn becomes(&self, next: &Geometry) -> bool {
-        let goes = |from: &PoolDevice, to: &PoolDevice| {
+        let goes = |(device, (from, to)): (u8, (&PoolDevice, &PoolDevice))| {
             let states = match (from.state, to.state) {
                 (DeviceState::Detached, to) => {
                     matches!(to, DeviceState::Active | DeviceState::Detached)
@@ -447,12 +458,14 @@ impl Geometry {
                 (DeviceState::Draining, _) => true,
                 (DeviceState::Lost, to) => matches!(to, DeviceState::Lost | DeviceState::Detached),
             };
-            states && PoolDevice { state: to.state, ..*from } == *to
+            let grows = next.grows(self, DeviceId(device));
+            let units = if grows { to.units } else { from.units };
+            states && PoolDevice { state: to.state, units, ..*from } == *to
         };
         let attached = next.devices().iter().skip(self.devices().len());
         self.is_divided_like(next)
             && self.count <= next.count
-            && self.devices().iter().zip(next.devices()).all(|(from, to)| goes(from, to))
+            && (0..).zip(self.devices().iter().zip(next.devices())).all(goes)
             && attached.into_iter().all(|device| device.state == DeviceState::Active)
     }
 
@@ -639,6 +652,30 @@ mod tests {
         assert!(two.becomes(&all) && two.becomes(&drains) && !all.becomes(&two));
         assert!(all.attaches(&two, DeviceId(2)) && !all.attaches(&two, DeviceId(1)));
         assert!(!two.becomes(&gone) && !two.becomes(&states([Active, Active, Draining])));
+    }
+
+    #[test]
+    fn the_last_device_grows_while_it_is_active() {
+        use DeviceState::{Active, Draining};
+        let [first, last] = [[0, 1], [4, 5]].map(|units| device(MediaClass::Capacity, 4, units));
+        let of = |devices: &[PoolDevice]| {
+            Geometry::of_devices(LogicalBlock::B4096, 16, devices).unwrap()
+        };
+        let (before, grown) = (of(&[first, last]), of(&[first, PoolDevice { units: 9, ..last }]));
+        assert!(before.becomes(&grown) && grown.grows(&before, DeviceId(1)));
+        assert!(!grown.becomes(&before) && !grown.grows(&before, DeviceId(0)));
+        assert!(!before.grows(&before, DeviceId(1)));
+        let drains = |pool: &Geometry, state| {
+            let mut devices = pool.devices().to_vec();
+            devices[1].state = state;
+            of(&devices)
+        };
+        assert!(!before.becomes(&drains(&grown, Draining)));
+        assert!(!drains(&before, Draining).becomes(&drains(&grown, Active)));
+        let moved = [PoolDevice { units: 5, ..first }, device(MediaClass::Capacity, 4, [5, 6])];
+        assert!(!before.becomes(&of(&moved)), "units of the second would have other numbers");
+        let (alone, larger) = (of(&[first]), of(&[PoolDevice { units: 5, ..first }]));
+        assert!(alone.becomes(&larger) && !alone.becomes(&of(&moved)));
     }
 
     #[test]

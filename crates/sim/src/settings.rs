@@ -90,7 +90,8 @@ impl Settings {
         settings
     }
 
-    /// A device is attached, and as a rule another drained or lost, and detached after that.
+    /// A device is attached, and as a rule another drained or lost, and detached after that. One time in three the new
+    /// one grows.
     pub(crate) fn change_devices(&mut self, rng: &mut Rng) {
         let mut devices = self.config.geometry.devices().to_vec();
         let begin = self.config.geometry.units();
@@ -118,10 +119,14 @@ impl Settings {
                 stages.push(devices.clone());
             }
         }
+        let grown = if rng.below(3) == 0 { grow_last(&mut stages, rng) } else { 0 };
         let configs: Option<Vec<Config>> =
             stages.iter().map(|devices| self.config_with(devices)).collect();
         let Some(configs) = configs else { return };
-        self.media.geometry = configs[0].geometry;
+        let mut all = stages.swap_remove(0);
+        all.last_mut().expect("a pool has devices").units += grown;
+        let Some(all) = self.config_with(&all) else { return };
+        self.media.geometry = all.geometry;
         let total = self.mix.total_blocks;
         let holds = configs.iter().map(|config| config.capacity_blocks(total));
         self.mix.total_blocks = holds.fold(total, u64::min);
@@ -267,11 +272,27 @@ impl Drawn {
     }
 }
 
-/// Whether devices come, and whether any goes.
-fn changing(settings: &Settings) -> Option<String> {
-    let words = ["Attached", "Drained"];
-    let last = settings.changes.len().min(2).checked_sub(1)?;
-    Some(words[last].to_owned())
+/// From one of `stages` on, or once more after them, the last device has so many more units.
+fn grow_last(stages: &mut Vec<Vec<PoolDevice>>, rng: &mut Rng) -> u32 {
+    let last = |stage: &Vec<PoolDevice>| *stage.last().expect("a pool has devices");
+    let active = stages.iter().filter(|stage| last(stage).state == DeviceState::Active).count();
+    let (from, more) = (1 + rng.below(active as u64) as usize, 1 + rng.below(8) as u32);
+    stages.insert(from, stages[from - 1].clone());
+    for stage in &mut stages[from..] {
+        stage.last_mut().expect("a pool has devices").units += more;
+    }
+    more
+}
+
+/// Whether devices come, whether any grows, and whether any goes.
+fn changing(settings: &Settings) -> impl Iterator<Item = String> {
+    let pools: Vec<&Geometry> = settings.changes.iter().map(|config| &config.geometry).collect();
+    let goes =
+        |pool: &&Geometry| pool.devices().iter().any(|device| device.state != DeviceState::Active);
+    let grows = pools.windows(2).any(|pair| pair[1].units() > pair[0].units());
+    let leaves = pools.iter().any(goes);
+    let words = [("Attached", !pools.is_empty()), ("Grown", grows), ("Drained", leaves)];
+    words.into_iter().filter(|(_, drawn)| *drawn).map(|(word, _)| word.to_owned())
 }
 
 impl fmt::Display for Drawn {

@@ -126,6 +126,7 @@ impl<P: Payload> Engine<P> {
             let label = of_pool.max_by_key(|record| (record.epoch, record.revision));
             let attached = geometry.attaches(&newest.geometry, device);
             mark!(DeviceAttached if attached);
+            mark!(DeviceGrown if geometry.grows(&newest.geometry, device));
             if device != home {
                 self.check_label(device, label, newest.epoch, attached)?;
             }
