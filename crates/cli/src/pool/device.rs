@@ -31,6 +31,14 @@ pub enum Command {
     /// Make a device one of the pool's, which grows by it. The settings name it already
     #[command(after_help = example("attach grown.toml new.img"))]
     Attach(NewArgs),
+    /// Use all of a device that is larger than it was, such as a disk of a virtual machine or a logical volume
+    #[command(after_help = format!("\
+Of a file, state a larger `size` in the settings first: it is made as long. The pool may be served meanwhile. Only the
+last device of a pool grows, and only one that is no member of a pair or group; where others come behind it, or it has
+zones, attach another device.
+
+{}", example("grow larger.toml old.img")))]
+    Grow(MemberArgs),
     /// Copy what a device holds to the others, so that it can be detached
     #[command(after_help = format!("\
 The pool may be served meanwhile. The volumes must fit on the devices that remain. A crash or Ctrl-C loses nothing: the
@@ -145,6 +153,7 @@ pub fn device(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::List(args) => list(args),
         Command::Attach(args) => change::attach(args),
+        Command::Grow(args) => change::grow(args),
         Command::Drain(args) => change::drain(args),
         Command::Detach(args) => change::detach(args),
         Command::Lose(args) => lose::lose(args),

@@ -20,6 +20,12 @@ fn device(name: &str) -> String {
     format!("[[device]]\npath = '{name}.img'\nsize = '96MiB'\nunit = '1MiB'\n")
 }
 
+/// From now on the settings name this device alone, of so many units.
+fn name_of_size(folder: &Path, path: &str, mib: u32) {
+    let device = format!("[[device]]\npath = '{path}'\nsize = '{mib}MiB'\nunit = '1MiB'\n");
+    fs::write(folder.join("pool.toml"), device + VOLUMES).expect("it can be written");
+}
+
 /// From now on the settings name these.
 fn name(folder: &Path, devices: &[&str]) {
     let devices: String = devices.iter().map(|name| device(name)).collect();
@@ -168,6 +174,47 @@ fn devices_of_a_served_pool_come_and_go_under_its_clients() {
     let served = Served::start(folder, "");
     compare(&mut served.client("main"), &mut ledger);
     assert_eq!(served.stop(), 0);
+}
+
+/// A pool grows with its file, served or not, under a client and killed after it, and holds more.
+#[test]
+fn a_pool_grows_with_its_last_device() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_on(folder, &device("a"));
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(21);
+    let served = Served::start(folder, "");
+    refuses(folder, "device grow pool.toml a.img", "state a larger `size`");
+    write_some(&mut served.client("main"), &mut ledger, &mut rng).expect("it is served as before");
+    name_of_size(folder, "a.img", 160);
+    does(folder, "device grow pool.toml a.img");
+    assert_eq!(served.status()["engine"]["units"], 160);
+    compare(&mut served.client("main"), &mut ledger);
+    write_and_kill(served, &mut ledger, &mut rng);
+    name_of_size(folder, "a.img", 200);
+    let told = does(folder, "device grow pool.toml a.img");
+    assert!(told.contains("a.img is used to its end by the pool, which holds"), "{told}");
+    assert_eq!(fs::metadata(folder.join("a.img")).expect("it is there").len(), 200 << 20);
+    let served = Served::start(folder, "");
+    compare(&mut served.client("main"), &mut ledger);
+    does(folder, "volume create pool.toml more 96MiB");
+    assert_eq!(served.stop(), 0);
+    does(folder, "load pool.toml --into more --workload uniform --span 96MiB --writes 40000");
+    write_and_kill(Served::start(folder, ""), &mut ledger, &mut rng);
+    let served = Served::start(folder, "");
+    compare(&mut served.client("main"), &mut ledger);
+    assert_eq!(served.stop(), 0);
+    does(folder, "check pool.toml");
+    assert_eq!(units(folder).0["total"], 200);
+    // Smaller settings leave it as it is.
+    name_of_size(folder, "a.img", 96);
+    refuses(folder, "device grow pool.toml a.img", "the pool uses 200 MiB of it");
+    name(folder, &["a", "b"]);
+    does(folder, "device attach pool.toml b.img");
+    refuses(folder, "device grow pool.toml a.img", "only the last one grows");
+    refuses(folder, "device grow pool.toml b.img", "the pool uses 96 MiB of it");
+    does(folder, "check pool.toml");
 }
 
 /// Fills a pool and begins to drain `b.img`, and holds the server up amid that. `None` if it was done already, or if

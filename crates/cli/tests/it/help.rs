@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 41] = [
+const COMMANDS: [&str; 42] = [
     "",
     "lab list",
     "lab theory",
@@ -38,6 +38,7 @@ const COMMANDS: [&str; 41] = [
     "device list",
     "device keep",
     "device replace",
+    "device grow",
     "device attach",
     "device drain",
     "device detach",
@@ -157,6 +158,8 @@ fn every_example_of_the_help_works_from_the_program_alone() {
     settings("mirrored.toml", ["a", "b"].map(|side| device(side, "mirror = 'm'\n")));
     settings("old.toml", [device("old", ""), String::new()]);
     settings("grown.toml", ["old", "new"].map(|name| device(name, "")));
+    let text = device("old", "").replace("64MiB", "96MiB");
+    settings("larger.toml", [text, String::new()]);
     let below = ["cap0", "cap1"].map(|name| device(name, ""));
     settings("tiered.toml", [device("fast", "class = 'fast'\n"), below.concat()]);
     let mut script = "\

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use thermocline_engine::{DeviceCmd, Done};
 use thermocline_format::{DeviceState, Geometry, MAX_DEVICES, PoolDevice};
-use thermocline_types::{DeviceId, UnitId};
+use thermocline_types::{Bytes, DeviceId, UnitId};
 
 use super::pairs::Place;
 use super::several::{Made, PoolFound};
 use super::{MediaError, UnitStorage, raids, unit_bytes};
 use crate::Device;
-use crate::settings::Settings;
+use crate::settings::{DeviceKind, Settings};
 use crate::storage::Access;
 
 /// What becomes of a device of a pool.
@@ -26,6 +26,8 @@ pub enum DeviceChange {
     Lose,
     /// It was drained or lost, and leaves the pool.
     Detach,
+    /// It is larger than it was, and the pool uses all of it.
+    Grow,
 }
 
 impl Settings {
@@ -54,6 +56,7 @@ impl Settings {
                 self.without(path).gone(path, DeviceState::Detached, Some(&leaves), access)
             }
             DeviceChange::Lose => self.without(path).gone(path, DeviceState::Lost, None, access),
+            DeviceChange::Grow => self.grown(path, access),
             DeviceChange::Drain | DeviceChange::Keep => {
                 let mut found = self.find_all()?.with_its_home()?;
                 let number = found.number_of(path).expect("all devices are found").index();
@@ -111,6 +114,14 @@ impl Settings {
         self.devices.extend(group.iter().map(|one| one.device().clone()));
     }
 
+    /// These settings of one device with the units and logical blocks of `geometry`.
+    fn divided_like(&self, geometry: &Geometry) -> Settings {
+        let mut one = self.clone();
+        one.devices[0].unit = Some(unit_bytes(geometry));
+        one.devices[0].logical_block = Some(geometry.logical_block().bytes() as u32);
+        one
+    }
+
     fn attached(&self, own: &[Settings], path: &Path) -> Result<UnitStorage, MediaError> {
         let no = |why: &str| MediaError::NoChange { path: path.to_owned(), why: why.to_owned() };
         if self.without(path).devices.is_empty() {
@@ -118,11 +129,7 @@ impl Settings {
         }
         let mut found = self.without(path).find_all()?.with_its_home()?;
         let geometry = found.geometry;
-        let mut group = own.to_vec();
-        for one in &mut group {
-            one.devices[0].unit = Some(unit_bytes(&geometry));
-            one.devices[0].logical_block = Some(geometry.logical_block().bytes() as u32);
-        }
+        let group: Vec<Settings> = own.iter().map(|one| one.divided_like(&geometry)).collect();
         let made = Made::new(&group)?;
         let layout = made.layout;
         if layout.blocks_per_unit != geometry.blocks_per_unit() {
@@ -146,6 +153,33 @@ impl Settings {
         found.groups.resize(devices.len(), None);
         found.groups[number] = Some(group);
         emptied(found.open(Access::ReadWrite)?, DeviceId(number as u8), path)
+    }
+
+    /// The storage of the pool with as many units on the device at `path` as that holds now; a file is made as long as
+    /// the settings say.
+    fn grown(&self, path: &Path, access: Access) -> Result<UnitStorage, MediaError> {
+        let no = |why: String| MediaError::NoChange { path: path.to_owned(), why };
+        let mut found = self.find_all()?.with_its_home()?;
+        let geometry = found.geometry;
+        let number = found.number_of(path).expect("all devices are found").index();
+        let group = found.groups[number].as_mut().expect("it has a number");
+        let [one] = group.as_mut_slice() else { return Err(no(GROUP_GROWS.to_owned())) };
+        if !matches!(one.kind(), DeviceKind::File | DeviceKind::Block) {
+            return Err(no("only files and conventional block devices grow".to_owned()));
+        }
+        if number + 1 < geometry.devices().len() {
+            return Err(no(NOT_LAST.to_owned()));
+        }
+        let mut devices = geometry.devices().to_vec();
+        let layout = one.divided_like(&geometry).new_layout()?;
+        let (had, has) = (devices[number].units, layout.units);
+        if has <= had {
+            return Err(no(no_larger(one, had, &geometry)));
+        }
+        devices[number].units = has;
+        found.geometry = geometry_of(&geometry, &devices).map_err(no)?;
+        drop(one.open_plain(true, layout, access)?);
+        found.open(access)
     }
 
     /// The storage of the pool on these devices without the one that they lack, which gets this state. It is in one of
@@ -209,6 +243,23 @@ impl Settings {
 }
 
 const NOT_DRAINED: &str = "it is not drained: `thermocline device drain` first";
+
+const GROUP_GROWS: &str = "pairs and striped groups do not grow: attach a larger one, or have it take the place of this \
+                           one with `thermocline device replace --instead-of`";
+
+const NOT_LAST: &str = "other devices come behind it in the pool, and only the last one grows: attach another device, or, \
+                        of a drive that is larger now, a partition of what is new";
+
+/// Why a device has no more units than the pool uses, and what to do.
+fn no_larger(one: &Settings, units: u32, geometry: &Geometry) -> String {
+    let unit = unit_bytes(geometry);
+    let used = Bytes(u64::from(units) * unit.0);
+    let how = match one.kind() {
+        DeviceKind::File => "state a larger `size` for it in the settings first",
+        _ => "make it larger first",
+    };
+    format!("the pool uses {used} of it in units of {unit}, and it has room for no more: {how}")
+}
 
 impl PoolFound {
     /// The number of the device that has this path in the settings.

@@ -1,4 +1,4 @@
-//! `thermocline device attach`, `drain` and `detach`.
+//! `thermocline device attach`, `grow`, `drain` and `detach`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,6 +35,13 @@ pub fn attach(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let device = Named::load(&args.device)?;
     let more = device.change(ChangeName::Attach, &args.yes_destroy)?;
     print(&format!("{} is a device of the pool{more}\n", device.path.display()))
+}
+
+/// `thermocline device grow`.
+pub fn grow(args: &MemberArgs) -> anyhow::Result<ExitCode> {
+    let device = Named::load(args)?;
+    let more = device.change(ChangeName::Grow, &[])?;
+    print(&format!("{} is used to its end by the pool{more}\n", device.path.display()))
 }
 
 /// `thermocline device drain`.

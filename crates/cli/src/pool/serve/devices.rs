@@ -131,6 +131,7 @@ pub enum ChangeName {
     Drain,
     Keep,
     Detach,
+    Grow,
 }
 
 impl From<ChangeName> for DeviceChange {
@@ -140,6 +141,7 @@ impl From<ChangeName> for DeviceChange {
             ChangeName::Drain => DeviceChange::Drain,
             ChangeName::Keep => DeviceChange::Keep,
             ChangeName::Detach => DeviceChange::Detach,
+            ChangeName::Grow => DeviceChange::Grow,
         }
     }
 }
