@@ -131,7 +131,7 @@ pub fn bench_placement(args: &BenchArgs) -> anyhow::Result<()> {
     let bar = bar_of(&bars);
     let progress = |name: &str, share| {
         if share > 0.0 {
-            interrupt.something_to_show();
+            interrupt.something_to_clear();
         }
         bar(name, share);
         if interrupt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -144,6 +144,9 @@ pub fn bench_placement(args: &BenchArgs) -> anyhow::Result<()> {
         Ok(())
     })?;
     drop(bar);
+    if !tables.is_empty() {
+        interrupt.something_to_show();
+    }
     let outcome = Outcome {
         schema: "thermocline.bench-placement/1",
         seed: plan.seed,

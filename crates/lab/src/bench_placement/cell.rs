@@ -1,15 +1,17 @@
 //! One simulation of the yardstick: a policy and a victim rule on a workload.
 
 use std::num::NonZeroU8;
+use std::ops::{ControlFlow, Range};
 
 use thermocline_ftl::placement::{Placement, Policy, Topology};
 use thermocline_ftl::victim::Victim;
-use thermocline_ftl::{Ftl, NoMedia, Shape, ShapeError};
+use thermocline_ftl::{Ftl, NoMedia, Shape};
 use thermocline_types::{Cause, Lba};
 
 use super::Candidate;
 use super::census::{Census, Holds, LOOKS};
 use super::tape::{Event, Tape};
+use crate::Error;
 use crate::cost::thread_cpu_seconds;
 
 /// Entries whose map entries are brought into the cache together.
@@ -40,33 +42,61 @@ pub(crate) fn usual_reserve(topology: Topology) -> u8 {
     (2 + topology.classes() / 2).min(topology.reserve())
 }
 
+/// Is told the share of one simulation that is done, and says whether to go on.
+pub(super) type Step<'a> = &'a dyn Fn(f64) -> ControlFlow<()>;
+
+/// An error if the work is to end here.
+pub(super) fn go_on(step: Step<'_>, share: f64) -> Result<(), Error> {
+    if step(share).is_break() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Parts of `range`, as many as [`LOOKS`] at most.
+pub(super) fn parts(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let (end, part) = (range.end, range.len().div_ceil(LOOKS).max(1));
+    range.step_by(part).map(move |first| first..(first + part).min(end))
+}
+
 /// Runs `tape` on `drive`.
+///
+/// # Errors
+/// [`Error::DoesNotFit`] when the drive has no room for it, [`Error::Interrupted`] when `step` ended it.
 pub(super) fn measure(
     tape: &Tape,
     candidate: &Candidate,
     drive: Drive,
-) -> Result<Measured, ShapeError> {
+    step: Step<'_>,
+) -> Result<Measured, Error> {
     match candidate.oracle(tape, drive.shape) {
-        Some(oracle) => run(tape, oracle, drive),
+        Some(oracle) => run(tape, oracle, drive, step),
         None => {
             let policy: Policy = candidate.policy().expect("what is no oracle is a policy").clone();
-            run(tape, policy, drive)
+            run(tape, policy, drive, step)
         }
     }
 }
 
-fn run<P: Placement>(tape: &Tape, placement: P, drive: Drive) -> Result<Measured, ShapeError> {
+fn run<P: Placement>(
+    tape: &Tape,
+    placement: P,
+    drive: Drive,
+    step: Step<'_>,
+) -> Result<Measured, Error> {
     let Drive { shape, victim, seed, .. } = drive;
     let usual = usual_reserve(placement.topology());
     let reserve = drive.reserve.map_or(usual, NonZeroU8::get);
-    let mut ftl = Ftl::with_reserve(shape, placement, victim, seed, reserve)?;
-    replay(&mut ftl, tape, 0..tape.measured);
+    let ftl = Ftl::with_reserve(shape, placement, victim, seed, reserve);
+    let mut ftl = ftl.map_err(|error| Error::DoesNotFit(format!("{}: {error}", tape.name)))?;
+    let share = |done: usize| done as f64 / tape.len().max(1) as f64;
+    for part in parts(0..tape.measured) {
+        go_on(step, share(part.start))?;
+        replay(&mut ftl, tape, part);
+    }
     let (copied, written) = (ftl.programmed(Cause::Relocation), ftl.host_writes());
     let begun = thread_cpu_seconds();
-    let (mut units, part) =
-        (Census::default(), (tape.len() - tape.measured).div_ceil(LOOKS).max(1));
-    for first in (tape.measured..tape.len()).step_by(part) {
-        replay(&mut ftl, tape, first..(first + part).min(tape.len()));
+    let mut units = Census::default();
+    for part in parts(tape.measured..tape.len()) {
+        go_on(step, share(part.start))?;
+        replay(&mut ftl, tape, part);
         let seen = ftl.units();
         units.look(seen, |unit| Holds::Blocks { written: seen.written(unit) });
     }
@@ -81,7 +111,7 @@ fn run<P: Placement>(tape: &Tape, placement: P, drive: Drive) -> Result<Measured
     })
 }
 
-fn replay<P: Placement>(ftl: &mut Ftl<P>, tape: &Tape, range: std::ops::Range<usize>) {
+fn replay<P: Placement>(ftl: &mut Ftl<P>, tape: &Tape, range: Range<usize>) {
     for first in range.clone().step_by(AHEAD) {
         let some = first..(first + AHEAD).min(range.end);
         for index in some.clone() {

@@ -14,10 +14,11 @@ mod generate;
 mod tape;
 mod through;
 
+use std::cell::Cell;
 use std::num::{NonZeroU8, NonZeroU32};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use serde::Serialize;
 use thermocline_ftl::Shape;
@@ -31,6 +32,7 @@ pub use generate::{LAWS, Law};
 pub use tape::{Event, Tape};
 pub use through::{Cost, Through};
 
+use self::cell::Step;
 use self::through::Course;
 use crate::Error;
 use crate::theory::Overprovisioning;
@@ -138,6 +140,7 @@ pub fn bench(
             let op = room(garbage)?;
             let limit = law.limit(plan.blocks, op, plan.blocks_per_unit)?;
             let measured = Study { plan, tape: &tape, garbage, progress }.table()?;
+            let Some(measured) = measured else { return Ok(()) };
             table(Table { limit, ..measured })?;
         }
     }
@@ -149,11 +152,15 @@ pub fn bench(
         for &garbage in &plan.garbage {
             room(garbage)?;
             let measured = Study { plan, tape: &tape, garbage, progress }.table()?;
+            let Some(measured) = measured else { return Ok(()) };
             table(Table { is_trace: true, ..measured })?;
         }
     }
     Ok(())
 }
+
+/// Parts in which the progress of one simulation is counted.
+const WHOLE: f64 = 1e6;
 
 fn room(garbage: f64) -> Result<Overprovisioning, Error> {
     Overprovisioning::from_garbage(garbage).map_err(|error| Error::Settings(error.to_string()))
@@ -168,13 +175,18 @@ struct Study<'a> {
 }
 
 impl Study<'_> {
-    fn table(&self) -> Result<Table, Error> {
+    /// `None` if progress ended it before anything was measured.
+    fn table(&self) -> Result<Option<Table>, Error> {
         let per_unit = self.plan.blocks_per_unit.get();
         let physical = f64::from(self.tape.blocks) / (1.0 - self.garbage);
         let units = (physical / f64::from(per_unit)) as u32;
         let shape = Shape::new(u64::from(self.tape.blocks), units, per_unit)
             .map_err(|error| Error::Settings(format!("{}: {error}", self.tape.name)))?;
         let cells = self.cells(shape);
+        let ended = || (self.progress)(&self.tape.name, 1.0).is_break();
+        if cells.iter().all(Option::is_none) && ended() {
+            return Ok(None);
+        }
         let victims = &self.plan.victims;
         let lines =
             self.plan.candidates.iter().zip(cells.chunks(victims.len())).map(|(candidate, row)| {
@@ -188,7 +200,7 @@ impl Study<'_> {
                 }
             });
         let lines: Vec<Line> = lines.collect();
-        Ok(Table {
+        Ok(Some(Table {
             workload: self.tape.name.clone(),
             is_trace: false,
             garbage: self.garbage,
@@ -198,15 +210,15 @@ impl Study<'_> {
             limit: None,
             through: self.through(shape, &lines)?,
             lines,
-        })
+        }))
     }
 
     /// Every policy with every victim rule, policy by policy.
     fn cells(&self, shape: Shape) -> Vec<Option<cell::Measured>> {
         let victims = &self.plan.victims;
-        let cells = self.spread(self.plan.candidates.len() * victims.len(), |index| {
+        let cells = self.spread(self.plan.candidates.len() * victims.len(), |index, step| {
             let candidate = &self.plan.candidates[index / victims.len()];
-            self.cell(shape, candidate, victims[index % victims.len()])
+            self.cell(shape, candidate, victims[index % victims.len()], step)
         });
         cells.into_iter().map(Option::flatten).collect()
     }
@@ -214,21 +226,35 @@ impl Study<'_> {
     /// Every policy of `lines` through the engine, if that is wanted and it fits.
     fn through(&self, shape: Shape, lines: &[Line]) -> Result<Vec<Through>, Error> {
         let Some(settings) = &self.plan.through else { return Ok(Vec::new()) };
-        let one = |index: usize| {
+        let one = |index: usize, step: Step<'_>| {
             let policy = self.plan.candidates[index].policy()?;
             let (_, victim) = lines[index].best()?;
             let victim: Victim = victim.parse().expect("it is the name of a victim rule");
             let drive = self.drive(shape, victim);
-            Some(Course { tape: self.tape, policy, victim, drive, settings }.run())
+            Some(Course { tape: self.tape, policy, victim, drive, settings, step }.run())
         };
         let all = self.spread(lines.len(), one);
-        let fits = |one: &Result<Through, Error>| !matches!(one, Err(Error::DoesNotFit(_)));
-        all.into_iter().flatten().flatten().filter(fits).collect()
+        let done = |one: &Result<Through, Error>| {
+            !matches!(one, Err(Error::DoesNotFit(_) | Error::Interrupted))
+        };
+        all.into_iter().flatten().flatten().filter(done).collect()
     }
 
     /// Does all of `count`; threads take one after the other. What was not done when progress ended it is `None`.
-    fn spread<T: Send>(&self, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<Option<T>> {
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    fn spread<T: Send>(
+        &self,
+        count: usize,
+        work: impl Fn(usize, Step<'_>) -> T + Sync,
+    ) -> Vec<Option<T>> {
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let advance = |more: u64| {
+            let done = done.fetch_add(more, Ordering::Relaxed) + more;
+            let goes_on = (self.progress)(&self.tape.name, done as f64 / (WHOLE * count as f64));
+            if goes_on.is_break() {
+                next.store(count, Ordering::Relaxed);
+            }
+            goes_on
+        };
         let work = || {
             let mut mine = Vec::new();
             loop {
@@ -236,11 +262,13 @@ impl Study<'_> {
                 if index >= count {
                     return mine;
                 }
-                mine.push((index, work(index)));
-                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                if (self.progress)(&self.tape.name, done as f64 / count as f64).is_break() {
-                    next.store(count, Ordering::Relaxed);
-                }
+                let told = Cell::new(0);
+                let step = |share: f64| {
+                    let now = ((share * WHOLE) as u64).max(told.get());
+                    advance(now - told.replace(now))
+                };
+                mine.push((index, work(index, &step)));
+                let _goes_on = step(1.0);
             }
         };
         let mut all: Vec<Option<T>> = (0..count).map(|_| None).collect();
@@ -254,12 +282,18 @@ impl Study<'_> {
         all
     }
 
-    fn cell(&self, shape: Shape, candidate: &Candidate, victim: Victim) -> Option<cell::Measured> {
+    fn cell(
+        &self,
+        shape: Shape,
+        candidate: &Candidate,
+        victim: Victim,
+        step: Step<'_>,
+    ) -> Option<cell::Measured> {
         let has_own = candidate.policy().is_some_and(|policy| policy.has_rule());
         if victim == Victim::Own && !has_own {
             return None;
         }
-        cell::measure(self.tape, candidate, self.drive(shape, victim)).ok()
+        cell::measure(self.tape, candidate, self.drive(shape, victim), step).ok()
     }
 
     fn drive(&self, shape: Shape, victim: Victim) -> cell::Drive {

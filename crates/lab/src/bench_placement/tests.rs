@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use super::*;
 
 fn plan(laws: &[&str]) -> Plan {
@@ -56,6 +58,36 @@ fn threads_change_nothing() {
     let one = wafs(1);
     assert_eq!(one, wafs(3));
     assert!(one.iter().all(Option::is_some));
+}
+
+/// Progress rises within a simulation, and ends it there: what was not measured by then is not there.
+#[test]
+fn a_simulation_ends_as_soon_as_progress_says_so() {
+    let mut plan = Plan { jobs: 1, ..plan(&["uniform"]) };
+    plan.candidates.truncate(2);
+    plan.victims.truncate(1);
+    let until = |most: f64| {
+        let (told, mut tables) = (Mutex::new(Vec::new()), Vec::new());
+        let progress = |_: &str, share: f64| {
+            told.lock().unwrap().push(share);
+            if share > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let take = |table| {
+            tables.push(table);
+            Ok(())
+        };
+        bench(&plan, &progress, take).unwrap();
+        (told.into_inner().unwrap(), tables)
+    };
+    let (told, tables) = until(0.1);
+    assert!(tables.is_empty(), "nothing was measured");
+    assert!(told.is_sorted() && told.len() > 20, "{told:?}");
+    let (told, tables) = until(0.75);
+    assert!(told.iter().filter(|share| **share > 0.76).all(|share| *share == 1.0), "{told:?}");
+    let measured = tables[0].lines.iter().map(|line| line.best().is_some());
+    assert!(measured.eq([true, false]));
+    let (_, tables) = until(1.0);
+    assert!(tables[0].lines.iter().all(|line| line.best().is_some()));
 }
 
 #[test]

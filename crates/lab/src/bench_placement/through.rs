@@ -19,8 +19,8 @@ use thermocline_ftl::victim::Victim;
 use thermocline_types::{Bytes, Op, Request, StreamId, TenantId, Time};
 
 use super::Candidate;
-use super::cell::{self, Drive, Measured};
-use super::census::{Census, Holds, LOOKS};
+use super::cell::{self, Drive, Measured, Step, go_on, parts};
+use super::census::{Census, Holds};
 use super::tape::{Event, Tape};
 use crate::log::device::Journal;
 use crate::log::machine::Machine;
@@ -32,6 +32,10 @@ const TOGETHER: usize = 32;
 /// Blocks by which units may be shorter so that a drive has just the room it is to have: 3 % of 512. Their number alone
 /// would leave it wrong by half a unit.
 const SHORTER: u32 = 16;
+/// Runs of the yardstick: on the whole drive, and once for each cause.
+const RUNS: u32 = 6;
+/// The share of all work that the engine's own run is taken for, to show how far it is.
+const SERVED: f64 = 0.5;
 
 /// One policy on the yardstick and through the engine.
 #[derive(Clone, Debug, Serialize)]
@@ -79,6 +83,8 @@ pub(super) struct Course<'a> {
     pub drive: Drive,
     /// Settings of the log, `log.KEY=VALUE`.
     pub settings: &'a [String],
+    /// Is told how far it is.
+    pub step: Step<'a>,
 }
 
 /// What the engine did while it was measured.
@@ -130,7 +136,8 @@ impl Course<'_> {
     /// Runs engine and yardstick.
     ///
     /// # Errors
-    /// [`Error`] when the engine fails; [`Error::DoesNotFit`] when it cannot hold the blocks beside what it sets aside.
+    /// [`Error`] when the engine fails; [`Error::DoesNotFit`] when it cannot hold the blocks beside what it sets aside;
+    /// [`Error::Interrupted`] when `step` ended it.
     pub(super) fn run(&self) -> Result<Through, Error> {
         let Served { counts, host, measured, units } = self.serve()?;
         let written = (host.len() - measured).max(1) as f64;
@@ -138,7 +145,7 @@ impl Course<'_> {
         let copies = counts.relocated as f64 / written;
         let headers = per_write(counts.headers);
         let tape = Tape::of_blocks(&self.tape.name, self.tape.blocks, host, measured);
-        let yardstick = self.yardstick(&tape, 0.0)?;
+        let yardstick = self.yardstick(&tape, 0.0, 0)?;
         let users =
             f64::from(self.drive.shape.units()) - units.superblocks - units.metadata - units.empty;
         let causes = [
@@ -150,9 +157,9 @@ impl Course<'_> {
         ];
         let (mut taken, mut before) = (0.0, yardstick.waf);
         let mut costs = Vec::new();
-        for (cause, units, written) in causes {
+        for (number, (cause, units, written)) in (1..).zip(causes) {
             taken += units;
-            let waf = self.yardstick(&tape, taken)?.waf;
+            let waf = self.yardstick(&tape, taken, number)?.waf;
             costs.push(Cost { cause, units, written, copied: waf - before });
             before = waf;
         }
@@ -168,26 +175,32 @@ impl Course<'_> {
         })
     }
 
-    /// The yardstick on a drive smaller by `taken` units.
-    fn yardstick(&self, tape: &Tape, taken: f64) -> Result<Measured, Error> {
+    /// The yardstick on a drive smaller by `taken` units, run `number` of [`RUNS`].
+    fn yardstick(&self, tape: &Tape, taken: f64, number: u32) -> Result<Measured, Error> {
         let whole = self.drive.shape;
         let room = whole.physical() as f64 - taken * f64::from(whole.blocks_per_unit());
         let candidate = Candidate::Policy(Box::new(self.policy.clone()));
-        with_room(whole, room)
-            .and_then(|shape| cell::measure(tape, &candidate, Drive { shape, ..self.drive }))
-            .map_err(|error| Error::DoesNotFit(format!("{}: {error}", tape.name)))
+        let shape = with_room(whole, room)
+            .map_err(|error| Error::DoesNotFit(format!("{}: {error}", tape.name)))?;
+        let begun = SERVED + (1.0 - SERVED) * f64::from(number) / f64::from(RUNS);
+        let step = |share: f64| (self.step)(begun + (1.0 - SERVED) * share / f64::from(RUNS));
+        cell::measure(tape, &candidate, Drive { shape, ..self.drive }, &step)
     }
 
     /// Writes all of the tape through the engine.
     fn serve(&self) -> Result<Served, Error> {
         let mut machine = self.machine()?;
         machine.device_mut().keep_journal();
-        self.write(&mut machine, 0..self.tape.measured)?;
+        let share = |done: usize| SERVED * done as f64 / self.tape.len().max(1) as f64;
+        for part in parts(0..self.tape.measured) {
+            go_on(self.step, share(part.start))?;
+            self.write(&mut machine, part)?;
+        }
         let (before, measured) = (Counts::of(&machine), journal(&machine).host.len());
-        let (mut units, all) = (Census::default(), self.tape.measured..self.tape.len());
-        for part in all.clone().step_by(all.len().div_ceil(LOOKS).max(1)) {
-            let end = (part + all.len().div_ceil(LOOKS)).min(all.end);
-            self.write(&mut machine, part..end)?;
+        let mut units = Census::default();
+        for part in parts(self.tape.measured..self.tape.len()) {
+            go_on(self.step, share(part.start))?;
+            self.write(&mut machine, part)?;
             look(&mut units, &machine, self.policy.topology().classes());
         }
         Ok(Served {
