@@ -202,7 +202,7 @@ impl Config {
         if !Addresses::fits(&self.geometry, self.stage_slots()) {
             return Err(ConfigError::Addresses);
         }
-        let most = self.units_of(MediaClass::Capacity) / 2;
+        let most = self.most_ahead();
         if self.gc.ahead_units > most {
             return Err(ConfigError::Ahead { ahead: self.gc.ahead_units, most });
         }
@@ -291,6 +291,12 @@ impl Config {
     pub(crate) fn stage_slots(&self) -> u32 {
         let copies = 4 * MAX_LINES as u32 + (self.gc.segment_bytes / 4096) as u32;
         2 * self.max_staged_blocks + copies
+    }
+
+    /// The most that [`GcConfig::ahead_units`] can be: half of the units for capacity.
+    #[must_use]
+    pub fn most_ahead(&self) -> u32 {
+        self.units_of(MediaClass::Capacity) / 2
     }
 
     /// Units to be listed ahead, of each class of media.

@@ -1,5 +1,7 @@
 //! Opening pools for commands.
 
+mod room;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -102,11 +104,29 @@ fn refused(settings: &Settings, error: DriverError) -> anyhow::Error {
     ))
 }
 
-/// Opens the pool with a change of the device at `path`, which is made by that.
+/// Opens the pool with a change of the device at `path`, which is made by that. Where no unit is empty on the devices
+/// that are to stay, some are emptied first.
 ///
 /// # Errors
 /// As [`on_trial`].
 pub fn to_change(
+    settings: &Settings,
+    path: &Path,
+    change: DeviceChange,
+    despite_loss: bool,
+) -> anyhow::Result<Opened<AnyStorage>> {
+    let changed = changed(settings, path, change, despite_loss);
+    let refused = changed.as_ref().err().and_then(|error| error.downcast_ref());
+    match refused {
+        Some(DriverError::Open(OpenError::NoFreeUnit)) => {
+            room::make(settings, path)?;
+            self::changed(settings, path, change, despite_loss)
+        }
+        _ => changed,
+    }
+}
+
+fn changed(
     settings: &Settings,
     path: &Path,
     change: DeviceChange,

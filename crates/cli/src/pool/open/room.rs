@@ -1,0 +1,61 @@
+//! Room for what a device holds that is to be drained.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use thermocline_engine::{Engine, Payload};
+use thermocline_format::{DeviceState, MediaClass};
+use thermocline_ftl::UnitState;
+use thermocline_runtime::storage::Access;
+use thermocline_runtime::{Driver, Settings};
+use thermocline_types::{DeviceId, UnitId};
+
+use super::{Opened, opened};
+
+/// Empty units that are enough: those that an opening asks for, and as many that closing may take. Chosen.
+const ENOUGH: usize = 4;
+
+/// How long at most the device is waited for at once.
+const TICK: Duration = Duration::from_millis(100);
+
+/// After so many ticks in which nothing was under way collection frees no more. Chosen.
+const IDLE: u32 = 5;
+
+/// Has collection empty units until enough are on devices for capacity that stay when the one at `path` leaves. Does
+/// less where less can be done: whoever drains the device sees what is missing.
+///
+/// # Errors
+/// When the pool cannot be opened or closed.
+pub(super) fn make(settings: &Settings, path: &Path) -> anyhow::Result<()> {
+    let (_, numbers) = settings.device_numbers()?;
+    let mut all = settings.devices.iter().zip(numbers);
+    let leaves = all.find_map(|(device, number)| number.filter(|_| device.path == path));
+    let leaves = leaves.with_context(|| format!("{} is no device of the pool", path.display()))?;
+    let media = settings.media(Access::ReadWrite)?;
+    let mut config = settings.config(media.geometry)?;
+    // Collection goes on for as long as fewer are free than are to be held ahead.
+    config.gc.ahead_units = config.most_ahead();
+    let began = Instant::now();
+    let driver = Driver::open(config.clone(), media.storage)?;
+    let mut pool: Opened<_> = opened(driver, config, began, media.groups)?;
+    let (mut idle, mut ended) = (0, Vec::new());
+    while idle < IDLE && empty_beside(pool.driver.engine(), leaves) < ENOUGH {
+        pool.driver.poll(Some(TICK), &mut ended);
+        pool.driver.clear_notices();
+        idle = if pool.driver.device().is_idle() { idle + 1 } else { 0 };
+    }
+    pool.close()
+}
+
+/// Empty units of active devices for capacity but `leaves`.
+fn empty_beside<P: Payload>(engine: &Engine<P>, leaves: DeviceId) -> usize {
+    let (geometry, units) = (engine.geometry(), engine.units());
+    let stays = |unit: &UnitId| {
+        geometry.device_of(*unit) != leaves
+            && geometry.state_of(*unit) == DeviceState::Active
+            && !geometry.is_superblock_unit(*unit)
+    };
+    let there = geometry.units_of(MediaClass::Capacity).map(UnitId).filter(stays);
+    there.filter(|unit| units.state(*unit) == UnitState::Free).count()
+}
