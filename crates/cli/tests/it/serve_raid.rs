@@ -33,6 +33,31 @@ fn check_without_each(folder: &Path) {
     }
 }
 
+/// A row that a flush left short has nothing of most of its pieces.
+#[test]
+fn a_wide_group_is_served_again_after_kills() {
+    let folder = scratch();
+    let folder = folder.path();
+    let member = |name| {
+        format!("[[device]]\npath = '{name}.img'\nraid5 = 'g'\nsize = '64MiB'\nunit = '1MiB'\n")
+    };
+    format_on(folder, &["a", "b", "c", "d", "e", "f"].map(member).concat());
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(17);
+    for lost in ["a", "d", "f"] {
+        let served = Served::start(folder, "");
+        served.wait_until_whole("raids");
+        compare(&mut served.client("main"), &mut ledger);
+        write_and_kill(served, &mut ledger, &mut rng);
+        fs::remove_file(folder.join(format!("{lost}.img"))).expect("it is there");
+        let served = Served::start(folder, "");
+        compare(&mut served.client("main"), &mut ledger);
+        run(folder, &format!("device replace pool.toml {lost}.img")).ok();
+        write_and_kill(served, &mut ledger, &mut rng);
+    }
+    run(folder, "check pool.toml").ok();
+}
+
 /// Serves, kills, and takes one member away, again and again: removed or overwritten with zeros. It is served at once,
 /// and a new member filled while clients write.
 #[test]

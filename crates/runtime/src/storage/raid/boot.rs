@@ -181,27 +181,35 @@ fn image(
     holds: &dyn Fn(usize, u32) -> bool,
 ) -> Option<Image> {
     let RowEntry { slot, unit, row, filled, ref crcs } = *entry;
-    let piece_bytes = u64::from(shape.piece);
     let running = read(member, shape.slot(slot), filled as usize)?;
     let mut image = Image::new(shape);
     for (piece, crc) in crcs.iter().enumerate() {
         let bytes = shape.piece_len(filled.into(), piece) as usize;
         let (own, at) = (shape.member_of(unit, row, piece), shape.piece_start(unit, row));
         let there = if holds(own, unit) && bytes > 0 { read(own, at, bytes) } else { None };
-        let data = there.unwrap_or_else(|| {
-            let start = piece * piece_bytes as usize;
-            let mut data = running[start.min(running.len())..][..bytes].to_vec();
-            if piece > 0 {
-                exclusive_or(&mut data, &running[start - piece_bytes as usize..]);
-            }
-            data
-        });
+        let data =
+            there.unwrap_or_else(|| from_running(&running, shape.piece as usize, piece, bytes));
         if crc32c(&data) != *crc && !bugs::has(Bug::LogUnchecked) {
             return None;
         }
         image.append(&data);
     }
     Some(image)
+}
+
+/// The first `bytes` of a piece of a row of which `running` is the running parity, as far as the row is filled: what it
+/// has there, without what it has a piece before.
+fn from_running(running: &[u8], piece_bytes: usize, piece: usize, bytes: usize) -> Vec<u8> {
+    // Where the row has nothing of the piece, it may have nothing of the one before.
+    if bytes == 0 {
+        return Vec::new();
+    }
+    let start = piece * piece_bytes;
+    let mut data = running[start..][..bytes].to_vec();
+    if let Some(before) = start.checked_sub(piece_bytes) {
+        exclusive_or(&mut data, &running[before..]);
+    }
+    data
 }
 
 impl Rows {

@@ -32,15 +32,26 @@ const PROGRAM: [Doing; 13] = [
 
 /// A row whose first life is in the log is begun anew, and filled.
 const LIVES: [Doing; 9] = [
-    Doing::Append(&[(0, 1), (1, 4)]),
+    Doing::Append(&[(0, 1), (1, 6)]),
     Doing::Flush,
-    Doing::AppendAndFlush(&[(0, 5), (1, 1)]),
+    Doing::AppendAndFlush(&[(0, 8), (1, 1)]),
     Doing::Flush,
     Doing::Reset(0),
-    Doing::Append(&[(0, 4), (2, 1)]),
+    Doing::Append(&[(0, 6), (2, 1)]),
     Doing::Flush,
     Doing::Append(&[(0, 1), (2, 20)]),
     Doing::Flush,
+];
+
+/// Rows are filled while others begin that have their parity on the same member: row 0 of unit 0 and row 2 of unit 2.
+const SLOTS: [Doing; 7] = [
+    Doing::Append(&[(2, 12), (0, 1)]),
+    Doing::Flush,
+    Doing::Append(&[(0, 5), (2, 1)]),
+    Doing::Flush,
+    Doing::Append(&[(2, 5), (0, 19)]),
+    Doing::Flush,
+    Doing::Finish(0),
 ];
 
 /// Flushes come while something else is on its way.
@@ -60,6 +71,12 @@ const SHORT: [Doing; 4] = [
     Doing::Append(&[(0, 3)]),
     Doing::Flush,
 ];
+
+/// Full rows, which every member has a part of.
+const ROWS: [Doing; 2] = [Doing::Append(&[(0, 6), (1, 6), (2, 6)]), Doing::Flush];
+
+/// Commands that find all members but one: each has two places for labels.
+const FOUND: u64 = 2 * (MEMBERS as u64 - 1);
 
 /// What a world is looked at with.
 struct Look {
@@ -188,7 +205,7 @@ fn enumerate(
     let images = formatted();
     for seed in seeds {
         for death in deaths(seed) {
-            for left in (4 + seed % step..).step_by(step as usize) {
+            for left in (FOUND + seed % step..).step_by(step as usize) {
                 let bench = bench(images.clone(), seed);
                 let mut ledger = Written::new(seed);
                 bench.state().keeps = seed % 2 == 1;
@@ -266,6 +283,7 @@ fn with_a_stale_member(seed: u64, stale: usize) -> (Vec<crate::storage::bench::B
 fn no_crash_of_a_group_loses_anything() {
     let states = enumerate(0..2, &PROGRAM, 5, |_| vec![None]).unwrap();
     let states = states + enumerate(0..2, &LIVES, 5, |_| vec![None]).unwrap();
+    let states = states + enumerate(0..2, &SLOTS, 5, |_| vec![None]).unwrap();
     let states = states + enumerate(0..4, &AMONG, 3, |_| vec![None]).unwrap();
     println!("{states} states");
     assert!(states > 5_000, "{states}");
@@ -309,6 +327,7 @@ fn deliberate_bugs_are_caught() {
         let caught = match bug {
             Bug::LabelBeforeFlush => enumerate_filling(0..3, 1),
             Bug::LogAheadOfData => crashes(0..40, &AMONG),
+            Bug::SlotUsedAgain => crashes(0..4, &SLOTS),
             Bug::LogOutlivesReset => enumerate(0..2, &LIVES, 5, |_| vec![None]),
             Bug::AnswerBeforeLabel => enumerate(0..1, &PROGRAM, 5, deaths),
             _ => enumerate(0..2, &PROGRAM, 5, |_| vec![None])
@@ -360,19 +379,19 @@ fn another_member_that_dies_while_one_is_filled_is_named_and_nothing_is_lost() {
         let heard = said.clone();
         raid.group.listen(Box::new(move |text| *heard.lock().unwrap() += &format!("{text}\n")));
         written.recover(&mut raid).unwrap();
-        assert_eq!(written.run(&mut raid, &[Doing::Flush]), Ok(true));
         bench.state().death = Some(Death { side: 0, after: 0, error });
-        assert_eq!(written.run(&mut raid, &SHORT), Ok(false));
-        let standing =
-            raid.group.status().members.iter().map(|one| one.standing).collect::<Vec<_>>();
-        assert_eq!(standing, [MemberState::Current, MemberState::Current, MemberState::Filling]);
+        assert_eq!(written.run(&mut raid, &ROWS), Ok(false));
+        let mut expected = [MemberState::Current; MEMBERS];
+        expected[2] = MemberState::Filling;
+        let standing = raid.group.status().members.into_iter().map(|one| one.standing);
+        assert_eq!(standing.collect::<Vec<_>>(), expected);
         drop(raid);
         let said = said.lock().unwrap().clone();
         let names = "a failed (";
         assert!(said.contains(names) && said.contains("while c is being filled"), "{said}");
         // Without it nothing is served; with it, all that was flushed.
         bench.state().death = None;
-        let refused = open(&bench, [false, true, true]);
+        let refused = open(&bench, std::array::from_fn(|member| member != 0));
         assert!(matches!(refused, Err(RaidError::TooFew { .. })), "{:?}", refused.err());
         let mut raid = open(&bench, [true; MEMBERS]).unwrap().expect("it opens");
         written.recover(&mut raid).unwrap();

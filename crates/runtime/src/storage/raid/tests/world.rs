@@ -9,17 +9,18 @@ use super::super::*;
 use crate::Buffer;
 use crate::storage::bench::{BLOCK, Bench, Blocks};
 
-pub const MEMBERS: usize = 3;
+/// More than three: a row may have nothing of two pieces.
+pub const MEMBERS: usize = 4;
 /// Units that programs write.
 pub const UNITS: usize = 3;
 
-/// Rows of four blocks, the last one of a unit shorter.
+/// Rows of six blocks, the last one of a unit shorter.
 pub fn shape() -> RaidShape {
     RaidShape {
         level: RaidLevel::Parity,
         members: MEMBERS as u8,
         logical_block: LogicalBlock::B4096,
-        unit_blocks: 22,
+        unit_blocks: 33,
         units: UNITS as u32,
         piece: 2 * BLOCK as u32,
         slots: 4,
@@ -49,7 +50,7 @@ pub fn formatted_as(shape: RaidShape) -> Vec<Blocks> {
             shape,
             event: 1,
             floor: 0,
-            current: 0b111,
+            current: (1 << MEMBERS) - 1,
             filling: None,
             filled: 0,
             open: false,
@@ -92,7 +93,7 @@ pub fn open_in_doubt(
         Some(FoundMember { storage: storage?, place: *place })
     });
     let (name, why, rate, access) = ("g".to_owned(), None, None, Access::ReadWrite);
-    let paths = ["a", "b", "c"].map(PathBuf::from).to_vec();
+    let paths = ["a", "b", "c", "d"].map(PathBuf::from).to_vec();
     let storages = found.collect();
     let found = FoundRaid { name, paths, why, storages, start, rate, access };
     Ok(Raid::open(found).ok())
