@@ -9,15 +9,22 @@ use crate::table;
 const TOLD: usize = 3;
 /// Additions below this share of what the application wrote are not worth one.
 const LITTLE: f64 = 0.01;
+/// Bytes that the application must have written before shares of that are told: an opening alone writes some records.
+/// Chosen.
+const TELLING: u64 = 64 << 10;
 
 /// Draws `waterfall`, and names what adds the most and what would lower it.
 pub fn show(waterfall: &Waterfall) -> String {
+    // Of nothing there is no share, and of what hardly anything was written none that says anything.
+    let telling = waterfall.host >= TELLING;
     let share = |bytes: u64| bytes as f64 / waterfall.host.max(1) as f64;
-    let whole = |name: String, bytes: u64| {
-        vec![name, Bytes(bytes).to_string(), format!("{:.3}", share(bytes))]
+    let told = |sign: &str, bytes: u64| match telling {
+        true => format!("{sign}{:.3}", share(bytes)),
+        false => String::new(),
     };
+    let whole = |name: String, bytes: u64| vec![name, Bytes(bytes).to_string(), told("", bytes)];
     let part = |name: &str, sign: &str, bytes: u64| {
-        vec![format!("  {name}"), Bytes(bytes).to_string(), format!("{sign}{:.3}", share(bytes))]
+        vec![format!("  {name}"), Bytes(bytes).to_string(), told(sign, bytes)]
     };
     let mut rows = vec![whole("application".to_owned(), waterfall.host)];
     if waterfall.absorbed > 0 {
@@ -33,7 +40,7 @@ pub fn show(waterfall: &Waterfall) -> String {
     let heads = ["", "bytes", "of the application's"].map(str::to_owned);
     let mut text = format!("{}\n", table::draw(&heads, &rows));
     let most = waterfall.additions();
-    let most = most.iter().take(TOLD).filter(|added| share(added.bytes) >= LITTLE);
+    let most = most.iter().take(TOLD).filter(|added| telling && share(added.bytes) >= LITTLE);
     for (number, Addition { kind, class, cause, bytes, remedy }) in (1..).zip(most) {
         let (level, cause, share) = (name(*kind, class), words(cause), share(*bytes));
         text += &format!("{number}. {cause}, {level}: +{share:.3}; lowered by {remedy}\n");

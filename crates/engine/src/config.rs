@@ -369,7 +369,10 @@ impl Config {
 
     /// Whether what is stated of destaging leaves `needed` fast units.
     fn check_destage(&self, needed: u32) -> Result<(), ConfigError> {
-        let DestageConfig { high_units, low_units, most_units, .. } = self.destage;
+        let DestageConfig { high_units, low_units, most_units, max_age } = self.destage;
+        if max_age == Some(Time::ZERO) {
+            return Err(ConfigError::Age);
+        }
         if self.geometry.is_tiered() && most_units < needed {
             return Err(ConfigError::FewAtRisk { units: most_units, needed });
         }
@@ -555,6 +558,9 @@ pub enum ConfigError {
         /// Where it would begin.
         high: u32,
     },
+    /// What comes to fast devices would be too old there at once.
+    #[error("max_age is 0, must be longer")]
+    Age,
     /// The write cache is too small for one request, or absurdly large.
     #[error("max_staged_blocks is {0}, must be 255 to 1048576")]
     Stage(u32),

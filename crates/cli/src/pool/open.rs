@@ -203,12 +203,16 @@ pub const MORE_FAST: &str =
 /// Why an engine gave up writing though no device failed to do something.
 pub const NO_UNIT: &str = "no unit is free, and none can be emptied";
 
+/// What to do then.
+pub const MORE_ROOM: &str =
+    "attach another device (`thermocline device attach`), or delete a volume";
+
 /// What to say when the device failed: also what it failed to do.
 pub fn broken<S: Storage>(driver: &mut Driver<S>, error: HostError) -> Broken {
     Broken(match driver.take_troubles().pop() {
         Some(trouble) => format!("{error}: {trouble}"),
         None if error == HostError::Failed => {
-            format!("{NO_UNIT}; the pool takes no writes until it is opened again")
+            format!("{NO_UNIT}: {MORE_ROOM}; until it is opened again the pool takes no writes")
         }
         None => error.to_string(),
     })

@@ -33,7 +33,7 @@ use thermocline_runtime::{
 };
 use thermocline_target::Sectors;
 
-use super::open::{MORE_FAST, NO_UNIT, short_of_fast, to_write};
+use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
 use devices::Devices;
 use files::Files;
@@ -284,7 +284,7 @@ fn listener(failure: &Failure) -> thermocline_runtime::Listener {
         }
         Event::Notice(Notice::Failed) => {
             let why = last.map(|trouble| format!("the device failed: {trouble}"));
-            let why = why.unwrap_or_else(|| NO_UNIT.to_owned());
+            let why = why.unwrap_or_else(|| format!("{NO_UNIT}: {MORE_ROOM}"));
             let text = format!("{why}; no write is taken until the pool is opened again");
             say(format_args!("{text}"));
             // It fails once.

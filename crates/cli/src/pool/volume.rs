@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Extent, HostRequest, Reply, VolumeInfo};
 use thermocline_format::{VolumeMedia, VolumeName};
@@ -87,7 +87,7 @@ pub struct MediaArgs {
 
 /// Arguments of `volume limit`.
 #[derive(Args)]
-#[group(required = true, multiple = true, args = ["share", "iops", "bandwidth"])]
+#[command(group = ArgGroup::new("limits").required(true).multiple(true).args(["share", "iops", "bandwidth"]))]
 pub struct LimitArgs {
     /// Settings of the pool
     #[arg(value_name = "POOL.toml")]

@@ -158,7 +158,7 @@ fn devices_of_a_served_pool_come_and_go_under_its_clients() {
     name(folder, &["a", "b"]);
     does(folder, "device attach pool.toml b.img");
     assert_eq!(states(folder), ["active", "active"]);
-    refuses(folder, "device attach pool.toml b.img", "--yes-destroy b.img");
+    refuses(folder, "device attach pool.toml b.img", "is a device of the pool already");
     refuses(folder, "device detach pool.toml a.img", "not drained");
     does(folder, "device drain pool.toml a.img --later");
     does(folder, "device drain pool.toml a.img --cancel");

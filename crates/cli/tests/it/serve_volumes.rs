@@ -317,6 +317,8 @@ fn a_volume_keeps_to_its_limits_and_others_do_not_wait_for_it() {
     run(folder, "volume limit pool.toml slow --bandwidth 0 --iops 100000").ok();
     let slow = waiting.join().expect("it was answered");
     assert_eq!(limits(&served), serde_json::json!({ "share": 2, "iops": 100_000 }));
+    let refused = run(folder, "volume limit pool.toml slow").refused(2);
+    assert!(refused.contains("--share <N>|--iops <N>|--bandwidth <BYTES>"), "{refused}");
     let refused = run(folder, "volume limit pool.toml slow --share 0").refused(2);
     assert!(refused.contains("share is 0, must be 1 to 1000"), "{refused}");
     let refused = run(folder, "volume limit pool.toml slow --bandwidth 4095").refused(2);

@@ -83,7 +83,7 @@ fn a_simulation_ends_as_soon_as_progress_says_so() {
     assert!(tables.is_empty(), "nothing was measured");
     assert!(told.is_sorted() && told.len() > 20, "{told:?}");
     let (told, tables) = until(0.75);
-    assert!(told.iter().filter(|share| **share > 0.76).all(|share| *share == 1.0), "{told:?}");
+    assert!(told.iter().filter(|share| **share > 0.76).all(|share| *share >= 1.0), "{told:?}");
     let measured = tables[0].lines.iter().map(|line| line.best().is_some());
     assert!(measured.eq([true, false]));
     let (_, tables) = until(1.0);

@@ -27,6 +27,8 @@ const REQUESTS: RangeInclusive<u64> = 1..=1 << 16;
 const STAGED: RangeInclusive<u64> =
     MAX_IO_BLOCKS * BLOCK_BYTES as u64..=BLOCK_BYTES as u64 * (1 << 20);
 const WRITE_DEPTH: RangeInclusive<u64> = 1..=1024;
+/// Seconds. What is too old at once would leave no time to move it.
+const AGE: RangeInclusive<u64> = 1..=u32::MAX as u64;
 const VOLUME: RangeInclusive<u64> = BLOCK_BYTES as u64..=MAX_VOLUME_BLOCKS * BLOCK_BYTES as u64;
 
 impl Settings {
@@ -61,6 +63,7 @@ impl Settings {
             ("pool.reserved_units", plain(pool.reserved_units), RESERVED),
             ("pool.max_requests", plain(pool.max_requests), REQUESTS),
             ("pool.write_depth", plain(pool.write_depth), WRITE_DEPTH),
+            ("pool.max_age", plain(pool.max_age), AGE),
         ];
         let volumes = self.volumes.iter().enumerate();
         let volumes = volumes.map(|(index, volume)| {

@@ -269,8 +269,9 @@ fn every_number_works_or_is_refused_by_its_name() {
             }
         }
     }
-    for (key, value) in [("ahead_units", "33"), ("staged", "'8GiB'"), ("spare", "nan")] {
-        let message = attempt("[pool]", key, value).expect_err("too much");
+    let wrong = [("ahead_units", "33"), ("staged", "'8GiB'"), ("spare", "nan"), ("max_age", "0")];
+    for (key, value) in wrong {
+        let message = attempt("[pool]", key, value).expect_err("it is out of bounds");
         assert!(message.contains(&format!("pool.{key}: ")), "{message}");
     }
 }

@@ -94,6 +94,18 @@ fn blkparse_without_issue_events_is_read_by_queue_events() {
     assert_eq!((requests[0].op, requests[0].offset.get()), (Op::Write, 4096));
 }
 
+/// As blkparse prints what is passed through to the device: bytes, and the command where it has bytes of one.
+#[test]
+fn commands_passed_through_have_no_extent() {
+    let text = "8,0 1 1 0.000000000 5 D R 36 (12 00 00 00 24 00) [smartd]\n\
+                8,0 1 2 0.000000001 5 D R 0 (00 ..) [smartd]\n\
+                8,0 1 3 0.000000002 5 D N 36 [smartd]\n\
+                8,0 1 4 0.000001000 5 D W 8 + 8 [a]\n";
+    let requests = read(text.as_bytes(), &Options::default()).unwrap();
+    let writes: Vec<_> = requests.iter().filter(|one| one.op == Op::Write).collect();
+    assert_eq!((requests.len(), writes.len(), writes[0].offset.get()), (1, 1, 4096));
+}
+
 #[test]
 fn ftrace_without_issue_events_is_read_by_bio_queue_events() {
     let text = " a-1 [000] 5.000001: block_bio_queue: 8,0 FW 8 + 8 [a]\n\

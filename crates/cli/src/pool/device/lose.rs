@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use serde::Serialize;
 use thermocline_engine::{Extent, HostError, Notice};
 use thermocline_runtime::storage::Storage;
@@ -61,14 +61,13 @@ pub fn lose(args: &LoseArgs) -> anyhow::Result<ExitCode> {
         Some(other) => bail!("--yes-destroy names `{other}`, which is not {device}"),
     }
     let done = args.yes_destroy.is_some();
-    let volumes = if done {
+    let (volumes, left) = if done {
         let mut pool = to_change(&settings, &path, DeviceChange::Lose, args.despite_loss)?;
         let volumes = lost_of(&mut pool.driver)?;
-        pool.close()?;
-        to_change(&settings, &path, DeviceChange::Detach, false)?.close()?;
-        volumes
+        let detach = || to_change(&settings, &path, DeviceChange::Detach, false)?.close();
+        (volumes, pool.close().and_then(|()| detach()))
     } else {
-        lost_of(&mut without_on_trial(&settings, &path, args.despite_loss)?.driver)?
+        (lost_of(&mut without_on_trial(&settings, &path, args.despite_loss)?.driver)?, Ok(()))
     };
     let bytes = volumes.iter().map(|volume| volume.bytes).sum();
     let report = Report { schema: "thermocline.lost/1", device, done, bytes, volumes };
@@ -77,6 +76,7 @@ pub fn lose(args: &LoseArgs) -> anyhow::Result<ExitCode> {
     } else {
         print(&text(&report, &args.device.settings.display().to_string()))?;
     }
+    left.with_context(|| format!("{} is given up all the same", report.device))?;
     Ok(ExitCode::from(u8::from(!done)))
 }
 

@@ -49,8 +49,9 @@ impl Blkparse {
         let first = whole_uint(first).ok_or(Expected("a sector number in column 8"))?;
         let extent = match rest.token() {
             b"+" => rest.token_uint().map(|count| Some((first, count))),
-            // Completions of flushes print `sector [error]`.
-            token if token.starts_with(b"[") => Some(None),
+            // Completions of flushes print `sector [error]`; commands passed through to the device, such as those that
+            // ask for its health, `bytes (command)`.
+            token if token.starts_with(b"[") || token.starts_with(b"(") => Some(None),
             _ => None,
         };
         let extent = extent.ok_or(Expected("`sector + count` after the operation code"))?;
