@@ -104,8 +104,8 @@ fn refused(settings: &Settings, error: DriverError) -> anyhow::Error {
     ))
 }
 
-/// Opens the pool with a change of the device at `path`, which is made by that. Where no unit is empty on the devices
-/// that are to stay, some are emptied first.
+/// Opens the pool with a change of the device at `path`, which is made by that. Where too few units are empty on the
+/// devices that are to stay, some are emptied first.
 ///
 /// # Errors
 /// As [`on_trial`].

@@ -13,8 +13,8 @@ use thermocline_types::{DeviceId, UnitId};
 
 use super::{Opened, opened};
 
-/// Empty units that are enough: those that an opening asks for, and as many that closing may take. Chosen.
-const ENOUGH: usize = 4;
+/// Empty units beside those that an opening asks for: as many may be taken to close the pool. Chosen.
+const MORE: u32 = 2;
 
 /// How long at most the device is waited for at once.
 const TICK: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ pub(super) fn make(settings: &Settings, path: &Path) -> anyhow::Result<()> {
     let driver = Driver::open(config.clone(), media.storage)?;
     let mut pool: Opened<_> = opened(driver, config, began, media.groups)?;
     let (mut idle, mut ended) = (0, Vec::new());
-    while idle < IDLE && empty_beside(pool.driver.engine(), leaves) < ENOUGH {
+    while idle < IDLE && is_short_beside(pool.driver.engine(), leaves) {
         pool.driver.poll(Some(TICK), &mut ended);
         pool.driver.clear_notices();
         idle = if pool.driver.device().is_idle() { idle + 1 } else { 0 };
@@ -48,8 +48,8 @@ pub(super) fn make(settings: &Settings, path: &Path) -> anyhow::Result<()> {
     pool.close()
 }
 
-/// Empty units of active devices for capacity but `leaves`.
-fn empty_beside<P: Payload>(engine: &Engine<P>, leaves: DeviceId) -> usize {
+/// Whether fewer units of active devices for capacity but `leaves` are empty than are enough.
+fn is_short_beside<P: Payload>(engine: &Engine<P>, leaves: DeviceId) -> bool {
     let (geometry, units) = (engine.geometry(), engine.units());
     let stays = |unit: &UnitId| {
         geometry.device_of(*unit) != leaves
@@ -57,5 +57,6 @@ fn empty_beside<P: Payload>(engine: &Engine<P>, leaves: DeviceId) -> usize {
             && !geometry.is_superblock_unit(*unit)
     };
     let there = geometry.units_of(MediaClass::Capacity).map(UnitId).filter(stays);
-    there.filter(|unit| units.state(*unit) == UnitState::Free).count()
+    let empty = there.filter(|unit| units.state(*unit) == UnitState::Free).count();
+    empty < (engine.least_empty() + MORE) as usize
 }

@@ -12,10 +12,6 @@ use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
 
-/// Units that must be empty on the devices that remain when one leaves: one for pages of maps, and one for copies,
-/// which free others.
-const LEAST_EMPTY: usize = 2;
-
 impl<P: Payload> Engine<P> {
     pub(super) fn choose_superblock(
         &mut self,
@@ -82,7 +78,15 @@ impl<P: Payload> Engine<P> {
                 && !geometry.is_superblock_unit(unit)
                 && self.space.units().valid_count(unit) == 0
         });
-        empty.take(LEAST_EMPTY).count() == LEAST_EMPTY
+        let least = self.least_empty() as usize;
+        empty.take(least).count() == least
+    }
+
+    /// Units for capacity that must be empty on the devices that remain when one is to be drained: what relocation and
+    /// maps hold for themselves, and one for copies, which free others.
+    #[must_use]
+    pub fn least_empty(&self) -> u32 {
+        self.reserve_of(MediaClass::Capacity) + 1
     }
 
     /// The newest record that counts: one on the device that is the home of its own geometry. Every other device must
