@@ -4,7 +4,7 @@ use thermocline_engine::{Config, ConfigError, MAX_IO_BLOCKS, default_unit};
 use thermocline_format::{
     Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice, VolumeMedia,
 };
-use thermocline_nand::profile::{Cut, Zns};
+use thermocline_nand::profile::{Cut, ProfileError, Zns};
 use thermocline_nand::{Drive, Kind, Profile, Sliced, Zoned};
 use thermocline_types::{Bytes, UnitId};
 
@@ -64,12 +64,17 @@ impl Plan {
                 "its drive's logical blocks are {own}: log.logical_block=4096"
             )));
         }
-        let units = match &drive {
-            Drive::Zoned(zoned) => u64::from(zoned.zones()),
-            _ => cut.capacity().0 / unit.0.max(1),
-        };
+        if let Some(Drive::Zoned(zoned)) = &fast
+            && zoned.cut().unit() != unit
+        {
+            let own = zoned.cut().unit();
+            return Err(refuse(format!(
+                "the fast drive has units of {own}, the other one of {unit}: both must be alike, give fast.unit"
+            )));
+        }
+        let units = units_of(&drive, unit);
         let per_unit = u32::try_from(unit.0 / logical.bytes() as u64).unwrap_or(u32::MAX);
-        let fast_units = fast.as_ref().map(|fast| fast.cut().capacity().0 / unit.0.max(1));
+        let fast_units = fast.as_ref().map(|fast| units_of(fast, unit));
         let geometry = geometry(logical, per_unit, units, fast_units)
             .map_err(|error| refuse(format!("{error}; give another log.unit or a larger drive")))?;
         let mut config = stack.log.engine.config(geometry);
@@ -141,17 +146,30 @@ fn fast_drive(
     drive: &Drive,
 ) -> Result<Drive, Error> {
     let refuse = |reason: &str| Error::Stack { stack: stack.text.clone(), reason: reason.into() };
-    if is_bare(profile) || profile.zns.is_some() {
+    if profile.zns.is_some() {
         return Err(refuse("the fast drive must be one without zones, such as p5800x"));
     }
     let share = profile.capacity.as_f64() / stack.profile.capacity.as_f64();
     let fitting = Bytes((drive.cut().capacity().as_f64() * share) as u64);
     let block = profile.mapping_unit.max(Bytes::BLOCK).0;
     let size = settings.fast_capacity.unwrap_or(fitting).0 / block * block;
-    Drive::new(profile, Some(Bytes(size)), settings.seed).map_err(|error| match error.key() {
+    let wrong = |error: ProfileError| match error.key() {
         "capacity" | "op" => too_small(stack, &error, true),
         _ => Error::Profile(error),
-    })
+    };
+    if is_bare(profile) {
+        let cut = Cut::new(profile, Some(Bytes(size))).map_err(wrong)?;
+        return self::drive(profile, cut, settings.seed);
+    }
+    Drive::new(profile, Some(Bytes(size)), settings.seed).map_err(wrong)
+}
+
+/// How many units of `unit` bytes the log has on a drive: as many as there are zones.
+fn units_of(drive: &Drive, unit: Bytes) -> u64 {
+    match drive {
+        Drive::Zoned(zoned) => u64::from(zoned.zones()),
+        _ => drive.cut().capacity().0 / unit.0.max(1),
+    }
 }
 
 /// Of `error`, that the drive of `stack` is too small, or the fast one.

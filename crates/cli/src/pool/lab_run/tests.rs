@@ -22,7 +22,8 @@ fn settings(folder: &std::path::Path, device: &str, pool: &str) -> Settings {
 fn plan(settings: &Settings) -> Plan {
     let run = LabRun::of(settings).expect("known");
     let stack = Stack::parse(&run.stack, &run.set).expect("a stack");
-    let lab = LabSettings { capacity: Some(run.capacity), ..LabSettings::default() };
+    let (capacity, fast_capacity) = (Some(run.capacity), run.fast_capacity);
+    let lab = LabSettings { capacity, fast_capacity, ..LabSettings::default() };
     Plan::new(&stack.untimed(), &lab, Room::all_of(Bytes::mib(32))).expect("a plan")
 }
 
@@ -58,6 +59,27 @@ write_depth = 3\nspare = 0.3";
         }
     }
     assert!(!folder.path().join("pool.img").exists(), "nothing was made");
+}
+
+/// Of a tier on files the lab knows the units of both devices.
+#[test]
+fn the_lab_and_a_tier_on_files_set_the_engine_up_alike() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for divided in ["unit = '4MiB'", "logical_block = 512\nunit = '1MiB'"] {
+        let device = |name: &str, more: &str| {
+            let path = folder.path().join(name);
+            format!("[[device]]\npath = '{}'\n{divided}\n{more}\n", path.display())
+        };
+        let devices = [("fast", "class = 'fast'\nsize = '128MiB'"), ("cap", "size = '1GiB'")];
+        let devices: String = devices.map(|(name, more)| device(name, more)).concat();
+        let text = devices + "[pool]\nmax_age = 600\n[[volumes]]\nname = 'v'\nsize = '256MiB'";
+        let settings = Settings::from_toml("pool.toml", &text).expect("sound");
+        let mut served = settings.config(settings.geometry().expect("known")).expect("sound");
+        let plan = plan(&settings);
+        assert_eq!(plan.config.below, Below::Apart);
+        served.below = Below::Apart;
+        assert_eq!(format!("{:#?}", plan.config), format!("{served:#?}"), "{divided}");
+    }
 }
 
 /// Of a group the lab knows as much as the pool uses of it, as one drive of the kind of its members.
