@@ -53,6 +53,22 @@ fn a_pool_is_examined_before_it_is_made_and_after() {
     assert_eq!(served.stop(), 0);
 }
 
+/// Of a pool without one of its devices nobody is told to make a new one.
+#[test]
+fn a_device_that_is_missing_from_a_pool_is_no_new_one() {
+    let folder = scratch();
+    let folder = folder.path();
+    let device = |name| format!("[[device]]\npath = '{name}.img'\nsize = '64MiB'\n");
+    write(folder, "pool.toml", device("a") + &device("b") + "[[volumes]]\nname = 'v'\n");
+    run(folder, "format pool.toml").ok();
+    report(folder, 0);
+    std::fs::remove_file(folder.join("b.img")).expect("it is there");
+    let lacking = report(folder, 1);
+    assert!(finding(&lacking, "pool").1.contains("does not open"), "{lacking}");
+    assert!(!lacking.to_string().contains("thermocline format"), "{lacking}");
+    assert!(lacking.to_string().contains("there is no b.img"), "{lacking}");
+}
+
 #[test]
 fn what_cannot_work_fails_with_reason_and_remedy() {
     let folder = scratch();

@@ -6,22 +6,29 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _}
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, OFlags, access, major, minor, statvfs};
-use thermocline_runtime::{DeviceKind, Settings};
+use thermocline_runtime::{Contents, DeviceKind, Settings};
 use thermocline_types::Bytes;
 
 use super::Finding;
 
 /// What is found of the devices, beside the pool on them.
 pub fn examine(settings: &Settings) -> Vec<Finding> {
-    settings.each_device().flat_map(|one| examine_one(&one)).collect()
+    let is_made = has_pool(settings);
+    settings.each_device().flat_map(|one| examine_one(&one, is_made)).collect()
 }
 
-fn examine_one(settings: &Settings) -> Vec<Finding> {
+/// Whether there is a pool on any of the devices.
+pub fn has_pool(settings: &Settings) -> bool {
+    settings.each_device().any(|one| matches!(one.contents(), Ok(Contents::Pool(_))))
+}
+
+/// What is found of one, and whether a pool is there on any.
+fn examine_one(settings: &Settings, is_made: bool) -> Vec<Finding> {
     let path = &settings.device().path;
     let shown = path.display();
     let found = match fs::metadata(path) {
         Ok(found) => found,
-        Err(error) if error.kind() == ErrorKind::NotFound => return missing(settings),
+        Err(error) if error.kind() == ErrorKind::NotFound => return missing(settings, is_made),
         Err(error) => {
             let reason = format!("{shown} cannot be looked at: {error}");
             return vec![Finding::fail("device", reason, "check device.path and its folders")];
@@ -68,7 +75,7 @@ pub fn size(path: &Path) -> Option<Bytes> {
 }
 
 /// A path that is not there.
-fn missing(settings: &Settings) -> Vec<Finding> {
+fn missing(settings: &Settings, is_made: bool) -> Vec<Finding> {
     let path = &settings.device().path;
     let shown = path.display();
     if matches!(settings.kind(), DeviceKind::Block | DeviceKind::Zoned) {
@@ -80,6 +87,11 @@ fn missing(settings: &Settings) -> Vec<Finding> {
         let reason = format!("there is no {shown}, which is to be a {member} of {kind} `{name}`");
         let remedy = "`thermocline format` makes it with a new pool, `thermocline device replace` for one that is there";
         return vec![Finding::warn("device", reason, remedy)];
+    }
+    if is_made {
+        let reason = format!("there is no {shown}, and other devices have a pool");
+        let remedy = "bring it back; if it is new, `thermocline device attach`; if it is lost, `thermocline check` tells more";
+        return vec![Finding::fail("device", reason, remedy)];
     }
     let folder = folder_of(path);
     if access(&folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {

@@ -17,7 +17,8 @@ use super::{Finding, device};
 /// What is found of the pool that the settings at `path` describe.
 pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
     let there = |group: &Vec<Settings>| group.iter().any(|one| one.device().path.exists());
-    if !settings.groups().iter().all(there) {
+    // Where the others have a pool, what is not there is missing from it.
+    if !settings.groups().iter().all(there) && !device::has_pool(settings) {
         return planned(settings);
     }
     let error = match on_trial(settings) {
