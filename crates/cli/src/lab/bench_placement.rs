@@ -144,9 +144,10 @@ pub fn bench_placement(args: &BenchArgs) -> anyhow::Result<()> {
         Ok(())
     })?;
     drop(bar);
-    if !tables.is_empty() {
-        interrupt.something_to_show();
+    if tables.is_empty() {
+        interrupt.check()?;
     }
+    interrupt.something_to_show();
     let outcome = Outcome {
         schema: "thermocline.bench-placement/1",
         seed: plan.seed,
