@@ -78,6 +78,16 @@ impl Settings {
         Ok((found.geometry, numbers))
     }
 
+    /// The number in the pool of the device that the settings name as `path`; `None` if it is none of it.
+    ///
+    /// # Errors
+    /// [`MediaError`], when there is no pool.
+    pub fn device_number(&self, path: &Path) -> Result<Option<DeviceId>, MediaError> {
+        let (_, numbers) = self.device_numbers()?;
+        let mut all = self.devices.iter().zip(numbers);
+        Ok(all.find_map(|(device, number)| number.filter(|_| device.path == path)))
+    }
+
     /// These settings without the device or group at `path`.
     #[must_use]
     pub fn without(&self, path: &Path) -> Settings {

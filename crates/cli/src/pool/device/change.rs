@@ -137,18 +137,12 @@ impl Named {
 
     /// Whether the pool uses it.
     fn is_attached(&self) -> anyhow::Result<bool> {
-        Ok(self.number_if_attached()?.is_some())
-    }
-
-    fn number_if_attached(&self) -> anyhow::Result<Option<DeviceId>> {
-        let (_, numbers) = self.settings.device_numbers()?;
-        let mut all = self.settings.devices.iter().zip(numbers);
-        Ok(all.find_map(|(device, number)| number.filter(|_| device.path == self.path)))
+        Ok(self.settings.device_number(&self.path)?.is_some())
     }
 
     /// The number that the pool knows it by.
     fn number(&self) -> anyhow::Result<DeviceId> {
-        let number = self.number_if_attached()?;
+        let number = self.settings.device_number(&self.path)?;
         number.with_context(|| format!("{} is no device of the pool", self.path.display()))
     }
 

@@ -28,9 +28,7 @@ const IDLE: u32 = 5;
 /// # Errors
 /// When the pool cannot be opened or closed.
 pub(super) fn make(settings: &Settings, path: &Path) -> anyhow::Result<()> {
-    let (_, numbers) = settings.device_numbers()?;
-    let mut all = settings.devices.iter().zip(numbers);
-    let leaves = all.find_map(|(device, number)| number.filter(|_| device.path == path));
+    let leaves = settings.device_number(path)?;
     let leaves = leaves.with_context(|| format!("{} is no device of the pool", path.display()))?;
     let media = settings.media(Access::ReadWrite)?;
     let mut config = settings.config(media.geometry)?;

@@ -299,18 +299,13 @@ pub fn refuse_to_destroy(settings: &Settings, new: &DeviceRequest) -> anyhow::Re
     let group = settings.groups().into_iter().find(|group| group.iter().any(is_it));
     let all = new.change == Some(ChangeName::Attach);
     let shown = new.path.display();
-    ensure!(!all || !is_attached(settings, &new.path), "{shown} is a device of the pool already");
+    // What cannot be read is found out when it is attached.
+    let is_attached = matches!(settings.device_number(&new.path), Ok(Some(_)));
+    ensure!(!all || !is_attached, "{shown} is a device of the pool already");
     for side in group.iter().flatten().filter(|side| all || is_it(side)) {
         refuse_one(settings, side, &new.yes_destroy)?;
     }
     Ok(())
-}
-
-/// Whether the pool uses the device, as far as its media can be read.
-fn is_attached(settings: &Settings, path: &Path) -> bool {
-    let numbers = settings.device_numbers().map(|(_, numbers)| numbers).unwrap_or_default();
-    let mut all = settings.devices.iter().zip(numbers);
-    all.any(|(device, number)| device.path == path && number.is_some())
 }
 
 fn refuse_one(settings: &Settings, side: &Settings, named: &[String]) -> anyhow::Result<()> {
