@@ -2,7 +2,7 @@
 
 use thermocline_format::{
     ARRIVALS, Entry, Geometry, MAX_LINES, MAX_OPEN_UNITS, MAX_ROOTS, METADATA, MediaClass,
-    Superblock,
+    PoolDevice, Superblock,
 };
 use thermocline_ftl::placement::{Auto, Below, Classifier as _, Policy};
 use thermocline_ftl::set_aside;
@@ -114,7 +114,7 @@ pub struct Config {
     pub write_cache: bool,
     /// Chunks of a class that may be on their way before further blocks wait for a larger chunk.
     pub write_depth: u32,
-    /// Bytes written, but for pages of maps, after which a checkpoint begins at the latest: what recovery has to
+    /// Bytes to be replayed, but for pages of maps, at which a checkpoint begins at the latest: what recovery has to
     /// replay, at most about twice.
     pub checkpoint_bytes: u64,
     /// Bytes after which it begins if few pages of maps differ.
@@ -147,8 +147,6 @@ impl Config {
     /// Defaults for a device: fit for most.
     #[must_use]
     pub fn new(geometry: Geometry) -> Config {
-        let unit_bytes = geometry.unit_bytes();
-        let pool_bytes = unit_bytes * u64::from(geometry.units());
         Config {
             geometry,
             placement: Policy::Auto(Auto::default()),
@@ -165,7 +163,7 @@ impl Config {
             max_staged_blocks: 4096,
             write_cache: true,
             write_depth: 4,
-            checkpoint_bytes: checkpoint_bytes(pool_bytes).max(unit_bytes * 4),
+            checkpoint_bytes: checkpoint_bytes(&geometry),
             early_checkpoint_bytes: EARLY_CHECKPOINT,
             tail_entries: TAIL_ENTRIES,
             reserved_units: (geometry.units() / 16).clamp(8, 64),
@@ -308,7 +306,7 @@ impl Config {
     pub(crate) fn most_roots(&self, volumes: usize) -> usize {
         let listed = self.most_listed_ever() as usize;
         let holds = |roots: usize| {
-            let bytes = Superblock::bytes_for(&self.geometry, volumes, listed, roots);
+            let bytes = Superblock::most_bytes(&self.geometry, volumes, listed, roots);
             bytes as u64 <= self.geometry.unit_bytes()
         };
         let (mut most, mut beyond) = (0, MAX_ROOTS + 1);
@@ -513,11 +511,17 @@ fn ahead_units(geometry: &Geometry) -> u32 {
     (units / 256).max(least.min(units / 16)).clamp(1, 32)
 }
 
-/// Bytes between checkpoints at most. A map is 1/512 of what it maps: with half of the pool between checkpoints,
-/// writing all of it costs a 256th of what is written; with a 32nd, a 16th. What is between is replayed after a crash,
-/// in seconds for 64 GiB (`docs/adr/0048-long-tails.md`).
-fn checkpoint_bytes(pool_bytes: u64) -> u64 {
-    (pool_bytes / 2).min((pool_bytes / 32).max(EARLY_CHECKPOINT)).min(CHECKPOINT)
+/// What is replayed after a crash at most, in bytes. A map is 1/512 of what it maps: with half of the pool between
+/// checkpoints, writing all of it costs a 256th of what is written; with a 32nd, a 16th. It takes seconds for 64 GiB
+/// (`docs/adr/0048-long-tails.md`). Before a single device for capacity most of it stands in the few headers of long
+/// chunks there, while pages go to the fast device (`docs/adr/0065-what-is-replayed-is-counted.md`).
+fn checkpoint_bytes(geometry: &Geometry) -> u64 {
+    let pool = geometry.unit_bytes() * u64::from(geometry.units());
+    let of_capacity = |device: &&PoolDevice| device.media == MediaClass::Capacity;
+    let alone = geometry.devices().iter().filter(of_capacity).count() == 1;
+    let small = if geometry.is_tiered() && alone { pool / 8 * 7 } else { pool / 2 };
+    let bytes = small.min((pool / 32).max(EARLY_CHECKPOINT)).min(CHECKPOINT);
+    bytes.max(geometry.unit_bytes() * 4)
 }
 
 /// Why a configuration cannot work.

@@ -16,7 +16,7 @@ use crate::error::ErrorKind;
 use crate::id::PoolId;
 
 /// Version of every structure that this program writes, and the only one that it reads.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// Bytes in the prefix of a chunk's header.
 pub const CHUNK_PREFIX_BYTES: usize = size_of::<ChunkPrefixRaw>();
@@ -186,15 +186,6 @@ pub(crate) struct VolumeRaw {
     pub name: [u8; 64],
 }
 
-/// A unit in a superblock record in which chunks from the checkpoint on may stand.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-pub(crate) struct OpenUnitRaw {
-    pub unit: U32,
-    pub block: U32,
-    pub generation: U64,
-}
-
 /// A unit in a page of the unit table.
 #[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -288,7 +279,6 @@ const _: () = assert!(size_of::<ControlEntryRaw>() == 2 * LINE_BYTES);
 const _: () = assert!(SUPERBLOCK_PREFIX_BYTES == 256);
 const _: () = assert!(size_of::<DeviceRaw>() == 16);
 const _: () = assert!(size_of::<VolumeRaw>() == 80);
-const _: () = assert!(size_of::<OpenUnitRaw>() == 16);
 const _: () = assert!(size_of::<UnitRaw>() == 16);
 const _: () = assert!(CHUNK_PREFIX_BYTES + MAX_LINES * LINE_BYTES <= MAX_HEADER_BYTES);
 const _: () =

@@ -1,5 +1,7 @@
 //! Superblock records: where everything begins.
 
+mod listed;
+
 use thermocline_types::UnitId;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -8,12 +10,14 @@ use crate::error::{DecodeError, ErrorKind, Structure, require};
 use crate::geometry::{DeviceState, Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice};
 use crate::id::{Epoch, Generation, Location, PoolId, Revision, Sequence, VolumeId};
 use crate::layout::{
-    DeviceRaw, MAX_DEVICES, OpenUnitRaw, SUPERBLOCK_MAGIC, SUPERBLOCK_PREFIX_BYTES,
-    SuperblockPrefixRaw, VERSION, VolumeRaw, check_crc, is_zero, prefix_crc, read_prefix,
+    DeviceRaw, MAX_DEVICES, SUPERBLOCK_MAGIC, SUPERBLOCK_PREFIX_BYTES, SuperblockPrefixRaw,
+    VERSION, VolumeRaw, check_crc, is_zero, prefix_crc, read_prefix,
 };
 use crate::map::{MapEntry, unpack_all};
 use crate::units::MAX_UNIT_PAGES;
 use crate::volume::{Volume, VolumeMedia, VolumeName, check_volume};
+
+pub use listed::OpenUnit;
 
 /// Most volumes in a pool. Chosen, not measured.
 pub const MAX_VOLUMES: usize = 4096;
@@ -25,7 +29,7 @@ pub const MAX_ROOTS: usize = (1 << 18) + MAX_VOLUMES;
 /// Most bytes in a superblock record: what the limits above add up to, in whole blocks of 4096.
 pub const MAX_SUPERBLOCK_BYTES: usize = (SUPERBLOCK_PREFIX_BYTES
     + MAX_VOLUMES * VOLUME_BYTES
-    + MAX_OPEN_UNITS * OPEN_UNIT_BYTES
+    + listed::most_bytes(MAX_OPEN_UNITS)
     + (MAX_ROOTS + MAX_UNIT_PAGES) * ROOT_BYTES)
     .next_multiple_of(4096);
 
@@ -36,7 +40,6 @@ pub const MAX_EPOCH: u32 = 1 << 31;
 pub const MAX_NUMBER: u64 = 1 << 63;
 
 const VOLUME_BYTES: usize = size_of::<VolumeRaw>();
-const OPEN_UNIT_BYTES: usize = size_of::<OpenUnitRaw>();
 const ROOT_BYTES: usize = 8;
 
 /// Flag: nothing was written after the checkpoint.
@@ -50,16 +53,6 @@ const FLAG_DELETED: u8 = 1;
 
 /// Where its blocks are to be, as a number in two of the flags of a volume.
 const FLAGS_MEDIA: u8 = 6;
-
-/// A listed unit: one in which chunks from the checkpoint on stand or may come to stand. Units that are not listed hold
-/// none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenUnit {
-    /// Where its first chunk from the checkpoint on would begin: block 0 if the unit is reserved, to be opened later.
-    pub next: Location,
-    /// Its generation; of a reserved unit, the one that it will have.
-    pub generation: Generation,
-}
 
 /// A superblock record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,20 +156,26 @@ impl Superblock {
     /// Bytes in the record.
     #[must_use]
     pub fn record_bytes(&self) -> usize {
-        let roots: usize = self.volumes.iter().map(|volume| volume.roots.len()).sum();
-        Superblock::bytes_for(&self.geometry, self.volumes.len(), self.open_units.len(), roots)
+        let mut listed = Vec::new();
+        listed::encode(&self.open_units, self.next_generation, &mut listed);
+        let entries = self.roots() + self.geometry.unit_pages();
+        whole(&self.geometry, rest_bytes(self.volumes.len(), entries) + listed.len())
     }
 
-    /// Bytes in a record that lists so much. A record lies within one unit.
+    /// Bytes in a record that lists so much, at most. A record lies within one unit.
     #[must_use]
-    pub fn bytes_for(
+    pub fn most_bytes(
         geometry: &Geometry,
         volumes: usize,
         open_units: usize,
         roots: usize,
     ) -> usize {
-        let rest = rest_bytes(volumes, open_units, roots + geometry.unit_pages());
-        (SUPERBLOCK_PREFIX_BYTES + rest).next_multiple_of(geometry.logical_block().bytes())
+        let rest = rest_bytes(volumes, roots + geometry.unit_pages());
+        whole(geometry, rest + listed::most_bytes(open_units))
+    }
+
+    fn roots(&self) -> usize {
+        self.volumes.iter().map(|volume| volume.roots.len()).sum()
     }
 
     /// Whether a reader would take the record.
@@ -184,12 +183,10 @@ impl Superblock {
     /// # Errors
     /// [`ErrorKind::Impossible`].
     pub fn check(&self) -> Result<(), ErrorKind> {
-        let roots = self.volumes.iter().map(|volume| volume.roots.len()).sum();
-        check_counts(self.volumes.len(), self.open_units.len(), roots)?;
+        check_counts(self.volumes.len(), self.open_units.len(), self.roots())?;
         let pages = self.unit_pages.len();
         let holds = pages == self.geometry.unit_pages();
         require(holds, "pages of the unit table", pages as u64, "not those of so many units")?;
-        check_place(self.location, self.record_bytes(), &self.geometry)?;
         check_confirmed(self.confirmed, self.location, &self.geometry)?;
         let tail = u64::from(self.tail_epoch.0);
         require(self.tail_epoch <= self.epoch, "tail epoch", tail, "beyond the record's own")?;
@@ -197,7 +194,8 @@ impl Superblock {
         let rule = "beyond the identifiers of volumes";
         require(self.next_volume <= VolumeId::RESERVED, "next volume", next, rule)?;
         self.check_volumes()?;
-        self.check_open_units()
+        self.check_open_units()?;
+        check_place(self.location, self.record_bytes(), &self.geometry)
     }
 
     fn check_volumes(&self) -> Result<(), ErrorKind> {
@@ -224,8 +222,8 @@ impl Superblock {
             require(own, "open unit", unit.0.into(), "it holds superblocks")?;
             let inside = self.geometry.contains(open.next, 0);
             require(inside, "block of an open unit", open.next.block.into(), "outside the pool")?;
-            let holds = open.generation < self.next_generation;
-            let rule = "beyond the next generation";
+            let holds = (1..self.next_generation.0).contains(&open.generation.0);
+            let rule = "not 1 to below the next generation";
             require(holds, "generation of an open unit", open.generation.0, rule)?;
             last = Some(unit);
         }
@@ -245,22 +243,20 @@ impl Superblock {
         for volume in &self.volumes {
             out.extend_from_slice(volume_to_raw(volume).as_bytes());
         }
-        for open in &self.open_units {
-            out.extend_from_slice(open_unit_to_raw(open).as_bytes());
-        }
         for page in self.volumes.iter().flat_map(|volume| &volume.roots).chain(&self.unit_pages) {
             out.extend_from_slice(&page.pack().to_le_bytes());
         }
-        out.resize(start + self.record_bytes(), 0);
+        listed::encode(&self.open_units, self.next_generation, out);
+        let bytes = (out.len() - start).next_multiple_of(self.geometry.logical_block().bytes());
+        out.resize(start + bytes, 0);
         let record = &mut out[start..];
-        let mut raw = self.to_raw_prefix();
+        let mut raw = self.to_raw_prefix(bytes);
         raw.rest_crc = crc32c(&record[SUPERBLOCK_PREFIX_BYTES..]).into();
         raw.prefix_crc = prefix_crc(raw.as_bytes()).into();
         record[..SUPERBLOCK_PREFIX_BYTES].copy_from_slice(raw.as_bytes());
     }
 
-    fn to_raw_prefix(&self) -> SuperblockPrefixRaw {
-        let roots: usize = self.volumes.iter().map(|volume| volume.roots.len()).sum();
+    fn to_raw_prefix(&self, record_bytes: usize) -> SuperblockPrefixRaw {
         let mut devices = [DeviceRaw::default(); MAX_DEVICES];
         for (raw, device) in devices.iter_mut().zip(self.geometry.devices()) {
             *raw = device_to_raw(device);
@@ -279,13 +275,13 @@ impl Superblock {
             checkpoint: self.checkpoint.0.into(),
             next_generation: self.next_generation.0.into(),
             tail_epoch: self.tail_epoch.0.into(),
-            record_bytes: (self.record_bytes() as u32).into(),
+            record_bytes: (record_bytes as u32).into(),
             logical_block: (self.geometry.logical_block().bytes() as u32).into(),
             blocks_per_unit: self.geometry.blocks_per_unit().into(),
             next_volume: self.next_volume.0.into(),
             volumes: (self.volumes.len() as u32).into(),
             open_units: (self.open_units.len() as u32).into(),
-            roots: (roots as u32).into(),
+            roots: (self.roots() as u32).into(),
             tail_end: self.tail_end.map_or(0, |end| end.0).into(),
             device_count: (self.geometry.devices().len() as u32).into(),
             patches: self.patches.into(),
@@ -315,9 +311,14 @@ fn error(at: Option<Location>, kind: ErrorKind) -> DecodeError {
     DecodeError { structure: Structure::Superblock, at, kind }
 }
 
-/// Bytes between prefix and padding; `entries` are roots and pages of the unit table.
-const fn rest_bytes(volumes: usize, open_units: usize, entries: usize) -> usize {
-    volumes * VOLUME_BYTES + open_units * OPEN_UNIT_BYTES + entries * ROOT_BYTES
+/// Bytes between prefix and listed units; `entries` are roots and pages of the unit table.
+const fn rest_bytes(volumes: usize, entries: usize) -> usize {
+    volumes * VOLUME_BYTES + entries * ROOT_BYTES
+}
+
+/// Bytes of a record with so many behind its prefix.
+fn whole(geometry: &Geometry, rest: usize) -> usize {
+    (SUPERBLOCK_PREFIX_BYTES + rest).next_multiple_of(geometry.logical_block().bytes())
 }
 
 fn check_counts(volumes: usize, open_units: usize, roots: usize) -> Result<(), ErrorKind> {
@@ -357,10 +358,12 @@ fn parse_prefix(
     let geometry = parse_geometry(raw)?;
     let (volumes, open_units, roots) = counts(raw);
     check_counts(volumes, open_units, roots)?;
-    let entries = roots + geometry.unit_pages();
-    let least = SUPERBLOCK_PREFIX_BYTES + rest_bytes(volumes, open_units, entries);
+    let rest = rest_bytes(volumes, roots + geometry.unit_pages());
     let record_bytes = raw.record_bytes.get() as usize;
-    let holds = record_bytes == least.next_multiple_of(geometry.logical_block().bytes());
+    let least = whole(&geometry, rest + listed::LEAST_BYTES * open_units);
+    let most = whole(&geometry, rest + listed::most_bytes(open_units));
+    let whole = record_bytes.is_multiple_of(geometry.logical_block().bytes());
+    let holds = whole && (least..=most).contains(&record_bytes);
     require(holds, "record length", record_bytes as u64, "not that of its contents")?;
     let location = Location::new(raw.unit.get(), raw.block.get());
     check_place(location, record_bytes, &geometry)?;
@@ -496,11 +499,18 @@ fn decode_record(
     check_crc("volumes, units and roots", raw.rest_crc.get(), crc32c(rest))?;
     let (volumes, open_units, roots) = counts(raw);
     let (volumes, rest) = rest.split_at(volumes * VOLUME_BYTES);
-    let (open_units, rest) = rest.split_at(open_units * OPEN_UNIT_BYTES);
     let (roots, rest) = rest.split_at(roots * ROOT_BYTES);
-    let (unit_pages, padding) = rest.split_at(prefix.geometry.unit_pages() * ROOT_BYTES);
-    require(is_zero(padding), "padding", 1, "it must be zero")?;
-    let open_units = <[OpenUnitRaw]>::ref_from_bytes(open_units).expect("cut to whole units");
+    let (unit_pages, mut rest) = rest.split_at(prefix.geometry.unit_pages() * ROOT_BYTES);
+    let next_generation = Generation(raw.next_generation.get());
+    let open_units = listed::decode(&mut rest, open_units, next_generation, &prefix.geometry)?;
+    let padding = rest;
+    let short = padding.len() < prefix.geometry.logical_block().bytes();
+    require(
+        short && is_zero(padding),
+        "padding",
+        padding.len() as u64,
+        "it must be short and zero",
+    )?;
     let record = Superblock {
         pool: prefix.pool,
         location: at,
@@ -515,10 +525,10 @@ fn decode_record(
         vain: raw.vain.get(),
         flushed: raw.flushed.get(),
         geometry: prefix.geometry,
-        next_generation: Generation(raw.next_generation.get()),
+        next_generation,
         next_volume: VolumeId(raw.next_volume.get()),
         volumes: volumes_from_raw(volumes, unpack_all(roots, &prefix.geometry)?)?,
-        open_units: open_units.iter().map(open_unit_from_raw).collect(),
+        open_units,
         unit_pages: unpack_all(unit_pages, &prefix.geometry)?,
     };
     record.check()?;
@@ -566,19 +576,4 @@ fn volumes_from_raw(bytes: &[u8], roots: Vec<MapEntry>) -> Result<Vec<Volume>, E
     let over = left.len() as u64;
     require(over == 0, "roots beyond those of the volumes", over, "there must be none")?;
     Ok(volumes)
-}
-
-fn open_unit_to_raw(open: &OpenUnit) -> OpenUnitRaw {
-    OpenUnitRaw {
-        unit: open.next.unit.0.into(),
-        block: open.next.block.into(),
-        generation: open.generation.0.into(),
-    }
-}
-
-fn open_unit_from_raw(raw: &OpenUnitRaw) -> OpenUnit {
-    OpenUnit {
-        next: Location::new(raw.unit.get(), raw.block.get()),
-        generation: Generation(raw.generation.get()),
-    }
 }

@@ -66,7 +66,7 @@ enum Step {
 pub(crate) struct Due {
     /// Whether somebody waits for one.
     wanted: bool,
-    /// Bytes that went into chunks since the newest began, but for pages of maps; and chunks.
+    /// What a crash would have replayed: bytes of chunks since the newest began, but for pages of maps; and chunks.
     bytes: u64,
     chunks: u64,
     /// Whether it was due and waits for room, and whether it begins without, since there is no other way.
@@ -81,6 +81,12 @@ impl Due {
         self.chunks += 1;
     }
 
+    /// That much will not be replayed: the life of its unit was released.
+    pub(crate) fn release(&mut self, bytes: u64, chunks: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.chunks = self.chunks.saturating_sub(chunks);
+    }
+
     fn want(&mut self) {
         self.wanted = true;
     }
@@ -90,7 +96,7 @@ impl Due {
         self.wanted
     }
 
-    /// Whether more was written since the newest began than should be, by as much again.
+    /// Whether more would be replayed than should be, by as much again.
     fn is_late(&self, config: &Config) -> bool {
         self.bytes / 2 >= config.checkpoint_bytes || self.chunks / 2 >= CHUNKS
     }

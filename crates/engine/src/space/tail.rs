@@ -106,6 +106,12 @@ impl Space {
         (tail.chunks, tail.sum)
     }
 
+    /// Logical blocks and chunks of `unit` that would be replayed.
+    pub(crate) fn replayed(&self, unit: UnitId) -> (u32, u32) {
+        let from = self.listed.get(&unit.0).map_or(u32::MAX, |listed| listed.next.block);
+        (self.units.written(unit).saturating_sub(from), self.tails[unit.index()].chunks)
+    }
+
     /// The newest chunk in `unit`.
     pub(crate) fn newest_chunk(&self, unit: UnitId) -> Sequence {
         self.tails[unit.index()].last

@@ -70,8 +70,6 @@ fn layouts_are_as_documented() {
     assert_eq!(documented("Device", size_of::<DeviceRaw>()), device);
     let volume = fields!(VolumeRaw: volume, name_bytes, flags, reserved, blocks, name);
     assert_eq!(documented("Volume", size_of::<VolumeRaw>()), volume);
-    let open = fields!(OpenUnitRaw: unit, block, generation);
-    assert_eq!(documented("OpenUnit", size_of::<OpenUnitRaw>()), open);
     let label = fields!(MirrorLabelRaw: magic, version, side, flags, current, device, reserved, pool, units, event,
         unused, rest_crc, prefix_crc);
     assert_eq!(documented("MirrorLabel", size_of::<MirrorLabelRaw>()), label);

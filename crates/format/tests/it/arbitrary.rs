@@ -222,13 +222,13 @@ fn volumes(geometry: Geometry) -> impl Strategy<Value = Vec<Volume>> {
 
 fn open_units(geometry: Geometry) -> impl Strategy<Value = Vec<OpenUnit>> {
     let units = btree_set(0..data_units(&geometry), 0..5.min(data_units(&geometry) as usize));
-    (units, 0..=geometry.blocks_per_unit(), 0..MAX_NUMBER).prop_map(
-        move |(units, block, generation)| {
-            let open = |nth| OpenUnit {
-                next: Location { unit: data_unit(&geometry, nth), block },
-                generation: Generation(generation),
+    (units, 0..=geometry.blocks_per_unit(), 1..MAX_NUMBER, 0_u64..300).prop_map(
+        move |(units, block, generation, younger)| {
+            let open = |(at, nth): (usize, u32)| OpenUnit {
+                next: Location { unit: data_unit(&geometry, nth), block: block >> at },
+                generation: Generation(generation.saturating_sub(at as u64 * younger).max(1)),
             };
-            units.into_iter().map(open).collect()
+            units.into_iter().enumerate().map(open).collect()
         },
     )
 }

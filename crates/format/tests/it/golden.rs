@@ -1,4 +1,4 @@
-//! Images of version 4, written by another program, decode to what they mean and encode to the same bytes.
+//! Images of version 5, written by another program, decode to what they mean and encode to the same bytes.
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
@@ -9,14 +9,14 @@ use thermocline_format::{
 };
 use thermocline_types::{Class, Lba, UnitId};
 
-pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v4.bin");
+pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v5.bin");
 /// A chunk with a block in its header.
-pub const PACKED: &[u8] = include_bytes!("../../testdata/chunk-packed-v4.bin");
-pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v4.bin");
+pub const PACKED: &[u8] = include_bytes!("../../testdata/chunk-packed-v5.bin");
+pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v5.bin");
 pub const MAP_PAGE: &[u8] = include_bytes!("../../testdata/map-page.bin");
 pub const UNIT_PAGE: &[u8] = include_bytes!("../../testdata/unit-page.bin");
-pub const RAID_LABEL: &[u8] = include_bytes!("../../testdata/raid-label-v4.bin");
-pub const RAID_LOG: &[u8] = include_bytes!("../../testdata/raid-log-v4.bin");
+pub const RAID_LABEL: &[u8] = include_bytes!("../../testdata/raid-label-v5.bin");
+pub const RAID_LOG: &[u8] = include_bytes!("../../testdata/raid-log-v5.bin");
 
 pub const POOL: PoolId = PoolId([
     0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0xA5, 0xA6, 0xA7, 0xA8, 0xA9, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF,
@@ -130,7 +130,7 @@ fn superblock() -> Superblock {
 }
 
 #[test]
-fn chunk_of_version_4() {
+fn chunk_of_version_5() {
     let decoded = ChunkHeader::decode(CHUNK, &expected(), &geometry()).unwrap();
     assert_eq!(decoded, chunk());
     let mut bytes = Vec::new();
@@ -179,7 +179,7 @@ fn a_block_lies_packed_in_the_header_of_its_chunk() {
 }
 
 #[test]
-fn superblock_of_version_4() {
+fn superblock_of_version_5() {
     let decoded = Superblock::decode(SUPERBLOCK, SUPERBLOCK_AT, Some(POOL)).unwrap();
     assert_eq!(decoded, superblock());
     let mut bytes = Vec::new();
@@ -219,7 +219,7 @@ fn unit_page_of_any_version() {
 }
 
 #[test]
-fn label_and_log_of_a_striped_group_of_version_4() {
+fn label_and_log_of_a_striped_group_of_version_5() {
     let label = RaidLabel::decode(RAID_LABEL, Some(POOL)).unwrap();
     let shape = RaidShape {
         level: RaidLevel::Parity,

@@ -25,7 +25,8 @@ fn largest() -> Superblock {
     let mut volumes: Vec<Volume> = (1..MAX_VOLUMES as u32).map(|id| volume(id, 1)).collect();
     volumes.push(volume(MAX_VOLUMES as u32, MAX_ROOTS - MAX_VOLUMES));
     volumes[0] = volume(1, 2);
-    let open = |unit| OpenUnit { next: Location::new(unit, 1 << 11), generation: Generation(6) };
+    let open =
+        |nth| OpenUnit { next: Location::new(2 + nth * 200, 1 << 11), generation: Generation(1) };
     Superblock {
         pool: PoolId([9; 16]),
         location: Location::new(1, 0),
@@ -40,10 +41,10 @@ fn largest() -> Superblock {
         clean: true,
         confirmed: false,
         geometry,
-        next_generation: Generation(7),
+        next_generation: Generation(MAX_NUMBER),
         next_volume: VolumeId::RESERVED,
         volumes,
-        open_units: (2..2 + MAX_OPEN_UNITS as u32).map(open).collect(),
+        open_units: (0..MAX_OPEN_UNITS as u32).map(open).collect(),
         unit_pages: vec![root; MAX_UNIT_PAGES],
     }
 }
@@ -51,7 +52,11 @@ fn largest() -> Superblock {
 #[test]
 fn the_largest_superblock_comes_back() {
     let superblock = largest();
-    assert_eq!(superblock.record_bytes(), MAX_SUPERBLOCK_BYTES);
+    // Two bytes for each unit, two for its block, nine for its generation.
+    let listed = 13 * MAX_OPEN_UNITS;
+    let rest = 256 + MAX_VOLUMES * 80 + (MAX_ROOTS + MAX_UNIT_PAGES) * 8;
+    assert_eq!(superblock.record_bytes(), (listed + rest).next_multiple_of(4096));
+    assert!(superblock.record_bytes() <= MAX_SUPERBLOCK_BYTES);
     let mut bytes = Vec::new();
     superblock.encode(&mut bytes);
     assert_eq!(Superblock::decode(&bytes, superblock.location, None), Ok(superblock));

@@ -115,12 +115,12 @@ fn every_truncation_is_refused_and_says_how_much_is_needed() {
 
 #[test]
 fn another_version_is_named_with_our_own() {
-    let newer = ErrorKind::NewerVersion { found: 258, supported: 4 };
+    let newer = ErrorKind::NewerVersion { found: 258, supported: 5 };
     assert_eq!(chunk_with(8, &[2, 1]), Some(newer.clone()));
     assert_eq!(superblock_with(8, &[2, 1]), Some(newer.clone()));
-    assert_eq!(newer.to_string(), "version 258; this program reads up to version 4");
-    for found in [1, 2, 3] {
-        let older = ErrorKind::OlderVersion { found: found.into(), supported: 4 };
+    assert_eq!(newer.to_string(), "version 258; this program reads up to version 5");
+    for found in [1, 2, 3, 4] {
+        let older = ErrorKind::OlderVersion { found: found.into(), supported: 5 };
         assert_eq!(superblock_with(8, &[found, 0]), Some(older));
     }
     assert_eq!(field(chunk_with(8, &[0, 0])), "version");
@@ -279,7 +279,7 @@ const NUMBERS: [(usize, usize, u64, u64, &str); 6] = [
     (12, 4, 8, MAX_EPOCH as u64, "epoch"),
     (40, 8, 1, MAX_NUMBER, "revision"),
     (48, 8, 1, MAX_NUMBER, "checkpoint"),
-    (56, 8, (9 << 32) + 4, MAX_NUMBER, "next generation"),
+    (56, 8, (1 << 32) + 4, MAX_NUMBER, "next generation"),
     (64, 4, 1, 9, "tail epoch"),
     (96, 8, 4090, MAX_NUMBER, "tail end"),
 ];
@@ -318,8 +318,8 @@ fn the_last_number_of_a_chunk_is_never_given() {
 #[test]
 fn impossible_contents_of_a_superblock() {
     const SECOND: usize = SUPERBLOCK_PREFIX_BYTES + 80;
-    const OPEN: usize = SECOND + 2 * 80;
-    const ROOTS: usize = OPEN + 32;
+    const ROOTS: usize = SECOND + 2 * 80;
+    const LISTED: usize = ROOTS + 5 * 8;
     assert_eq!(field(superblock_with(SECOND, &1_u32.to_le_bytes())), "volume");
     assert_eq!(field(superblock_with(SECOND, &u32::MAX.to_le_bytes())), "volume");
     assert_eq!(field(superblock_with(SECOND + 4, &[12])), "name of volume");
@@ -333,9 +333,16 @@ fn impossible_contents_of_a_superblock() {
     assert_eq!(size(u64::MAX), "blocks of a volume");
     assert_eq!(size(1 << 20), "roots of a volume");
     assert_eq!(size(1), "roots beyond those of the volumes");
-    assert_eq!(field(superblock_with(OPEN, &1_u32.to_le_bytes())), "open unit");
-    assert_eq!(field(superblock_with(OPEN, &8_u32.to_le_bytes())), "open unit");
-    assert_eq!(field(superblock_with(OPEN, &24_u32.to_le_bytes())), "block of an open unit");
-    assert_eq!(field(superblock_with(OPEN + 8, &[4])), "generation of an open unit");
+    for unit in [1, 22, 40] {
+        assert_eq!(field(superblock_with(LISTED, &[unit])), "open unit", "{unit}");
+    }
+    let block_2001 = [0x51 | 0x80, 0x0F];
+    assert_eq!(field(superblock_with(LISTED + 1, &block_2001)), "block of an open unit");
+    assert_eq!(field(superblock_with(LISTED + 2, &[0])), "age of an open unit");
+    let none_as_young = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F, 0, 0];
+    assert_eq!(field(superblock_with(LISTED + 2, &none_as_young)), "age of an open unit");
+    for (at, longer) in [(LISTED, [0x87, 0]), (LISTED + 9, [0x90, 0])] {
+        assert_eq!(field(superblock_with(at, &longer)), "listed units");
+    }
     assert_eq!(field(superblock_with(ROOTS, &[0; 8])), "address of a map entry");
 }

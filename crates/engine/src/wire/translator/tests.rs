@@ -86,7 +86,7 @@ fn translator() -> Translator<InBytes<Run>> {
     Translator::new(InBytes::new(geometry(), ()))
 }
 
-/// A record that lists so many units that half a dozen of them are longer than the longest one may be.
+/// A record that lists so many units, of such ages, that ten of them are longer than the longest one may be.
 fn record(at: Location, revision: u64) -> Superblock {
     let unit = |unit| OpenUnit { next: Location::new(unit, 0), generation: Generation(1 << 32) };
     Superblock {
@@ -103,7 +103,7 @@ fn record(at: Location, revision: u64) -> Superblock {
         clean: false,
         confirmed: false,
         geometry: geometry(),
-        next_generation: Generation((1 << 32) + 1),
+        next_generation: Generation(1 << 62),
         next_volume: VolumeId(1),
         volumes: Vec::new(),
         open_units: (2..39_000).map(unit).collect(),
@@ -153,7 +153,7 @@ fn unit_of(unit: u32, count: u64) -> (Vec<u8>, Vec<Superblock>) {
 
 #[test]
 fn a_unit_is_read_on_behind_the_records_of_its_first_part() {
-    let (first, records) = unit_of(0, 9);
+    let (first, records) = unit_of(0, 13);
     let (found, reads) = search([Some(&first), Some(&vec![0; 8 << 20])], None);
     assert_eq!(found, Ok(records));
     let sizes: Vec<u32> = reads.iter().map(|&(unit, _)| unit).collect();
