@@ -16,7 +16,7 @@ mod validity;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use thermocline_format::{
-    Generation, Geometry, Location, MediaClass, OpenUnit, PAGE_UNITS, Sequence,
+    Generation, Geometry, Location, MAX_DEVICES, MediaClass, OpenUnit, PAGE_UNITS, Sequence,
 };
 use thermocline_ftl::{Frontiers, UnitState, Units};
 use thermocline_types::{Class, UnitId};
@@ -34,14 +34,21 @@ const VALIDITY_SHARE: u64 = 8;
 /// Units of a class of media that can be written next.
 #[derive(Debug, Default)]
 struct Supply {
-    /// Empty units that no superblock lists.
-    free: VecDeque<UnitId>,
+    /// Empty units that no superblock lists, of each device.
+    free: [VecDeque<UnitId>; MAX_DEVICES],
     /// Listed units that were not opened yet.
     reserved: VecDeque<OpenUnit>,
     /// Units on their way from dead to free: waiting for a flush or a reset.
     resetting: u32,
     /// Closed units without a valid block.
     dead: Dead,
+}
+
+impl Supply {
+    /// Empty units that no superblock lists.
+    fn unlisted(&self) -> usize {
+        self.free.iter().map(VecDeque::len).sum()
+    }
 }
 
 /// The units of a pool.
@@ -153,12 +160,12 @@ impl Space {
     /// Units of a class of media that can be opened now or after the next superblock.
     pub(crate) fn free_units(&self, media: MediaClass) -> u32 {
         let supply = self.supply(media);
-        (supply.free.len() + supply.reserved.len()) as u32
+        (supply.unlisted() + supply.reserved.len()) as u32
     }
 
     /// Whether units of a class of media are free that no superblock lists.
     pub(crate) fn has_unlisted(&self, media: MediaClass) -> bool {
-        !self.supply(media).free.is_empty()
+        self.supply(media).unlisted() > 0
     }
 
     /// Units of a class of media that are listed and not opened yet.
@@ -267,7 +274,8 @@ impl Space {
 
     /// An empty unit can be listed.
     pub(crate) fn free(&mut self, unit: UnitId) {
-        self.supply_of(unit).free.push_back(unit);
+        let device = self.geometry.device_of(unit);
+        self.supply_of(unit).free[device.index()].push_back(unit);
     }
 
     /// Writing goes on where an earlier opening left off.
@@ -501,14 +509,40 @@ impl Space {
 
     /// Lists up to `count` free units on `media` with new generations for the next superblock.
     pub(crate) fn list_free(&mut self, media: MediaClass, count: usize) -> Vec<OpenUnit> {
-        let free = &mut self.supply_mut(media).free;
-        let units: Vec<UnitId> = free.drain(..count.min(free.len())).collect();
+        let supply = self.supply(media);
+        let mut empty = [0_u64; MAX_DEVICES];
+        for (empty, free) in empty.iter_mut().zip(&supply.free) {
+            *empty = free.len() as u64;
+        }
+        for listed in &supply.reserved {
+            empty[self.geometry.device_of(listed.next.unit).index()] += 1;
+        }
+        let mut units = Vec::new();
+        while units.len() < count
+            && let Some(device) = self.emptiest(media, &empty)
+        {
+            empty[device] -= 1;
+            units.extend(self.supply_mut(media).free[device].pop_front());
+        }
         let list = |unit| {
             let generation = self.next_generation;
             self.next_generation.0 += 1;
             OpenUnit { next: Location { unit, block: 0 }, generation }
         };
         units.into_iter().map(list).collect()
+    }
+
+    /// The device of which the largest part is `empty`, one unit left aside, among those with free units on `media`. So
+    /// devices fill side by side, and each keeps an empty unit as long as there is one for each: if all others are
+    /// lost, this one can go on.
+    fn emptiest(&self, media: MediaClass, empty: &[u64; MAX_DEVICES]) -> Option<usize> {
+        let free = &self.supply(media).free;
+        let part = |device: usize| {
+            let units = self.geometry.devices()[device].units;
+            empty[device].saturating_sub(1) as f64 / f64::from(units)
+        };
+        let devices = (0..self.geometry.devices().len()).filter(|device| !free[*device].is_empty());
+        devices.rev().max_by(|one, other| part(*one).total_cmp(&part(*other)))
     }
 
     /// What a checkpoint that begins now would have to list: open units where they stand, and reserved ones. Tails

@@ -198,6 +198,14 @@ impl<P> Opening<P> {
         life.replays && life.only_pages && !space.held_pages(unit) && !released
     }
 
+    /// Whether nothing was found of a life since its unit was reset, and nothing keeps it from being written to.
+    fn is_untouched(&self, life: &Life) -> bool {
+        let report = self.reports[life.listed.next.unit.index()];
+        let empty = report.written.is_none_or(|written| written == 0);
+        let good = report.condition == UnitCondition::Good;
+        good && empty && life.class.is_none() && life.listed.next.block == 0
+    }
+
     /// Memory for what the tail unmaps.
     pub(crate) fn unmapped_bytes(&self) -> u64 {
         self.unmapped.memory_bytes()

@@ -1,4 +1,4 @@
-use thermocline_format::{Geometry, LogicalBlock};
+use thermocline_format::{Geometry, LogicalBlock, PoolDevice};
 
 use super::*;
 use crate::config::Config;
@@ -15,6 +15,23 @@ fn space() -> Space {
     space.set_listed(&listed);
     listed.into_iter().for_each(|listed| space.reserve(listed));
     space
+}
+
+#[test]
+fn devices_fill_side_by_side_and_each_keeps_an_empty_unit_as_long_as_it_can() {
+    let device =
+        |units, first| PoolDevice::new(MediaClass::Capacity, units, [first, first + 1].map(UnitId));
+    let devices = [device(42, 0), device(22, 42)];
+    let geometry = Geometry::of_devices(LogicalBlock::B4096, 256, &devices).expect("sound units");
+    let mut space = Space::new(Units::new(64, 256), &Config::new(geometry));
+    (2..42).chain(44..64).for_each(|unit| space.free(UnitId(unit)));
+    let mut listed = space.list_free(MediaClass::Capacity, 30);
+    let on_second =
+        |listed: &[OpenUnit]| listed.iter().filter(|listed| listed.next.unit.0 >= 42).count();
+    assert_eq!(on_second(&listed), 10, "a third of the units, a third of what is written");
+    listed.extend(space.list_free(MediaClass::Capacity, 28));
+    assert_eq!((on_second(&listed), listed.len()), (19, 58), "one is left on each");
+    assert_eq!(space.list_free(MediaClass::Capacity, 9).len(), 2);
 }
 
 /// Writes a chunk of `blocks` logical blocks behind the last of `CLASS`.

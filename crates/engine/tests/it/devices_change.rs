@@ -234,7 +234,12 @@ fn draining_can_be_called_off() {
 fn tiered(state: DeviceState) -> Config {
     let capacity = MediaClass::Capacity;
     let active = DeviceState::Active;
-    config(&[(capacity, OLD, active), (capacity, OLD, state), (MediaClass::Fast, 32, active)])
+    let devices = [(capacity, OLD, active), (capacity, OLD, state), (MediaClass::Fast, 32, active)];
+    let mut config = config(&devices);
+    // What a crash leaves is nearly all that the pool holds.
+    config.checkpoint_bytes =
+        config.geometry.unit_bytes() * u64::from(config.geometry.units()) / 8 * 7;
+    config
 }
 
 const SECOND: std::ops::Range<u32> = OLD..2 * OLD;
@@ -324,7 +329,7 @@ fn what_a_crash_left_on_a_device_that_is_lost_is_not_passed_over_in_silence() {
     let (mut machine, ..) = written_on_three();
     machine.device.forget(SECOND);
     assert_eq!(refused_again(machine, &tiered(DeviceState::Lost)), OpenError::TailOn(DeviceId(1)));
-    let (machine, ..) = written_on_three();
+    let (machine, volume, _) = written_on_three();
     let mut despite = tiered(DeviceState::Lost);
     despite.open_despite_loss = true;
     let mut machine = opened_again(machine, &despite);
@@ -334,4 +339,9 @@ fn what_a_crash_left_on_a_device_that_is_lost_is_not_passed_over_in_silence() {
     let mut machine = opened_again(machine, &tiered(DeviceState::Lost));
     machine.settle();
     assert_eq!(machine.engine.units_in_use(DeviceId(1)), 0);
+    // And what is left takes writes.
+    let mut rng = Rng::new(17);
+    for _ in 0..5000 {
+        write(&mut machine, volume, rng.below(1000)).expect("there is room");
+    }
 }

@@ -31,7 +31,7 @@ impl<P: Payload> Engine<P> {
             let written = report.written.unwrap_or(life.end);
             // Where a chunk is missing, the maps may lead to what is there.
             let holds = self.space.units().valid_count(unit) > 0;
-            let untouched = life.class.is_none() && life.listed.next.block == 0 && !holds;
+            let untouched = opening.is_untouched(life) && !holds;
             // Of a life that was released, or written in vain, nothing need be found again.
             let released = opening.was_released(&life.listed);
             mark!(ReplayedReleased if life.replays && released);
@@ -45,7 +45,7 @@ impl<P: Payload> Engine<P> {
                 self.space.adopt(unit, UnitState::Closed, class, written);
                 self.space.set_generation(unit, life.listed.generation);
                 self.condemn(unit);
-            } else if untouched && report.written.is_none_or(|written| written == 0) {
+            } else if untouched {
                 let next = Location { unit, block: 0 };
                 self.space.reserve(OpenUnit { next, ..life.listed });
             } else {

@@ -3,7 +3,8 @@
 //! A unit is reset when the log says that none of its blocks is valid any more. If a chunk that said so of one is lost,
 //! the page on media leads there still. Where the tail has written to that place again, both would count as one, and
 //! the unit be emptied while the other is valid. So the earlier one is lost: reading it is an error, as it would be for
-//! its checksum, until it is written again or trimmed.
+//! its checksum, until it is written again or trimmed. Nor is anything left in a unit that was reset and not written
+//! since: as long as blocks counted there, the pool might have no empty unit, and never get to a checkpoint.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +26,10 @@ pub(super) struct Stale {
     /// What stands at each address that the tail wrote to. Takes some 20 bytes for each block of the tail, in openings
     /// in spite of a loss alone.
     stands: FxHashMap<u64, Value>,
-    /// Units to which the tail wrote nothing but pages and control entries.
+    /// Units to which the tail wrote nothing but pages and control entries, and those that nothing was written to since
+    /// they were reset.
     of_metadata: FxHashSet<u32>,
+    empty: FxHashSet<u32>,
     /// Blocks of volumes that pages on media lead elsewhere than where they are.
     blocks: BTreeSet<(u16, u64)>,
 }
@@ -41,6 +44,8 @@ impl<P: Payload> Engine<P> {
         let metadata = Some(self.config.metadata_class());
         let lives = opening.lives.iter().filter(|life| life.class == metadata);
         opening.stale.of_metadata = lives.map(|life| life.listed.next.unit.0).collect();
+        let lives = opening.lives.iter().filter(|life| opening.is_untouched(life));
+        opening.stale.empty = lives.map(|life| life.listed.next.unit.0).collect();
         for header in opening.tail.iter().filter_map(TailChunk::header) {
             for (entry, at) in header.placed(&geometry) {
                 if let (Entry::Data { crc, .. }, Some(at)) = (entry, at) {
@@ -56,10 +61,12 @@ impl<P: Payload> Engine<P> {
         if !opening.overlooked {
             return false;
         }
-        let Stale { stands, of_metadata, .. } = &opening.stale;
+        let Stale { stands, of_metadata, empty, .. } = &opening.stale;
         let unit = self.unit_of(value);
         let holds_pages = self.space.held_pages(unit) || of_metadata.contains(&unit.0);
-        holds_pages || stands.get(&value.address()).is_some_and(|stands| *stands != value)
+        holds_pages
+            || empty.contains(&unit.0)
+            || stands.get(&value.address()).is_some_and(|stands| *stands != value)
     }
 
     /// Finds the stale blocks of a page that was just read. They count no more.
