@@ -3,12 +3,14 @@
 //! All that is not stated is as [`Config::new`] has it. Service and lab both hold what they are told as a [`Tuning`],
 //! so that what the lab measures is what is served.
 
+use std::ops::RangeInclusive;
+
 use thermocline_format::{Geometry, MIN_UNIT_BYTES, MediaClass};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Bytes, Time};
 
-use crate::config::{Config, ConfigError, DestageConfig, ReadPlan};
+use crate::config::{Config, ConfigError, DestageConfig, MAX_IO_BLOCKS, ReadPlan};
 
 /// Settings of an engine; `None` is the default.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,7 +57,49 @@ pub struct Tuning {
 /// (Documentation/admin-guide/device-mapper/writecache.rst of Linux).
 const HYSTERESIS: f64 = 0.05;
 
+// Bounds of what is stated: less is of no use, and more ends in failure where nobody expects it. Those without a source
+// are chosen, not measured: far beyond what is of use, and far from where arithmetic or memory ends. A device may bound
+// more ([`Config::check`]).
+/// Units of a pool.
+pub const MAX_UNITS: u64 = 1 << 20;
+const AHEAD: RangeInclusive<u64> = 0..=MAX_UNITS / 2;
+const RESERVED: RangeInclusive<u64> = 0..=MAX_UNITS;
+const REQUESTS: RangeInclusive<u64> = 1..=1 << 16;
+const WRITE_DEPTH: RangeInclusive<u64> = 1..=1024;
+/// The engine takes its longest request, to 2^20 blocks.
+const STAGED: RangeInclusive<u64> = MAX_IO_BLOCKS * Bytes::BLOCK.0..=Bytes::BLOCK.0 << 20;
+const CHECKPOINT: RangeInclusive<u64> = 1 << 20..=1 << 60;
+const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 50;
+/// Seconds. What is too old at once would leave no time to move it.
+const AGE: RangeInclusive<u64> = 1..=u32::MAX as u64;
+
 impl Tuning {
+    /// The first number that is out of bounds: its name, and why.
+    #[must_use]
+    pub fn out_of_bounds(&self) -> Option<(&'static str, String)> {
+        let count = |value: Option<u32>| value.map(u64::from);
+        let counts = [
+            ("ahead_units", count(self.ahead_units), AHEAD),
+            ("reserved_units", count(self.reserved_units), RESERVED),
+            ("max_requests", count(self.max_requests), REQUESTS),
+            ("write_depth", count(self.write_depth), WRITE_DEPTH),
+            ("max_age", self.max_age.map(|age| age.as_nanos() / SECOND), AGE),
+        ];
+        let sizes = [
+            ("checkpoint", self.checkpoint, CHECKPOINT),
+            ("memory", self.memory, MEMORY),
+            ("staged", self.staged, STAGED),
+        ];
+        let counts = counts.into_iter().map(|(name, value, range)| {
+            beyond(value, range, |count| count.to_string()).map(|reason| (name, reason))
+        });
+        let sizes = sizes.into_iter().map(|(name, value, range)| {
+            let value = value.map(Bytes::get);
+            beyond(value, range, |bytes| Bytes(bytes).exactly()).map(|reason| (name, reason))
+        });
+        counts.chain(sizes).flatten().next()
+    }
+
     /// The configuration for a device divided like this.
     #[must_use]
     pub fn config(&self, geometry: Geometry) -> Config {
@@ -101,6 +145,19 @@ impl Tuning {
             most_units: most.map_or(never.most_units, |units| units.min(u32::MAX.into()) as u32),
         }
     }
+}
+
+const SECOND: u64 = Time::seconds(1).as_nanos();
+
+/// Why `value` is none of `range`, if so.
+#[must_use]
+pub fn beyond(
+    value: Option<u64>,
+    range: RangeInclusive<u64>,
+    show: impl Fn(u64) -> String,
+) -> Option<String> {
+    let value = value.filter(|value| !range.contains(value))?;
+    Some(format!("is {}, must be {} to {}", show(value), show(*range.start()), show(*range.end())))
 }
 
 /// Zones that are active beside those that blocks and metadata are written to: those of the superblocks, and one that

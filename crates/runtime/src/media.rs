@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use thermocline_engine::default_unit;
+use thermocline_engine::{MAX_UNITS, default_unit};
 use thermocline_format::{
     DecodeError, Geometry, GeometryError, LogicalBlock, MediaClass, PoolId, SuperblockPrefix,
 };
@@ -25,7 +25,6 @@ pub use change::DeviceChange;
 pub use contents::Contents;
 pub use raids::RaidRefusal;
 
-use crate::settings::limits::UNITS;
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
     Access, Fault, File, Group, Latency, Layout, OpenError, Options, PairError, Simulated, Storage,
@@ -461,11 +460,11 @@ impl Settings {
             return Err(self.error("device.unit", reason).into());
         }
         let units = size.0 / unit.0;
-        if units > UNITS {
+        if units > MAX_UNITS {
             let reason = format!(
-                "with units of {unit} the pool of {size} would have {units}; it can have {UNITS}, so take units of {} or \
+                "with units of {unit} the pool of {size} would have {units}; it can have {MAX_UNITS}, so take units of {} or \
                  more",
-                Bytes(size.0.div_ceil(UNITS).next_power_of_two())
+                Bytes(size.0.div_ceil(MAX_UNITS).next_power_of_two())
             );
             return Err(self.error("device.unit", reason).into());
         }

@@ -90,24 +90,24 @@ impl LogOptions {
             "gc.segment" => engine.segment = Some(size(value)?),
             "gc.ahead_units" => engine.ahead_units = Some(count(value)?),
             "write_cache" => engine.write_cache = Some(on(value)?),
-            "staged" => engine.staged = Some(size(value)?),
+            "staged" => engine.staged = Some(size_of(value)?),
             "write_depth" => engine.write_depth = Some(count(value)?),
             "max_requests" => engine.max_requests = Some(count(value)?),
-            "checkpoint" => engine.checkpoint = Some(size(value)?),
+            "checkpoint" => engine.checkpoint = Some(size_of(value)?),
             "reserved_units" => engine.reserved_units = Some(count(value)?),
-            "memory" => engine.memory = Some(size(value)?),
-            "bypass" => engine.bypass = Some(size(value)?),
+            "memory" => engine.memory = Some(size_of(value)?),
+            "bypass" => engine.bypass = Some(size_of(value)?),
             "high_watermark" => engine.high_watermark = Some(share(value)?),
             "low_watermark" => engine.low_watermark = Some(share(value)?),
             "max_age" => engine.max_age = Some(Time::seconds(count(value)?.into())),
-            "at_risk" => engine.at_risk = Some(size(value)?),
+            "at_risk" => engine.at_risk = Some(size_of(value)?),
             "media" => self.media = Some(read(value)?),
             _ => {
                 let keys: Vec<&str> = LogOptions::KEYS.iter().map(|(key, _)| *key).collect();
                 return Err(format!("log.{key} is unknown; there are {}", keys.join(", ")));
             }
         }
-        Ok(())
+        engine.out_of_bounds().map_or(Ok(()), |(_, reason)| Err(format!("it {reason}")))
     }
 }
 
@@ -167,8 +167,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 fn count(text: &str) -> Result<u32, String> {
-    let wrong = || format!("`{text}` must be a number from 1 to 65536");
-    text.parse().ok().filter(|count| (1..=65_536).contains(count)).ok_or_else(wrong)
+    text.parse().map_err(|_| format!("`{text}` must be a number, at most {}", u32::MAX))
 }
 
 #[cfg(test)]
@@ -201,16 +200,18 @@ mod tests {
             ("gc.read_plan", "all", "basic, segment, cost"),
             ("placement", "sepgcc", "none, sepgc"),
             ("victim", "oldest", "greedy"),
-            ("write_depth", "0", "from 1"),
+            ("write_depth", "0", "1 to 1024"),
             ("write_cache", "yes", "on or off"),
             ("packs", "1.5", "0 to 1"),
             ("high_watermark", "80%", "0 to 1"),
-            ("max_age", "0", "from 1"),
+            ("max_age", "0", "must be 1 to"),
+            ("max_age", "4294967296", "at most 4294967295"),
             ("unit", "512", "at least 4KiB"),
             ("logical_block", "520", "512 or 4096"),
         ] {
             let error = options.set(key, value).unwrap_err();
             assert!(error.contains(complaint), "{key}={value}: {error}");
+            options = LogOptions::default();
         }
     }
 }

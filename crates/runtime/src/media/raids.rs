@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use thermocline_engine::MAX_UNITS;
 use thermocline_engine::wire::probe;
 use thermocline_format::{
     Geometry, LogicalBlock, RAID_PLACE_BYTES, RaidLabel, RaidShape, SuperblockPrefix,
@@ -13,7 +14,6 @@ use super::pairs::Place;
 use super::{AnyStorage, MediaError, contents};
 use crate::settings::Settings;
 use crate::settings::groups::level_of;
-use crate::settings::limits::UNITS;
 use crate::storage::{
     Access, Fault, FoundMember, FoundRaid, Group, LAST_EVENT, Layout, MemberStart, OpenErrorKind,
     Raid, RaidError, RaidStart, raid,
@@ -37,8 +37,8 @@ pub(super) fn shape_of(group: &[Settings]) -> Result<RaidShape, MediaError> {
     let sizes = group.iter().map(Settings::size).collect::<Result<Vec<Bytes>, _>>()?;
     let smallest = sizes.into_iter().map(|size| size.0).min().unwrap_or_default();
     let units = shape.units_on(smallest);
-    if u64::from(units) > UNITS {
-        let reason = format!("{units} units; a pool can have {UNITS}, so take larger ones");
+    if u64::from(units) > MAX_UNITS {
+        let reason = format!("{units} units; a pool can have {MAX_UNITS}, so take larger ones");
         return Err(first.error("device.unit", reason).into());
     }
     Ok(RaidShape { units, ..shape })

@@ -4,8 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-
-use super::limits::beyond;
+use thermocline_engine::beyond;
 
 /// How a pool is served; `None` is the default of the server, and its command line goes before all of this.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

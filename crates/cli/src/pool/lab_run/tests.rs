@@ -61,6 +61,25 @@ write_depth = 3\nspare = 0.3";
     assert!(!folder.path().join("pool.img").exists(), "nothing was made");
 }
 
+/// The lab takes the numbers that a pool takes, and refuses those that it refuses.
+#[test]
+fn the_lab_and_a_pool_take_the_same_numbers() {
+    let counts = ["ahead_units", "reserved_units", "max_requests", "write_depth", "max_age"];
+    let sizes = ["checkpoint", "memory", "staged", "bypass", "at_risk"];
+    let numbers = ["0", "1", "1024", "1025", "65536", "65537", "1048577", "4294967295"];
+    let bytes = ["0", "1", "1MiB", "4GiB", "4097MiB", "1PiB"];
+    let counts = counts.iter().flat_map(|key| numbers.map(|value| (*key, value.to_owned())));
+    let sizes = sizes.iter().flat_map(|key| bytes.map(|value| (*key, format!("'{value}'"))));
+    for (key, value) in counts.chain(sizes) {
+        let text = format!("[device]\npath = 'a'\n[pool]\n{key} = {value}\n");
+        let pool = Settings::from_toml("pool.toml", &text).map_err(|error| error.to_string());
+        let group = if key == "ahead_units" { "gc." } else { "" };
+        let set = format!("log.{group}{key}={}", value.trim_matches('\''));
+        let lab = Stack::parse("tier:ideal+ideal", &[set]).map_err(|error| error.to_string());
+        assert_eq!(pool.is_ok(), lab.is_ok(), "{key} = {value}: {:?} {:?}", pool.err(), lab.err());
+    }
+}
+
 /// Of a tier on files the lab knows the units of both devices.
 #[test]
 fn the_lab_and_a_tier_on_files_set_the_engine_up_alike() {
