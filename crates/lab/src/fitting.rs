@@ -30,9 +30,12 @@ pub(crate) fn made<T>(
         Error::Profile(wrong) if wrong.key() == "op" => (false, "a larger device.op"),
         _ => return Err(error),
     };
-    let (name, asked) = match is_fast {
-        true => ("--fast-capacity", settings.fast_capacity),
-        false => ("--capacity", settings.capacity),
+    let asked = if is_fast { settings.fast_capacity } else { settings.capacity };
+    let name = match (settings.of_pool, is_fast) {
+        (false, true) => "a --fast-capacity",
+        (false, false) => "a --capacity",
+        (true, true) => "a pool with a fast device",
+        (true, false) => "a pool with a device for capacity",
     };
     let least = least(step, |size| {
         let settings = match is_fast {
@@ -44,7 +47,7 @@ pub(crate) fn made<T>(
     // Where a smaller one works, or none, size is not what this drive lacks.
     let larger = least
         .filter(|least| asked.is_none_or(|asked| asked < *least))
-        .map(|least| format!("a {name} of {} or more", exact(least)));
+        .map(|least| format!("{name} of {} or more", exact(least)));
     let other = Some(or.to_owned()).filter(|or| !or.is_empty());
     let remedies: Vec<String> = larger.into_iter().chain(other).collect();
     if remedies.is_empty() {

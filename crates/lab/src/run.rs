@@ -101,6 +101,7 @@ fn run_log(
     let (config, blocks) = (plan.config.clone(), plan.blocks);
     let rounds = Rounds::new(plan.drive.cut().capacity(), workload.pass());
     let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings), settings.seed);
+    bench.larger = settings.larger();
     let prefilled = bench.prefill(workload)?;
     let before = Before::of(bench.machine.device().drive());
     let cpu = cost::thread_cpu_seconds();
@@ -219,11 +220,12 @@ pub(crate) fn holding(
     let exported = cut.capacity();
     if footprint > exported {
         return Err(Error::Settings(format!(
-            "the workload addresses {footprint}, {} exports {exported}: give a larger --capacity or a smaller --span",
-            stack.text
+            "the workload addresses {footprint}, {} exports {exported}: give {} or a smaller --span",
+            stack.text,
+            settings.larger()
         )));
     }
-    check_memory(&cut, stack, 0)?;
+    check_memory(&cut, stack, settings, 0)?;
     drives(profile, stack, cut.capacity(), settings.seed)
 }
 
@@ -256,7 +258,12 @@ pub(crate) fn cut(
 
 /// Refuses a drive whose maps, and `log` bytes of a log above it, do not fit the memory that is free now, instead of
 /// dying half-way.
-pub(crate) fn check_memory(cut: &Cut, stack: &Stack, log: u64) -> Result<(), Error> {
+pub(crate) fn check_memory(
+    cut: &Cut,
+    stack: &Stack,
+    settings: &Settings,
+    log: u64,
+) -> Result<(), Error> {
     if !stack.profile.kind.relocates() && log == 0 {
         return Ok(()); // Zones and in-place media keep no map of blocks.
     }
@@ -268,9 +275,10 @@ pub(crate) fn check_memory(cut: &Cut, stack: &Stack, log: u64) -> Result<(), Err
     );
     match cost::available_memory() {
         Some(free) if needed > free => Err(Error::Settings(format!(
-            "simulating {} at {} takes about {needed} of memory, {free} is free: give a smaller --span or --capacity",
+            "simulating {} at {} takes about {needed} of memory, {free} is free: give a smaller --span or {}",
             stack.text,
-            cut.capacity()
+            cut.capacity(),
+            if settings.of_pool { "pool" } else { "--capacity" }
         ))),
         _ => Ok(()),
     }

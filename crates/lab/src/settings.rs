@@ -41,6 +41,15 @@ pub struct Settings {
     pub daily_writes: Option<Bytes>,
     /// Seed of all randomness.
     pub seed: u64,
+    /// Capacities are those of a pool: errors say so instead of naming `--capacity`.
+    pub of_pool: bool,
+}
+
+impl Settings {
+    /// What helps where the drive is too small.
+    pub(crate) fn larger(&self) -> &'static str {
+        if self.of_pool { "a pool on a larger device" } else { "a larger --capacity" }
+    }
 }
 
 impl Default for Settings {
@@ -53,6 +62,7 @@ impl Default for Settings {
             pacing: None,
             daily_writes: None,
             seed: 1,
+            of_pool: false,
         }
     }
 }

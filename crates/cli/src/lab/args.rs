@@ -332,6 +332,9 @@ pub struct DeviceArgs {
     /// Written to the product per day [default: a trace's pace, else one capacity]
     #[arg(long, value_name = "SIZE", help_heading = "Life")]
     pub daily_writes: Option<Bytes>,
+    /// The capacities are those of a pool.
+    #[arg(skip)]
+    pub of_pool: bool,
 }
 
 impl DeviceArgs {
@@ -344,7 +347,8 @@ impl DeviceArgs {
     pub fn of_pool(&self, pool: LabRun) -> DeviceArgs {
         let set = pool.set.into_iter().chain(self.set.iter().cloned()).collect();
         let fast_capacity = pool.fast_capacity.or(self.fast_capacity);
-        DeviceArgs { set, capacity: Some(pool.capacity), fast_capacity, ..self.clone() }
+        let capacity = Some(pool.capacity);
+        DeviceArgs { set, capacity, fast_capacity, of_pool: true, ..self.clone() }
     }
 
     /// The stack called `text`, with these overrides.
@@ -396,6 +400,7 @@ impl DeviceArgs {
             pacing,
             daily_writes: self.daily_writes,
             seed,
+            of_pool: self.of_pool,
         })
     }
 }

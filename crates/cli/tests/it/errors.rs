@@ -130,6 +130,25 @@ fn stacks() {
     assert!(one.contains("lab run"), "{one}");
 }
 
+/// A pool says how large it is, so that no argument does.
+#[test]
+fn a_workload_that_a_pool_cannot_hold_is_told_what_helps() {
+    let folder = scratch();
+    let pool =
+        "[device]\npath = \"p\"\nsize = \"64MiB\"\n[[volumes]]\nname = \"v\"\nsize = \"32MiB\"\n";
+    write(folder.path(), "pool.toml", pool);
+    let run = "run --pool pool.toml --workload uniform --span 60MiB";
+    let complaint = lab_in(folder.path(), run).refused(2);
+    assert!(
+        complaint.contains("; give a pool on a larger device, or --prefill none"),
+        "{complaint}"
+    );
+    for refused in ["--capacity", "--utilisation"] {
+        assert!(!complaint.contains(refused), "{complaint}");
+        lab_in(folder.path(), &format!("{run} {refused} 0.5")).refused(2);
+    }
+}
+
 #[test]
 fn a_drive_that_is_too_small_is_told_how_large_it_must_be_and_runs_then() {
     let cases = [

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::barriers::Barriers;
 use crate::input::Prepared;
 use crate::meter::Meter;
-use crate::settings::Pacing;
+use crate::settings::{Pacing, Settings};
 use crate::steady::Rounds;
 use crate::tenants::{OwnedCounts, TenantMeter, followed, owner};
 use crate::think::Think;
@@ -53,6 +53,8 @@ pub struct LogBench {
     burst: Option<Time>,
     seed: u64,
     timed: bool,
+    /// What helps where the pool is too small.
+    pub larger: &'static str,
 }
 
 impl LogBench {
@@ -80,6 +82,7 @@ impl LogBench {
             burst: None,
             seed,
             timed,
+            larger: Settings::default().larger(),
         }
     }
 
@@ -286,8 +289,9 @@ impl LogBench {
             request => format!("request {request} of the workload"),
         };
         Error::Settings(format!(
-            "{when}: the pool is full with {held} of data: give a larger --capacity, or --prefill none if the trace \
-             begins on an empty drive"
+            "{when}: the pool is full with {held} of data: give {}, or --prefill none if the trace begins on an empty \
+             drive",
+            self.larger
         ))
     }
 

@@ -49,7 +49,7 @@ impl Plan {
         let refuse = |reason: String| Error::Stack { stack: stack.text.clone(), reason };
         let cut = run::cut(&stack.profile, stack, settings, room.footprint)?;
         let room = Room { span: room.span.max(stack.log.volume.unwrap_or_default()), ..room };
-        run::check_memory(&cut, stack, memory(cut.media(), room.span).0)?;
+        run::check_memory(&cut, stack, settings, memory(cut.media(), room.span).0)?;
         let logical = stack.log.logical_block.unwrap_or(LogicalBlock::B4096);
         let drive = drive(&stack.profile, cut, settings.seed)?;
         let fast = stack.fast.as_ref().map(|fast| fast_drive(fast, stack, settings, &drive));
@@ -91,7 +91,7 @@ impl Plan {
             ConfigError::FewFastUnits { .. } => too_small(stack, &error, true),
             other => refuse(format!("{other}; give another log.unit or a larger drive")),
         })?;
-        check_capacity(&config, unit, room, stack)?;
+        check_capacity(&config, unit, room, stack, settings)?;
         let blocks = room.span.div_ceil(Bytes::BLOCK);
         let (packs, media) = (stack.log.packs(), stack.log.media.unwrap_or_default());
         if media != VolumeMedia::Auto && fast.is_none() {
@@ -208,7 +208,13 @@ fn unit(drive: &Drive, given: Option<Bytes>, fast: Option<Bytes>, logical: Logic
 }
 
 /// Refuses a workload that has more data at once than the engine can hold.
-fn check_capacity(config: &Config, unit: Bytes, room: Room, stack: &Stack) -> Result<(), Error> {
+fn check_capacity(
+    config: &Config,
+    unit: Bytes,
+    room: Room,
+    stack: &Stack,
+    settings: &Settings,
+) -> Result<(), Error> {
     let least = Bytes(config.least_map_memory([room.span.div_ceil(Bytes::BLOCK)]));
     if least.0 > config.map_memory_bytes {
         return Err(Error::Settings(format!(
@@ -224,10 +230,12 @@ fn check_capacity(config: &Config, unit: Bytes, room: Room, stack: &Stack) -> Re
     }
     let all = u64::from(config.geometry.units()) * unit.0;
     let share = (held * Bytes::BLOCK.0) as f64 / all as f64;
-    let spare = if is_bare(&stack.profile) {
-        format!("device.garbage={:.2} or more", 1.01 - share + 0.005)
+    let spare = if settings.of_pool {
+        String::new()
+    } else if is_bare(&stack.profile) {
+        format!("device.garbage={:.2} or more, ", 1.01 - share + 0.005)
     } else {
-        format!("--utilisation {:.2} or less", (share - 0.01).max(0.01))
+        format!("--utilisation {:.2} or less, ", (share - 0.01).max(0.01))
     };
     let (before, empty) = if room.live == room.footprint {
         (", those of the prefill included", ", or --prefill none if it begins on an empty drive")
@@ -236,12 +244,13 @@ fn check_capacity(config: &Config, unit: Bytes, room: Room, stack: &Stack) -> Re
     };
     let reason = format!(
         "the workload has {} of data at once{}, the log on {} can hold {} in its {} units of {unit}: the rest is its \
-         reserve, open units, maps and superblocks; give {spare}, a larger --capacity{empty}",
+         reserve, open units, maps and superblocks; give {spare}{}{empty}",
         room.live,
         before,
         stack.text,
         Bytes(held * Bytes::BLOCK.0),
         config.geometry.units(),
+        settings.larger(),
     );
     Err(Error::DoesNotFit(reason))
 }

@@ -117,6 +117,7 @@ impl RunOf {
             think: spec.think_us.map(Time::micros_f64),
             speed: spec.speed,
             daily_writes: spec.daily_writes_bytes.map(Bytes),
+            of_pool: false,
         };
         let prefill = spec.prefill.as_deref().map(parse_prefill).transpose();
         let prefill = prefill.map_err(anyhow::Error::msg)?;
