@@ -22,7 +22,8 @@ folder for temporary files is made and removed; nothing else is written.
 Example:
   thermocline doctor pool.toml
 
-Exit code: 0 nothing failed; 1 something failed; 2 wrong arguments.")]
+Exit code: 0 nothing failed, but for what is warned of, such as a group that goes on without a member; 1 something
+failed, and the pool could not be made or served like this, or clients would refuse it; 2 wrong arguments.")]
 pub struct DoctorArgs {
     /// Settings of the pool; without, only the machine is looked at
     #[arg(value_name = "POOL.toml")]
@@ -38,7 +39,7 @@ pub struct DoctorArgs {
 enum State {
     /// It is.
     Ok,
-    /// It may do, or nobody may want it.
+    /// It may do, or nobody may want it, or it does as long as nothing more goes wrong.
     Warn,
     /// It will not work.
     Fail,
