@@ -3,8 +3,9 @@
 //! Every key is explained in [`Settings::EXAMPLE`]; a test holds that file and this module together.
 
 mod endurance;
+mod files;
 pub(crate) mod groups;
-pub(crate) mod limits;
+mod limits;
 mod serve;
 mod text;
 
@@ -24,6 +25,7 @@ use crate::VolumeLimits;
 use crate::media::unit_bytes;
 use crate::storage::{IoEngine, Latency};
 
+use files::file_at;
 pub use serve::ServeSettings;
 
 /// Why a settings file cannot be used.
@@ -256,6 +258,7 @@ impl Settings {
             device.path = folder.join(&device.path);
         }
         settings.serve.begin_at(folder);
+        settings.check_files()?;
         Ok(settings)
     }
 
@@ -321,6 +324,20 @@ impl Settings {
             one.check_device()?;
             if self.devices[..number].iter().any(|other| other.path == one.device().path) {
                 return Err(one.error("device.path", "another device has this path"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses two paths to one file, which would be in use by the other.
+    fn check_files(&self) -> Result<(), SettingsError> {
+        let files: Vec<_> = self.devices.iter().map(|one| file_at(&one.path)).collect();
+        for (number, one) in self.each_device().enumerate() {
+            let same = |other: &usize| files[*other].is_some() && files[*other] == files[number];
+            if let Some(other) = (0..number).find(same) {
+                let (path, other) = (&one.device().path, &self.devices[other].path);
+                let reason = format!("{} and {} are one file", path.display(), other.display());
+                return Err(one.error("device.path", reason));
             }
         }
         Ok(())

@@ -196,6 +196,28 @@ tls_key = 'd'\ntls_clients = 'e'";
     assert_eq!(settings.serve.tls_certificate, Some(PathBuf::from("/c")));
 }
 
+/// Whoever opened one would find it in use by the other.
+#[test]
+fn two_paths_to_one_file_are_refused_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    std::os::unix::fs::symlink("a", at("link")).expect("room");
+    let load = |other: &str| {
+        let device = |path| format!("[[device]]\npath = '{path}'\nsize = '64MiB'\n");
+        std::fs::write(at("p.toml"), device("a") + &device(other)).expect("room");
+        Settings::load(&at("p.toml")).map(drop).map_err(|error| error.to_string())
+    };
+    let refused = |other: &str| {
+        let (one, other) = (at("a"), at(other));
+        let reason = format!("{} and {} are one file", other.display(), one.display());
+        Err(format!("{}: device[1].path: {reason}", at("p.toml").display()))
+    };
+    assert_eq!((load("link"), load("b")), (refused("link"), Ok(())));
+    std::fs::write(at("a"), "").expect("room");
+    std::fs::hard_link(at("a"), at("b")).expect("room");
+    assert_eq!((load("link"), load("b")), (refused("link"), refused("b")));
+}
+
 /// Every key with a number, with what stands before it.
 const NUMBERS: [(&str, &str); 18] = [
     ("", "size"),
