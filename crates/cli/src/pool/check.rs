@@ -161,7 +161,8 @@ fn look_through<S: Storage>(
 }
 
 /// Reads all of a volume, but for what is known not to be mapped where there is no ledger that tells of it. What fails
-/// as a whole is read again block by block, to name those that are damaged. Returns how many blocks were read.
+/// as a whole is read again block by block, to name those that are damaged. Returns how many blocks were read from media:
+/// those that are mapped, but for lost ones.
 fn read_volume<S: Storage>(
     driver: &mut Driver<S>,
     volume: &VolumeInfo,
@@ -186,22 +187,33 @@ fn read_volume<S: Storage>(
             continue;
         }
         let blocks = MAX_IO_BLOCKS.min(volume.blocks - first);
+        let mut lost = 0;
         match read(driver, first, blocks) {
             Ok(found) => compare(volume, first, &found, ledger, damaged),
             Err(_) => {
                 for lba in first..first + blocks {
                     match read(driver, lba, 1) {
                         Ok(found) => compare(volume, lba, &found, ledger, damaged),
-                        Err(error) => damaged.push(unreadable(volume, lba, error)),
+                        Err(error) => {
+                            lost += u64::from(matches!(error, HostError::Lost));
+                            damaged.push(unreadable(volume, lba, error));
+                        }
                     }
                 }
             }
         }
+        blocks_read += mapped(driver, volume, first, blocks) - lost;
         first += blocks;
-        blocks_read += blocks;
         progress(first as f64 / volume.blocks as f64);
     }
     blocks_read
+}
+
+/// How many of the blocks from `first` on are mapped, when their page of the map has just been read.
+fn mapped<S: Storage>(driver: &Driver<S>, volume: &VolumeInfo, first: u64, blocks: u64) -> u64 {
+    let extent = Extent { volume: volume.id, lba: first, blocks };
+    let runs = driver.engine().runs(extent, blocks as usize).unwrap_or_default();
+    runs.iter().filter(|run| run.mapped).map(|run| run.blocks).sum()
 }
 
 /// Blocks from `first` on of which it is known that they are not mapped: as many as one question tells of, at most.
