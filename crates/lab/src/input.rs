@@ -265,6 +265,7 @@ impl Prepared {
             skipped_lines: trace.skipped(),
             empty_requests: trace.empty(),
             reordered_requests: trace.reordered(),
+            lost_events: trace.lost(),
         };
         let tenants = trace.volumes().to_vec();
         let directories = trace.directories();
@@ -639,6 +640,13 @@ impl Prepared {
             notes.push(format!(
                 "{} requests of the trace are of no bytes and were left out",
                 self.info.empty_requests
+            ));
+        }
+        if self.info.lost_events > 0 {
+            notes.push(format!(
+                "{} events or more were lost when the trace was recorded, as it says itself: what it lacks was not \
+                 replayed; record it with larger buffers",
+                self.info.lost_events
             ));
         }
         if self.info.reordered_requests > 0 {

@@ -212,6 +212,9 @@ pub struct WorkloadInfo {
     /// Requests that were stamped earlier than one before them, and were given the time of that.
     #[serde(default)]
     pub reordered_requests: u64,
+    /// Events that a trace says were lost when it was recorded, at least.
+    #[serde(default)]
+    pub lost_events: u64,
 }
 
 /// Bytes programmed into the media.

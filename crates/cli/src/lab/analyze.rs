@@ -58,6 +58,7 @@ struct Analysis {
     skipped_lines: u64,
     empty_requests: u64,
     reordered_requests: u64,
+    lost_events: u64,
     volumes: Vec<String>,
     profile: Profile,
     headroom: Option<Headroom>,
@@ -116,7 +117,7 @@ impl<S: Source> Source for Watched<'_, S> {
 fn profile(input: &Input) -> anyhow::Result<Analysis> {
     let (workload, format, volumes, profile);
     // Lines and requests that are not as they should be.
-    let (skipped_lines, empty_requests, reordered_requests);
+    let (skipped_lines, empty_requests, reordered_requests, lost_events);
     match input {
         Input::Trace { path, options, .. } => {
             let mut opened = trace::open(path, options)?;
@@ -124,7 +125,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
             workload = path.display().to_string();
             format = Some(opened.format().to_string());
             (skipped_lines, empty_requests) = (opened.skipped(), opened.empty());
-            reordered_requests = opened.reordered();
+            (reordered_requests, lost_events) = (opened.reordered(), opened.lost());
             volumes = opened.volumes().to_vec();
         }
         Input::Synthetic { spec, options } => {
@@ -133,7 +134,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
             profile = Profile::of(&mut Watched(&mut generator, bar))?;
             workload = spec.to_string();
             format = None;
-            (skipped_lines, empty_requests, reordered_requests) = (0, 0, 0);
+            (skipped_lines, empty_requests, reordered_requests, lost_events) = (0, 0, 0, 0);
             volumes = spec.tenant_names().into_iter().map(str::to_owned).collect();
         }
     }
@@ -145,6 +146,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
         skipped_lines,
         empty_requests,
         reordered_requests,
+        lost_events,
         volumes,
         profile,
         headroom: None,
@@ -198,6 +200,10 @@ fn summary(analysis: &Analysis) -> String {
         (
             analysis.reordered_requests,
             "requests are stamped earlier than one before them, and were given the time of that",
+        ),
+        (
+            analysis.lost_events,
+            "events or more were lost when the trace was recorded, as it says itself",
         ),
     ];
     for (count, what) in oddities.iter().filter(|(count, _)| *count > 0) {

@@ -70,7 +70,9 @@ fn of_trace(path: &Path, options: &trace::Options, args: &ConvertArgs) -> anyhow
 fn left_out(trace: &trace::Trace) -> String {
     let all = [(trace.skipped(), "lines"), (trace.empty(), "requests of no bytes")];
     let some = all.iter().filter(|(count, _)| *count > 0);
-    some.map(|(count, what)| format!(", {count} {what} left out")).collect()
+    let lost = Some(trace.lost()).filter(|lost| *lost > 0);
+    let lost = lost.map(|lost| format!(", {lost} events lost when it was recorded"));
+    some.map(|(count, what)| format!(", {count} {what} left out")).chain(lost).collect()
 }
 
 /// Writes everything in `source` to `out`, or to standard output. A file that is not whole does not stay.

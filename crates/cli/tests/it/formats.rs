@@ -121,6 +121,27 @@ fn bad_lines_are_left_out_and_counted_when_asked() {
     assert_eq!(written(&good) - written(&bad), 3 * requests()[7].1, "the eighth, in three passes");
 }
 
+/// Tracers say when they had no room for events.
+#[test]
+fn events_that_a_trace_lacks_are_told() {
+    let folder = scratch();
+    let event = |us: u64, sector: u64| {
+        format!("a-1 [000] d..1. 1.{us:06}: block_rq_issue: 8,0 W 0 () {sector} + 128 [a]\n")
+    };
+    let events = |from: u64| (from..from + 50).map(|i| event(i, i % 40 * 128)).collect::<String>();
+    let text = format!("{}CPU:1 [LOST 1234 EVENTS]\n{}", events(0), events(50));
+    write(folder.path(), "trace", text);
+    let run = run(folder.path(), "trace --capacity 16MiB");
+    assert_eq!(run["workload"]["lost_events"], 1234);
+    let told = "1234 events or more were lost when the trace was recorded";
+    assert!(run["notes"].to_string().contains(told), "{}", run["notes"]);
+    let analysis = lab_in(folder.path(), "analyze --no-headroom --trace trace").ok();
+    assert!(analysis.contains(told), "{analysis}");
+    let converted = lab_in(folder.path(), "convert --trace trace --out t.csv");
+    let told = "100 requests of format ftrace, 1234 events lost when it was recorded";
+    assert!(converted.err.contains(told), "{}", converted.err);
+}
+
 #[test]
 fn requests_that_are_left_out_or_stamped_back_are_counted_and_told() {
     let folder = scratch();

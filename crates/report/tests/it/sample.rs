@@ -201,6 +201,7 @@ fn workload() -> WorkloadInfo {
         skipped_lines: 0,
         empty_requests: 0,
         reordered_requests: 0,
+        lost_events: 0,
     }
 }
 

@@ -143,6 +143,12 @@ impl Trace {
         self.empty
     }
 
+    /// How many events were lost while the trace was recorded, at least, as it says itself.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.parser.lost()
+    }
+
     /// How many requests were stamped earlier than their predecessor. They keep their place and take its time.
     #[must_use]
     pub fn reordered(&self) -> u64 {

@@ -1,5 +1,7 @@
 //! Reading numbers and fields out of bytes, without copying or allocating.
 
+use super::record::Expected;
+
 /// What is left of a line. Every method takes from the front.
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
@@ -125,6 +127,17 @@ impl<'a> Cursor<'a> {
         let value = self.uint()?;
         self.byte(b',')?;
         Some(value)
+    }
+
+    /// Takes a decimal number and the comma behind it. What is missing is `this`, or the `next` column if the line ends
+    /// behind the number.
+    #[inline]
+    pub fn uint_then(&mut self, this: Expected, next: Expected) -> Result<u64, Expected> {
+        let value = self.uint().ok_or(this)?;
+        match self.byte(b',') {
+            Some(()) => Ok(value),
+            None => Err(if self.is_done() { next } else { this }),
+        }
     }
 
     /// Takes a csv field and the comma behind it, if there is one.

@@ -62,6 +62,53 @@ fn requests_of_no_bytes_are_left_out_and_counted() {
 }
 
 #[test]
+fn requests_of_no_bytes_are_counted_in_traces_of_kernels_too() {
+    let blkparse = "  8,0    3        1     0.000000000   697  D  WS 8 + 8 [a]\n\
+                    \x20 8,0    3        2     0.000001000   697  D  W 8 + 0 [a]\n\
+                    \x20 8,0    3        3     0.000002000   697  D  N 0 (12 00) [a]\n\
+                    \x20 8,0    3        4     0.000003000   697  D  FWS 0 + 0 [a]\n";
+    let ftrace = "a-1 [000] d..1. 1.000000: block_rq_issue: 8,0 WS 4096 () 8 + 8 [a]\n\
+                  a-1 [000] d..1. 1.000001: block_rq_issue: 8,0 R 0 () 18446744073709551615 + 0 [a]\n\
+                  a-1 [000] d..1. 1.000002: block_rq_issue: 8,0 N 0 () 0 + 0 [a]\n\
+                  a-1 [000] d..1. 1.000003: block_rq_issue: 8,0 FWS 0 () 0 + 0 [a]\n";
+    for text in [blkparse, ftrace] {
+        let reader = std::io::Cursor::new(text.as_bytes().to_vec());
+        let mut trace = Trace::from_reader("sample", reader, &Options::default()).unwrap();
+        let ops: Vec<_> = drain(&mut trace).unwrap().iter().map(|request| request.op).collect();
+        assert_eq!((ops, trace.empty()), (vec![Op::Write, Op::Flush], 1), "{text}");
+    }
+}
+
+#[test]
+fn what_a_trace_says_that_it_lacks_is_counted() {
+    let event = "a-1 [000] d..1. 1.000000: block_rq_issue: 8,0 WS 4096 () 8 + 8 [a]\n";
+    let losses = "CPU:3 [LOST 12 EVENTS]\nCPU:1 [LOST EVENTS]\nCPU:0 [30 EVENTS DROPPED]\nCPU:0 [EVENTS DROPPED]\n";
+    let text = format!("# tracer: nop\n{event}{losses}{event}");
+    let reader = std::io::Cursor::new(text.into_bytes());
+    let mut trace = Trace::from_reader("sample", reader, &Options::default()).unwrap();
+    assert_eq!(drain(&mut trace).unwrap().len(), 2);
+    assert_eq!((trace.lost(), trace.skipped()), (44, 0));
+}
+
+#[test]
+fn lines_that_are_cut_short_are_bad_and_name_the_column_that_is_missing() {
+    let systor =
+        "Timestamp,Response,IOType,LUN,Offset,Size\n1.0,0.1,W,3,4096,4096\n1.5,0.1,,3,0,512\n";
+    for (line, expected) in [
+        ("2.0,0.1", "six columns"),
+        ("2.0,0.1,", "six columns"),
+        ("2.0,0.1,,3,0", "six columns"),
+        ("2.0,0.1,W,3", "an offset in bytes in column 5"),
+        ("2.0,0.1,W,3,4096", "a size in bytes in column 6"),
+    ] {
+        let text = format!("{systor}{line}\n");
+        let (kind, message) = kind_and_text(text.as_bytes(), &Options::default());
+        assert_eq!(kind, ErrorKind::BadRecord, "{line}");
+        assert!(message.contains(&format!("expected {expected}, found")), "{line}: {message}");
+    }
+}
+
+#[test]
 fn a_trace_in_which_nothing_can_be_read_is_an_error_even_when_skipping() {
     let options = Options { skip_bad: true, format: Some(Format::Msr), ..Options::default() };
     let (kind, text) = kind_and_text(b"0,W,0,4096\n1,W,0,512\n", &options);

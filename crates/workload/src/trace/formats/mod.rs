@@ -83,6 +83,11 @@ impl Parser {
         }
     }
 
+    /// Events that the trace says it lacks.
+    pub fn lost(&self) -> u64 {
+        if let Parser::Ftrace(state) = self { state.lost } else { 0 }
+    }
+
     /// Reads one line (without its end) or one binary record.
     #[inline]
     pub fn parse<'a>(&mut self, bytes: &'a [u8]) -> Parsed<'a> {

@@ -57,7 +57,10 @@ pub(super) fn record<'a>(
     let (first, count) = match extent {
         _ if op == Op::Flush => return flush.checked(),
         // Flushes made of writes without data carry sector 0 or -1 and no length.
-        None | Some((_, 0)) => return if action.preflush { flush.checked() } else { Ok(None) },
+        None | Some((_, 0)) if action.preflush => return flush.checked(),
+        // Kernels without `WZ` print whatever else they know no code for like this.
+        Some((_, 0)) if op != Op::WriteZeroes => (0, 0),
+        None | Some((_, 0)) => return Ok(None),
         Some(extent) => extent,
     };
     let record = Record::new(at, op, sectors(first)?, sectors(count)?).on(device);

@@ -11,6 +11,8 @@ use super::super::text::Cursor;
 /// First line.
 pub const HEADER: &[u8] = b"Timestamp,Response,IOType,LUN,Offset,Size";
 
+const SIZE: Expected = Expected("a size in bytes in column 6");
+
 /// One line.
 pub(super) fn line(bytes: &[u8]) -> Parsed<'_> {
     let mut cursor = Cursor::new(bytes);
@@ -28,12 +30,13 @@ pub(super) fn line(bytes: &[u8]) -> Parsed<'_> {
     let op = match cursor.field() {
         b"W" => Op::Write,
         b"R" => Op::Read,
-        b"" => return Ok(None),
+        b"" if cursor.rest().iter().filter(|byte| **byte == b',').count() == 2 => return Ok(None),
+        b"" => return Err(Expected("six columns")),
         _ => return Err(Expected("R, W or nothing in column 3")),
     };
     let lun = cursor.field();
-    let offset = cursor.uint_comma().ok_or(Expected("an offset in bytes in column 5"))?;
-    let length = cursor.uint_last().ok_or(Expected("a size in bytes in column 6"))?;
+    let offset = cursor.uint_then(Expected("an offset in bytes in column 5"), SIZE)?;
+    let length = cursor.uint_last().ok_or(SIZE)?;
     if !cursor.is_done() {
         return Err(Expected("six columns"));
     }
