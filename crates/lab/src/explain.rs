@@ -93,17 +93,19 @@ pub struct Recency {
     pub waf_intervals: f64,
 }
 
-/// Explains the trace at `path`: policies on a full drive with 15 % garbage, discards ignored.
+/// Explains the trace at `path`, read as `reading` says: policies on a full drive with 15 % garbage, discards ignored.
 ///
 /// # Errors
 /// When the trace cannot be read or writes too little to compare policies on.
 pub fn explain(
     path: &Path,
+    reading: &trace::Options,
     jobs: usize,
     seed: u64,
     progress: Watch<'_>,
 ) -> Result<Explanation, Error> {
-    let profile = Profile::of(&mut trace::open(path, &trace::Options::default())?)?;
+    let mut read = trace::open(path, reading)?;
+    let profile = Profile::of(&mut read)?;
     let mut found = None;
     let too_few = || {
         Error::Settings(format!(
@@ -115,12 +117,20 @@ pub fn explain(
     if profile.working_set_bytes < LEAST.0 {
         return Err(too_few());
     }
-    bench(&plan(path, &profile, jobs, seed), progress, |table| {
+    let plan = Plan { reading: reading.clone(), ..plan(path, &profile, jobs, seed) };
+    bench(&plan, progress, |table| {
         found = Some(table);
         Ok(())
     })?;
     let table = found.expect("a plan with a trace and a garbage proportion has a table");
-    compare(&profile, table).ok_or_else(too_few)
+    let mut explanation = compare(&profile, table).ok_or_else(too_few)?;
+    let lacks = [
+        (read.skipped(), "lines of the trace could not be read and were left out."),
+        (read.lost(), "events or more were lost when the trace was recorded, as it says itself."),
+    ];
+    let lacks = lacks.iter().filter(|(count, _)| *count > 0);
+    explanation.sentences.extend(lacks.map(|(count, what)| format!("{count} {what}")));
+    Ok(explanation)
 }
 
 fn plan(path: &Path, profile: &Profile, jobs: usize, seed: u64) -> Plan {
@@ -137,6 +147,7 @@ fn plan(path: &Path, profile: &Profile, jobs: usize, seed: u64) -> Plan {
         blocks: 0,
         turnovers: 0.0,
         traces: vec![path.to_owned()],
+        reading: trace::Options::default(),
         discards: false,
         reserve: None,
         through: None,
@@ -316,10 +327,13 @@ mod tests {
     use super::*;
     use std::ops::ControlFlow;
 
+    fn explained(path: &Path, jobs: usize) -> Result<Explanation, Error> {
+        explain(path, &trace::Options::default(), jobs, 1, &|_, _| ControlFlow::Continue(()))
+    }
+
     #[test]
     fn the_winner_is_the_lowest_line_and_the_sentences_hold_its_figures() {
-        let about = explain(Path::new("cassandra-ycsb-a"), 2, 1, &|_, _| ControlFlow::Continue(()))
-            .unwrap();
+        let about = explained(Path::new("cassandra-ycsb-a"), 2).unwrap();
         let usable = about.table.lines.iter().filter(|line| !line.policy.starts_with("oracle"));
         let wafs: Vec<f64> = usable.filter_map(|line| Some(line.best()?.0)).collect();
         assert_eq!(wafs.len(), 7);
@@ -348,7 +362,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("trace.csv");
         std::fs::write(&path, text).expect("written");
-        let about = explain(&path, 2, 1, &|_, _| ControlFlow::Continue(())).unwrap();
+        let about = explained(&path, 2).unwrap();
         let input = crate::Input::Trace {
             path,
             options: trace::Options::default(),
@@ -384,7 +398,7 @@ mod tests {
         let text =
             "timestamp_us,op,offset_bytes,length_bytes\n0,W,0,4096\n1,W,4096,4096\n2,W,0,4096\n";
         std::fs::write(&path, text).expect("written");
-        let explained = explain(&path, 1, 1, &|_, _| ControlFlow::Continue(()));
+        let explained = explained(&path, 1);
         std::fs::remove_dir_all(&folder).expect("removed");
         explained
     }

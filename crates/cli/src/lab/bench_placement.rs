@@ -15,7 +15,7 @@ use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use thermocline_ftl::victim::Victim;
 use thermocline_lab::bench_placement::{Candidate, LAWS, Law, Line, Plan, Table, bench};
-use thermocline_workload::trace::BUILT_IN;
+use thermocline_workload::trace::{self, BUILT_IN};
 
 use crate::file;
 use crate::interrupt::Interrupt;
@@ -214,6 +214,7 @@ impl BenchArgs {
             blocks: self.blocks,
             turnovers: self.turnovers,
             traces,
+            reading: trace::Options::default(),
             discards: self.discards,
             reserve: self.reserve,
             through: self.through.map(|What::Engine| self.set.clone()),

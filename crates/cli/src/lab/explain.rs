@@ -10,6 +10,7 @@ use comfy_table::{Cell, CellAlignment};
 use thermocline_lab::explain::{Explanation, explain};
 use thermocline_record::RunRecord;
 use thermocline_record::waterfall::Waterfall;
+use thermocline_workload::trace;
 
 use super::bench_placement::bar_of;
 use crate::progress::Progress;
@@ -34,6 +35,9 @@ pub struct ExplainArgs {
     /// (`lab list traces`)
     #[arg(long, value_name = "FILE", required_unless_present = "record")]
     trace: Option<PathBuf>,
+    /// Leave out and count lines of the trace that cannot be read, instead of ending at the first
+    #[arg(long, conflicts_with = "record")]
+    skip_bad: bool,
     /// Record of a run, as `lab run --record FILE` writes it
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     record: Option<PathBuf>,
@@ -79,14 +83,15 @@ fn explain_record(path: &Path, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn explain_trace(trace: &Path, args: &ExplainArgs) -> anyhow::Result<()> {
+fn explain_trace(path: &Path, args: &ExplainArgs) -> anyhow::Result<()> {
     let bars = Progress::default();
     let bar = bar_of(&bars);
     let progress = |name: &str, share| {
         bar(name, share);
         ControlFlow::Continue(())
     };
-    let explanation = explain(trace, args.jobs, args.seed, &progress)?;
+    let reading = trace::Options { skip_bad: args.skip_bad, ..trace::Options::default() };
+    let explanation = explain(path, &reading, args.jobs, args.seed, &progress)?;
     drop(bar);
     let mut out = std::io::stdout().lock();
     if args.json {

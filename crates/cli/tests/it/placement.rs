@@ -84,6 +84,19 @@ fn a_trace_is_explained_with_the_figures_of_its_table() {
 }
 
 #[test]
+fn lines_that_cannot_be_read_are_left_out_of_an_explanation_when_asked() {
+    let folder = crate::scratch();
+    let line = |i: u64| format!("{i},W,{},4096\n", i * 2_654_435_761 % 4096 * 4096);
+    let text = (0..8192).map(line).collect::<String>();
+    crate::write(folder.path(), "t", format!("{text}8192,W,4096\n"));
+    let explain = |more: &str| crate::lab_in(folder.path(), &format!("explain --trace t{more}"));
+    let refused = explain("").refused(2);
+    assert!(refused.contains("t:8193: expected a length in bytes in column 4"), "{refused}");
+    let told = explain(" --skip-bad").ok();
+    assert!(told.contains("\n1 lines of the trace could not be read and were left out."), "{told}");
+}
+
+#[test]
 fn a_tag_stack_takes_a_policy_and_records_it() {
     let run = "run --json --workload zipf:1.0 --span 64MiB --drive-writes 2 --placement";
     let record = lab(&format!("{run} auto --stack tag:pm9d3")).json();

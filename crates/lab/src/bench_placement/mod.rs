@@ -24,6 +24,7 @@ use serde::Serialize;
 use thermocline_ftl::Shape;
 use thermocline_ftl::placement::VictimRule as _;
 use thermocline_ftl::victim::Victim;
+use thermocline_workload::trace;
 
 pub use candidate::{Candidate, UnknownCandidate};
 pub(crate) use candidate::{known_future, known_rates};
@@ -56,6 +57,8 @@ pub struct Plan {
     pub turnovers: f64,
     /// Trace files.
     pub traces: Vec<PathBuf>,
+    /// How they are read.
+    pub reading: trace::Options,
     /// Whether discards of traces are honoured.
     pub discards: bool,
     /// Units kept in reserve; `None` for 2 and one for every two classes of a policy.
@@ -148,7 +151,7 @@ pub fn bench(
         if progress(&path.to_string_lossy(), 0.0).is_break() {
             return Ok(());
         }
-        let tape = Tape::of_trace(path, plan.discards)?;
+        let tape = Tape::of_trace(path, &plan.reading, plan.discards)?;
         for &garbage in &plan.garbage {
             room(garbage)?;
             let measured = Study { plan, tape: &tape, garbage, progress }.table()?;

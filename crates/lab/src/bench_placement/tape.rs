@@ -70,10 +70,10 @@ impl Tape {
     ///
     /// # Errors
     /// When it cannot be read, writes nothing, or more than 2^31 blocks.
-    pub fn of_trace(path: &Path, discards: bool) -> Result<Tape, Error> {
+    pub fn of_trace(path: &Path, reading: &trace::Options, discards: bool) -> Result<Tape, Error> {
         let input = Input::Trace {
             path: path.to_owned(),
-            options: trace::Options::default(),
+            options: reading.clone(),
             remap: Remap::Dense,
             loops: 1,
             ignore_trims: !discards,

@@ -15,6 +15,7 @@ fn plan(laws: &[&str]) -> Plan {
         blocks: 64 * 500,
         turnovers: 8.0,
         traces: Vec::new(),
+        reading: Default::default(),
         discards: false,
         reserve: None,
         through: None,

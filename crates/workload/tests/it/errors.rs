@@ -94,14 +94,19 @@ fn what_a_trace_says_that_it_lacks_is_counted() {
 fn lines_that_are_cut_short_are_bad_and_name_the_column_that_is_missing() {
     let systor =
         "Timestamp,Response,IOType,LUN,Offset,Size\n1.0,0.1,W,3,4096,4096\n1.5,0.1,,3,0,512\n";
-    for (line, expected) in [
-        ("2.0,0.1", "six columns"),
-        ("2.0,0.1,", "six columns"),
-        ("2.0,0.1,,3,0", "six columns"),
-        ("2.0,0.1,W,3", "an offset in bytes in column 5"),
-        ("2.0,0.1,W,3,4096", "a size in bytes in column 6"),
+    let own = "0,W,0,4096\n";
+    for (before, line, expected) in [
+        (systor, "2.0,0.1", "six columns"),
+        (systor, "2.0,0.1,", "six columns"),
+        (systor, "2.0,0.1,,3,0", "six columns"),
+        (systor, "2.0,0.1,W,3", "an offset in bytes in column 5"),
+        (systor, "2.0,0.1,W,3,4096", "a size in bytes in column 6"),
+        (own, "1,W,", "an offset in bytes in column 3"),
+        (own, "1,W,4096x,512", "an offset in bytes in column 3"),
+        (own, "1,W,4096", "a length in bytes in column 4"),
+        (own, "1,W,4096,", "a length in bytes in column 4"),
     ] {
-        let text = format!("{systor}{line}\n");
+        let text = format!("{before}{line}\n");
         let (kind, message) = kind_and_text(text.as_bytes(), &Options::default());
         assert_eq!(kind, ErrorKind::BadRecord, "{line}");
         assert!(message.contains(&format!("expected {expected}, found")), "{line}: {message}");

@@ -12,6 +12,8 @@ use super::super::text::Cursor;
 /// The header written, and looked for by the detection.
 pub const HEADER: &[u8] = b"timestamp_us,op,offset_bytes,length_bytes";
 
+const LENGTH: Expected = Expected("a length in bytes in column 4");
+
 /// One line.
 #[inline]
 pub(super) fn line(bytes: &[u8]) -> Parsed<'_> {
@@ -31,8 +33,8 @@ pub(super) fn line(bytes: &[u8]) -> Parsed<'_> {
         Some(b'Z') => Op::WriteZeroes,
         _ => return Err(Expected("an operation R, W, D, F or Z in column 2")),
     };
-    let offset = cursor.uint_comma().ok_or(Expected("an offset in bytes in column 3"))?;
-    let length = cursor.uint_last().ok_or(Expected("a length in bytes in column 4"))?;
+    let offset = cursor.uint_then(Expected("an offset in bytes in column 3"), LENGTH)?;
+    let length = cursor.uint_last().ok_or(LENGTH)?;
     let record = Record::new(at, op, offset, length);
     if cursor.byte(b',').is_some() {
         let tenant = cursor.field().trim_ascii();
