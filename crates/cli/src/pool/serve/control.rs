@@ -10,6 +10,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use thermocline_engine::{Extent, HostError};
 use thermocline_format::{VolumeMedia, VolumeName};
 use thermocline_runtime::{Pool, VolumeLimits};
@@ -22,6 +23,10 @@ use super::sockets::{escaped, server_of, unescaped};
 
 /// In a query: the change is to be made though clients use the volume.
 const DESPITE_CLIENTS: &str = "despite=clients";
+
+/// What else the body of a change of a volume is told to be.
+const OF_A_VOLUME: &str = "no change of a volume, which has `size_bytes`, and `yes_destroy` if data may be lost, or \
+                           `media`, or any of `share`, `iops` and `bandwidth_bytes`";
 
 /// How long an answer may take: a pool with large maps may have to be closed and opened for it. Chosen.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -89,12 +94,26 @@ pub struct LimitChange {
 }
 
 /// Body of a change of a volume.
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum Alteration {
     Media(Media),
     Size(Size),
     Limits(LimitChange),
+}
+
+impl Alteration {
+    /// What the fields of `body` change.
+    fn parsed(body: &[u8]) -> anyhow::Result<Alteration> {
+        let fields: Map<String, Value> = parsed(body)?;
+        let has = |name| fields.contains_key(name);
+        if has("media") {
+            parsed(body).map(Alteration::Media)
+        } else if has("size_bytes") || has("yes_destroy") {
+            parsed(body).map(Alteration::Size)
+        } else {
+            ensure!(!fields.is_empty(), "no field is there");
+            parsed(body).map(Alteration::Limits)
+        }
+    }
 }
 
 impl Change {
@@ -128,8 +147,8 @@ impl Change {
         devices: &Devices,
     ) -> anyhow::Result<()> {
         match self {
-            Change::Create => create(&parsed(body)?, pool, fronts),
-            Change::Alter(subject) => match parsed(body)? {
+            Change::Create => create(&parsed(body).context("no new volume")?, pool, fronts),
+            Change::Alter(subject) => match Alteration::parsed(body).context(OF_A_VOLUME)? {
                 Alteration::Size(size) => resize(subject, &size, pool, fronts),
                 Alteration::Media(Media { media }) => {
                     let volume = subject.find(pool)?.id();
@@ -138,13 +157,14 @@ impl Change {
                 Alteration::Limits(limits) => limit(subject, limits, pool),
             },
             Change::Delete(subject) => delete(subject, pool, fronts),
-            Change::Device => devices.make(&parsed(body)?, pool),
+            Change::Device => devices.make(&parsed(body).context("no change of a device")?, pool),
         }
     }
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
-    serde_json::from_slice(body).context("no description of a change")
+    let value: Value = serde_json::from_slice(body)?;
+    Ok(serde_path_to_error::deserialize(value)?)
 }
 
 fn blocks(size_bytes: u64) -> anyhow::Result<u64> {
@@ -372,6 +392,35 @@ impl Serving {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_that_is_none_is_told_what_is_wrong_with_it() {
+        let error = |body: &str| Alteration::parsed(body.as_bytes()).map(|_| ()).unwrap_err();
+        for (body, expected) in [
+            ("", "EOF while parsing"),
+            ("[1]", "expected a map"),
+            ("{}", "no field is there"),
+            ("{\"size\": 4096}", "unknown field `size`, expected one of `share`, `iops`"),
+            (
+                "{\"size_bytes\": \"4KiB\"}",
+                "size_bytes: invalid type: string \"4KiB\", expected u64",
+            ),
+            (
+                "{\"size_bytes\": 4096, \"share\": 1}",
+                "unknown field `share`, expected `size_bytes`",
+            ),
+            ("{\"yes_destroy\": \"v\"}", "missing field `size_bytes`"),
+            ("{\"media\": 1}", "media: invalid type: integer `1`, expected a string"),
+            ("{\"iops\": -1}", "iops: invalid value: integer `-1`, expected u64"),
+        ] {
+            let error = format!("{:#}", error(body));
+            assert!(error.contains(expected), "{body}: {error}");
+        }
+        for body in ["{\"media\": \"fast\"}", "{\"size_bytes\": 1}", "{\"iops\": 0, \"share\": 2}"]
+        {
+            assert!(Alteration::parsed(body.as_bytes()).is_ok(), "{body}");
+        }
+    }
 
     #[test]
     fn what_is_asked_for_is_understood() {
