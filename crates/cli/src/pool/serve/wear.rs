@@ -58,16 +58,43 @@ impl fmt::Display for WearReport {
         let (may, written) = (Bytes(self.endurance_bytes), Bytes(*written_bytes));
         write!(
             f,
-            "wear of {class} devices: {state}; {written} of {may} for {service_days} days, "
+            "wear of {class} devices: {state}; {written} of {may} for {service_days} days, {ahead_days:.2} days ahead"
         )?;
-        write!(f, "{ahead_days:.2} days ahead")?;
         if let Some(years) = self.years_left {
             let days = years * 365.25;
-            match days < 100.0 {
-                true => write!(f, ", worn out in {days:.1} days at this rate")?,
-                false => write!(f, ", worn out in {years:.1} years at this rate")?,
-            }
+            let left = match days < 100.0 {
+                true => format!("{days:.1} days"),
+                false => format!("{years:.1} years"),
+            };
+            write!(f, ", worn out in {left} at this rate")?;
         }
         write!(f, "{}", self.consequence())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_told_once_in_days_or_years() {
+        let of = |years_left| WearReport {
+            class: "capacity".to_owned(),
+            state: Wear::Red.name().to_owned(),
+            endurance_bytes: 1 << 40,
+            service_days: 100,
+            written_bytes: 1 << 30,
+            ahead_days: 1.5,
+            years_left,
+        };
+        let begin = "wear of capacity devices: red; 1 GiB of 1 TiB for 100 days, 1.50 days ahead";
+        let end = "; nothing spares them but writing less";
+        for (years_left, expected) in [
+            (None, ""),
+            (Some(0.2), ", worn out in 73.0 days at this rate"),
+            (Some(2.0), ", worn out in 2.0 years at this rate"),
+        ] {
+            assert_eq!(of(years_left).to_string(), format!("{begin}{expected}{end}"));
+        }
     }
 }
