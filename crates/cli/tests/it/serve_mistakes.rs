@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::programs::have;
+use thermocline_nbd::protocol::request;
+
 use super::serve::{Served, command, done, format, run};
 use super::serve_fuse;
 use crate::{scratch, write};
@@ -246,6 +248,38 @@ fn a_failure_names_what_failed() {
     for part in ["the device failed", "writing", "bytes at byte", "(unit ", "(os error 28)"] {
         assert!(failed.err.contains(part), "{part}: {}", failed.err);
     }
+}
+
+/// Files that may not grow beyond a limit fail as devices do.
+#[test]
+fn a_change_of_a_pool_that_has_failed_is_refused_with_the_reason_and_what_to_do() {
+    let folder = scratch();
+    let folder = folder.path();
+    let device = |name| {
+        format!("[[device]]\npath = '{name}.img'\nsize = '64MiB'\nunit = '1MiB'\nio = 'threads'\n")
+    };
+    let volumes = "[[volumes]]\nname = 'main'\nsize = '48MiB'\n[[volumes]]\nname = 'second'\nsize = '16MiB'\n";
+    write(folder, "pool.toml", device("a") + &device("b") + volumes);
+    run(folder, "format pool.toml").ok();
+    let mut limited = Command::new("sh");
+    let script = "trap '' XFSZ; ulimit -f 20480; exec \"$0\" serve pool.toml";
+    limited.args(["-c", script, env!("CARGO_BIN_EXE_thermocline")]).current_dir(folder);
+    limited.stderr(Stdio::null());
+    let served = Served::spawn(folder, limited);
+    let mut client = served.client("main");
+    let write =
+        |lba: u64| client.call(request::Command::Write, 0, lba * 4096, 0, &[7; 4096]).is_ok();
+    assert!(!(0..48_u64 << 8).all(write), "the files are full");
+    assert_eq!(served.status()["failed"], true);
+    for change in ["device drain pool.toml b.img", "volume create pool.toml more 4MiB"] {
+        let refused = run(folder, change).refused(2);
+        let begin = "says: nothing can be changed: the device failed: ";
+        for part in [begin, "(os error 27)", "stop the service, see to that, and say this again"] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+    }
+    assert_eq!(served.stop(), 1);
+    run(folder, "device drain pool.toml b.img").ok();
 }
 
 fn sh(folder: &Path, script: &str) -> i32 {

@@ -285,7 +285,10 @@ impl Devices {
                 say(format_args!("{text}"));
                 anyhow!(text)
             }
-            error => anyhow!(error.to_string()),
+            ReopenError::NotClosed(error) => {
+                anyhow::Error::from(error).context("the pool cannot be closed for this")
+            }
+            ReopenError::Closed => anyhow!("the pool is closed"),
         })
     }
 }

@@ -241,7 +241,7 @@ impl Desk {
             return match change.make(body, &pool, fronts, self.state.devices()) {
                 Ok(()) if change == Change::Create => plain(StatusCode::CREATED, "created"),
                 Ok(()) => plain(StatusCode::OK, "done"),
-                Err(error) => plain(StatusCode::CONFLICT, &format!("{error:#}")),
+                Err(error) => plain(StatusCode::CONFLICT, &self.state.why_not(&error)),
             };
         }
         if *method != Method::GET {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use serde::Serialize;
-use thermocline_engine::{Engine, Payload, VolumeInfo};
+use thermocline_engine::{Engine, HostError, Payload, VolumeInfo};
 use thermocline_format::MediaClass;
 use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
@@ -256,6 +256,17 @@ impl State {
     /// The pool, unless it is closed. Nobody may hold it for long.
     pub fn pool(&self) -> Option<Arc<Pool>> {
         self.pool.upgrade()
+    }
+
+    /// Why a change was refused with `error`, and what to do where the pool has failed.
+    pub fn why_not(&self, error: &anyhow::Error) -> String {
+        match (error.downcast_ref(), self.failure.get()) {
+            (Some(HostError::Failed), Some(failure)) => format!(
+                "nothing can be changed: {failure}; stop the service, see to that, and say this again: the pool need \
+                 not be served for it"
+            ),
+            _ => format!("{error:#}"),
+        }
     }
 
     /// How things stand; `None` when the pool is closed.
