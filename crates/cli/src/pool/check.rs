@@ -161,8 +161,8 @@ fn look_through<S: Storage>(
 }
 
 /// Reads all of a volume, but for what is known not to be mapped where there is no ledger that tells of it. What fails
-/// as a whole is read again block by block, to name those that are damaged. Returns how many blocks were read from media:
-/// those that are mapped, but for lost ones.
+/// as a whole is read again block by block, to name those that are damaged. Returns how many blocks were read from
+/// media: those that are mapped, but for lost ones.
 fn read_volume<S: Storage>(
     driver: &mut Driver<S>,
     volume: &VolumeInfo,
@@ -202,7 +202,7 @@ fn read_volume<S: Storage>(
                 }
             }
         }
-        blocks_read += mapped(driver, volume, first, blocks) - lost;
+        blocks_read += mapped(driver, volume, first, blocks).saturating_sub(lost);
         first += blocks;
         progress(first as f64 / volume.blocks as f64);
     }
