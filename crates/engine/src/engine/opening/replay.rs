@@ -102,8 +102,9 @@ impl<P: Payload> Engine<P> {
                 Entry::Trim { .. } if bug!(self.config, TrimNotReplayed) => {}
                 Entry::Trim { volume, lba, blocks } => {
                     let Some(volume) = self.volumes.slot(volume) else { continue };
+                    // The record may know already that the volume is smaller by now.
                     let end = (lba.0 + blocks).min(self.volumes.map(volume).blocks);
-                    self.replay_unmap(unmapped, volume, lba.0, end);
+                    self.replay_unmap(unmapped, volume, lba.0.min(end), end);
                 }
                 Entry::VolumeCreate { volume, blocks } => {
                     self.replay_create(volume, blocks, next);
