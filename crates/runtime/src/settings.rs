@@ -88,6 +88,9 @@ pub struct DeviceSettings {
     pub class: MediaClass,
     /// Name of the pair that it is a side of.
     pub mirror: Option<String>,
+    /// Whether that side is read only where the other cannot be.
+    #[serde(default)]
+    pub write_mostly: bool,
     /// Name of the striped group without parity that it is a member of.
     pub raid0: Option<String>,
     /// Name of the striped group with parity that it is a member of.

@@ -169,6 +169,8 @@ struct ListedDevice {
     class: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     mirror: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    write_mostly: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     raid5: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,7 +203,8 @@ impl ListedDevice {
     fn group(&self) -> String {
         let keys = [("mirror", &self.mirror), ("raid5", &self.raid5), ("raid0", &self.raid0)];
         let named = keys.into_iter().find_map(|(kind, name)| Some((kind, name.as_ref()?)));
-        named.map_or(String::new(), |(kind, name)| format!("{kind} {name}"))
+        let how = if self.write_mostly { ", written mostly" } else { "" };
+        named.map_or(String::new(), |(kind, name)| format!("{kind} {name}{how}"))
     }
 }
 
@@ -222,6 +225,7 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         ListedDevice {
             class: class_name(device.class),
             mirror: device.mirror.clone(),
+            write_mostly: device.write_mostly,
             raid5: device.raid5.clone(),
             raid0: device.raid0.clone(),
             state: state.map_or("unattached", state_name),

@@ -38,6 +38,11 @@ impl LabRun {
         if block != LogicalBlock::B4096 {
             put("log.logical_block", block.bytes().to_string());
         }
+        if settings.devices.iter().any(|device| device.write_mostly) {
+            bail!(
+                "the lab knows no pairs of which one side is slower (`write_mostly`): a flush waits for both"
+            );
+        }
         // The sides of a mirrored pair do the same, and the members of a striped group together as much as one drive.
         let mut drives = settings.groups().into_iter().map(|mut sides| {
             let (alone, one) = (sides.len() == 1, sides.remove(0));

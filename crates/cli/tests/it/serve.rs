@@ -60,14 +60,19 @@ pub fn format_tiered(folder: &Path, io: &str) {
 
 /// The same, with a mirrored pair of fast devices, `a.img` and `b.img`.
 pub fn format_mirrored(folder: &Path, io: &str) {
+    format_pair(folder, io, "");
+}
+
+/// Such a pool; `slow` is said of `b.img` as well.
+pub fn format_pair(folder: &Path, io: &str, slow: &str) {
     let unit = format!("unit = '1MiB'\nio = '{io}'");
-    let side = |name| {
+    let side = |name, more| {
         format!(
-            "[[device]]\npath = '{name}.img'\nclass = 'fast'\nmirror = 'm'\nsize = '24MiB'\n{unit}\n"
+            "[[device]]\npath = '{name}.img'\nclass = 'fast'\nmirror = 'm'\nsize = '24MiB'\n{unit}\n{more}\n"
         )
     };
     let capacity = format!("[[device]]\npath = 'pool.img'\nsize = '128MiB'\n{unit}\n");
-    format_on(folder, &format!("{}{}{capacity}", side("a"), side("b")));
+    format_on(folder, &format!("{}{}{capacity}", side("a", ""), side("b", slow)));
 }
 
 /// A pool on a striped group, `a.img`, `b.img` and `c.img`, behind a fast device `fast.img` if it is to have one.

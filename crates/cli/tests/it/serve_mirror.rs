@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use thermocline_types::Rng;
 
-use super::serve::{Served, VOLUMES, format_mirrored, format_tiered, run};
+use super::serve::{Served, VOLUMES, format_mirrored, format_pair, format_tiered, run};
 use super::serve_kill::{Known, SPAN, compare, durable, kill_and_compare, write_and_kill};
 use crate::scratch;
 
@@ -18,6 +18,32 @@ fn killed_at_any_moment_a_mirrored_pool_loses_nothing() {
 #[test]
 fn killed_at_any_moment_a_mirrored_pool_loses_nothing_with_threads() {
     kill_and_compare(|folder| format_mirrored(folder, "threads"), 5, 100);
+}
+
+/// A single fast device, of which the second copy is on a slower one: losing it loses nothing that was flushed.
+#[test]
+fn a_fast_device_is_lost_and_the_side_that_is_written_mostly_has_it_all() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_pair(folder, "auto", "write_mostly = true");
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    let mut rng = Rng::new(11);
+    for _ in 0..2 {
+        let served = Served::start(folder, "");
+        served.wait_until_whole("mirrors");
+        write_and_kill(served, &mut ledger, &mut rng);
+        let listed = run(folder, "device list pool.toml").ok();
+        assert!(listed.contains("mirror m, written mostly"), "{listed}");
+        fs::remove_file(folder.join("a.img")).expect("it is there");
+        run(folder, "device keep pool.toml b.img").ok();
+        let served = Served::start(folder, "");
+        compare(&mut served.client("main"), &mut ledger);
+        run(folder, "device replace pool.toml a.img").ok();
+        served.wait_until_whole("mirrors");
+        assert_eq!(served.stop(), 0);
+    }
+    assert!(durable(&ledger) > 300);
+    run(folder, "check pool.toml").ok();
 }
 
 fn mirror(served: &Served) -> Value {

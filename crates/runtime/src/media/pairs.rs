@@ -48,6 +48,10 @@ fn name_of(group: &[Settings]) -> String {
     group[0].device().mirror.clone().unwrap_or_default()
 }
 
+fn write_mostly(group: &[Settings]) -> [bool; SIDES] {
+    [0, 1].map(|side: usize| group[side].device().write_mostly)
+}
+
 /// A new pair on `sides`, which are open and have room for it.
 pub(super) fn new_pair(
     group: &[Settings],
@@ -64,9 +68,11 @@ pub(super) fn new_pair(
     }
     let paths = [0, 1].map(|side: usize| group[side].device().path.clone());
     let start = PairStart { source: 0, mate: Mate::Current };
-    let (name, rate) = (name_of(group), Some(group[0].fill_rate()));
-    let (why, access, places) = (None, Access::ReadWrite, [0; SIDES]);
-    let found = FoundPair { name, paths, storages, why, start, label: all, places, rate, access };
+    let (name, write_mostly) = (name_of(group), write_mostly(group));
+    let (rate, access) = (Some(group[0].fill_rate()), Access::ReadWrite);
+    let (why, label, places) = (None, all, [0; SIDES]);
+    let found =
+        FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access };
     opened(group, found)
 }
 
@@ -100,8 +106,10 @@ pub(super) fn open_pair(
     let paths = [0, 1].map(|side: usize| sides[side].path.clone());
     let mut storages = sides.into_iter().map(|side| side.storage);
     let storages = [storages.next().flatten(), storages.next().flatten()];
-    let (name, rate) = (name_of(group), Some(group[0].fill_rate()));
-    let found = FoundPair { name, paths, storages, why, start, label, places, rate, access };
+    let (name, write_mostly) = (name_of(group), write_mostly(group));
+    let rate = Some(group[0].fill_rate());
+    let found =
+        FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access };
     opened(group, found)
 }
 

@@ -83,6 +83,7 @@ impl Settings {
     pub(super) fn check_groups(&self) -> Result<(), SettingsError> {
         for group in self.groups() {
             let first = &group[0];
+            check_write_mostly(&group)?;
             let mut named = first.device().named_groups();
             let Some((kind, name)) = named.next() else { continue };
             let key = format!("device.{}", kind.name());
@@ -100,6 +101,20 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// One side of a pair may be slower than the other.
+fn check_write_mostly(group: &[Settings]) -> Result<(), SettingsError> {
+    let mut slow = group.iter().filter(|one| one.device().write_mostly);
+    let Some(first) = slow.next() else { return Ok(()) };
+    let reason = if first.device().mirror.is_none() {
+        "it is of a side of a mirrored pair alone (`mirror`)"
+    } else if slow.next().is_some() {
+        "one side of a pair is to be read"
+    } else {
+        return Ok(());
+    };
+    Err(first.error("device.write_mostly", reason.to_owned()))
 }
 
 /// What is wrong with the number of members of a group.

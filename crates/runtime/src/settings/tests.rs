@@ -58,7 +58,7 @@ fn the_example_with_every_default_spelled_out_is_read() {
     let spelled: String = Settings::EXAMPLE
         .lines()
         .filter(|line| {
-            !["profile = ", "latency = ", "mirror = ", "raid5 = ", "raid0 = "]
+            !["profile = ", "latency = ", "mirror = ", "write_mostly = ", "raid5 = ", "raid0 = "]
                 .iter()
                 .any(|key| line.contains(key))
         })
@@ -86,6 +86,15 @@ fn what_is_wrong_with_groups_is_named() {
         (
             "[[device]]\npath = 'a'\nmirror = 'm'\n[[device]]\npath = 'b'\nmirror = 'm'\nsize = '1GiB'",
             "device[1].mirror: class, size, unit and logical_block are those of the other side",
+        ),
+        (
+            "[[device]]\npath = 'a'\n[[device]]\npath = 'b'\nwrite_mostly = true",
+            "device[1].write_mostly: it is of a side of a mirrored pair alone (`mirror`)",
+        ),
+        (
+            "[[device]]\npath = 'a'\nmirror = 'm'\nwrite_mostly = true\n\
+             [[device]]\npath = 'b'\nmirror = 'm'\nwrite_mostly = true",
+            "device[0].write_mostly: one side of a pair is to be read",
         ),
         (
             "[[device]]\npath = 'a'\nmirror = 'm'\nkind = 'zoned'\n[[device]]\npath = 'b'\nmirror = 'm'",

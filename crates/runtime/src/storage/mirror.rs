@@ -3,7 +3,8 @@
 //! Invariants:
 //! * A write, reset or flush is complete when both sides have done it. If one fails, it is complete when the other has
 //!   done it and a durable label of that one says that it is the only one to be believed.
-//! * A side is read only if it holds what is asked for: if it is current, or that unit was copied to it.
+//! * A side is read only if it holds what is asked for: if it is current, or that unit was copied to it. One that is to
+//!   be written mostly is read only if the other does not hold it, or fails.
 //! * While bytes are copied from one side to the other, nobody writes them.
 //! * A label that calls a side current is written when that side has durably got all that the other has.
 //!
@@ -48,6 +49,7 @@ struct Side {
     labelled: bool,
     /// The place of its newest label.
     place: usize,
+    write_mostly: bool,
     /// Commands under way, and how many of them read for the host.
     under_way: usize,
     reads: usize,
@@ -55,8 +57,8 @@ struct Side {
 
 impl Side {
     /// One that nothing is asked of.
-    const fn new(standing: MemberState, place: usize) -> Side {
-        Side { standing, labelled: false, place, under_way: 0, reads: 0 }
+    const fn new(standing: MemberState, place: usize, write_mostly: bool) -> Side {
+        Side { standing, labelled: false, place, write_mostly, under_way: 0, reads: 0 }
     }
 }
 
@@ -136,6 +138,8 @@ pub struct FoundPair {
     pub label: MirrorLabel,
     /// In which of its places the newest label of each side is, in the order of `storages`.
     pub places: [usize; SIDES],
+    /// Whether a side is read only where the other cannot be, in the order of `storages`.
+    pub write_mostly: [bool; SIDES],
     /// Bytes per second that are copied to fill a side; `None`: no limit.
     pub rate: Option<u64>,
     /// What may be done.
@@ -189,6 +193,7 @@ impl Mirror {
             start,
             label,
             mut places,
+            mut write_mostly,
             rate,
             access,
         } = found;
@@ -197,6 +202,7 @@ impl Mirror {
             paths.swap(0, 1);
             storages.swap(0, 1);
             places.swap(0, 1);
+            write_mostly.swap(0, 1);
         }
         if start.mate == Mate::Missing {
             storages[1 - source] = None;
@@ -209,7 +215,8 @@ impl Mirror {
             parts: Parts::new(storages),
             layout,
             access,
-            sides: places.map(|place| Side::new(MemberState::Out, place)),
+            sides: [0, 1]
+                .map(|side: usize| Side::new(MemberState::Out, places[side], write_mostly[side])),
             label,
             stale: access == Access::ReadWrite,
             answers: Answers::default(),
@@ -299,7 +306,8 @@ impl Mirror {
         }
         if let Some((side, storage)) = joins {
             self.parts.put(side, storage);
-            self.sides[side] = Side::new(MemberState::Filling, 0);
+            let write_mostly = self.sides[side].write_mostly;
+            self.sides[side] = Side::new(MemberState::Filling, 0, write_mostly);
             self.fill.begin_all();
             self.stale = true;
             self.pair.say("a side is being filled");

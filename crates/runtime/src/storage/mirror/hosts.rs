@@ -1,4 +1,5 @@
-//! What is asked of a pair: changes and flushes go to both sides, a read to the one with fewer reads under way.
+//! What is asked of a pair: changes and flushes go to both sides, a read to the one with fewer reads under way, unless
+//! the other is to be written mostly.
 
 use std::ops::Range;
 
@@ -77,7 +78,8 @@ impl Mirror {
     fn read(&mut self, token: Token, at: Bytes, into: Buffer) {
         let unit = self.layout.unit_of(at);
         let holders = (0..SIDES).filter(|&side| self.holds(side, unit));
-        let Some(side) = holders.min_by_key(|&side| self.sides[side].reads) else {
+        let last = |side: usize| (self.sides[side].write_mostly, self.sides[side].reads);
+        let Some(side) = holders.min_by_key(|&side| last(side)) else {
             let result = Err(DeviceError::Gone.into());
             return self.answers.give_now(token, result);
         };

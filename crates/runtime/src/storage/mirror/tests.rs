@@ -81,7 +81,8 @@ fn start(bench: &Bench, there: [bool; 2], forgive: bool) -> Result<FoundPair, Pa
     let storages = [0, 1].map(|side| there[side].then(|| bench.drive(side)));
     let paths = ["a", "b"].map(PathBuf::from);
     let (name, rate, access, why) = ("m".to_owned(), None, Access::ReadWrite, None);
-    Ok(FoundPair { name, paths, storages, why, start, label, places, rate, access })
+    let write_mostly = [false; 2];
+    Ok(FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access })
 }
 
 /// Opens the pair; in units of `doubtful` alone something was under way.
@@ -444,5 +445,25 @@ fn a_bad_place_is_read_from_the_other_side_and_written_again() {
         bench.state().bad.extend([(0, BLOCKS[2]), (1, BLOCKS[2])]);
         assert_eq!(versions(&mut mirror), None);
         assert!(is_whole(&mirror) && bench.state().bad.len() == 2);
+    }
+}
+
+#[test]
+fn a_side_that_is_to_be_written_mostly_is_read_only_where_the_other_cannot_be() {
+    for slow in [0, 1] {
+        let bench = bench(formatted(), 7);
+        let mut found = start(&bench, [true; 2], false).expect("it opens");
+        found.write_mostly[slow] = true;
+        let (mut mirror, _) = Mirror::open(found).expect("it opens");
+        let mut ledger = Ledger::default();
+        assert!(run(&mut mirror, &PROGRAM, &mut ledger));
+        let written = ledger.map(|known| known.written);
+        bench.state().bad.extend(BLOCKS.map(|block| (slow, block)));
+        for _ in 0..100 {
+            assert_eq!(versions(&mut mirror), Some(written), "side {slow} is written mostly");
+        }
+        assert_eq!((bench.state().bad.len(), mirror.pair.status().repaired), (BLOCKS.len(), 0));
+        bench.state().bad = [(1 - slow, BLOCKS[1])].into();
+        assert_eq!(versions(&mut mirror), Some(written), "the other fails");
     }
 }
