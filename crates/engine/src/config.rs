@@ -345,6 +345,12 @@ impl Config {
         }
     }
 
+    /// Bytes of chunks with control entries, whose units only a checkpoint frees, at which one begins: a 16th of the
+    /// devices that they are on, of which more than that is spare. Chosen, not measured.
+    pub(crate) fn control_bytes(&self) -> u64 {
+        u64::from(self.units_of(self.host_media()) / 16).max(1) * self.geometry.unit_bytes()
+    }
+
     /// Free units that the host may not use, those for metadata apart: what relocation needs at least.
     pub(crate) fn relocation_reserve(&self) -> u32 {
         self.placement.topology().units_held(0) + 1

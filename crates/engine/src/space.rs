@@ -34,21 +34,15 @@ const VALIDITY_SHARE: u64 = 8;
 /// Units of a class of media that can be written next.
 #[derive(Debug, Default)]
 struct Supply {
-    /// Empty units that no superblock lists, of each device.
+    /// Empty units that no superblock lists, of each device, and how many.
     free: [VecDeque<UnitId>; MAX_DEVICES],
+    unlisted: usize,
     /// Listed units that were not opened yet.
     reserved: VecDeque<OpenUnit>,
     /// Units on their way from dead to free: waiting for a flush or a reset.
     resetting: u32,
     /// Closed units without a valid block.
     dead: Dead,
-}
-
-impl Supply {
-    /// Empty units that no superblock lists.
-    fn unlisted(&self) -> usize {
-        self.free.iter().map(VecDeque::len).sum()
-    }
 }
 
 /// The units of a pool.
@@ -160,12 +154,12 @@ impl Space {
     /// Units of a class of media that can be opened now or after the next superblock.
     pub(crate) fn free_units(&self, media: MediaClass) -> u32 {
         let supply = self.supply(media);
-        (supply.unlisted() + supply.reserved.len()) as u32
+        (supply.unlisted + supply.reserved.len()) as u32
     }
 
     /// Whether units of a class of media are free that no superblock lists.
     pub(crate) fn has_unlisted(&self, media: MediaClass) -> bool {
-        self.supply(media).unlisted() > 0
+        self.supply(media).unlisted > 0
     }
 
     /// Units of a class of media that are listed and not opened yet.
@@ -275,7 +269,9 @@ impl Space {
     /// An empty unit can be listed.
     pub(crate) fn free(&mut self, unit: UnitId) {
         let device = self.geometry.device_of(unit);
-        self.supply_of(unit).free[device.index()].push_back(unit);
+        let supply = self.supply_of(unit);
+        supply.free[device.index()].push_back(unit);
+        supply.unlisted += 1;
     }
 
     /// Writing goes on where an earlier opening left off.
@@ -524,6 +520,7 @@ impl Space {
             empty[device] -= 1;
             units.extend(self.supply_mut(media).free[device].pop_front());
         }
+        self.supply_mut(media).unlisted -= units.len();
         let list = |unit| {
             let generation = self.next_generation;
             self.next_generation.0 += 1;

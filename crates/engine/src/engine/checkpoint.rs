@@ -69,6 +69,8 @@ pub(crate) struct Due {
     /// What a crash would have replayed: bytes of chunks since the newest began, but for pages of maps; and chunks.
     bytes: u64,
     chunks: u64,
+    /// Bytes of chunks with control entries since then. Nothing but a checkpoint frees their units.
+    control: u64,
     /// Whether it was due and waits for room, and whether it begins without, since there is no other way.
     awaits_room: bool,
     forced: bool,
@@ -79,6 +81,11 @@ impl Due {
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.chunks += 1;
+    }
+
+    /// Control entries went into a chunk.
+    pub(crate) fn add_control(&mut self, bytes: u64) {
+        self.control += bytes;
     }
 
     /// That much will not be replayed: the life of its unit was released.
@@ -106,6 +113,7 @@ impl Due {
         let cheap = pages.saturating_mul(BLOCK_BYTES as u64 * CHEAP) <= self.bytes;
         self.wanted
             || self.bytes >= config.checkpoint_bytes
+            || self.control >= config.control_bytes()
             || self.bytes >= config.early_checkpoint_bytes && cheap
             || self.chunks >= CHUNKS
     }

@@ -408,8 +408,12 @@ impl<P: Payload> Engine<P> {
             Some(_) => self.stats.packed_blocks += 1,
         }
         // Pages are not replayed; if they counted, a checkpoint of many would be followed by the next at once.
+        let bytes = u64::from(blocks) * geometry.logical_block().bytes() as u64;
         if cause != ChunkCause::Checkpoint {
-            self.due.add(u64::from(blocks) * geometry.logical_block().bytes() as u64);
+            self.due.add(bytes);
+        }
+        if cause == ChunkCause::Host && class == self.config.metadata_class() {
+            self.due.add_control(bytes);
         }
         self.await_unit(&owners, at.unit);
         let device = geometry.device_of(at.unit);
