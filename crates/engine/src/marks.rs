@@ -186,6 +186,7 @@ mod counted {
         PageLost: "the write of a page fails, and it is written again",
         RootLost: "the write of a root page fails, and it is written again",
         PagesWrittenAgain: "a checkpoint goes back to its pages, for one was lost",
+        TrimsWait: "trims leave the last units to a checkpoint",
         DropAwaitsCheckpoint: "pages that are needed no more go after the checkpoint that is in progress",
         UnitsListed: "a record is written for more units",
         CheckpointListsUnits: "units are listed while a checkpoint is in progress",

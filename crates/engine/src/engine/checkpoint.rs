@@ -83,6 +83,11 @@ impl Due {
         self.chunks += 1;
     }
 
+    /// Whether so many bytes of chunks with control entries would be freed.
+    pub(crate) fn has_control(&self, bytes: u64) -> bool {
+        self.control >= bytes
+    }
+
     /// Control entries went into a chunk.
     pub(crate) fn add_control(&mut self, bytes: u64) {
         self.control += bytes;

@@ -59,15 +59,31 @@ impl<P: Payload> Engine<P> {
             afterwards: Afterwards::Nothing,
         });
         // Short ones of loaded pages are done at once, unless there are many.
-        if pages.1 - pages.0 <= PAGES && !self.is_due_to_rest() {
+        if pages.1 - pages.0 <= PAGES && !self.is_due_to_rest() && !self.trims_wait() {
             self.unmap_some_of(self.unmapping.len() - 1);
         }
     }
 
     /// Does a bounded part of the first trim that waits. Returns whether anything was done.
     pub(crate) fn unmap_step(&mut self) -> bool {
+        if !self.unmapping.is_empty() && self.trims_wait() {
+            return false;
+        }
         let first = self.unmapping.iter().position(|work| !self.awaits_checkpoint(work));
         first.is_some_and(|index| self.unmap_some_of(index))
+    }
+
+    /// Whether no trim is to be logged: units for it are missing, and a checkpoint, which needs the last ones, frees
+    /// some. Where it would free none, trims have them: they may be all that helps.
+    fn trims_wait(&mut self) -> bool {
+        let scarce = self.space.free_units(self.config.host_media()) <= self.metadata_hold();
+        let begins = scarce && self.due.has_control(self.config.geometry.unit_bytes());
+        let waits = begins || scarce && self.checkpoint.is_some();
+        mark!(TrimsWait if waits);
+        if waits && self.checkpoint.is_none() {
+            self.want_checkpoint();
+        }
+        waits
     }
 
     /// Does a bounded part of one trim. Returns whether anything was done.
