@@ -354,3 +354,20 @@ fn a_check_skips_what_was_never_written() {
     let checked = run(folder, "check pool.toml --ledger l --json").json();
     assert_eq!(checked["blocks_read"], 2048 + checked["blocks_compared"].as_u64().expect("some"));
 }
+
+/// One block each, with nobody else to share a chunk with, before a small fast device in small units: what trims take
+/// of it only a checkpoint gives back.
+#[test]
+fn many_small_trims_leave_a_pool_that_takes_writes() {
+    let folder = scratch();
+    let folder = folder.path();
+    let device =
+        |path, size| format!("[[device]]\npath = '{path}'\nsize = '{size}'\nunit = '64KiB'\n");
+    let volume = "[[volumes]]\nname = 'main'\nsize = '60MiB'\nmedia = 'fast'\n";
+    let fast = device("fast.img", "16MiB") + "class = 'fast'\n";
+    write(folder, "pool.toml", fast + &device("pool.img", "96MiB") + volume);
+    run(folder, "format pool.toml").ok();
+    let load = "load pool.toml --workload uniform --span 60MiB --trim-share 0.8 --requests 50000 --depth 1";
+    run(folder, load).ok();
+    run(folder, "check pool.toml").ok();
+}
