@@ -447,7 +447,7 @@ fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
     let mut served = Served::start(folder, "");
     for _ in 0..2 {
         let mut client = served.client("main");
-        for _ in 0..600 {
+        for _ in 0..1200 {
             write_some(&mut client, &mut ledger, &mut rng).expect("it is served");
         }
         assert_eq!(served.stop(), 0);
