@@ -149,7 +149,9 @@ impl<P: Payload> Engine<P> {
         for &unit in units {
             let (blocks, chunks) = self.space.replayed(unit);
             let bytes = u64::from(blocks) * self.config.geometry.logical_block().bytes() as u64;
-            self.due.release(bytes, u64::from(chunks));
+            if self.config.geometry.is_tiered() {
+                self.due.release(bytes, u64::from(chunks));
+            }
             if self.space.released(unit) {
                 mark!(CondemnedReleased);
                 self.retire(unit);
