@@ -66,7 +66,7 @@ enum Step {
 pub(crate) struct Due {
     /// Whether somebody waits for one.
     wanted: bool,
-    /// Bytes of chunks since the newest began, but for pages of maps, and chunks; on tiers, of lives not released since.
+    /// Bytes of chunks since the newest began, but for pages of maps, and chunks; on tiers of lives not released.
     bytes: u64,
     chunks: u64,
     /// Bytes of chunks with control entries since then. Nothing but a checkpoint frees their units.
