@@ -2,6 +2,7 @@
 
 use thermocline_engine::{Config, Engine, Extent, HostError, HostRequest, Notice, OpenError};
 use thermocline_format::{DeviceState, Geometry, LogicalBlock, MediaClass, PoolDevice, VolumeId};
+use thermocline_ftl::UnitState;
 use thermocline_types::{DeviceId, Rng, UnitId};
 
 use crate::memory_device::{Machine, MemoryDevice};
@@ -192,6 +193,36 @@ fn a_device_is_drained_only_if_the_others_hold_what_there_is() {
     let machine = opened(machine, &two(DeviceState::Active, 60));
     let error = refused(machine, &two(DeviceState::Draining, 60));
     assert!(matches!(error, OpenError::NoRoom { .. }), "{error}");
+}
+
+#[test]
+fn empty_units_of_a_fast_device_are_none_to_drain_a_device_for_capacity_to() {
+    let (active, capacity) = (DeviceState::Active, MediaClass::Capacity);
+    let with = |last| {
+        config(&[(capacity, OLD, active), (MediaClass::Fast, 32, active), (capacity, 120, last)])
+    };
+    let mut machine = Machine::format(&with(active));
+    let blocks = 256 * u64::from(OLD) / 5 * 4;
+    let volume = machine.create("data", blocks);
+    let mut rng = Rng::new(14);
+    (0..blocks).for_each(|lba| write(&mut machine, volume, lba).expect("there is room"));
+    let empty = |machine: &Machine, units: std::ops::Range<u32>| {
+        let all = units.map(UnitId);
+        all.filter(|unit| machine.engine.units().state(*unit) == UnitState::Free).count()
+    };
+    // It is used as before when half of it was drained, and hosts go on, until the first device is full.
+    let mut machine = opened(machine, &with(DeviceState::Draining));
+    let left = |machine: &Machine| machine.engine.units_in_use(DeviceId(2));
+    while left(&machine) > 10 {
+        write(&mut machine, volume, rng.below(blocks)).expect("there is room");
+    }
+    let mut machine = opened(machine, &with(active));
+    let least = machine.engine.least_empty() as usize;
+    while empty(&machine, 2..OLD) >= least {
+        write(&mut machine, volume, rng.below(blocks)).expect("there is room");
+    }
+    assert!(empty(&machine, OLD..OLD + 32) >= least, "fast units are empty all the time");
+    assert_eq!(refused(machine, &with(DeviceState::Draining)), OpenError::NoFreeUnit);
 }
 
 #[test]

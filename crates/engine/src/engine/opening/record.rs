@@ -72,7 +72,7 @@ impl<P: Payload> Engine<P> {
     /// if they are not, in openings from which on a device is drained.
     fn has_units_to_move_to(&self) -> bool {
         let geometry = &self.config.geometry;
-        let units = geometry.span_of(MediaClass::Capacity).map(UnitId);
+        let units = geometry.units_of(MediaClass::Capacity).map(UnitId);
         let empty = units.filter(|&unit| {
             geometry.state_of(unit) == DeviceState::Active
                 && !geometry.is_superblock_unit(unit)
