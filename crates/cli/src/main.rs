@@ -17,6 +17,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use thermocline_engine::OpenError;
+use thermocline_runtime::DriverError;
 use thermocline_workload::trace;
 
 /// Chunks of a log live for as long as their blocks are valid, and are freed in another order than they were made in:
@@ -79,7 +81,10 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 fn exit_code(error: &anyhow::Error) -> u8 {
     let defect = matches!(error.downcast_ref(), Some(thermocline_lab::Error::Accounting(_)));
-    let broken = error.is::<thermocline_runtime::DriverError>() || error.is::<pool::Broken>();
+    let failed = |error: &DriverError| {
+        !matches!(error, DriverError::Open(OpenError::NoRoom { .. } | OpenError::NoFreeUnit))
+    };
+    let broken = error.downcast_ref().is_some_and(failed) || error.is::<pool::Broken>();
     if error.is::<interrupt::Interrupted>() {
         return interrupt::CODE;
     }

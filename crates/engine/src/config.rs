@@ -2,7 +2,7 @@
 
 use thermocline_format::{
     ARRIVALS, Entry, Geometry, MAX_LINES, MAX_OPEN_UNITS, MAX_ROOTS, METADATA, MediaClass,
-    PoolDevice, Superblock,
+    Superblock,
 };
 use thermocline_ftl::placement::{Auto, Below, Classifier as _, Policy};
 use thermocline_ftl::set_aside;
@@ -166,7 +166,7 @@ impl Config {
             checkpoint_bytes: checkpoint_bytes(&geometry),
             early_checkpoint_bytes: EARLY_CHECKPOINT,
             tail_entries: TAIL_ENTRIES,
-            reserved_units: (geometry.units() / 16).clamp(8, 64),
+            reserved_units: (active_units(&geometry) / 16).clamp(8, 64),
             max_listed_units: most_listed(&geometry),
             max_open_units: [u32::MAX; MediaClass::ALL.len()],
             map_memory_bytes: 4 << 30,
@@ -507,13 +507,18 @@ fn most_listed(geometry: &Geometry) -> u32 {
     (room / 32).min(MAX_OPEN_UNITS as u64) as u32
 }
 
+/// Units of all devices that are written to.
+fn active_units(geometry: &Geometry) -> u32 {
+    MediaClass::ALL.iter().map(|media| geometry.active_units(*media)).sum()
+}
+
 /// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Of large
 /// ones three are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile.
 /// Measured: `docs/adr/0054-half-a-pool-between-checkpoints.md`.
 fn ahead_units(geometry: &Geometry) -> u32 {
     let large = geometry.unit_bytes() >= LARGE_UNIT && !geometry.is_tiered();
     let least = if large { 3 } else { 4 };
-    let units = geometry.units();
+    let units = active_units(geometry);
     (units / 256).max(least.min(units / 16)).clamp(1, 32)
 }
 
@@ -522,9 +527,8 @@ fn ahead_units(geometry: &Geometry) -> u32 {
 /// (`docs/adr/0048-long-tails.md`). Before a single device for capacity most of it stands in the few headers of long
 /// chunks there, while pages go to the fast device (`docs/adr/0065-what-is-replayed-is-counted.md`).
 fn checkpoint_bytes(geometry: &Geometry) -> u64 {
-    let pool = geometry.unit_bytes() * u64::from(geometry.units());
-    let of_capacity = |device: &&PoolDevice| device.media == MediaClass::Capacity;
-    let alone = geometry.devices().iter().filter(of_capacity).count() == 1;
+    let pool = geometry.unit_bytes() * u64::from(active_units(geometry));
+    let alone = geometry.active_devices(MediaClass::Capacity) == 1;
     let small = if geometry.is_tiered() && alone { pool / 8 * 7 } else { pool / 2 };
     let bytes = small.min((pool / 32).max(EARLY_CHECKPOINT)).min(CHECKPOINT);
     bytes.max(geometry.unit_bytes() * 4)

@@ -23,7 +23,7 @@ mod volumes;
 use std::collections::VecDeque;
 
 use slab::Slab;
-use thermocline_format::{Epoch, Geometry, MediaClass, PoolId, Sequence};
+use thermocline_format::{Epoch, Geometry, MediaClass, Packer, PoolId, Sequence};
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId};
@@ -117,6 +117,7 @@ pub struct Engine<P: Payload> {
     flights: Flights<P>,
     /// Scratch of sealing: the slots of a chunk, and queues of the host.
     picked: Vec<u32>,
+    packer: Packer,
     order: Vec<usize>,
     durability: Durability,
     gc: Gc<P>,
@@ -200,6 +201,7 @@ impl<P: Payload> Engine<P> {
             cache: WriteCache::new(usize::from(config.user_classes()), full),
             flights: Flights::new(Sequence(1)),
             picked: Vec::new(),
+            packer: Packer::default(),
             order: Vec::new(),
             durability: Durability::new(geometry.devices().len()),
             gc: Gc::default(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use thermocline_format::{Expected, Geometry};
+use thermocline_format::{Expected, Geometry, Packer};
 
 /// Handle of a run of blocks of 4096 bytes.
 ///
@@ -24,7 +24,7 @@ pub trait Payload: Clone + Debug {
 
     /// Packs the first block of the run: a handle of the packed bytes, and their number; `None` when they are more than
     /// `room`.
-    fn pack(&self, room: usize) -> Option<(Self, u16)>;
+    fn pack(&self, packer: &mut Packer, room: usize) -> Option<(Self, u16)>;
 
     /// The block that lies packed in block `index`, if that is the sound header of an expected chunk.
     fn unpack(&self, index: u32, expected: &Expected, geometry: &Geometry) -> Option<Self>;
@@ -46,7 +46,7 @@ impl Payload for () {
     fn copy_block(&self, (): &()) {}
 
     #[inline]
-    fn pack(&self, _room: usize) -> Option<((), u16)> {
+    fn pack(&self, _packer: &mut Packer, _room: usize) -> Option<((), u16)> {
         None
     }
 

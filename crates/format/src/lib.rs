@@ -40,7 +40,7 @@ pub use layout::{
 };
 pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};
 pub use mirror::{MirrorLabel, SIDES};
-pub use packed::{PackedBlock, Places, pack, packed_block, unpack};
+pub use packed::{PackedBlock, Packer, Places, packed_block, unpack};
 pub use raid::{
     MAX_MEMBERS, RAID_PLACE_BYTES, RaidLabel, RaidLevel, RaidLog, RaidShape, RaidShapeError,
     RowEntry, Span,

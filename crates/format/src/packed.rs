@@ -8,6 +8,10 @@
 //! * Only a sound header of the pool, at its own place, is unpacked; what comes of it is believed as any block is, by
 //!   the checksum of its contents.
 
+use std::fmt;
+
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+
 use crate::chunk::{ChunkHeader, Expected};
 use crate::geometry::{BLOCK_BYTES, Geometry, LogicalBlock};
 use crate::id::Location;
@@ -81,18 +85,40 @@ impl Places {
     }
 }
 
-/// Packs a block of 4096 bytes, if that takes at most `room` bytes.
-///
-/// The bytes are one block of LZ4's block format (`lz4_Block_format.md` of lz4), chosen because it packs a page in a
-/// few microseconds.
-///
-/// # Panics
-/// If the block has another length.
-#[must_use]
-pub fn pack(block: &[u8], room: usize) -> Option<Vec<u8>> {
-    assert_eq!(block.len(), BLOCK_BYTES, "blocks have 4096 bytes");
-    let packed = lz4_flex::block::compress(block);
-    (packed.len() <= room.min(usize::from(u16::MAX))).then_some(packed)
+/// Packs blocks; its memory of 13 KiB is of use for one block after the other.
+pub struct Packer {
+    table: CompressTable,
+    /// As long as a packed block can be.
+    packed: Vec<u8>,
+}
+
+impl Default for Packer {
+    fn default() -> Packer {
+        let most = get_maximum_output_size(BLOCK_BYTES);
+        Packer { table: CompressTable::small(), packed: vec![0; most] }
+    }
+}
+
+impl fmt::Debug for Packer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packer").finish_non_exhaustive()
+    }
+}
+
+impl Packer {
+    /// Packs a block of 4096 bytes, if that takes at most `room` bytes.
+    ///
+    /// The bytes are one block of LZ4's block format (`lz4_Block_format.md` of lz4), chosen because it packs a page in
+    /// a few microseconds.
+    ///
+    /// # Panics
+    /// If the block has another length.
+    pub fn pack(&mut self, block: &[u8], room: usize) -> Option<&[u8]> {
+        assert_eq!(block.len(), BLOCK_BYTES, "blocks have 4096 bytes");
+        let length = compress_into_with_table(block, &mut self.packed, &mut self.table);
+        let length = length.expect("it has room for any block");
+        (length <= room.min(usize::from(u16::MAX))).then(|| &self.packed[..length])
+    }
 }
 
 /// The block of 4096 bytes that `packed` holds; `None` unless it is exactly one.
@@ -149,17 +175,20 @@ mod tests {
     #[test]
     fn what_packs_comes_back_and_noise_does_not_pack() {
         let text: Vec<u8> = (0..BLOCK_BYTES as u32).map(|at| (at / 7 % 19) as u8).collect();
-        let packed = pack(&text, 4096 - 96 - 15).expect("it repeats");
+        let mut packer = Packer::default();
+        let packed = packer.pack(&text, 4096 - 96 - 15).expect("it repeats").to_owned();
         assert_eq!(unpack(&packed).expect("it was packed")[..], text);
-        assert_eq!(pack(&text, packed.len() - 1), None, "one byte too many");
-        assert_eq!(pack(&text, packed.len()).as_ref(), Some(&packed));
+        assert_eq!(packed, lz4_flex::block::compress(&text), "what was packed before is forgotten");
+        assert_eq!(packer.pack(&text, packed.len() - 1), None, "one byte too many");
+        assert_eq!(packer.pack(&text, packed.len()), Some(&packed[..]));
         let mut state = 1_u32;
         let mut noise = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 24) as u8
         };
         let noise: Vec<u8> = (0..BLOCK_BYTES).map(|_| noise()).collect();
-        assert_eq!(pack(&noise, 4096 - 96 - 15), None);
+        assert_eq!(packer.pack(&noise, 4096 - 96 - 15), None);
+        assert_eq!(packer.pack(&text, packed.len()), Some(&packed[..]), "after noise as well");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use thermocline_engine::Payload;
-use thermocline_format::{BLOCK_BYTES, Expected, Geometry, crc32c, pack, packed_block};
+use thermocline_format::{BLOCK_BYTES, Expected, Geometry, Packer, crc32c, packed_block};
 use thermocline_target as target;
 
 /// A lease of one writer; lower numbers count readers.
@@ -316,10 +316,9 @@ impl Payload for Buffer {
         to.write().copy_from_slice(&from.read());
     }
 
-    fn pack(&self, room: usize) -> Option<(Self, u16)> {
-        let packed = pack(&self.part(0, BLOCK_BYTES).read(), room)?;
-        let length = packed.len() as u16;
-        Some((Buffer::new(target::Buffer::from_bytes(&packed)), length))
+    fn pack(&self, packer: &mut Packer, room: usize) -> Option<(Self, u16)> {
+        let packed = packer.pack(&self.part(0, BLOCK_BYTES).read(), room)?;
+        Some((Buffer::new(target::Buffer::from_bytes(packed)), packed.len() as u16))
     }
 
     fn unpack(&self, index: u32, expected: &Expected, geometry: &Geometry) -> Option<Self> {

@@ -240,6 +240,10 @@ fn refusal(path: &Path, other: &Path, why: &str, error: PairError) -> String {
             "{one} is there, and {two} is not ({why}); if the pool was served from {two} alone since, {one} is older. Bring \
              {two} back, or, if it is lost, say `thermocline device keep POOL.toml {one}`"
         ),
+        PairError::New => format!("{one} is new, and nothing was copied to it yet: {two} has all"),
+        PairError::OtherAlone => format!(
+            "{two} says that it alone has everything: it was written while {one} was away, is what {one} is filled from, or              was said to be believed. If it is to be lost, say `thermocline device replace POOL.toml {two} --yes-destroy              {two}`"
+        ),
         PairError::Lacks => format!(
             "{one} lacks what {two} has, which is missing ({why}). Bring {two} back; if it is lost, `thermocline device \
              keep POOL.toml {one} --despite-loss` uses what there is"

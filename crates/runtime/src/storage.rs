@@ -56,7 +56,7 @@ pub use io::IoEngine;
 pub use joined::Joined;
 pub use memory::Memory;
 pub use mirror::{FoundPair, Mate, Mirror, PairError, PairStart};
-pub(crate) use mirror::{decide, label_units, read_label, write_label};
+pub(crate) use mirror::{decide, is_alone, label_units, read_label, write_label};
 pub use overlay::Overlay;
 pub(crate) use raid::FoundMember;
 pub use raid::{FoundRaid, MemberStart, Raid, RaidError, RaidStart};

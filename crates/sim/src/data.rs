@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use thermocline_engine::Payload;
 use thermocline_engine::wire::ByteRun;
-use thermocline_format::{BLOCK_BYTES, Expected, Geometry, VolumeId, crc32c, pack, packed_block};
+use thermocline_format::{BLOCK_BYTES, Expected, Geometry, Packer, VolumeId, crc32c, packed_block};
 use thermocline_types::{Lba, Rng};
 
 /// Bytes of the smallest piece that any device writes as a whole.
@@ -259,9 +259,11 @@ impl Arena {
     }
 
     /// A block of a user in at most `room` bytes, if it is one of those that pack: half of all versions.
-    fn packed(&self, block: BlockId, room: usize) -> Option<Vec<u8>> {
+    fn packed<'a>(&self, block: BlockId, packer: &'a mut Packer, room: usize) -> Option<&'a [u8]> {
         match self.content(block) {
-            Content::User(stamp) if stamp.version % 2 == 0 => pack(&self.read(block)[..], room),
+            Content::User(stamp) if stamp.version % 2 == 0 => {
+                packer.pack(&self.read(block)[..], room)
+            }
             _ => None,
         }
     }
@@ -423,9 +425,9 @@ impl Payload for Data {
         pairs.take(SECTORS_PER_BLOCK).for_each(|(to, from)| to.set(from.get()));
     }
 
-    fn pack(&self, room: usize) -> Option<(Data, u16)> {
-        let packed = self.arena.packed(self.block(0), room)?;
-        Some((Data::copied(&self.arena, &[&packed]), packed.len() as u16))
+    fn pack(&self, packer: &mut Packer, room: usize) -> Option<(Data, u16)> {
+        let packed = self.arena.packed(self.block(0), packer, room)?;
+        Some((Data::copied(&self.arena, &[packed]), packed.len() as u16))
     }
 
     fn unpack(&self, index: u32, expected: &Expected, geometry: &Geometry) -> Option<Data> {

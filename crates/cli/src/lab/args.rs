@@ -180,6 +180,11 @@ impl SourceArgs {
         SourceArgs { io_size, read_share: read, ..self }
     }
 
+    /// Whether the host asks at a pace of its own.
+    pub fn has_pace(&self) -> bool {
+        self.rate.is_some() || self.burst.is_some()
+    }
+
     /// The workload these arguments describe, put on a drive as `replay` says.
     pub fn input(&self, replay: &ReplayArgs) -> anyhow::Result<Input> {
         match (&self.trace, &self.workload) {

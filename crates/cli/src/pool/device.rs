@@ -4,17 +4,20 @@ mod change;
 mod lose;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
 use thermocline_format::{DeviceState, MediaClass};
+use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{DeviceSettings, MediaError, Settings};
 use thermocline_types::{Bytes, DeviceId};
 
-use super::open::on_trial;
+use super::open::{Opened, on_trial};
 use super::serve::control::Serving;
 use super::serve::devices::{DeviceRequest, DrainStatus, GroupsTold, refuse_to_destroy};
 use super::serve::{STATUS, sockets};
@@ -271,6 +274,42 @@ struct Looked {
     left: BTreeMap<u8, u32>,
     /// Why the pool that is served takes no writes.
     failure: Option<String>,
+    room: Option<Room>,
+}
+
+/// What the volumes of a pool may take, and what it holds.
+#[derive(Clone, Copy)]
+struct Room {
+    volumes: Bytes,
+    holds: Bytes,
+}
+
+impl Room {
+    fn of<S: Storage>(pool: &Opened<S>) -> Room {
+        Room { volumes: Bytes(pool.sizes().iter().sum::<u64>() * 4096), holds: pool.holds() }
+    }
+
+    /// As a server tells it.
+    fn told(status: &Value) -> Option<Room> {
+        let volumes = status["volumes"].as_array()?.iter();
+        let volumes = volumes.map(|volume| volume["size_bytes"].as_u64()).sum::<Option<u64>>()?;
+        let holds = status["engine"]["capacity_bytes"].as_u64()?;
+        Some(Room { volumes: Bytes(volumes), holds: Bytes(holds) })
+    }
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Room { volumes, holds } = self;
+        write!(f, "the pool holds {holds} of data now")?;
+        if volumes > holds {
+            write!(
+                f,
+                ", and its volumes have {volumes}: when it is full, writes get \"no space\""
+            )?;
+        }
+        Ok(())
+    }
 }
 
 impl Looked {
@@ -285,10 +324,11 @@ impl Looked {
             Err(error) if is_unattached(&error) => return Ok(Looked::default()),
             Err(error) => return Err(error),
         };
+        let room = Some(Room::of(&pool));
         let groups = GroupsTold::new(pool.groups.iter());
         let draining = DrainStatus::all(pool.driver.engine());
         let left = draining.into_iter().map(|one| (one.device, one.units_left));
-        Ok(Looked { groups, left: left.collect(), failure: None })
+        Ok(Looked { groups, left: left.collect(), failure: None, room })
     }
 }
 
@@ -296,13 +336,14 @@ impl Looked {
     /// Asks the server.
     fn at_server(socket: &Path) -> anyhow::Result<Looked> {
         let mut status = super::stat::fetch(socket)?;
-        let mut of = |key| status.get_mut(key).map(serde_json::Value::take);
+        let room = Room::told(&status);
+        let mut of = |key| status.get_mut(key).map(Value::take);
         let draining = of("draining").map_or(Ok(Vec::new()), serde_json::from_value);
         let draining: Vec<DrainStatus> = draining.context("no list of devices")?;
         let left = draining.into_iter().map(|one| (one.device, one.units_left)).collect();
         let groups = GroupsTold::deserialize(&status).context("no list of groups")?;
         let failure = status["failure"].as_str().map(str::to_owned);
-        Ok(Looked { groups, left, failure })
+        Ok(Looked { groups, left, failure, room })
     }
 }
 

@@ -75,6 +75,10 @@ struct Report {
 /// `thermocline load`.
 pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     ensure!(args.depth > 0, "--depth must be at least 1");
+    ensure!(
+        !args.source.has_pace(),
+        "load is as fast as --depth lets it be: --rate, and --burst with --idle, are for the lab"
+    );
     let settings = Settings::load(&args.settings)?;
     let mut pool = to_write(&settings, false)?;
     let volume = pool.volume(args.into.as_deref())?;

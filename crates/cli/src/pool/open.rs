@@ -226,8 +226,7 @@ impl<S: Storage> Opened<S> {
 
     /// How much data the pool holds if all volumes are used, and no less than it has now.
     pub fn holds(&self) -> Bytes {
-        let mapped = self.driver.engine().mapped_blocks();
-        Bytes(self.config.capacity_among(self.sizes()).max(mapped) * 4096)
+        Bytes(self.driver.engine().holds_blocks() * 4096)
     }
 
     /// The volume called `name`, or the only one.

@@ -182,9 +182,10 @@ fn served(status: &Value) -> anyhow::Result<String> {
         text += &format!("at risk: {risk}\n");
     }
     text += &format!(
-        "served: {} clients of NBD; {} hold data, {} of {} units are free\n",
+        "served: {} clients of NBD; {} of {} hold data, {} of {} units are free\n",
         number(&status["clients"]["open"])?,
         Bytes(number(&engine["mapped_bytes"])?),
+        Bytes(number(&engine["capacity_bytes"])?),
         number(&engine["free_units"])?,
         number(&engine["units"])?,
     );

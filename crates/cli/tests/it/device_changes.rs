@@ -194,7 +194,7 @@ fn a_pool_grows_with_its_last_device() {
     write_and_kill(served, &mut ledger, &mut rng);
     name_of_size(folder, "a.img", 200);
     let told = does(folder, "device grow pool.toml a.img");
-    assert!(told.contains("a.img is used to its end by the pool, which holds"), "{told}");
+    assert!(told.contains("a.img is used to its end by the pool; the pool holds"), "{told}");
     assert_eq!(fs::metadata(folder.join("a.img")).expect("it is there").len(), 200 << 20);
     let served = Served::start(folder, "");
     compare(&mut served.client("main"), &mut ledger);

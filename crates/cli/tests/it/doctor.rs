@@ -69,6 +69,26 @@ fn a_device_that_is_missing_from_a_pool_is_no_new_one() {
     assert!(lacking.to_string().contains("there is no b.img"), "{lacking}");
 }
 
+/// The side that is there may be the older one: somebody has to say that it is not.
+#[test]
+fn a_pair_that_nobody_serves_before_a_choice_is_no_warning() {
+    let folder = scratch();
+    let folder = folder.path();
+    let side = |path| format!("[[device]]\npath = '{path}'\nsize = '64MiB'\nmirror = 'm'\n");
+    let text =
+        format!("{}{}[[volumes]]\nname = 'a'\nsize = '8MiB'\n", side("a.img"), side("b.img"));
+    write(folder, "pool.toml", text);
+    run(folder, "format pool.toml").ok();
+    std::fs::remove_file(folder.join("b.img")).expect("a side");
+    let refused = report(folder, 1);
+    let (state, text) = finding(&refused, "mirror");
+    assert!(state == "fail" && text.contains("device keep POOL.toml a.img"), "{text}");
+    run(folder, "device keep pool.toml a.img").ok();
+    let kept = report(folder, 0);
+    let (state, text) = finding(&kept, "mirror");
+    assert!(state == "warn" && text.contains("the only copy"), "{text}");
+}
+
 #[test]
 fn what_cannot_work_fails_with_reason_and_remedy() {
     let folder = scratch();

@@ -37,6 +37,13 @@ impl<P: Payload> Engine<P> {
         self.volumes.mapped()
     }
 
+    /// Blocks that the pool holds if its volumes are written all over, and no less than are mapped.
+    #[must_use]
+    pub fn holds_blocks(&self) -> u64 {
+        let sizes = self.volumes.alive().into_iter().map(|map| map.blocks);
+        self.config.capacity_among(sizes).max(self.mapped_blocks())
+    }
+
     /// Blocks that count twice among those that are mapped if they were mapped when they were written: where only a
     /// page of the map on media says that. None do after an opening.
     #[must_use]

@@ -4,7 +4,7 @@
 //! writes, at the share of real pages that do. Copies never pack: they travel in full chunks.
 
 use thermocline_engine::Payload;
-use thermocline_format::{Expected, Geometry};
+use thermocline_format::{Expected, Geometry, Packer};
 
 /// The share of blocks that pack, unless `log.packs` says another. `docs/VALIDATION.md` says of which pages it is.
 pub const PACKS: f64 = 1.0;
@@ -60,7 +60,7 @@ impl Payload for PackDraw {
     fn copy_block(&self, _from: &PackDraw) {}
 
     #[inline]
-    fn pack(&self, _room: usize) -> Option<(PackDraw, u16)> {
+    fn pack(&self, _packer: &mut Packer, _room: usize) -> Option<(PackDraw, u16)> {
         (self.seed < self.below).then_some((PackDraw::default(), 1))
     }
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn the_stated_share_packs_whether_blocks_come_alone_or_in_runs() {
         for packs in [0.0, 0.25, 0.9] {
-            let does = |drawn: PackDraw| drawn.pack(3968).is_some();
+            let does = |drawn: PackDraw| drawn.pack(&mut Packer::default(), 3968).is_some();
             let alone = (0..10_000).filter(|&write| does(PackDraw::new(write, packs))).count();
             let in_runs = (0..100).flat_map(|write| {
                 let run = PackDraw::new(write, packs);

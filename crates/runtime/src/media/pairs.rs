@@ -12,7 +12,7 @@ use crate::Device;
 use crate::settings::{DeviceKind, Settings};
 use crate::storage::{
     Access, Fault, FoundPair, Group, Layout, Mate, Mirror, OpenErrorKind, PairError, PairStart,
-    decide, label_units, read_label, write_label,
+    decide, is_alone, label_units, read_label, write_label,
 };
 
 /// Which device of which pool a pair is.
@@ -70,9 +70,20 @@ pub(super) fn new_pair(
     let start = PairStart { source: 0, mate: Mate::Current };
     let (name, write_mostly) = (name_of(group), write_mostly(group));
     let (rate, access) = (Some(group[0].fill_rate()), Access::ReadWrite);
-    let (why, label, places) = (None, all, [0; SIDES]);
-    let found =
-        FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access };
+    let (why, refusal, label, places) = (None, None, all, [0; SIDES]);
+    let found = FoundPair {
+        name,
+        paths,
+        storages,
+        why,
+        refusal,
+        start,
+        label,
+        places,
+        write_mostly,
+        rate,
+        access,
+    };
     opened(group, found)
 }
 
@@ -100,6 +111,8 @@ pub(super) fn open_pair(
     let labels = [0, 1].map(|side: usize| sides[side].label.as_ref().map(|(label, _)| label));
     let start = decide(labels, access == Access::ReadOnly);
     let start = start.map_err(|error| refused(name_of(group), &sides, error))?;
+    let refusal = decide(labels, false).err();
+    let refusal = refusal.map(|error| refused(name_of(group), &sides, error).to_string());
     let places = [0, 1].map(|side: usize| sides[side].label.as_ref().map_or(0, |one| one.1));
     let (label, _) = sides[start.source].label.clone().expect("the source has one");
     let why = Some(sides[1 - start.source].why.clone());
@@ -108,13 +121,29 @@ pub(super) fn open_pair(
     let storages = [storages.next().flatten(), storages.next().flatten()];
     let (name, write_mostly) = (name_of(group), write_mostly(group));
     let rate = Some(group[0].fill_rate());
-    let found =
-        FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access };
+    let found = FoundPair {
+        name,
+        paths,
+        storages,
+        why,
+        refusal,
+        start,
+        label,
+        places,
+        write_mostly,
+        rate,
+        access,
+    };
     opened(group, found)
 }
 
 fn refused(name: String, sides: &[SideFound], error: PairError) -> MediaError {
     let there = sides.iter().position(|side| side.label.is_some()).unwrap_or(0);
+    refused_for(there, name, sides, error)
+}
+
+/// Side `there` cannot be used.
+fn refused_for(there: usize, name: String, sides: &[SideFound], error: PairError) -> MediaError {
     let (path, other) = (sides[there].path.clone(), sides[1 - there].path.clone());
     let why = sides[1 - there].why.clone();
     MediaError::Pair { name, path, other, why, error }
@@ -266,7 +295,7 @@ impl Settings {
             }
             Role::Kept { despite_loss } => {
                 let kept = keep(&mut sides, own, despite_loss);
-                kept.map_err(|error| refused(name_of(&group), &sides, error))?
+                kept.map_err(|error| refused_for(own, name_of(&group), &sides, error))?
                     .map_err(|fault| not_labelled(path.to_owned(), fault))
             }
         }
@@ -330,11 +359,19 @@ fn keep(
     despite_loss: bool,
 ) -> Result<Result<(), Fault>, PairError> {
     let newest = sides.iter().flat_map(|side| &side.label).map(|(label, _)| label.event).max();
-    let side = &mut sides[own];
-    let (label, _) = side.label.clone().ok_or(PairError::NoLabel)?;
+    let other = sides[1 - own].label.as_ref().map(|(label, _)| label);
+    let (label, _) = sides[own].label.clone().ok_or(PairError::NoLabel)?;
+    // Each would say of itself that it alone has everything.
+    if other.is_some_and(is_alone) {
+        return Err(if is_alone(&label) { PairError::Split } else { PairError::OtherAlone });
+    }
+    if label.event == 0 {
+        return Err(PairError::New);
+    }
     if !despite_loss {
         decide([Some(&label), None], true)?;
     }
+    let side = &mut sides[own];
     let mut current = [false; SIDES];
     current[usize::from(label.side)] = true;
     let lacking = vec![true; label.lacking.len()];

@@ -101,11 +101,14 @@ pub struct GroupStatus {
     pub filled: Bytes,
     /// Bad places of a member that were written again from the others, since then.
     pub repaired: u64,
+    /// Why the pool was opened to be looked at, and is not served like this: what to do first.
+    pub refusal: Option<String>,
 }
 
 impl GroupStatus {
     pub(super) fn new(kind: GroupKind, name: String, members: Vec<MemberStatus>) -> GroupStatus {
-        GroupStatus { kind, name, members, lacking: Bytes(0), filled: Bytes(0), repaired: 0 }
+        let (lacking, filled, repaired, refusal) = (Bytes(0), Bytes(0), 0, None);
+        GroupStatus { kind, name, members, lacking, filled, repaired, refusal }
     }
 
     /// Whether all members hold everything.
@@ -117,6 +120,9 @@ impl GroupStatus {
     /// What is at risk and what to do, as a sentence without its end; `None` if nothing is.
     #[must_use]
     pub fn risk(&self) -> Option<String> {
+        if let Some(refusal) = &self.refusal {
+            return Some(refusal.clone());
+        }
         let member = self.members.iter().find(|one| one.standing != MemberState::Current)?;
         let (kind, name, path) = (self.kind.name(), &self.name, member.path.display());
         let so = match self.kind {

@@ -35,8 +35,8 @@ use crate::Buffer;
 use fill::Fill;
 
 pub(crate) use label::{label_units, read_label, write_label};
-pub(crate) use start::decide;
 pub use start::{Mate, PairError, PairStart};
+pub(crate) use start::{decide, is_alone};
 
 /// Bad places that wait to be written again; further ones are found when they are read next. Chosen, not measured.
 const REPAIRS: usize = 1024;
@@ -132,6 +132,8 @@ pub struct FoundPair {
     pub storages: [Option<Box<dyn Storage>>; SIDES],
     /// Why one is missing.
     pub why: Option<String>,
+    /// Why it can be looked at, and not be written to.
+    pub refusal: Option<String>,
     /// What is to be done with them.
     pub start: PairStart,
     /// The label that is believed.
@@ -190,6 +192,7 @@ impl Mirror {
             mut paths,
             mut storages,
             why,
+            refusal,
             start,
             label,
             mut places,
@@ -210,7 +213,7 @@ impl Mirror {
         let layout = storages[source].as_ref().expect("there is a source").layout();
         assert!(layout.units >= units + label_units(units, layout.unit_bytes()), "no room");
         let layout = Layout { units, ..*layout };
-        let pair = Group::new(status(name, paths, why.as_deref()));
+        let pair = Group::new(GroupStatus { refusal, ..status(name, paths, why.as_deref()) });
         let mut mirror = Mirror {
             parts: Parts::new(storages),
             layout,

@@ -16,7 +16,7 @@ use super::super::serve::control::Serving;
 use super::super::serve::devices::{ChangeName, DeviceRequest, refuse_to_destroy};
 use super::super::serve::{STATUS, sockets};
 use super::super::{Broken, print};
-use super::{DrainArgs, Looked, MemberArgs, NewArgs, named};
+use super::{DrainArgs, Looked, MemberArgs, NewArgs, Room, named};
 use crate::interrupt::{self, Interrupt};
 use crate::progress::Progress;
 
@@ -57,28 +57,32 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
         let more = device.change(ChangeName::Drain, &[])?;
         return print(&format!("{shown} is drained while the pool is served{more}\n"));
     }
-    let left = empty(&device, &interrupt)?;
+    let (left, more) = empty(&device, &interrupt)?;
     if left > 0 {
         return device.interrupted(left, "go on now");
     }
-    print(&format!("{shown} is empty; `thermocline device detach` takes it out of the pool\n"))
+    print(&format!(
+        "{shown} is empty{more}\n`thermocline device detach` takes it out of the pool\n"
+    ))
 }
 
-/// Has a device drained, and waits for it. Returns the units that are left, if it was interrupted.
+/// Has a device drained, and waits for it. Returns the units that are left, if it was interrupted, and what more there
+/// is to say.
 ///
 /// # Errors
 /// Also when units are left that cannot be emptied.
-fn empty(device: &Named, interrupt: &Interrupt) -> anyhow::Result<u32> {
+fn empty(device: &Named, interrupt: &Interrupt) -> anyhow::Result<(u32, String)> {
     interrupt.something_to_show();
-    let left = if let Some(server) = device.server() {
+    let (left, more) = if let Some(server) = device.server() {
         server.change_device(&device.request(ChangeName::Drain, &[]))?;
-        drained_by_server(device, interrupt)?
+        (drained_by_server(device, interrupt)?, device.room_told())
     } else {
         let mut pool = to_change(&device.settings, &device.path, DeviceChange::Drain, false)?;
         let left = drain_by_itself(&mut pool.driver, device.number()?, interrupt);
         let left = left.map_err(|broken| device.not_emptied(&broken.to_string()))?;
+        let more = format!("; {}", Room::of(&pool));
         pool.close()?;
-        left
+        (left, more)
     };
     if left > 0 && !interrupt.is_asked() {
         let (shown, file) = (device.path.display(), device.settings.file().display());
@@ -88,7 +92,7 @@ fn empty(device: &Named, interrupt: &Interrupt) -> anyhow::Result<u32> {
         );
         return Err(Broken(why).into());
     }
-    Ok(left)
+    Ok((left, more))
 }
 
 /// `thermocline device replace --instead-of`: the new device is attached, the old one drained and detached. What was
@@ -110,7 +114,7 @@ pub fn exchange(args: &NewArgs, old: &Path) -> anyhow::Result<ExitCode> {
              `thermocline device drain {file} {new}`, then `thermocline device detach {file} {new}`; {old} is not empty"
         )
     };
-    let left = empty(&old, &interrupt).with_context(both)?;
+    let (left, _) = empty(&old, &interrupt).with_context(both)?;
     if left > 0 {
         return old.interrupted(left, "have it detached when it is empty");
     }
@@ -198,15 +202,21 @@ impl Named {
         let request = self.request(change, yes_destroy);
         if let Some(server) = self.server() {
             server.change_device(&request)?;
-            return Ok(String::new());
+            return Ok(self.room_told());
         }
         if change == ChangeName::Attach {
             refuse_to_destroy(&self.settings, &request)?;
         }
         let pool = to_change(&self.settings, &self.path, change.into(), false)?;
-        let holds = pool.holds();
+        let more = format!("; {}", Room::of(&pool));
         pool.close()?;
-        Ok(format!(", which holds {holds} of data now"))
+        Ok(more)
+    }
+
+    /// What the pool holds now, by its server; nothing if that does not answer.
+    fn room_told(&self) -> String {
+        let room = Looked::at_server(&self.socket()).ok().and_then(|told| told.room);
+        room.map_or(String::new(), |room| format!("; {room}"))
     }
 }
 

@@ -74,7 +74,7 @@ pub fn lose(args: &LoseArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
     } else {
-        print(&text(&report, &args.device.settings.display().to_string()))?;
+        print(&text(&report, args))?;
     }
     left.with_context(|| format!("{} is given up all the same", report.device))?;
     Ok(ExitCode::from(u8::from(!done)))
@@ -119,8 +119,10 @@ fn collect<S: Storage>(driver: &mut Driver<S>, found: &mut BTreeMap<u32, Vec<Ran
     driver.clear_notices();
 }
 
-fn text(report: &Report, settings: &str) -> String {
+fn text(report: &Report, args: &LoseArgs) -> String {
     let Report { device, volumes, .. } = report;
+    let settings = args.device.settings.display();
+    let despite = if args.despite_loss { " --despite-loss" } else { "" };
     let mut text = String::new();
     for LostVolume { name, bytes, ranges } in volumes {
         text +=
@@ -141,8 +143,8 @@ fn text(report: &Report, settings: &str) -> String {
              {settings}, or nothing opens the pool\n"
         ),
         false => format!(
-            "nothing was changed; to go on without it, say `thermocline device lose {settings} {device} --yes-destroy \
-             {device}`\n"
+            "nothing was changed; to go on without it, say `thermocline device lose {settings} {device}{despite} \
+             --yes-destroy {device}`\n"
         ),
     }
 }

@@ -66,6 +66,9 @@ fn groups<S>(pool: &Opened<S>) -> Vec<Finding> {
             let all = if group.kind == GroupKind::Mirror { "both sides" } else { "all members" };
             Finding::ok(group.kind.name(), format!("{all} of `{}` are current", group.name))
         }
+        Some(refusal) if group.refusal.is_some() => {
+            Finding::fail(group.kind.name(), refusal, "without that it is not served")
+        }
         Some(risk) => {
             let remedy = "`thermocline device list` tells more";
             Finding::warn(group.kind.name(), risk, remedy)

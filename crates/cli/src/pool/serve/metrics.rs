@@ -45,6 +45,7 @@ pub fn text(status: &Status) -> String {
     }
     for (name, help, value) in [
         ("mapped_bytes", "Bytes of volumes that are mapped", engine.mapped_bytes),
+        ("capacity_bytes", "Bytes of volumes that the pool holds", engine.capacity_bytes),
         ("free_units", "Units that hold nothing", engine.free_units.into()),
         ("units", "Units", engine.units.into()),
         ("connections", "Connections of clients", status.clients.open),

@@ -120,6 +120,8 @@ pub struct EngineStatus {
     /// Written by hosts and not durable: a power cut may take them.
     pub at_risk_bytes: u64,
     pub mapped_bytes: u64,
+    /// How much data the pool holds if its volumes are written all over.
+    pub capacity_bytes: u64,
     pub free_units: u32,
     /// Of the devices that have not left the pool.
     pub units: u32,
@@ -388,6 +390,7 @@ fn engine_status(engine: &Engine<thermocline_runtime::Buffer>) -> EngineStatus {
         pack_tried_bytes: bytes(stats.pack_tried_blocks),
         at_risk_bytes: bytes(engine.at_risk_blocks()),
         mapped_bytes: bytes(engine.mapped_blocks()),
+        capacity_bytes: bytes(engine.holds_blocks()),
         free_units: engine.free_units(),
         units: engine.geometry().present().map(|(_, units)| units.len() as u32).sum(),
         media: MediaStatus::all(engine),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use thermocline_format::{
     BLOCK_BYTES, ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry,
-    LogicalBlock, PackedBlock, PoolId, Revision, Sequence, VolumeId, crc32c, pack, packed_block,
+    LogicalBlock, PackedBlock, Packer, PoolId, Revision, Sequence, VolumeId, crc32c, packed_block,
 };
 use thermocline_types::Class;
 
@@ -43,9 +43,10 @@ impl Payload for Block {
         self.0.replace(from);
     }
 
-    fn pack(&self, room: usize) -> Option<(Block, u16)> {
-        let packed = pack(&self.0.borrow(), room)?;
-        Some((Block::new(&packed), packed.len() as u16))
+    fn pack(&self, packer: &mut Packer, room: usize) -> Option<(Block, u16)> {
+        let block = self.0.borrow();
+        let packed = packer.pack(&block, room)?;
+        Some((Block::new(packed), packed.len() as u16))
     }
 
     fn unpack(&self, _index: u32, expected: &Expected, geometry: &Geometry) -> Option<Block> {
@@ -74,12 +75,13 @@ fn header(pool: PoolId, at: Location, block: &[u8]) -> Vec<u8> {
         cause: ChunkCause::Host,
         class: Class(0),
     };
-    let packed = pack(block, PackedBlock::room(1, &geometry)).expect("it repeats");
+    let mut packer = Packer::default();
+    let packed = packer.pack(block, PackedBlock::room(1, &geometry)).expect("it repeats");
     let said = PackedBlock { entry: 0, bytes: packed.len() as u16 };
     let entries = vec![Entry::Data { volume: VolumeId(1), lba: Lba(7), crc: crc32c(block) }];
     let mut bytes = Vec::new();
     let header = ChunkHeader::with_packed(origin, entries, Some(said), &geometry);
-    header.encode(&packed, &geometry, &mut bytes);
+    header.encode(packed, &geometry, &mut bytes);
     assert_eq!(bytes.len(), BLOCK_BYTES);
     bytes
 }

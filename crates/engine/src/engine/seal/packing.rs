@@ -22,7 +22,7 @@ impl<P: Payload> Engine<P> {
         }
         (0..).zip(picked).take(TRIED).find_map(|(entry, &slot)| {
             self.stats.pack_tried_blocks += 1;
-            let (bytes, length) = self.cache.block(slot).payload.pack(room)?;
+            let (bytes, length) = self.cache.block(slot).payload.pack(&mut self.packer, room)?;
             mark!(BlockPacked);
             mark!(BlockNotPacked if entry > 0);
             Some((bytes, PackedBlock { entry, bytes: length }))

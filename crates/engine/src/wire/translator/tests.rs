@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, LogicalBlock,
-    MapEntry, OpenUnit, PoolId, Revision, Sequence, VolumeId,
+    MapEntry, OpenUnit, Packer, PoolId, Revision, Sequence, VolumeId,
 };
 use thermocline_types::Lba;
 
@@ -67,7 +67,7 @@ impl Payload for Run {
 
     fn copy_block(&self, _from: &Run) {}
 
-    fn pack(&self, _room: usize) -> Option<(Run, u16)> {
+    fn pack(&self, _packer: &mut Packer, _room: usize) -> Option<(Run, u16)> {
         None
     }
 

@@ -166,6 +166,30 @@ fn a_drive_of_a_group_may_be_missing_and_a_new_one_is_filled() {
     }
 }
 
+/// What is believed of a pair is decided once: the other side is given up by its name.
+#[test]
+fn a_side_is_not_believed_against_one_that_is_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = on_drives(folder.path(), GroupKind::Mirror, 2, "64MiB");
+    formatted(&settings);
+    let mut open = Open::new(&settings);
+    open.write(1);
+    open.ask(HostRequest::Close);
+    drop(open);
+    let [one, other] = ["0", "1"].map(|name| folder.path().join(name));
+    settings.keep_side(&other, false).expect("it has all");
+    for despite_loss in [false, true] {
+        let refused = settings.keep_side(&one, despite_loss).expect_err("the other one was chosen");
+        assert!(refused.to_string().contains("alone has everything"), "{refused}");
+    }
+    settings.replace_side(&one).expect("the other one has all");
+    Open::new(&settings).wait_until_whole();
+    settings.replace_side(&one).expect("the other one has all");
+    let refused = settings.keep_side(&one, true).expect_err("it is empty");
+    assert!(refused.to_string().contains("nothing was copied to it yet"), "{refused}");
+    Open::new(&settings).check(1);
+}
+
 /// A drive that is smaller than the members of the group, and one that is named alone.
 #[test]
 fn a_drive_that_is_no_member_is_refused() {

@@ -37,6 +37,12 @@ pub enum PairError {
     /// One is there, and its label says that it lacks something.
     #[error("it lacks what the other side has, which is missing")]
     Lacks,
+    /// Nothing was ever copied to the one that is to be believed.
+    #[error("nothing was copied to it yet")]
+    New,
+    /// The one that is not to be believed alone has everything, as its label says.
+    #[error("the other side says that it alone has everything")]
+    OtherAlone,
     /// The one that the other was last filled from is older than that.
     #[error("the side that was to fill the other one is older than it")]
     OldSource,
@@ -103,6 +109,11 @@ fn trusts(label: &MirrorLabel, side: usize) -> bool {
     label.event > 0 && label.current[side]
 }
 
+/// Whether a label names its own side as the only one that has everything.
+pub(crate) fn is_alone(label: &MirrorLabel) -> bool {
+    trusts(label, usize::from(label.side)) && !trusts(label, usize::from(1 - label.side))
+}
+
 fn both(one: &MirrorLabel, other: &MirrorLabel) -> Result<PairStart, PairError> {
     let units = one.lacking.len();
     let pair = |label: &MirrorLabel| (label.pool, label.device, label.lacking.len());
@@ -112,9 +123,7 @@ fn both(one: &MirrorLabel, other: &MirrorLabel) -> Result<PairStart, PairError> 
     if one.side == other.side {
         return Err(PairError::SameSide);
     }
-    let (own, mate) = (usize::from(one.side), usize::from(other.side));
-    let claims = |label, own, mate| trusts(label, own) && !trusts(label, mate);
-    if claims(one, own, mate) && claims(other, mate, own) {
+    if is_alone(one) && is_alone(other) {
         return Err(PairError::Split);
     }
     if one.event == other.event {
