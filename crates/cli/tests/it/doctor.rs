@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::serve::{Served, format, run};
+use super::serve::{Served, format, format_mirrored, run};
 use crate::{repository, scratch, write};
 
 /// State and text of what was found of `what`.
@@ -74,19 +74,21 @@ fn a_device_that_is_missing_from_a_pool_is_no_new_one() {
 fn a_pair_that_nobody_serves_before_a_choice_is_no_warning() {
     let folder = scratch();
     let folder = folder.path();
-    let side = |path| format!("[[device]]\npath = '{path}'\nsize = '64MiB'\nmirror = 'm'\n");
-    let text =
-        format!("{}{}[[volumes]]\nname = 'a'\nsize = '8MiB'\n", side("a.img"), side("b.img"));
-    write(folder, "pool.toml", text);
-    run(folder, "format pool.toml").ok();
+    format_mirrored(folder, "auto");
     std::fs::remove_file(folder.join("b.img")).expect("a side");
     let refused = report(folder, 1);
     let (state, text) = finding(&refused, "mirror");
     assert!(state == "fail" && text.contains("device keep POOL.toml a.img"), "{text}");
     run(folder, "device keep pool.toml a.img").ok();
-    let kept = report(folder, 0);
-    let (state, text) = finding(&kept, "mirror");
-    assert!(state == "warn" && text.contains("the only copy"), "{text}");
+    let is_warned = || {
+        let kept = report(folder, 0);
+        let (state, text) = finding(&kept, "mirror");
+        assert!(state == "warn" && text.contains("the only copy"), "{text}");
+    };
+    is_warned();
+    let served = Served::start(folder, "");
+    is_warned();
+    assert_eq!(served.stop(), 0);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize as _;
 use thermocline_engine::Config;
 use thermocline_format::PoolId;
 use thermocline_runtime::storage::IoEngine;
@@ -11,7 +12,9 @@ use thermocline_runtime::{Contents, DeviceKind, GroupKind, GroupStatus, MediaErr
 use thermocline_types::Bytes;
 
 use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast};
+use super::super::serve::devices::GroupsTold;
 use super::super::serve::{STATUS, sockets};
+use super::super::stat::fetch;
 use super::{Finding, device};
 
 /// What is found of the pool that the settings at `path` describe.
@@ -39,15 +42,7 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
         Err(error) => error,
     };
     if is_in_use(&error) {
-        let served = UnixStream::connect(sockets::beside(path, STATUS)).is_ok();
-        return vec![match served {
-            true => Finding::ok("pool", "it is being served; `thermocline stat` tells more"),
-            false => Finding::fail(
-                "pool",
-                "another process has it locked",
-                "end that process; `fuser` or `lslocks` finds it",
-            ),
-        }];
+        return in_use(&sockets::beside(path, STATUS));
     }
     match error.downcast_ref() {
         Some(MediaError::NoPool { .. }) => planned(settings),
@@ -58,23 +53,55 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
     }
 }
 
+/// What the server of a pool tells by its socket, if it is a server that has it.
+fn in_use(socket: &Path) -> Vec<Finding> {
+    if UnixStream::connect(socket).is_err() {
+        let remedy = "end that process; `fuser` or `lslocks` finds it";
+        return vec![Finding::fail("pool", "another process has it locked", remedy)];
+    }
+    let status = match fetch(socket) {
+        Ok(status) => status,
+        Err(error) => {
+            let remedy = "look at the server, and stop it if it does nothing";
+            return vec![Finding::warn(
+                "pool",
+                format!("it is being served, but {error:#}"),
+                remedy,
+            )];
+        }
+    };
+    let mut findings = vec![match status["failure"].as_str() {
+        None => Finding::ok("pool", "it is being served; `thermocline stat` tells more"),
+        Some(failure) => Finding::fail("pool", failure, "see to that, and serve it again"),
+    }];
+    let groups = GroupsTold::deserialize(&status).unwrap_or_default();
+    findings.extend(groups.all().map(|(kind, standing, _)| {
+        let kinds = [GroupKind::Mirror, GroupKind::Striped, GroupKind::Parity];
+        let kind = kinds.into_iter().find(|one| one.name() == kind);
+        group(kind.unwrap_or(GroupKind::Mirror), &standing.name, standing.risk.clone())
+    }));
+    findings
+}
+
 /// Whether all members of each pair and striped group hold everything.
 fn groups<S>(pool: &Opened<S>) -> Vec<Finding> {
     let status = pool.groups.iter().map(|(_, group)| group.status());
-    let finding = |group: GroupStatus| match group.risk() {
-        None => {
-            let all = if group.kind == GroupKind::Mirror { "both sides" } else { "all members" };
-            Finding::ok(group.kind.name(), format!("{all} of `{}` are current", group.name))
-        }
-        Some(refusal) if group.refusal.is_some() => {
-            Finding::fail(group.kind.name(), refusal, "without that it is not served")
-        }
-        Some(risk) => {
-            let remedy = "`thermocline device list` tells more";
-            Finding::warn(group.kind.name(), risk, remedy)
+    let finding = |status: GroupStatus| match status.refusal {
+        None => group(status.kind, &status.name, status.risk()),
+        Some(refusal) => {
+            Finding::fail(status.kind.name(), refusal, "without that it is not served")
         }
     };
     status.map(finding).collect()
+}
+
+/// How a pair or striped group stands of which this is at risk.
+fn group(kind: GroupKind, name: &str, risk: Option<String>) -> Finding {
+    let all = if kind == GroupKind::Mirror { "both sides" } else { "all members" };
+    match risk {
+        None => Finding::ok(kind.name(), format!("{all} of `{name}` are current")),
+        Some(risk) => Finding::warn(kind.name(), risk, "`thermocline device list` tells more"),
+    }
 }
 
 /// What `format` would make.
