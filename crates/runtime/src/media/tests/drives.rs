@@ -182,6 +182,13 @@ fn a_side_is_not_believed_against_one_that_is_alone() {
         let refused = settings.keep_side(&one, despite_loss).expect_err("the other one was chosen");
         assert!(refused.to_string().contains("alone has everything"), "{refused}");
     }
+    settings.replace_side(&other).expect("it was the wrong one");
+    let mut open = Open::new(&settings);
+    open.check(1);
+    open.wait_until_whole();
+    open.ask(HostRequest::Close);
+    drop(open);
+    settings.keep_side(&other, false).expect("it has all");
     settings.replace_side(&one).expect("the other one has all");
     Open::new(&settings).wait_until_whole();
     settings.replace_side(&one).expect("the other one has all");
