@@ -242,7 +242,9 @@ fn refusal(path: &Path, other: &Path, why: &str, error: PairError) -> String {
         ),
         PairError::New => format!("{one} is new, and nothing was copied to it yet: {two} has all"),
         PairError::OtherAlone => format!(
-            "{two} says that it alone has everything: it was written while {one} was away, is what {one} is filled from, or              was said to be believed. If it is to be lost, say `thermocline device replace POOL.toml {two} --yes-destroy              {two}`"
+            "{two} says that it alone has everything: it was written while {one} was away, is what {one} is filled from, or \
+             was said to be believed. If it is to be lost, say `thermocline device replace POOL.toml {two} --yes-destroy \
+             {two}`"
         ),
         PairError::Lacks => format!(
             "{one} lacks what {two} has, which is missing ({why}). Bring {two} back; if it is lost, `thermocline device \
