@@ -70,20 +70,9 @@ pub(super) fn new_pair(
     let start = PairStart { source: 0, mate: Mate::Current };
     let (name, write_mostly) = (name_of(group), write_mostly(group));
     let (rate, access) = (Some(group[0].fill_rate()), Access::ReadWrite);
-    let (why, refusal, label, places) = (None, None, all, [0; SIDES]);
-    let found = FoundPair {
-        name,
-        paths,
-        storages,
-        why,
-        refusal,
-        start,
-        label,
-        places,
-        write_mostly,
-        rate,
-        access,
-    };
+    let (why, label, places) = (None, all, [0; SIDES]);
+    let found =
+        FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access };
     opened(group, found)
 }
 
@@ -121,20 +110,11 @@ pub(super) fn open_pair(
     let storages = [storages.next().flatten(), storages.next().flatten()];
     let (name, write_mostly) = (name_of(group), write_mostly(group));
     let rate = Some(group[0].fill_rate());
-    let found = FoundPair {
-        name,
-        paths,
-        storages,
-        why,
-        refusal,
-        start,
-        label,
-        places,
-        write_mostly,
-        rate,
-        access,
-    };
-    opened(group, found)
+    let found =
+        FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access };
+    let (storage, pair) = opened(group, found)?;
+    refusal.into_iter().for_each(|refusal| pair.refuse(refusal));
+    Ok((storage, pair))
 }
 
 fn refused(name: String, sides: &[SideFound], error: PairError) -> MediaError {

@@ -182,6 +182,11 @@ impl Group {
         self.shared().status.clone()
     }
 
+    /// It is open to be looked at, and not to be served before something is done.
+    pub(crate) fn refuse(&self, refusal: String) {
+        self.shared().status.refusal = Some(refusal);
+    }
+
     /// Has `listener` hear of all that happens to the group, and of what did since it was opened.
     pub fn listen(&self, mut listener: Listener) {
         let mut shared = self.shared();

@@ -132,8 +132,6 @@ pub struct FoundPair {
     pub storages: [Option<Box<dyn Storage>>; SIDES],
     /// Why one is missing.
     pub why: Option<String>,
-    /// Why it can be looked at, and not be written to.
-    pub refusal: Option<String>,
     /// What is to be done with them.
     pub start: PairStart,
     /// The label that is believed.
@@ -192,7 +190,6 @@ impl Mirror {
             mut paths,
             mut storages,
             why,
-            refusal,
             start,
             label,
             mut places,
@@ -213,7 +210,7 @@ impl Mirror {
         let layout = storages[source].as_ref().expect("there is a source").layout();
         assert!(layout.units >= units + label_units(units, layout.unit_bytes()), "no room");
         let layout = Layout { units, ..*layout };
-        let pair = Group::new(GroupStatus { refusal, ..status(name, paths, why.as_deref()) });
+        let pair = Group::new(status(name, paths, why.as_deref()));
         let mut mirror = Mirror {
             parts: Parts::new(storages),
             layout,

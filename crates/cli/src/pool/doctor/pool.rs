@@ -75,10 +75,10 @@ fn in_use(socket: &Path) -> Vec<Finding> {
         Some(failure) => Finding::fail("pool", failure, "see to that, and serve it again"),
     }];
     let groups = GroupsTold::deserialize(&status).unwrap_or_default();
-    findings.extend(groups.all().map(|(kind, standing, _)| {
+    findings.extend(groups.all().filter_map(|(kind, standing, _)| {
         let kinds = [GroupKind::Mirror, GroupKind::Striped, GroupKind::Parity];
-        let kind = kinds.into_iter().find(|one| one.name() == kind);
-        group(kind.unwrap_or(GroupKind::Mirror), &standing.name, standing.risk.clone())
+        let kind = kinds.into_iter().find(|one| one.name() == kind)?;
+        Some(group(kind, &standing.name, standing.risk.clone()))
     }));
     findings
 }

@@ -82,20 +82,7 @@ fn start(bench: &Bench, there: [bool; 2], forgive: bool) -> Result<FoundPair, Pa
     let paths = ["a", "b"].map(PathBuf::from);
     let (name, rate, access, why) = ("m".to_owned(), None, Access::ReadWrite, None);
     let write_mostly = [false; 2];
-    let refusal = None;
-    Ok(FoundPair {
-        name,
-        paths,
-        storages,
-        why,
-        refusal,
-        start,
-        label,
-        places,
-        write_mostly,
-        rate,
-        access,
-    })
+    Ok(FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access })
 }
 
 /// Opens the pair; in units of `doubtful` alone something was under way.
