@@ -8,6 +8,7 @@ use std::sync::Arc;
 use thermocline_format::{
     BLOCK_BYTES, ChunkHeader, Generation, Location, Places, PoolId, Superblock,
 };
+pub use thermocline_types::DeviceError;
 use thermocline_types::{DeviceId, UnitId};
 
 use crate::payload::Payload;
@@ -164,22 +165,4 @@ pub enum Done<P> {
     Superblocks(Vec<Superblock>),
     /// One report for each unit of the pool's geometry, in order.
     Units(Vec<UnitReport>),
-}
-
-/// How a command failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeviceError {
-    /// The device reports an error for these blocks or this command.
-    #[error("the device reports an error")]
-    Io,
-    /// The unit can be read but not written or reset any more.
-    #[error("the unit is read-only")]
-    ReadOnly,
-    /// The unit cannot be read any more either.
-    #[error("the unit is offline")]
-    Offline,
-    /// The device takes no commands any more.
-    #[error("the device is gone")]
-    Gone,
 }
