@@ -18,22 +18,24 @@ mod seal;
 mod tier;
 mod trim;
 mod unit_pages;
+mod versions;
 mod volumes;
 
 use std::collections::VecDeque;
 
 use slab::Slab;
-use thermocline_format::{Epoch, Geometry, MediaClass, Packer, PoolId, Sequence};
+use thermocline_format::{Epoch, Geometry, Location, MediaClass, Packer, PoolId, Sequence};
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Classifier as _;
-use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId};
+use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId, Version};
 
 use crate::bugs::bug;
 use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
 use crate::destage::Destage;
-use crate::device::{DeviceCmd, DeviceError, Done, OpId};
+use crate::device::{DeviceCmd, DeviceError, Done, Members, OpId};
 use crate::durability::{Durability, Then};
 use crate::flights::Flights;
+use crate::healing::{Healing, Tried};
 use crate::map::{Addresses, Value};
 use crate::marks::mark;
 use crate::pages::Pages;
@@ -60,7 +62,7 @@ use trim::Unmapping;
 pub(crate) enum Op<P> {
     WriteChunk { sequence: Sequence, class: Class },
     HostRead { request: u32, unit: UnitId, expected: Vec<Value>, into: P },
-    LoadPage { volume: u16, page: u64, at: thermocline_format::Location },
+    LoadPage { volume: u16, page: u64, at: Location },
     MovePage { page: checkpoint::Place, unit: UnitId },
     MergePage { page: checkpoint::Place },
     GcChunks,
@@ -70,7 +72,10 @@ pub(crate) enum Op<P> {
     Flush { device: DeviceId },
     Superblock,
     ScrubChunks,
-    ScrubRead { block: scrub::Counted },
+    ScrubRead { block: scrub::Counted, missing: bool },
+    ScrubVersion { blocks: Vec<scrub::Counted>, version: Version },
+    Heal { at: Location, version: Version },
+    Again(Box<Tried<P>>),
     Opening { index: usize },
 }
 
@@ -108,6 +113,7 @@ pub struct Engine<P: Payload> {
     epoch: Epoch,
     actions: VecDeque<Action<P>>,
     ops: Slab<Op<P>>,
+    healing: Healing,
     requests: Requests,
     volumes: Volumes,
     pages: Pages<P>,
@@ -193,6 +199,7 @@ impl<P: Payload> Engine<P> {
             epoch: Epoch(1),
             actions: VecDeque::new(),
             ops: Slab::new(),
+            healing: Healing::default(),
             requests: Requests::default(),
             volumes: Volumes::default(),
             pages: Pages::default(),
@@ -369,6 +376,7 @@ impl<P: Payload> Engine<P> {
         self.handle_timeout(now);
         self.settled = false;
         let asked = self.ops.remove(op.0 as usize);
+        let Some((asked, done)) = self.judged(op.0 as usize, asked, done) else { return };
         let status = done.as_ref().map(|_| ()).map_err(|error| *error);
         match (asked, done) {
             (Op::WriteChunk { sequence, class }, _) => self.chunk_written(sequence, class, status),
@@ -403,8 +411,14 @@ impl<P: Payload> Engine<P> {
             (Op::Superblock, _) => self.superblock_written(status),
             (Op::ScrubChunks, Ok(Done::Chunks(found))) => self.scrub_found(Ok(found)),
             (Op::ScrubChunks, Err(error)) => self.scrub_found(Err(error)),
-            (Op::ScrubRead { block }, Ok(Done::Data(data))) => self.scrub_read(block, Some(&data)),
-            (Op::ScrubRead { block }, Err(_)) => self.scrub_read(block, None),
+            (Op::ScrubRead { block, missing }, Ok(Done::Data(data))) => {
+                self.scrub_read(block, missing, Some(&data));
+            }
+            (Op::ScrubRead { block, missing }, Err(_)) => self.scrub_read(block, missing, None),
+            (Op::ScrubVersion { blocks, version }, done) => {
+                self.scrub_version_read(&blocks, version, &done);
+            }
+            (Op::Heal { at, version }, _) => self.healed(at, version, status),
             (Op::Opening { index }, done) => self.opening_progress(index, done),
             (asked, done) => panic!("{asked:?} was answered with {done:?}"),
         }
@@ -510,6 +524,9 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(crate) fn device(&mut self, op: usize, cmd: DeviceCmd<P>) {
+        if self.config.members != Members::NONE {
+            self.healing.begin(op, &cmd);
+        }
         self.actions.push_back(Action::Device { op: OpId(op as u64), cmd });
     }
 

@@ -159,8 +159,13 @@ impl<S: Storage> Device<S> {
             IoCmd::Write { at, parts, class } => {
                 Command::Write { at: layout.offset(at), parts, class }
             }
-            IoCmd::Read { at, into } => Command::Read { at: layout.offset(at), into },
+            IoCmd::Read { at, into, .. } => Command::Read { at: layout.offset(at), into },
             IoCmd::Report => return self.report(op, job),
+            // A storage without redundancy has one version of everything.
+            IoCmd::Heal { .. } | IoCmd::Distrust { .. } => {
+                let step = self.translator.go_on(job, Ok(()));
+                return self.go_on(op, step);
+            }
             IoCmd::Reset(unit) => Command::Reset(unit),
             IoCmd::Zero(unit) => Command::Zero(unit),
             IoCmd::Finish(unit) => Command::Finish(unit),

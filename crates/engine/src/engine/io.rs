@@ -2,7 +2,7 @@
 
 use thermocline_format::{Expected, Location, MediaClass, home_mark};
 use thermocline_ftl::placement::{Classifier as _, Part, Write};
-use thermocline_types::{Class, Lba, UnitId};
+use thermocline_types::{Class, Lba, UnitId, Version};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
@@ -149,7 +149,8 @@ impl<P: Payload> Engine<P> {
         let unit = run.at.unit;
         let asked = Op::HostRead { request, unit, expected: run.values, into: into.clone() };
         let op = self.ops.insert(asked);
-        self.device(op, DeviceCmd::Read { at: run.at, blocks, into: Some(into) });
+        let version = Version::AS_READ;
+        self.device(op, DeviceCmd::Read { at: run.at, blocks, into: Some(into), version });
     }
 
     pub(crate) fn read_done(
