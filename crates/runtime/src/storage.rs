@@ -8,7 +8,6 @@
 mod answers;
 #[cfg(test)]
 mod bench;
-mod bugs;
 mod cache;
 mod error;
 mod file;
@@ -39,18 +38,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thermocline_engine::UnitReport;
-use thermocline_format::{Location, LogicalBlock};
 use thermocline_nand::Counters;
-use thermocline_types::{Bytes, Class, DeviceId, UnitId};
 
 use crate::Buffer;
 
 pub(crate) use cache::forget;
 pub use error::{Fault, OpenError, OpenErrorKind};
 pub(crate) use file::is_storage;
-pub use file::{Access, File, Options};
-pub(crate) use group::LAST_EVENT;
-pub use group::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
+pub use file::{File, Options};
+pub use group::{Group, GroupKind, GroupStatus, MemberStatus};
 pub use holder::Holder;
 pub use io::IoEngine;
 pub use joined::Joined;
@@ -59,94 +55,18 @@ pub use mirror::{FoundPair, Mate, Mirror, PairError, PairStart};
 pub(crate) use mirror::{decide, is_alone, label_units, read_label, write_label};
 pub use overlay::Overlay;
 pub(crate) use raid::FoundMember;
-pub use raid::{FoundRaid, MemberStart, Raid, RaidError, RaidStart};
+pub use raid::{FoundRaid, Raid};
 pub use simulated::{Latency, Simulated};
 #[cfg(target_os = "linux")]
 pub use zoned::Zoned;
 
-/// Identifies a command between submission and completion. Chosen by whoever submits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
-
-/// How a storage is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
-    /// The smallest piece that can be read or written.
-    pub logical_block: LogicalBlock,
-    /// Logical blocks of a unit that can be written; of a zone, its capacity.
-    pub blocks_per_unit: u32,
-    /// Number of units.
-    pub units: u32,
-    /// Distance of the starts of neighbouring units; above the size of a unit for zones with a gap behind.
-    pub unit_distance: Bytes,
-}
-
-impl Layout {
-    /// Units side by side.
-    #[must_use]
-    pub fn contiguous(logical_block: LogicalBlock, blocks_per_unit: u32, units: u32) -> Layout {
-        let unit_distance = Bytes(u64::from(blocks_per_unit) * logical_block.bytes() as u64);
-        Layout { logical_block, blocks_per_unit, units, unit_distance }
-    }
-
-    /// The first byte of `unit`.
-    #[must_use]
-    pub fn start(&self, unit: UnitId) -> Bytes {
-        Bytes(u64::from(unit.0) * self.unit_distance.0)
-    }
-
-    /// The first byte at `at`.
-    #[must_use]
-    pub fn offset(&self, at: Location) -> Bytes {
-        self.start(at.unit) + Bytes(u64::from(at.block) * self.logical_block.bytes() as u64)
-    }
-
-    /// Bytes of a unit that can be written.
-    #[must_use]
-    pub fn unit_bytes(&self) -> Bytes {
-        Bytes(u64::from(self.blocks_per_unit) * self.logical_block.bytes() as u64)
-    }
-
-    /// Bytes from the first unit to the end of the last.
-    #[must_use]
-    pub fn size(&self) -> Bytes {
-        self.start(UnitId(self.units))
-    }
-
-    /// Where byte `offset` is.
-    pub(crate) fn unit_of(&self, offset: Bytes) -> UnitId {
-        UnitId((offset.0 / self.unit_distance.0) as u32)
-    }
-}
+pub use thermocline_array::{Access, Layout, MemberState, Token};
+pub(crate) use thermocline_array::{
+    ArrayStart as RaidStart, LAST_EVENT, MemberStart, StartError as RaidError,
+};
 
 /// What is to be done. Offsets and lengths are whole logical blocks, and no transfer leaves its unit.
-#[derive(Debug)]
-pub enum Command {
-    /// Write the parts one behind the other, as one write.
-    Write {
-        /// Where the first part begins.
-        at: Bytes,
-        /// What.
-        parts: Vec<Buffer>,
-        /// Data of a class is expected to live about as long: for devices that take placement handles.
-        class: Class,
-    },
-    /// Fill the buffer.
-    Read {
-        /// Where the first byte is.
-        at: Bytes,
-        /// Where to.
-        into: Buffer,
-    },
-    /// Make durable all that was completed before on a device, of those that the units are on.
-    Flush(DeviceId),
-    /// Make a unit empty, or at least give back its space. It may read as zeroes or as before.
-    Reset(UnitId),
-    /// Make a unit read as zeros. Of a zone, make it empty.
-    Zero(UnitId),
-    /// Let go of a unit that will not be written until it is reset.
-    Finish(UnitId),
-}
+pub type Command = thermocline_array::Command<Buffer>;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

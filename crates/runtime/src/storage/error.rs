@@ -91,6 +91,20 @@ impl From<DeviceError> for Fault {
     }
 }
 
+impl From<thermocline_array::Fault> for Fault {
+    fn from(fault: thermocline_array::Fault) -> Fault {
+        let errno = fault.errno.map(Errno::from_raw_os_error);
+        Fault { error: fault.error, errno }
+    }
+}
+
+impl From<Fault> for thermocline_array::Fault {
+    fn from(fault: Fault) -> thermocline_array::Fault {
+        let errno = fault.errno.map(Errno::raw_os_error);
+        thermocline_array::Fault { error: fault.error, errno }
+    }
+}
+
 impl From<Errno> for Fault {
     fn from(errno: Errno) -> Fault {
         let error = match errno {

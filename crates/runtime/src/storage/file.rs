@@ -18,18 +18,9 @@ use super::cache::read_from_media;
 use super::holder;
 use super::io::{Action, Call, Io};
 use super::{
-    Command, Completion, Fault, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token, Waker,
+    Access, Command, Completion, Fault, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token,
+    Waker,
 };
-
-/// What may be done to a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Read and write.
-    #[default]
-    ReadWrite,
-    /// Read only: everything else fails.
-    ReadOnly,
-}
 
 /// How a file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

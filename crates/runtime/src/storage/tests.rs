@@ -8,9 +8,10 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 use tempfile::TempDir;
 use thermocline_engine::UnitCondition;
+use thermocline_format::LogicalBlock;
 use thermocline_nand::{Drive, Profile};
 use thermocline_target as target;
-use thermocline_types::Rng;
+use thermocline_types::{Bytes, Class, DeviceId, Rng, UnitId};
 
 use super::*;
 

@@ -7,9 +7,9 @@ use thermocline_engine::DeviceError;
 use thermocline_format::SIDES;
 use thermocline_types::{Bytes, DeviceId};
 
-use super::super::bugs::{self, Bug};
 use super::{Asked, Command, Fault, Host, Mirror, REPAIRS, Token, What};
 use crate::Buffer;
+use thermocline_array::bugs::{self, ArrayBug as Bug};
 
 impl Mirror {
     /// Begins a command, or lets it wait until what is copied there is.

@@ -3,9 +3,9 @@
 use thermocline_format::{LogicalBlock, PoolId};
 use thermocline_types::{Class, DeviceId, Rng};
 
-use super::super::bugs::set;
 use super::*;
 use crate::storage::bench::{BLOCK, Bench, Blocks, Change, Death, DriveState};
+use thermocline_array::bugs::set;
 
 const UNIT_BLOCKS: u32 = 16;
 /// Units of the pair; one more has the labels.

@@ -4,17 +4,15 @@
 //! While a job has rows, changes of them wait.
 
 use std::ops::Range;
-use std::time::Duration;
 
-use thermocline_engine::DeviceError;
-use thermocline_types::{Bytes, Class};
+use thermocline_types::{Bytes, Class, DeviceError};
 
-use super::super::bugs::{self, Bug};
 use super::gather::Why;
 use super::image::exclusive_or;
 use super::reads::Then;
-use super::{Access, Command, Fault, Front, Image, MemberState, Raid, What};
-use crate::Buffer;
+use super::{Array, Front, Image, What};
+use crate::bugs::{self, ArrayBug};
+use crate::{ArrayNotice, Command, Fault, MemberState, Memory};
 
 /// Jobs that are begun and done at once, before others get their turn. Chosen, not measured.
 const JOBS: usize = 64;
@@ -40,32 +38,33 @@ enum Step {
 
 /// A job under way.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct Job<B> {
     unit: u32,
     rows: Range<u32>,
     work: Work,
     step: Step,
     /// What was read: data, and parity.
-    data: Option<Buffer>,
-    parity: Option<Buffer>,
+    data: Option<B>,
+    parity: Option<B>,
     waits: usize,
     fault: Option<Fault>,
     /// Pieces of reads that wait for its end.
     postponed: Vec<(usize, Fault)>,
 }
 
-impl Raid {
+impl<M: Memory> Array<M> {
     /// Whether changes of these rows have to wait.
     pub(super) fn is_locked(&self, unit: u32, rows: &Range<u32>) -> bool {
-        let locks = |job: &Job| {
-            let copies = matches!(job.work, Work::Copy { .. }) && bugs::has(Bug::CopyOverWrites);
+        let locks = |job: &Job<M::Buffer>| {
+            let copies =
+                matches!(job.work, Work::Copy { .. }) && bugs::has(ArrayBug::CopyOverWrites);
             job.unit == unit && job.rows.start < rows.end && rows.start < job.rows.end && !copies
         };
         self.job.as_ref().is_some_and(locks)
     }
 
     pub(super) fn is_being_settled(&self, unit: u32, row: u32) -> bool {
-        let settles = |job: &Job| {
+        let settles = |job: &Job<M::Buffer>| {
             let begun = matches!(job.work, Work::Settle { .. }) && job.step != Step::Wait;
             begun && job.unit == unit && job.rows.contains(&row)
         };
@@ -78,7 +77,7 @@ impl Raid {
 
     /// Whether a flush has to wait for rows to be made to fit their parity.
     pub(super) fn has_rows_to_settle(&mut self) -> bool {
-        let settling = |job: &Job| matches!(job.work, Work::Settle { .. });
+        let settling = |job: &Job<M::Buffer>| matches!(job.work, Work::Settle { .. });
         self.job.as_ref().is_some_and(settling) || self.next_to_settle().is_some()
     }
 
@@ -123,7 +122,7 @@ impl Raid {
     fn start_job(&mut self) {
         let Some(job) = self.job.as_mut().filter(|job| job.step == Step::Wait) else { return };
         let (unit, rows, work) = (job.unit, job.rows.clone(), job.work.clone());
-        let copies = matches!(work, Work::Copy { .. }) && bugs::has(Bug::CopyOverWrites);
+        let copies = matches!(work, Work::Copy { .. }) && bugs::has(ArrayBug::CopyOverWrites);
         if (self.is_changed(unit, &rows) && !copies) || self.is_gathered(unit, &rows) {
             return;
         }
@@ -139,7 +138,7 @@ impl Raid {
         }
     }
 
-    fn next_job(&mut self) -> Option<Job> {
+    fn next_job(&mut self) -> Option<Job<M::Buffer>> {
         if let Some((unit, from)) = self.loads.pop_front() {
             let row = (from / self.shape.row_bytes()) as u32;
             return Some(Job::new(unit, row..row + 1, Work::Load { from }));
@@ -163,7 +162,7 @@ impl Raid {
     /// Whether a member is to be filled now.
     pub(super) fn may_fill(&self) -> bool {
         let filling = self.filling().is_some_and(|member| self.is_live(member));
-        filling && !self.closing && self.access == Access::ReadWrite && self.relabel.is_none()
+        filling && !self.closing && self.writes() && self.relabel.is_none()
     }
 
     fn next_to_fill(&mut self) -> Option<(u32, usize, Range<u64>)> {
@@ -172,15 +171,15 @@ impl Raid {
             self.stale = true;
             if self.rebuild.is_over(&self.shape) {
                 self.members[member].standing = MemberState::Current;
-                self.group.say("all members are current");
+                self.say(ArrayNotice::AllCurrent);
                 return None;
             }
         }
-        if self.rebuild.pace.pause() > Duration::ZERO {
+        if self.rebuild.pace.not_before() > self.now {
             return None;
         }
         let (unit, strip) = self.rebuild.next(&self.shape)?;
-        self.rebuild.pace.spend(strip.end - strip.start);
+        self.rebuild.pace.spend(strip.end - strip.start, self.now);
         Some((unit, member, strip))
     }
 
@@ -239,9 +238,9 @@ impl Raid {
             Some(fault) => self.cannot_go_on(unit, fault),
             None => {
                 let mut image = Image::new(&self.shape);
-                image.append(&data.read());
+                M::read(&data, |data| image.append(data));
                 let parity = self.shape.parity_of(unit, row).expect("only those rows are read");
-                let guard = self.is_live(parity) && !bugs::has(Bug::WrittenOnUnlogged);
+                let guard = self.is_live(parity) && !bugs::has(ArrayBug::WrittenOnUnlogged);
                 let (logged, touched) = (0, self.time);
                 self.fronts.insert(unit, Front { row, image, logged, guard, touched });
                 self.wants_round |= guard;
@@ -274,14 +273,15 @@ impl Raid {
         if let Some(fault) = job.fault {
             return self.written_by_job(Err(fault));
         }
-        let mut right = vec![0; parity.len()];
-        data.read().chunks(self.shape.piece as usize).for_each(|one| exclusive_or(&mut right, one));
-        if *parity.read() == *right {
+        let mut right = vec![0; M::len(&parity)];
+        let piece = self.shape.piece as usize;
+        M::read(&data, |data| data.chunks(piece).for_each(|one| exclusive_or(&mut right, one)));
+        if M::read(&parity, |parity| *parity == *right) {
             return self.written_by_job(Ok(()));
         }
         job.step = Step::Write;
         let at = Bytes(self.shape.piece_start(job.unit, job.rows.start));
-        parity.write().copy_from_slice(&right);
+        M::write(&parity, |parity| parity.copy_from_slice(&right));
         let (parts, class) = (vec![parity], Class(0));
         self.hand(member, What::Job, Command::Write { at, parts, class });
     }
@@ -297,7 +297,7 @@ impl Raid {
         };
         job.step = Step::Write;
         let at = Bytes(self.shape.unit_start(job.unit) + at);
-        let parts = vec![Buffer::new(thermocline_target::Buffer::from_bytes(&bytes))];
+        let parts = vec![self.memory.holding(&bytes)];
         self.hand(member, What::Job, Command::Write { at, parts, class: Class(0) });
     }
 
@@ -310,9 +310,7 @@ impl Raid {
                 self.doubt.settled(unit, row);
                 match result {
                     Ok(()) => self.full.push((unit, row)),
-                    Err(fault) => self.group.say(&format!(
-                        "a row cannot be compared with its parity ({fault}), which may be wrong"
-                    )),
+                    Err(fault) => self.say(ArrayNotice::NotCompared { fault }),
                 }
             }
             (Work::Copy { member, strip, fills: true }, result) => {
@@ -320,10 +318,8 @@ impl Raid {
             }
             (Work::Copy { member, strip, .. }, Ok(())) => {
                 let bytes = strip.end - strip.start;
-                self.group.shared().status.repaired += 1;
-                self.group.say(&format!(
-                    "{bytes} bytes of unit {unit} were written again on member {member}"
-                ));
+                self.status.repaired += 1;
+                self.say(ArrayNotice::WrittenAgain { member, unit, bytes });
             }
             (Work::Copy { .. } | Work::Load { .. }, _) => {}
         }
@@ -340,9 +336,7 @@ impl Raid {
             if self.rebuild.cut(strip) {
                 return;
             }
-            self.group.say(&format!(
-                "{bytes} bytes cannot be computed to fill a member ({fault}): it lacks them"
-            ));
+            self.say(ArrayNotice::NotFilled { member, bytes, fault });
         }
         self.rebuild.computed(bytes, &self.shape);
     }
@@ -356,8 +350,8 @@ impl Raid {
     }
 }
 
-impl Job {
-    fn new(unit: u32, rows: Range<u32>, work: Work) -> Job {
+impl<B> Job<B> {
+    fn new(unit: u32, rows: Range<u32>, work: Work) -> Job<B> {
         let (step, data, parity, waits, fault) = (Step::Wait, None, None, 0, None);
         let postponed = Vec::new();
         Job { unit, rows, work, step, data, parity, waits, fault, postponed }

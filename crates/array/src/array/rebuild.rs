@@ -5,7 +5,7 @@ use std::ops::Range;
 use thermocline_format::RaidShape;
 use thermocline_types::Bytes;
 
-use super::super::pace::Pace;
+use super::pace::Pace;
 
 /// Bytes that are computed at once. Chosen, not measured: what drives commonly take in one command; in tests, so that
 /// much happens in between.

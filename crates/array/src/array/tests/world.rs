@@ -1,13 +1,10 @@
 //! A small group on a bench, and somebody who writes to it as the engine does: units front to back, in lives.
 
-use std::path::PathBuf;
-
 use thermocline_format::{LogicalBlock, PoolId};
 use thermocline_types::{Class, DeviceId, Rng, UnitId};
 
 use super::super::*;
-use crate::Buffer;
-use crate::storage::bench::{BLOCK, Bench, Blocks};
+use super::drives::{BLOCK, Bench, Blocks, Buffer, Heap, TestDrive};
 
 /// More than three: a row may have nothing of two pieces.
 pub const MEMBERS: usize = 4;
@@ -33,15 +30,73 @@ pub fn bench(images: Vec<Blocks>, seed: u64) -> Bench {
     bench
 }
 
-/// A group whose members have labels and nothing else.
-pub fn formatted() -> Vec<Blocks> {
-    formatted_as(shape())
+/// An array and its drives.
+pub(super) struct Raid {
+    pub array: Array<Heap>,
+    drives: Vec<Option<TestDrive>>,
 }
 
-/// The same of a group of this shape.
-pub fn formatted_as(shape: RaidShape) -> Vec<Blocks> {
-    let bench = Bench::new(vec![Blocks::new(); MEMBERS], layout_on(&shape), 1);
-    for member in 0..MEMBERS {
+impl Raid {
+    pub fn submit(&mut self, token: Token, command: Command<Buffer>) {
+        self.array.submit(token, command);
+    }
+
+    /// Hands commands to drives, lets those do something, and appends answers to `done`.
+    pub fn turn(&mut self, done: &mut Vec<Completion>) {
+        self.array.handle_timeout(Time::ZERO);
+        while let Some((member, token, command)) = self.array.poll_command() {
+            self.drives[member].as_mut().expect("it is there").submit(token, command);
+        }
+        let mut reaped = Vec::new();
+        for (member, drive) in self.drives.iter_mut().enumerate() {
+            let Some(drive) = drive else { continue };
+            drive.reap(&mut reaped);
+            reaped.drain(..).for_each(|completion| self.array.completed(member, completion));
+        }
+        while let Some(member) = self.array.takes_out() {
+            self.drives[member] = None;
+        }
+        done.extend(std::iter::from_fn(|| self.array.poll_answer()));
+    }
+
+    /// Works until something is so.
+    pub fn work_until(&mut self, what: &str, is_so: impl Fn(&Array<Heap>) -> bool) {
+        let mut answers = Vec::new();
+        for turn in 0.. {
+            if is_so(&self.array) {
+                break;
+            }
+            self.turn(&mut answers);
+            assert!(turn < 10_000, "not {what}: {}", state_of(self));
+        }
+        assert!(answers.is_empty(), "{answers:?}");
+    }
+
+    pub fn is_whole(&self) -> bool {
+        self.array.status().members.iter().all(|one| *one == MemberState::Current)
+    }
+}
+
+impl Drop for Raid {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.array.close();
+            let mut answers = Vec::new();
+            for turn in 0.. {
+                if self.array.is_closed() {
+                    break;
+                }
+                self.turn(&mut answers);
+                assert!(turn < 10_000, "not closed: {}", state_of(self));
+            }
+        }
+    }
+}
+
+/// A group whose members have labels and nothing else.
+pub fn formatted() -> Vec<Blocks> {
+    let shape = shape();
+    let labelled = |member: usize| {
         let label = RaidLabel {
             pool: PoolId([5; 16]),
             group: 9,
@@ -56,47 +111,56 @@ pub fn formatted_as(shape: RaidShape) -> Vec<Blocks> {
             open: false,
             announced: false,
         };
-        write_label(&mut *bench.drive(member), &label).expect("it is well");
-    }
-    let state = bench.state();
-    state.drives.iter().map(|drive| drive.durable.clone()).collect()
+        Blocks::from([(0, label.encode().to_vec().into())])
+    };
+    (0..MEMBERS).map(labelled).collect()
 }
 
 /// Opens the group with those that are there; `None` if the power is cut.
-pub fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, RaidError> {
+pub fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, StartError> {
     let opened = open_in_doubt(bench, there)?;
-    Ok(opened.map(|(raid, group)| {
-        group.only((0..UNITS as u32).map(UnitId).collect());
+    Ok(opened.map(|mut raid| {
+        raid.array.only((0..UNITS as u32).map(UnitId).collect());
         raid
     }))
 }
 
-/// The same, where nobody says in which units anything was written.
-pub fn open_in_doubt(
-    bench: &Bench,
-    there: [bool; MEMBERS],
-) -> Result<Option<(Raid, Group)>, RaidError> {
-    let mut storages: Vec<_> = (0..MEMBERS).map(|member| Some(bench.drive(member))).collect();
-    let find = |(member, storage): (usize, &mut Option<Box<dyn Storage>>)| {
-        let storage = storage.as_mut().filter(|_| there[member])?;
-        boot::find(&mut **storage, None).ok().flatten()
+/// The newest label on a drive, and its place.
+fn find(drive: &mut TestDrive) -> Option<(RaidLabel, usize)> {
+    let mut place = |place: usize| {
+        let (at, into) = (Bytes(RaidShape::label_place(place)), Buffer::of(&[0; BLOCK]));
+        drive.at_once(Command::Read { at, into: into.clone() }).ok()?;
+        Some(into.bytes())
     };
-    let labels: Vec<_> = storages.iter_mut().enumerate().map(find).collect();
+    let (one, other) = (place(0)?, place(1)?);
+    newest_label([&one, &other], None)
+}
+
+/// The same, where nobody says in which units anything was written.
+pub fn open_in_doubt(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, StartError> {
+    let mut drives: Vec<_> = (0..MEMBERS).map(|member| bench.drive(member)).collect();
+    let labels: Vec<_> =
+        drives.iter_mut().zip(there).map(|(drive, there)| find(drive).filter(|_| there)).collect();
     if labels.iter().all(Option::is_none) {
         // The power is cut.
         return Ok(None);
     }
     let refs: Vec<_> = labels.iter().map(|label| label.as_ref().map(|(label, _)| label)).collect();
     let start = decide(&refs)?;
-    let found = storages.into_iter().zip(&labels).map(|(storage, label)| {
-        let (_, place) = label.as_ref()?;
-        Some(FoundMember { storage: storage?, place: *place })
-    });
-    let (name, why, rate, access) = ("g".to_owned(), None, None, Access::ReadWrite);
-    let paths = ["a", "b", "c", "d"].map(PathBuf::from).to_vec();
-    let storages = found.collect();
-    let found = FoundRaid { name, paths, why, storages, start, rate, access };
-    Ok(Raid::open(found).ok())
+    let places: Vec<_> = labels.iter().map(|label| Some(label.as_ref()?.1)).collect();
+    let drives = drives.into_iter().zip(&places);
+    let drives = drives.map(|(drive, place)| place.map(|_| drive)).collect();
+    let found = FoundArray { start, places, rate: None, access: Access::ReadWrite, memory: Heap };
+    let mut raid = Raid { array: Array::open(found), drives };
+    let mut answers = Vec::new();
+    for turn in 0.. {
+        if raid.array.is_open() {
+            break;
+        }
+        raid.turn(&mut answers);
+        assert!(turn < 10_000, "not open: {}", state_of(&raid));
+    }
+    Ok(raid.array.broken().is_none().then_some(raid))
 }
 
 /// Waits for so many commands; their results in the order of their tokens.
@@ -106,7 +170,7 @@ fn wait_for(raid: &mut Raid, commands: usize) -> Vec<Result<(), Fault>> {
         if done.len() >= commands {
             break;
         }
-        raid.reap(Some(Duration::from_millis(1)), &mut done);
+        raid.turn(&mut done);
         assert!(turn < 10_000, "nothing comes of a command: {}", state_of(raid));
     }
     done.sort_by_key(|completion| completion.token.0);
@@ -114,7 +178,8 @@ fn wait_for(raid: &mut Raid, commands: usize) -> Vec<Result<(), Fault>> {
 }
 
 fn state_of(raid: &Raid) -> String {
-    let Raid { members, held, changes, round, job, loads, fronts, inner, .. } = raid;
+    let raid = &raid.array;
+    let Array { members, held, changes, round, job, loads, fronts, inner, .. } = raid;
     format!(
         "{members:?} held {held:?} changes {changes:?} round {round:?} job {job:?} loads {loads:?} fronts {:?} inner \
          {inner:?} doubt {:?} readings {:?} gathers {:?} relabel {:?} flushes {:?} \
@@ -137,18 +202,13 @@ fn state_of(raid: &Raid) -> String {
 
 /// Works until all members are current and their labels say so, or one is gone.
 pub fn fill_up(raid: &mut Raid) {
-    let going = |raid: &Raid| raid.filling().is_some() || raid.stale || raid.relabel.is_some();
-    for turn in 0.. {
-        if raid.answers.broken().is_some() || !going(raid) {
-            break;
-        }
-        raid.reap(Some(Duration::from_millis(1)), &mut Vec::new());
-        assert!(turn < 10_000, "it is never filled: {}", state_of(raid));
-    }
+    let going =
+        |array: &Array<Heap>| array.filling().is_some() || array.stale || array.relabel.is_some();
+    raid.work_until("filled", |array| array.broken().is_some() || !going(array));
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Doing {
+pub(super) enum Doing {
     /// Appends so many blocks to units, all at once.
     Append(&'static [(usize, usize)]),
     /// The same, and flushes while that is under way.
@@ -170,7 +230,7 @@ struct Unit {
 
 /// What was written to all units.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub(super) struct Written {
     units: Vec<Unit>,
     next: u64,
 }
@@ -179,10 +239,6 @@ fn content(block: u64) -> Vec<u8> {
     let mut rng = Rng::new(block);
     let words = std::iter::repeat_with(|| rng.next_u64().to_le_bytes());
     words.take(64).collect::<Vec<_>>().concat().repeat(BLOCK / 512)
-}
-
-fn buffer(bytes: &[u8]) -> Buffer {
-    Buffer::new(thermocline_target::Buffer::from_bytes(bytes))
 }
 
 fn at(unit: usize, block: usize) -> Bytes {
@@ -253,7 +309,7 @@ impl Written {
             let bytes: Vec<u8> = new.iter().flat_map(|&block| content(block)).collect();
             // In parts that end anywhere.
             let cut = bytes.len() / 3;
-            let parts = vec![buffer(&bytes[..cut]), buffer(&bytes[cut..])];
+            let parts = vec![Buffer::of(&bytes[..cut]), Buffer::of(&bytes[cut..])];
             let command = Command::Write { at: at(unit, first), parts, class: Class(0) };
             raid.submit(Token(commands as u64), command);
             commands += 1;
@@ -265,7 +321,7 @@ impl Written {
     /// read.
     fn found(&self, raid: &mut Raid, unit: usize, most: usize) -> (Vec<u64>, bool) {
         let known = &self.units[unit].blocks[..most.min(self.units[unit].blocks.len())];
-        let into: Vec<Buffer> = known.iter().map(|_| buffer(&[0; BLOCK])).collect();
+        let into: Vec<Buffer> = known.iter().map(|_| Buffer::of(&[0; BLOCK])).collect();
         for (block, into) in into.iter().enumerate() {
             let command = Command::Read { at: at(unit, block), into: into.clone() };
             raid.submit(Token(block as u64), command);
@@ -274,7 +330,7 @@ impl Written {
         let readable = results.iter().all(Result::is_ok);
         let good = known.iter().zip(into.iter().zip(results));
         let good = good.take_while(|(block, (into, result))| {
-            result.is_ok() && *into.read() == *content(**block)
+            result.is_ok() && into.bytes() == content(**block)
         });
         (good.map(|(block, _)| *block).collect(), readable)
     }

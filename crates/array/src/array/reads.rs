@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use thermocline_engine::DeviceError;
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, DeviceError};
 
 use super::gather::Why;
-use super::{Command, Fault, Raid, Token, What};
-use crate::Buffer;
+use super::{Array, What};
+use crate::{Command, Fault, Memory, Token};
 
 /// What is read, by its place in the slab.
 type ReadKey = usize;
@@ -24,34 +23,34 @@ pub(super) enum Then {
 
 /// Bytes of a unit that are read.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct Reading<B> {
     then: Then,
-    into: Buffer,
+    into: B,
     waits: usize,
     fault: Option<Fault>,
     /// Where pieces are read to of which two would share a block of memory: with their first byte.
-    apart: Vec<(u64, Buffer)>,
+    apart: Vec<(u64, B)>,
     /// Whether what a member cannot read is computed from the others.
     trusts_parity: bool,
 }
 
 /// A piece of them.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub(super) struct Segment<B> {
     reading: ReadKey,
     unit: u32,
     row: u32,
     member: usize,
     strip: Range<u64>,
-    to: Buffer,
+    to: B,
     /// Whether the member could not read it.
     bad: bool,
 }
 
-impl Raid {
-    pub(super) fn read(&mut self, token: Token, at: Bytes, into: Buffer) {
+impl<M: Memory> Array<M> {
+    pub(super) fn read(&mut self, token: Token, at: Bytes, into: M::Buffer) {
         let (unit, from) = self.place(at);
-        for row in self.rows(from, into.len() as u64) {
+        for row in self.rows(from, M::len(&into) as u64) {
             self.doubt.read(unit, row);
         }
         self.begin_reading(Then::Host(token), unit, from, into, true);
@@ -63,11 +62,11 @@ impl Raid {
         then: Then,
         unit: u32,
         from: u64,
-        into: Buffer,
+        into: M::Buffer,
         trusts_parity: bool,
     ) {
-        let spans: Vec<_> = self.shape.spans(from, into.len() as u64).collect();
-        let apart = spans.iter().skip(1).any(|span| into.cuts_block(span.before as usize));
+        let spans: Vec<_> = self.shape.spans(from, M::len(&into) as u64).collect();
+        let apart = spans.iter().skip(1).any(|span| !M::is_apart(&into, span.before as usize));
         let (waits, fault) = (1, None);
         let to = into.clone();
         let reading = Reading { then, into, waits, fault, apart: Vec::new(), trusts_parity };
@@ -75,7 +74,7 @@ impl Raid {
         for span in spans {
             let to = match apart {
                 true => self.room(span.bytes),
-                false => to.part(span.before as usize, span.bytes as usize),
+                false => M::part(&to, span.before as usize, span.bytes as usize),
             };
             let all = &mut self.readings[reading];
             all.waits += 1;
@@ -128,7 +127,7 @@ impl Raid {
 
     pub(super) fn segment_gathered(&mut self, key: usize, result: Result<Vec<u8>, Fault>) {
         let Segment { unit, member, ref strip, ref to, bad, .. } = self.segments[key];
-        let result = result.map(|bytes| to.write().copy_from_slice(&bytes));
+        let result = result.map(|bytes| M::write(to, |to| to.copy_from_slice(&bytes)));
         if result.is_ok() && bad && self.repairs.len() < REPAIRS {
             self.repairs.push_back((unit, member, strip.clone()));
         }
@@ -149,8 +148,8 @@ impl Raid {
         }
         let Reading { then, into, fault, apart, .. } = self.readings.remove(key);
         for (before, bytes) in apart.into_iter().filter(|_| fault.is_none()) {
-            let to = into.part(before as usize, bytes.len());
-            to.write().copy_from_slice(&bytes.read());
+            let to = M::part(&into, before as usize, M::len(&bytes));
+            M::write(&to, |to| M::read(&bytes, |bytes| to.copy_from_slice(bytes)));
         }
         let result = fault.map_or(Ok(()), Err);
         match then {

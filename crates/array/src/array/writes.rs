@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use thermocline_engine::DeviceError;
 use thermocline_format::Span;
-use thermocline_types::{Class, UnitId};
+use thermocline_types::{Class, DeviceError, UnitId};
 
-use super::super::bugs::{self, Bug};
 use super::image::exclusive_or;
-use super::{Command, Fault, Front, Image, Raid, Token, What};
-use crate::Buffer;
+use super::{Array, Front, Image, What};
+use crate::bugs::{self, ArrayBug};
+use crate::{Command, Fault, Layout, Memory, Token};
 
 /// A change under way, by its place in the slab.
 pub(super) type ChangeKey = usize;
@@ -33,18 +32,19 @@ pub(super) struct Change {
 }
 
 /// Bytes in pieces, from which the next ones are taken.
-struct Supply(VecDeque<Buffer>);
+struct Supply<M: Memory>(VecDeque<M::Buffer>);
 
-impl Supply {
-    fn take(&mut self, mut bytes: u64) -> Vec<Buffer> {
+impl<M: Memory> Supply<M> {
+    fn take(&mut self, mut bytes: u64) -> Vec<M::Buffer> {
         let mut taken = Vec::new();
         while bytes > 0 {
             let next = self.0.pop_front().expect("a write has the bytes of its spans");
-            let now = (next.len() as u64).min(bytes) as usize;
-            if now < next.len() {
-                self.0.push_front(next.part(now, next.len() - now));
+            let length = M::len(&next);
+            let now = (length as u64).min(bytes) as usize;
+            if now < length {
+                self.0.push_front(M::part(&next, now, length - now));
             }
-            taken.push(next.part(0, now));
+            taken.push(M::part(&next, 0, now));
             bytes -= now as u64;
         }
         taken
@@ -52,24 +52,24 @@ impl Supply {
 }
 
 /// The parity of a row that is being written.
-enum RowParity {
+enum RowParity<B> {
     /// All of it is: the parity of what was written so far.
-    Whole(Buffer),
+    Whole(B),
     /// Some of it was written before, or is later.
     Part(Front),
 }
 
 /// What each member is to be written: from which byte of its strip on.
-struct Shares(Vec<(u64, Vec<Buffer>)>);
+struct Shares<M: Memory>(Vec<(u64, Vec<M::Buffer>)>);
 
-impl Shares {
+impl<M: Memory> Shares<M> {
     /// Adds bytes of a piece at `strip`. What a write has for a member follows each other: a piece of each row.
-    fn add(&mut self, member: usize, strip: u64, parts: impl IntoIterator<Item = Buffer>) {
+    fn add(&mut self, member: usize, strip: u64, parts: impl IntoIterator<Item = M::Buffer>) {
         let (start, all) = &mut self.0[member];
         if all.is_empty() {
             *start = strip;
         }
-        let end = *start + all.iter().map(|part| part.len() as u64).sum::<u64>();
+        let end = *start + all.iter().map(|part| M::len(part) as u64).sum::<u64>();
         assert_eq!(end, strip, "what goes to a member follows each other");
         all.extend(parts);
     }
@@ -86,21 +86,21 @@ enum Position {
 }
 
 /// The unit of a command.
-fn unit_of(raid: &Raid, command: &Command) -> u32 {
+fn unit_of<B>(layout: &Layout, command: &Command<B>) -> u32 {
     match command {
-        Command::Write { at, .. } | Command::Read { at, .. } => raid.layout.unit_of(*at).0,
+        Command::Write { at, .. } | Command::Read { at, .. } => layout.unit_of(*at).0,
         Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => unit.0,
         Command::Flush(_) => unreachable!("a flush is of no unit"),
     }
 }
 
-impl Raid {
+impl<M: Memory> Array<M> {
     /// Begins a change, or lets it wait for what it depends on.
-    pub(super) fn take(&mut self, token: Token, command: Command) {
+    pub(super) fn take(&mut self, token: Token, command: Command<M::Buffer>) {
         if let Some(fault) = self.answers.broken() {
             return self.answers.give_now(token, Err(fault));
         }
-        let unit = unit_of(self, &command);
+        let unit = unit_of(&self.layout, &command);
         if self.is_held_back(unit, &command) {
             return self.held.push_back((token, command));
         }
@@ -132,17 +132,17 @@ impl Raid {
         }
     }
 
-    fn is_held_back(&self, unit: u32, command: &Command) -> bool {
-        let behind = self.held.iter().any(|(_, other)| unit_of(self, other) == unit);
+    fn is_held_back(&self, unit: u32, command: &Command<M::Buffer>) -> bool {
+        let behind = self.held.iter().any(|(_, other)| unit_of(&self.layout, other) == unit);
         let guarded = self.fronts.get(&unit).is_some_and(|front| front.guard);
         behind || guarded || self.is_locked(unit, &self.rows_of(command))
     }
 
-    fn rows_of(&self, command: &Command) -> Range<u32> {
+    fn rows_of(&self, command: &Command<M::Buffer>) -> Range<u32> {
         match command {
             Command::Write { at, parts, .. } => {
                 let (_, from) = self.place(*at);
-                self.rows(from, parts.iter().map(|part| part.len() as u64).sum())
+                self.rows(from, parts.iter().map(|part| M::len(part) as u64).sum())
             }
             _ => 0..self.shape.rows(),
         }
@@ -182,16 +182,16 @@ impl Raid {
         let front = &self.fronts[&unit];
         let (start, filled) = (u64::from(front.row) * self.shape.row_bytes(), front.image.filled());
         let zeros = self.room(self.shape.row_len(front.row) - filled);
-        zeros.write().fill(0);
+        M::write(&zeros, |zeros| zeros.fill(0));
         let parity = self.shape.parity_of(unit, front.row);
         let before = self.members.clone();
-        if bugs::has(Bug::ParityWithoutPadding) {
+        if bugs::has(ArrayBug::ParityWithoutPadding) {
             let others = self.members.iter_mut().enumerate();
             let others = others.filter(|(member, _)| parity != Some(*member));
             others.for_each(|(_, member)| member.labelled = false);
         }
         let key = self.write(token, unit, start + filled, vec![zeros], Class(0));
-        if bugs::has(Bug::ParityWithoutPadding) {
+        if bugs::has(ArrayBug::ParityWithoutPadding) {
             for (member, before) in self.members.iter_mut().zip(before) {
                 member.labelled = before.labelled;
             }
@@ -205,11 +205,11 @@ impl Raid {
         token: Option<Token>,
         unit: u32,
         from: u64,
-        parts: Vec<Buffer>,
+        parts: Vec<M::Buffer>,
         class: Class,
     ) -> Option<ChangeKey> {
-        let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        let mut shares = Shares(vec![(0, Vec::new()); self.members.len()]);
+        let bytes = parts.iter().map(|part| M::len(part) as u64).sum();
+        let mut shares = Shares::<M>(vec![(0, Vec::new()); self.members.len()]);
         let kept = self.share_out(unit, from, bytes, Supply(parts.into()), &mut shares);
         let rows = self.rows(from, bytes);
         self.doubt.written(unit, &rows);
@@ -237,8 +237,8 @@ impl Raid {
         unit: u32,
         from: u64,
         bytes: u64,
-        mut supply: Supply,
-        shares: &mut Shares,
+        mut supply: Supply<M>,
+        shares: &mut Shares<M>,
     ) -> Option<Front> {
         let (shape, end) = (self.shape, from + bytes);
         let (mut parity, mut kept) = (None, None);
@@ -250,7 +250,7 @@ impl Raid {
                     Some(self.row_parity(unit, span, row_start + shape.row_len(span.row) <= end));
             }
             if let Some(parity) = &mut parity {
-                add(parity, span, &parts);
+                add::<M>(parity, span, &parts);
             }
             let strip = u64::from(span.row) * u64::from(shape.piece);
             let member = shape.member_of(unit, span.row, span.piece);
@@ -271,7 +271,7 @@ impl Raid {
     }
 
     /// The parity of the row in which `span` begins, which is the first of it that is written now.
-    fn row_parity(&mut self, unit: u32, span: Span, to_its_end: bool) -> RowParity {
+    fn row_parity(&mut self, unit: u32, span: Span, to_its_end: bool) -> RowParity<M::Buffer> {
         let (shape, begins) = (self.shape, span.piece == 0 && span.from == 0);
         let touched = self.time;
         if begins && self.left.remove(&(unit, span.row)).is_some() {
@@ -288,20 +288,20 @@ impl Raid {
     }
 
     /// The parity of a row that is full, and the row itself if it was begun before.
-    fn finished(&self, parity: RowParity) -> (Buffer, Option<Front>) {
+    fn finished(&self, parity: RowParity<M::Buffer>) -> (M::Buffer, Option<Front>) {
         match parity {
             RowParity::Whole(parity) => (parity, None),
             RowParity::Part(front) => {
                 let bytes = self.shape.piece_len(front.image.filled(), 0);
                 let parity = self.room(bytes);
-                front.image.parity(&mut parity.write());
+                M::write(&parity, |parity| front.image.parity(parity));
                 (parity, Some(front))
             }
         }
     }
 
     /// Makes a unit empty: nothing in it counts any more.
-    fn empty(&mut self, token: Token, unit: u32, command: &Command) {
+    fn empty(&mut self, token: Token, unit: u32, command: &Command<M::Buffer>) {
         self.forget_unit(unit);
         let live: Vec<usize> = self.live().collect();
         let (waits, faults) = (live.len(), Vec::new());
@@ -332,7 +332,7 @@ impl Raid {
         if let Some(round) = &mut self.round {
             round.forget(|other, _| other == unit);
         }
-        if !bugs::has(Bug::LogOutlivesReset) {
+        if !bugs::has(ArrayBug::LogOutlivesReset) {
             self.journals.iter_mut().for_each(|journal| journal.forget(unit));
         }
     }
@@ -432,19 +432,24 @@ impl Raid {
 }
 
 /// Adds what is written to the parity of its row.
-fn add(parity: &mut RowParity, span: Span, parts: &[Buffer]) {
+fn add<M: Memory>(parity: &mut RowParity<M::Buffer>, span: Span, parts: &[M::Buffer]) {
     match parity {
-        RowParity::Part(front) => parts.iter().for_each(|part| front.image.append(&part.read())),
+        RowParity::Part(front) => {
+            parts.iter().for_each(|part| M::read(part, |part| front.image.append(part)));
+        }
         RowParity::Whole(parity) => {
             let mut at = span.from as usize;
             for part in parts {
-                let (mut to, from) = (parity.write(), part.read());
-                let to = &mut to[at..at + from.len()];
-                match span.piece {
-                    0 => to.copy_from_slice(&from),
-                    _ => exclusive_or(to, &from),
-                }
-                at += from.len();
+                M::write(parity, |to| {
+                    M::read(part, |from| {
+                        let to = &mut to[at..at + from.len()];
+                        match span.piece {
+                            0 => to.copy_from_slice(from),
+                            _ => exclusive_or(to, from),
+                        }
+                    });
+                });
+                at += M::len(part);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Deliberate bugs of groups of storages, which tests have to catch; outside of tests there are none.
+//! Deliberate bugs, which tests have to catch. They exist in tests and with the feature `bugs` only.
 
 /// What is done wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bug {
+pub enum ArrayBug {
     /// A flush goes to one of the current sides of a pair alone.
     FlushOfOne,
     /// After a crash the sides of a pair are taken for equal.
@@ -39,25 +39,27 @@ pub(super) enum Bug {
     LogAheadOfData,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "bugs"))]
 thread_local! {
-    static BUG: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+    static BUG: std::cell::Cell<Option<ArrayBug>> = const { std::cell::Cell::new(None) };
 }
 
 /// Has this thread do something wrong from now on.
-#[cfg(test)]
-pub(super) fn set(bug: Option<Bug>) {
+#[cfg(any(test, feature = "bugs"))]
+pub fn set(bug: Option<ArrayBug>) {
     BUG.set(bug);
 }
 
 /// Whether this thread is to do something wrong.
-#[cfg(test)]
-pub(super) fn has(bug: Bug) -> bool {
+#[cfg(any(test, feature = "bugs"))]
+#[must_use]
+pub fn has(bug: ArrayBug) -> bool {
     BUG.get() == Some(bug)
 }
 
 /// Never.
-#[cfg(not(test))]
-pub(super) const fn has(_: Bug) -> bool {
+#[cfg(not(any(test, feature = "bugs")))]
+#[must_use]
+pub const fn has(_: ArrayBug) -> bool {
     false
 }

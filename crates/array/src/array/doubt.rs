@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use thermocline_types::UnitId;
 
-use super::super::bugs::{self, Bug};
+use crate::bugs::{self, ArrayBug};
 
 /// In which units rows may not fit.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Doubt {
 impl Doubt {
     /// With `open`, everything may be wrong until [`Doubt::only`] says more. Rows that the log has are wanted.
     pub(super) fn new<'a>(open: bool, logged: impl Iterator<Item = &'a (u32, u32)>) -> Doubt {
-        let in_doubt = open && !bugs::has(Bug::NotCompared);
+        let in_doubt = open && !bugs::has(ArrayBug::NotCompared);
         let units = if in_doubt { Where::Anywhere } else { Where::In(BTreeSet::new()) };
         Doubt { units, settled: BTreeSet::new(), wanted: logged.copied().collect() }
     }

@@ -6,13 +6,12 @@
 
 use thermocline_format::RaidLabel;
 
-use super::super::bugs::{self, Bug};
-use super::super::group::LAST_EVENT;
+use super::LAST_EVENT;
+use crate::bugs::{self, ArrayBug};
 
 /// Why a group cannot be used as it is found. Members are by the order in which they were named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RaidError {
+pub enum StartError {
     /// None has a label.
     #[error("none has the label of a striped group")]
     NoLabel,
@@ -67,7 +66,7 @@ pub enum MemberStart {
 
 /// How a group starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RaidStart {
+pub struct ArrayStart {
     /// The label that is believed.
     pub label: RaidLabel,
     /// Of each member, by its number, which of those named it is, and how it starts.
@@ -77,55 +76,55 @@ pub struct RaidStart {
 /// What to do with those that have these labels, in the order in which they were named.
 ///
 /// # Errors
-/// [`RaidError`].
-pub(crate) fn decide(labels: &[Option<&RaidLabel>]) -> Result<RaidStart, RaidError> {
+/// [`StartError`].
+pub fn decide(labels: &[Option<&RaidLabel>]) -> Result<ArrayStart, StartError> {
     let age = |(_, label): &(usize, &RaidLabel)| (label.event, !label.announced);
     let found = || labels.iter().enumerate().filter_map(|(index, label)| Some((index, (*label)?)));
-    let (newest, label) = found().max_by_key(age).ok_or(RaidError::NoLabel)?;
+    let (newest, label) = found().max_by_key(age).ok_or(StartError::NoLabel)?;
     let group = |label: &RaidLabel| (label.pool, label.device, label.group, label.shape);
     if let Some((other, _)) = found().find(|(_, other)| group(other) != group(label)) {
-        return Err(RaidError::OtherGroup(newest, other));
+        return Err(StartError::OtherGroup(newest, other));
     }
     let has = usize::from(label.shape.members);
     if has != labels.len() {
-        return Err(RaidError::Number { says: newest, has, named: labels.len() });
+        return Err(StartError::Number { says: newest, has, named: labels.len() });
     }
     if label.event > LAST_EVENT {
-        return Err(RaidError::NoNumber(newest));
+        return Err(StartError::NoNumber(newest));
     }
     let says = |label: &RaidLabel| (label.current, label.filling, label.open, label.floor);
     let apart = |other: &RaidLabel| {
         other.event == label.event && !other.announced && says(other) != says(label)
     };
     if let Some((other, _)) = found().find(|(_, other)| apart(other)) {
-        return Err(RaidError::Split(newest, other));
+        return Err(StartError::Split(newest, other));
     }
     let mut members = vec![(None, MemberStart::Missing); has];
     for (index, one) in found() {
         let member = usize::from(one.member);
         if let Some(other) = members[member].0.replace(index) {
-            return Err(RaidError::SameMember(other, index));
+            return Err(StartError::SameMember(other, index));
         }
         members[member].1 = start_of(one, label);
     }
-    let start = RaidStart { label: label.clone(), members };
+    let start = ArrayStart { label: label.clone(), members };
     start.suffices()?;
     Ok(start)
 }
 
 /// How a member starts whose own label is `own`, if `newest` is the newest of all.
 fn start_of(own: &RaidLabel, newest: &RaidLabel) -> MemberStart {
-    let kept_up = own.event >= newest.floor || bugs::has(Bug::StaleIsCurrent);
-    if kept_up && (newest.is_current(own.member.into()) || bugs::has(Bug::StaleIsCurrent)) {
+    let kept_up = own.event >= newest.floor || bugs::has(ArrayBug::StaleIsCurrent);
+    if kept_up && (newest.is_current(own.member.into()) || bugs::has(ArrayBug::StaleIsCurrent)) {
         return MemberStart::Current;
     }
     let filled = if kept_up && newest.filling == Some(own.member) { newest.filled } else { 0 };
     MemberStart::Lacks { filled }
 }
 
-impl RaidStart {
+impl ArrayStart {
     /// An error if more is lacking than the parity makes up for.
-    fn suffices(&self) -> Result<(), RaidError> {
+    fn suffices(&self) -> Result<(), StartError> {
         let lacking = self.members.iter().enumerate();
         let lacking = lacking.filter(|(_, (_, start))| *start != MemberStart::Current);
         if lacking.clone().count() <= self.label.shape.level.parity() {
@@ -134,7 +133,7 @@ impl RaidStart {
         let missing = lacking.clone().filter(|(_, (named, _))| named.is_none());
         let missing = missing.map(|(member, _)| member).collect();
         let stale = lacking.filter_map(|(_, (named, _))| *named).collect();
-        Err(RaidError::TooFew { missing, stale })
+        Err(StartError::TooFew { missing, stale })
     }
 }
 
@@ -164,7 +163,7 @@ mod tests {
     }
 
     /// In every order, by number of member.
-    fn decided(labels: &[Option<RaidLabel>; 3]) -> Result<[MemberStart; 3], RaidError> {
+    fn decided(labels: &[Option<RaidLabel>; 3]) -> Result<[MemberStart; 3], StartError> {
         let mut all = Vec::new();
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             let start = decide(&order.map(|index: usize| labels[index].as_ref()));
@@ -206,10 +205,10 @@ mod tests {
         assert_eq!(decided(&labels), Ok([Current, lacks(0), Current]));
         labels[0] = Some(label(0, 7, 6, ALL));
         let two = decided(&labels);
-        assert!(matches!(two, Err(RaidError::TooFew { ref stale, .. }) if stale.len() == 2));
+        assert!(matches!(two, Err(StartError::TooFew { ref stale, .. }) if stale.len() == 2));
         labels[0] = None;
         let two = decided(&labels);
-        assert!(matches!(two, Err(RaidError::TooFew { ref missing, .. }) if missing == &[0]));
+        assert!(matches!(two, Err(StartError::TooFew { ref missing, .. }) if missing == &[0]));
     }
 
     #[test]
@@ -221,7 +220,7 @@ mod tests {
         let back = [one.clone(), Some(label(1, 5, 4, ALL)), other];
         assert_eq!(decided(&back), Ok([Current, lacks(0), Current]));
         let [one, stale, _] = back;
-        assert!(matches!(decided(&[one, stale, None]), Err(RaidError::TooFew { .. })));
+        assert!(matches!(decided(&[one, stale, None]), Err(StartError::TooFew { .. })));
     }
 
     #[test]
@@ -249,20 +248,20 @@ mod tests {
 
     #[test]
     fn what_is_no_one_group_is_refused() {
-        assert_eq!(decided(&[None, None, None]), Err(RaidError::NoLabel));
+        assert_eq!(decided(&[None, None, None]), Err(StartError::NoLabel));
         let same = [Some(label(0, 5, 4, ALL)), Some(label(0, 5, 4, ALL)), None];
-        assert!(matches!(decided(&same), Err(RaidError::SameMember(..))));
+        assert!(matches!(decided(&same), Err(StartError::SameMember(..))));
         let other = RaidLabel { group: 8, ..label(1, 5, 4, ALL) };
         let mixed = [Some(label(0, 5, 4, ALL)), Some(other), None];
-        assert!(matches!(decided(&mixed), Err(RaidError::OtherGroup(..))));
+        assert!(matches!(decided(&mixed), Err(StartError::OtherGroup(..))));
         let split = [Some(label(0, 6, 5, 0b011)), Some(label(1, 6, 5, 0b110)), None];
-        assert!(matches!(decided(&split), Err(RaidError::Split(..))));
+        assert!(matches!(decided(&split), Err(StartError::Split(..))));
         let one = label(0, 5, 4, ALL);
         let few = decide(&[Some(&one), None]);
-        assert_eq!(few, Err(RaidError::Number { says: 0, has: 3, named: 2 }));
+        assert_eq!(few, Err(StartError::Number { says: 0, has: 3, named: 2 }));
         let last = [LAST_EVENT, LAST_EVENT + 1].map(|event| label(0, event, 4, ALL));
         let labels = last.each_ref().map(|last| [Some(last), None, Some(&one)]);
-        assert!(matches!(decide(&labels[0]), Err(RaidError::SameMember(..))));
-        assert_eq!(decide(&labels[1]), Err(RaidError::NoNumber(0)));
+        assert!(matches!(decide(&labels[0]), Err(StartError::SameMember(..))));
+        assert_eq!(decide(&labels[1]), Err(StartError::NoNumber(0)));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::super::bugs::{self, Bug};
 use super::image::exclusive_or;
-use super::{Command, Fault, Image, Raid, What};
-use crate::Buffer;
+use super::{Array, Image, What};
+use crate::bugs::{self, ArrayBug};
+use crate::{Command, Fault, Memory};
 
 /// Whom it is for.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +17,12 @@ pub(super) enum Why {
 
 /// Bytes of a member's strip of a unit that are computed.
 #[derive(Debug)]
-pub(super) struct Gather {
+pub(super) struct Gather<B> {
     pub(super) unit: u32,
     pub(super) rows: Range<u32>,
     strip: Range<u64>,
     /// What the others have there.
-    parts: Vec<(usize, Buffer)>,
+    parts: Vec<(usize, B)>,
     /// What is known of it without them: rows that are not full. From which byte of the range on.
     known: Vec<(u64, Vec<u8>)>,
     waits: usize,
@@ -30,7 +30,7 @@ pub(super) struct Gather {
     why: Why,
 }
 
-impl Raid {
+impl<M: Memory> Array<M> {
     /// Begins to compute what a member has of a unit. `false`: there is not enough to compute it from.
     pub(super) fn begin_gather(
         &mut self,
@@ -48,7 +48,7 @@ impl Raid {
             return false;
         }
         let others = others.into_iter().filter(|_| needed);
-        let parts: Vec<(usize, Buffer)> =
+        let parts: Vec<(usize, M::Buffer)> =
             others.map(|other| (other, self.room(strip.end - strip.start))).collect();
         let (waits, fault, rows) = (parts.len(), None, self.rows_on(&strip));
         let at = self.on_member(unit, strip.start);
@@ -128,25 +128,26 @@ impl Raid {
     }
 
     /// The exclusive or of what counts of what the others have, and what is known.
-    fn combined(&self, gather: &Gather) -> Vec<u8> {
+    fn combined(&self, gather: &Gather<M::Buffer>) -> Vec<u8> {
         let (shape, piece) = (self.shape, u64::from(self.shape.piece));
         let Gather { unit, strip, .. } = gather;
         let mut all = vec![0; (strip.end - strip.start) as usize];
         for (other, bytes) in &gather.parts {
-            let bytes = bytes.read();
-            for row in gather.rows.clone() {
-                if bugs::has(Bug::WrongRotation) && shape.parity_of(*unit, row + 1) == Some(*other)
-                {
-                    continue;
+            M::read(bytes, |bytes| {
+                for row in gather.rows.clone() {
+                    let next = shape.parity_of(*unit, row + 1);
+                    if bugs::has(ArrayBug::WrongRotation) && next == Some(*other) {
+                        continue;
+                    }
+                    let start = u64::from(row) * piece;
+                    let end = start + shape.len_on(*unit, row, *other);
+                    let from = (start.max(strip.start) - strip.start) as usize;
+                    let to = (end.min(strip.end).max(strip.start) - strip.start) as usize;
+                    if from < to {
+                        exclusive_or(&mut all[from..to], &bytes[from..to]);
+                    }
                 }
-                let start = u64::from(row) * piece;
-                let end = start + shape.len_on(*unit, row, *other);
-                let from = (start.max(strip.start) - strip.start) as usize;
-                let to = (end.min(strip.end).max(strip.start) - strip.start) as usize;
-                if from < to {
-                    exclusive_or(&mut all[from..to], &bytes[from..to]);
-                }
-            }
+            });
         }
         for (from, bytes) in &gather.known {
             all[*from as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -156,7 +157,7 @@ impl Raid {
 
     /// Whether something is computed from these rows.
     pub(super) fn is_gathered(&self, unit: u32, rows: &Range<u32>) -> bool {
-        let meets = |gather: &super::Gather| {
+        let meets = |gather: &Gather<M::Buffer>| {
             gather.unit == unit && gather.rows.start < rows.end && rows.start < gather.rows.end
         };
         self.gathers.iter().any(|(_, gather)| meets(gather))

@@ -1,11 +1,12 @@
 //! Members that fail: one is done without, as long as there is parity.
 
-use thermocline_engine::DeviceError;
+use crate::bugs::{self, ArrayBug};
+use thermocline_types::DeviceError;
 
-use super::super::bugs::{self, Bug};
-use super::{Fault, Journal, MemberState, Raid};
+use super::{Array, Journal};
+use crate::{ArrayNotice, Fault, MemberState, Memory};
 
-impl Raid {
+impl<M: Memory> Array<M> {
     /// Whether all that a member has can be had without it.
     pub(super) fn can_do_without(&self, member: usize) -> bool {
         let others = self.members.iter().enumerate().filter(|(other, _)| *other != member);
@@ -14,14 +15,14 @@ impl Raid {
         there && whole && self.shape.level.parity() > 0
     }
 
-    /// Does without a member from now on, for which [`Raid::can_do_without`] is true.
+    /// Does without a member from now on, for which [`Array::can_do_without`] is true.
     pub(super) fn fail(&mut self, member: usize, fault: Fault) {
         let one = &mut self.members[member];
         (one.standing, one.labelled) = (MemberState::Out, false);
         self.rebuild.begin_again();
         self.repairs.clear();
         self.stale = true;
-        if !bugs::has(Bug::AnswerBeforeLabel) {
+        if !bugs::has(ArrayBug::AnswerBeforeLabel) {
             self.answers.hold();
         }
         self.journals[member] = Journal::new(self.shape.slots);
@@ -30,15 +31,7 @@ impl Raid {
                 (front.logged, front.guard) = (0, false);
             }
         }
-        let mut shared = self.group.shared();
-        let status = &mut shared.status.members[member];
-        status.why = Some(fault.to_string());
-        let path = status.path.display().to_string();
-        drop(shared);
-        self.group.say(&format!(
-            "{path} failed ({fault}) and is done without; no other member may be lost. Name a device for it in the \
-             settings and say `thermocline device replace POOL.toml PATH`"
-        ));
+        self.say(ArrayNotice::Failed { member, fault });
         self.release();
         self.drop_if_idle(member);
     }
@@ -61,30 +54,19 @@ impl Raid {
         if one.standing == MemberState::Out || std::mem::replace(&mut one.lamented, true) {
             return;
         }
-        let paths: Vec<String> = {
-            let shared = self.group.shared();
-            shared.status.members.iter().map(|one| one.path.display().to_string()).collect()
-        };
         let lacks = |(other, one): (usize, &super::Member)| {
-            let how = match one.standing {
-                MemberState::Out => "is out",
-                MemberState::Filling => "is being filled",
-                MemberState::Current => return None,
-            };
-            (other != member).then(|| format!(" while {} {how}", paths[other]))
+            other != member && one.standing != MemberState::Current
         };
-        let other = self.members.iter().enumerate().find_map(lacks).unwrap_or_default();
-        let path = &paths[member];
-        self.group.say(&format!(
-            "{path} failed ({fault}){other}: nothing makes up for what it had, and no more is written"
-        ));
+        let other = self.members.iter().enumerate().position(lacks);
+        self.say(ArrayNotice::CannotDoWithout { member, fault, other });
     }
 
     /// A member that is done without is let go of when it owes nothing any more.
     pub(super) fn drop_if_idle(&mut self, member: usize) {
-        let one = &self.members[member];
-        if one.standing == MemberState::Out && one.under_way == 0 {
-            drop(self.parts.take(member));
+        let one = &mut self.members[member];
+        if one.standing == MemberState::Out && one.under_way == 0 && one.there {
+            one.there = false;
+            self.leaving.push_back(member);
         }
     }
 
@@ -92,7 +74,7 @@ impl Raid {
     pub(super) fn give_up(&mut self, fault: Fault) {
         self.answers.give_up(fault);
         self.relabel = None;
-        self.group.say(&format!("no label can be written ({fault}), so nothing more is written"));
+        self.say(ArrayNotice::NoLabel { fault });
         for (token, _) in std::mem::take(&mut self.held) {
             self.answers.give_now(token, Err(fault));
         }

@@ -6,9 +6,9 @@
 
 use thermocline_types::{Bytes, Class, DeviceId};
 
-use super::super::bugs::{self, Bug};
-use super::{Command, Fault, Front, Raid, RaidShape, Token, What};
-use crate::Buffer;
+use super::{Array, Front, RaidShape, What};
+use crate::bugs::{self, ArrayBug};
+use crate::{Command, Fault, Memory, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -49,7 +49,7 @@ struct ToLog {
     guard: bool,
 }
 
-impl Raid {
+impl<M: Memory> Array<M> {
     /// Begins a round, if one is wanted, or goes on with the one under way.
     pub(super) fn begin_round(&mut self) {
         if self.round.is_some() {
@@ -71,7 +71,7 @@ impl Raid {
         let (stage, redo, faults, guarded) = (Stage::Logging, false, Vec::new(), Vec::new());
         let (waits, result) = (0, Ok(()));
         self.round = Some(Round { tokens, stage, waits, redo, faults, result, freed, guarded });
-        if bugs::has(Bug::SlotUsedAgain) {
+        if bugs::has(ArrayBug::SlotUsedAgain) {
             self.free_rows();
         }
         self.await_changes();
@@ -81,7 +81,7 @@ impl Raid {
 
     fn await_changes(&mut self) {
         let Some(round) = &mut self.round else { return };
-        if bugs::has(Bug::LogAheadOfData) {
+        if bugs::has(ArrayBug::LogAheadOfData) {
             return;
         }
         for (_, change) in &mut self.changes {
@@ -106,8 +106,8 @@ impl Raid {
         }
         for member in self.live().collect::<Vec<_>>() {
             if let Some((head, place)) = self.journals[member].head(&self.label, member) {
-                let bytes = thermocline_target::Buffer::from_bytes(&head.encode(&self.shape));
-                self.hand_round(member, RaidShape::log_place(place), Buffer::new(bytes));
+                let bytes = self.memory.holding(&head.encode(&self.shape));
+                self.hand_round(member, RaidShape::log_place(place), bytes);
             }
         }
     }
@@ -116,7 +116,7 @@ impl Raid {
         let ToLog { unit, row, member, guard } = *to_log;
         let front = &self.fronts[&unit];
         let (logged, filled) = (front.logged, front.image.filled());
-        if bugs::has(Bug::PartialInPlace) {
+        if bugs::has(ArrayBug::PartialInPlace) {
             return self.log_in_place(unit, row, member);
         }
         let crcs = front.image.crcs();
@@ -124,7 +124,7 @@ impl Raid {
         let Some(slot) = slot else { return self.do_without_slot(to_log) };
         if logged < filled {
             let bytes = front.image.running(logged..filled);
-            let bytes = Buffer::new(thermocline_target::Buffer::from_bytes(bytes));
+            let bytes = self.memory.holding(bytes);
             self.hand_round(member, self.shape.slot(slot) + logged, bytes);
         }
         let front = self.fronts.get_mut(&unit).expect("it is there");
@@ -163,11 +163,11 @@ impl Raid {
         front.image.parity(&mut parity);
         (front.logged, front.guard) = (front.image.filled(), false);
         let at = self.shape.piece_start(unit, row);
-        let bytes = thermocline_target::Buffer::from_bytes(&parity);
-        self.hand_round(member, at, Buffer::new(bytes));
+        let bytes = self.memory.holding(&parity);
+        self.hand_round(member, at, bytes);
     }
 
-    fn hand_round(&mut self, member: usize, at: u64, bytes: Buffer) {
+    fn hand_round(&mut self, member: usize, at: u64, bytes: M::Buffer) {
         let command = Command::Write { at: Bytes(at), parts: vec![bytes], class: Class(0) };
         self.round.as_mut().expect("it is under way").waits += 1;
         self.hand(member, What::Round, command);
@@ -220,7 +220,7 @@ impl Raid {
     fn flush_members(&mut self) {
         for member in self.live().collect::<Vec<_>>() {
             let logged = self.journals[member].is_coming();
-            if bugs::has(Bug::ParityNotFlushed) && logged {
+            if bugs::has(ArrayBug::ParityNotFlushed) && logged {
                 continue;
             }
             if std::mem::take(&mut self.members[member].unflushed) {

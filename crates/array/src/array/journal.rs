@@ -6,7 +6,7 @@
 
 use thermocline_format::{RaidLabel, RaidLog, RowEntry};
 
-use super::super::bugs::{self, Bug};
+use crate::bugs::{self, ArrayBug};
 
 /// A slot of a log.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Journal {
     pub(super) fn release(&mut self, which: impl Fn(u32, u32) -> bool) {
         for slot in &mut self.slots {
             if matches!(slot, Slot::Used(entry) if which(entry.unit, entry.row)) {
-                let again = bugs::has(Bug::SlotUsedAgain);
+                let again = bugs::has(ArrayBug::SlotUsedAgain);
                 *slot = if again { Slot::Free } else { Slot::Leaving(self.round + 1) };
             }
         }

@@ -1,138 +1,44 @@
-//! What is read of members before they are one storage: labels, and the rows that their logs have.
+//! What is read of members before they are one device: labels, and the rows that their logs have.
 
 use std::collections::BTreeMap;
 
 use thermocline_format::{
     PoolId, RAID_PLACE_BYTES, RaidLabel, RaidLog, RaidShape, RowEntry, crc32c,
 };
-use thermocline_types::{Bytes, Class, DeviceId};
+use thermocline_types::Bytes;
 
-use super::super::bugs::{self, Bug};
-use super::super::group::LAST_EVENT;
-use super::super::{Command, Fault, Layout, Storage, Token};
 use super::image::exclusive_or;
-use super::{Image, Journal};
-use crate::Buffer;
-
-/// A member as it is found.
-pub struct FoundMember {
-    /// Where its units are.
-    pub storage: Box<dyn Storage>,
-    /// In which of its places its newest label is.
-    pub place: usize,
-}
+use super::{Array, Image, Journal, LAST_EVENT, Phase, What};
+use crate::bugs::{self, ArrayBug};
+use crate::{Command, Fault, Layout, Memory};
 
 /// Reads bytes of a member, by its number, from a byte on; `None` if that cannot be.
-pub(crate) type ReadMember<'a> = dyn FnMut(usize, u64, usize) -> Option<Vec<u8>> + 'a;
+pub type ReadMember<'a> = dyn FnMut(usize, u64, usize) -> Option<Vec<u8>> + 'a;
 
 /// How a member of a group of this shape is divided.
-pub(crate) fn layout_on(shape: &RaidShape) -> Layout {
+pub fn layout_on(shape: &RaidShape) -> Layout {
     let block = shape.logical_block;
     let per_unit = (shape.strip() / block.bytes() as u64) as u32;
     Layout::contiguous(block, per_unit, shape.member_units())
 }
 
 /// The newer of the labels in the bytes of both places, and in which of them it is; of `pool`, where that is known.
-pub(crate) fn newest_label(places: [&[u8]; 2], pool: Option<PoolId>) -> Option<(RaidLabel, usize)> {
+pub fn newest_label(places: [&[u8]; 2], pool: Option<PoolId>) -> Option<(RaidLabel, usize)> {
     let labels = places.map(|bytes| RaidLabel::decode(bytes, pool).ok());
     let found = labels.into_iter().enumerate().filter_map(|(place, label)| Some((label?, place)));
     found.max_by_key(|(label, _)| label.event)
 }
 
-/// The newest label on a storage, and in which place it is; of `pool`, where that is known. `None` if there is none.
-///
-/// # Errors
-/// [`Fault`] when it cannot be read.
-pub(crate) fn find(
-    storage: &mut dyn Storage,
-    pool: Option<PoolId>,
-) -> Result<Option<(RaidLabel, usize)>, Fault> {
-    let one = read(storage, RaidShape::label_place(0), RAID_PLACE_BYTES)?;
-    let other = read(storage, RaidShape::label_place(1), RAID_PLACE_BYTES)?;
-    Ok(newest_label([&one, &other], pool))
-}
-
-/// Makes this the only label of a member, durably, and its log empty.
-///
-/// # Errors
-/// [`Fault`] when it cannot be written.
-pub(crate) fn write_label(storage: &mut dyn Storage, label: &RaidLabel) -> Result<(), Fault> {
-    erase(storage)?;
-    write(storage, RaidShape::label_place(0), &label.encode())
-}
-
-/// Makes this the newest label of a member, durably, and leaves its log alone.
-///
-/// # Errors
-/// [`Fault`] when it cannot be written.
-pub(crate) fn relabel(storage: &mut dyn Storage, label: &RaidLabel) -> Result<(), Fault> {
-    let newest = find(storage, None)?.map_or(1, |(_, place)| place);
-    write(storage, RaidShape::label_place(1 - newest), &label.encode())
-}
-
-/// Makes a storage no member of any group, durably.
-///
-/// # Errors
-/// [`Fault`] when it cannot be written.
-pub(crate) fn erase(storage: &mut dyn Storage) -> Result<(), Fault> {
-    let zeros = [0; RAID_PLACE_BYTES];
-    for place in [0, 1] {
-        write(storage, RaidShape::log_place(place), &zeros)?;
-    }
-    // The newer label the last: until then, this is a member.
-    let newest = find(storage, None)?.map_or(0, |(_, place)| place);
-    for place in [1 - newest, newest] {
-        write(storage, RaidShape::label_place(place), &zeros)?;
-    }
-    Ok(())
-}
-
-fn write(storage: &mut dyn Storage, at: u64, bytes: &[u8]) -> Result<(), Fault> {
-    let parts = vec![Buffer::new(thermocline_target::Buffer::from_bytes(bytes))];
-    carry_out(storage, Command::Write { at: Bytes(at), parts, class: Class(0) })?;
-    carry_out(storage, Command::Flush(DeviceId(0)))
-}
-
-fn read(storage: &mut dyn Storage, at: u64, bytes: usize) -> Result<Vec<u8>, Fault> {
-    let into = Buffer::new(thermocline_target::Buffer::zeroed(bytes));
-    carry_out(storage, Command::Read { at: Bytes(at), into: into.clone() })?;
-    Ok(into.read().to_vec())
-}
-
-/// Carries out a command on a storage that nobody else uses, and waits for its end.
-fn carry_out(storage: &mut dyn Storage, command: Command) -> Result<(), Fault> {
-    storage.submit(Token(0), command);
-    let mut done = Vec::new();
-    while done.is_empty() {
-        storage.reap(None, &mut done);
-    }
-    done.remove(0).result
-}
-
 /// What the logs of members have.
-pub(crate) struct Rows {
+#[derive(Debug)]
+pub struct Rows {
     pub(super) journals: Vec<Journal>,
     /// Rows that were not full, by unit and row.
     pub(super) left: BTreeMap<(u32, u32), Image>,
 }
 
-impl Rows {
-    /// What storages have.
-    pub(super) fn read(
-        label: &RaidLabel,
-        storages: &mut [Option<FoundMember>],
-        holds: &dyn Fn(usize, u32) -> bool,
-    ) -> Rows {
-        let mut member = |member: usize, at: u64, bytes: usize| {
-            let found = storages[member].as_mut()?;
-            read(&mut *found.storage, at, bytes).ok()
-        };
-        find_rows(label, &mut member, holds)
-    }
-}
-
 /// What the logs of members of a group with this label have, as far as it is true.
-pub(crate) fn find_rows(
+pub fn find_rows(
     label: &RaidLabel,
     read: &mut ReadMember<'_>,
     holds: &dyn Fn(usize, u32) -> bool,
@@ -181,15 +87,19 @@ fn image(
     holds: &dyn Fn(usize, u32) -> bool,
 ) -> Option<Image> {
     let RowEntry { slot, unit, row, filled, ref crcs } = *entry;
-    let running = read(member, shape.slot(slot), filled as usize)?;
-    let mut image = Image::new(shape);
-    for (piece, crc) in crcs.iter().enumerate() {
+    let running = read(member, shape.slot(slot), filled as usize);
+    let mut pieces = Vec::new();
+    for piece in 0..crcs.len() {
         let bytes = shape.piece_len(filled.into(), piece) as usize;
         let (own, at) = (shape.member_of(unit, row, piece), shape.piece_start(unit, row));
         let there = if holds(own, unit) && bytes > 0 { read(own, at, bytes) } else { None };
+        pieces.push((bytes, there));
+    }
+    let (running, mut image) = (running?, Image::new(shape));
+    for (piece, ((bytes, there), crc)) in pieces.into_iter().zip(crcs).enumerate() {
         let data =
             there.unwrap_or_else(|| from_running(&running, shape.piece as usize, piece, bytes));
-        if crc32c(&data) != *crc && !bugs::has(Bug::LogUnchecked) {
+        if crc32c(&data) != *crc && !bugs::has(ArrayBug::LogUnchecked) {
             return None;
         }
         image.append(&data);
@@ -214,7 +124,7 @@ fn from_running(running: &[u8], piece_bytes: usize, piece: usize, bytes: usize) 
 
 impl Rows {
     /// Bytes of one piece of a unit, from byte `from` on, as the group would read them.
-    pub(crate) fn look(
+    pub fn look(
         &self,
         label: &RaidLabel,
         unit: u32,
@@ -244,5 +154,67 @@ impl Rows {
             }
             (shape.level.parity() > 0).then_some(all)
         })
+    }
+}
+
+/// Bytes of a member: which, from which byte on, and how many.
+type Place = (usize, u64, usize);
+
+/// What is read of the logs before an array begins. The logs say where else to look, so the search begins anew with all
+/// that was read, until it misses nothing.
+#[derive(Debug)]
+pub(super) struct Looking<B> {
+    found: BTreeMap<Place, Option<Vec<u8>>>,
+    /// What is on its way.
+    under_way: Vec<(Place, B)>,
+    waits: usize,
+}
+
+impl<B> Default for Looking<B> {
+    fn default() -> Self {
+        Looking { found: BTreeMap::new(), under_way: Vec::new(), waits: 0 }
+    }
+}
+
+impl<M: Memory> Array<M> {
+    /// Reads what the search misses, or begins with what it finds.
+    pub(super) fn look(&mut self) {
+        let Phase::Looking(looking) = &mut self.phase else { return };
+        let mut missed = Vec::new();
+        let mut read = |member: usize, at: u64, bytes: usize| {
+            let place = (member, at, bytes);
+            if !self.members[member].there {
+                return None;
+            }
+            looking.found.get(&place).cloned().unwrap_or_else(|| {
+                missed.push(place);
+                None
+            })
+        };
+        let (members, rebuild) = (&self.members, &self.rebuild);
+        let holds = |member: usize, unit| super::holds(&members[member], rebuild, unit);
+        let rows = find_rows(&self.label, &mut read, &holds);
+        if missed.is_empty() {
+            return self.begin_with(rows);
+        }
+        looking.waits = missed.len();
+        looking.under_way =
+            missed.into_iter().map(|place| (place, self.memory.room(place.2))).collect();
+        let all: Vec<_> = looking.under_way.clone();
+        for (number, ((member, at, _), into)) in all.into_iter().enumerate() {
+            let command = Command::Read { at: Bytes(at), into };
+            self.hand(member, What::Looking(number), command);
+        }
+    }
+
+    pub(super) fn looked(&mut self, number: usize, result: Result<(), Fault>) {
+        let Phase::Looking(looking) = &mut self.phase else { return };
+        let (place, buffer) = &looking.under_way[number];
+        let bytes = result.ok().map(|()| M::read(buffer, <[u8]>::to_vec));
+        looking.found.insert(*place, bytes);
+        looking.waits -= 1;
+        if looking.waits == 0 {
+            self.look();
+        }
     }
 }

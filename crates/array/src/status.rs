@@ -1,0 +1,97 @@
+//! How an array stands, and what its operator has to know.
+
+use thermocline_types::Bytes;
+
+use crate::Fault;
+
+/// How a member stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// It holds all that it should.
+    Current,
+    /// It gets what is written, and is being filled with the rest.
+    Filling,
+    /// It is missing, failed, or was not named.
+    Out,
+}
+
+impl MemberState {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            MemberState::Current => "current",
+            MemberState::Filling => "filling",
+            MemberState::Out => "out",
+        }
+    }
+}
+
+/// How an array stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayStatus {
+    /// Its members, by their number.
+    pub members: Vec<MemberState>,
+    /// Bytes that the member which is being filled lacks.
+    pub lacking: Bytes,
+    /// Bytes that were computed to fill a member since the array was opened.
+    pub filled: Bytes,
+    /// Bad places of a member that were written again from the others, since then.
+    pub repaired: u64,
+}
+
+/// Something that an operator has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrayNotice {
+    /// A member is being filled.
+    Fills {
+        /// Which.
+        member: usize,
+    },
+    /// All members hold what they should.
+    AllCurrent,
+    /// A member failed and is done without.
+    Failed {
+        /// Which.
+        member: usize,
+        /// How.
+        fault: Fault,
+    },
+    /// A member failed that cannot be done without.
+    CannotDoWithout {
+        /// Which.
+        member: usize,
+        /// How.
+        fault: Fault,
+        /// A member that is needed as well, and is not current.
+        other: Option<usize>,
+    },
+    /// A row cannot be compared with its parity.
+    NotCompared {
+        /// Why not.
+        fault: Fault,
+    },
+    /// Bytes of a member were written again from the others.
+    WrittenAgain {
+        /// Which member.
+        member: usize,
+        /// The unit.
+        unit: u32,
+        /// How many.
+        bytes: u64,
+    },
+    /// Bytes cannot be computed to fill a member.
+    NotFilled {
+        /// Which member.
+        member: usize,
+        /// How many.
+        bytes: u64,
+        /// Why not.
+        fault: Fault,
+    },
+    /// Members that are needed take no label.
+    NoLabel {
+        /// Why not.
+        fault: Fault,
+    },
+}
