@@ -7,6 +7,7 @@
 mod endurance;
 mod latency;
 mod overdue;
+mod question;
 mod reopen;
 mod traffic;
 mod turns;
@@ -35,6 +36,7 @@ use crate::storage::{Storage, Waker};
 use crate::{AnyStorage, Buffer, Driver, Ended, Trouble};
 use endurance::Governor;
 use overdue::Overdue;
+use question::Question;
 use reopen::Reopening;
 use turns::{Cost, Turn, Turns};
 
@@ -89,6 +91,8 @@ enum Job {
         answer: Answer,
         of: Option<Arc<Known>>,
     },
+    /// Of a volume.
+    Question(Question),
     Look(Look),
     Register {
         poller: Box<dyn Poller>,
@@ -462,7 +466,8 @@ struct Service {
     last: Option<Job>,
     /// Nothing is handed to the engine until the pool was opened again.
     reopening: Option<Reopening>,
-    answers: Slab<Answer>,
+    /// Of requests that the engine has, each with the volume that it counts for.
+    answers: Slab<(Answer, Option<u32>)>,
     listener: Listener,
     /// Who works here as well, and what both wait for.
     poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
@@ -498,7 +503,9 @@ impl Service {
             self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
             let any_ended = !ended.is_empty();
             for Ended { request, result } in ended.drain(..) {
-                self.answers.remove(request.0 as usize)(result);
+                let (answer, volume) = self.answers.remove(request.0 as usize);
+                volume.inspect(|&volume| self.waiting.ended(volume));
+                answer(result);
             }
             self.tell();
             if closed {
@@ -555,8 +562,8 @@ impl Service {
         if self.overdue.is_due(Instant::now(), at_risk) {
             // If it fails, a notice says so.
             let answer: Answer = Box::new(|_| {});
-            let flush = Job::Request { what: HostRequest::Flush, answer, of: None };
-            self.waiting.push(OF_POOL, Cost::default(), flush);
+            let what = HostRequest::Flush;
+            self.waiting.push(OF_POOL, Cost::of(&what), Job::Request { what, answer, of: None });
         }
     }
 
@@ -610,6 +617,7 @@ impl Service {
                     let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
                     self.waiting.push(volume, Cost::of(what), job);
                 }
+                Job::Question(asked) => self.waiting.push(asked.known.id.0, asked.cost(), job),
                 Job::Look(_) | Job::Register { .. } | Job::Reopen(_) => {
                     self.waiting.push(OF_POOL, Cost::default(), job);
                 }
@@ -623,6 +631,7 @@ impl Service {
         let (now, engine) = (Instant::now(), self.driver.engine());
         let (held, most) = (engine.staged_blocks(), engine.max_staged_blocks());
         self.waiting.room_is(held.into(), most.into());
+        self.waiting.slots_are(self.driver.max_requests().into());
         while self.reopening.is_none() {
             let (job, volume, cost) = match self.waiting.next(now) {
                 Turn::Job(job, volume, cost) => (job, volume, cost),
@@ -634,6 +643,7 @@ impl Service {
                 },
             };
             match job {
+                Job::Question(question) => self.look_at(question),
                 Job::Look(look) => {
                     let drive = self.driver.device().storage().drive_counters();
                     let wear = &self.governor.status();
@@ -642,11 +652,11 @@ impl Service {
                 Job::Register { poller, refused } => self.register(poller, &refused),
                 Job::Reopen(reopening) => self.reopening = Some(reopening),
                 Job::Request { what, answer, of } => {
-                    let id = RequestId(self.answers.insert(answer) as u64);
+                    let id = RequestId(self.answers.insert((answer, cost.is_request.then_some(volume))) as u64);
                     // The handles in it are cheap to clone; the engine keeps what it takes.
                     let taken = self.driver.submit(id, what.clone());
                     if taken == Err(Rejected::Busy) {
-                        let answer = self.answers.remove(id.0 as usize);
+                        let (answer, _) = self.answers.remove(id.0 as usize);
                         self.waiting.put_back(volume, cost, Job::Request { what, answer, of });
                         return Held::Busy;
                     }
@@ -655,7 +665,9 @@ impl Service {
                     }
                     match (taken, what) {
                         (Err(_), _) => {
-                            self.answers.remove(id.0 as usize)(Err(HostError::Failed));
+                            let (answer, volume) = self.answers.remove(id.0 as usize);
+                            volume.inspect(|&volume| self.waiting.ended(volume));
+                            answer(Err(HostError::Failed));
                         }
                         (Ok(()), HostRequest::DeleteVolume { volume }) => {
                             self.waiting.forget(volume.0);
