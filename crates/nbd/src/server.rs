@@ -94,7 +94,7 @@ impl Stopper {
         self.outbox.wake();
     }
 
-    /// Whether it was stopped and every connection has ended.
+    /// Whether it was stopped and every connection has ended, or the server is gone.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
@@ -467,6 +467,12 @@ impl Server {
 
     fn indices(&self) -> Vec<usize> {
         self.connections.iter().map(|(index, _)| index).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stopper.over.store(true, Ordering::Release);
     }
 }
 

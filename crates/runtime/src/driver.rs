@@ -235,6 +235,11 @@ impl<S: Storage> Driver<S> {
         self.device.take_troubles()
     }
 
+    /// As [`Storage::lost`].
+    pub fn lost(&mut self) -> Option<String> {
+        self.device.storage_mut().lost()
+    }
+
     /// The engine.
     #[must_use]
     pub fn engine(&self) -> &Engine<Buffer> {

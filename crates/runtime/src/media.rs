@@ -5,6 +5,7 @@
 mod change;
 mod contents;
 mod pairs;
+mod paths;
 mod raids;
 mod several;
 
@@ -23,6 +24,7 @@ use thermocline_types::{Bytes, UnitId};
 
 pub use change::DeviceChange;
 pub use contents::Contents;
+pub use paths::{HeldFiles, Paths};
 pub use raids::RaidRefusal;
 
 use crate::settings::{DeviceKind, Settings, SettingsError};
@@ -57,6 +59,24 @@ pub enum MediaError {
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
+    },
+    /// The file or device of an open pool cannot be opened again.
+    #[error("{}: the pool cannot be opened again, so it was not closed", path.display())]
+    Reopen {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The path of an open pool leads to another file or device.
+    #[error(
+        "{}: the file or device that the pool was opened on is not at this path any more, so the pool was not closed: \
+         put it back, or stop the service and name its new path in the settings",
+        path.display()
+    )]
+    Replaced {
+        /// Where it was.
+        path: PathBuf,
     },
     /// There is a superblock, and this program cannot go by it.
     #[error("{}: the pool here cannot be opened: {error}", path.display())]

@@ -5,7 +5,9 @@
 //! * The thread of the pool never waits for the room in its own queue.
 
 mod endurance;
+mod known;
 mod latency;
+mod lost;
 mod overdue;
 mod question;
 mod reopen;
@@ -15,7 +17,7 @@ mod volume;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
@@ -35,6 +37,8 @@ pub use volume::Volume;
 use crate::storage::{Storage, Waker};
 use crate::{AnyStorage, Buffer, Driver, Ended, Trouble};
 use endurance::Governor;
+use known::Known;
+use lost::Lost;
 use overdue::Overdue;
 use question::Question;
 use reopen::Reopening;
@@ -51,7 +55,7 @@ type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 
 /// Something that an operator may want to know.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The device failed to do something; what that means for the pool comes as a notice.
     Trouble(Trouble),
@@ -59,6 +63,8 @@ pub enum Event {
     Notice(Notice),
     /// Devices of a class of media wear faster than they may, or slower again.
     Wear(WearStatus),
+    /// A file of the pool was removed or cut off, as [`Storage::lost`]: nothing but reads is carried out from now on.
+    Lost(String),
 }
 
 /// Takes events, on the thread of the pool.
@@ -142,35 +148,6 @@ struct Queue {
     closed: bool,
 }
 
-/// A volume as its handles know it.
-struct Known {
-    id: VolumeId,
-    name: VolumeName,
-    /// Zero when it was deleted.
-    blocks: AtomicU64,
-    /// Requests that wait for the engine.
-    waiting: AtomicUsize,
-    limits: Mutex<VolumeLimits>,
-    traffic: Mutex<Traffic>,
-}
-
-impl Known {
-    fn new(id: VolumeId, name: VolumeName, blocks: u64) -> Known {
-        let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
-        Known { id, name, blocks, waiting, limits: Mutex::default(), traffic: Mutex::default() }
-    }
-
-    fn limits(&self) -> MutexGuard<'_, VolumeLimits> {
-        // Nothing that happens under the lock can leave it half changed.
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn traffic(&self) -> MutexGuard<'_, Traffic> {
-        // Nothing that happens under the lock can leave it half changed.
-        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Pool {
     /// Gives `driver` a thread. `listener` hears of everything that the engine has to tell.
     ///
@@ -211,6 +188,7 @@ impl Pool {
             poller: None,
             overdue: Overdue::new(upkeep.flush_after),
             governor: Governor::new(&upkeep.endurance, Instant::now()),
+            lost: Lost::default(),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
         let thread = builder.spawn(move || service.run())?;
@@ -473,6 +451,7 @@ struct Service {
     poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
     overdue: Overdue,
     governor: Governor,
+    lost: Lost,
 }
 
 impl Service {
@@ -483,6 +462,7 @@ impl Service {
             let closed = self.take_jobs();
             self.flush_what_is_overdue();
             self.govern();
+            self.look_for_files();
             let held = self.begin();
             if self.answers.is_empty()
                 && let Some(reopening) = self.reopening.take()
@@ -535,7 +515,7 @@ impl Service {
             Held::Until(when) => Some(when.saturating_duration_since(now)),
             Held::No | Held::Busy => None,
         };
-        limits.into_iter().chain(self.overdue.wait(now)).min()
+        [limits, self.overdue.wait(now), self.lost.wait(now)].into_iter().flatten().min()
     }
 
     /// The poller's turn, if there is one. What waits for the engine or for a limit is no reason to hurry.
@@ -651,6 +631,10 @@ impl Service {
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
                 Job::Reopen(reopening) => self.reopening = Some(reopening),
+                Job::Request { what, answer, of } if self.lost.refuses(&what) => {
+                    of.inspect(|known| self.shared.begun(known));
+                    answer(Err(HostError::Failed));
+                }
                 Job::Request { what, answer, of } => {
                     let id = RequestId(self.answers.insert((answer, cost.is_request.then_some(volume))) as u64);
                     // The handles in it are cheap to clone; the engine keeps what it takes.

@@ -113,6 +113,12 @@ pub trait Storage: Send {
     /// [`Fault`] when the device does not say.
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault>;
 
+    /// What became of a file of it that was removed or cut off while it was in use, as the beginning of a sentence;
+    /// `None` if nothing did. By default nothing is looked for. What is written from then on may not outlive the process.
+    fn lost(&mut self) -> Option<String> {
+        None
+    }
+
     /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; of several storages,
     /// the sum, if all are simulated drives. Others do not say, as by default.
     fn drive_counters(&self) -> Option<Counters> {
@@ -147,6 +153,10 @@ impl Storage for Box<dyn Storage> {
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         (**self).report()
+    }
+
+    fn lost(&mut self) -> Option<String> {
+        (**self).lost()
     }
 
     fn drive_counters(&self) -> Option<Counters> {

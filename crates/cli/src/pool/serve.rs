@@ -35,7 +35,7 @@ use thermocline_target::Sectors;
 
 use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
-use devices::Devices;
+use devices::{Devices, End};
 use files::Files;
 use fronts::Fronts;
 use http::Site;
@@ -124,6 +124,9 @@ const PATIENCE: u64 = 10;
 /// Seconds for which something may be at risk. Chosen: as ext4 commits (`commit=5`, `ext4(5)`).
 const FLUSH_AFTER: u64 = 5;
 
+/// What follows when a file of the pool was removed or cut off, and what to do.
+const LOST_FILE: &str = "no write is taken any more; copy from the volumes what can still be read, then stop the service";
+
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
@@ -131,8 +134,9 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let serve = args.over(&settings.serve);
     let sockets = Sockets::open(&addresses(&args.settings, &serve))?;
     // From here on a signal waits for its turn.
-    let signals = signals::receive()?;
-    let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
+    let (stop, signals) = signals::receive()?;
+    let site = sockets::beside(&args.settings, STATUS);
+    let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
     let opened = to_write(&settings, false)?;
     let recorder = args.record_trace.as_deref().map(Recorder::start).transpose()?;
     let tap = recorder.as_ref().map_or_else(Tap::none, Recorder::tap);
@@ -140,7 +144,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         say(format_args!("{short}: {MORE_FAST}"));
     }
     let failure = Failure::default();
-    let devices = Devices::new(settings.clone(), opened.groups);
+    let end = End { failure: Failure::clone(&failure), stop };
+    let devices = Devices::new(settings.clone(), opened.groups, end);
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let after = (after > 0).then_some(Duration::from_secs(after));
     let upkeep = PoolUpkeep { flush_after: after, endurance: settings.endurance() };
@@ -246,6 +251,7 @@ impl ServeArgs {
             listen: listen.clone(),
             fuse: path(&self.fuse, &settings.fuse),
             http: self.http.as_ref().or(settings.http.as_ref()).cloned(),
+            http_hosts: settings.http_hosts.clone(),
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),
             flush_after: settings.flush_after,
@@ -289,6 +295,11 @@ fn listener(failure: &Failure) -> thermocline_runtime::Listener {
             say(format_args!("{text}"));
             // It fails once.
             let _first = failure.set(text);
+        }
+        Event::Lost(what) => {
+            let text = format!("{what}: {LOST_FILE}");
+            say(format_args!("{text}"));
+            let _earlier = failure.set(text);
         }
         Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
         Event::Notice(_) => {}

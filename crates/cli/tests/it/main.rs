@@ -21,6 +21,7 @@ mod records;
 mod script;
 mod serve;
 mod serve_clients;
+mod serve_files;
 mod serve_filesystem;
 mod serve_fuse;
 mod serve_hostile;

@@ -15,7 +15,7 @@ use crate::Buffer;
 const PIECE: u64 = 2048;
 
 /// Blocks that are looked at for one question; the answer ends there. Chosen, not measured.
-const LOOKED_AT: u64 = 64 << 10;
+const LOOKED_AT: u64 = 32 << 10;
 
 /// Which blocks of an extent are mapped.
 pub(super) struct Question {

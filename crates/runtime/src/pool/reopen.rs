@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use thermocline_engine::{HostError, HostRequest};
 
+use super::lost::Lost;
 use super::{Job, Pool, Service};
 use crate::{AnyStorage, Driver};
 
@@ -87,6 +88,7 @@ impl Service {
 
     /// Another driver is there.
     pub(super) fn is_reopened(&mut self) {
+        self.lost = Lost::default();
         *self.shared.wake.write().unwrap_or_else(PoisonError::into_inner) = self.driver.waker();
         if let Some((_, descriptor)) = &mut self.poller {
             *descriptor = self.driver.descriptor();

@@ -108,7 +108,7 @@ impl From<Fault> for thermocline_array::Fault {
 impl From<Errno> for Fault {
     fn from(errno: Errno) -> Fault {
         let error = match errno {
-            Errno::NODEV | Errno::NXIO => DeviceError::Gone,
+            Errno::NODEV | Errno::NXIO | Errno::STALE => DeviceError::Gone,
             Errno::ROFS | Errno::PERM => DeviceError::ReadOnly,
             _ => DeviceError::Io,
         };
@@ -119,6 +119,7 @@ impl From<Errno> for Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.errno {
+            Some(Errno::STALE) => f.write_str("the file was removed or cut off while it was in use"),
             Some(errno) => io::Error::from(errno).fmt(f),
             None => self.error.fmt(f),
         }

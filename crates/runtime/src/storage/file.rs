@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,10 +47,14 @@ impl Default for Options {
 
 /// Units side by side in a file or on a block device, from its first byte on.
 ///
+/// A flush fails with [`Errno::STALE`] when the file was removed or cut off: a later opening would not find what it
+/// makes durable.
+///
 /// A reset gives space back as [`Options::discard`] says, if device or file system can, and else does nothing. The file
 /// or device is locked (`flock`) as long as it is open, so that two pools do not share it by mistake.
 #[derive(Debug)]
 pub struct File {
+    path: PathBuf,
     layout: Layout,
     io: Io,
     kind: Kind,
@@ -69,6 +73,15 @@ impl Drop for Locked {
         // If it fails, closing does it, later.
         let _later = flock(&*self.0, FlockOperation::Unlock);
     }
+}
+
+/// What became of a file while it was in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It has no name any more.
+    Removed,
+    /// It has so many bytes, fewer than it should.
+    CutOff { has: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +108,8 @@ impl File {
         let kind = if is_block { Kind::Block } else { Kind::Regular };
         let mut how = fs::OpenOptions::new();
         let writes = options.access == Access::ReadWrite;
-        how.read(true).write(writes).create(create && writes && !is_block);
+        // The bytes of all volumes are in it: nobody but the user of the server reads them.
+        how.read(true).write(writes).create(create && writes && !is_block).mode(0o600);
         let direct = options.direct.unwrap_or(is_block);
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, direct);
@@ -122,7 +136,7 @@ impl File {
         }
         let io = Io::new(&file, options.engine, options.threads).map_err(system)?;
         let discards = options.discard.unwrap_or(is_block);
-        Ok(File { layout, io, kind, discards, file: locked })
+        Ok(File { path: path.to_owned(), layout, io, kind, discards, file: locked })
     }
 
     /// How transfers are handed to the system: `io_uring` or `threads`.
@@ -149,6 +163,17 @@ impl File {
             Err(error) => return Err(error),
         };
         Ok(Some(start..end))
+    }
+
+    /// What became of the file, if it was removed or cut off.
+    fn fate(&self) -> Option<Fate> {
+        // What cannot be asked for is found out otherwise.
+        let found = self.file.0.metadata().ok().filter(|_| self.kind == Kind::Regular)?;
+        match (found.nlink(), found.len()) {
+            (0, _) => Some(Fate::Removed),
+            (_, has) if has < self.layout.size().0 => Some(Fate::CutOff { has }),
+            _ => None,
+        }
     }
 
     /// Makes `unit` empty, whatever the options say.
@@ -312,6 +337,7 @@ impl Storage for File {
         let action = match command {
             Command::Write { at, parts, .. } => Action::Write { at, parts },
             Command::Read { at, into } => Action::Read { at, into },
+            Command::Flush(_) if self.fate().is_some() => Action::Call(Box::new(|| Err(Errno::STALE))),
             Command::Flush(_) => Action::Sync,
             Command::Zero(unit) => Action::Call(self.zeroing(unit)),
             Command::Reset(unit) if self.discards => Action::Call(self.resetting(unit)),
@@ -335,5 +361,15 @@ impl Storage for File {
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         let good = UnitReport { condition: UnitCondition::Good, written: None };
         Ok(vec![good; self.layout.units as usize])
+    }
+
+    fn lost(&mut self) -> Option<String> {
+        let (path, needed) = (self.path.display(), self.layout.size().0);
+        Some(match self.fate()? {
+            Fate::Removed => format!("{path} was removed while it was in use"),
+            Fate::CutOff { has } => {
+                format!("{path} was cut off at {has} of {needed} bytes while it was in use")
+            }
+        })
     }
 }

@@ -149,6 +149,10 @@ impl Storage for Joined {
         Ok(all)
     }
 
+    fn lost(&mut self) -> Option<String> {
+        (0..self.units.len()).find_map(|part| self.parts.get_mut(part)?.lost())
+    }
+
     fn drive_counters(&self) -> Option<Counters> {
         self.parts.drive_counters()
     }

@@ -3,28 +3,52 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Engine, Payload};
 use thermocline_runtime::{
-    Contents, DeviceChange, Group, GroupKind, GroupStatus, MemberStatus, Pool, ReopenError,
-    Settings,
+    Contents, DeviceChange, Group, GroupKind, GroupStatus, HeldFiles, MemberState, MemberStatus,
+    Paths, Pool, ReopenError, Settings,
 };
 
 use super::super::device::draining;
 use super::super::open::{to_change, to_write};
 use super::super::say;
+use super::state::Failure;
 
 /// The devices of a pool; clones are of the same.
 #[derive(Clone)]
-pub struct Devices(Arc<Mutex<InUse>>);
+pub struct Devices {
+    in_use: Arc<Mutex<InUse>>,
+    end: End,
+}
 
 /// What the pool was opened with last, and groups got since.
 struct InUse {
     settings: Settings,
+    paths: Paths,
     groups: Vec<(usize, Group)>,
+}
+
+/// Ends the service when there is no pool to serve any more.
+#[derive(Clone)]
+pub struct End {
+    /// Why.
+    pub failure: Failure,
+    /// Stops as a signal does.
+    pub stop: Sender<i32>,
+}
+
+impl End {
+    /// The program is to end, and to say why.
+    fn because(&self, text: &str) {
+        say(format_args!("{text}"));
+        // An earlier failure is the reason of this one. Without a receiver the program ends already.
+        let _ = (self.failure.set(text.to_owned()), self.stop.send(signal_hook::consts::SIGTERM));
+    }
 }
 
 /// What is told of a device that is several.
@@ -198,9 +222,10 @@ impl MemberTold {
 impl Devices {
     /// Those of the pool that was opened with these settings. What happens to them is said on standard error from now
     /// on.
-    pub fn new(settings: Settings, groups: Vec<(usize, Group)>) -> Devices {
-        let in_use = InUse { settings: settings.clone(), groups: Vec::new() };
-        let devices = Devices(Arc::new(Mutex::new(in_use)));
+    pub fn new(settings: Settings, groups: Vec<(usize, Group)>, end: End) -> Devices {
+        let (paths, groups_now) = (Paths::default(), Vec::new());
+        let in_use = InUse { settings: settings.clone(), paths, groups: groups_now };
+        let devices = Devices { in_use: Arc::new(Mutex::new(in_use)), end };
         devices.adopt(settings, groups);
         devices
     }
@@ -213,12 +238,26 @@ impl Devices {
                 say(format_args!("{risk}"));
             }
         }
-        *self.in_use() = InUse { settings, groups };
+        *self.in_use() = InUse { paths: settings.paths(), settings, groups };
     }
 
     fn in_use(&self) -> MutexGuard<'_, InUse> {
         // Nothing that happens under the lock can leave it half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens all that opening the pool again takes, beside what the pool has open. A member that is out is not needed,
+    /// nor is a device that leaves.
+    ///
+    /// # Errors
+    /// When something cannot be opened, or is another one than before.
+    fn hold(&self, path: &Path, change: DeviceChange) -> anyhow::Result<HeldFiles> {
+        let in_use = self.in_use();
+        let members = in_use.groups.iter().flat_map(|(_, group)| group.status().members);
+        let out = members.filter(|member| member.standing == MemberState::Out);
+        let out: Vec<PathBuf> = out.map(|member| member.path).collect();
+        let leaves = |one: &Path| change == DeviceChange::Detach && one == path;
+        Ok(in_use.paths.open_all(|one| leaves(one) || out.iter().any(|path| path == one))?)
     }
 
     /// How all groups stand.
@@ -249,6 +288,7 @@ impl Devices {
         let mut in_use = self.in_use();
         settings.join_side(&side.path, id, &geometry, &in_use.groups)?;
         in_use.settings.take_group(settings, &side.path);
+        in_use.paths = in_use.settings.paths();
         Ok(())
     }
 
@@ -260,8 +300,10 @@ impl Devices {
         change: DeviceChange,
         pool: &Pool,
     ) -> anyhow::Result<()> {
+        let held = self.hold(path, change)?;
         let (devices, path) = (self.clone(), path.to_owned());
         let open = move || {
+            drop(held);
             let opened = to_change(&settings, &path, change, false)?;
             let leaves = change == DeviceChange::Detach;
             let used = if leaves { settings.without(&path) } else { settings };
@@ -280,9 +322,9 @@ impl Devices {
             ReopenError::Refused(error) => error,
             ReopenError::Lost(error) => {
                 let text = format!(
-                    "{error:#}; nor can the pool be opened as it was: stop the service, and see why"
+                    "{error:#}; nor can the pool be opened as it was: the service ends; see why, and start it again"
                 );
-                say(format_args!("{text}"));
+                self.end.because(&text);
                 anyhow!(text)
             }
             ReopenError::NotClosed(error) => {
