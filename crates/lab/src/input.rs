@@ -70,6 +70,8 @@ pub struct Prepared {
     set: WorkingSet,
     /// The input as the run record describes it.
     pub info: WorkloadInfo,
+    /// What a reader of results must know of how the trace was read.
+    trace_notes: Vec<String>,
     prefill: Prefill,
     /// Bytes from the first address to the last, after mapping; data at rest lies beyond.
     span: Bytes,
@@ -275,7 +277,7 @@ impl Prepared {
             Remap::None => set.span,
         };
         let prepared = Prepared::with(input, info, prefill, span, tenants);
-        Ok(Prepared { map: Some(map), set, directories, ..prepared })
+        Ok(Prepared { map: Some(map), set, directories, trace_notes: trace.notes(), ..prepared })
     }
 
     fn with(
@@ -290,6 +292,7 @@ impl Prepared {
             map: None,
             set: WorkingSet::default(),
             info,
+            trace_notes: Vec::new(),
             prefill,
             span,
             at_rest: Bytes::ZERO,
@@ -630,32 +633,7 @@ impl Prepared {
                 ));
             }
         }
-        if self.info.skipped_lines > 0 {
-            notes.push(format!(
-                "{} lines of the trace could not be read and were left out",
-                self.info.skipped_lines
-            ));
-        }
-        if self.info.empty_requests > 0 {
-            notes.push(format!(
-                "{} requests of the trace are of no bytes and were left out",
-                self.info.empty_requests
-            ));
-        }
-        if self.info.lost_events > 0 {
-            notes.push(format!(
-                "{} events or more were lost when the trace was recorded, as it says itself: what it lacks was not \
-                 replayed; record it with larger buffers",
-                self.info.lost_events
-            ));
-        }
-        if self.info.reordered_requests > 0 {
-            notes.push(format!(
-                "{} requests of the trace are stamped earlier than one before them, and were given the time of that: its \
-                 pace, latencies and life are wrong if the clock was set back",
-                self.info.reordered_requests
-            ));
-        }
+        notes.extend(self.trace_notes.iter().cloned());
         notes
     }
 }

@@ -59,6 +59,7 @@ struct Analysis {
     empty_requests: u64,
     reordered_requests: u64,
     lost_events: u64,
+    notes: Vec<String>,
     volumes: Vec<String>,
     profile: Profile,
     headroom: Option<Headroom>,
@@ -118,6 +119,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
     let (workload, format, volumes, profile);
     // Lines and requests that are not as they should be.
     let (skipped_lines, empty_requests, reordered_requests, lost_events);
+    let mut notes = Vec::new();
     match input {
         Input::Trace { path, options, .. } => {
             let mut opened = trace::open(path, options)?;
@@ -127,6 +129,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
             (skipped_lines, empty_requests) = (opened.skipped(), opened.empty());
             (reordered_requests, lost_events) = (opened.reordered(), opened.lost());
             volumes = opened.volumes().to_vec();
+            notes = opened.notes();
         }
         Input::Synthetic { spec, options } => {
             let mut generator = Generator::new(spec, options)?;
@@ -147,6 +150,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
         empty_requests,
         reordered_requests,
         lost_events,
+        notes,
         volumes,
         profile,
         headroom: None,
@@ -194,20 +198,8 @@ fn summary(analysis: &Analysis) -> String {
     if let Some(daily) = profile.daily_bytes_written {
         let _ = write!(text, "; {} a day at this pace", Bytes(daily as u64));
     }
-    let oddities = [
-        (analysis.skipped_lines, "lines could not be read and were left out"),
-        (analysis.empty_requests, "requests are of no bytes and were left out"),
-        (
-            analysis.reordered_requests,
-            "requests are stamped earlier than one before them, and were given the time of that",
-        ),
-        (
-            analysis.lost_events,
-            "events or more were lost when the trace was recorded, as it says itself",
-        ),
-    ];
-    for (count, what) in oddities.iter().filter(|(count, _)| *count > 0) {
-        let _ = write!(text, "\n  {count} {what}");
+    for note in &analysis.notes {
+        let _ = write!(text, "\n  note: {note}");
     }
     let _ = write!(text, "\n  skew:");
     for hot in &profile.skew.hottest {

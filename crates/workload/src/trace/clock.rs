@@ -12,6 +12,11 @@ pub(super) struct Clock {
 }
 
 impl Clock {
+    /// The time of the last request.
+    pub fn last(&self) -> Time {
+        Time::nanos(self.last)
+    }
+
     /// The time of a request stamped `stamp` nanoseconds on the trace's own clock.
     #[inline]
     pub fn at(&mut self, stamp: u64) -> Time {
