@@ -32,7 +32,7 @@ use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId, Version};
 use crate::bugs::bug;
 use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
 use crate::destage::Destage;
-use crate::device::{DeviceCmd, DeviceError, Done, Members, OpId};
+use crate::device::{DeviceCmd, DeviceError, Done, OpId, ReadChunks};
 use crate::durability::{Durability, Then};
 use crate::flights::Flights;
 use crate::healing::{Healing, Tried};
@@ -56,16 +56,17 @@ use opening::Opening;
 pub use runs::Run;
 use scrub::Scrub;
 use trim::Unmapping;
+use versions::Judged;
 
 /// What the device was asked for.
 #[derive(Debug)]
 pub(crate) enum Op<P> {
     WriteChunk { sequence: Sequence, class: Class },
-    HostRead { request: u32, unit: UnitId, expected: Vec<Value>, into: P },
+    HostRead { request: u32, unit: UnitId, expected: Vec<Value> },
     LoadPage { volume: u16, page: u64, at: Location },
     MovePage { page: checkpoint::Place, unit: UnitId },
     MergePage { page: checkpoint::Place },
-    GcChunks,
+    GcChunks { request: ReadChunks },
     GcRead { segment: u32, first: usize },
     Reset { unit: UnitId },
     Finish { unit: UnitId },
@@ -376,12 +377,14 @@ impl<P: Payload> Engine<P> {
         self.handle_timeout(now);
         self.settled = false;
         let asked = self.ops.remove(op.0 as usize);
-        let Some((asked, done)) = self.judged(op.0 as usize, asked, done) else { return };
+        let Some(Judged { asked, done, lost }) = self.judged(op.0 as usize, asked, done) else {
+            return;
+        };
         let status = done.as_ref().map(|_| ()).map_err(|error| *error);
         match (asked, done) {
             (Op::WriteChunk { sequence, class }, _) => self.chunk_written(sequence, class, status),
-            (Op::HostRead { request, unit, expected, into }, _) => {
-                self.read_done(request, unit, &expected, &into, status);
+            (Op::HostRead { request, unit, expected }, _) => {
+                self.read_done(request, unit, &expected, &lost, status);
             }
             (Op::LoadPage { volume, page, at }, Ok(Done::Page(bytes))) => {
                 self.page_read(volume, page, at, Some(&bytes));
@@ -397,8 +400,8 @@ impl<P: Payload> Engine<P> {
                 self.page_to_merge(page, Some(bytes));
             }
             (Op::MergePage { page }, Err(_)) => self.page_to_merge(page, None),
-            (Op::GcChunks, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),
-            (Op::GcChunks, Err(error)) => self.gc_unreadable(error),
+            (Op::GcChunks { .. }, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),
+            (Op::GcChunks { .. }, Err(error)) => self.gc_unreadable(error),
             (Op::GcRead { segment, first }, Ok(Done::Data(data))) => {
                 self.gc_data_read(segment, first, Some(&data));
             }
@@ -524,9 +527,6 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(crate) fn device(&mut self, op: usize, cmd: DeviceCmd<P>) {
-        if self.config.members != Members::NONE {
-            self.healing.begin(op, &cmd);
-        }
         self.actions.push_back(Action::Device { op: OpId(op as u64), cmd });
     }
 

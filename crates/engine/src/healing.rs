@@ -1,4 +1,5 @@
-//! Reads of devices with redundancy, and places that are written again because another version has them right.
+//! Reads that fail their check, while they are tried again or other versions are asked for; and places that are written
+//! again because another version has them right.
 //!
 //! Invariants:
 //! * A version counts as right only by the engine's own check.
@@ -12,7 +13,7 @@ use crate::device::{DeviceCmd, DeviceError, Done, ReadChunks, Versions};
 use crate::engine::Op;
 use crate::payload::Payload;
 
-/// A read of a device with redundancy.
+/// A read of a place of a unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Read {
     /// Blocks of users.
@@ -24,18 +25,6 @@ pub(crate) enum Read {
 }
 
 impl Read {
-    /// The read that a command asks for, if it reads a place of a unit.
-    fn of<P>(cmd: &DeviceCmd<P>) -> Option<Read> {
-        Some(match cmd {
-            DeviceCmd::Read { at, .. } => Read::Blocks { at: *at },
-            DeviceCmd::ReadPage { at, .. } => Read::Page { at: *at },
-            DeviceCmd::ReadChunks(request) if request.versions == Versions::AsRead => {
-                Read::Chunks(*request)
-            }
-            _ => return None,
-        })
-    }
-
     /// The unit.
     pub(crate) fn unit(&self) -> UnitId {
         match self {
@@ -63,25 +52,28 @@ pub(crate) struct Tried<P> {
     pub(crate) asked: Op<P>,
     pub(crate) done: Result<Done<P>, DeviceError>,
     pub(crate) read: Read,
-    /// Blocks of it that are not right yet, the next one last.
+    /// Blocks of it that are to be tried again, the next one last.
     pub(crate) wrong: Vec<u32>,
-    /// The member that is left out next.
+    /// Those that no version has right.
+    pub(crate) lost: Vec<u32>,
+    /// The version that is tried next, of the next block.
     pub(crate) next: u8,
 }
 
 impl<P: Payload> Tried<P> {
-    /// The command that reads the next wrong block without a member, or, of chunks, every version; `None` if there is
-    /// none, or no further version of it.
+    /// The command that reads the next wrong block in the next version, or, of chunks, all versions at once. A device
+    /// without redundancy is asked for the same once more: an error may have passed. `None` if nothing is left to try.
     pub(crate) fn command(&mut self, members: u8, geometry: &Geometry) -> Option<DeviceCmd<P>> {
         loop {
             let index = *self.wrong.last()?;
-            if self.next == members || self.next > 0 && matches!(self.read, Read::Chunks(_)) {
-                self.wrong.pop();
+            let at_once = matches!(self.read, Read::Chunks(_));
+            if self.next == members.max(1) || self.next > 0 && at_once {
+                self.lost.extend(self.wrong.pop());
                 self.next = 0;
                 continue;
             }
-            let version = Version::without(self.next.into());
             self.next += 1;
+            let version = self.version(members);
             let at = self.read.place(index, geometry);
             return Some(match &self.read {
                 Read::Blocks { .. } => {
@@ -101,8 +93,8 @@ impl<P: Payload> Tried<P> {
     }
 
     /// The version that was asked for last.
-    pub(crate) fn version(&self) -> Version {
-        Version::without(usize::from(self.next) - 1)
+    pub(crate) fn version(&self, members: u8) -> Version {
+        if members == 0 { Version::AS_READ } else { Version::without(usize::from(self.next) - 1) }
     }
 }
 
@@ -127,30 +119,23 @@ impl Heal {
     }
 }
 
-/// Reads of devices with redundancy that are on their way, and what was found right in an opening.
+/// Which reads other members answered, and what was found right in an opening.
 #[derive(Debug, Default)]
 pub(crate) struct Healing {
-    /// By the number of their command, each with the version that answered it although another was asked for.
-    reads: FxHashMap<usize, (Read, Version)>,
+    /// By the number of their command, the version that answered although another was asked for.
+    degraded: FxHashMap<usize, Version>,
     found: Vec<Heal>,
 }
 
 impl Healing {
-    /// A command for a device with redundancy is sent.
-    pub(crate) fn begin<P>(&mut self, op: usize, cmd: &DeviceCmd<P>) {
-        self.reads.extend(Read::of(cmd).map(|read| (op, (read, Version::AS_READ))));
-    }
-
     /// A member reported an error: the answer is that of this version.
     pub(crate) fn degraded(&mut self, op: usize, version: Version) {
-        if let Some((_, answered)) = self.reads.get_mut(&op) {
-            *answered = version;
-        }
+        self.degraded.insert(op, version);
     }
 
-    /// The read with this number, which is answered, and the version that answered it.
-    pub(crate) fn end(&mut self, op: usize) -> Option<(Read, Version)> {
-        if self.reads.is_empty() { None } else { self.reads.remove(&op) }
+    /// The version that answered this read, if that is not the one that was asked for.
+    pub(crate) fn take_degraded(&mut self, op: usize) -> Option<Version> {
+        if self.degraded.is_empty() { None } else { self.degraded.remove(&op) }
     }
 
     /// Keeps a place until the opening ends.

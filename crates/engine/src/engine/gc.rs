@@ -442,7 +442,6 @@ impl<P: Payload> Engine<P> {
         let window = window.max(header).min(left);
         self.stats.gc_reads += 1;
         self.stats.gc_bytes_read += u64::from(window) * u64::from(block);
-        let op = self.ops.insert(Op::GcChunks);
         let at = Location { unit: victim, block: from };
         let pool = self.pool;
         let generation = self.space.known_generation(victim);
@@ -455,6 +454,7 @@ impl<P: Payload> Engine<P> {
             data,
             versions: Versions::AsRead,
         };
+        let op = self.ops.insert(Op::GcChunks { request: cmd });
         self.device(op, DeviceCmd::ReadChunks(cmd));
         true
     }
@@ -654,6 +654,12 @@ impl<P: Payload> Engine<P> {
         }
         reading.left -= 1;
         self.gc.job = Some(job);
+    }
+
+    /// Where a read of the victim begins.
+    pub(crate) fn gc_read_at(&self, segment: u32, first: usize) -> Option<Location> {
+        let (valid, range) = self.gc_read(segment, first)?;
+        Some(valid[range.start].at)
     }
 
     /// The blocks of a read of the victim, those between valid ones included.

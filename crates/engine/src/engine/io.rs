@@ -147,7 +147,7 @@ impl<P: Payload> Engine<P> {
         let blocks = run.values.len() as u32;
         let into = into.slice(run.first, blocks);
         let unit = run.at.unit;
-        let asked = Op::HostRead { request, unit, expected: run.values, into: into.clone() };
+        let asked = Op::HostRead { request, unit, expected: run.values };
         let op = self.ops.insert(asked);
         let version = Version::AS_READ;
         self.device(op, DeviceCmd::Read { at: run.at, blocks, into: Some(into), version });
@@ -158,21 +158,13 @@ impl<P: Payload> Engine<P> {
         request: u32,
         unit: UnitId,
         expected: &[Value],
-        into: &P,
+        lost: &[u32],
         result: Result<(), DeviceError>,
     ) {
         self.space.drop_reader(unit);
         let wrong = match result {
             Err(_) => expected.first(),
-            Ok(()) => {
-                let mut indexed = expected.iter().zip(0..);
-                indexed
-                    .find(|(value, index)| {
-                        let at = self.addresses.location(value.address());
-                        !self.arrived(into, *index, at, |crc| self.passes(**value, crc))
-                    })
-                    .map(|(value, _)| value)
-            }
+            Ok(()) => lost.first().map(|index| &expected[*index as usize]),
         };
         let wrong =
             wrong.and(expected.first()).filter(|_| bug!(self.config, UnreadableMisnamed)).or(wrong);

@@ -57,6 +57,13 @@ pub(crate) struct Counted {
     value: Value,
 }
 
+impl Counted {
+    /// Where it is, and its tag.
+    pub(crate) fn value(&self) -> Value {
+        self.value
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Nothing was done yet.

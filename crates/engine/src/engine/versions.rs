@@ -8,9 +8,24 @@ use crate::bugs::bug;
 use crate::device::{DeviceError, Done, PageBytes};
 use crate::engine::{Engine, Op, Phase};
 use crate::healing::{Heal, Read, Tried};
+use crate::map::Value;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
+
+/// What an answer of a device comes to.
+pub(crate) struct Judged<P> {
+    pub(crate) asked: Op<P>,
+    pub(crate) done: Result<Done<P>, DeviceError>,
+    /// Blocks of it that fail their check in every version, in order.
+    pub(crate) lost: Vec<u32>,
+}
+
+impl<P> Judged<P> {
+    fn as_it_is(asked: Op<P>, done: Result<Done<P>, DeviceError>) -> Judged<P> {
+        Judged { asked, done, lost: Vec::new() }
+    }
+}
 
 impl<P: Payload> Engine<P> {
     /// Members of the device that a unit is on.
@@ -24,36 +39,43 @@ impl<P: Payload> Engine<P> {
         self.healing.degraded(op.0 as usize, version);
     }
 
-    /// What an answer comes to when other versions were asked for what is wrong in it; `None` while they are.
+    /// What an answer comes to when what fails its check was tried again, and other versions were asked for; `None`
+    /// while they are.
+    #[inline]
     pub(crate) fn judged(
         &mut self,
         op: usize,
         asked: Op<P>,
         done: Result<Done<P>, DeviceError>,
-    ) -> Option<(Op<P>, Result<Done<P>, DeviceError>)> {
+    ) -> Option<Judged<P>> {
         if let Op::Again(tried) = asked {
             return self.another_version(*tried, done);
         }
-        let Some((read, version)) = self.healing.end(op) else { return Some((asked, done)) };
-        let wrong = self.wrong_in(&asked, &read, &done);
-        if version != Version::AS_READ {
-            self.heal_right(&asked, &read, &wrong, &done, version);
+        let degraded = self.healing.take_degraded(op);
+        let Some(read) = self.read_of(&asked) else { return Some(Judged::as_it_is(asked, done)) };
+        let wrong = self.wrong_in(&asked, &done);
+        if let Some(version) = degraded.filter(|_| wrong.is_empty()) {
+            self.heal_right(&asked, &read, &done, version);
+        }
+        if wrong.is_empty() {
+            return Some(Judged::as_it_is(asked, done));
         }
         if bug!(self.config, OtherVersionsNotAsked) {
-            return Some((asked, done));
+            return Some(Judged { asked, done, lost: wrong });
         }
-        mark!(VersionWrong if !wrong.is_empty());
-        self.ask_another(Box::new(Tried { asked, done, read, wrong, next: 0 }))
+        mark!(VersionWrong if self.members_of(read.unit()) > 0);
+        let lost = Vec::new();
+        self.ask_another(Box::new(Tried { asked, done, read, wrong, lost, next: 0 }))
     }
 
     /// Asks for the next version of what is wrong; returns the answer if there is none.
-    fn ask_another(
-        &mut self,
-        mut tried: Box<Tried<P>>,
-    ) -> Option<(Op<P>, Result<Done<P>, DeviceError>)> {
+    #[cold]
+    fn ask_another(&mut self, mut tried: Box<Tried<P>>) -> Option<Judged<P>> {
         let members = self.members_of(tried.read.unit());
         let Some(cmd) = tried.command(members, &self.config.geometry) else {
-            return Some((tried.asked, tried.done));
+            let Tried { asked, done, mut lost, .. } = *tried;
+            lost.sort_unstable();
+            return Some(Judged { asked, done, lost });
         };
         let op = self.ops.insert(Op::Again(tried));
         let op = crate::OpId(op as u64);
@@ -66,7 +88,7 @@ impl<P: Payload> Engine<P> {
         &mut self,
         mut tried: Tried<P>,
         done: Result<Done<P>, DeviceError>,
-    ) -> Option<(Op<P>, Result<Done<P>, DeviceError>)> {
+    ) -> Option<Judged<P>> {
         let index = *tried.wrong.last().expect("something was wrong");
         let right = match &done {
             Ok(Done::Data(data)) => self.block_is_right(&tried.asked, index, data, 0),
@@ -77,8 +99,9 @@ impl<P: Payload> Engine<P> {
         if right || bug!(self.config, OtherVersionUnverified) && done.is_ok() {
             mark!(VersionRight);
             let at = tried.read.place(index, &self.config.geometry);
-            if !matches!(tried.read, Read::Chunks(_)) {
-                self.heal(Heal::block(at, tried.version(), &self.config.geometry));
+            let members = self.members_of(at.unit);
+            if members > 0 && !matches!(tried.read, Read::Chunks(_)) {
+                self.heal(Heal::block(at, tried.version(members), &self.config.geometry));
                 self.version_was_wrong(&tried.asked, at);
             }
             tried.wrong.pop();
@@ -91,30 +114,20 @@ impl<P: Payload> Engine<P> {
     }
 
     /// The blocks of an answer that fail their check. A device that reports an error has asked its other members itself.
-    fn wrong_in(
-        &self,
-        asked: &Op<P>,
-        read: &Read,
-        done: &Result<Done<P>, DeviceError>,
-    ) -> Vec<u32> {
-        match (read, done) {
-            (Read::Blocks { .. }, Ok(Done::Data(data))) => {
-                let mut wrong: Vec<u32> = (0..self.blocks_of(asked))
-                    .filter(|index| !self.block_is_right(asked, *index, data, *index))
-                    .collect();
-                wrong.reverse();
-                wrong
+    #[inline]
+    fn wrong_in(&self, asked: &Op<P>, done: &Result<Done<P>, DeviceError>) -> Vec<u32> {
+        let all = || 0..self.blocks_of(asked);
+        match (asked, done) {
+            (_, Ok(Done::Data(data))) => {
+                let wrong =
+                    all().rev().filter(|index| !self.block_is_right(asked, *index, data, *index));
+                wrong.collect()
             }
-            (Read::Blocks { .. }, Err(DeviceError::Io))
-                if matches!(asked, Op::ScrubVersion { .. }) =>
-            {
-                (0..self.blocks_of(asked)).rev().collect()
-            }
-            (Read::Page { .. }, Ok(Done::Page(bytes))) if !self.page_is_right(asked, bytes) => {
-                vec![0]
-            }
-            (Read::Chunks(_), Ok(Done::Chunks(found)))
-                if found.unsound || found.chunks.is_empty() =>
+            (Op::ScrubVersion { .. }, Err(DeviceError::Io)) => all().rev().collect(),
+            (_, Ok(Done::Page(bytes))) if !self.page_is_right(asked, bytes) => vec![0],
+            (Op::GcChunks { request }, Ok(Done::Chunks(found)))
+                if self.members_of(request.at.unit) > 0
+                    && (found.unsound || found.chunks.is_empty()) =>
             {
                 vec![0]
             }
@@ -122,12 +135,34 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    /// The place that an operation reads, if it has a check.
+    fn read_of(&self, asked: &Op<P>) -> Option<Read> {
+        let geometry = &self.config.geometry;
+        let of = |value: Value| self.addresses.location(value.address());
+        Some(match asked {
+            Op::HostRead { expected, .. } => Read::Blocks { at: of(*expected.first()?) },
+            // Without other versions, blocks are compared when they are placed, and no sooner.
+            Op::GcRead { segment, first } => {
+                let at = self.gc_read_at(*segment, *first)?;
+                (self.members_of(at.unit) > 0).then_some(Read::Blocks { at })?
+            }
+            Op::ScrubRead { block, .. } => Read::Blocks { at: of(block.value()) },
+            Op::ScrubVersion { blocks, .. } => Read::Blocks { at: of(blocks.first()?.value()) },
+            Op::LoadPage { at, .. } => Read::Page { at: *at },
+            Op::MovePage { page, .. } | Op::MergePage { page } => {
+                Read::Page { at: page.at(geometry)? }
+            }
+            Op::GcChunks { request } => Read::Chunks(*request),
+            Op::Opening { index } => self.opening_read(*index)?,
+            _ => return None,
+        })
+    }
+
     /// Writes again what a member could not read, where the answer without it is right.
     fn heal_right(
         &mut self,
         asked: &Op<P>,
         read: &Read,
-        wrong: &[u32],
         done: &Result<Done<P>, DeviceError>,
         version: Version,
     ) {
@@ -136,11 +171,9 @@ impl<P: Payload> Engine<P> {
             (Read::Page { at }, Ok(Done::Page(_))) => *at,
             _ => return,
         };
-        if wrong.is_empty() {
-            mark!(UnreadableHealed);
-            let blocks = self.blocks_of(asked) * self.config.geometry.logical_block().per_block();
-            self.heal(Heal { at, blocks, version });
-        }
+        mark!(UnreadableHealed);
+        let blocks = self.blocks_of(asked) * self.config.geometry.logical_block().per_block();
+        self.heal(Heal { at, blocks, version });
     }
 
     /// Blocks of a read that have a check.

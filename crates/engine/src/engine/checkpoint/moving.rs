@@ -26,6 +26,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Where it is.
+    pub(crate) fn at(&self, geometry: &Geometry) -> Option<Location> {
+        self.at.location(geometry)
+    }
+
     /// Whether these bytes are the page.
     pub(crate) fn is_sound(&self, bytes: &PageBytes, geometry: &Geometry) -> bool {
         let id = PageId { volume: self.volume, index: self.page as u32 };

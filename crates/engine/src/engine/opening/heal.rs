@@ -1,7 +1,7 @@
 //! What an opening finds right in one version of a device with redundancy and wrong in another: it is written again when
 //! the opening has judged all of it, before its record.
 
-use thermocline_format::{Geometry, MapPage, PageId, Sequence, UnitPage};
+use thermocline_format::{Geometry, MapEntry, MapPage, PageId, Sequence};
 use thermocline_types::{UnitId, Version};
 
 use super::known::TailChunk;
@@ -10,7 +10,7 @@ use crate::bugs::bug;
 use crate::config::Config;
 use crate::device::{DeviceCmd, FoundChunk, PageBytes};
 use crate::engine::Engine;
-use crate::healing::Heal;
+use crate::healing::{Heal, Read};
 use crate::marks::mark;
 use crate::payload::Payload;
 
@@ -100,6 +100,34 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    /// The place that part `index` of what this step asked for reads, if it has a check.
+    pub(crate) fn opening_read(&self, index: usize) -> Option<Read> {
+        let opening = self.opening.as_ref()?;
+        if opening.step == Step::Doubts {
+            return Some(Read::Blocks { at: opening.doubtful[index].at });
+        }
+        let (_, parent) = self.opening_page(index)?;
+        Some(Read::Page { at: parent.location(&self.config.geometry)? })
+    }
+
+    /// The page that part `index` of what this step asked for is, and what leads to it.
+    fn opening_page(&self, index: usize) -> Option<(PageId, MapEntry)> {
+        let opening = self.opening.as_ref()?;
+        let (volume, number, parent) = match opening.step {
+            Step::Roots => {
+                let (volume, number) = opening.roots[index];
+                (volume, number as u64, self.volumes.map(volume).root_at(number)?)
+            }
+            Step::Bases => opening.bases.page(index)?,
+            Step::UnitTable => {
+                let parent = opening.record.as_ref()?.unit_pages[index];
+                return Some((PageId::of_units(index as u32), parent));
+            }
+            _ => return None,
+        };
+        Some((PageId { volume: self.volumes.map(volume).id, index: number as u32 }, parent))
+    }
+
     /// Whether a block that was read to see whether it is torn is whole.
     pub(crate) fn opening_block_is_right(&self, index: usize, data: &P, nth: u32) -> bool {
         let Some(opening) = self.opening.as_ref().filter(|one| one.step == Step::Doubts) else {
@@ -111,26 +139,8 @@ impl<P: Payload> Engine<P> {
 
     /// Whether a page that an opening read is the one that leads to it.
     pub(crate) fn opening_page_is_right(&self, index: usize, bytes: &PageBytes) -> bool {
-        let Some(opening) = &self.opening else { return true };
         let geometry = &self.config.geometry;
-        let (volume, number, parent) = match opening.step {
-            Step::Roots => {
-                let (volume, number) = opening.roots[index];
-                let parent = self.volumes.map(volume).root_at(number).expect("it was asked for");
-                (volume, number as u64, parent)
-            }
-            Step::Bases => match opening.bases.page(index) {
-                Some(page) => page,
-                None => return true,
-            },
-            Step::UnitTable => {
-                let record = opening.record.as_ref().expect("a superblock was chosen");
-                let parent = record.unit_pages[index];
-                return UnitPage::decode(bytes.as_slice(), index as u32, parent, geometry).is_ok();
-            }
-            _ => return true,
-        };
-        let id = PageId { volume: self.volumes.map(volume).id, index: number as u32 };
+        let Some((id, parent)) = self.opening_page(index) else { return true };
         MapPage::check(bytes.as_slice(), id, parent, geometry).is_ok()
     }
 }
