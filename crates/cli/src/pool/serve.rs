@@ -31,7 +31,8 @@ use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
     Event, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Trouble, VolumeLimits,
 };
-use thermocline_target::Sectors;
+use thermocline_target::Granular;
+use thermocline_types::Bytes;
 
 use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
@@ -313,7 +314,7 @@ fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {
 }
 
 fn export(volume: thermocline_runtime::Volume, read_only: bool) -> Export {
-    let target = Sectors::new(volume);
+    let target = Granular::new(volume, Bytes::SECTOR);
     let name = thermocline_target::BlockTarget::info(&target).name;
     Export { name, target: Arc::new(target), read_only }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use thermocline_engine::Config;
 use thermocline_format::{Geometry, LogicalBlock, PoolId};
 use thermocline_target::{
-    BlockTarget as _, Buffer as Memory4k, Completion, Request, Sectors, conformance,
+    BlockTarget as _, Buffer as Memory4k, Completion, Granular, Request, conformance,
 };
 use thermocline_types::{Bytes, UnitId};
 
@@ -52,7 +52,7 @@ fn volumes_conform_whole_and_in_sectors() {
         let volume = pool.create_volume(name("whole"), 1000).expect("room");
         conformance::run(&volume);
         let volume = pool.create_volume(name("sectors"), 1000).expect("room");
-        conformance::run(&Sectors::new(volume));
+        conformance::run(&Granular::new(volume, Bytes::SECTOR));
         assert_eq!(pool.volume_names(), [name("whole"), name("sectors")]);
         pool.close().expect("nothing fails");
     }

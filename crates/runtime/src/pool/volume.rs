@@ -16,7 +16,7 @@ use super::{Answer, Job, Known, Operation, Shared};
 use crate::Buffer;
 
 /// A handle of a volume; clones are handles of the same. Its logical block has 4096 bytes;
-/// [`thermocline_target::Sectors`] makes sectors of it.
+/// [`thermocline_target::Granular`] makes sectors of it.
 ///
 /// Requests longer than the engine takes are cut into pieces. When one fails, others may have been carried out.
 #[derive(Clone)]

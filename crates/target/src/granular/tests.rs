@@ -7,6 +7,10 @@ use thermocline_types::Rng;
 use super::*;
 use crate::{Memory, TargetError, conformance};
 
+fn sectors<T: BlockTarget + 'static>(inner: T) -> Granular<T> {
+    Granular::new(inner, Bytes::SECTOR)
+}
+
 const BLOCKS: u64 = 8;
 const SECTORS: u64 = BLOCKS * 8;
 
@@ -93,12 +97,12 @@ fn submit<T: BlockTarget>(target: &T, op: Op) -> Receiver<Result<(), TargetError
     receiver
 }
 
-fn read(target: &Sectors<Arc<Delayed>>, first: u64, sectors: u64, rng: &mut Rng) -> Vec<u8> {
+fn read(target: &Granular<Arc<Delayed>>, first: u64, sectors: u64, rng: &mut Rng) -> Vec<u8> {
     let (sender, receiver) = channel();
     let done = Completion::new(move |result: Result<Buffer, _>| sender.send(result).unwrap());
     let buffer = Buffer::zeroed(sectors as usize * 512);
     target.submit(Request::Read { offset: Bytes(first * 512), buffer, done });
-    while target.0.inner.step(rng) {}
+    while target.shared.inner.step(rng) {}
     receiver.try_recv().unwrap().unwrap().to_vec()
 }
 
@@ -115,7 +119,7 @@ proptest! {
     #[test]
     fn changes_in_one_block_keep_each_others_bytes(ops in ops(), seed: u64) {
         let delayed = Delayed::new();
-        let target = Sectors::new(Arc::clone(&delayed));
+        let target = sectors(Arc::clone(&delayed));
         let mut rng = Rng::new(seed);
         let mut model = [0_u8; SECTORS as usize];
         let mut flying: Vec<(Op, Receiver<_>)> = Vec::new();
@@ -145,18 +149,18 @@ proptest! {
             let expected = vec![model[sector as usize]; 512];
             prop_assert_eq!(read(&target, sector, 1, &mut rng), expected, "sector {}", sector);
         }
-        prop_assert_eq!(target.0.changes.in_flight(), 0);
+        prop_assert_eq!(target.shared.changes.in_flight(), 0);
     }
 
     /// One after another, with overlaps, read back at any alignment.
     #[test]
     fn equals_an_array_of_bytes(ops in ops(), from in 0..SECTORS, len in 1..SECTORS, seed: u64) {
-        let target = Sectors::new(Delayed::new());
+        let target = sectors(Delayed::new());
         let mut rng = Rng::new(seed);
         let mut model = vec![0_u8; SECTORS as usize * 512];
         for op in ops {
             let done = submit(&target, op);
-            while target.0.inner.step(&mut rng) {}
+            while target.shared.inner.step(&mut rng) {}
             prop_assert_eq!(done.try_recv(), Ok(Ok(())));
             let bytes = op.first as usize * 512..(op.first + op.sectors) as usize * 512;
             model[bytes].fill(byte(op.change));
@@ -169,22 +173,22 @@ proptest! {
 
 #[test]
 fn conforms_over_blocks() {
-    conformance::run(&Sectors::new(Memory::new("blocks", Bytes::mib(1), Bytes(4096))));
+    conformance::run(&sectors(Memory::new("blocks", Bytes::mib(1), Bytes(4096))));
 }
 
 #[test]
 fn whole_blocks_are_passed_on_as_they_are() {
-    let target = Sectors::new(Delayed::new());
+    let target = sectors(Delayed::new());
     let op = Op { first: 8, sectors: 16, change: Change::Write(1), steps: 0 };
     submit(&target, op);
-    let waiting = target.0.inner.waiting.lock().unwrap();
+    let waiting = target.shared.inner.waiting.lock().unwrap();
     assert!(matches!(&waiting[..], [Request::Write { offset: Bytes(4096), .. }]), "{waiting:?}");
 }
 
 #[test]
 fn an_error_of_the_first_read_ends_the_write_and_frees_the_block() {
     let delayed = Delayed::new();
-    let target = Sectors::new(Arc::clone(&delayed));
+    let target = sectors(Arc::clone(&delayed));
     let op = Op { first: 1, sectors: 1, change: Change::Write(1), steps: 0 };
     let first = submit(&target, op);
     let second = submit(&target, op);

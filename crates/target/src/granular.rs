@@ -1,4 +1,4 @@
-//! Requests of 512 bytes over a target of larger blocks, by read-modify-write.
+//! Requests at any sector or byte over a target of larger blocks, by read-modify-write.
 
 mod join;
 mod ranges;
@@ -11,14 +11,19 @@ use thermocline_types::Bytes;
 
 use crate::{BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Request};
 
-/// Serves requests in whole sectors of 512 bytes over a target whose logical blocks are larger.
+/// Serves requests in whole grains, such as sectors of 512 bytes or single bytes, over a target whose logical blocks are
+/// larger.
 ///
 /// A request of whole blocks is passed on as it is, without a copy. Another one is carried out in whole blocks: what a
 /// write leaves of its first and last block is read before. While that goes on, no other change of these blocks is
 /// under way, so that no write loses the bytes of another; reads need not wait, for the bytes that a block keeps do not
-/// change.
+/// change. Targets of [`BlockTarget::at_any_byte`] share these rules with the target they come from.
 #[derive(Debug)]
-pub struct Sectors<T>(Arc<Shared<T>>);
+pub struct Granular<T> {
+    shared: Arc<Shared<T>>,
+    /// Bytes of which offsets and lengths are multiples.
+    grain: Bytes,
+}
 
 #[derive(Debug)]
 struct Shared<T> {
@@ -33,49 +38,62 @@ struct Shared<T> {
 /// What reads and read-modify-writes keep of their memory for later. Chosen, not measured.
 const POOL_BYTES: usize = 8 << 20;
 
-impl<T: BlockTarget + 'static> Sectors<T> {
-    /// The same bytes as `inner`, in sectors.
+impl<T: BlockTarget + 'static> Granular<T> {
+    /// The same bytes as `inner`, in grains of `grain` bytes.
+    ///
+    /// # Panics
+    /// If the blocks of `inner` are not of whole grains.
     #[must_use]
-    pub fn new(inner: T) -> Self {
-        let of_inner = inner.info();
-        let block = of_inner.logical_block.0;
-        let info = Info { logical_block: Bytes::SECTOR, ..of_inner };
+    pub fn new(inner: T, grain: Bytes) -> Self {
+        let info = inner.info();
+        let block = info.logical_block.0;
+        assert!(block.is_multiple_of(grain.0), "a block of {block} bytes has whole grains");
         let (changes, pool) = (Ranges::default(), BufferPool::new(POOL_BYTES));
-        Sectors(Arc::new(Shared { inner, info, block, changes, pool }))
+        Granular { shared: Arc::new(Shared { inner, info, block, changes, pool }), grain }
     }
 }
 
-impl<T: BlockTarget + 'static> BlockTarget for Sectors<T> {
+impl<T: BlockTarget + 'static> BlockTarget for Granular<T> {
     fn info(&self) -> Info {
-        Info { size: self.0.inner.info().size, ..self.0.info.clone() }
+        let size = self.shared.inner.info().size;
+        Info { size, logical_block: self.grain, ..self.shared.info.clone() }
+    }
+
+    fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {
+        Some(Arc::new(Granular { shared: Arc::clone(&self.shared), grain: Bytes(1) }))
     }
 
     fn submit(&self, request: Request) {
         if let Err(error) = request.check(&self.info()) {
             return request.fail(error);
         }
-        let Some((offset, length)) = request.range() else { return self.0.inner.submit(request) };
-        let whole = self.0.is_whole(offset) && self.0.is_whole(length);
+        let Some((offset, length)) = request.range() else {
+            return self.shared.inner.submit(request);
+        };
+        let whole = self.shared.is_whole(offset) && self.shared.is_whole(length);
         match request {
-            Request::Read { .. } if whole => self.0.inner.submit(request),
-            Request::Read { buffer, done, .. } => self.0.read(offset, buffer, done),
+            Request::Read { .. } if whole => self.shared.inner.submit(request),
+            Request::Read { buffer, done, .. } => self.shared.read(offset, buffer, done),
             change => {
                 let access = if whole { Access::Replace } else { Access::Modify };
-                let blocks = offset.0 / self.0.block..(offset + length).0.div_ceil(self.0.block);
-                let shared = Arc::clone(&self.0);
-                self.0.changes.enter(blocks, access, move |id| shared.change(id, change, whole));
+                let blocks =
+                    offset.0 / self.shared.block..(offset + length).0.div_ceil(self.shared.block);
+                let shared = Arc::clone(&self.shared);
+                self.shared
+                    .changes
+                    .enter(blocks, access, move |id| shared.change(id, change, whole));
             }
         }
     }
 
     fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
-        let block = self.0.block;
+        let block = self.shared.block;
         let skip = offset.0 % block;
         let whole = (skip + length.0).next_multiple_of(block);
         let trim = Completion::new(move |result: Result<Vec<Extent>, _>| {
             done.complete(result.map(|extents| cut(&extents, skip, length.0)));
         });
-        self.0.inner.extents(Bytes(offset.0 - skip), Bytes(whole), trim);
+        self.shared.inner.extents(Bytes(offset.0 - skip), Bytes(whole), trim);
     }
 }
 
