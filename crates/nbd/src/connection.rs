@@ -156,7 +156,7 @@ impl Connection {
         matches!(self.phase, Phase::Handshake(_)).then_some(self.began)
     }
 
-    /// Whether it can read something that the socket does not tell of.
+    /// Whether unread bytes may be there that the socket does not announce, and may be read now.
     pub(crate) fn has_more(&self, limits: &Limits) -> bool {
         self.more && self.wants_input(limits)
     }
@@ -234,10 +234,11 @@ impl Connection {
         self.output = Output::default();
     }
 
-    /// Sends replies and begins requests that have arrived, until it can do neither. Everything that may let one of
-    /// them go on must be followed by this: what is buffered here is not announced by the socket again.
+    /// Sends replies and begins buffered requests until neither is possible. Call this after every event that may make
+    /// room: a completion, a writable socket, received bytes, memory given back. The socket does not announce buffered
+    /// requests again.
     ///
-    /// It ends: each round takes bytes from the input, which this does not fill.
+    /// The loop ends: each round takes bytes from the input, and no round reads.
     pub(crate) fn go_on(&mut self, context: &mut Context) -> Result<(), End> {
         self.starved = false;
         while self.socket.is_some() {
@@ -251,7 +252,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what is there and begins what was asked for. [`Connection::go_on`] must follow.
+    /// Reads from the socket and begins requests. [`Connection::go_on`] must follow.
     pub(crate) fn receive(&mut self, context: &mut Context) -> Result<(), End> {
         self.more = false;
         for _ in 0..ROUNDS {

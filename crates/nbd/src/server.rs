@@ -210,7 +210,7 @@ impl Server {
         }
     }
 
-    /// Does all that needs no news from sockets. Returns whether there is more to do, so that the server must not wait.
+    /// Does all work that needs no news from sockets. Returns whether more work is left; then the server must not wait.
     fn prepare(&mut self) -> bool {
         self.context.now = Instant::now();
         let before = self.context.submitted;
@@ -288,7 +288,7 @@ impl Server {
         self.connections.iter().filter(|(_, one)| one.is_starved()).map(|(index, _)| index)
     }
 
-    /// Has a connection do what it can without reading.
+    /// [`Connection::go_on`] of a connection.
     fn go_on(&mut self, index: usize) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let result = connection.go_on(&mut self.context);

@@ -240,6 +240,12 @@ impl<S: Storage> Driver<S> {
         self.device.storage_mut().lost()
     }
 
+    /// As [`Storage::overdue`].
+    #[must_use]
+    pub fn overdue(&self) -> Option<String> {
+        self.device.storage().overdue()
+    }
+
     /// The engine.
     #[must_use]
     pub fn engine(&self) -> &Engine<Buffer> {

@@ -29,7 +29,8 @@ pub use raids::RaidRefusal;
 
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
-    Access, Fault, File, Group, Latency, Layout, OpenError, Options, PairError, Simulated, Storage,
+    Access, Deadline, Fault, File, Group, GroupKind, Late, Latency, Layout, OpenError, Options,
+    PairError, Simulated, Storage,
 };
 
 /// Any storage.
@@ -547,13 +548,23 @@ impl Settings {
         access: Access,
     ) -> Result<AnyStorage, MediaError> {
         let (path, options) = (&self.device().path, self.options(access));
-        Ok(Box::new(File::open(path, create, layout, &options)?))
+        Ok(self.with_deadline(Box::new(File::open(path, create, layout, &options)?)))
+    }
+
+    /// A device that is reported, or given up where another one has what it has, when a command takes too long.
+    fn with_deadline(&self, storage: AnyStorage) -> AnyStorage {
+        let Some(limit) = self.pool.io_timeout() else { return storage };
+        let late = match self.device().group() {
+            Some((GroupKind::Mirror | GroupKind::Parity, _)) => Late::GivenUp,
+            Some((GroupKind::Striped, _)) | None => Late::Reported,
+        };
+        Box::new(Deadline::new(storage, &self.device().path, limit, late))
     }
 
     #[cfg(target_os = "linux")]
     fn open_zoned(&self, access: Access) -> Result<AnyStorage, MediaError> {
         let (path, options) = (&self.device().path, self.options(access));
-        Ok(Box::new(crate::storage::Zoned::open(path, &options)?))
+        Ok(self.with_deadline(Box::new(crate::storage::Zoned::open(path, &options)?)))
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -65,6 +65,8 @@ pub enum Event {
     Wear(WearStatus),
     /// A file of the pool was removed or cut off, as [`Storage::lost`]: nothing but reads is carried out from now on.
     Lost(String),
+    /// A device does not end its commands in time, as [`Storage::overdue`]; `None` when all do again.
+    Overdue(Option<String>),
 }
 
 /// Takes events, on the thread of the pool.
@@ -462,7 +464,7 @@ impl Service {
             let closed = self.take_jobs();
             self.flush_what_is_overdue();
             self.govern();
-            self.look_for_files();
+            self.look_at_devices();
             let held = self.begin();
             if self.answers.is_empty()
                 && let Some(reopening) = self.reopening.take()
@@ -636,7 +638,9 @@ impl Service {
                     answer(Err(HostError::Failed));
                 }
                 Job::Request { what, answer, of } => {
-                    let id = RequestId(self.answers.insert((answer, cost.is_request.then_some(volume))) as u64);
+                    let id = RequestId(
+                        self.answers.insert((answer, cost.is_request.then_some(volume))) as u64,
+                    );
                     // The handles in it are cheap to clone; the engine keeps what it takes.
                     let taken = self.driver.submit(id, what.clone());
                     if taken == Err(Rejected::Busy) {

@@ -9,6 +9,7 @@ mod answers;
 #[cfg(test)]
 mod bench;
 mod cache;
+mod deadline;
 mod error;
 mod file;
 mod group;
@@ -30,6 +31,7 @@ pub(crate) mod raid;
 mod ring;
 mod simulated;
 mod threads;
+mod watch;
 #[cfg(target_os = "linux")]
 mod zoned;
 
@@ -43,6 +45,7 @@ use thermocline_nand::Counters;
 use crate::Buffer;
 
 pub(crate) use cache::forget;
+pub(crate) use deadline::{Deadline, Late};
 pub use error::{Fault, OpenError, OpenErrorKind};
 pub(crate) use file::is_storage;
 pub use file::{File, Options};
@@ -119,6 +122,12 @@ pub trait Storage: Send {
         None
     }
 
+    /// Which device has not ended a command in the time that it has, as the beginning of a sentence; `None` if all have.
+    /// By default devices have any time.
+    fn overdue(&self) -> Option<String> {
+        None
+    }
+
     /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; of several storages,
     /// the sum, if all are simulated drives. Others do not say, as by default.
     fn drive_counters(&self) -> Option<Counters> {
@@ -157,6 +166,10 @@ impl Storage for Box<dyn Storage> {
 
     fn lost(&mut self) -> Option<String> {
         (**self).lost()
+    }
+
+    fn overdue(&self) -> Option<String> {
+        (**self).overdue()
     }
 
     fn drive_counters(&self) -> Option<Counters> {

@@ -19,7 +19,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -42,8 +42,8 @@ use fronts::Fronts;
 use http::Site;
 use record::{Recorder, Tap};
 use sockets::{Addresses, Sockets};
-use state::{Failure, State};
-use stop::Stop;
+use state::{Failure, Late, State};
+use stop::{Kept, Stop, Worker};
 
 /// End of the name of the socket for status and metrics.
 pub(super) const STATUS: &str = "status.sock";
@@ -136,6 +136,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let sockets = Sockets::open(&addresses(&args.settings, &serve))?;
     // From here on a signal waits for its turn.
     let (stop, signals) = signals::receive()?;
+    let kept = Kept::take()?;
+    let closer = Worker::start("thermocline-close").context("no thread to close the pool")?;
     let site = sockets::beside(&args.settings, STATUS);
     let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
     let opened = to_write(&settings, false)?;
@@ -144,13 +146,13 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
         say(format_args!("{short}: {MORE_FAST}"));
     }
-    let failure = Failure::default();
+    let (failure, late) = (Failure::default(), Late::default());
     let end = End { failure: Failure::clone(&failure), stop };
     let devices = Devices::new(settings.clone(), opened.groups, end);
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let after = (after > 0).then_some(Duration::from_secs(after));
     let upkeep = PoolUpkeep { flush_after: after, endurance: settings.endurance() };
-    let pool = Pool::start_with(opened.driver, listener(&failure), &upkeep);
+    let pool = Pool::start_with(opened.driver, listener(&failure, &late), &upkeep);
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
     let connections = serve.connections.unwrap_or(default.connections);
@@ -169,28 +171,30 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     set_limits(&pool, &settings);
     let pool = Arc::new(pool);
     let uris = reach.uris(&pool.volume_names());
-    let state = State::new(&pool, stopper.clone(), &failure, reach, devices);
+    let state = State::new(&pool, stopper.clone(), (&failure, &late), reach, devices);
     let status = site.serve(&state, (!args.read_only).then_some(&fronts))?;
     print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
     systemd::notify("READY=1");
     let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
     let mut stop = Stop::asked(signals, patience);
+    drop(kept);
     systemd::notify("STOPPING=1");
     // What waits for a limit is to be answered in time.
     pool.lift_limits();
     stopper.stop();
-    let unmounting = mounted.unmount().context("no thread to unmount")?;
-    let waited = stop.wait(|| stopper.is_over() && unmounting.is_finished());
+    let unmounting = mounted.unmount();
+    let unmounted = || unmounting.as_ref().is_none_or(JoinHandle::is_finished);
+    let waited = stop.wait(|| stopper.is_over() && unmounted());
     for (done, what) in [
         (stopper.is_over(), "not every client got an answer"),
-        (unmounting.is_finished(), "the files were not unmounted"),
+        (unmounted(), "the files were not unmounted"),
     ] {
         if let Some(why) = waited.why().filter(|_| !done) {
             say(format_args!("{what} {why}"));
         }
     }
     drop((sockets, status));
-    let closed = close(pool, &mut stop);
+    let closed = close(pool, closer, &mut stop);
     if let Some(recorder) = recorder {
         recorder.finish(patience);
     }
@@ -211,7 +215,7 @@ fn set_limits(pool: &Pool, settings: &Settings) {
 }
 
 /// Closes the pool in order, within bounds: a device may hang.
-fn close(pool: Arc<Pool>, stop: &mut Stop) -> anyhow::Result<()> {
+fn close(pool: Arc<Pool>, closer: Worker, stop: &mut Stop) -> anyhow::Result<()> {
     let closed = Arc::new(Mutex::new(None));
     let result = Arc::clone(&closed);
     let close = move || {
@@ -226,7 +230,7 @@ fn close(pool: Arc<Pool>, stop: &mut Stop) -> anyhow::Result<()> {
         };
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.close());
     };
-    thread::Builder::new().name("thermocline-close".to_owned()).spawn(close)?;
+    closer.run(close);
     let result = || *closed.lock().unwrap_or_else(PoisonError::into_inner);
     let waited = stop.wait(|| result().is_some());
     match result() {
@@ -277,8 +281,8 @@ fn addresses<'a>(settings: &Path, serve: &'a ServeSettings) -> Addresses<'a> {
 }
 
 /// Says on standard error what an operator has to know.
-fn listener(failure: &Failure) -> thermocline_runtime::Listener {
-    let failure = Failure::clone(failure);
+fn listener(failure: &Failure, late: &Late) -> thermocline_runtime::Listener {
+    let (failure, late) = (Failure::clone(failure), Late::clone(late));
     let mut last: Option<Trouble> = None;
     Box::new(move |event| match event {
         Event::Trouble(trouble) => {
@@ -301,6 +305,13 @@ fn listener(failure: &Failure) -> thermocline_runtime::Listener {
             let text = format!("{what}: {LOST_FILE}");
             say(format_args!("{text}"));
             let _earlier = failure.set(text);
+        }
+        Event::Overdue(now) => {
+            match &now {
+                Some(what) => say(format_args!("{what}: see to the device and its cables")),
+                None => say(format_args!("devices end their commands in time again")),
+            }
+            *late.lock().unwrap_or_else(PoisonError::into_inner) = now;
         }
         Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
         Event::Notice(_) => {}

@@ -174,6 +174,9 @@ fn served(status: &Value) -> anyhow::Result<String> {
     for one in status["draining"].as_array().into_iter().flatten() {
         text += &format!("{}\n", DrainStatus::deserialize(one)?);
     }
+    if let Some(late) = status["late"].as_str() {
+        text += &format!("late: {late}\n");
+    }
     if let Some(failure) = status["failure"].as_str() {
         text += &format!("at risk: {failure}\n");
     }

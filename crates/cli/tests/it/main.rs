@@ -20,6 +20,7 @@ mod readme;
 mod records;
 mod script;
 mod serve;
+mod serve_bounds;
 mod serve_clients;
 mod serve_files;
 mod serve_filesystem;

@@ -79,7 +79,7 @@ fn a_change_of_devices_for_which_descriptors_are_lacking_closes_nothing() {
     assert_eq!(served.stop(), 0);
 }
 
-/// A supervisor starts it again, or tells somebody.
+/// So a supervisor can start the server again.
 #[test]
 fn a_server_that_has_lost_its_pool_ends_with_1() {
     let folder = scratch();
@@ -153,10 +153,14 @@ fn a_side_of_a_pair_that_is_removed_is_out_and_the_other_is_served() {
     let sides = served.status()["mirrors"][0]["sides"].clone();
     let second = sides[1]["path"].as_str().expect("a path").to_owned();
     fs::remove_file(folder.join(&second)).expect("removed");
-    served.client("main").call(Command::Write, 1, 0, 0, &[7; 4096]).expect("the other has it");
-    let side = served.status()["mirrors"][0]["sides"][1].clone();
-    assert_eq!(side["state"], "out", "{side}");
-    assert!(side["why"].to_string().contains("removed or cut off"), "{side}");
+    let mut client = served.client("main");
+    let side = || served.status()["mirrors"][0]["sides"][1].clone();
+    until(|| {
+        client.call(Command::Write, 1, 0, 0, &[7; 4096]).expect("the other has it");
+        side()["state"] == "out"
+    });
+    assert!(side()["why"].to_string().contains("removed or cut off"), "{}", side());
+    drop(client);
     assert_eq!(served.stop(), 0);
 }
 
@@ -175,4 +179,118 @@ fn files_of_a_pool_are_for_their_owner_and_doctor_warns_of_others() {
     assert!(said.contains("other users can read") && said.contains("chmod 600 "), "{said}");
     let served = Served::start(folder, "");
     assert_eq!((served.stop(), mode()), (0, 0o644), "what somebody chose stays");
+}
+
+/// A pool on files and a volume of another server, as a file, which hangs as long as that server is stopped.
+struct Hanging {
+    below: Served,
+    served: Served,
+    _folder: tempfile::TempDir,
+}
+
+impl Hanging {
+    /// With the device or member that hangs behind `others`, and `keys` for each. `None` without FUSE.
+    fn start(keys: &str, others: &[&str]) -> Option<Hanging> {
+        if !super::serve_fuse::ready(false, &[]) {
+            return None;
+        }
+        let scratch = scratch();
+        let folder = |name: &str| {
+            let folder = scratch.path().join(name);
+            fs::create_dir_all(&folder).expect("a folder");
+            folder
+        };
+        let (under, over) = (folder("under"), folder("over"));
+        folder("under/mnt");
+        format_on(&under, &device("a").replace("96MiB", "256MiB"));
+        let below = Served::start(&under, "--fuse mnt");
+        let member = |path: &str| {
+            format!("[[device]]\npath = '{path}'\nsize = '40MiB'\nunit = '1MiB'\n{keys}\n")
+        };
+        let rest = "[pool]\nio_timeout = '200ms'\n[[volumes]]\nname = 'v'\nsize = '8MiB'\n[[volumes]]\nname = 'second'\nsize = '1MiB'\n";
+        let others: String = others.iter().map(|path| member(path)).collect();
+        let text = others + &member("../under/mnt/main") + rest;
+        fs::write(over.join("pool.toml"), text).expect("settings");
+        run(&over, "format pool.toml").ok();
+        let served = Served::start(&over, "");
+        Some(Hanging { below, served, _folder: scratch })
+    }
+
+    /// Stops both, the one below in good health.
+    fn end(self) {
+        self.below.signal("CONT");
+        assert_eq!((self.served.stop(), self.below.stop()), (0, 0));
+    }
+}
+
+fn until(mut what: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !what() {
+        assert!(began.elapsed() < PATIENCE, "it does not happen");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_side_of_a_pair_that_hangs_is_given_up_and_the_other_is_served() {
+    let Some(hanging) = Hanging::start("mirror = 'm'", &["a.img"]) else { return };
+    let served = &hanging.served;
+    let mut client = served.client("v");
+    client.call(Command::Write, 1, 0, 0, &[7; 4096]).expect("both have it");
+    hanging.below.signal("STOP");
+    client.call(Command::Write, 1, 4096, 0, &[8; 4096]).expect("the other has it");
+    let side = served.status()["mirrors"][0]["sides"][1].clone();
+    assert_eq!(side["state"], "out", "{side}");
+    assert!(side["why"].to_string().contains("not ended a command in time"), "{side}");
+    let read = client.call(Command::Read, 0, 0, 8192, &[]).expect("it is there");
+    assert!(read.data[..4096] == [7; 4096] && read.data[4096..] == [8; 4096]);
+    drop(client);
+    hanging.end();
+}
+
+/// Rows are written on and on, also while the member is given up.
+#[test]
+fn a_member_of_a_striped_group_that_hangs_is_given_up_and_nothing_is_lost() {
+    let hanging = Hanging::start("raid5 = 'g'", &["a.img", "b.img"]);
+    let Some(hanging) = hanging else { return };
+    let mut client = hanging.served.client("v");
+    for block in 0..1000_u64 {
+        if block == 500 {
+            hanging.below.signal("STOP");
+        }
+        let bytes = [block as u8; 4096];
+        client
+            .call(Command::Write, (block % 7 == 0).into(), block * 4096, 0, &bytes)
+            .expect("written");
+    }
+    client.call(Command::Flush, 0, 0, 0, &[]).expect("durable");
+    let member = hanging.served.status()["raids"][0]["members"][2].clone();
+    assert_eq!(member["state"], "out", "{member}");
+    for block in 0..1000_u64 {
+        let read = client.call(Command::Read, 0, block * 4096, 4096, &[]).expect("it is there");
+        assert!(read.data == [block as u8; 4096], "block {block}");
+    }
+    drop(client);
+    hanging.end();
+}
+
+#[test]
+fn a_device_that_hangs_is_reported_until_it_goes_on() {
+    let Some(hanging) = Hanging::start("", &[]) else { return };
+    let (served, status) = (&hanging.served, || hanging.served.status());
+    let mut client = served.client("v");
+    client.call(Command::Write, 1, 0, 0, &[7; 4096]).expect("all is well");
+    assert!(status()["late"].is_null());
+    hanging.below.signal("STOP");
+    client.send(Command::Write, 1, 4096, 0, &[8; 4096]).expect("sent");
+    until(|| status()["late"].is_string());
+    let late = status()["late"].to_string();
+    assert!(late.contains("under/mnt/main has not ended a command in 0.2 s"), "{late}");
+    let told = super::serve_metrics::metrics(served);
+    assert_eq!(super::serve_metrics::metric(&told, "device_late"), Some(1.0));
+    hanging.below.signal("CONT");
+    until(|| status()["late"].is_null());
+    assert_eq!(client.receive().expect("a reply").error, 0);
+    drop(client);
+    hanging.end();
 }

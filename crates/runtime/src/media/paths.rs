@@ -31,7 +31,7 @@ impl Identity {
     }
 }
 
-/// Open files of a pool. As long as they are held, so many descriptors are free for whoever drops them.
+/// Open files of a pool. The drop frees enough descriptors to open the pool.
 #[derive(Debug)]
 pub struct HeldFiles {
     _files: Vec<File>,
@@ -80,11 +80,14 @@ mod tests {
     fn a_path_that_leads_elsewhere_is_found_out() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
-        let text = "[[device]]\npath = 'a'\nsize = '64MiB'\n[[device]]\npath = 'b'\nsize = '64MiB'\n";
+        let text =
+            "[[device]]\npath = 'a'\nsize = '64MiB'\n[[device]]\npath = 'b'\nsize = '64MiB'\n";
         fs::write(path("pool.toml"), text).expect("settings");
         let settings = Settings::load(&path("pool.toml")).expect("settings");
         assert!(settings.paths().0.is_empty(), "there are none");
-        ["a", "b"].map(|name| fs::write(path(name), name).expect("a file"));
+        for name in ["a", "b"] {
+            fs::write(path(name), name).expect("a file");
+        }
         let paths = settings.paths();
         paths.open_all(|_| false).expect("all are there");
         fs::rename(path("b"), path("c")).expect("renamed");

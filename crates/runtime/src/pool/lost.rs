@@ -1,4 +1,4 @@
-//! Files of a pool that are removed or cut off while it is open.
+//! What becomes of devices while their pool is open: files that are removed or cut off, and commands that do not end.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,15 @@ use thermocline_engine::HostRequest;
 use super::{Event, Service};
 use crate::Buffer;
 
-/// How often files are looked for. Chosen: soon enough for a person, and cheap.
+/// How often devices are looked at. Chosen: soon enough for a person, and cheap.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Whether a file is lost, and when to look again.
+/// Whether a file is lost or a device late, and when to look again.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
     looked: Option<Instant>,
     is_lost: bool,
+    is_late: bool,
 }
 
 impl Lost {
@@ -27,21 +28,26 @@ impl Lost {
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         let passed = self.looked.map(|looked| now.saturating_duration_since(looked));
         let left = EVERY.saturating_sub(passed.unwrap_or(EVERY));
-        (!self.is_lost).then_some(left)
+        Some(left)
     }
 }
 
 impl Service {
-    /// Takes no more changes when a file of the pool is lost.
-    pub(super) fn look_for_files(&mut self) {
+    /// Takes no more changes when a file of the pool is lost, and reports devices that are late.
+    pub(super) fn look_at_devices(&mut self) {
         let now = Instant::now();
         if self.lost.wait(now) != Some(Duration::ZERO) {
             return;
         }
         self.lost.looked = Some(now);
-        if let Some(what) = self.driver.lost() {
+        if let Some(what) = self.driver.lost().filter(|_| !self.lost.is_lost) {
             self.lost.is_lost = true;
             (self.listener)(Event::Lost(what));
+        }
+        let late = self.driver.overdue();
+        if late.is_some() != self.lost.is_late {
+            self.lost.is_late = late.is_some();
+            (self.listener)(Event::Overdue(late));
         }
     }
 }

@@ -11,10 +11,10 @@ use super::volume::{Tally, target_error};
 use super::{Job, Known, Operation, Service};
 use crate::Buffer;
 
-/// Blocks that are looked at in one turn at most. Chosen so that a piece takes as long as some small requests.
+/// Most blocks of a piece. Chosen so that a piece takes as long as a few small requests.
 const PIECE: u64 = 2048;
 
-/// Blocks that are looked at for one question; the answer ends there. Chosen, not measured.
+/// Most blocks of one answer. Chosen, not measured.
 const LOOKED_AT: u64 = 32 << 10;
 
 /// Which blocks of an extent are mapped.

@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
 use thermocline_engine::Config;
@@ -234,7 +235,7 @@ fn a_volume_at_its_limit_waits_and_holds_up_no_other_until_the_limit_is_lifted()
     pool.close().expect("nothing fails");
 }
 
-/// Asks what is mapped, and who is told.
+/// Asks which blocks are mapped. Returns the receiver of the answer.
 fn ask(volume: &Volume, blocks: u64) -> std::sync::mpsc::Receiver<Vec<thermocline_target::Extent>> {
     let (sender, receiver) = channel();
     let done = Completion::new(move |result: Result<_, _>| {
@@ -266,23 +267,22 @@ fn a_long_question_is_answered_in_one_piece() {
     let config = config(LogicalBlock::B4096);
     let pool = start(config.clone(), Memory::new(layout(&config)));
     let volume = pool.create_volume(name("v"), 1 << 20).expect("room");
-    let extent = |blocks: u64, mapped| thermocline_target::Extent {
-        length: Bytes(blocks * 4096),
-        mapped,
-    };
+    let extent =
+        |blocks: u64, mapped| thermocline_target::Extent { length: Bytes(blocks * 4096), mapped };
     assert_eq!(ask(&volume, 10_000).recv(), Ok(vec![extent(10_000, false)]));
     for block in [2047, 2048, 6000] {
         write(&volume, block, false);
     }
-    let expected =
-        [(2047, false), (2, true), (3951, false), (1, true), (3999, false)].map(|(n, m)| extent(n, m));
+    let expected = [(2047, false), (2, true), (3951, false), (1, true), (3999, false)]
+        .map(|(n, m)| extent(n, m));
     assert_eq!(ask(&volume, 10_000).recv(), Ok(expected.to_vec()));
     (0..4000).for_each(|block| write(&volume, 2 * block, false));
     let extents = ask(&volume, 10_000).recv().expect("told");
     assert_eq!(extents.len(), thermocline_target::EXTENTS_MAX);
     assert_eq!(extents[..3], [(1, true), (1, false), (1, true)].map(|(n, m)| extent(n, m)));
     let (sender, receiver) = channel();
-    let done = Completion::new(move |result: Result<Vec<_>, _>| sender.send(result).expect("heard"));
+    let done =
+        Completion::new(move |result: Result<Vec<_>, _>| sender.send(result).expect("heard"));
     volume.extents(Bytes(1 << 32), Bytes(4096), done);
     assert_eq!(receiver.recv(), Ok(Err(thermocline_target::TargetError::OutOfBounds)));
 }

@@ -6,8 +6,8 @@
 //! tenth of a second.
 //!
 //! A write completes in memory as long as there is room, so a volume of which few requests are in flight at once never
-//! has many to bring in its turn. Hence the room is shared out as well, when little of it is left (`room`). So are the
-//! requests that the engine takes at once (`slots`).
+//! has many to bring in its turn. Hence the room is shared out as well, when little of it is left (`room`). The requests
+//! that the engine takes at once are shared out likewise (`slots`).
 //!
 //! Invariants:
 //! * Requests of one volume are handed on in the order in which they came.
@@ -137,7 +137,7 @@ pub(super) struct Cost {
     pub(super) trimmed: u64,
     /// Blocks of which it asks whether they are mapped.
     pub(super) looked_at: u64,
-    /// Whether the engine has it until it ends.
+    /// Whether the job is a request to the engine.
     pub(super) is_request: bool,
 }
 
@@ -214,7 +214,7 @@ struct Line<J> {
     deficit: u64,
     /// Blocks of its writes that take up room in the write cache.
     held: u64,
-    /// Its requests that the engine has.
+    /// Requests of the volume in the engine.
     slots: u64,
     requests: Option<Bucket>,
     bytes: Option<Bucket>,

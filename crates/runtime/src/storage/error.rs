@@ -119,7 +119,10 @@ impl From<Errno> for Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.errno {
-            Some(Errno::STALE) => f.write_str("the file was removed or cut off while it was in use"),
+            Some(Errno::STALE) => {
+                f.write_str("the file was removed or cut off while it was in use")
+            }
+            Some(Errno::TIMEDOUT) => f.write_str("it has not ended a command in time"),
             Some(errno) => io::Error::from(errno).fmt(f),
             None => self.error.fmt(f),
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use thermocline_types::UnitId;
 use super::cache::read_from_media;
 use super::holder;
 use super::io::{Action, Call, Io};
+use super::watch::{Fate, Watch};
 use super::{
     Access, Command, Completion, Fault, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token,
     Waker,
@@ -47,8 +48,7 @@ impl Default for Options {
 
 /// Units side by side in a file or on a block device, from its first byte on.
 ///
-/// A flush fails with [`Errno::STALE`] when the file was removed or cut off: a later opening would not find what it
-/// makes durable.
+/// A flush fails with [`Errno::STALE`] when the file was removed or cut off: a later opening would not find the data.
 ///
 /// A reset gives space back as [`Options::discard`] says, if device or file system can, and else does nothing. The file
 /// or device is locked (`flock`) as long as it is open, so that two pools do not share it by mistake.
@@ -59,6 +59,8 @@ pub struct File {
     io: Io,
     kind: Kind,
     discards: bool,
+    /// `None` for block devices, and without writes.
+    watch: Option<Watch>,
     /// The last, so that the lock is given up when nothing is under way any more.
     file: Locked,
 }
@@ -73,15 +75,6 @@ impl Drop for Locked {
         // If it fails, closing does it, later.
         let _later = flock(&*self.0, FlockOperation::Unlock);
     }
-}
-
-/// What became of a file while it was in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// It has no name any more.
-    Removed,
-    /// It has so many bytes, fewer than it should.
-    CutOff { has: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +129,9 @@ impl File {
         }
         let io = Io::new(&file, options.engine, options.threads).map_err(system)?;
         let discards = options.discard.unwrap_or(is_block);
-        Ok(File { path: path.to_owned(), layout, io, kind, discards, file: locked })
+        let watch = (writes && !is_block).then(|| Watch::start(&file, needed));
+        let watch = watch.transpose().map_err(system)?;
+        Ok(File { path: path.to_owned(), layout, io, kind, discards, watch, file: locked })
     }
 
     /// How transfers are handed to the system: `io_uring` or `threads`.
@@ -167,13 +162,7 @@ impl File {
 
     /// What became of the file, if it was removed or cut off.
     fn fate(&self) -> Option<Fate> {
-        // What cannot be asked for is found out otherwise.
-        let found = self.file.0.metadata().ok().filter(|_| self.kind == Kind::Regular)?;
-        match (found.nlink(), found.len()) {
-            (0, _) => Some(Fate::Removed),
-            (_, has) if has < self.layout.size().0 => Some(Fate::CutOff { has }),
-            _ => None,
-        }
+        self.watch.as_ref()?.fate()
     }
 
     /// Makes `unit` empty, whatever the options say.
@@ -337,7 +326,9 @@ impl Storage for File {
         let action = match command {
             Command::Write { at, parts, .. } => Action::Write { at, parts },
             Command::Read { at, into } => Action::Read { at, into },
-            Command::Flush(_) if self.fate().is_some() => Action::Call(Box::new(|| Err(Errno::STALE))),
+            Command::Flush(_) if self.fate().is_some() => {
+                Action::Call(Box::new(|| Err(Errno::STALE)))
+            }
             Command::Flush(_) => Action::Sync,
             Command::Zero(unit) => Action::Call(self.zeroing(unit)),
             Command::Reset(unit) if self.discards => Action::Call(self.resetting(unit)),

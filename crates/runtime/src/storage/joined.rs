@@ -153,6 +153,10 @@ impl Storage for Joined {
         (0..self.units.len()).find_map(|part| self.parts.get_mut(part)?.lost())
     }
 
+    fn overdue(&self) -> Option<String> {
+        (0..self.units.len()).find_map(|part| self.parts.get(part)?.overdue())
+    }
+
     fn drive_counters(&self) -> Option<Counters> {
         self.parts.drive_counters()
     }

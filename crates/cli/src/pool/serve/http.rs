@@ -6,8 +6,8 @@
 //! Invariants:
 //! * A client can hold one of [`CONNECTIONS`] places of the socket or port that it came by, for [`LONGEST`] at most;
 //!   and unless it is being answered, only as long as nobody else needs that place.
-//! * The port answers those only who ask for it by an address, `localhost` or a name in the settings: a web page whose
-//!   name leads here, by DNS rebinding, reads nothing.
+//! * The port answers only requests for an address, `localhost` or a name in the settings. So a web page cannot read
+//!   status by DNS rebinding.
 //! * Nothing that clients do, such as taking all descriptors, ends the server.
 
 use std::collections::VecDeque;
@@ -122,6 +122,8 @@ fn runtime() -> io::Result<Runtime> {
     // The first worker is there before any client is, and stays: a system that has no threads left then ends nothing.
     builder.max_blocking_threads(WORKERS).thread_keep_alive(Duration::from_secs(u32::MAX.into()));
     let runtime = builder.build()?;
+    // Where there is no thread for it, the runtime panics.
+    drop(thread::Builder::new().spawn(|| {})?.join());
     drop(runtime.spawn_blocking(|| {}));
     Ok(runtime)
 }
@@ -210,7 +212,7 @@ struct Desk {
     state: State,
     /// Whom changes go to, where there may be any.
     fronts: Option<Fronts>,
-    /// Names that it is asked for by, beside addresses; `None`: any.
+    /// Names of this server beside addresses and `localhost`; `None`: any name.
     hosts: Option<Arc<[String]>>,
 }
 
@@ -246,7 +248,7 @@ impl Desk {
         Ok(done.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR, "the server failed")))
     }
 
-    /// The host that a request is for, if it is none of ours. Programs that state none are no browsers.
+    /// The host of a request, if it is not a name of this server. A request without a host is not from a browser.
     fn stranger(&self, head: &Parts) -> Option<String> {
         let hosts = self.hosts.as_ref()?;
         let stated = head.headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or("?"));
@@ -289,9 +291,11 @@ fn is_ours(host: &str, names: &[String]) -> bool {
     let host = host.host().trim_end_matches('.');
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     address.parse::<net::IpAddr>().is_ok()
-        || names.iter().map(String::as_str).chain(["localhost"]).any(|name| {
-            host.eq_ignore_ascii_case(name.trim_end_matches('.'))
-        })
+        || names
+            .iter()
+            .map(String::as_str)
+            .chain(["localhost"])
+            .any(|name| host.eq_ignore_ascii_case(name.trim_end_matches('.')))
 }
 
 fn plain(code: StatusCode, text: &str) -> Answer {
@@ -308,12 +312,21 @@ mod tests {
     fn only_addresses_and_names_that_are_ours_are_answered_for() {
         let names = ["Metrics.example".to_owned()];
         for ours in [
-            "127.0.0.1", "127.0.0.1:9400", "[::1]:9400", "[::1]", "localhost", "LOCALHOST:9400",
-            "localhost.", "metrics.example:9400", "metrics.example.",
+            "127.0.0.1",
+            "127.0.0.1:9400",
+            "[::1]:9400",
+            "[::1]",
+            "localhost",
+            "LOCALHOST:9400",
+            "localhost.",
+            "metrics.example:9400",
+            "metrics.example.",
         ] {
             assert!(is_ours(ours, &names), "{ours}");
         }
-        for strange in ["", "evil.example", "127.0.0.1.evil.example:9400", "a@localhost.example", "?"] {
+        for strange in
+            ["", "evil.example", "127.0.0.1.evil.example:9400", "a@localhost.example", "?"]
+        {
             assert!(!is_ours(strange, &names), "{strange}");
         }
     }

@@ -1,11 +1,11 @@
-//! Who takes up the requests that the engine has at once: when few more fit, each volume its share of them.
+//! Shares of the requests that the engine takes at once. Shares apply when few more requests fit.
 //!
-//! An eighth is for volumes that come later, so that they need not wait for the end of requests that one volume
-//! brought, such as a thousand flushes.
+//! An eighth of the requests is kept free. A volume that comes later need not wait for the end of a thousand flushes of
+//! another volume.
 
 use super::Line;
 
-/// Requests that the engine has, and whose they are.
+/// Requests in the engine, counted by volume.
 #[derive(Debug)]
 pub(super) struct Slots {
     held: u64,
