@@ -94,13 +94,15 @@ pub struct Room {
     pub live: Bytes,
     /// Bytes from the first address to the last.
     pub span: Bytes,
+    /// Bytes that are written, those of the prefill included: no more than these are anywhere.
+    pub written: Bytes,
 }
 
 impl Room {
     /// Of a workload that writes to all of `span`.
     #[must_use]
     pub fn all_of(span: Bytes) -> Room {
-        Room { footprint: span, live: span, span }
+        Room { footprint: span, live: span, span, written: Bytes(u64::MAX) }
     }
 }
 
@@ -364,7 +366,18 @@ impl Prepared {
             _ => self.set.size,
         };
         let live = live + self.at_rest;
-        Room { footprint: self.footprint(), live, span: self.span + self.at_rest }
+        let prefill = match (self.prefill, &self.map) {
+            (Prefill::None, _) => 0,
+            (Prefill::FirstTouch, Some(_)) => self.set.distinct_blocks * block,
+            _ => self.set.size.0,
+        };
+        let passes = match &self.input {
+            Input::Trace { loops, .. } => u64::from(*loops),
+            Input::Synthetic { .. } => 1,
+        };
+        let replayed = self.bytes_to_write().0.saturating_mul(passes);
+        let written = Bytes((prefill + self.at_rest.0).saturating_add(replayed));
+        Room { footprint: self.footprint(), live, span: self.span + self.at_rest, written }
     }
 
     /// What the trace touches; for generators only the size is known.
