@@ -1,5 +1,6 @@
 //! `lab analyze`.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -10,13 +11,14 @@ use thermocline_lab::headroom::{Headroom, QUICK_WRITES, WRITES, headroom};
 use thermocline_lab::{Error, Input};
 use thermocline_types::Bytes;
 use thermocline_types::Request;
-use thermocline_workload::profile::Profile;
+use thermocline_workload::profile::{Profile, TenantProfile};
 use thermocline_workload::synthetic::Generator;
 use thermocline_workload::{Source, trace};
 
 use super::args::{CONVENTIONS, ENDS_AT_ONCE, ReplayArgs, SourceArgs};
 use crate::progress::{Bar, Progress};
 use crate::table::plain;
+use crate::tenants::SHOWN;
 
 /// What the analysis tells, and examples.
 const ABOUT: &str = "\
@@ -293,9 +295,8 @@ fn tenants(analysis: &Analysis) -> String {
         "working set",
         "in sequence",
     ]);
-    for tenant in &analysis.profile.tenants {
-        let number = tenant.tenant as usize;
-        let name = analysis.volumes.get(number).cloned().unwrap_or_else(|| number.to_string());
+    let (shown, more) = largest(&analysis.profile.tenants);
+    let mut row = |name: String, tenant: &TenantProfile| {
         table.add_row(vec![
             Cell::new(name),
             right(tenant.requests.to_string()),
@@ -305,8 +306,26 @@ fn tenants(analysis: &Analysis) -> String {
             right(Bytes(tenant.working_set_bytes).to_string()),
             right(percent(tenant.sequential_share)),
         ]);
+    };
+    for tenant in &shown {
+        let number = tenant.tenant as usize;
+        let name = analysis.volumes.get(number).cloned().unwrap_or_else(|| number.to_string());
+        row(name, tenant);
+    }
+    if !more.is_empty() {
+        row(format!("{} more (--json has each)", more.len()), &TenantProfile::sum(&more));
     }
     format!("{table}\n")
+}
+
+/// The tenants that are shown, and the others: all in their order, or the largest of many.
+fn largest(tenants: &[TenantProfile]) -> (Vec<TenantProfile>, Vec<TenantProfile>) {
+    let mut all = tenants.to_vec();
+    if all.len() > SHOWN {
+        all.sort_by_key(|tenant| Reverse(tenant.bytes_written + tenant.bytes_read));
+    }
+    let more = all.split_off(all.len().min(SHOWN));
+    (all, more)
 }
 
 fn headroom_table(headroom: &Headroom) -> String {

@@ -1,5 +1,6 @@
 //! `lab convert`.
 
+use std::cmp::Reverse;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ use super::args::{ReplayArgs, SourceArgs};
 use super::output::refuse_overwriting;
 use crate::file;
 use crate::interrupt::Interrupt;
+use crate::tenants::SHOWN;
 
 /// Arguments of `lab convert`.
 #[derive(Args)]
@@ -116,8 +118,17 @@ fn split(trace: &mut trace::Trace, folder: &Path) -> anyhow::Result<()> {
     interrupt.something_to_clear();
     let parts = trace::split_csv(trace, folder, &|| interrupt.is_asked())?;
     let Some(parts) = parts else { return interrupt.check() };
-    for part in parts {
+    let files = parts.len();
+    let mut largest = parts;
+    if files > SHOWN {
+        largest.sort_by_key(|part| Reverse(part.requests));
+        largest.truncate(SHOWN);
+    }
+    for part in &largest {
         eprintln!("{}: {} requests of volume {}", part.path.display(), part.requests, part.volume);
+    }
+    if files > SHOWN {
+        eprintln!("{} more files of volumes with fewer requests", files - SHOWN);
     }
     tell(trace);
     Ok(())

@@ -84,7 +84,7 @@ const RECORD_BLOCKS: &str = "it has calls of programs, not what the file system 
                              with `perf trace -e block:block_rq_issue`, or `blktrace -d DEVICE -o - | blkparse -i -`";
 
 /// Recorders that are not read, how their lines are told, and what to record instead.
-const UNREAD: [(Is, &str, &str); 8] = [
+const UNREAD: [(Is, &str, &str); 9] = [
     (is_strace, "the output of strace or of `perf trace` with calls", RECORD_BLOCKS),
     (|line| has_words(line, &[b"%RND", b"%SEQ"]), "the output of biopattern", RECORD_REQUESTS),
     (
@@ -100,6 +100,11 @@ const UNREAD: [(Is, &str, &str); 8] = [
     (|line| has_words(line, &[b"Device", b"r/s", b"w/s"]), "the output of iostat", RECORD_REQUESTS),
     (|line| has_words(line, &[b"Device:", b"rrqm/s"]), "the output of iostat", RECORD_REQUESTS),
     (|line| has_words(line, &[b"DEV", b"tps"]), "the output of sar", RECORD_REQUESTS),
+    (
+        |line| has_words(line, &[b"BLOCK", b"SIZE", b"COMM"]),
+        "the output of DTrace's iosnoop",
+        "it is not read; make a csv of it: timestamp_us,op,offset_bytes,length_bytes with op one of R, W, D, F, Z",
+    ),
     (
         |line| has_words(line, &[b"BLOCK", b"BYTES", b"LATms"]),
         "iosnoop's output without times",

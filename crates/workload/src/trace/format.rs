@@ -162,6 +162,20 @@ impl Format {
         }
     }
 
+    /// What the clock counts where stamps are times of the calendar, and the first and the last nanoseconds of the years
+    /// 2001 to 2100 on it.
+    pub(super) const fn calendar(self) -> Option<(&'static str, u64, u64)> {
+        const SINCE_1970: (u64, u64) = (978_307_200_000_000_000, 4_133_980_800_000_000_000);
+        const SINCE_1601: u64 = 11_644_473_600_000_000_000;
+        let (first, last) = SINCE_1970;
+        match self {
+            Format::Alibaba => Some(("microseconds", first, last)),
+            Format::Tencent | Format::Systor17 => Some(("seconds", first, last)),
+            Format::Msr => Some(("units of 100 ns", first + SINCE_1601, last + SINCE_1601)),
+            _ => None,
+        }
+    }
+
     /// What the clock was taken to count, where neither the file nor the size of its stamps tells for sure.
     pub(super) const fn assumed_clock(self) -> Option<&'static str> {
         match self {

@@ -48,6 +48,8 @@ pub struct Trace {
     first_bad: Option<Error>,
     position: u64,
     ended: bool,
+    /// The last line or record, which could be read, has no end.
+    ends_openly: bool,
     /// Requests read and not yet given out.
     pending: Option<Request>,
 }
@@ -162,6 +164,7 @@ impl Trace {
             first_bad: None,
             position: 0,
             ended: false,
+            ends_openly: false,
             pending: None,
             name,
         })
@@ -268,13 +271,27 @@ impl Trace {
         notes.extend(self.cut.as_ref().map(Error::of_cut));
         notes.extend(self.parser.notes());
         let duration = self.found.clock.last().as_secs_f64();
-        notes.extend(self.assumed_clock.filter(|_| duration > 0.0).map(|unit| {
+        notes.extend(self.doubtful_clock().filter(|_| duration > 0.0).map(|unit| {
             format!(
                 "the trace does not say what its clock counts: it was read as {unit}, so that it lasts {duration} s; \
                  if it counts something else, bytes a day and life are wrong by that factor"
             )
         }));
+        if self.ends_openly && self.cut.is_none() {
+            notes.push(
+                "the last line has no end: if the file was cut there, its last request may be wrong".to_owned(),
+            );
+        }
         notes
+    }
+
+    /// What the clock was taken to count, where neither the file nor its stamps say that for sure.
+    fn doubtful_clock(&self) -> Option<&'static str> {
+        let is_outside = |first: u64, last: u64| {
+            self.found.clock.origin().is_some_and(|origin| !(first..last).contains(&origin))
+        };
+        let calendar = self.format.calendar().filter(|(_, first, last)| is_outside(*first, *last));
+        self.assumed_clock.or(calendar.map(|(unit, ..)| unit))
     }
 
     /// Reads on until one or two requests are added to `batch`; `false` at the end.
@@ -292,6 +309,7 @@ impl Trace {
                     return self.end().map(|()| false);
                 }
                 self.ended = true;
+                self.ends_openly = self.input.is_cut();
                 self.parser.finish();
                 continue;
             };

@@ -132,7 +132,8 @@ fn formats_that_cannot_carry_write_amplification_are_refused_with_the_reason() {
         oracle.extend(4096_u32.to_le_bytes());
         oracle.extend((-1_i64).to_le_bytes());
     }
-    let cases: [(&[u8], &str); 14] = [
+    let cases: [(&[u8], &str); 15] = [
+        (b"  UID   PID D    BLOCK   SIZE       COMM PATHNAME\n 0 1 W 8 4096 dd x\n", "DTrace"),
         (b"0, 81234, 1, 4096, 0x0000\n1, 70000, 1, 8192, 0x0000\n", "--log_offset=1"),
         (
             b"pwrite64(3, \"abc\"..., 4096, 8192)       = 4096\n",

@@ -213,6 +213,29 @@ fn a_clock_of_which_the_unit_is_not_known_is_told() {
     assert_eq!(own(format!("{header}{lines}").as_bytes()), [""; 0]);
 }
 
+#[test]
+fn stamps_that_are_no_times_of_the_calendar_are_doubted() {
+    let notes = |text: &[u8]| {
+        let options = Options { format: Some(Format::Alibaba), ..Options::default() };
+        let reader = std::io::Cursor::new(text.to_vec());
+        let mut trace = Trace::from_reader("sample", reader, &options).unwrap();
+        drain(&mut trace).unwrap();
+        trace.notes()
+    };
+    assert_eq!(notes(b"1,W,0,4096,1577808000000000\n1,W,0,4096,1577808009000000\n"), [""; 0]);
+    let seconds = notes(b"1,W,0,4096,1577808000\n1,W,0,4096,1577808009\n");
+    assert!(seconds[0].contains("it was read as microseconds"), "{seconds:?}");
+}
+
+#[test]
+fn a_last_line_without_end_that_can_be_read_is_told() {
+    let reader = std::io::Cursor::new(b"5,W,0,4096,0\n7,W,4096,40".to_vec());
+    let mut trace = Trace::from_reader("sample", reader, &Options::default()).unwrap();
+    assert_eq!(drain(&mut trace).unwrap().len(), 2);
+    let told = |note: &String| note.contains("the last line has no end");
+    assert!(trace.notes().iter().any(told), "{:?}", trace.notes());
+}
+
 /// A reader that brings a few bytes at a time, as a pipe may.
 struct Drops(std::io::Cursor<Vec<u8>>, usize);
 

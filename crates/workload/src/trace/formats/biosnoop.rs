@@ -25,6 +25,8 @@ const COLUMNS_MAX: usize = 16;
 /// Where the columns behind the command are, counted from the last, which is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Columns {
+    /// Nanoseconds of the clock in the first column.
+    tick: u64,
     pid: usize,
     disk: usize,
     code: usize,
@@ -36,7 +38,9 @@ impl Columns {
     /// As a header has them, if it has all.
     fn of(header: &[u8]) -> Option<Columns> {
         let at = |names: &[&[u8]]| tokens(header).rev().position(|token| names.contains(&token));
+        let is_ms = tokens(header).next().is_some_and(|first| first == b"TIME(ms)");
         Some(Columns {
+            tick: if is_ms { SECOND / 1000 } else { SECOND },
             pid: at(&[b"PID", b"TID"])?,
             disk: at(&[b"DISK", b"DEV", b"DEVICE"])?,
             code: at(&[b"T", b"TYPE"])?,
@@ -49,7 +53,7 @@ impl Columns {
     fn without_header(right: &[&[u8]]) -> Option<Columns> {
         let bytes = right.iter().position(|token| length(token).is_some())?;
         let [sector, code, disk, pid] = [1, 2, 3, 4].map(|column| bytes + column);
-        (bytes > 0).then_some(Columns { pid, disk, code, sector, bytes })
+        (bytes > 0).then_some(Columns { tick: SECOND, pid, disk, code, sector, bytes })
     }
 }
 
@@ -75,7 +79,8 @@ impl Biosnoop {
             self.columns = Columns::of(bytes);
             return Ok(None);
         }
-        let Some(at) = whole_clock(first, SECOND) else {
+        let tick = self.columns.map_or(SECOND, |columns| columns.tick);
+        let Some(at) = whole_clock(first, tick) else {
             let Some(lost) = lost(bytes) else {
                 let is_banner = first == b"Tracing";
                 return if is_banner {
@@ -94,7 +99,7 @@ impl Biosnoop {
             count += 1;
         }
         let columns = self.columns.or_else(|| Columns::without_header(&right[..count]));
-        let Columns { mut pid, disk, code, sector, bytes } = columns.ok_or(SHAPE)?;
+        let Columns { mut pid, disk, code, sector, bytes, .. } = columns.ok_or(SHAPE)?;
         let mut name = right[disk];
         // No disk has a name of digits alone: it is the process in front of an empty column.
         if whole_uint(name).is_some() && pid == disk + 1 {
