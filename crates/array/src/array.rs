@@ -20,10 +20,10 @@
 mod answers;
 mod boot;
 mod close;
-mod doubt;
 mod fail;
 mod flushes;
 mod gather;
+mod heals;
 mod image;
 mod jobs;
 mod journal;
@@ -34,20 +34,22 @@ mod rebuild;
 mod start;
 mod writes;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use slab::Slab;
-use thermocline_format::{MAX_NUMBER, RaidLabel, RaidLevel, RaidShape};
-use thermocline_types::{Bytes, Time, UnitId};
+use thermocline_format::{MAX_NUMBER, RaidLabel, RaidShape};
+use thermocline_types::{Bytes, DeviceError, Time};
 
+use crate::bugs::{self, ArrayBug};
 use crate::{
-    ArrayNotice, ArrayStatus, Command, Completion, Fault, Layout, MemberState, Memory, Token, bugs,
+    ArrayNotice, ArrayStatus, Command, Completion, Fault, Healed, Layout, MemberState, Memory,
+    Token,
 };
 use answers::Answers;
 use boot::Looking;
-use doubt::Doubt;
 use flushes::Round;
 use gather::Gather;
+use heals::{Heal, Mending};
 use image::Image;
 use jobs::Job;
 use journal::Journal;
@@ -137,6 +139,8 @@ struct Front {
 enum Phase<B> {
     /// The logs of members are read; commands wait.
     Looking(Looking<B>),
+    /// Nothing was changed yet, and nothing is written.
+    Passive,
     /// A label that announces who counts is on its way, and then one under which something is written; changes wait.
     Labelling,
     /// Units are written.
@@ -208,7 +212,8 @@ pub struct Array<M: Memory> {
     journals: Vec<Journal>,
     /// Rows that were not full when the array was used last, and are not written to their end.
     left: BTreeMap<(u32, u32), Image>,
-    doubt: Doubt,
+    /// Of those rows, the ones that leave the log although nobody verified their data.
+    unsettled: BTreeSet<(u32, u32)>,
     /// Flushes that wait for the next round.
     flushes: Vec<Token>,
     /// Whether a round is wanted although nobody waits for a flush.
@@ -219,15 +224,16 @@ pub struct Array<M: Memory> {
     job: Option<Job<M::Buffer>>,
     /// Rows that are written on, of which what is there has to be read first: unit, and where in it.
     loads: VecDeque<(u32, u64)>,
-    /// Places of a member that could not be read: unit, member, first byte in its strip, bytes.
-    repairs: VecDeque<(u32, usize, std::ops::Range<u64>)>,
+    heals: Slab<Heal>,
+    /// What is to be written again for them.
+    mendings: VecDeque<Mending>,
     rebuild: Rebuild,
     closing: bool,
 }
 
 impl<M: Memory> Array<M> {
-    /// The array that was found. It reads the logs of its members first; then, unless it is only to be read, it writes
-    /// labels.
+    /// The array that was found. It reads the logs of its members first. It writes nothing before the first command that
+    /// changes something.
     ///
     /// # Panics
     /// If `start` and `places` are not of each member.
@@ -242,8 +248,13 @@ impl<M: Memory> Array<M> {
             let labelled = member.standing == MemberState::Current;
             (member.there, member.place, member.labelled) = (true, place, labelled);
         }
-        let status =
-            ArrayStatus { members: Vec::new(), lacking: Bytes(0), filled: Bytes(0), repaired: 0 };
+        let status = ArrayStatus {
+            members: Vec::new(),
+            lacking: Bytes(0),
+            filled: Bytes(0),
+            healed: vec![Healed::default(); number],
+            rows_healed: 0,
+        };
         let mut array = Array {
             memory,
             phase: Phase::Looking(Looking::default()),
@@ -274,14 +285,15 @@ impl<M: Memory> Array<M> {
             failed_from: BTreeMap::new(),
             journals: Vec::new(),
             left: BTreeMap::new(),
-            doubt: Doubt::new(false, std::iter::empty()),
+            unsettled: BTreeSet::new(),
             flushes: Vec::new(),
             wants_round: false,
             round: None,
             full: Vec::new(),
             job: None,
             loads: VecDeque::new(),
-            repairs: VecDeque::new(),
+            heals: Slab::new(),
+            mendings: VecDeque::new(),
             rebuild: Rebuild::new(filled, rate),
             closing: false,
             label,
@@ -297,6 +309,12 @@ impl<M: Memory> Array<M> {
         &self.layout
     }
 
+    /// Whether one member may be wrong or missing.
+    #[must_use]
+    pub fn keeps_parity(&self) -> bool {
+        self.shape.level.parity() > 0
+    }
+
     /// How it stands.
     #[must_use]
     pub fn status(&self) -> &ArrayStatus {
@@ -305,10 +323,16 @@ impl<M: Memory> Array<M> {
 
     /// Takes a command, which is answered exactly once.
     pub fn submit(&mut self, token: Token, command: Command<M::Buffer>) {
-        let reads = matches!(command, Command::Read { .. } | Command::Flush(_));
         match &self.phase {
             Phase::Looking(_) => self.waiting.push_back((token, command)),
-            Phase::Labelling if !reads => self.waiting.push_back((token, command)),
+            Phase::Passive if command.changes() && self.access == Access::ReadOnly => {
+                self.answers.give_now(token, Err(DeviceError::ReadOnly.into()));
+            }
+            Phase::Passive if command.changes() => {
+                (self.phase, self.stale) = (Phase::Labelling, true);
+                self.waiting.push_back((token, command));
+            }
+            Phase::Labelling if command.changes() => self.waiting.push_back((token, command)),
             _ => self.begin(token, command),
         }
     }
@@ -326,7 +350,7 @@ impl<M: Memory> Array<M> {
     /// # Panics
     /// If no such command is under way.
     pub fn completed(&mut self, member: usize, completion: Completion) {
-        let Completion { token, result } = completion;
+        let Completion { token, result, .. } = completion;
         let (_, what) = self.inner.remove(token.0 as usize);
         self.members[member].under_way -= 1;
         match what {
@@ -358,10 +382,12 @@ impl<M: Memory> Array<M> {
         if !self.outbox.is_empty() || !self.answers.are_none() {
             return Some(self.now);
         }
-        let labels = self.stale && self.relabel.is_none() && self.answers.broken().is_none();
         let flushes = !self.flushes.is_empty() && self.round.is_none();
-        let idle = self.job.is_none() && self.writes();
-        if idle && (labels || flushes || self.wants_round || self.has_job()) {
+        let writes = matches!(self.phase, Phase::Labelling) || self.is_active();
+        let label = writes && self.stale && self.relabel.is_none();
+        let idle = self.job.is_none();
+        let job = self.is_active() && (self.wants_round || self.has_job());
+        if idle && (flushes || job || label && self.answers.broken().is_none()) {
             return Some(self.now);
         }
         (idle && self.may_fill()).then(|| self.rebuild.pace.not_before().max(self.now))
@@ -395,16 +421,16 @@ impl<M: Memory> Array<M> {
         self.say(ArrayNotice::Fills { member });
     }
 
-    /// Says in which units, counted within the array, members may not fit each other after a crash: those that were
-    /// being written then, and no others.
-    pub fn only(&mut self, units: Vec<UnitId>) {
-        self.doubt.only(units);
-    }
-
-    /// Whether the array has read the logs of its members and, unless it is only to be read, written its labels.
+    /// Whether the array has read the logs of its members.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        !matches!(self.phase, Phase::Looking(_) | Phase::Labelling)
+        !matches!(self.phase, Phase::Looking(_))
+    }
+
+    /// Whether anything may be written to units.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Active | Phase::Closing(_))
     }
 
     /// Why nothing can be written any more: members that are needed take no labels.
@@ -421,12 +447,27 @@ impl<M: Memory> Array<M> {
 
     /// The logs of the members are read.
     fn begin_with(&mut self, rows: Rows) {
-        let parity = self.shape.level == RaidLevel::Parity;
-        self.doubt = Doubt::new(self.label.open && parity, rows.left.keys());
         (self.journals, self.left) = (rows.journals, rows.left);
-        self.stale = self.access == Access::ReadWrite;
-        self.phase = if self.stale { Phase::Labelling } else { Phase::Active };
+        self.unsettled = self.rows_too_many();
+        self.phase = Phase::Passive;
+        if bugs::has(ArrayBug::WritesBeforeChange) {
+            (self.phase, self.stale) = (Phase::Labelling, true);
+        }
         self.take_waiting();
+    }
+
+    /// The rows that are more than half of what the log of a member has room for. Others stay in it until their data is
+    /// verified, their unit is written on or emptied: where a member is wrong, old parity may be all that has the data
+    /// behind what the log has.
+    fn rows_too_many(&self) -> BTreeSet<(u32, u32)> {
+        let mut many = BTreeSet::new();
+        for member in 0..self.members.len() {
+            let own = |(unit, row): &&(u32, u32)| self.shape.parity_of(*unit, *row) == Some(member);
+            let rows: Vec<_> = self.left.keys().filter(own).copied().collect();
+            let most = self.shape.slots as usize / 2;
+            many.extend(rows.iter().take(rows.len().saturating_sub(most)));
+        }
+        many
     }
 
     fn take_waiting(&mut self) {
@@ -437,27 +478,27 @@ impl<M: Memory> Array<M> {
 
     fn begin(&mut self, token: Token, command: Command<M::Buffer>) {
         match command {
-            Command::Read { at, into } => self.read(token, at, into),
+            Command::Read { at, into, version } => self.read(token, at, into, version),
+            Command::Heal { at, bytes, version } => self.heal(token, at, bytes, version),
+            Command::Distrust { version, .. } => self.distrust(token, version),
             Command::Flush(_) => self.flushes.push(token),
             command => self.take(token, command),
         }
     }
 
-    /// Whether something may be written to members.
-    fn writes(&self) -> bool {
-        let begun = !matches!(self.phase, Phase::Looking(_) | Phase::Closed);
-        begun && self.access == Access::ReadWrite
-    }
-
     /// Begins what can be begun.
     fn act(&mut self) {
-        if self.writes() {
+        if matches!(self.phase, Phase::Labelling | Phase::Active | Phase::Closing(_)) {
             self.begin_label();
             self.go_on_opening();
-            self.begin_job();
-            self.begin_round();
-            self.go_on_closing();
         }
+        if self.is_active() {
+            self.begin_job();
+        }
+        if !matches!(self.phase, Phase::Looking(_) | Phase::Closed) {
+            self.begin_round();
+        }
+        self.go_on_closing();
         self.publish();
     }
 
@@ -543,7 +584,7 @@ impl<M: Memory> Array<M> {
 fn holds(member: &Member, rebuild: &Rebuild, unit: u32) -> bool {
     match member.standing {
         MemberState::Current => true,
-        MemberState::Filling => rebuild.has(unit) || bugs::has(bugs::ArrayBug::ReadWhatIsLacking),
+        MemberState::Filling => rebuild.has(unit) || bugs::has(ArrayBug::ReadWhatIsLacking),
         MemberState::Out => false,
     }
 }

@@ -23,8 +23,6 @@ pub enum ArrayBug {
     WrongRotation,
     /// A row that is written on after an opening has its old parity overwritten, with nothing in the log.
     WrittenOnUnlogged,
-    /// After a crash rows are not compared with their parity.
-    NotCompared,
     /// The log of an earlier life of a unit is believed.
     LogOutlivesReset,
     /// A row of the log is believed whatever its checksums.
@@ -37,6 +35,22 @@ pub enum ArrayBug {
     ReadWhatIsLacking,
     /// A flush does not wait for writes that were submitted before it.
     LogAheadOfData,
+    /// A label is written as soon as the group is found.
+    WritesBeforeChange,
+    /// Whichever version is asked for, members give what they have.
+    VersionNotHeeded,
+    /// A heal is answered, and nothing is written again.
+    NothingHealed,
+    /// A row of which the data was verified keeps its parity.
+    ParityNotHealed,
+    /// A row that leaves the log is made to fit what members have of it, though the log has it.
+    LogNotHeeded,
+    /// The log of an earlier life of a row stays, although its data was verified.
+    OldLogKept,
+    /// A wrong piece on a member makes the log of its row count for nothing.
+    WrongPieceEndsLog,
+    /// A member that lacks something is done without before a label says so.
+    DistrustBeforeLabel,
 }
 
 #[cfg(any(test, feature = "bugs"))]

@@ -1,7 +1,7 @@
 //! What is asked of an array and of its members, and how that ends.
 
 use thermocline_format::{Location, LogicalBlock};
-use thermocline_types::{Bytes, Class, DeviceError, DeviceId, UnitId};
+use thermocline_types::{Bytes, Class, DeviceError, DeviceId, UnitId, Version};
 
 /// Identifies a command between submission and completion. Chosen by whoever submits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +77,26 @@ pub enum Command<B> {
         at: Bytes,
         /// Where to.
         into: B,
+        /// Which version, of a device with redundancy.
+        version: Version,
+    },
+    /// Mend a device with redundancy: these bytes are right in this version. Without a member, that member gets its part
+    /// of them anew; as read, parity is made to agree with all rows that they touch. No member gets this.
+    Heal {
+        /// Where the first byte is.
+        at: Bytes,
+        /// How many bytes.
+        bytes: u64,
+        /// The version in which they are right.
+        version: Version,
+    },
+    /// The member that this version leaves out lacks data that was flushed: it is believed no more, and filled anew. No
+    /// member gets this.
+    Distrust {
+        /// Any byte of the device.
+        at: Bytes,
+        /// The version that has the data.
+        version: Version,
     },
     /// Make durable all that was completed before on a device, of those that the units are on.
     Flush(DeviceId),
@@ -95,6 +115,30 @@ pub struct Completion {
     pub token: Token,
     /// How.
     pub result: Result<(), Fault>,
+    /// Of a read, the version that answered it because a member reported an error.
+    pub degraded: Option<Version>,
+}
+
+impl Completion {
+    /// How a command ended that no error of a member was in the way of.
+    #[must_use]
+    pub const fn new(token: Token, result: Result<(), Fault>) -> Completion {
+        Completion { token, result, degraded: None }
+    }
+}
+
+impl<B> Command<B> {
+    /// Fills the buffer with bytes as they are read.
+    #[must_use]
+    pub const fn read(at: Bytes, into: B) -> Command<B> {
+        Command::Read { at, into, version: Version::AS_READ }
+    }
+
+    /// Whether members may hold something else afterwards.
+    #[must_use]
+    pub const fn changes(&self) -> bool {
+        !matches!(self, Command::Read { .. } | Command::Flush(_))
+    }
 }
 
 /// How a command failed.

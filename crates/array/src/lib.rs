@@ -20,4 +20,4 @@ pub use array::{
 };
 pub use command::{Command, Completion, Fault, Layout, Token};
 pub use memory::Memory;
-pub use status::{ArrayNotice, ArrayStatus, MemberState};
+pub use status::{ArrayNotice, ArrayStatus, Healed, MemberState};

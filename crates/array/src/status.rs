@@ -36,8 +36,19 @@ pub struct ArrayStatus {
     pub lacking: Bytes,
     /// Bytes that were computed to fill a member since the array was opened.
     pub filled: Bytes,
-    /// Bad places of a member that were written again from the others, since then.
-    pub repaired: u64,
+    /// Of each member, by its number, what was written again because it was wrong or could not be read, since then.
+    pub healed: Vec<Healed>,
+    /// Rows of which parity did not agree with the data that was right, and was written again, since then.
+    pub rows_healed: u64,
+}
+
+/// What was written again on a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Healed {
+    /// Places.
+    pub places: u64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// Something that an operator has to know.
@@ -71,14 +82,23 @@ pub enum ArrayNotice {
         /// Why not.
         fault: Fault,
     },
-    /// Bytes of a member were written again from the others.
-    WrittenAgain {
+    /// A member held wrong bytes, or could not read them, and got them again from the others. Of many, some are told.
+    Healed {
         /// Which member.
         member: usize,
-        /// The unit.
+        /// Where its part of a unit begins.
         unit: u32,
+        /// The first of them in that part.
+        from: u64,
         /// How many.
         bytes: u64,
+        /// Places of the member that were written again by now.
+        places: u64,
+    },
+    /// A member lacks data that was flushed, and is filled anew.
+    Distrusted {
+        /// Which.
+        member: usize,
     },
     /// Bytes cannot be computed to fill a member.
     NotFilled {

@@ -75,6 +75,7 @@ impl<S: Storage> Driver<S> {
     /// # Panics
     /// If the storage is not divided as the geometry of `config` says.
     pub fn open(config: Config, storage: S) -> Result<Driver<S>, DriverError> {
+        let config = Config { members: storage.members(), ..config };
         let (geometry, max_requests) = (config.geometry, config.max_requests);
         let engine = Engine::open(config, seed())?;
         Driver::start(engine, Device::new(storage, geometry), max_requests)
@@ -88,6 +89,7 @@ impl<S: Storage> Driver<S> {
     /// # Panics
     /// As [`Driver::open`].
     pub fn format(config: Config, pool: PoolId, storage: S) -> Result<Driver<S>, DriverError> {
+        let config = Config { members: storage.members(), ..config };
         let (geometry, max_requests) = (config.geometry, config.max_requests);
         let engine = Engine::format(config, pool, seed())?;
         Driver::start(engine, Device::new(storage, geometry), max_requests)
@@ -151,6 +153,9 @@ impl<S: Storage> Driver<S> {
         self.device.poll(wait, &mut answers);
         let now = self.now();
         self.engine.handle_timeout(now);
+        for (op, version) in self.device.take_degraded() {
+            self.engine.degraded(op, version);
+        }
         for (op, done) in answers.drain(..) {
             self.engine.handle_completion(now, op, done);
         }

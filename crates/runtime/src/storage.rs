@@ -39,8 +39,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermocline_engine::UnitReport;
+use thermocline_engine::{Members, UnitReport};
 use thermocline_nand::Counters;
+use thermocline_types::Version;
 
 use crate::Buffer;
 
@@ -78,6 +79,16 @@ pub struct Completion {
     pub token: Token,
     /// How.
     pub result: Result<(), Fault>,
+    /// Of a read, the version that answered it because a member reported an error.
+    pub degraded: Option<Version>,
+}
+
+impl Completion {
+    /// How a command ended that no error of a member was in the way of.
+    #[must_use]
+    pub const fn new(token: Token, result: Result<(), Fault>) -> Completion {
+        Completion { token, result, degraded: None }
+    }
 }
 
 /// Ends a [`Storage::reap`] that waits, from any thread; if none does, the next one does not wait.
@@ -128,6 +139,11 @@ pub trait Storage: Send {
         None
     }
 
+    /// Members of each device on it, as the engine counts devices, so that one of them may be wrong; none, as by default.
+    fn members(&self) -> Members {
+        Members::NONE
+    }
+
     /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; of several storages,
     /// the sum, if all are simulated drives. Others do not say, as by default.
     fn drive_counters(&self) -> Option<Counters> {
@@ -170,6 +186,10 @@ impl Storage for Box<dyn Storage> {
 
     fn overdue(&self) -> Option<String> {
         (**self).overdue()
+    }
+
+    fn members(&self) -> Members {
+        (**self).members()
     }
 
     fn drive_counters(&self) -> Option<Counters> {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use thermocline_types::Version;
+
 use crate::{Completion, Fault, Token};
 
 /// Completions that can be handed out, and those that wait for a label: while a member that missed something could be
@@ -21,14 +23,24 @@ impl Answers {
     pub(super) fn give(&mut self, token: Token, result: Result<(), Fault>) {
         match (self.broken, result) {
             (Some(fault), _) => self.give_now(token, Err(fault)),
-            (None, Ok(())) if self.held => self.awaiting.push(Completion { token, result }),
+            (None, Ok(())) if self.held => self.awaiting.push(Completion::new(token, result)),
             (None, result) => self.give_now(token, result),
         }
     }
 
     /// What was asked for changed nothing, or failed: that waits for no label.
     pub(super) fn give_now(&mut self, token: Token, result: Result<(), Fault>) {
-        self.ready.push_back(Completion { token, result });
+        self.ready.push_back(Completion::new(token, result));
+    }
+
+    /// What was read is there, in a version that was not asked for, where one is stated.
+    pub(super) fn give_read(
+        &mut self,
+        token: Token,
+        result: Result<(), Fault>,
+        degraded: Option<Version>,
+    ) {
+        self.ready.push_back(Completion { token, result, degraded });
     }
 
     /// A member is done without: answers wait for a label that says so.

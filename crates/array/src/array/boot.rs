@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thermocline_format::{
     PoolId, RAID_PLACE_BYTES, RaidLabel, RaidLog, RaidShape, RowEntry, crc32c,
 };
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Version};
 
 use super::image::exclusive_or;
 use super::{Array, Image, Journal, LAST_EVENT, Phase, What};
@@ -78,7 +78,8 @@ fn round(head: &Option<RaidLog>) -> u64 {
     head.as_ref().map_or(0, |head| head.round)
 }
 
-/// The row that a log has, if that is what the members have as well: if not, a crash came before its flush.
+/// The row that a log has, if that is what the members have as well, one of them apart, which may be wrong: if not, a
+/// crash came before its flush.
 fn image(
     shape: &RaidShape,
     member: usize,
@@ -96,10 +97,14 @@ fn image(
         pieces.push((bytes, there));
     }
     let (running, mut image) = (running?, Image::new(shape));
+    let is_right = |data: &[u8], crc| crc32c(data) == crc || bugs::has(ArrayBug::LogUnchecked);
+    let mut wrong = 0;
     for (piece, ((bytes, there), crc)) in pieces.into_iter().zip(crcs).enumerate() {
-        let data =
-            there.unwrap_or_else(|| from_running(&running, shape.piece as usize, piece, bytes));
-        if crc32c(&data) != *crc && !bugs::has(ArrayBug::LogUnchecked) {
+        let logged = || from_running(&running, shape.piece as usize, piece, bytes);
+        wrong += usize::from(there.as_ref().is_some_and(|data| !is_right(data, *crc)));
+        let data = there.filter(|data| is_right(data, *crc)).unwrap_or_else(logged);
+        let mended = wrong == 0 || !bugs::has(ArrayBug::WrongPieceEndsLog);
+        if wrong > 1 || !mended || !is_right(&data, *crc) {
             return None;
         }
         image.append(&data);
@@ -202,7 +207,7 @@ impl<M: Memory> Array<M> {
             missed.into_iter().map(|place| (place, self.memory.room(place.2))).collect();
         let all: Vec<_> = looking.under_way.clone();
         for (number, ((member, at, _), into)) in all.into_iter().enumerate() {
-            let command = Command::Read { at: Bytes(at), into };
+            let command = Command::Read { at: Bytes(at), into, version: Version::AS_READ };
             self.hand(member, What::Looking(number), command);
         }
     }

@@ -1,4 +1,4 @@
-//! The end: rows that are not full get their parity, and labels say that nothing is in doubt.
+//! The end: rows that are not full get their parity, and labels say that nothing is under way.
 
 use super::{Array, MemberState, Phase};
 use crate::Memory;
@@ -17,15 +17,13 @@ pub(super) enum Stage {
 }
 
 impl<M: Memory> Array<M> {
-    /// Ends everything, and writes labels that say that all rows fit their parity, if they do. Nothing is asked of the
-    /// array any more.
+    /// Ends everything, and writes labels that say that all rows fit their parity, if they do. Where nothing was changed,
+    /// nothing is written. Nothing is asked of the array any more.
     pub fn close(&mut self) {
-        if self.access == super::Access::ReadOnly || matches!(self.phase, Phase::Looking(_)) {
+        if matches!(self.phase, Phase::Looking(_) | Phase::Passive) {
             self.phase = Phase::Closed;
         }
-        if !matches!(self.phase, Phase::Closed) {
-            self.closing = true;
-        }
+        self.closing = true;
         self.act();
     }
 
@@ -36,7 +34,7 @@ impl<M: Memory> Array<M> {
     }
 
     pub(super) fn go_on_closing(&mut self) {
-        if !self.closing {
+        if !self.closing || matches!(self.phase, Phase::Closed) {
             return;
         }
         if self.answers.broken().is_some() || !self.is_usable() {

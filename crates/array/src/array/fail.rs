@@ -1,10 +1,10 @@
 //! Members that fail: one is done without, as long as there is parity.
 
 use crate::bugs::{self, ArrayBug};
-use thermocline_types::DeviceError;
+use thermocline_types::{DeviceError, Version};
 
 use super::{Array, Journal};
-use crate::{ArrayNotice, Fault, MemberState, Memory};
+use crate::{ArrayNotice, Fault, MemberState, Memory, Token};
 
 impl<M: Memory> Array<M> {
     /// Whether all that a member has can be had without it.
@@ -20,20 +20,49 @@ impl<M: Memory> Array<M> {
         let one = &mut self.members[member];
         (one.standing, one.labelled) = (MemberState::Out, false);
         self.rebuild.begin_again();
-        self.repairs.clear();
         self.stale = true;
-        if !bugs::has(ArrayBug::AnswerBeforeLabel) {
+        if self.is_active() && !bugs::has(ArrayBug::AnswerBeforeLabel) {
             self.answers.hold();
         }
         self.journals[member] = Journal::new(self.shape.slots);
+        self.forget_log_of(member);
+        self.say(ArrayNotice::Failed { member, fault });
+        self.release();
+        self.drop_if_idle(member);
+    }
+
+    /// Believes a member no more, which lacks data that was flushed: it is filled anew.
+    pub(super) fn distrust(&mut self, token: Token, version: Version) {
+        let member = version.member_left_out();
+        let Some(member) =
+            member.filter(|&one| one < self.members.len() && self.can_do_without(one))
+        else {
+            return self.answers.give_now(token, Err(DeviceError::Io.into()));
+        };
+        let one = &mut self.members[member];
+        (one.standing, one.labelled) = (MemberState::Filling, false);
+        self.rebuild.begin_again();
+        self.journals[member].forget_all();
+        self.forget_log_of(member);
+        let shape = self.shape;
+        self.left.retain(|&(unit, row), _| shape.parity_of(unit, row) != Some(member));
+        self.unsettled.retain(|&(unit, row)| shape.parity_of(unit, row) != Some(member));
+        self.stale = true;
+        if !bugs::has(ArrayBug::DistrustBeforeLabel) {
+            self.answers.hold();
+        }
+        self.answers.give(token, Ok(()));
+        self.say(ArrayNotice::Distrusted { member });
+        self.release();
+    }
+
+    /// The log of a member has nothing of rows that are not full.
+    fn forget_log_of(&mut self, member: usize) {
         for (&unit, front) in &mut self.fronts {
             if self.shape.parity_of(unit, front.row) == Some(member) {
                 (front.logged, front.guard) = (0, false);
             }
         }
-        self.say(ArrayNotice::Failed { member, fault });
-        self.release();
-        self.drop_if_idle(member);
     }
 
     /// Does without a member that says that it is gone, if that can be.

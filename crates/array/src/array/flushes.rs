@@ -35,6 +35,12 @@ pub(super) struct Round {
 }
 
 impl Round {
+    fn of(tokens: Vec<Token>) -> Round {
+        let (stage, redo, faults, guarded) = (Stage::Logging, false, Vec::new(), Vec::new());
+        let (waits, result, freed) = (0, Ok(()), Vec::new());
+        Round { tokens, stage, waits, redo, faults, result, freed, guarded }
+    }
+
     /// Rows that `which` is true of are not as they were.
     pub(super) fn forget(&mut self, which: impl Fn(u32, u32) -> bool) {
         self.freed.retain(|&(unit, row)| !which(unit, row));
@@ -58,8 +64,10 @@ impl<M: Memory> Array<M> {
         if self.flushes.is_empty() && !self.wants_round {
             return;
         }
-        let rows_first = !self.flushes.is_empty() && self.has_rows_to_settle();
-        if !self.loads.is_empty() || self.is_loading() || rows_first {
+        if !self.is_active() {
+            return self.begin_passive_round();
+        }
+        if !self.loads.is_empty() || self.is_loading() {
             return;
         }
         self.wants_round = false;
@@ -68,14 +76,20 @@ impl<M: Memory> Array<M> {
             return failed.for_each(|token| self.answers.give_now(token, Err(fault)));
         }
         let (tokens, freed) = (std::mem::take(&mut self.flushes), std::mem::take(&mut self.full));
-        let (stage, redo, faults, guarded) = (Stage::Logging, false, Vec::new(), Vec::new());
-        let (waits, result) = (0, Ok(()));
-        self.round = Some(Round { tokens, stage, waits, redo, faults, result, freed, guarded });
+        self.round = Some(Round { freed, ..Round::of(tokens) });
         if bugs::has(ArrayBug::SlotUsedAgain) {
             self.free_rows();
         }
         self.await_changes();
         self.log_rows();
+        self.go_on_with_round();
+    }
+
+    /// Before anything was changed, a flush goes to the members, and nothing else.
+    fn begin_passive_round(&mut self) {
+        let tokens = std::mem::take(&mut self.flushes);
+        self.round = Some(Round { stage: Stage::Flushing, ..Round::of(tokens) });
+        self.flush_members();
         self.go_on_with_round();
     }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use thermocline_types::Version;
+
 use super::image::exclusive_or;
 use super::{Array, Image, What};
 use crate::bugs::{self, ArrayBug};
@@ -56,7 +58,8 @@ impl<M: Memory> Array<M> {
         let gather = Gather { unit, rows, strip, parts, known, waits, fault, why };
         let key = self.gathers.insert(gather);
         for (part, (other, into)) in to_read.into_iter().enumerate() {
-            self.hand(other, What::Gather(key, part), Command::Read { at, into });
+            let command = Command::Read { at, into, version: Version::AS_READ };
+            self.hand(other, What::Gather(key, part), command);
         }
         if waits == 0 {
             self.gather_over(key);
@@ -105,10 +108,16 @@ impl<M: Memory> Array<M> {
     pub(super) fn gather_done(&mut self, key: usize, part: usize, result: Result<(), Fault>) {
         let gather = &mut self.gathers[key];
         gather.waits -= 1;
-        let (member, waits) = (gather.parts[part].0, gather.waits);
+        let (member, waits, why) = (gather.parts[part].0, gather.waits, gather.why);
         if let Err(fault) = result {
             gather.fault = Some(fault);
-            self.note_gone(member, fault);
+            let blamed = match why {
+                Why::Segment(segment) => !self.is_asked_without_blame(segment),
+                Why::Job => true,
+            };
+            if blamed {
+                self.note_gone(member, fault);
+            }
         }
         if waits == 0 {
             self.gather_over(key);

@@ -5,11 +5,12 @@
 
 use std::ops::Range;
 
-use thermocline_types::{Bytes, Class, DeviceError};
+use thermocline_types::{Bytes, Class, DeviceError, Version};
 
 use super::gather::Why;
+use super::heals::{HealKey, Mending};
 use super::image::exclusive_or;
-use super::reads::Then;
+use super::reads::{How, Then};
 use super::{Array, Front, Image, What};
 use crate::bugs::{self, ArrayBug};
 use crate::{ArrayNotice, Command, Fault, MemberState, Memory};
@@ -22,10 +23,11 @@ const JOBS: usize = 64;
 enum Work {
     /// Read what is in the row before byte `from` of its unit, so that writing can go on there.
     Load { from: u64 },
-    /// Read the row, and write its parity if that is another one than the member has.
-    Settle { member: usize },
-    /// Compute bytes of a member's strip and write them there.
-    Copy { member: usize, strip: Range<u64>, fills: bool },
+    /// Read the row, and write its parity if that is another one than the member has. What the log has of the row is
+    /// right, unless its data was verified as it is read, which a heal says.
+    Settle { member: usize, heal: Option<HealKey> },
+    /// Compute bytes of a member's strip and write them there: for a heal, or to fill it.
+    Copy { member: usize, strip: Range<u64>, heal: Option<HealKey> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,24 +77,25 @@ impl<M: Memory> Array<M> {
         self.job.as_ref().is_some_and(|job| matches!(job.work, Work::Load { .. }))
     }
 
-    /// Whether a flush has to wait for rows to be made to fit their parity.
-    pub(super) fn has_rows_to_settle(&mut self) -> bool {
-        let settling = |job: &Job<M::Buffer>| matches!(job.work, Work::Settle { .. });
-        self.job.as_ref().is_some_and(settling) || self.next_to_settle().is_some()
-    }
-
-    /// The next row to be made to fit its parity, and who has that. Those of which nothing can be done are passed by.
+    /// The next row of the log to be made to fit its parity, and who has that. Those of which nothing can be done are
+    /// passed by.
     fn next_to_settle(&mut self) -> Option<(u32, u32, usize)> {
-        while let Some((unit, row)) = self.doubt.next() {
-            let whole = (0..self.members.len()).all(|member| self.holds(member, unit));
-            let known = whole || self.left.contains_key(&(unit, row));
-            let parity = self.shape.parity_of(unit, row);
-            match parity.filter(|&member| known && self.holds(member, unit)) {
-                Some(member) if self.is_live(member) => return Some((unit, row, member)),
-                _ => self.doubt.settled(unit, row),
+        while let Some(&(unit, row)) = self.unsettled.first() {
+            match self.can_settle(unit, row) {
+                Some(member) => return Some((unit, row, member)),
+                None => _ = self.unsettled.remove(&(unit, row)),
             }
         }
         None
+    }
+
+    /// The member with the parity of a row, if the row can be compared with it.
+    fn can_settle(&self, unit: u32, row: u32) -> Option<usize> {
+        let whole = (0..self.members.len()).all(|member| self.holds(member, unit));
+        let known = whole || self.left.contains_key(&(unit, row));
+        let begun = self.fronts.get(&unit).is_some_and(|front| front.row == row);
+        let parity = self.shape.parity_of(unit, row).filter(|_| known && !begun);
+        parity.filter(|&member| self.holds(member, unit) && self.is_live(member))
     }
 
     pub(super) fn postpone(&mut self, segment: usize, fault: Fault) {
@@ -115,8 +118,7 @@ impl<M: Memory> Array<M> {
 
     /// Whether there is a job that could be begun.
     pub(super) fn has_job(&self) -> bool {
-        let repairs = !self.closing && !self.repairs.is_empty();
-        !self.loads.is_empty() || self.doubt.next().is_some() || repairs
+        !self.loads.is_empty() || !self.mendings.is_empty() || !self.unsettled.is_empty()
     }
 
     fn start_job(&mut self) {
@@ -129,7 +131,10 @@ impl<M: Memory> Array<M> {
         self.job.as_mut().expect("it is there").step = Step::Read;
         match work {
             Work::Load { from } => self.load(unit, rows.start, from),
-            Work::Settle { member } => self.read_row(unit, rows.start, member),
+            Work::Settle { member, .. } if self.can_settle(unit, rows.start) == Some(member) => {
+                self.read_row(unit, rows.start, member);
+            }
+            Work::Settle { .. } => self.let_be(Ok(())),
             Work::Copy { member, strip, .. } => {
                 if !self.begin_gather(unit, member, strip, Why::Job) {
                     self.job_gathered(Err(DeviceError::Gone.into()));
@@ -143,26 +148,32 @@ impl<M: Memory> Array<M> {
             let row = (from / self.shape.row_bytes()) as u32;
             return Some(Job::new(unit, row..row + 1, Work::Load { from }));
         }
+        if let Some(mending) = self.mendings.pop_front() {
+            return Some(self.mend(mending));
+        }
         if let Some((unit, row, member)) = self.next_to_settle() {
-            return Some(Job::new(unit, row..row + 1, Work::Settle { member }));
-        }
-        if self.closing {
-            return None;
-        }
-        while let Some((unit, member, strip)) = self.repairs.pop_front() {
-            if (0..self.members.len()).all(|member| self.holds(member, unit)) {
-                let rows = self.rows_on(&strip);
-                return Some(Job::new(unit, rows, Work::Copy { member, strip, fills: false }));
-            }
+            return Some(Job::new(unit, row..row + 1, Work::Settle { member, heal: None }));
         }
         let (unit, member, strip) = self.next_to_fill()?;
-        Some(Job::new(unit, self.rows_on(&strip), Work::Copy { member, strip, fills: true }))
+        Some(Job::new(unit, self.rows_on(&strip), Work::Copy { member, strip, heal: None }))
+    }
+
+    fn mend(&self, mending: Mending) -> Job<M::Buffer> {
+        match mending {
+            Mending::Row { unit, row, member, heal } => {
+                Job::new(unit, row..row + 1, Work::Settle { member, heal: Some(heal) })
+            }
+            Mending::Strip { unit, member, strip, heal } => {
+                let rows = self.rows_on(&strip);
+                Job::new(unit, rows, Work::Copy { member, strip, heal: Some(heal) })
+            }
+        }
     }
 
     /// Whether a member is to be filled now.
     pub(super) fn may_fill(&self) -> bool {
         let filling = self.filling().is_some_and(|member| self.is_live(member));
-        filling && !self.closing && self.writes() && self.relabel.is_none()
+        filling && !self.closing && self.is_active() && self.relabel.is_none()
     }
 
     fn next_to_fill(&mut self) -> Option<(u32, usize, Range<u64>)> {
@@ -187,7 +198,7 @@ impl<M: Memory> Array<M> {
         let start = u64::from(row) * self.shape.row_bytes();
         let into = self.room(from - start);
         self.job.as_mut().expect("there is one").data = Some(into.clone());
-        self.begin_reading(Then::Job, unit, start, into, true);
+        self.begin_reading(Then::Job, unit, start, into, How::AsRead);
     }
 
     fn read_row(&mut self, unit: u32, row: u32, member: usize) {
@@ -196,9 +207,10 @@ impl<M: Memory> Array<M> {
         let job = self.job.as_mut().expect("there is one");
         (job.data, job.parity, job.waits) = (Some(data.clone()), Some(parity.clone()), 2);
         let at = Bytes(self.shape.piece_start(unit, row));
-        self.hand(member, What::Job, Command::Read { at, into: parity });
+        let version = Version::AS_READ;
+        self.hand(member, What::Job, Command::Read { at, into: parity, version });
         // What cannot be read cannot be compared, and parity is what is in doubt.
-        self.begin_reading(Then::Job, unit, start, data, false);
+        self.begin_reading(Then::Job, unit, start, data, How::Direct);
     }
 
     pub(super) fn job_has_read(&mut self, result: Result<(), Fault>) {
@@ -234,6 +246,7 @@ impl<M: Memory> Array<M> {
         let job = self.job.as_ref().expect("it is under way");
         let (unit, row, fault) = (job.unit, job.rows.start, job.fault);
         let data = job.data.clone().expect("it was read");
+        self.lay_log_over(unit, row, &data);
         match fault {
             Some(fault) => self.cannot_go_on(unit, fault),
             None => {
@@ -268,10 +281,18 @@ impl<M: Memory> Array<M> {
         if job.waits > 0 {
             return;
         }
-        let Work::Settle { member } = job.work else { unreachable!("only that reads parity") };
+        let Work::Settle { member, heal } = job.work else {
+            unreachable!("only that reads parity")
+        };
         let (data, parity) = (job.data.take().expect("room"), job.parity.take().expect("room"));
         if let Some(fault) = job.fault {
             return self.written_by_job(Err(fault));
+        }
+        let (unit, row) = (job.unit, job.rows.start);
+        match heal {
+            Some(_) => self.drop_older_log(unit, row, &data),
+            None if bugs::has(ArrayBug::LogNotHeeded) => {}
+            None => self.lay_log_over(unit, row, &data),
         }
         let mut right = vec![0; M::len(&parity)];
         let piece = self.shape.piece as usize;
@@ -279,11 +300,36 @@ impl<M: Memory> Array<M> {
         if M::read(&parity, |parity| *parity == *right) {
             return self.written_by_job(Ok(()));
         }
-        job.step = Step::Write;
-        let at = Bytes(self.shape.piece_start(job.unit, job.rows.start));
+        self.status.rows_healed += u64::from(heal.is_some());
+        if heal.is_some() && bugs::has(ArrayBug::ParityNotHealed) {
+            return self.written_by_job(Ok(()));
+        }
+        self.job.as_mut().expect("it is under way").step = Step::Write;
+        let at = Bytes(self.shape.piece_start(unit, row));
         M::write(&parity, |parity| parity.copy_from_slice(&right));
         let (parts, class) = (vec![parity], Class(0));
         self.hand(member, What::Job, Command::Write { at, parts, class });
+    }
+
+    /// What the log has of a row counts, whatever was read of it.
+    fn lay_log_over(&self, unit: u32, row: u32, data: &M::Buffer) {
+        if let Some(image) = self.left.get(&(unit, row)) {
+            M::write(data, |data| {
+                let known = (image.filled() as usize).min(data.len());
+                image.read(0, &mut data[..known]);
+            });
+        }
+    }
+
+    /// What the log has of a row counts no more, where the data that was verified is something else: the log has an
+    /// earlier life of the row.
+    fn drop_older_log(&mut self, unit: u32, row: u32, data: &M::Buffer) {
+        let Some(image) = self.left.remove(&(unit, row)) else { return };
+        let mut logged = vec![0; (image.filled() as usize).min(M::len(data))];
+        image.read(0, &mut logged);
+        if M::read(data, |data| !data.starts_with(&logged)) && !bugs::has(ArrayBug::OldLogKept) {
+            self.journals.iter_mut().for_each(|journal| journal.forget_row(unit, row));
+        }
     }
 
     pub(super) fn job_gathered(&mut self, result: Result<Vec<u8>, Fault>) {
@@ -292,7 +338,7 @@ impl<M: Memory> Array<M> {
         let (member, at) = (*member, strip.start);
         let bytes = match result {
             Ok(bytes) if self.members[member].labelled => bytes,
-            Ok(_) => return self.end_job(),
+            Ok(_) => return self.let_be(Err(DeviceError::Gone.into())),
             Err(fault) => return self.written_by_job(Err(fault)),
         };
         job.step = Step::Write;
@@ -301,27 +347,44 @@ impl<M: Memory> Array<M> {
         self.hand(member, What::Job, Command::Write { at, parts, class: Class(0) });
     }
 
+    /// A job ends without having done anything.
+    fn let_be(&mut self, result: Result<(), Fault>) {
+        let job = self.job.as_ref().expect("it is under way");
+        let (row, work) = ((job.unit, job.rows.start), job.work.clone());
+        if matches!(work, Work::Settle { .. }) {
+            self.unsettled.remove(&row);
+        }
+        if let Work::Settle { heal: Some(heal), .. } | Work::Copy { heal: Some(heal), .. } = work {
+            self.mended(heal, result);
+        }
+        self.end_job();
+    }
+
     /// All that a job had to write is written, or cannot be.
     fn written_by_job(&mut self, result: Result<(), Fault>) {
         let job = self.job.as_ref().expect("it is under way");
         let (unit, row) = (job.unit, job.rows.start);
         match (job.work.clone(), result) {
-            (Work::Settle { .. }, result) => {
-                self.doubt.settled(unit, row);
+            (Work::Settle { heal, .. }, result) => {
+                self.unsettled.remove(&(unit, row));
                 match result {
                     Ok(()) => self.full.push((unit, row)),
                     Err(fault) => self.say(ArrayNotice::NotCompared { fault }),
                 }
+                if let Some(heal) = heal {
+                    self.mended(heal, result);
+                }
             }
-            (Work::Copy { member, strip, fills: true }, result) => {
+            (Work::Copy { member, strip, heal: Some(heal) }, result) => {
+                if result.is_ok() {
+                    self.count_healed(unit, member, &strip);
+                }
+                self.mended(heal, result);
+            }
+            (Work::Copy { member, strip, heal: None }, result) => {
                 self.filled(member, &strip, result);
             }
-            (Work::Copy { member, strip, .. }, Ok(())) => {
-                let bytes = strip.end - strip.start;
-                self.status.repaired += 1;
-                self.say(ArrayNotice::WrittenAgain { member, unit, bytes });
-            }
-            (Work::Copy { .. } | Work::Load { .. }, _) => {}
+            (Work::Load { .. }, _) => {}
         }
         self.end_job();
     }

@@ -113,6 +113,11 @@ impl Journal {
         self.forget_rows(|of, is| (of, is) == (unit, row));
     }
 
+    /// What it has of any row is wrong from now on.
+    pub(super) fn forget_all(&mut self) {
+        self.forget_rows(|_, _| true);
+    }
+
     fn forget_rows(&mut self, which: impl Fn(u32, u32) -> bool) {
         self.release(&which);
         let mut named = self.listed.iter().chain(self.coming.iter().flatten());

@@ -90,7 +90,9 @@ fn unit_of<B>(layout: &Layout, command: &Command<B>) -> u32 {
     match command {
         Command::Write { at, .. } | Command::Read { at, .. } => layout.unit_of(*at).0,
         Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => unit.0,
-        Command::Flush(_) => unreachable!("a flush is of no unit"),
+        Command::Heal { .. } | Command::Distrust { .. } | Command::Flush(_) => {
+            unreachable!("it is no change of a unit")
+        }
     }
 }
 
@@ -212,7 +214,7 @@ impl<M: Memory> Array<M> {
         let mut shares = Shares::<M>(vec![(0, Vec::new()); self.members.len()]);
         let kept = self.share_out(unit, from, bytes, Supply(parts.into()), &mut shares);
         let rows = self.rows(from, bytes);
-        self.doubt.written(unit, &rows);
+        rows.clone().for_each(|row| _ = self.unsettled.remove(&(unit, row)));
         let live: Vec<usize> = self.live().filter(|&one| !shares.0[one].1.is_empty()).collect();
         let (waits, faults) = (live.len(), Vec::new());
         let from = Some(from);
@@ -325,10 +327,9 @@ impl<M: Memory> Array<M> {
         self.fronts.remove(&unit);
         self.failed_from.remove(&unit);
         self.loads.retain(|(other, _)| *other != unit);
-        self.repairs.retain(|(other, ..)| *other != unit);
         self.full.retain(|(other, _)| *other != unit);
         self.left.retain(|(other, _), _| *other != unit);
-        self.doubt.emptied(unit);
+        self.unsettled.retain(|(other, _)| *other != unit);
         if let Some(round) = &mut self.round {
             round.forget(|other, _| other == unit);
         }

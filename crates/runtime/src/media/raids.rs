@@ -87,7 +87,7 @@ pub(super) fn new_raid(
     let members = (0..group.len()).map(|member| (Some(member), MemberStart::Current)).collect();
     let start = RaidStart { label, members };
     let paths = group.iter().map(|one| one.device().path.clone()).collect();
-    opened(group, paths, None, storages, start, Access::ReadWrite)
+    Ok(opened(group, paths, None, storages, start, Access::ReadWrite))
 }
 
 fn not_labelled(path: &Path, fault: Fault) -> MediaError {
@@ -101,12 +101,11 @@ fn opened(
     storages: Vec<Option<FoundMember>>,
     start: RaidStart,
     access: Access,
-) -> Result<(AnyStorage, Group), MediaError> {
-    let path = paths[0].clone();
+) -> (AnyStorage, Group) {
     let (name, rate) = (name_of(group), Some(group[0].fill_rate()));
     let found = FoundRaid { name, paths, why, storages, start, rate, access };
-    let (raid, handle) = Raid::open(found).map_err(|fault| not_labelled(&path, fault))?;
-    Ok((Box::new(raid), handle))
+    let (raid, handle) = Raid::open(found);
+    (Box::new(raid), handle)
 }
 
 fn name_of(group: &[Settings]) -> String {
@@ -319,7 +318,7 @@ pub(super) fn open_raid(
             Some(FoundMember { storage: one.storage.take()?, place: *place })
         }));
     }
-    opened(group, paths, why, storages, start, access)
+    Ok(opened(group, paths, why, storages, start, access))
 }
 
 impl Settings {

@@ -325,14 +325,17 @@ impl Storage for File {
     fn submit(&mut self, token: Token, command: Command) {
         let action = match command {
             Command::Write { at, parts, .. } => Action::Write { at, parts },
-            Command::Read { at, into } => Action::Read { at, into },
+            Command::Read { at, into, .. } => Action::Read { at, into },
             Command::Flush(_) if self.fate().is_some() => {
                 Action::Call(Box::new(|| Err(Errno::STALE)))
             }
             Command::Flush(_) => Action::Sync,
             Command::Zero(unit) => Action::Call(self.zeroing(unit)),
             Command::Reset(unit) if self.discards => Action::Call(self.resetting(unit)),
-            Command::Reset(_) | Command::Finish(_) => Action::Call(Box::new(|| Ok(()))),
+            Command::Reset(_)
+            | Command::Finish(_)
+            | Command::Heal { .. }
+            | Command::Distrust { .. } => Action::Call(Box::new(|| Ok(()))),
         };
         self.io.submit(token, action);
     }

@@ -414,7 +414,7 @@ impl Mirror {
         self.completions = completions;
     }
 
-    fn completed(&mut self, side: usize, Completion { token, result }: Completion) {
+    fn completed(&mut self, side: usize, Completion { token, result, .. }: Completion) {
         let (_, what) = self.inner.remove(token.0 as usize);
         self.sides[side].under_way -= 1;
         match what {

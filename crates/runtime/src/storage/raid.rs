@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use thermocline_array::{Array, ArrayStart, FoundArray, MemberState, Memory};
-use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_engine::{DeviceError, Members, UnitCondition, UnitReport};
 use thermocline_format::RaidLevel;
 use thermocline_nand::Counters;
 use thermocline_target::BufferPool;
-use thermocline_types::Time;
+use thermocline_types::{DeviceId, Time};
 
 use super::group::{Group, GroupKind, GroupStatus, MemberStatus};
 use super::parts::{Parts, ROUNDS, TURN};
@@ -92,15 +92,11 @@ pub struct Raid {
 }
 
 impl Raid {
-    /// The group that was found, and a handle of it. Unless it is only to be read, its members have a new label when
-    /// this returns.
-    ///
-    /// # Errors
-    /// [`Fault`] when no label can be written.
+    /// The group that was found, and a handle of it. Nothing is written before something is changed.
     ///
     /// # Panics
     /// If a member has not the units of the group.
-    pub fn open(found: FoundRaid) -> Result<(Raid, Group), Fault> {
+    pub fn open(found: FoundRaid) -> (Raid, Group) {
         let FoundRaid { name, paths, why, storages, start, rate, access } = found;
         let shape = start.label.shape;
         for one in storages.iter().flatten() {
@@ -123,7 +119,7 @@ impl Raid {
         while !raid.array.is_open() {
             raid.turn(None);
         }
-        raid.array.broken().map_or(Ok((raid, group)), |fault| Err(fault.into()))
+        (raid, group)
     }
 
     /// Hands members what the array has for them. Returns whether there was anything.
@@ -148,12 +144,8 @@ impl Raid {
     /// What was said to the handle.
     fn take_news(&mut self) {
         let mut shared = self.group.shared();
-        let doubtful = shared.doubtful.take();
         let joins = self.array.vacancy().and_then(|member| Some((member, shared.joining.take()?)));
         drop(shared);
-        if let Some(units) = doubtful {
-            self.array.only(units);
-        }
         if let Some((member, storage)) = joins {
             self.parts.put(member, storage);
             self.array.join(member);
@@ -169,8 +161,8 @@ impl Raid {
                 status.why = None;
             }
         }
-        (status.lacking, status.filled, status.repaired) =
-            (array.lacking, array.filled, array.repaired);
+        status.repaired = array.healed.iter().map(|member| member.places).sum();
+        (status.lacking, status.filled) = (array.lacking, array.filled);
     }
 
     /// Waits for the members, and does what comes of their answers.
@@ -180,9 +172,9 @@ impl Raid {
         for round in 0..ROUNDS {
             let wait = if round == 0 { wait } else { Some(Duration::ZERO) };
             self.parts.reap(wait, &mut completions);
-            for (member, Completion { token, result }) in completions.drain(..) {
+            for (member, Completion { token, result, .. }) in completions.drain(..) {
                 let result = result.map_err(Fault::into);
-                self.array.completed(member, thermocline_array::Completion { token, result });
+                self.array.completed(member, thermocline_array::Completion::new(token, result));
             }
             if !self.act() {
                 break;
@@ -204,8 +196,9 @@ impl Storage for Raid {
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
         self.act();
         self.turn(wait);
-        while let Some(thermocline_array::Completion { token, result }) = self.array.poll_answer() {
-            done.push(Completion { token, result: result.map_err(Fault::from) });
+        while let Some(answer) = self.array.poll_answer() {
+            let thermocline_array::Completion { token, result, degraded } = answer;
+            done.push(Completion { token, result: result.map_err(Fault::from), degraded });
         }
     }
 
@@ -232,6 +225,14 @@ impl Storage for Raid {
         }
         let report = UnitReport { condition: UnitCondition::Good, written: None };
         Ok(vec![report; self.layout().units as usize])
+    }
+
+    fn members(&self) -> Members {
+        let mut members = Members::NONE;
+        if self.array.keeps_parity() {
+            members.set(DeviceId(0), self.array.status().members.len() as u8);
+        }
+        members
     }
 
     fn drive_counters(&self) -> Option<Counters> {

@@ -220,7 +220,7 @@ impl TestDrive {
         let drive = &mut state.drives[self.side];
         drive.commands += 1;
         match command {
-            Command::Read { at, into } => {
+            Command::Read { at, into, .. } => {
                 let end = block(*at) + (Heap::len(into) / BLOCK) as u64;
                 if (block(*at)..end).any(|number| bad.contains(&(self.side, number))) {
                     return Err(DeviceError::Io.into());
@@ -257,6 +257,7 @@ impl TestDrive {
                 drive.cached = kept;
             }
             Command::Finish(_) => {}
+            Command::Heal { .. } | Command::Distrust { .. } => unreachable!("no member gets it"),
         }
         Ok(())
     }
@@ -281,7 +282,7 @@ impl TestDrive {
             let next = state.rng.below(self.queue.len() as u64) as usize;
             let (token, command, asked) = self.queue.swap_remove(next);
             let result = self.carry_out(&mut state, &command, asked);
-            done.push(Completion { token, result });
+            done.push(Completion::new(token, result));
         }
     }
 

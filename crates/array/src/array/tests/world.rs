@@ -1,7 +1,7 @@
 //! A small group on a bench, and somebody who writes to it as the engine does: units front to back, in lives.
 
-use thermocline_format::{LogicalBlock, PoolId};
-use thermocline_types::{Class, DeviceId, Rng, UnitId};
+use thermocline_format::{LogicalBlock, PoolId, RaidLevel};
+use thermocline_types::{Class, DeviceId, Rng, UnitId, Version};
 
 use super::super::*;
 use super::drives::{BLOCK, Bench, Blocks, Buffer, Heap, TestDrive};
@@ -116,28 +116,45 @@ pub fn formatted() -> Vec<Blocks> {
     (0..MEMBERS).map(labelled).collect()
 }
 
-/// Opens the group with those that are there; `None` if the power is cut.
-pub fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, StartError> {
-    let opened = open_in_doubt(bench, there)?;
-    Ok(opened.map(|mut raid| {
-        raid.array.only((0..UNITS as u32).map(UnitId).collect());
-        raid
-    }))
+/// A block in a version.
+pub fn read_version(
+    raid: &mut Raid,
+    unit: usize,
+    block: usize,
+    version: Version,
+) -> Result<Vec<u8>, Fault> {
+    let into = Buffer::of(&[0; BLOCK]);
+    raid.submit(Token(0), Command::Read { at: at(unit, block), into: into.clone(), version });
+    wait_for(raid, 1)[0].map(|()| into.bytes())
+}
+
+/// Carries out one command.
+pub fn carry_out(raid: &mut Raid, command: Command<Buffer>) -> Completion {
+    raid.submit(Token(0), command);
+    let mut done = Vec::new();
+    for turn in 0.. {
+        if let Some(&one) = done.first() {
+            return one;
+        }
+        raid.turn(&mut done);
+        assert!(turn < 10_000, "nothing comes of a command: {}", state_of(raid));
+    }
+    unreachable!("it ends")
 }
 
 /// The newest label on a drive, and its place.
 fn find(drive: &mut TestDrive) -> Option<(RaidLabel, usize)> {
     let mut place = |place: usize| {
         let (at, into) = (Bytes(RaidShape::label_place(place)), Buffer::of(&[0; BLOCK]));
-        drive.at_once(Command::Read { at, into: into.clone() }).ok()?;
+        drive.at_once(Command::Read { at, into: into.clone(), version: Version::AS_READ }).ok()?;
         Some(into.bytes())
     };
     let (one, other) = (place(0)?, place(1)?);
     newest_label([&one, &other], None)
 }
 
-/// The same, where nobody says in which units anything was written.
-pub fn open_in_doubt(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, StartError> {
+/// Opens the group with those that are there; `None` if the power is cut.
+pub fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, StartError> {
     let mut drives: Vec<_> = (0..MEMBERS).map(|member| bench.drive(member)).collect();
     let labels: Vec<_> =
         drives.iter_mut().zip(there).map(|(drive, there)| find(drive).filter(|_| there)).collect();
@@ -182,13 +199,14 @@ fn state_of(raid: &Raid) -> String {
     let Array { members, held, changes, round, job, loads, fronts, inner, .. } = raid;
     format!(
         "{members:?} held {held:?} changes {changes:?} round {round:?} job {job:?} loads {loads:?} fronts {:?} inner \
-         {inner:?} doubt {:?} readings {:?} gathers {:?} relabel {:?} flushes {:?} \
+         {inner:?} unsettled {:?} heals {:?} readings {:?} gathers {:?} relabel {:?} flushes {:?} \
          wants {} journals {:?} left {:?} full {:?}",
         fronts
             .iter()
             .map(|(unit, front)| (unit, front.row, front.logged, front.guard))
             .collect::<Vec<_>>(),
-        raid.doubt,
+        raid.unsettled,
+        raid.heals,
         raid.readings.len(),
         raid.gathers.len(),
         raid.relabel,
@@ -241,7 +259,7 @@ fn content(block: u64) -> Vec<u8> {
     words.take(64).collect::<Vec<_>>().concat().repeat(BLOCK / 512)
 }
 
-fn at(unit: usize, block: usize) -> Bytes {
+pub fn at(unit: usize, block: usize) -> Bytes {
     Bytes(((unit * shape().unit_blocks as usize + block) * BLOCK) as u64)
 }
 
@@ -323,7 +341,8 @@ impl Written {
         let known = &self.units[unit].blocks[..most.min(self.units[unit].blocks.len())];
         let into: Vec<Buffer> = known.iter().map(|_| Buffer::of(&[0; BLOCK])).collect();
         for (block, into) in into.iter().enumerate() {
-            let command = Command::Read { at: at(unit, block), into: into.clone() };
+            let (at, into) = (at(unit, block), into.clone());
+            let command = Command::Read { at, into, version: Version::AS_READ };
             raid.submit(Token(block as u64), command);
         }
         let results = wait_for(raid, into.len());
@@ -346,6 +365,53 @@ impl Written {
             }
             let known = &mut self.units[unit];
             (known.written, known.blocks) = (found.len(), found);
+        }
+        self.heal_all(raid);
+        Ok(())
+    }
+
+    /// Has parity of all that is there made to agree with it: it was verified.
+    pub fn heal_all(&self, raid: &mut Raid) {
+        for (number, unit) in self.units.iter().enumerate() {
+            let bytes = (unit.blocks.len().max(1) * BLOCK) as u64;
+            let (at, version) = (at(number, 0), Version::AS_READ);
+            raid.submit(Token(number as u64), Command::Heal { at, bytes, version });
+        }
+        wait_for(raid, UNITS);
+    }
+
+    /// As [`Written::recover`], but each block is taken from any version that has it, as whoever checks what it reads
+    /// does, and what is wrong as it is read is written again.
+    pub fn judge(&mut self, raid: &mut Raid, heals: bool) -> Result<(), String> {
+        for unit in 0..UNITS {
+            let mut right = 0;
+            for block in 0..self.units[unit].blocks.len() {
+                let expected = content(self.units[unit].blocks[block]);
+                let is_right = |version: &Version| {
+                    read_version(raid, unit, block, *version).is_ok_and(|found| found == expected)
+                };
+                let Some(version) = Version::all(MEMBERS).find(is_right) else { break };
+                if version != Version::AS_READ && heals {
+                    let heal = Command::Heal { at: at(unit, block), bytes: BLOCK as u64, version };
+                    raid.submit(Token(0), heal);
+                    let healed = wait_for(raid, 1);
+                    if healed != [Ok(())] {
+                        return Err(format!("unit {unit} block {block} is not healed: {healed:?}"));
+                    }
+                }
+                right += 1;
+            }
+            let known = &mut self.units[unit];
+            if right < known.durable {
+                let (durable, state) = (known.durable, state_of(raid));
+                return Err(format!(
+                    "unit {unit}: {right} of {durable} blocks in any version; {state}"
+                ));
+            }
+            (known.written, known.blocks) = (right, known.blocks[..right].to_vec());
+        }
+        if heals {
+            self.heal_all(raid);
         }
         Ok(())
     }

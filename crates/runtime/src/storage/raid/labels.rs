@@ -63,7 +63,7 @@ fn write(storage: &mut dyn Storage, at: u64, bytes: &[u8]) -> Result<(), Fault> 
 
 fn read(storage: &mut dyn Storage, at: u64, bytes: usize) -> Result<Vec<u8>, Fault> {
     let into = Buffer::new(thermocline_target::Buffer::zeroed(bytes));
-    carry_out(storage, Command::Read { at: Bytes(at), into: into.clone() })?;
+    carry_out(storage, Command::read(Bytes(at), into.clone()))?;
     Ok(into.read().to_vec())
 }
 

@@ -44,9 +44,22 @@ impl Raid {
                 "a row cannot be compared with its parity ({}), which may be wrong",
                 Fault::from(fault)
             ),
-            ArrayNotice::WrittenAgain { member, unit, bytes } => {
-                format!("{bytes} bytes of unit {unit} were written again on {}", path(member))
+            ArrayNotice::Healed { member, unit, from, bytes, places } => {
+                let path = path(member);
+                let all = match places {
+                    0..=1 => String::new(),
+                    more => format!("; that was place {more} of it"),
+                };
+                format!(
+                    "{path} held {bytes} wrong or unreadable bytes at byte {from} of its unit {unit}: they were written \
+                     again from the others{all}"
+                )
             }
+            ArrayNotice::Distrusted { member } => format!(
+                "{} lacks data that was flushed: it was put back to an earlier state, or says too soon that it has \
+                 flushed. It is filled anew from the others; no other member may be lost until then",
+                path(member)
+            ),
             ArrayNotice::NotFilled { member, bytes, fault } => format!(
                 "{bytes} bytes cannot be computed to fill {} ({}): it lacks them",
                 path(member),

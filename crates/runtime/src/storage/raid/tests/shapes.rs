@@ -2,7 +2,7 @@
 
 use thermocline_array::{MemberStart, layout_on};
 use thermocline_format::{LogicalBlock, PoolId, RaidLabel, RaidShape};
-use thermocline_types::{Bytes, Class, DeviceId, Rng, UnitId};
+use thermocline_types::{Bytes, Class, DeviceId, Rng, Version};
 
 use super::super::*;
 use crate::storage::Memory;
@@ -48,7 +48,7 @@ fn group(level: RaidLevel, members: usize, block: LogicalBlock, missing: Option<
     let (name, why, rate, access) = ("g".to_owned(), None, None, Access::ReadWrite);
     let storages = storages.collect();
     let found = FoundRaid { name, paths, why, storages, start, rate, access };
-    Raid::open(found).expect("memory takes labels").0
+    Raid::open(found).0
 }
 
 #[test]
@@ -108,7 +108,9 @@ fn what_was_written_in_any_pieces_is_read_in_any_others() {
                 read_some(&mut raid, &content[..at], &mut rng);
             }
             carry_out(&mut raid, vec![Command::Flush(DeviceId(0))]);
-            raid.array.only(vec![UnitId(1)]);
+            let (at, version) = (Bytes(bytes as u64), Version::AS_READ);
+            let whole = Command::Heal { at, bytes: bytes as u64, version };
+            carry_out(&mut raid, vec![whole]);
             read_some(&mut raid, &content, &mut rng);
         }
     }
@@ -129,10 +131,10 @@ fn read_some(raid: &mut Raid, content: &[u8], rng: &mut Rng) {
         all.part(rng.below(4) as usize * 512, *length)
     });
     let into: Vec<Buffer> = into.collect();
-    let commands = ranges.iter().zip(&into).map(|((from, _), into)| Command::Read {
-        at: Bytes(start + *from as u64),
-        into: into.clone(),
-    });
+    let commands = ranges
+        .iter()
+        .zip(&into)
+        .map(|((from, _), into)| Command::read(Bytes(start + *from as u64), into.clone()));
     carry_out(raid, commands.collect());
     for ((from, length), into) in ranges.into_iter().zip(into) {
         assert!(*into.read() == content[from..from + length], "{from}, {length}");
