@@ -11,12 +11,12 @@ use std::mem::size_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::checksum::crc32c;
+use crate::checksum::{crc32c, prefix_checksum};
 use crate::error::ErrorKind;
 use crate::id::PoolId;
 
 /// Version of every structure that this program writes, and the only one that it reads.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 
 /// Bytes in the prefix of a chunk's header.
 pub const CHUNK_PREFIX_BYTES: usize = size_of::<ChunkPrefixRaw>();
@@ -289,6 +289,14 @@ const CRC_BYTES: usize = 4;
 
 /// The checksum of a prefix: of all its bytes but the last four, which hold it.
 pub(crate) fn prefix_crc(prefix: &[u8]) -> u32 {
+    prefix_checksum(&prefix[..prefix.len() - CRC_BYTES])
+}
+
+/// The first version in which the checksum of a prefix is mixed.
+const MIXED: u16 = 6;
+
+/// The checksum of a prefix of an earlier version.
+fn plain_crc(prefix: &[u8]) -> u32 {
     crc32c(&prefix[..prefix.len() - CRC_BYTES])
 }
 
@@ -311,8 +319,12 @@ where
     let Ok((prefix, _)) = T::ref_from_prefix(bytes) else {
         return Err(ErrorKind::Truncated { needed: size_of::<T>(), found: bytes.len() });
     };
-    check_crc("prefix", prefix.stored_crc(), prefix_crc(&bytes[..size_of::<T>()]))?;
     let found = prefix.version();
+    let whole = &bytes[..size_of::<T>()];
+    let plain = found > 0 && found < MIXED && prefix.stored_crc() == plain_crc(whole);
+    if !plain {
+        check_crc("prefix", prefix.stored_crc(), prefix_crc(whole))?;
+    }
     if found > VERSION {
         return Err(ErrorKind::NewerVersion { found, supported: VERSION });
     }

@@ -25,7 +25,7 @@ mod superblock;
 mod units;
 mod volume;
 
-pub use checksum::{crc32c, crc32c_append, home_mark};
+pub use checksum::{crc32c, crc32c_append, home_mark, prefix_checksum};
 pub use chunk::{ARRIVALS, ChunkCause, ChunkHeader, ChunkOrigin, ChunkPrefix, Expected, METADATA};
 pub use entry::{Entry, NAME_PARTS};
 pub use error::{DecodeError, ErrorKind, Structure};

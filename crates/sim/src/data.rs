@@ -359,6 +359,16 @@ impl Data {
         self.cells().iter().zip(sectors).for_each(|(cell, &sector)| cell.set(sector));
     }
 
+    /// Lends `with` the bytes of the run, to be changed.
+    pub fn rewrite<R>(&self, with: impl FnOnce(&mut [u8]) -> R) -> R {
+        let (mut bytes, mut sectors) = (Vec::new(), Vec::new());
+        self.arena.copy_out(self.sectors(), &mut bytes);
+        let result = with(&mut bytes);
+        self.arena.sectors(&bytes, &mut sectors);
+        self.fill(&sectors);
+        result
+    }
+
     fn cells(&self) -> &[Cell<Sector>] {
         &self.sectors[self.first as usize..(self.first + self.length) as usize]
     }

@@ -16,12 +16,16 @@ use crate::replay::{self, Place};
 use crate::settings::{Drawn, Scale, Settings};
 use crate::states::{crash_states, some_states};
 use crate::world::{Step, World};
+use crate::wrong::Wrong;
 
 /// One state in so many is interrupted by a second power cut while it is being recovered, and one by a third.
 const SECOND_CRASH_ONE_IN: u64 = 8;
 
 /// After so many completions of its recovery, at most.
 const CUT_SHORT_TURNS: u64 = 48;
+
+/// In one state in so many the wrong member, if there is one, is made wrong.
+const SPOILED_ONE_IN: u64 = 2;
 
 /// Requests with which a state goes on.
 const GO_ON_REQUESTS: u64 = 60;
@@ -149,6 +153,8 @@ impl Prober {
     fn new(world: &World) -> Prober {
         let image = Image::new(world.settings.media);
         let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, 0);
+        let mut disk = disk.with_groups(&world.settings.groups);
+        disk.lie(world.settings.wrong.and_then(Wrong::liar));
         let machine = Machine::open(world.settings.config.clone(), &world.arena, disk, 0);
         Prober { machine, again: image.clone(), image }
     }
@@ -171,6 +177,10 @@ impl Prober {
             }
             replay::enter(place);
             cache.crash(state, &mut self.image);
+            let mut spoils = Rng::new(seed ^ point << 24 ^ index << 8 ^ 0x5B01);
+            if spoils.below(SPOILED_ONE_IN) == 0 {
+                world.spoil(&mut self.image, &mut spoils);
+            }
             if let Err(what) = self.judge(world, place, report) {
                 let what = format!("{what}\n    of {}", describe(cache, state));
                 report.failures.push(Failure { place, what });

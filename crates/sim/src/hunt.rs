@@ -19,6 +19,7 @@ use crate::data::{Content, SECTORS_PER_BLOCK, Sector};
 use crate::enumerate::{Budget, enumerate_faulty};
 use crate::fail::fail_every_action_with;
 use crate::faults::{CommandKind, Fault, Rule};
+use crate::healed::scrub_heals;
 use crate::lost_header::lost_header;
 use crate::older_home::older_home;
 use crate::settings::{Scale, Settings};
@@ -82,13 +83,15 @@ pub enum Method {
     LostHeader,
     /// The home is an older copy of itself.
     OlderHome,
+    /// A member of a group is wrong, then scrubbed, and then another one is wrong.
+    ScrubHeals,
     /// Crash states of a world in which something rare is common.
     Situation(Situation),
 }
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 24] = [
+    pub const ALL: [Method; 26] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -101,6 +104,8 @@ impl Method {
         Method::TornTwice,
         Method::LostHeader,
         Method::OlderHome,
+        Method::ScrubHeals,
+        Method::Situation(Situation::Members),
         Method::Situation(Situation::Trims),
         Method::Situation(Situation::Crowded),
         Method::Situation(Situation::LongHoles),
@@ -146,6 +151,7 @@ impl Method {
             Method::TornTwice => "a header torn twice",
             Method::LostHeader => "a header lost",
             Method::OlderHome => "an older copy of the home",
+            Method::ScrubHeals => "a scrub of a wrong member",
             Method::Situation(situation) => situation.name(),
         }
     }
@@ -262,6 +268,11 @@ fn look(by: Method, seed: u64, bug: Option<Bug>) -> Finding {
         Method::TornTwice => first(torn_twice(seed, bug).err()),
         Method::LostHeader => first(lost_header(seed, crowded_or_small(seed, bug)).err()),
         Method::OlderHome => first(older_home(seed, small(seed, bug)).err()),
+        Method::ScrubHeals => {
+            let mut settings = Situation::Members.settings(seed);
+            settings.config.bug = bug;
+            first(scrub_heals(seed, settings).err())
+        }
         Method::Situation(rare) => situation(rare, seed, bug),
     };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {

@@ -13,6 +13,7 @@ pub mod enumerate;
 pub mod fail;
 pub mod faults;
 pub mod fuzz;
+pub mod healed;
 #[cfg(feature = "bugs")]
 pub mod hunt;
 pub mod lost_header;
@@ -27,3 +28,4 @@ pub mod states;
 pub mod torn_twice;
 pub mod workload;
 pub mod world;
+pub mod wrong;

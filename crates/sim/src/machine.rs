@@ -220,6 +220,9 @@ impl Machine {
             (Some(at), wake) if wake.is_none_or(|wake| at <= wake) => {
                 self.now = self.now.max(at);
                 if let Some(done) = self.disk.complete() {
+                    if let Some(version) = done.degraded {
+                        self.engine.degraded(done.op, version);
+                    }
                     self.engine.handle_completion(self.now, done.op, done.result);
                 }
             }
@@ -339,7 +342,7 @@ impl Machine {
         }
         let read = |at| {
             let per_block = self.disk.cache().media().geometry.logical_block().per_block();
-            let sectors = self.disk.cache().read(at, per_block);
+            let sectors = self.disk.peek(at, per_block);
             Some(self.arena.read(self.arena.gather(&sectors)))
         };
         match self.engine.miscounted(read) {

@@ -8,14 +8,16 @@ use std::fmt;
 
 use thermocline_engine::{Config, DestageConfig, MAX_IO_BLOCKS, ReadPlan};
 use thermocline_format::{
-    DeviceState, Geometry, LogicalBlock, MediaClass, PAGE_ENTRIES, PoolDevice,
+    DeviceState, Geometry, LogicalBlock, MAX_DEVICES, MediaClass, PAGE_ENTRIES, PoolDevice,
+    RaidLevel, RaidShape,
 };
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
-use thermocline_types::{Rng, Time, UnitId};
+use thermocline_types::{DeviceId, Rng, Time, UnitId};
 
-use crate::disk::{DiskKind, DiskShape, Latency};
+use crate::disk::{DiskKind, DiskShape, GroupSpec, Groups, Latency};
 use crate::workload::Mix;
+use crate::wrong::{How, Wrong};
 
 /// How much a seed is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,10 @@ pub struct Settings {
     pub requests: u64,
     /// With which numbers the pool begins.
     pub numbers: Numbers,
+    /// Devices of the pool that are groups, whose members the media has.
+    pub groups: Groups,
+    /// A member of them that is wrong.
+    pub wrong: Option<Wrong>,
     /// One crash state in so many goes on after it was judged: the host writes, units are collected, checkpoints are
     /// taken, and power fails again.
     pub go_on_one_in: u64,
@@ -188,6 +194,37 @@ impl Settings {
         self.config.map_memory_bytes = least + rng.below(4) * 4096;
     }
 
+    /// Devices that are groups, as a rule with a member that is wrong.
+    pub(crate) fn group_devices(&mut self, rng: &mut Rng) {
+        self.media.kind = [DiskKind::Keeping, DiskKind::Discarding][rng.below(2) as usize];
+        let geometry = self.config.geometry;
+        let one = rng.below(geometry.devices().len() as u64) as u8;
+        let mut room = MAX_DEVICES - geometry.devices().len();
+        let shapes: Vec<Option<RaidShape>> = geometry
+            .device_units()
+            .map(|(device, units)| {
+                let grouped = device.0 == one || rng.below(3) == 0;
+                let shape = grouped.then(|| draw_group(rng, &geometry, units.len() as u32, room));
+                let shape = shape.flatten();
+                room -= shape.map_or(0, |shape| usize::from(shape.members) - 1);
+                shape
+            })
+            .collect();
+        let (medium, groups) = Groups::medium(&geometry, |device, _| shapes[device.index()]);
+        for spec in &groups.0 {
+            self.config.members.set(spec.device, spec.shape.members);
+        }
+        self.media.geometry = medium;
+        self.numbers = Numbers::First;
+        let members: Vec<DeviceId> = groups.0.iter().flat_map(GroupSpec::members).collect();
+        if !members.is_empty() && rng.below(5) > 0 {
+            let member = members[rng.below(members.len() as u64) as usize];
+            let how = [How::Flips, How::RolledBack, How::Lies][rng.below(3) as usize];
+            self.wrong = Some(Wrong { member, how });
+        }
+        self.groups = groups;
+    }
+
     /// As [`Settings::draw`], with volumes that are small enough for a few pages.
     ///
     /// # Panics
@@ -211,7 +248,20 @@ impl Settings {
         let numbers = [Numbers::First, Numbers::NearTheirLimits][usize::from(rng.below(4) == 0)];
         let changes = Vec::new();
         let go_on_one_in = GO_ON_ONE_IN;
-        Settings { media, latency, config, changes, mix, depth, requests, numbers, go_on_one_in }
+        let (groups, wrong) = (Groups::default(), None);
+        Settings {
+            media,
+            latency,
+            config,
+            changes,
+            mix,
+            depth,
+            requests,
+            numbers,
+            groups,
+            wrong,
+            go_on_one_in,
+        }
     }
 }
 
@@ -233,7 +283,15 @@ impl fmt::Display for Settings {
         let memory = if config.write_cache { "in memory" } else { "on media" };
         write!(f, ", at most {} units listed", config.max_listed_units)?;
         write!(f, ", {} bytes for maps", config.map_memory_bytes)?;
-        write!(f, ", writes complete {memory}, numbers {:?}", self.numbers)
+        write!(f, ", writes complete {memory}, numbers {:?}", self.numbers)?;
+        for spec in &self.groups.0 {
+            let (device, shape) = (spec.device.0, spec.shape);
+            write!(f, ", device {device} of {} members, {:?}", shape.members, shape.level)?;
+        }
+        if let Some(wrong) = self.wrong {
+            write!(f, ", member {} {:?}", wrong.member.0, wrong.how)?;
+        }
+        Ok(())
     }
 }
 
@@ -329,6 +387,16 @@ fn draw_pool(rng: &mut Rng, scale: Scale, placement: &Policy) -> (DiskShape, Con
         }
         media.geometry = grown(&media.geometry);
     }
+}
+
+/// A group with redundancy for a device of so many units, of at most `room` members more than one.
+fn draw_group(rng: &mut Rng, geometry: &Geometry, units: u32, room: usize) -> Option<RaidShape> {
+    let levels = [(RaidLevel::Parity, 3 + rng.below(4) as usize), (RaidLevel::Parity, 3)];
+    let (block, per_unit) = (geometry.logical_block(), geometry.blocks_per_unit());
+    let fits = levels.into_iter().filter(|(_, members)| *members <= room + 1);
+    let mut shapes =
+        fits.map(|(level, members)| RaidShape::new(level, members, block, per_unit, units));
+    shapes.find_map(Result::ok)
 }
 
 /// As few active zones as let the engine work.

@@ -67,13 +67,15 @@ pub enum Situation {
     CrashOnCrash,
     /// Devices that are attached, drained and detached at one opening after the other.
     Changing,
+    /// Devices that are mirrored pairs and striped groups, one member of which is wrong.
+    Members,
     /// 100,000 units, and sparse volumes of several roots. A state takes a hundred times as long as elsewhere.
     ManyUnits,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 13] = [
+    pub const ALL: [Situation; 14] = [
         Situation::Crowded,
         Situation::LongHoles,
         Situation::LateFailures,
@@ -86,6 +88,7 @@ impl Situation {
         Situation::Staying,
         Situation::CrashOnCrash,
         Situation::Changing,
+        Situation::Members,
         Situation::ManyUnits,
     ];
 
@@ -105,6 +108,7 @@ impl Situation {
             Situation::Staying => "fast volumes",
             Situation::CrashOnCrash => "crash on crash",
             Situation::Changing => "changing devices",
+            Situation::Members => "wrong member",
             Situation::ManyUnits => "100,000 units",
         }
     }
@@ -126,6 +130,7 @@ impl Situation {
             Situation::Staying => staying(seed, &mut rng),
             Situation::CrashOnCrash => crash_on_crash(seed, &mut rng),
             Situation::Changing => changing(seed, &mut rng),
+            Situation::Members => members(seed, &mut rng),
             Situation::ManyUnits => many_units(seed, &mut rng),
         }
     }
@@ -193,6 +198,16 @@ impl Situation {
         let budget = Budget { per_point: Some(PER_POINT), ..*budget };
         enumerate_faulty(seed, settings, self.rules(seed), &budget)
     }
+}
+
+fn members(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    if settings.media.is_zoned() {
+        // As many active zones as anybody wants.
+        settings.config.max_open_units = Config::new(settings.config.geometry).max_open_units;
+    }
+    settings.group_devices(rng);
+    settings
 }
 
 fn crowded(seed: u64, rng: &mut Rng) -> Settings {

@@ -25,9 +25,16 @@ use crate::model::{Model, Outcome, PendingFlush, PendingRead, Version};
 use crate::numbers;
 use crate::settings::{Numbers, Settings};
 use crate::workload::Wish;
+use crate::wrong::{Kept, Wrong};
 
 /// Openings in a row after which a pool that takes no request is left alone: it lives on a device that takes no writes.
 const IN_VAIN: u32 = 16;
+
+/// At one power cut in so many the wrong member is made wrong.
+const SPOILED_ONE_IN: u64 = 2;
+
+/// At one step in so many it is kept what the wrong member holds.
+const KEPT_ONE_IN: u64 = 200;
 
 /// One opening after a kill in so many is cut short by a power cut.
 const CUT_SHORT_ONE_IN: u64 = 3;
@@ -108,6 +115,8 @@ pub struct World {
     before: Option<Config>,
     /// Blocks that were on a device when it was lost, and when that was.
     gone: BTreeMap<(VolumeId, u64), Version>,
+    /// What the wrong member durably held at some time.
+    kept: Kept,
 }
 
 impl World {
@@ -115,8 +124,11 @@ impl World {
     #[must_use]
     pub fn new(seed: u64, settings: Settings, rules: Vec<Rule>) -> World {
         let arena = Arena::new();
-        let image = Image::new(settings.media);
+        let mut image = Image::new(settings.media);
+        settings.groups.label(&arena, &mut image);
         let disk = Disk::new(&arena, image.clone(), settings.latency, seed);
+        let mut disk = disk.with_groups(&settings.groups);
+        disk.lie(settings.wrong.and_then(Wrong::liar));
         let machine = Machine::format(settings.config.clone(), &arena, disk, seed);
         let mut world = World {
             settings,
@@ -139,6 +151,7 @@ impl World {
             image,
             before: None,
             gone: BTreeMap::new(),
+            kept: Kept::default(),
         };
         if let Err(trouble) = world.make_pool() {
             world.wrong.push(format!("a new pool cannot be opened: {trouble:?}"));
@@ -153,6 +166,8 @@ impl World {
     pub fn after(&self, image: &Image, requests: u64, seed: u64) -> World {
         let Settings { config, latency, .. } = &self.settings;
         let disk = Disk::new(&self.arena, image.clone(), *latency, seed);
+        let mut disk = disk.with_groups(&self.settings.groups);
+        disk.lie(self.settings.wrong.and_then(Wrong::liar));
         let mut world = World {
             settings: Settings { requests: self.issued + requests, ..self.settings.clone() },
             arena: Rc::clone(&self.arena),
@@ -174,6 +189,7 @@ impl World {
             image: Image::new(self.settings.media),
             before: None,
             gone: self.gone.clone(),
+            kept: self.kept.clone(),
         };
         world.machine.pages_lost_before = self.machine.pages_lost();
         world.came_back(false);
@@ -234,6 +250,7 @@ impl World {
     /// Lets one thing happen.
     pub fn step(&mut self) -> Step {
         self.settle();
+        self.keep_member();
         let busy = self.machine.disk.in_flight() > 0;
         let more = self.issued < self.settings.requests && !self.down;
         let closing = self.pending.values().any(|pending| matches!(pending, Pending::Close));
@@ -484,10 +501,31 @@ impl World {
         self.machine.disk.cache().crash(state, &mut image);
         let clean = self.closed && self.machine.engine.is_closed_clean();
         let changes = self.change_devices(&mut image);
+        if self.settings.wrong.is_some() && self.rng.below(SPOILED_ONE_IN) == 0 {
+            let mut rng = Rng::new(self.rng.next_u64());
+            self.spoil(&mut image, &mut rng);
+        }
         let seed = self.begin_anew();
         self.machine.restart(self.settings.config.clone(), &image, seed);
         self.image = image;
         if changes { self.open_or_be_cut_short(clean) } else { self.came_back(clean) }
+    }
+
+    /// Makes wrong what the wrong member holds.
+    pub fn spoil(&self, image: &mut Image, rng: &mut Rng) {
+        if let Some(wrong) = self.settings.wrong {
+            wrong.spoil(&self.arena, image, &self.kept, rng);
+        }
+    }
+
+    /// Now and then keeps what the wrong member durably holds, to put it back to that later.
+    fn keep_member(&mut self) {
+        if let Some(wrong) = self.settings.wrong
+            && self.rng.below(KEPT_ONE_IN) == 0
+            && let Some(kept) = wrong.keep(self.machine.disk.cache().stable())
+        {
+            self.kept = kept;
+        }
     }
 
     /// The process is killed, or has ended, and the pool is opened again while the device goes on; now and then power

@@ -25,8 +25,8 @@ pub(super) struct Heal {
 /// Something that a heal has written again.
 #[derive(Debug)]
 pub(super) enum Mending {
-    /// The parity of a row, which this member has.
-    Row { unit: u32, row: u32, member: usize, heal: HealKey },
+    /// The parity of a row, which this member has. These bytes of the row were verified.
+    Row { unit: u32, row: u32, member: usize, verified: Range<u64>, heal: HealKey },
     /// Bytes of a member's strip of a unit.
     Strip { unit: u32, member: usize, strip: Range<u64>, heal: HealKey },
 }
@@ -39,7 +39,7 @@ impl<M: Memory> Array<M> {
         let (unit, from) = self.place(at);
         let heal = self.heals.insert(Heal { token, waits: 1, fault: None });
         match version.member_left_out() {
-            None => self.heal_rows(heal, unit, self.rows(from, bytes)),
+            None => self.heal_rows(heal, unit, &(from..from + bytes)),
             Some(member) if self.members.get(member).is_some_and(|one| one.labelled) => {
                 self.heal_strips(heal, unit, from..from + bytes, member);
             }
@@ -49,11 +49,15 @@ impl<M: Memory> Array<M> {
     }
 
     /// Parity is to agree with the data of these rows.
-    fn heal_rows(&mut self, heal: HealKey, unit: u32, rows: Range<u32>) {
-        for row in rows {
+    fn heal_rows(&mut self, heal: HealKey, unit: u32, bytes: &Range<u64>) {
+        let row_bytes = self.shape.row_bytes();
+        for row in self.rows(bytes.start, bytes.end - bytes.start) {
             if let Some(member) = self.shape.parity_of(unit, row) {
+                let start = u64::from(row) * row_bytes;
+                let end = bytes.end.min(start + row_bytes);
+                let verified = bytes.start.saturating_sub(start)..end - start;
                 self.heals[heal].waits += 1;
-                self.mendings.push_back(Mending::Row { unit, row, member, heal });
+                self.mendings.push_back(Mending::Row { unit, row, member, verified, heal });
             }
         }
     }

@@ -25,7 +25,7 @@ enum Work {
     Load { from: u64 },
     /// Read the row, and write its parity if that is another one than the member has. What the log has of the row is
     /// right, unless its data was verified as it is read, which a heal says.
-    Settle { member: usize, heal: Option<HealKey> },
+    Settle { member: usize, verified: Range<u64>, heal: Option<HealKey> },
     /// Compute bytes of a member's strip and write them there: for a heal, or to fill it.
     Copy { member: usize, strip: Range<u64>, heal: Option<HealKey> },
 }
@@ -152,7 +152,11 @@ impl<M: Memory> Array<M> {
             return Some(self.mend(mending));
         }
         if let Some((unit, row, member)) = self.next_to_settle() {
-            return Some(Job::new(unit, row..row + 1, Work::Settle { member, heal: None }));
+            return Some(Job::new(
+                unit,
+                row..row + 1,
+                Work::Settle { member, verified: 0..0, heal: None },
+            ));
         }
         let (unit, member, strip) = self.next_to_fill()?;
         Some(Job::new(unit, self.rows_on(&strip), Work::Copy { member, strip, heal: None }))
@@ -160,8 +164,8 @@ impl<M: Memory> Array<M> {
 
     fn mend(&self, mending: Mending) -> Job<M::Buffer> {
         match mending {
-            Mending::Row { unit, row, member, heal } => {
-                Job::new(unit, row..row + 1, Work::Settle { member, heal: Some(heal) })
+            Mending::Row { unit, row, member, verified, heal } => {
+                Job::new(unit, row..row + 1, Work::Settle { member, verified, heal: Some(heal) })
             }
             Mending::Strip { unit, member, strip, heal } => {
                 let rows = self.rows_on(&strip);
@@ -281,18 +285,20 @@ impl<M: Memory> Array<M> {
         if job.waits > 0 {
             return;
         }
-        let Work::Settle { member, heal } = job.work else {
+        let Work::Settle { member, ref verified, heal } = job.work else {
             unreachable!("only that reads parity")
         };
+        let verified = verified.clone();
         let (data, parity) = (job.data.take().expect("room"), job.parity.take().expect("room"));
         if let Some(fault) = job.fault {
             return self.written_by_job(Err(fault));
         }
         let (unit, row) = (job.unit, job.rows.start);
-        match heal {
-            Some(_) => self.drop_older_log(unit, row, &data),
-            None if bugs::has(ArrayBug::LogNotHeeded) => {}
-            None => self.lay_log_over(unit, row, &data),
+        if !self.drop_older_log(unit, row, &verified, &data) && !bugs::has(ArrayBug::LogNotHeeded) {
+            self.lay_log_over(unit, row, &data);
+        }
+        if heal.is_some() {
+            self.left.remove(&(unit, row));
         }
         let mut right = vec![0; M::len(&parity)];
         let piece = self.shape.piece as usize;
@@ -321,15 +327,27 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// What the log has of a row counts no more, where the data that was verified is something else: the log has an
-    /// earlier life of the row.
-    fn drop_older_log(&mut self, unit: u32, row: u32, data: &M::Buffer) {
-        let Some(image) = self.left.remove(&(unit, row)) else { return };
-        let mut logged = vec![0; (image.filled() as usize).min(M::len(data))];
-        image.read(0, &mut logged);
-        if M::read(data, |data| !data.starts_with(&logged)) && !bugs::has(ArrayBug::OldLogKept) {
-            self.journals.iter_mut().for_each(|journal| journal.forget_row(unit, row));
+    /// What the log has of a row counts no more, where `verified` data is something else: the log has an earlier life of
+    /// the row. Returns whether it does. What nobody verified is as the log has it: a member may hold it wrong.
+    fn drop_older_log(
+        &mut self,
+        unit: u32,
+        row: u32,
+        verified: &Range<u64>,
+        data: &M::Buffer,
+    ) -> bool {
+        let Some(image) = self.left.get(&(unit, row)) else { return false };
+        let known = image.filled().min(M::len(data) as u64);
+        let (from, end) = (verified.start.min(known), verified.end.min(known));
+        let mut logged = vec![0; (end - from) as usize];
+        image.read(from, &mut logged);
+        let same = M::read(data, |data| data[from as usize..end as usize] == *logged);
+        if same || bugs::has(ArrayBug::OldLogKept) {
+            return false;
         }
+        self.left.remove(&(unit, row));
+        self.journals.iter_mut().for_each(|journal| journal.forget_row(unit, row));
+        true
     }
 
     pub(super) fn job_gathered(&mut self, result: Result<Vec<u8>, Fault>) {

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use thermocline_engine::{ReadChunks, Versions};
 use thermocline_engine::wire::{InWindow, find_chunks, find_superblocks, probe, superblock_blocks};
-use thermocline_format::{Geometry, Location, LogicalBlock, PoolId, crc32c};
+use thermocline_format::{Geometry, Location, LogicalBlock, PoolId, crc32c, prefix_checksum};
 use thermocline_types::UnitId;
 
 const POOL: PoolId = PoolId([
@@ -31,7 +31,7 @@ fn seal(bytes: &mut [u8], unit: u32, logical_block: usize) {
             let crc = crc32c(rest).to_le_bytes();
             place[prefix - 8..prefix - 4].copy_from_slice(&crc);
         }
-        let crc = crc32c(&place[..prefix - 4]).to_le_bytes();
+        let crc = prefix_checksum(&place[..prefix - 4]).to_le_bytes();
         place[prefix - 4..prefix].copy_from_slice(&crc);
     }
 }

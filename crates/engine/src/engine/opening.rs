@@ -108,6 +108,8 @@ enum Step {
     Heal,
     /// Making members agree on what was not flushed and counts from now on.
     Agree,
+    /// Having members filled anew that lack what was flushed. They may alone have what was not.
+    Distrust,
     /// Writing the record of this opening.
     Record,
 }
@@ -134,7 +136,8 @@ impl Step {
             Step::Counting => Step::Units,
             Step::Units => Step::Heal,
             Step::Heal => Step::Agree,
-            Step::Agree | Step::Record => Step::Record,
+            Step::Agree => Step::Distrust,
+            Step::Distrust | Step::Record => Step::Record,
         }
     }
 }
@@ -351,7 +354,7 @@ impl<P: Payload> Engine<P> {
                 self.choose_superblock(&mut opening, records)
             }
             // A member that takes nothing is done without, and a version that cannot be had is not written.
-            (Step::Heal | Step::Agree, _) => Ok(()),
+            (Step::Heal | Step::Agree | Step::Distrust, _) => Ok(()),
             (_, Ok(Done::Ok)) => Ok(()),
             (_, Ok(answer)) => panic!("opening a pool was answered with {answer:?}"),
             (_, Err(_)) => Err(OpenError::Device),
@@ -428,6 +431,10 @@ impl<P: Payload> Engine<P> {
             }
             Step::Agree => {
                 self.make_equal();
+                Ok(())
+            }
+            Step::Distrust => {
+                self.distrust_older();
                 Ok(())
             }
             Step::Record => self.finish_opening(),

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use thermocline_format::{
     CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, Expected, Geometry, LINE_BYTES, Location,
-    LogicalBlock, PoolId, crc32c, packed_block,
+    LogicalBlock, PoolId, crc32c, prefix_checksum, packed_block,
 };
 use thermocline_types::UnitId;
 
@@ -24,7 +24,7 @@ fn seal(bytes: &mut [u8]) {
         bytes[88..92].copy_from_slice(&crc);
     }
     if bytes.len() >= CHUNK_PREFIX_BYTES {
-        let crc = crc32c(&bytes[..92]).to_le_bytes();
+        let crc = prefix_checksum(&bytes[..92]).to_le_bytes();
         bytes[92..96].copy_from_slice(&crc);
     }
 }

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use thermocline_format::{
-    LogicalBlock, MirrorLabel, PoolId, RaidLabel, RaidLevel, RaidLog, RaidShape, crc32c,
+    LogicalBlock, MirrorLabel, PoolId, RaidLabel, RaidLevel, RaidLog, RaidShape, crc32c, prefix_checksum,
 };
 
 /// Bytes of the prefixes, whose last four are their checksum; before that is one of the rest, where there is any.
@@ -17,7 +17,7 @@ fn seal(bytes: &mut [u8], prefix: usize, rest: usize) {
         bytes[prefix - 8..prefix - 4].copy_from_slice(&crc);
     }
     if bytes.len() >= prefix {
-        let crc = crc32c(&bytes[..prefix - 4]).to_le_bytes();
+        let crc = prefix_checksum(&bytes[..prefix - 4]).to_le_bytes();
         bytes[prefix - 4..prefix].copy_from_slice(&crc);
     }
 }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use thermocline_format::{SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix, crc32c};
+use thermocline_format::{SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix, crc32c, prefix_checksum};
 
 /// Makes the checksums right, for the record length that the bytes state if it is among them.
 fn seal(bytes: &mut [u8]) {
@@ -13,7 +13,7 @@ fn seal(bytes: &mut [u8]) {
         bytes[248..252].copy_from_slice(&crc);
     }
     if bytes.len() >= SUPERBLOCK_PREFIX_BYTES {
-        let crc = crc32c(&bytes[..252]).to_le_bytes();
+        let crc = prefix_checksum(&bytes[..252]).to_le_bytes();
         bytes[252..256].copy_from_slice(&crc);
     }
 }

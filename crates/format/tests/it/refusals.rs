@@ -4,7 +4,7 @@
 use thermocline_format::{
     CHUNK_PREFIX_BYTES, ChunkHeader, ChunkPrefix, DecodeError, ErrorKind, Expected, Geometry,
     LINE_BYTES, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER, MapPage, PackedBlock, PoolId,
-    SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix, crc32c, packed_block,
+    SUPERBLOCK_PREFIX_BYTES, Superblock, SuperblockPrefix, crc32c, packed_block, prefix_checksum,
 };
 use thermocline_types::UnitId;
 
@@ -19,7 +19,7 @@ const HEADER_BYTES: usize = 1024;
 fn seal(bytes: &mut [u8], prefix: usize, end: usize) {
     let rest = crc32c(&bytes[prefix..end]);
     bytes[prefix - 8..prefix - 4].copy_from_slice(&rest.to_le_bytes());
-    let own = crc32c(&bytes[..prefix - 4]);
+    let own = prefix_checksum(&bytes[..prefix - 4]);
     bytes[prefix - 4..prefix].copy_from_slice(&own.to_le_bytes());
 }
 
@@ -115,12 +115,12 @@ fn every_truncation_is_refused_and_says_how_much_is_needed() {
 
 #[test]
 fn another_version_is_named_with_our_own() {
-    let newer = ErrorKind::NewerVersion { found: 258, supported: 5 };
+    let newer = ErrorKind::NewerVersion { found: 258, supported: 6 };
     assert_eq!(chunk_with(8, &[2, 1]), Some(newer.clone()));
     assert_eq!(superblock_with(8, &[2, 1]), Some(newer.clone()));
-    assert_eq!(newer.to_string(), "version 258; this program reads up to version 5");
-    for found in [1, 2, 3, 4] {
-        let older = ErrorKind::OlderVersion { found: found.into(), supported: 5 };
+    assert_eq!(newer.to_string(), "version 258; this program reads up to version 6");
+    for found in [1, 2, 3, 4, 5] {
+        let older = ErrorKind::OlderVersion { found: found.into(), supported: 6 };
         assert_eq!(superblock_with(8, &[found, 0]), Some(older));
     }
     assert_eq!(field(chunk_with(8, &[0, 0])), "version");

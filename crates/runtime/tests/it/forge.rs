@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thermocline_format::{MirrorLabel, RAID_PLACE_BYTES, RaidShape, crc32c};
+use thermocline_format::{MirrorLabel, RAID_PLACE_BYTES, RaidShape, crc32c, prefix_checksum};
 use thermocline_runtime::storage::{Access, Command, Storage as _, Token};
 use thermocline_runtime::{AnyStorage, Buffer, Driver, Settings, UnitStorage, new_pool_id};
 use thermocline_types::{Bytes, Class, DeviceId, Rng, UnitId};
@@ -292,7 +292,7 @@ fn seal(raw: &mut [u8], place: Place) {
         let crc = crc32c(&raw[64..end]).to_le_bytes();
         raw[56..60].copy_from_slice(&crc);
     }
-    let crc = crc32c(&raw[..place.prefix - 4]).to_le_bytes();
+    let crc = prefix_checksum(&raw[..place.prefix - 4]).to_le_bytes();
     raw[place.prefix - 4..place.prefix].copy_from_slice(&crc);
 }
 

@@ -1,6 +1,6 @@
 //! What media do at once when a command reaches them, and what they answer a read.
 
-use thermocline_engine::wire::IoCmd;
+use thermocline_engine::wire::{Encoding as _, IoCmd};
 use thermocline_engine::{Body, Chunk, DeviceError, UnitCondition, UnitReport};
 use thermocline_format::Location;
 use thermocline_types::UnitId;
@@ -49,6 +49,7 @@ impl Disk {
                 self.begin_write(Location { unit, block: 0 }, zeros, None, kind, fault)
             }
             IoCmd::Finish(unit) => self.begin_whole(unit, Effect::Finish, kind, fault),
+            IoCmd::Flush(device) if self.liar == Some(device) => Work::Nothing,
             IoCmd::Flush(device) => match fault {
                 Some(fault @ Fault::Fail(error)) => {
                     self.injector.record(kind, fault, None, None);
@@ -281,6 +282,10 @@ impl Disk {
     pub(super) fn report(&self) -> Vec<UnitReport> {
         let media = self.cache.media();
         let written = |unit| self.cache.current().pointer(unit) / media.sectors_per_logical();
+        if !self.layer.is_none() {
+            let report = UnitReport { condition: UnitCondition::Good, written: None };
+            return vec![report; self.translator.encoding().geometry().units() as usize];
+        }
         (0..media.geometry.units())
             .map(|unit| UnitReport {
                 condition: self.conditions[unit as usize],

@@ -11,6 +11,7 @@
 mod atlas;
 mod cache;
 mod carry;
+mod groups;
 mod image;
 
 use std::cmp::Reverse;
@@ -18,16 +19,21 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use thermocline_engine::wire::{InBytes, IoCmd, IoJob, IoStep, Translator, ZoneOrder};
+use thermocline_array::Token;
+use thermocline_engine::wire::{
+    Encoding as _, InBytes, IoCmd, IoJob, IoStep, Translator, ZoneOrder,
+};
 use thermocline_engine::{Bug, Chunk, DeviceCmd, DeviceError, Done, OpId, UnitCondition};
 use thermocline_format::{Geometry, Location, MediaClass};
-use thermocline_types::{DeviceId, Rng, Time, UnitId};
+use thermocline_types::{DeviceId, Rng, Time, UnitId, Version};
 
 use crate::data::{Arena, Data, Sector};
 use crate::faults::{CommandKind, Fault, Injector};
+use groups::{Answer, Layer, ToMember};
 
 pub use atlas::{Atlas, Place, Struck};
 pub use cache::{Cache, CrashState};
+pub use groups::{GroupSpec, Groups};
 pub use image::{Change, DiskKind, DiskShape, Effect, Fate, Image, Rest, Tear};
 
 /// So many times as long as others a command takes that [fails late](Fault::FailLate).
@@ -59,6 +65,8 @@ pub struct Completion {
     pub op: OpId,
     /// How.
     pub result: Result<Done<Data>, DeviceError>,
+    /// The version that answered a read, because a member reported an error.
+    pub degraded: Option<Version>,
 }
 
 /// What these devices hold.
@@ -79,9 +87,20 @@ struct Request {
 struct Due {
     at: Time,
     tick: u64,
-    op: OpId,
-    job: IoJob<Bytes>,
+    owner: Owner,
     work: Work,
+}
+
+/// Whose command it is.
+#[derive(Debug)]
+enum Owner {
+    Engine(OpId, IoJob<Bytes>),
+    /// That of a group, to a member.
+    Group {
+        group: usize,
+        member: usize,
+        token: Token,
+    },
 }
 
 /// What remains to be done when a command completes.
@@ -100,6 +119,8 @@ enum Work {
     Forget(DeviceId, u64, DeviceError),
     Read(Location, Data),
     Report,
+    /// A group is done with it.
+    Done(Result<(), DeviceError>, Option<Version>),
 }
 
 impl PartialEq for Due {
@@ -127,6 +148,10 @@ impl Ord for Due {
 pub struct Disk {
     arena: Rc<Arena>,
     translator: Translator<Bytes>,
+    /// What the pool sees of the medium, where some of its devices are groups.
+    layer: Layer,
+    /// The device of the medium whose flushes do nothing.
+    liar: Option<DeviceId>,
     /// Where units are zones: what waits, by the tick of its submission.
     order: ZoneOrder<u64, Request>,
     cache: Cache,
@@ -153,6 +178,8 @@ impl Disk {
         Disk {
             arena: Rc::clone(arena),
             translator: Translator::new(InBytes::new(geometry, Rc::clone(arena))),
+            layer: Layer::new(arena, &Groups::default()),
+            liar: None,
             order: ZoneOrder::default(),
             cache: Cache::new(image),
             conditions: vec![UnitCondition::Good; units],
@@ -168,9 +195,49 @@ impl Disk {
         }
     }
 
+    /// The medium below a pool in which some devices are groups. It is opened by [`Disk::use_as`] and
+    /// [`Disk::restart`].
+    #[must_use]
+    pub fn with_groups(mut self, groups: &Groups) -> Disk {
+        self.layer = Layer::new(&self.arena, groups);
+        self
+    }
+
+    /// Flushes of this device of the medium do nothing from now on.
+    pub fn lie(&mut self, device: Option<DeviceId>) {
+        self.liar = device;
+    }
+
+    /// Whether members of a group are refused.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        self.layer.refuses()
+    }
+
+    /// What a read of a place of the pool would find if all members of its device were right.
+    #[must_use]
+    pub fn peek(&self, at: Location, blocks: u32) -> Vec<Sector> {
+        if self.layer.is_none() {
+            return self.cache.read(at, blocks).into_owned();
+        }
+        let bytes = self.cache.media().geometry.logical_block().bytes() as u64;
+        let block = |nth| Location { block: at.block + nth, ..at };
+        let each = (0..blocks).map(|nth| self.layer.on_medium(block(nth), bytes));
+        each.flat_map(|at| self.cache.read(at, 1).into_owned()).collect()
+    }
+
     /// The driver of this device is told how the pool uses it: it may have more units than that.
     pub fn use_as(&mut self, geometry: Geometry) {
         self.translator = Translator::new(InBytes::new(geometry, Rc::clone(&self.arena)));
+        self.layer.close();
+    }
+
+    /// Finds the groups of the pool, if nobody has since the host started.
+    fn find_groups(&mut self) {
+        if !self.layer.is_open() {
+            let geometry = *self.translator.encoding().geometry();
+            self.layer.open(self.cache.current(), &geometry);
+        }
     }
 
     /// Has the driver of this device make a deliberate bug, if it is one of the driver's.
@@ -184,6 +251,7 @@ impl Disk {
         self.cache.restart(image);
         self.atlas.host_starts();
         self.forget_host();
+        self.layer.close();
     }
 
     /// The host was killed and starts anew, and reads its media past every cache of its own. The device went on: its
@@ -197,6 +265,7 @@ impl Disk {
         if self.host_believes_its_cache {
             self.cache.show(shown);
         }
+        self.layer.close();
     }
 
     /// What the host waits for, it waits for no more.
@@ -328,9 +397,72 @@ impl Disk {
         }
     }
 
-    /// Media begin with a command.
+    /// Media begin with a command, or the group does that it is for.
     fn start(&mut self, now: Time, tick: u64, request: Request) {
         let Request { op, cmd, job, chunk } = request;
+        if self.layer.is_none() || matches!(cmd, IoCmd::Report) {
+            return self.start_on_media(now, tick, Owner::Engine(op, job), cmd, chunk);
+        }
+        self.find_groups();
+        match self.layer.group_of(&cmd) {
+            None => {
+                let cmd = self.on_medium(cmd);
+                self.start_on_media(now, tick, Owner::Engine(op, job), cmd, chunk);
+            }
+            Some(group) => {
+                if let Some((op, job, result)) = self.layer.submit(group, op, cmd, job) {
+                    self.answered(now, (op, job, result), None);
+                }
+                self.pump(now);
+            }
+        }
+    }
+
+    /// A command to a plain device of the pool as one to the medium.
+    fn on_medium(&self, cmd: IoCmd<Bytes>) -> IoCmd<Bytes> {
+        let unit = |unit| self.layer.plain(unit).expect("it is on no group");
+        let place = |at: Location| Location { unit: unit(at.unit), ..at };
+        match cmd {
+            IoCmd::Write { at, parts, class } => IoCmd::Write { at: place(at), parts, class },
+            IoCmd::Read { at, into, version } => IoCmd::Read { at: place(at), into, version },
+            IoCmd::Reset(one) => IoCmd::Reset(unit(one)),
+            IoCmd::Zero(one) => IoCmd::Zero(unit(one)),
+            IoCmd::Finish(one) => IoCmd::Finish(unit(one)),
+            IoCmd::Flush(device) => {
+                let geometry = self.translator.encoding().geometry();
+                let device = self.layer.plain_device(device, geometry);
+                IoCmd::Flush(device.expect("it is no group"))
+            }
+            other => other,
+        }
+    }
+
+    /// Starts what groups ask of their members, and ends what they have answered.
+    fn pump(&mut self, now: Time) {
+        while let Some(ToMember { group, member, token, cmd }) = self.layer.poll_command(now) {
+            self.tick += 1;
+            let owner = Owner::Group { group, member, token };
+            self.start_on_media(now, self.tick, owner, cmd, None);
+        }
+        while let Some((answer, degraded)) = self.layer.poll_answer() {
+            self.answered(now, answer, degraded);
+        }
+    }
+
+    fn answered(&mut self, at: Time, (op, job, result): Answer, degraded: Option<Version>) {
+        self.tick += 1;
+        let (tick, work) = (self.tick, Work::Done(result, degraded));
+        self.due.push(Reverse(Due { at, tick, owner: Owner::Engine(op, job), work }));
+    }
+
+    fn start_on_media(
+        &mut self,
+        now: Time,
+        tick: u64,
+        owner: Owner,
+        cmd: IoCmd<Bytes>,
+        chunk: Option<Arc<Chunk<Data>>>,
+    ) {
         let kind = CommandKind::of(&cmd, &self.cache.media().geometry);
         let mut fault = self.injector.decide(kind);
         let mut at = now + self.duration(kind);
@@ -348,14 +480,28 @@ impl Disk {
         if failed && kind != CommandKind::Read {
             self.atlas.failed(kind);
         }
-        self.due.push(Reverse(Due { at, tick, op, job, work }));
+        self.due.push(Reverse(Due { at, tick, owner, work }));
     }
 
     /// Completes the command to media that is next. Tells if a command of the engine is complete by that.
     pub fn complete(&mut self) -> Option<Completion> {
-        let Reverse(Due { at, tick, op, job, work }) = self.due.pop()?;
+        let Reverse(Due { at, tick, owner, work }) = self.due.pop()?;
         self.tick += 1;
+        let (op, job) = match owner {
+            Owner::Engine(op, job) => (op, job),
+            Owner::Group { group, member, token } => {
+                self.note(token.0, self.tick);
+                let result = self.end(work);
+                self.layer.completed(group, member, token, result);
+                self.pump(at);
+                return None;
+            }
+        };
         self.note(op.0, self.tick);
+        let degraded = match &work {
+            Work::Done(_, degraded) => *degraded,
+            _ => None,
+        };
         let step = match work {
             Work::Report => self.translator.reported(job, Ok(self.report())),
             Work::Fail(error) if job.is_report() => self.translator.reported(job, Err(error)),
@@ -368,7 +514,7 @@ impl Disk {
             self.start(at, tick, next);
         }
         match step {
-            IoStep::Answer(result) => Some(Completion { op, result }),
+            IoStep::Answer(result) => Some(Completion { op, result, degraded }),
             IoStep::Io(cmd, job) => {
                 self.enter(at, Request { op, cmd, job, chunk: None });
                 None
@@ -405,6 +551,7 @@ impl Disk {
                 Err(error)
             }
             Work::Read(at, into) => self.read(at, &into),
+            Work::Done(result, _) => result,
         }
     }
 

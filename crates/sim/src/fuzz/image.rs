@@ -7,7 +7,7 @@ use thermocline_engine::wire::find_superblocks;
 use thermocline_engine::{Extent, HostRequest};
 use thermocline_format::{
     BLOCK_BYTES, CHUNK_PREFIX_BYTES, Location, MapEntry, PAGE_ENTRIES, SUPERBLOCK_PREFIX_BYTES,
-    Superblock, VolumeId, crc32c,
+    Superblock, VolumeId, crc32c, prefix_checksum,
 };
 use thermocline_types::{Rng, UnitId};
 
@@ -326,7 +326,7 @@ fn seal(raw: &mut [u8]) {
         let crc = crc32c(rest).to_le_bytes();
         raw[prefix - 8..prefix - 4].copy_from_slice(&crc);
     }
-    let crc = crc32c(&raw[..prefix - 4]).to_le_bytes();
+    let crc = prefix_checksum(&raw[..prefix - 4]).to_le_bytes();
     raw[prefix - 4..prefix].copy_from_slice(&crc);
 }
 

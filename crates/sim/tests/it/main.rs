@@ -10,6 +10,7 @@ mod fuzz;
 mod hunt;
 mod lost_header;
 mod marks;
+mod members;
 mod mixes;
 mod scrub;
 mod torn_twice;

@@ -54,37 +54,35 @@ impl<P> Opening<P> {
 }
 
 impl<P: Payload> Engine<P> {
-    /// Writes again what members hold wrong, and has those that lack flushed chunks filled anew.
+    /// Writes again what members hold wrong.
     pub(super) fn heal_found(&mut self) {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        let durable = opening.durable;
-        let single = std::mem::take(&mut opening.single);
-        let geometry = self.config.geometry;
-        let flushed = |one: &&Single| one.sequence <= durable;
-        let of = |one: &Single| (geometry.device_of(one.header.at.unit), one.header.version);
-        let mut lacking: Vec<_> = single.iter().filter(flushed).map(of).collect();
-        lacking.sort_unstable();
-        let rolled_back = lacking.chunk_by(|one, other| one == other);
-        let rolled_back = rolled_back.filter(|all| all.len() >= ROLLED_BACK).map(|all| all[0]);
-        let rolled_back: Vec<_> = rolled_back.collect();
-        for &(device, version) in &rolled_back {
-            mark!(MemberRolledBack);
-            let unit = single
-                .iter()
-                .find(|one| of(one) == (device, version))
-                .map(|one| one.header.at.unit);
-            let unit = unit.expect("it lacks a chunk");
-            if !bug!(self.config, RolledBackBelieved) {
-                self.ask(0, DeviceCmd::Distrust { unit, version });
-            }
-        }
-        for one in single.iter().filter(|one| !rolled_back.contains(&of(one))) {
+        let opening = self.opening.as_ref().expect("the pool is being opened");
+        for one in &opening.single {
             mark!(SingleHeaderHealed);
             self.healing.keep(one.header);
         }
         for heal in self.healing.take() {
             if !bug!(self.config, NothingHealed) {
                 self.ask(0, heal.command());
+            }
+        }
+    }
+
+    /// Has members filled anew that lack chunks that were flushed.
+    pub(super) fn distrust_older(&mut self) {
+        let opening = self.opening.as_ref().expect("the pool is being opened");
+        let geometry = &self.config.geometry;
+        let of = |one: &Single| (geometry.device_of(one.header.at.unit), one.header.version);
+        let flushed = opening.single.iter().filter(|one| one.sequence <= opening.durable);
+        let mut lacking: Vec<_> = flushed.map(|one| (of(one), one.header)).collect();
+        lacking.sort_by_key(|(member, _)| *member);
+        let rolled_back = lacking.chunk_by(|(one, _), (other, _)| one == other);
+        let rolled_back = rolled_back.filter(|all| all.len() >= ROLLED_BACK);
+        let headers: Vec<Heal> = rolled_back.map(|all| all[0].1).collect();
+        for Heal { at, version, .. } in headers {
+            mark!(MemberRolledBack);
+            if !bug!(self.config, RolledBackBelieved) {
+                self.ask(0, DeviceCmd::Distrust { unit: at.unit, version });
             }
         }
     }

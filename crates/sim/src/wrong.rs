@@ -1,0 +1,94 @@
+//! One member of a group that is wrong: the same one in all of a world's life, so that the others have everything.
+//!
+//! Nothing is excused for it. Whatever such a member holds or loses, what was flushed must be read as it was written.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use thermocline_types::{DeviceId, Rng, UnitId};
+
+use crate::data::{Arena, SECTOR_BYTES, Sector};
+use crate::disk::Image;
+
+/// Sectors that are flipped at once, at most.
+const FLIPS: u64 = 6;
+
+/// How the member is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Bits are flipped at any time, anywhere: in data, parity, labels and logs.
+    Flips,
+    /// It is put back to what it durably held at some time before.
+    RolledBack,
+    /// Its flushes do nothing.
+    Lies,
+}
+
+/// Which member of the medium is wrong, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The device of the medium.
+    pub member: DeviceId,
+    /// How.
+    pub how: How,
+}
+
+/// What the wrong member held, for when it is put back.
+#[derive(Clone, Debug, Default)]
+pub struct Kept(Vec<Vec<Sector>>);
+
+impl Wrong {
+    fn units(self, image: &Image) -> Range<u32> {
+        let mut units = image.media().geometry.device_units();
+        let found = units.find(|(device, _)| *device == self.member);
+        found.map(|(_, units)| units).expect("the medium has the member")
+    }
+
+    /// Whose flushes do nothing.
+    #[must_use]
+    pub fn liar(self) -> Option<DeviceId> {
+        (self.how == How::Lies).then_some(self.member)
+    }
+
+    /// What the member holds now, if it may be put back to that.
+    #[must_use]
+    pub fn keep(self, image: &Image) -> Option<Kept> {
+        let units = self.units(image).map(|unit| image.unit(UnitId(unit)).to_vec());
+        (self.how == How::RolledBack).then(|| Kept(units.collect()))
+    }
+
+    /// Makes what the member holds wrong, as far as it is to be.
+    pub fn spoil(self, arena: &Rc<Arena>, image: &mut Image, kept: &Kept, rng: &mut Rng) {
+        let units = self.units(image);
+        match self.how {
+            How::Flips => flip(arena, image, &units, rng),
+            How::RolledBack if !kept.0.is_empty() => {
+                for (unit, sectors) in units.zip(&kept.0) {
+                    image.put(UnitId(unit), 0, sectors);
+                }
+            }
+            How::RolledBack | How::Lies => {}
+        }
+    }
+}
+
+/// Flips bits in some sectors of these units that hold something.
+fn flip(arena: &Rc<Arena>, image: &mut Image, units: &Range<u32>, rng: &mut Rng) {
+    let held = |unit: u32| {
+        let sectors = image.unit(UnitId(unit)).iter().zip(0..);
+        let held = sectors.filter(|(sector, _)| **sector != Sector::ZEROS);
+        held.map(move |(_, at)| (UnitId(unit), at)).collect::<Vec<_>>()
+    };
+    let held: Vec<(UnitId, u32)> = units.clone().flat_map(held).collect();
+    if held.is_empty() {
+        return;
+    }
+    for _ in 0..=rng.below(FLIPS) {
+        let (unit, at) = held[rng.below(held.len() as u64) as usize];
+        let (mut bytes, mut sectors) = (Vec::new(), Vec::new());
+        arena.copy_out([image.unit(unit)[at as usize]], &mut bytes);
+        bytes[rng.below(SECTOR_BYTES as u64) as usize] ^= 1 << rng.below(8);
+        arena.sectors(&bytes, &mut sectors);
+        image.put(unit, at, &sectors);
+    }
+}

@@ -1,0 +1,100 @@
+//! Devices that are pairs and groups, with one wrong member.
+
+use std::collections::BTreeMap;
+
+use thermocline_sim::healed::scrub_heals;
+use thermocline_sim::situations::Situation;
+
+/// Crash states of one seed.
+const STATES: u64 = 400;
+
+#[test]
+fn one_wrong_member_costs_nothing_that_was_flushed() {
+    let (mut states, mut drawn) = (0, BTreeMap::<String, u64>::new());
+    for seed in 1..=60 {
+        let settings = Situation::Members.settings(seed);
+        let how = settings.wrong.map_or("none".to_owned(), |wrong| format!("{:?}", wrong.how));
+        let levels = settings.groups.0.iter().map(|group| format!("{:?}", group.shape.level));
+        for word in levels.chain([how]) {
+            *drawn.entry(word).or_default() += 1;
+        }
+        let report = Situation::Members.look(seed, settings.clone(), STATES);
+        let failures = report.failures.iter();
+        let failures: Vec<String> =
+            failures.map(|failure| format!("{}: {}", failure.place, failure.what)).collect();
+        assert!(failures.is_empty(), "{settings}: {}", failures.join("\n"));
+        states += report.states;
+    }
+    assert!(states > 15_000, "{states} states");
+    for word in ["Flips", "RolledBack", "Lies", "none", "Mirror", "Parity"] {
+        assert!(drawn.get(word).is_some_and(|count| *count >= 5), "{word}: {drawn:?}");
+    }
+}
+
+#[test]
+fn a_scrub_heals_a_wrong_member_before_another_one_is_wrong() {
+    for seed in 1..=40 {
+        let settings = Situation::Members.settings(seed);
+        assert_eq!(scrub_heals(seed, settings.clone()), Ok(()), "seed {seed}: {settings}");
+    }
+}
+
+#[cfg(feature = "bugs")]
+mod bugs {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use thermocline_array::bugs::{ArrayBug, set};
+    use thermocline_engine::Bug;
+    use thermocline_sim::hunt::{HuntBudget, Method, hunt};
+
+    use super::*;
+
+    /// The seed with which a bug of arrays is found, if one of the first ones is.
+    fn found(bug: ArrayBug) -> Option<u64> {
+        (1..=60).find(|&seed| {
+            let settings = Situation::Members.settings(seed);
+            set(Some(bug));
+            let wrong = catch_unwind(AssertUnwindSafe(|| {
+                let report = Situation::Members.look(seed, settings.clone(), STATES);
+                !report.failures.is_empty() || scrub_heals(seed, settings.clone()).is_err()
+            }));
+            set(None);
+            wrong.unwrap_or(true)
+        })
+    }
+
+    #[test]
+    fn bugs_of_healing_are_caught() {
+        let bugs = [
+            Bug::OtherVersionsNotAsked,
+            Bug::OtherVersionUnverified,
+            Bug::NothingHealed,
+            Bug::RolledBackBelieved,
+            Bug::LeftUnequal,
+            Bug::FirstVersionTaken,
+            Bug::OneVersionScrubbed,
+            Bug::ParityNotScrubbed,
+        ];
+        let time = Duration::from_secs(120);
+        let mut missed = Vec::new();
+        for bug in bugs {
+            for only in [Method::Situation(Situation::Members), Method::ScrubHeals] {
+                let budget = HuntBudget { seed: 1, states: 20_000, time, only: Some(only) };
+                if hunt(bug, &budget).caught.is_some() {
+                    missed.retain(|one| *one != bug);
+                    break;
+                }
+                missed.push(bug);
+            }
+        }
+        assert!(missed.is_empty(), "not caught: {missed:?}");
+    }
+
+    #[test]
+    fn bugs_of_arrays_are_caught() {
+        let bugs = [ArrayBug::VersionNotHeeded, ArrayBug::ParityNotHealed];
+        let missed: Vec<ArrayBug> = bugs.into_iter().filter(|bug| found(*bug).is_none()).collect();
+        assert!(missed.is_empty(), "not caught: {missed:?}");
+    }
+}
