@@ -5,8 +5,6 @@
 pub enum ArrayBug {
     /// A flush goes to one of the current sides of a pair alone.
     FlushOfOne,
-    /// After a crash the sides of a pair are taken for equal.
-    NoDoubt,
     /// A flush is answered before what the log has of rows is flushed.
     ParityNotFlushed,
     /// The parity of a row that is not full is written where that of the full row will be, over and over.

@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use thermocline_engine::{DeviceCmd, Done, Members};
-use thermocline_format::{Geometry, MirrorLabel, PoolId, SIDES, Superblock};
-use thermocline_types::{Bytes, UnitId};
+use thermocline_format::{Geometry, MirrorLabel, PoolId, SIDES};
+use thermocline_types::Bytes;
 
 use super::several::PoolFound;
-use super::{AnyStorage, MediaError, UnitStorage, contents, raids, unit_bytes};
-use crate::Device;
+use super::{AnyStorage, MediaError, contents, raids, unit_bytes};
 use crate::settings::{DeviceKind, Settings};
 use crate::storage::{
     Access, Fault, FoundPair, Group, Layout, Mate, Mirror, OpenErrorKind, PairError, PairStart,
@@ -73,17 +71,16 @@ pub(super) fn new_pair(
     let (why, label, places) = (None, all, [0; SIDES]);
     let found =
         FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access };
-    opened(group, found)
+    Ok(opened(found))
 }
 
 fn not_labelled(path: PathBuf, fault: Fault) -> MediaError {
     MediaError::Label { path, fault }
 }
 
-fn opened(group: &[Settings], found: FoundPair) -> Result<(AnyStorage, Group), MediaError> {
-    let path = group[found.start.source].device().path.clone();
-    let (mirror, pair) = Mirror::open(found).map_err(|fault| not_labelled(path, fault))?;
-    Ok((Box::new(mirror), pair))
+fn opened(found: FoundPair) -> (AnyStorage, Group) {
+    let (mirror, pair) = Mirror::open(found);
+    (Box::new(mirror), pair)
 }
 
 /// The pair that is on the devices of `group`.
@@ -112,7 +109,7 @@ pub(super) fn open_pair(
     let rate = Some(group[0].fill_rate());
     let found =
         FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access };
-    let (storage, pair) = opened(group, found)?;
+    let (storage, pair) = opened(found);
     refusal.into_iter().for_each(|refusal| pair.refuse(refusal));
     Ok((storage, pair))
 }
@@ -184,34 +181,6 @@ impl Settings {
             None => Ok(()),
         }
     }
-}
-
-/// Tells pairs that were not closed in order what they may differ in: the units in which anything could be written, as
-/// the newest record lists them, and those of superblocks (FORMAT.md, 5.8).
-pub(super) fn narrow(media: UnitStorage, pool: PoolId) -> UnitStorage {
-    let UnitStorage { storage, geometry, groups } = media;
-    let mut device = Device::new(storage, geometry);
-    let records = match device.carry_out(DeviceCmd::ReadSuperblocks(Members::NONE)) {
-        Ok(Done::Superblocks(records)) => records,
-        _ => Vec::new(),
-    };
-    let home = geometry.superblock_units();
-    let records = records.into_iter().filter(|record| record.pool == pool);
-    let newest = records
-        .filter(|record| home.contains(&record.location.unit))
-        .max_by_key(|record| (record.epoch, record.revision));
-    for (device, group) in &groups {
-        group.only(units_in_doubt(newest.as_ref(), &geometry, *device));
-    }
-    UnitStorage { storage: device.into_storage(), geometry, groups }
-}
-
-fn units_in_doubt(newest: Option<&Superblock>, geometry: &Geometry, device: usize) -> Vec<UnitId> {
-    let range = geometry.device_units().nth(device).map(|(_, units)| units).unwrap_or_default();
-    let Some(newest) = newest else { return (0..range.len() as u32).map(UnitId).collect() };
-    let listed = newest.open_units.iter().map(|unit| unit.next.unit);
-    let all = listed.chain(geometry.all_superblock_units());
-    all.filter(|unit| range.contains(&unit.0)).map(|unit| UnitId(unit.0 - range.start)).collect()
 }
 
 /// What a path is to be.

@@ -258,19 +258,26 @@ pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, Media
         (found.len() == bytes).then_some(found)
     };
     let rows = find_rows(&start.label, &mut read, &holds);
-    let mut record = |unit: u32, from: usize| {
+    let mut record = |unit: u32, from: usize, holds: &dyn Fn(usize, u32) -> bool| {
         let bytes = contents::SUPERBLOCK as usize;
-        let bytes = rows.look(&start.label, unit, from as u64, bytes, &mut read, &holds)?;
+        let bytes = rows.look(&start.label, unit, from as u64, bytes, &mut read, holds)?;
         let record = probe(&bytes, u64::from(unit) * shape.unit_bytes() + from as u64);
         record.filter(|record| record.pool == start.label.pool)
     };
     let mut found = Vec::<SuperblockPrefix>::new();
-    for unit in [0, 1] {
-        let first = record(unit, 0);
+    // As the members have them, and without each, which may be wrong.
+    let left_out = std::iter::once(None).chain((0..group.len()).map(Some));
+    for (left_out, unit) in left_out.flat_map(|one| [(one, 0), (one, 1)]) {
+        let holds = |member: usize, unit: u32| Some(member) != left_out && holds(member, unit);
+        let first = record(unit, 0, &holds);
         // Behind the first record of an opening another device has the confirmed one. Where that goes on in another
         // piece it is not seen here, but by the engine as it opens the pool.
-        let confirmed = first.and_then(|first| record(unit, first.record_bytes));
-        found.extend(first.into_iter().chain(confirmed));
+        let confirmed = first.and_then(|first| record(unit, first.record_bytes, &holds));
+        for one in first.into_iter().chain(confirmed) {
+            if !found.contains(&one) {
+                found.push(one);
+            }
+        }
     }
     let path = || group[0].device().path.clone();
     let first = found.first().ok_or_else(|| MediaError::NoPool { path: path() })?;

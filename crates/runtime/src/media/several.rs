@@ -326,10 +326,10 @@ fn why_lacking((group, why): Unfound) -> MediaError {
     }
 }
 
-/// The records of a pool on a device or pair. Which side of a pair is to be believed is seen later: all records of a
-/// device name the same pool and division.
+/// The records of a pool on a device or group. Of a pair those of both sides count: one may be damaged, or older. Which
+/// side is to be believed is seen later.
 fn found_in(group: Vec<Settings>) -> Result<OneFound, Unfound> {
-    let mut first = None;
+    let (mut first, mut found) = (None, None::<(PathBuf, Vec<SuperblockPrefix>)>);
     if raids::is_striped(&group) {
         group.iter().for_each(|one| forget(&path_of(one)));
         return match raids::records(&group) {
@@ -341,11 +341,20 @@ fn found_in(group: Vec<Settings>) -> Result<OneFound, Unfound> {
         let path = path_of(one);
         forget(&path);
         match one.records() {
-            Ok(records) => return Ok(OneFound { group, path, records }),
+            Ok(records) => match &mut found {
+                None => found = Some((path, records)),
+                Some((_, all)) => {
+                    let pool = all[0].pool;
+                    all.extend(records.into_iter().filter(|record| record.pool == pool));
+                }
+            },
             Err(error) => first = first.or(Some(Box::new(error))),
         }
     }
-    Err((group, first.expect("a group has a device")))
+    match found {
+        Some((path, records)) => Ok(OneFound { group, path, records }),
+        None => Err((group, first.expect("a group has a device"))),
+    }
 }
 
 /// A pool that was found, and where its devices are.
@@ -401,8 +410,7 @@ impl PoolFound {
             [(Some(_), _)] => storages.remove(0).0.expect("it is there"),
             _ => join(storages),
         };
-        let media = UnitStorage { storage, geometry, groups: handles };
-        Ok(if media.groups.is_empty() { media } else { pairs::narrow(media, pool) })
+        Ok(UnitStorage { storage, geometry, groups: handles })
     }
 }
 

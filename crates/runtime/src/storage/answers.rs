@@ -1,5 +1,7 @@
 //! Answers of a group of storages to whoever uses it.
 
+use thermocline_types::Version;
+
 use super::{Completion, Fault, Token};
 
 /// Completions that can be handed out, and those that wait for a label: while a member that missed something could be
@@ -27,6 +29,16 @@ impl Answers {
     /// What was asked for changed nothing, or failed: that waits for no label.
     pub(super) fn give_now(&mut self, token: Token, result: Result<(), Fault>) {
         self.ready.push(Completion::new(token, result));
+    }
+
+    /// What was read is there, in a version that was not asked for, where one is stated.
+    pub(super) fn give_read(
+        &mut self,
+        token: Token,
+        result: Result<(), Fault>,
+        degraded: Option<Version>,
+    ) {
+        self.ready.push(Completion { token, result, degraded });
     }
 
     /// A member is done without: answers wait for a label that says so.

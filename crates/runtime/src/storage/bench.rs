@@ -26,11 +26,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// The unit of a drive whose units have so many blocks.
-    pub fn unit(&self, blocks: u32) -> u32 {
-        (self.first / u64::from(blocks)) as u32
-    }
-
     /// What it makes of a block, if anything.
     fn of(&self, block: u64) -> Option<&Option<Bytes4K>> {
         self.blocks.get(usize::try_from(block.checked_sub(self.first)?).ok()?)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thermocline_array::MemberState;
-use thermocline_types::{Bytes, UnitId};
+use thermocline_types::Bytes;
 
 use super::{Storage, Waker};
 
@@ -124,8 +124,6 @@ pub(super) struct Shared {
     pub(super) status: GroupStatus,
     /// A member to be filled, that was not there.
     pub(super) joining: Option<Box<dyn Storage>>,
-    /// Units in which alone something was under way when the group was last used.
-    pub(super) doubtful: Option<Vec<UnitId>>,
     wake: Option<Waker>,
     listener: Option<Listener>,
     /// What nobody listened to yet.
@@ -144,9 +142,9 @@ impl std::fmt::Debug for Group {
 
 impl Group {
     pub(super) fn new(status: GroupStatus) -> Group {
-        let (joining, doubtful, wake, listener) = (None, None, None, None);
+        let (joining, wake, listener) = (None, None, None);
         let unheard = VecDeque::new();
-        Group(Arc::new(Mutex::new(Shared { status, joining, doubtful, wake, listener, unheard })))
+        Group(Arc::new(Mutex::new(Shared { status, joining, wake, listener, unheard })))
     }
 
     /// How it stands.
@@ -204,12 +202,6 @@ impl Group {
             wake();
         }
         Ok(())
-    }
-
-    /// Says in which units, counted within the device, members may not fit each other after a crash: those that were
-    /// being written then, and no others.
-    pub(crate) fn only(&self, units: Vec<UnitId>) {
-        self.shared().doubtful = Some(units);
     }
 
     pub(super) fn wake_with(&self, wake: Waker) {

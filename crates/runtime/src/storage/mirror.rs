@@ -21,10 +21,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use slab::Slab;
-use thermocline_engine::{DeviceError, UnitReport};
+use thermocline_engine::{DeviceError, Members, UnitReport};
 use thermocline_format::{MirrorLabel, SIDES};
 use thermocline_nand::Counters;
-use thermocline_types::{Bytes, UnitId};
+use thermocline_types::{Bytes, DeviceId, UnitId, Version};
 
 use super::answers::Answers;
 use super::group::{Group, GroupKind, GroupStatus, MemberStatus};
@@ -32,14 +32,12 @@ use super::parts::{Parts, ROUNDS, TURN};
 use super::{Access, Command, Completion, Fault, Layout, MemberState, Storage, Token, Waker};
 use crate::Buffer;
 use fill::Fill;
+use heals::{Heal, HealKey, Mending};
 use thermocline_array::bugs::{self, ArrayBug as Bug};
 
 pub(crate) use label::{label_units, read_label, write_label};
 pub use start::{Mate, PairError, PairStart};
 pub(crate) use start::{decide, is_alone};
-
-/// Bad places that wait to be written again; further ones are found when they are read next. Chosen, not measured.
-const REPAIRS: usize = 1024;
 
 /// One of two storages.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +74,7 @@ enum Asked {
     /// These bytes change.
     Change(Range<u64>),
     Flush,
-    Read(Bytes, Buffer),
+    Read(Bytes, Buffer, Version),
 }
 
 /// What a command to a side is for.
@@ -101,8 +99,8 @@ struct Piece {
     step: Step,
     /// As [`Fill::round`] was: if a side failed or joined since, it is of no use.
     round: u64,
-    /// Of a place that could not be read, instead of one that is lacking.
-    repairs: bool,
+    /// For whom, if it is not what a side lacks.
+    heal: Option<HealKey>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,9 +111,21 @@ enum Step {
     Write,
 }
 
+/// How far a pair is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing was changed yet, and nothing is written.
+    Passive,
+    /// The first label is on its way; changes wait.
+    Labelling,
+    Active,
+}
+
 /// A label on its way to the sides, one after the other.
 #[derive(Debug)]
 struct Relabel {
+    /// The side that was being filled, which is flushed first: the label says what it has.
+    filled: Option<usize>,
     /// The sides that get it, and how many of them have it.
     order: Vec<usize>,
     done: usize,
@@ -156,6 +166,9 @@ pub struct Mirror {
     label: MirrorLabel,
     /// Whether the newest label says something else than is so.
     stale: bool,
+    phase: Phase,
+    /// Changes that wait until labels say that the pair is used.
+    waiting: VecDeque<(Token, Command)>,
     answers: Answers,
     relabel: Option<Relabel>,
     hosts: Slab<Host>,
@@ -164,10 +177,9 @@ pub struct Mirror {
     held: VecDeque<(Token, Command)>,
     piece: Option<Piece>,
     pieces: u64,
-    repairs: VecDeque<(Range<u64>, usize)>,
+    heals: Slab<Heal>,
+    mendings: VecDeque<Mending>,
     fill: Fill,
-    /// Units that may differ, until it is known which ones they are.
-    doubt: Option<Vec<bool>>,
     closing: bool,
     /// Something was handed to a side that it has not begun.
     unbegun: bool,
@@ -176,15 +188,11 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// The pair that was found, and a handle of it. Unless it is only to be read, its sides have a new label when this
-    /// returns.
-    ///
-    /// # Errors
-    /// [`Fault`] when no label can be written.
+    /// The pair that was found, and a handle of it. Nothing is written before something is changed.
     ///
     /// # Panics
     /// If a side has not the units of the pair and its labels.
-    pub fn open(found: FoundPair) -> Result<(Mirror, Group), Fault> {
+    pub fn open(found: FoundPair) -> (Mirror, Group) {
         let FoundPair {
             name,
             mut paths,
@@ -218,7 +226,9 @@ impl Mirror {
             sides: [0, 1]
                 .map(|side: usize| Side::new(MemberState::Out, places[side], write_mostly[side])),
             label,
-            stale: access == Access::ReadWrite,
+            phase: Phase::Passive,
+            waiting: VecDeque::new(),
+            stale: false,
             answers: Answers::default(),
             relabel: None,
             hosts: Slab::new(),
@@ -226,9 +236,9 @@ impl Mirror {
             held: VecDeque::new(),
             piece: None,
             pieces: 0,
-            repairs: VecDeque::new(),
+            heals: Slab::new(),
+            mendings: VecDeque::new(),
             fill: Fill::new(layout, rate),
-            doubt: None,
             closing: false,
             unbegun: false,
             completions: Vec::new(),
@@ -237,11 +247,7 @@ impl Mirror {
         mirror.take_stand(source, start.mate);
         pair.wake_with(mirror.parts.waker());
         mirror.publish();
-        mirror.settle();
-        match mirror.answers.broken() {
-            Some(fault) => Err(fault),
-            None => Ok((mirror, pair)),
-        }
+        (mirror, pair)
     }
 
     fn take_stand(&mut self, source: usize, mate: Mate) {
@@ -251,15 +257,9 @@ impl Mirror {
         match mate {
             Mate::Missing => self.fill.begin_all(),
             Mate::Current => (other.standing, other.labelled) = (MemberState::Current, true),
-            Mate::Lacks { units, doubtful } => {
+            Mate::Lacks { units } => {
                 other.standing = MemberState::Filling;
-                match doubtful {
-                    true => {
-                        self.fill.begin_all();
-                        self.doubt = Some(units);
-                    }
-                    false => self.fill.begin(units),
-                }
+                self.fill.begin(units);
             }
         }
     }
@@ -272,15 +272,27 @@ impl Mirror {
         }
     }
 
+    /// The first label is durable, or cannot be: what waited for it begins.
+    fn go_on_opening(&mut self) {
+        let labelled = !self.stale && self.relabel.is_none();
+        if self.phase == Phase::Labelling && (labelled || self.answers.broken().is_some()) {
+            self.phase = Phase::Active;
+            for (token, command) in std::mem::take(&mut self.waiting) {
+                self.take(token, command);
+            }
+        }
+    }
+
     /// Begins what can be begun. Returns whether anything was handed to a side.
     fn act(&mut self) -> bool {
         let before = self.pieces + self.label.event;
         self.take_news();
-        if self.access == Access::ReadOnly {
+        if self.phase == Phase::Passive {
             self.publish();
             return std::mem::take(&mut self.unbegun);
         }
         self.begin_label();
+        self.go_on_opening();
         self.begin_piece();
         let changed = self.pieces + self.label.event != before;
         if changed {
@@ -292,18 +304,10 @@ impl Mirror {
     /// What was said to the handle.
     fn take_news(&mut self) {
         let mut shared = self.pair.shared();
-        let doubtful = shared.doubtful.take();
         let out = self.sides.iter().position(|side| side.standing == MemberState::Out);
         let free = |&side: &usize| self.parts.get(side).is_none();
         let joins = out.filter(free).and_then(|side| Some((side, shared.joining.take()?)));
         drop(shared);
-        if let Some(units) = doubtful
-            && let Some(mut lacking) = self.doubt.take()
-        {
-            units.iter().for_each(|unit| lacking[unit.index()] = true);
-            self.fill.begin(lacking);
-            self.stale = true;
-        }
         if let Some((side, storage)) = joins {
             self.parts.put(side, storage);
             let write_mostly = self.sides[side].write_mostly;
@@ -353,10 +357,8 @@ impl Mirror {
         self.sides[side].standing = MemberState::Out;
         self.sides[side].labelled = false;
         self.fill.begin_all();
-        self.doubt = None;
-        self.repairs.clear();
         self.stale = true;
-        if !bugs::has(Bug::AnswerBeforeLabel) {
+        if self.phase == Phase::Active && !bugs::has(Bug::AnswerBeforeLabel) {
             self.answers.hold();
         }
         let mut shared = self.pair.shared();
@@ -437,6 +439,7 @@ fn status(name: String, paths: [PathBuf; SIDES], why: Option<&str>) -> GroupStat
 }
 
 mod copies;
+mod heals;
 mod hosts;
 mod labels;
 
@@ -446,7 +449,17 @@ impl Storage for Mirror {
     }
 
     fn submit(&mut self, token: Token, command: Command) {
-        self.take(token, command);
+        match self.phase {
+            Phase::Passive if command.changes() && self.access == Access::ReadOnly => {
+                self.answers.give_now(token, Err(DeviceError::ReadOnly.into()));
+            }
+            Phase::Passive if command.changes() => {
+                (self.phase, self.stale) = (Phase::Labelling, true);
+                self.waiting.push_back((token, command));
+            }
+            Phase::Labelling if command.changes() => self.waiting.push_back((token, command)),
+            _ => self.take(token, command),
+        }
     }
 
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
@@ -466,6 +479,12 @@ impl Storage for Mirror {
 
     fn timeout(&self) -> Option<Duration> {
         if self.unbegun || !self.answers.are_none() {
+            return Some(Duration::ZERO);
+        }
+        let label = self.stale && self.relabel.is_none() && self.answers.broken().is_none();
+        let begins = self.phase == Phase::Labelling && self.relabel.is_none();
+        let begins = begins || label && self.phase != Phase::Passive;
+        if begins || self.piece.is_none() && !self.mendings.is_empty() {
             return Some(Duration::ZERO);
         }
         let fills = self.may_fill().is_some() && self.piece.is_none() && self.fill.bytes().0 > 0;
@@ -488,6 +507,12 @@ impl Storage for Mirror {
             }
         }
         result
+    }
+
+    fn members(&self) -> Members {
+        let mut members = Members::NONE;
+        members.set(DeviceId(0), SIDES as u8);
+        members
     }
 
     fn drive_counters(&self) -> Option<Counters> {

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use thermocline_engine::DeviceError;
 use thermocline_format::SIDES;
-use thermocline_types::{Bytes, DeviceId};
+use thermocline_types::{Bytes, DeviceId, Version};
 
-use super::{Asked, Command, Fault, Host, Mirror, REPAIRS, Token, What};
+use super::{Asked, Command, Fault, Host, Mirror, Phase, Token, What};
 use crate::Buffer;
 use thermocline_array::bugs::{self, ArrayBug as Bug};
 
@@ -15,9 +15,10 @@ impl Mirror {
     /// Begins a command, or lets it wait until what is copied there is.
     pub(super) fn take(&mut self, token: Token, command: Command) {
         match command {
-            Command::Read { at, into, .. } => self.read(token, at, into),
+            Command::Read { at, into, version } => self.read(token, at, into, version),
             Command::Flush(_) => self.change(token, &Command::Flush(DeviceId(0)), Asked::Flush),
-            Command::Heal { .. } | Command::Distrust { .. } => self.answers.give(token, Ok(())),
+            Command::Heal { at, bytes, version } => self.heal(token, at, bytes, version),
+            Command::Distrust { version, .. } => self.distrust(token, version),
             command => {
                 let range = self.range(&command);
                 let copied = self.piece.as_ref().is_some_and(|piece| meet(&piece.range, &range));
@@ -76,21 +77,27 @@ impl Mirror {
         }
     }
 
-    fn read(&mut self, token: Token, at: Bytes, into: Buffer) {
+    fn read(&mut self, token: Token, at: Bytes, into: Buffer, version: Version) {
         let unit = self.layout.unit_of(at);
-        let holders = (0..SIDES).filter(|&side| self.holds(side, unit));
+        let left_out = version.member_left_out().filter(|_| !bugs::has(Bug::VersionNotHeeded));
+        let holders = (0..SIDES).filter(|&side| self.holds(side, unit) && Some(side) != left_out);
         let last = |side: usize| (self.sides[side].write_mostly, self.sides[side].reads);
-        let Some(side) = holders.min_by_key(|&side| last(side)) else {
-            let result = Err(DeviceError::Gone.into());
-            return self.answers.give_now(token, result);
+        let side = match self.phase {
+            // Until something is changed, the same side gives the same bytes: what is found right is found in them.
+            Phase::Passive | Phase::Labelling if left_out.is_none() => self.first_holder(unit),
+            _ => holders.min_by_key(|&side| last(side)),
         };
-        let asked = Asked::Read(at, into);
+        let Some(side) = side else {
+            let error = if left_out.is_some() { DeviceError::Io } else { DeviceError::Gone };
+            return self.answers.give_now(token, Err(error.into()));
+        };
+        let asked = Asked::Read(at, into, version);
         let key = self.hosts.insert(Host { token, asked, waits: 1, results: [None; SIDES] });
         self.read_from(side, key);
     }
 
     fn read_from(&mut self, side: usize, key: usize) {
-        let Asked::Read(at, into) = &self.hosts[key].asked else { unreachable!("it is a read") };
+        let Asked::Read(at, into, _) = &self.hosts[key].asked else { unreachable!("it is a read") };
         let command = Command::read(*at, into.clone());
         self.sides[side].reads += 1;
         self.hand(side, What::Host(key), command);
@@ -129,16 +136,20 @@ impl Mirror {
 
     fn read_done(&mut self, key: usize, side: usize, result: Result<(), Fault>) {
         let other = 1 - side;
-        let Asked::Read(at, into) = &self.hosts[key].asked else { unreachable!("it is a read") };
-        let (unit, range) = (self.layout.unit_of(*at), at.0..at.0 + into.len() as u64);
+        let Asked::Read(at, _, version) = &self.hosts[key].asked else {
+            unreachable!("it is a read")
+        };
+        let (unit, version) = (self.layout.unit_of(*at), *version);
         let tried = self.hosts[key].results[other].is_some();
         let Err(fault) = result else {
             let Host { token, .. } = self.hosts.remove(key);
-            if tried && self.holds(other, unit) && self.repairs.len() < REPAIRS {
-                self.repairs.push_back((range, other));
-            }
-            return self.answers.give_now(token, result);
+            let degraded = (tried && self.holds(other, unit)).then(|| Version::without(other));
+            return self.answers.give_read(token, result, degraded);
         };
+        if version != Version::AS_READ {
+            let Host { token, .. } = self.hosts.remove(key);
+            return self.answers.give_now(token, Err(DeviceError::Io.into()));
+        }
         if fault.error == DeviceError::Gone {
             self.fail(side, fault);
         }

@@ -4,7 +4,7 @@ use thermocline_format::{MirrorLabel, SIDES};
 use thermocline_types::{Class, DeviceId};
 
 use super::label::place;
-use super::{Command, Fault, MemberState, Mirror, Relabel, Side, What};
+use super::{Command, Fault, MemberState, Mirror, Phase, Relabel, Side, What};
 use crate::Buffer;
 
 impl Mirror {
@@ -15,6 +15,9 @@ impl Mirror {
         }
         self.stale = false;
         let current = self.sides.map(|side| side.standing == MemberState::Current);
+        let before = self.label.current;
+        let filled = |side: &usize| self.sides[*side].labelled && !before[*side];
+        let filled = (0..SIDES).find(filled);
         self.label.event += 1;
         self.label.current = current;
         self.label.open = !self.closing;
@@ -22,7 +25,7 @@ impl Mirror {
         let lacking = if whole { vec![false; self.fill.saved().len()] } else { self.lacking() };
         self.label.lacking = lacking;
         let order = self.current().chain(self.filling()).collect();
-        self.relabel = Some(Relabel { order, done: 0, flushing: false });
+        self.relabel = Some(Relabel { filled, order, done: 0, flushing: false });
         self.go_on_labelling();
     }
 
@@ -34,7 +37,10 @@ impl Mirror {
     }
 
     fn go_on_labelling(&mut self) {
-        let Some(Relabel { order, done, flushing }) = &self.relabel else { return };
+        let Some(Relabel { filled, order, done, flushing }) = &self.relabel else { return };
+        if let Some(side) = *filled {
+            return self.hand(side, What::Label, Command::Flush(DeviceId(0)));
+        }
         let (side, flushing) = (order[*done], *flushing);
         let command = if flushing {
             Command::Flush(DeviceId(0))
@@ -60,6 +66,9 @@ impl Mirror {
             // What failed has made another label necessary.
             self.relabel = None;
             return;
+        }
+        if relabel.filled.take().is_some() {
+            return self.go_on_labelling();
         }
         if !relabel.flushing {
             relabel.flushing = true;
@@ -97,6 +106,9 @@ impl Mirror {
     /// Ends everything, and writes labels that say that the sides differ in nothing but what they say.
     pub(super) fn close(&mut self) {
         self.closing = true;
+        if self.phase == Phase::Passive {
+            return;
+        }
         while self.answers.broken().is_none() && (!self.is_idle() || self.stale) {
             self.turn(None);
         }
@@ -110,14 +122,12 @@ impl Mirror {
         if self.filling().is_some() {
             self.fill.save();
         }
-        // What nobody could say for certain is left as it is: the next opening finds it out.
-        if self.doubt.is_none() {
-            self.stale = true;
-            self.settle();
-        }
+        self.stale = true;
+        self.settle();
     }
 
     fn is_idle(&self) -> bool {
-        self.inner.is_empty() && self.relabel.is_none() && self.held.is_empty()
+        let waits = self.held.is_empty() && self.waiting.is_empty() && self.mendings.is_empty();
+        self.inner.is_empty() && self.relabel.is_none() && waits
     }
 }

@@ -55,12 +55,10 @@ pub enum Mate {
     Missing,
     /// It holds the same.
     Current,
-    /// It lacks these units, and, where `doubtful`, whatever was being written when the pair was last used.
+    /// It lacks these units.
     Lacks {
         /// Whether it lacks a unit, for each.
         units: Vec<bool>,
-        /// Whether the pair was not closed in order.
-        doubtful: bool,
     },
 }
 
@@ -137,7 +135,7 @@ fn both(one: &MirrorLabel, other: &MirrorLabel) -> Result<PairStart, PairError> 
         return Ok(PairStart { source, mate: Mate::Current });
     }
     // Whatever the older label says, something was written since.
-    Ok(PairStart { source, mate: Mate::Lacks { units: vec![true; units], doubtful: false } })
+    Ok(PairStart { source, mate: Mate::Lacks { units: vec![true; units] } })
 }
 
 fn same_event(one: &MirrorLabel, other: &MirrorLabel) -> Result<PairStart, PairError> {
@@ -150,12 +148,10 @@ fn same_event(one: &MirrorLabel, other: &MirrorLabel) -> Result<PairStart, PairE
     if !trusts(newest, usize::from(newest.side)) {
         return Err(PairError::NoSource);
     }
+    // What was not flushed when it stopped may be on one side and not on the other. Whoever uses the pair has that made
+    // equal.
     let whole = newest.current == [true; SIDES];
-    let mate = match (whole, newest.open) {
-        (true, open) if !open || bugs::has(Bug::NoDoubt) => Mate::Current,
-        // What was not flushed when it stopped may be on one side and not on the other.
-        (_, doubtful) => Mate::Lacks { units: newest.lacking.clone(), doubtful },
-    };
+    let mate = if whole { Mate::Current } else { Mate::Lacks { units: newest.lacking.clone() } };
     Ok(PairStart { source, mate })
 }
 
@@ -174,8 +170,8 @@ mod tests {
     const FIRST: [bool; 2] = [true, false];
     const SECOND: [bool; 2] = [false, true];
 
-    fn lacks(units: [bool; 4], doubtful: bool) -> Mate {
-        Mate::Lacks { units: units.to_vec(), doubtful }
+    fn lacks(units: [bool; 4]) -> Mate {
+        Mate::Lacks { units: units.to_vec() }
     }
 
     /// In either order, with the source as side.
@@ -186,10 +182,8 @@ mod tests {
         let found = found.map(|start| side(start, [one, other]));
         let swapped = swapped.map(|start| side(start, [other, one]));
         assert_eq!(found.clone().map(|(_, mate)| mate), swapped.clone().map(|(_, mate)| mate));
-        let either = found.as_ref().is_ok_and(|(_, mate)| *mate == lacks([false; 4], true));
-        assert!(
-            either || found == swapped || found.as_ref().is_ok_and(|one| one.1 == Mate::Current)
-        );
+        let either = found.as_ref().is_ok_and(|one| one.1 == Mate::Current);
+        assert!(either || found == swapped);
         found
     }
 
@@ -198,16 +192,16 @@ mod tests {
         let closed = |side| label(side, 7, BOTH, false);
         assert_eq!(decided(&closed(0), &closed(1)), Ok((0, Mate::Current)));
         let crashed = |side| label(side, 7, BOTH, true);
-        assert_eq!(decided(&crashed(0), &crashed(1)), Ok((0, lacks([false; 4], true))));
+        assert_eq!(decided(&crashed(0), &crashed(1)), Ok((0, Mate::Current)));
         let filling = |side, open| label(side, 7, SECOND, open);
         let rest = [false, false, true, true];
-        assert_eq!(decided(&filling(0, false), &filling(1, false)), Ok((1, lacks(rest, false))));
-        assert_eq!(decided(&filling(0, true), &filling(1, true)), Ok((1, lacks(rest, true))));
+        assert_eq!(decided(&filling(0, false), &filling(1, false)), Ok((1, lacks(rest))));
+        assert_eq!(decided(&filling(0, true), &filling(1, true)), Ok((1, lacks(rest))));
     }
 
     #[test]
     fn an_older_side_is_filled_from_the_newer_one_and_never_the_other_way() {
-        let all = lacks([true; 4], false);
+        let all = lacks([true; 4]);
         for current in [BOTH, FIRST] {
             for open in [false, true] {
                 let newer = label(0, 9, current, open);

@@ -4,7 +4,7 @@ use thermocline_format::{LogicalBlock, PoolId};
 use thermocline_types::{Class, DeviceId, Rng};
 
 use super::*;
-use crate::storage::bench::{BLOCK, Bench, Blocks, Change, Death, DriveState};
+use crate::storage::bench::{BLOCK, Bench, Blocks, Death, DriveState};
 use thermocline_array::bugs::set;
 
 const UNIT_BLOCKS: u32 = 16;
@@ -85,16 +85,22 @@ fn start(bench: &Bench, there: [bool; 2], forgive: bool) -> Result<FoundPair, Pa
     Ok(FoundPair { name, paths, storages, why, start, label, places, write_mostly, rate, access })
 }
 
-/// Opens the pair; in units of `doubtful` alone something was under way.
-fn open(
-    bench: &Bench,
-    there: [bool; 2],
-    doubtful: &[UnitId],
-    forgive: bool,
-) -> Result<Option<Mirror>, PairError> {
-    let Ok((mirror, pair)) = Mirror::open(start(bench, there, forgive)?) else { return Ok(None) };
-    pair.only(doubtful.to_vec());
-    Ok(Some(mirror))
+/// Opens the pair.
+fn open(bench: &Bench, there: [bool; 2], forgive: bool) -> Result<Option<Mirror>, PairError> {
+    // Without any answer of the drives there is nothing to wait for.
+    let cut = bench.state().left == 0;
+    let (mirror, _) = Mirror::open(start(bench, there, forgive)?);
+    Ok((!cut).then_some(mirror))
+}
+
+/// What is read counts from now on, on both sides: whoever uses the pair has verified it.
+fn make_equal(mirror: &mut Mirror) -> bool {
+    for (token, block) in BLOCKS.into_iter().enumerate() {
+        let (at, version) = (Bytes(block * BLOCK as u64), Version::AS_READ);
+        let heal = Command::Heal { at, bytes: BLOCK as u64, version };
+        mirror.submit(Token(token as u64), heal);
+    }
+    wait_for(mirror, BLOCKS.len()).iter().all(Result::is_ok)
 }
 
 /// Waits for so many commands; their results in the order of their tokens.
@@ -174,15 +180,6 @@ fn fill_up(mirror: &mut Mirror) {
     }
 }
 
-fn doubtful(drives: &[DriveState]) -> Vec<UnitId> {
-    let changes = drives.iter().flat_map(|drive| &drive.cached);
-    changes
-        .map(|change: &Change| change.unit(UNIT_BLOCKS))
-        .filter(|&unit| unit < UNITS)
-        .map(UnitId)
-        .collect()
-}
-
 /// Fates of what was not flushed: all of them where they are few, else some.
 fn fates(changes: usize, rng: &mut Rng) -> Vec<Vec<u8>> {
     /// Chosen: a test takes seconds.
@@ -222,14 +219,13 @@ fn look_at_crashes(
     look: &mut Look,
 ) -> Result<(), String> {
     let counts = [drives[0].cached.len(), drives[1].cached.len()];
-    let doubtful = doubtful(drives);
     for fates in fates(counts[0] + counts[1], &mut look.rng) {
         let (first, second) = fates.split_at(counts[0]);
         let images = [drives[0].after_cut(first), drives[1].after_cut(second)];
         for there in [[true, true], [true, false], [false, true]] {
             let seed = look.rng.below(1 << 40);
             let case = format!("{fates:?} {there:?}");
-            recovered(&images, there, &doubtful, ledger, died, seed, look)
+            recovered(&images, there, ledger, died, seed, look)
                 .map_err(|why| format!("{case}: {why}"))?;
             look.states += 1;
         }
@@ -241,7 +237,6 @@ fn look_at_crashes(
 fn recovered(
     images: &[Blocks; 2],
     there: [bool; 2],
-    doubtful: &[UnitId],
     mut ledger: Ledger,
     died: bool,
     seed: u64,
@@ -249,7 +244,7 @@ fn recovered(
 ) -> Result<(), String> {
     let bench = bench(images.clone(), seed);
     let both = there == [true; 2];
-    let mirror = match open(&bench, there, doubtful, !died) {
+    let mirror = match open(&bench, there, !died) {
         Ok(mirror) => mirror,
         Err(PairError::Alone | PairError::Lacks) if !both => return Ok(()),
         Err(error) => return Err(format!("refused: {error}")),
@@ -259,6 +254,9 @@ fn recovered(
     let found = versions(&mut mirror).ok_or("unreadable")?;
     compare(found, &mut ledger)?;
     // As whoever opens a pool does before it believes what it reads.
+    if !make_equal(&mut mirror) {
+        return Err("the drives are well, and a heal failed".to_owned());
+    }
     let flushed = run(&mut mirror, &[Op::Flush], &mut ledger);
     if !flushed || !run(&mut mirror, &SHORT, &mut ledger) {
         return Err("the drives are well, and a command failed".to_owned());
@@ -275,7 +273,7 @@ fn recovered(
         let gone = look.rng.below(2) as usize;
         one_dies(&mut mirror, &bench, gone, ledger)?;
         if look.depth > 0 && look.rng.below(8) == 0 {
-            again(images, doubtful, before, died, look)?;
+            again(images, before, died, look)?;
         }
     }
     Ok(())
@@ -297,39 +295,28 @@ fn one_dies(
 }
 
 /// The recovery of these images is cut short, at some of its commands.
-fn again(
-    images: &[Blocks; 2],
-    doubtful: &[UnitId],
-    ledger: Ledger,
-    died: bool,
-    look: &mut Look,
-) -> Result<(), String> {
+fn again(images: &[Blocks; 2], ledger: Ledger, died: bool, look: &mut Look) -> Result<(), String> {
     let left = look.rng.below(40);
     let bench = bench(images.clone(), look.rng.below(1 << 40));
     bench.state().left = left + 4;
     let mut ledger = ledger;
     // What was written and not flushed may be gone.
     ledger.iter_mut().for_each(|known| known.written = known.durable);
-    let mut units = doubtful.to_vec();
-    if let Ok(Some(mut mirror)) = open(&bench, [true; 2], doubtful, false) {
-        // Without any answer of the drives there is nothing to wait for.
-        let well = run(&mut mirror, &SHORT, &mut ledger);
+    if let Ok(Some(mut mirror)) = open(&bench, [true; 2], false) {
+        let well = make_equal(&mut mirror) && run(&mut mirror, &SHORT, &mut ledger);
         if well {
             fill_up(&mut mirror);
         }
     }
     let drives = bench.state().drives.clone();
-    // What was under way the first time may still be listed: the engine has taken no checkpoint since.
-    units.extend(self::doubtful(&drives));
     look.depth -= 1;
-    let result = look_at_crashes_of(&drives, &units, ledger, died, look);
+    let result = look_at_crashes_of(&drives, ledger, died, look);
     look.depth += 1;
     result.map_err(|why| format!("again after {left}: {why}"))
 }
 
 fn look_at_crashes_of(
     drives: &[DriveState],
-    doubtful: &[UnitId],
     ledger: Ledger,
     died: bool,
     look: &mut Look,
@@ -341,7 +328,7 @@ fn look_at_crashes_of(
         let images = [drives[0].after_cut(first), drives[1].after_cut(second)];
         for there in [[true, true], [true, false], [false, true]] {
             let seed = look.rng.below(1 << 40);
-            recovered(&images, there, doubtful, ledger, died, seed, look)
+            recovered(&images, there, ledger, died, seed, look)
                 .map_err(|why| format!("{fates:?} {there:?}: {why}"))?;
             look.states += 1;
         }
@@ -362,7 +349,7 @@ fn enumerate(
                 bench.state().left = left;
                 bench.state().death = death;
                 let mut ledger = Ledger::default();
-                let opened = open(&bench, [true; 2], &[], false).expect("it was formatted");
+                let opened = open(&bench, [true; 2], false).expect("it was formatted");
                 let ended = opened.is_some_and(|mut mirror| {
                     run(&mut mirror, &PROGRAM, &mut ledger) && {
                         bench.state().left = 0;
@@ -411,7 +398,7 @@ fn deliberate_bugs_are_caught() {
         Bug::FlushOfOne,
         Bug::AnswerBeforeLabel,
         Bug::StaleIsCurrent,
-        Bug::NoDoubt,
+        Bug::ParityNotHealed,
         Bug::CopyOverWrites,
         Bug::ReadWhatIsLacking,
     ] {
@@ -423,28 +410,118 @@ fn deliberate_bugs_are_caught() {
     }
 }
 
+fn carry_out(mirror: &mut Mirror, command: Command) -> Completion {
+    mirror.submit(Token(0), command);
+    let mut done = Vec::new();
+    while done.is_empty() {
+        mirror.reap(None, &mut done);
+    }
+    done.remove(0)
+}
+
+/// A block in a version.
+fn read(mirror: &mut Mirror, block: u64, version: Version) -> (Completion, u8) {
+    let (at, into) = (Bytes(block * BLOCK as u64), self::version(0xFF));
+    let done = carry_out(mirror, Command::Read { at, into: into.clone(), version });
+    let first = into.read()[77];
+    (done, first)
+}
+
+fn heal(mirror: &mut Mirror, block: u64, version: Version) -> Result<(), Fault> {
+    let at = Bytes(block * BLOCK as u64);
+    carry_out(mirror, Command::Heal { at, bytes: BLOCK as u64, version }).result
+}
+
 #[test]
-fn a_bad_place_is_read_from_the_other_side_and_written_again() {
-    for (side, block) in BLOCKS.into_iter().take(2).enumerate() {
+fn a_bad_place_is_read_from_the_other_side_and_written_again_when_it_was_verified() {
+    for side in [0, 1] {
         let bench = bench(formatted(), 7);
-        let mut mirror = open(&bench, [true; 2], &[], false).unwrap().expect("it opens");
+        let mut mirror = open(&bench, [true; 2], false).unwrap().expect("it opens");
         let mut ledger = Ledger::default();
         assert!(run(&mut mirror, &PROGRAM, &mut ledger));
         let written = ledger.map(|known| known.written);
-        // Reads take turns: that of this block is the side's.
-        bench.state().bad.insert((side, block));
-        let repaired = |mirror: &Mirror| mirror.pair.status().repaired;
-        for _ in 0..100 {
-            assert_eq!(versions(&mut mirror), Some(written), "side {side}");
-            if repaired(&mirror) > 0 {
-                break;
-            }
-        }
-        assert!(bench.state().bad.is_empty() && is_whole(&mirror) && repaired(&mirror) == 1);
+        mirror.sides[1 - side].write_mostly = true;
+        bench.state().bad.insert((side, BLOCKS[0]));
+        let without = Version::without(side);
+        let (done, found) = read(&mut mirror, BLOCKS[0], Version::AS_READ);
+        assert_eq!((done.result, done.degraded, found), (Ok(()), Some(without), written[0]));
+        let (done, _) = read(&mut mirror, BLOCKS[0], Version::without(1 - side));
+        assert_eq!((done.result, is_whole(&mirror)), (Err(DeviceError::Io.into()), true));
+        assert_eq!(bench.state().bad.len(), 1, "nobody verified what the other side has");
+        assert_eq!(heal(&mut mirror, BLOCKS[0], without), Ok(()));
+        assert!(bench.state().bad.is_empty() && mirror.pair.status().repaired == 1);
         // What neither can read is an error, and costs no side.
         bench.state().bad.extend([(0, BLOCKS[2]), (1, BLOCKS[2])]);
         assert_eq!(versions(&mut mirror), None);
         assert!(is_whole(&mirror) && bench.state().bad.len() == 2);
+    }
+}
+
+/// A side has something else in its blocks, or what it had earlier: the other one has all.
+fn wrong_side(side: usize, distrusts: bool) -> Result<(), String> {
+    let first = bench(formatted(), 7);
+    let mut mirror = open(&first, [true; 2], false).unwrap().expect("it opens");
+    let mut ledger = Ledger::default();
+    assert!(run(&mut mirror, &PROGRAM, &mut ledger));
+    drop(mirror);
+    let images = {
+        let state = first.state();
+        [0, 1].map(|side: usize| state.drives[side].durable.clone())
+    };
+    let mut wrong = images.clone();
+    wrong[side].extend(BLOCKS.map(|block| (block, vec![0xEE; BLOCK].into())));
+    let bench = bench(wrong.clone(), 8);
+    let mut mirror = open(&bench, [true; 2], false).unwrap().expect("it opens");
+    let without = Version::without(side);
+    for (block, known) in BLOCKS.into_iter().zip(&ledger) {
+        let (done, found) = read(&mut mirror, block, without);
+        if (done.result, found) != (Ok(()), known.written) {
+            return Err(format!("block {block} without side {side}: {done:?}, {found}"));
+        }
+    }
+    let left = |bench: &Bench| {
+        let state = bench.state();
+        [0, 1].map(|side: usize| state.drives[side].durable.clone())
+    };
+    if left(&bench) != wrong || bench.state().drives.iter().any(|one| !one.cached.is_empty()) {
+        return Err("something was written before anything was changed".to_owned());
+    }
+    if distrusts {
+        let distrust = Command::Distrust { at: Bytes(0), version: without };
+        assert_eq!(carry_out(&mut mirror, distrust).result, Ok(()));
+        // After a power cut at this moment it is not believed either.
+        let cut = self::bench(left(&bench), 9);
+        let there = open(&cut, [true; 2], false).unwrap().expect("it opens");
+        if is_whole(&there) {
+            return Err("it is believed again".to_owned());
+        }
+        fill_up(&mut mirror);
+    } else {
+        for block in BLOCKS {
+            assert_eq!(heal(&mut mirror, block, without), Ok(()));
+        }
+    }
+    assert!(run(&mut mirror, &[Op::Flush], &mut ledger) && is_whole(&mirror));
+    let written = ledger.map(|known| known.written);
+    for side in [0, 1] {
+        let found = BLOCKS.map(|block| read(&mut mirror, block, Version::without(side)).1);
+        if found != written {
+            return Err(format!("without side {side}: {found:?}, not {written:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wrong_side_gets_what_the_other_one_has() {
+    for (side, distrusts) in [(0, false), (1, false), (0, true), (1, true)] {
+        wrong_side(side, distrusts).unwrap();
+    }
+    for (bug, distrusts) in [(Bug::VersionNotHeeded, false), (Bug::DistrustBeforeLabel, true)] {
+        set(Some(bug));
+        let caught = wrong_side(0, distrusts);
+        set(None);
+        assert!(caught.is_err(), "{bug:?} is not noticed");
     }
 }
 
@@ -454,7 +531,7 @@ fn a_side_that_is_to_be_written_mostly_is_read_only_where_the_other_cannot_be() 
         let bench = bench(formatted(), 7);
         let mut found = start(&bench, [true; 2], false).expect("it opens");
         found.write_mostly[slow] = true;
-        let (mut mirror, _) = Mirror::open(found).expect("it opens");
+        let (mut mirror, _) = Mirror::open(found);
         let mut ledger = Ledger::default();
         assert!(run(&mut mirror, &PROGRAM, &mut ledger));
         let written = ledger.map(|known| known.written);
