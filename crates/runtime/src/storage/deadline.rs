@@ -102,14 +102,14 @@ impl Deadline {
         if let Some((own, into)) = flight.read.filter(|_| completion.result.is_ok()) {
             into.write().copy_from_slice(&own.read());
         }
-        done.push(Completion { token: flight.token, result: completion.result });
+        done.push(Completion { token: flight.token, ..completion });
     }
 
     fn give_up(&mut self) {
         self.is_given_up = true;
         self.first += self.flying.len() as u64;
         let late = self.flying.drain(..).flatten();
-        self.ended.extend(late.map(|flight| Completion { token: flight.token, result: Err(LATE) }));
+        self.ended.extend(late.map(|flight| Completion::new(flight.token, Err(LATE))));
     }
 }
 
@@ -122,7 +122,7 @@ impl Storage for Deadline {
 
     fn submit(&mut self, token: Token, mut command: Command) {
         if self.is_given_up {
-            return self.ended.push(Completion { token, result: Err(LATE) });
+            return self.ended.push(Completion::new(token, Err(LATE)));
         }
         let mut read = None;
         if let (Late::GivenUp, Command::Read { into, .. }) = (self.late, &mut command) {
@@ -245,7 +245,7 @@ mod tests {
                 if let Command::Read { into, .. } = command {
                     into.write().fill(7);
                 }
-                done.push(Completion { token, result: Ok(()) });
+                done.push(Completion::new(token, Ok(())));
             }
         }
 
@@ -280,7 +280,7 @@ mod tests {
             device.submit(Token(9), Command::Flush(thermocline_types::DeviceId(0)));
             device.submit(Token(5), read(&into));
             device.reap(None, &mut done);
-            let ended = [9, 5].map(|token| Completion { token: Token(token), result: Ok(()) });
+            let ended = [9, 5].map(|token| Completion::new(Token(token), Ok(())));
             assert_eq!(done, ended);
             assert!(into.read()[..] == [7; 4096] && device.overdue().is_none());
         }
@@ -304,12 +304,12 @@ mod tests {
         device.submit(Token(1), read(&into));
         device.submit(Token(2), Command::Flush(thermocline_types::DeviceId(0)));
         device.reap(None, &mut done);
-        let ended = [1, 2].map(|token| Completion { token: Token(token), result: Err(LATE) });
+        let ended = [1, 2].map(|token| Completion::new(Token(token), Err(LATE)));
         assert_eq!(done, ended);
         done.clear();
         device.submit(Token(3), read(&into));
         device.reap(None, &mut done);
-        assert_eq!(done, [Completion { token: Token(3), result: Err(LATE) }]);
+        assert_eq!(done, [Completion::new(Token(3), Err(LATE))]);
         assert_eq!(stuck.asked().len(), 2, "it was not asked");
         // The memory can be used for a read from elsewhere, whatever the device does now.
         into.write().fill(1);
@@ -321,7 +321,7 @@ mod tests {
         assert!(into.read()[..] == [1; 4096] && device.overdue().is_none());
         done.clear();
         device.inner_mut().submit(Token(0), Command::Flush(thermocline_types::DeviceId(0)));
-        device.end(Completion { token: Token(0), result: Ok(()) }, &mut done);
+        device.end(Completion::new(Token(0), Ok(())), &mut done);
         assert!(done.is_empty(), "what ends later is not heard");
     }
 }
