@@ -204,7 +204,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use thermocline_format::LogicalBlock;
-    use thermocline_types::Bytes;
+    use thermocline_types::{Bytes, Version};
 
     use super::*;
 
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn read(into: &Buffer) -> Command {
-        Command::Read { at: Bytes(0), into: into.clone() }
+        Command::Read { at: Bytes(0), into: into.clone(), version: Version::AS_READ }
     }
 
     fn room() -> Buffer {
