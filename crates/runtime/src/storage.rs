@@ -127,14 +127,14 @@ pub trait Storage: Send {
     /// [`Fault`] when the device does not say.
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault>;
 
-    /// What became of a file of it that was removed or cut off while it was in use, as the beginning of a sentence;
-    /// `None` if nothing did. By default nothing is looked for. What is written from then on may not outlive the process.
+    /// The fate of a file that was removed or cut off while it was in use, as the beginning of a sentence; `None` if
+    /// all files are whole, and by default. Later writes may not outlive the process.
     fn lost(&mut self) -> Option<String> {
         None
     }
 
-    /// Which device has not ended a command in the time that it has, as the beginning of a sentence; `None` if all have.
-    /// By default devices have any time.
+    /// The device that has not ended a command within its deadline, as the beginning of a sentence; `None` if no
+    /// device is late, and by default.
     fn overdue(&self) -> Option<String> {
         None
     }

@@ -11,8 +11,8 @@ use thermocline_types::Bytes;
 
 use crate::{BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Request};
 
-/// Serves requests in whole grains, such as sectors of 512 bytes or single bytes, over a target whose logical blocks are
-/// larger.
+/// Serves requests in whole grains, such as sectors of 512 bytes or single bytes, over a target of larger logical
+/// blocks.
 ///
 /// A request of whole blocks is passed on as it is, without a copy. Another one is carried out in whole blocks: what a
 /// write leaves of its first and last block is read before. While that goes on, no other change of these blocks is

@@ -45,7 +45,6 @@ const SHARED: [&str; 51] = [
     "Report",
     "Request",
     "Row",
-    "Sectors",
     "Settings",
     "Stamp",
     "Status",

@@ -26,7 +26,7 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use thermocline_engine::Notice;
-use thermocline_nbd::{Export, Exports, Limits, Server};
+use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
     Event, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Trouble, VolumeLimits,
@@ -149,9 +149,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let (failure, late) = (Failure::default(), Late::default());
     let end = End { failure: Failure::clone(&failure), stop };
     let devices = Devices::new(settings.clone(), opened.groups, end);
-    let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
-    let after = (after > 0).then_some(Duration::from_secs(after));
-    let upkeep = PoolUpkeep { flush_after: after, endurance: settings.endurance() };
+    let upkeep = upkeep(&serve, &settings);
     let pool = Pool::start_with(opened.driver, listener(&failure, &late), &upkeep);
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
@@ -182,6 +180,27 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // What waits for a limit is to be answered in time.
     pool.lift_limits();
     stopper.stop();
+    wait_for_clients(&mut stop, &stopper, mounted);
+    drop((sockets, status));
+    let closed = close(pool, closer, &mut stop);
+    if let Some(recorder) = recorder {
+        recorder.finish(patience);
+    }
+    if let Some(failure) = failure.get() {
+        return Err(Broken(failure.clone()).into());
+    }
+    closed.map(|()| ExitCode::SUCCESS)
+}
+
+/// What the pool does on its own.
+fn upkeep(serve: &ServeSettings, settings: &Settings) -> PoolUpkeep {
+    let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
+    let flush_after = (after > 0).then_some(Duration::from_secs(after));
+    PoolUpkeep { flush_after, endurance: settings.endurance() }
+}
+
+/// Waits until all clients have their answers and the files are unmounted, within bounds.
+fn wait_for_clients(stop: &mut Stop, stopper: &Stopper, mounted: Files) {
     let unmounting = mounted.unmount();
     let unmounted = || unmounting.as_ref().is_none_or(JoinHandle::is_finished);
     let waited = stop.wait(|| stopper.is_over() && unmounted());
@@ -193,15 +212,6 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             say(format_args!("{what} {why}"));
         }
     }
-    drop((sockets, status));
-    let closed = close(pool, closer, &mut stop);
-    if let Some(recorder) = recorder {
-        recorder.finish(patience);
-    }
-    if let Some(failure) = failure.get() {
-        return Err(Broken(failure.clone()).into());
-    }
-    closed.map(|()| ExitCode::SUCCESS)
 }
 
 /// Gives volumes the limits that the settings state.

@@ -63,7 +63,7 @@ impl Question {
         self.rest.blocks -= run.blocks;
         let length = Bytes(run.blocks * Bytes::BLOCK.0);
         match self.found.last_mut() {
-            Some(last) if last.mapped == run.mapped => last.length = last.length + length,
+            Some(last) if last.mapped == run.mapped => last.length += length,
             _ => self.found.push(target::Extent { length, mapped: run.mapped }),
         }
     }

@@ -6,8 +6,8 @@
 //! tenth of a second.
 //!
 //! A write completes in memory as long as there is room, so a volume of which few requests are in flight at once never
-//! has many to bring in its turn. Hence the room is shared out as well, when little of it is left (`room`). The requests
-//! that the engine takes at once are shared out likewise (`slots`).
+//! has many to bring in its turn. Hence the room is shared out as well, when little of it is left (`room`). The
+//! requests that the engine takes at once are shared out likewise (`slots`).
 //!
 //! Invariants:
 //! * Requests of one volume are handed on in the order in which they came.

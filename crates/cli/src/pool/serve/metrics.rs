@@ -11,15 +11,7 @@ use super::wear::WearReport;
 pub fn text(status: &Status) -> String {
     let mut page = Page(String::new());
     let engine = &status.engine;
-    page.one("up_seconds", "gauge", "Time since the pool was opened", status.seconds);
-    page.count(
-        "failed",
-        "gauge",
-        "1 when the device failed and nothing is written",
-        status.failed.into(),
-    );
-    let help = "1 while a device does not end its commands in time";
-    page.count("device_late", "gauge", help, status.late.is_some().into());
+    page.health(status);
     for (name, help, value) in [
         ("host_written_bytes_total", "Written by hosts", engine.host_bytes_written),
         ("host_read_bytes_total", "Read by hosts", engine.host_bytes_read),
@@ -244,6 +236,19 @@ fn requests(page: &mut Page, status: &Status) {
 struct Page(String);
 
 impl Page {
+    /// How long the pool is open, and whether its devices work.
+    fn health(&mut self, status: &Status) {
+        self.one("up_seconds", "gauge", "Time since the pool was opened", status.seconds);
+        self.count(
+            "failed",
+            "gauge",
+            "1 when the device failed and nothing is written",
+            status.failed.into(),
+        );
+        let help = "1 while a device does not end its commands in time";
+        self.count("device_late", "gauge", help, status.late.is_some().into());
+    }
+
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP thermocline_{name} {help}"));
         self.line(format_args!("# TYPE thermocline_{name} {kind}"));
