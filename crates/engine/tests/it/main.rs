@@ -13,6 +13,7 @@ mod many_units;
 mod memory_device;
 mod opening_ten_terabytes;
 mod records;
+mod reserves;
 mod retired;
 mod small_memory;
 mod tiers;
