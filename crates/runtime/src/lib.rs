@@ -24,9 +24,9 @@ pub use media::{
     AnyStorage, Contents, DeviceChange, MediaError, UnitStorage, new_pool_id, unit_bytes,
 };
 pub use pool::{
-    Endurance, Event, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool,
-    PoolUpkeep, ReopenError, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear,
-    WearStatus,
+    Endurance, Event, Fullness, FullnessLevel, FullnessMarks, LATENCY_BUCKETS_MICROS, Latencies,
+    Listener, Operation, Poller, Pool, PoolUpkeep, ReopenError, Traffic, View, Volume,
+    VolumeLimitError, VolumeLimits, Wear, WearStatus,
 };
 pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,

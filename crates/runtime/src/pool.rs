@@ -5,6 +5,7 @@
 //! * The thread of the pool never waits for the room in its own queue.
 
 mod endurance;
+mod fullness;
 mod latency;
 mod overdue;
 mod reopen;
@@ -17,7 +18,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use slab::Slab;
 use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
@@ -25,6 +26,7 @@ use thermocline_format::{MediaClass, VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
 
 pub use endurance::{Endurance, Wear, WearStatus};
+pub use fullness::{Fullness, FullnessLevel, FullnessMarks};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use reopen::ReopenError;
 pub use traffic::{Operation, Traffic};
@@ -34,6 +36,7 @@ pub use volume::Volume;
 use crate::storage::{Storage, Waker};
 use crate::{AnyStorage, Buffer, Driver, Ended, Trouble};
 use endurance::Governor;
+use fullness::Gauge;
 use overdue::Overdue;
 use reopen::Reopening;
 use turns::{Cost, Turn, Turns};
@@ -57,6 +60,8 @@ pub enum Event {
     Notice(Notice),
     /// Devices of a class of media wear faster than they may, or slower again.
     Wear(WearStatus),
+    /// The pool has crossed a mark of fullness.
+    Fullness(Fullness),
 }
 
 /// Takes events, on the thread of the pool.
@@ -71,6 +76,8 @@ pub struct View<'a> {
     pub drive: Option<Counters>,
     /// How devices wear of which the endurance is stated.
     pub wear: &'a [WearStatus],
+    /// How full the pool is.
+    pub fullness: Fullness,
 }
 
 /// What a pool does on its own while it runs.
@@ -80,6 +87,8 @@ pub struct PoolUpkeep {
     pub flush_after: Option<Duration>,
     /// What may be written to classes of media: fast ones are spared when they were written more.
     pub endurance: Vec<(MediaClass, Endurance)>,
+    /// When the pool reports that it is nearly full.
+    pub marks: FullnessMarks,
 }
 
 enum Job {
@@ -95,6 +104,11 @@ enum Job {
         refused: mpsc::Sender<Box<dyn Poller>>,
     },
     Reopen(Reopening),
+    Reserve {
+        volume: VolumeId,
+        blocks: u64,
+        answer: Box<dyn FnOnce(Result<(), HostError>) + Send>,
+    },
 }
 
 /// Somebody who works on the thread of a pool, between its steps, and does the waiting for both: so requests get from
@@ -207,6 +221,7 @@ impl Pool {
             poller: None,
             overdue: Overdue::new(upkeep.flush_after),
             governor: Governor::new(&upkeep.endurance, Instant::now()),
+            gauge: Gauge::new(upkeep.marks, SystemTime::now()),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
         let thread = builder.spawn(move || service.run())?;
@@ -468,6 +483,7 @@ struct Service {
     poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
     overdue: Overdue,
     governor: Governor,
+    gauge: Gauge,
 }
 
 impl Service {
@@ -478,6 +494,7 @@ impl Service {
             let closed = self.take_jobs();
             self.flush_what_is_overdue();
             self.govern();
+            self.gauge();
             let held = self.begin();
             if self.answers.is_empty()
                 && let Some(reopening) = self.reopening.take()
@@ -486,11 +503,12 @@ impl Service {
                     reopening.refuse(error);
                     continue;
                 }
+                let reserves = self.driver.engine().volumes();
                 // Its files are locked for as long as it is there.
                 drop(self.driver);
                 let Some(driver) = reopening.open() else { break };
                 self.driver = driver;
-                self.is_reopened();
+                self.is_reopened(&reserves);
                 continue;
             }
             let hurry = closed || self.poller.is_some() || self.has_news() && held != Held::Busy;
@@ -560,18 +578,6 @@ impl Service {
         }
     }
 
-    /// Keeps what hosts write from fast devices that wear too fast, and tells of it.
-    fn govern(&mut self) {
-        let engine = self.driver.engine();
-        let changed = self.governor.look(Instant::now(), |media| engine.written_on(media).bytes());
-        if !changed.is_empty() {
-            self.driver.spare_fast(self.governor.spares_fast());
-        }
-        for status in changed {
-            (self.listener)(Event::Wear(status));
-        }
-    }
-
     fn register(&mut self, poller: Box<dyn Poller>, refused: &mpsc::Sender<Box<dyn Poller>>) {
         let descriptor = self.driver.descriptor().filter(|_| self.poller.is_none());
         let Some(descriptor) = descriptor else {
@@ -610,7 +616,7 @@ impl Service {
                     let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
                     self.waiting.push(volume, Cost::of(what), job);
                 }
-                Job::Look(_) | Job::Register { .. } | Job::Reopen(_) => {
+                Job::Look(_) | Job::Register { .. } | Job::Reopen(_) | Job::Reserve { .. } => {
                     self.waiting.push(OF_POOL, Cost::default(), job);
                 }
             }
@@ -637,10 +643,14 @@ impl Service {
                 Job::Look(look) => {
                     let drive = self.driver.device().storage().drive_counters();
                     let wear = &self.governor.status();
-                    look(&View { engine: self.driver.engine(), drive, wear });
+                    let fullness = self.gauge.seen();
+                    look(&View { engine: self.driver.engine(), drive, wear, fullness });
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
                 Job::Reopen(reopening) => self.reopening = Some(reopening),
+                Job::Reserve { volume, blocks, answer } => {
+                    answer(self.driver.reserve_for(volume, blocks));
+                }
                 Job::Request { what, answer, of } => {
                     let id = RequestId(self.answers.insert(answer) as u64);
                     // The handles in it are cheap to clone; the engine keeps what it takes.

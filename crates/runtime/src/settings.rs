@@ -21,9 +21,9 @@ use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Bytes, Time};
 
-use crate::VolumeLimits;
 use crate::media::unit_bytes;
 use crate::storage::{IoEngine, Latency};
+use crate::{FullnessMarks, VolumeLimits};
 
 use files::file_at;
 pub use serve::ServeSettings;
@@ -177,6 +177,10 @@ pub struct PoolSettings {
     pub service_days: Option<u32>,
     /// Share of what the pool can hold that a volume without size leaves free.
     pub spare: Option<f64>,
+    /// Share of the capacity in use at which the pool warns.
+    pub full_warning: Option<f64>,
+    /// Share at which it is critical.
+    pub full_critical: Option<f64>,
 }
 
 /// A volume to be made.
@@ -191,6 +195,9 @@ pub struct VolumeSettings {
     /// Where its blocks are to be, in a pool with fast devices.
     #[serde(default, deserialize_with = "text::optional")]
     pub media: Option<VolumeMedia>,
+    /// Bytes that the pool keeps writable for it, those in use included.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub reserve: Option<Bytes>,
     /// Its part of what the pool can do when others want it as well; at least 1.
     pub share: Option<u32>,
     /// Reads, writes, trims and zeroings per second, at most.
@@ -381,6 +388,7 @@ impl Settings {
                 return Err(self.error(&format!("pool.{name}_watermark"), reason));
             }
         }
+        self.check_fullness()?;
         if let Some((key, reason)) = self.serve.objection() {
             return Err(self.error(&format!("serve.{key}"), reason));
         }
@@ -408,6 +416,31 @@ impl Settings {
         }
         if self.volumes.iter().filter(|volume| volume.size.is_none()).count() > 1 {
             return Err(self.error("volumes", "only one may be without size"));
+        }
+        Ok(())
+    }
+
+    /// When the pool reports that it is nearly full.
+    #[must_use]
+    pub fn fullness_marks(&self) -> FullnessMarks {
+        let default = FullnessMarks::default();
+        FullnessMarks {
+            warning: self.pool.full_warning.unwrap_or(default.warning),
+            critical: self.pool.full_critical.unwrap_or(default.critical),
+        }
+    }
+
+    fn check_fullness(&self) -> Result<(), SettingsError> {
+        let FullnessMarks { warning, critical } = self.fullness_marks();
+        for (key, mark) in [("full_warning", warning), ("full_critical", critical)] {
+            if !(0.0..=1.0).contains(&mark) {
+                let reason = format!("is {mark}, must be 0 to 1: a share of the capacity");
+                return Err(self.error(&format!("pool.{key}"), reason));
+            }
+        }
+        if warning > critical {
+            let reason = format!("is {warning}, must be at most full_critical, {critical}");
+            return Err(self.error("pool.full_warning", reason));
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `device`, `load`, `serve`,
-//! `stat`, `doctor`.
+//! `record`, `stat`, `doctor`.
 
 mod check;
 mod device;
@@ -14,6 +14,7 @@ mod lost;
 mod map;
 mod open;
 mod open_files;
+mod record;
 mod scrub;
 mod serve;
 mod stamp;
@@ -73,6 +74,8 @@ pub enum Command {
     Load(Box<load::LoadArgs>),
     /// Serve the volumes of a pool as network block devices (NBD), until a signal comes
     Serve(Box<serve::ServeArgs>),
+    /// Record what clients ask of a served pool as a trace, or end that
+    Record(record::RecordArgs),
     /// Tell what a served pool is doing, a line per interval
     Stat(stat::StatArgs),
     /// Look whether a device, the settings and this machine are fit for a pool, and say what to do if not
@@ -107,6 +110,7 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Device(command) => device::device(command),
         Command::Load(args) => load::load(args),
         Command::Serve(args) => serve::serve(args),
+        Command::Record(args) => record::record(args),
         Command::Stat(args) => stat::stat(args),
         Command::Doctor(args) => doctor::doctor(args),
     }

@@ -5,6 +5,7 @@ pub(super) mod devices;
 mod drive;
 mod files;
 mod fronts;
+pub(super) mod fullness;
 pub(super) mod http;
 mod metrics;
 mod record;
@@ -38,8 +39,9 @@ use super::{Broken, CODES, open_files, print, say};
 use devices::Devices;
 use files::Files;
 use fronts::Fronts;
+use fullness::{FullnessReport, ROOM};
 use http::Site;
-use record::{Recorder, Tap};
+use record::Tap;
 use sockets::{Addresses, Sockets};
 use state::{Failure, State};
 use stop::Stop;
@@ -105,13 +107,16 @@ pub struct ServeArgs {
     /// [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = RangedU64ValueParser::<u64>::new().range(ServeSettings::PATIENCE))]
     patience: Option<u64>,
-    /// Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`
+    /// Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`; if
+    /// the file exists, into one with a number
     #[arg(
         long,
         value_name = "FILE",
         long_help = "\
 Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`: time, read,
-write, trim, flush or zeroing, place, length and volume, no data. Packed if its name ends in .gz or .zst. It is complete
+write, trim, flush or zeroing, place, length and volume, no data. Packed if its name ends in .gz or .zst. A file that
+exists stays as it is, and the new one has a number: today-1.csv.zst. `thermocline record` begins and ends it while the
+pool is served. It is complete
 up to a second ago at any time, also after a kill. Recording delays no request: what the file's device is too slow for is
 left out and told"
     )]
@@ -127,15 +132,17 @@ const FLUSH_AFTER: u64 = 5;
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
-    record::refuse_existing(args.record_trace.as_deref())?;
     let serve = args.over(&settings.serve);
     let sockets = Sockets::open(&addresses(&args.settings, &serve))?;
     // From here on a signal waits for its turn.
     let signals = signals::receive()?;
     let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
     let opened = to_write(&settings, false)?;
-    let recorder = args.record_trace.as_deref().map(Recorder::start).transpose()?;
-    let tap = recorder.as_ref().map_or_else(Tap::none, Recorder::tap);
+    let tap = Tap::default();
+    if let Some(path) = &serve.record_trace {
+        let path = tap.start(path)?;
+        say(format_args!("requests are recorded in {}", path.display()));
+    }
     if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
         say(format_args!("{short}: {MORE_FAST}"));
     }
@@ -143,7 +150,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let devices = Devices::new(settings.clone(), opened.groups);
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let after = (after > 0).then_some(Duration::from_secs(after));
-    let upkeep = PoolUpkeep { flush_after: after, endurance: settings.endurance() };
+    let (endurance, marks) = (settings.endurance(), settings.fullness_marks());
+    let upkeep = PoolUpkeep { flush_after: after, endurance, marks };
     let pool = Pool::start_with(opened.driver, listener(&failure), &upkeep);
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
@@ -154,7 +162,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         exports(&pool, args.read_only).into_iter().map(|export| tap.on(export)).collect();
     let mounted = Files::mount(serve.fuse.as_deref(), &exports, args.read_only)?;
     let exports = Exports::new(exports, &limits);
-    let fronts = Fronts::new(exports.clone(), mounted.directory(), tap);
+    let fronts = Fronts::new(exports.clone(), mounted.directory(), tap.clone());
     let (listeners, reach, sockets) = sockets.into_listeners();
     let reach = reach.and_files_in(mounted.path());
     let server = Server::new(listeners, exports, limits)?;
@@ -163,7 +171,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     set_limits(&pool, &settings);
     let pool = Arc::new(pool);
     let uris = reach.uris(&pool.volume_names());
-    let state = State::new(&pool, stopper.clone(), &failure, reach, devices);
+    let state = State::new(&pool, stopper.clone(), &failure, reach, devices, tap.clone());
     let status = site.serve(&state, (!args.read_only).then_some(&fronts))?;
     print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
     systemd::notify("READY=1");
@@ -185,9 +193,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     }
     drop((sockets, status));
     let closed = close(pool, &mut stop);
-    if let Some(recorder) = recorder {
-        recorder.finish(patience);
-    }
+    tap.stop(patience);
     if let Some(failure) = failure.get() {
         return Err(Broken(failure.clone()).into());
     }
@@ -249,6 +255,7 @@ impl ServeArgs {
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),
             flush_after: settings.flush_after,
+            record_trace: path(&self.record_trace, &settings.record_trace),
             tls_certificate: path(&self.tls_certificate, &settings.tls_certificate),
             tls_key: path(&self.tls_key, &settings.tls_key),
             tls_clients: path(&self.tls_clients, &settings.tls_clients),
@@ -289,6 +296,11 @@ fn listener(failure: &Failure) -> thermocline_runtime::Listener {
             say(format_args!("{text}"));
             // It fails once.
             let _first = failure.set(text);
+        }
+        Event::Fullness(fullness) => {
+            let report = FullnessReport::new(&fullness);
+            let remedy = if report.is_normal() { String::new() } else { format!("; {ROOM}") };
+            say(format_args!("{report}{remedy}"));
         }
         Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
         Event::Notice(_) => {}

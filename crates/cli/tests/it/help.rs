@@ -50,6 +50,7 @@ const COMMANDS: [&str; 42] = [
     "volume delete",
     "serve",
     "volume limit",
+    "record",
     "stat",
 ];
 

@@ -22,6 +22,7 @@ mod script;
 mod serve;
 mod serve_clients;
 mod serve_filesystem;
+mod serve_full;
 mod serve_fuse;
 mod serve_hostile;
 mod serve_kill;

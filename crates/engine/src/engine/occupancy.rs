@@ -68,6 +68,13 @@ impl<P: Payload> Engine<P> {
         Err(HostError::NothingToReserve { most })
     }
 
+    /// As [`Engine::reserve_for`], also if the pool has less room. Other volumes map no new blocks then.
+    pub fn hold_for(&mut self, volume: VolumeId, blocks: u64) {
+        if let Some(index) = self.volumes.index(volume) {
+            self.volumes.set_reserve(index, blocks);
+        }
+    }
+
     /// Whether `new` more blocks of the volume at `index`, in `pages` pages that come into use, fit into the pool.
     /// Blocks for which the volume itself has a reservation need only room in the pool.
     pub(crate) fn has_room_for(&self, index: u16, new: u64, pages: u64) -> bool {

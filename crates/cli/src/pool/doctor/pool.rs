@@ -11,8 +11,9 @@ use thermocline_runtime::storage::IoEngine;
 use thermocline_runtime::{Contents, DeviceKind, GroupKind, GroupStatus, MediaError, Settings};
 use thermocline_types::Bytes;
 
-use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast};
+use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast, unused};
 use super::super::serve::devices::GroupsTold;
+use super::super::serve::fullness::{FullnessReport, ROOM};
 use super::super::serve::{STATUS, sockets};
 use super::super::stat::fetch;
 use super::{Finding, device};
@@ -35,7 +36,12 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
                 pool.replayed.0
             );
             let mut findings = vec![Finding::ok("pool", reason)];
+            let aside = unused(settings, &settings.of_pool()).into_iter();
+            let remedy = "as it says; the pool does without it";
+            findings.extend(aside.map(|text| Finding::warn("devices", text, remedy)));
             findings.extend(sizes(&pool.config, &pool.sizes()));
+            let marks = settings.fullness_marks();
+            findings.push(room(&FullnessReport::of(&engine.occupancy(), marks)));
             findings.extend(groups(&pool));
             return findings;
         }
@@ -74,6 +80,7 @@ fn in_use(socket: &Path) -> Vec<Finding> {
         None => Finding::ok("pool", "it is being served; `thermocline stat` tells more"),
         Some(failure) => Finding::fail("pool", failure, "see to that, and serve it again"),
     }];
+    findings.extend(FullnessReport::deserialize(&status["fullness"]).map(|full| room(&full)));
     let groups = GroupsTold::deserialize(&status).unwrap_or_default();
     findings.extend(groups.all().filter_map(|(kind, standing, _)| {
         let kinds = [GroupKind::Mirror, GroupKind::Striped, GroupKind::Parity];
@@ -81,6 +88,16 @@ fn in_use(socket: &Path) -> Vec<Finding> {
         Some(group(kind, &standing.name, standing.risk.clone()))
     }));
     findings
+}
+
+/// Whether the pool has room for new data.
+fn room(fullness: &FullnessReport) -> Finding {
+    let reason = fullness.to_string();
+    match fullness {
+        full if full.is_full() => Finding::fail("room", reason, ROOM),
+        full if full.is_normal() => Finding::ok("room", reason),
+        _ => Finding::warn("room", reason, ROOM),
+    }
 }
 
 /// Whether all members of each pair and striped group hold everything.

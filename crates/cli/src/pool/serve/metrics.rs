@@ -4,7 +4,8 @@ use std::fmt::{Display, Write as _};
 
 use super::devices::{DrainStatus, GroupStanding, GroupsTold};
 use super::drive::DriveStatus;
-use super::state::{LatencyStatus, MemoryStatus, Status, VolumeStatus};
+use super::fullness::FullnessReport;
+use super::state::{LatencyStatus, MediaStatus, MemoryStatus, Status, VolumeStatus};
 use super::wear::WearReport;
 
 /// All metrics.
@@ -53,6 +54,8 @@ pub fn text(status: &Status) -> String {
     ] {
         page.count(name, "gauge", help, value);
     }
+    of_classes(&mut page, &engine.media);
+    of_fullness(&mut page, &status.fullness);
     of_memory(&mut page, &status.memory);
     if let Some(drive) = &status.drive {
         of_drive(&mut page, drive);
@@ -76,6 +79,52 @@ pub fn text(status: &Status) -> String {
     of_volumes(&mut page, &status.volumes);
     requests(&mut page, status);
     page.0
+}
+
+/// Each class of devices.
+fn of_classes(page: &mut Page, media: &[MediaStatus]) {
+    page.head("class_written_bytes_total", "counter", "Written to a class of devices, by cause");
+    for one in media {
+        for (cause, value) in [
+            ("host", one.host_bytes),
+            ("destage", one.destage_bytes),
+            ("relocation", one.relocation_bytes),
+            ("metadata", one.metadata_bytes),
+        ] {
+            let labels = [("class", one.class), ("cause", cause)];
+            page.sample("class_written_bytes_total", &labels, value);
+        }
+    }
+    let gauges: [(&str, &str, fn(&MediaStatus) -> u64); 4] = [
+        ("class_units", "Units of a class, superblocks aside", |one| one.units.into()),
+        ("class_free_units", "Units of a class that hold nothing", |one| one.free_units.into()),
+        ("class_valid_bytes", "Data on a class of devices", |one| one.valid_bytes),
+        ("class_debt_bytes", "Bytes that garbage collection has yet to free", |one| one.debt_bytes),
+    ];
+    for (name, help, value) in gauges {
+        page.head(name, "gauge", help);
+        media.iter().for_each(|one| page.sample(name, &[("class", one.class)], value(one)));
+    }
+}
+
+/// How full the pool is.
+fn of_fullness(page: &mut Page, fullness: &FullnessReport) {
+    for (name, help, value) in [
+        ("fullness_ratio", "Mapped and reserved bytes over the capacity", fullness.share),
+        ("fullness_warning_ratio", "Ratio at which the pool warns", fullness.warning_share),
+        ("fullness_critical_ratio", "Ratio at which it is critical", fullness.critical_share),
+    ] {
+        page.one(name, "gauge", help, value);
+    }
+    let help = "Held for volumes beside what they have mapped";
+    page.count("reserved_bytes", "gauge", help, fullness.reserved_bytes);
+    let help = "What any volume may still map";
+    page.count("free_bytes", "gauge", help, fullness.free_bytes);
+    let help = "When the pool became full, in seconds since 1970; 0: it is not";
+    let since = fullness.since_unix_seconds.filter(|_| fullness.is_full()).unwrap_or(0);
+    page.count("full_since_seconds", "gauge", help, since);
+    let help = "Writes that were refused because the pool is full";
+    page.count("refused_writes_total", "counter", help, fullness.refused_writes);
 }
 
 /// Parts of the process's memory; they do not add up to all of it.
@@ -153,9 +202,16 @@ fn of_draining(page: &mut Page, draining: &[DrainStatus]) {
 
 /// What every volume costs; what belongs to all of them, such as the map, is in no volume.
 fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
-    page.head("volume_size_bytes", "gauge", "Size of a volume");
-    for volume in volumes {
-        page.sample("volume_size_bytes", &[("volume", &volume.name)], volume.size_bytes);
+    let sizes: [(&str, &str, fn(&VolumeStatus) -> u64); 3] = [
+        ("volume_size_bytes", "Size of a volume", |volume| volume.size_bytes),
+        ("volume_mapped_bytes", "Bytes of a volume that are in use", |volume| volume.mapped_bytes),
+        ("volume_reserve_bytes", "What the pool keeps writable for a volume", |volume| {
+            volume.reserve_bytes
+        }),
+    ];
+    for (name, help, value) in sizes {
+        page.head(name, "gauge", help);
+        volumes.iter().for_each(|one| page.sample(name, &[("volume", &one.name)], value(one)));
     }
     let help = "Requests of a volume that wait for its turn or for a limit";
     page.head("volume_waiting_requests", "gauge", help);
