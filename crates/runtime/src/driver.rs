@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use thermocline_engine::{
-    Action, Config, ConfigError, Engine, HostError, HostRequest, Notice, OpenError, Rejected,
+    Action, Config, ConfigError, Engine, Extent, HostError, HostRequest, Notice, OpenError, Rejected,
     Reply, RequestId,
 };
 use thermocline_format::{PoolId, VolumeId};
@@ -223,6 +223,14 @@ impl<S: Storage> Driver<S> {
     /// As [`Driver::reserve_for`], also if the pool has less room by now. Other volumes map no new blocks then.
     pub fn hold_for(&mut self, volume: VolumeId, blocks: u64) {
         self.engine.hold_for(volume, blocks);
+    }
+
+    /// Gives up blocks that cannot be read, as [`Engine::give_up`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn give_up(&mut self, extent: Extent) -> Result<u64, HostError> {
+        self.engine.give_up(extent)
     }
 
     /// What the engine has to tell since the notices were cleared.

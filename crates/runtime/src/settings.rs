@@ -458,12 +458,33 @@ impl Settings {
         config.below = self.below(unit_bytes(&geometry))?;
         for media in MediaClass::ALL {
             if let Some(active) = self.active_zones(media)? {
-                let wrong = |error: ConfigError| self.error("pool.placement", error.to_string());
-                config.keep_to_active_zones(media, active).map_err(wrong)?;
+                let kept = config.keep_to_active_zones(media, active);
+                kept.map_err(|error| self.too_few_zones(&error, &config, (media, active)))?;
             }
         }
         config.check().map_err(|error| self.unworkable(&error))?;
         Ok(config)
+    }
+
+    /// A placement writes more zones at once than the device lets be active: names one that does not.
+    fn too_few_zones(
+        &self,
+        error: &ConfigError,
+        config: &Config,
+        (media, active): (MediaClass, u32),
+    ) -> SettingsError {
+        /// From most to fewest classes.
+        const SMALLER: [&str; 2] = ["sepgc", "none"];
+        let fits = |name: &&&str| {
+            let placement = name.parse().expect("it is listed");
+            let mut other = Config { placement, ..config.clone() };
+            other.keep_to_active_zones(media, active).is_ok()
+        };
+        let remedy = match SMALLER.iter().find(fits) {
+            Some(name) => format!("placement = \"{name}\" fits"),
+            None => "no placement fits this device".to_owned(),
+        };
+        self.error("pool.placement", format!("{error}: {remedy}"))
     }
 
     /// What a configuration that cannot work means for the key that says so.

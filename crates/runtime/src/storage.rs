@@ -63,6 +63,7 @@ pub use raid::{FoundRaid, MemberStart, Raid, RaidError, RaidStart};
 pub use simulated::{Latency, Simulated};
 #[cfg(target_os = "linux")]
 pub use zoned::Zoned;
+pub(crate) use zoned::are_empty as zones_are_empty;
 
 /// Identifies a command between submission and completion. Chosen by whoever submits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

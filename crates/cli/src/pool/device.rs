@@ -1,7 +1,7 @@
 //! `thermocline device`.
 
 mod change;
-mod lose;
+pub mod lose;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,9 @@ use thermocline_types::{Bytes, DeviceId};
 
 use super::open::{Opened, on_trial};
 use super::serve::control::Serving;
-use super::serve::devices::{DeviceRequest, DrainStatus, GroupsTold, refuse_to_destroy};
+use super::serve::devices::{
+    DeviceRequest, DrainStatus, GroupsTold, ensure_member, refuse_to_destroy,
+};
 use super::serve::{STATUS, sockets};
 use super::{CODES, ListArgs, print};
 
@@ -328,7 +330,7 @@ impl Looked {
         }
         let pool = on_trial(settings)?;
         let room = Some(Room::of(&pool));
-        let groups = GroupsTold::new(pool.groups.iter());
+        let groups = GroupsTold::new(pool.groups.iter(), pool.driver.engine().geometry());
         let draining = DrainStatus::all(pool.driver.engine());
         let left = draining.into_iter().map(|one| (one.device, one.units_left));
         Ok(Looked { groups, left: left.collect(), failure: None, room })
@@ -390,6 +392,7 @@ fn replace(args: &ReplaceArgs) -> anyhow::Result<ExitCode> {
         server.change_device(&side)?;
         return print(&format!("{} is being filled\n", path.display()));
     }
+    ensure_member(&settings, &path)?;
     refuse_to_destroy(&settings, &side)?;
     settings.replace_side(&path)?;
     print(&format!("{} is filled when the pool is served next\n", path.display()))

@@ -13,7 +13,7 @@ use thermocline_types::Bytes;
 use super::ledger::Ledger;
 use super::loader::{Loader, bytes};
 use super::open::to_write;
-use super::{CODES, print};
+use super::{CODES, print, say};
 use crate::interrupt::Interrupt;
 use crate::lab::args::{ReplayArgs, SourceArgs};
 use crate::progress::Progress;
@@ -68,6 +68,8 @@ struct Report {
     device_bytes_written: u64,
     /// Device bytes over host bytes.
     alwa: Option<f64>,
+    /// Reads that found a block damaged, those of garbage collection among them.
+    damaged_blocks: u64,
     /// Whether it was ended early by Ctrl-C.
     interrupted: bool,
 }
@@ -123,7 +125,8 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let done = loader.finish()?;
     drop(bar);
     let seconds = began.elapsed().as_secs_f64();
-    let device = pool.driver.engine().stats().device_bytes_written();
+    let stats = *pool.driver.engine().stats();
+    let device = stats.device_bytes_written();
     pool.close()?;
     let host = bytes(done.written);
     let report = Report {
@@ -136,8 +139,16 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
         flushes: done.flushes,
         device_bytes_written: device,
         alwa: (host.0 > 0).then(|| device as f64 / host.as_f64()),
+        damaged_blocks: stats.damaged_blocks,
         interrupted: interrupt.is_asked(),
     };
+    if report.damaged_blocks > 0 {
+        say(format_args!(
+            "{} reads have met damaged blocks: `thermocline check {}` names volumes and offsets",
+            report.damaged_blocks,
+            args.settings.display()
+        ));
+    }
     let json = args.json.then(|| serde_json::to_string_pretty(&report)).transpose()?;
     print(&json.map_or_else(|| text(&report), |json| json + "\n"))?;
     interrupt.check()?;

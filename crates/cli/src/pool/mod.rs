@@ -5,6 +5,7 @@ mod check;
 mod device;
 mod doctor;
 mod format;
+mod give_up;
 mod inspect;
 mod lab_run;
 mod ledger;
@@ -128,6 +129,15 @@ fn refusal(error: HostError) -> anyhow::Error {
             anyhow!("{error}: set `memory` in [pool] of the settings to {} or more", Bytes(needed))
         }
         error => error.into(),
+    }
+}
+
+/// Prints what was found. The exit code says whether it is well, also to a reader that took only a part, such as `head`.
+fn verdict(text: &str, is_well: bool) -> anyhow::Result<ExitCode> {
+    let code = ExitCode::from(u8::from(!is_well));
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(code),
     }
 }
 

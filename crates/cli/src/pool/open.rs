@@ -9,9 +9,10 @@ use anyhow::anyhow;
 use thermocline_engine::{Config, HostError, HostRequest, Notice, OpenError, Reply, VolumeInfo};
 use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
 use thermocline_runtime::{
-    AnyStorage, Buffer, DeviceChange, Driver, DriverError, Group, MediaError, Settings, UnitStorage,
+    AnyStorage, Buffer, DeviceChange, DeviceKind, Driver, DriverError, Group, MediaError, Settings,
+    UnitStorage, unit_bytes,
 };
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, DeviceId};
 
 use super::serve::control::Serving;
 use super::serve::{STATUS, sockets};
@@ -84,6 +85,7 @@ pub fn to_write(settings: &Settings, despite_loss: bool) -> anyhow::Result<Opene
     for aside in unused(settings, &used) {
         say(format_args!("{aside}"));
     }
+    other_sizes(&used).iter().for_each(|text| say(format_args!("{text}")));
     let mut config = used.config(media.geometry)?;
     config.open_despite_loss = despite_loss;
     let began = Instant::now();
@@ -106,6 +108,30 @@ fn storage_of(settings: &Settings, access: Access) -> anyhow::Result<(Settings, 
         opened => opened,
     };
     opened.map_err(|error| unavailable(settings, error))
+}
+
+/// What there is to say of devices of which the pool uses another size than the settings state.
+fn other_sizes(settings: &Settings) -> Vec<String> {
+    let Ok((geometry, numbers)) = settings.device_numbers() else { return Vec::new() };
+    let unit = unit_bytes(&geometry);
+    let text = |(one, number): (Settings, Option<DeviceId>)| {
+        let device = one.device();
+        let (size, number) = device.size.zip(number)?;
+        let used = Bytes(u64::from(geometry.device(number).units) * unit.0);
+        let plain = matches!(one.kind(), DeviceKind::File | DeviceKind::Block);
+        if !plain || device.group().is_some() || size.0 / unit.0 == used.0 / unit.0 {
+            return None;
+        }
+        let (path, file) = (device.path.display(), settings.file().display());
+        let more = match size > used {
+            true => format!("`thermocline device grow {file} {path}` uses more of it"),
+            false => "state that size: a device does not become smaller".to_owned(),
+        };
+        Some(format!(
+            "{path}: the settings state a size of {size}, and the pool uses {used}; {more}"
+        ))
+    };
+    settings.each_device().zip(numbers).filter_map(text).collect()
 }
 
 /// What there is to say of devices that the settings name and the pool does not use.
@@ -264,12 +290,26 @@ pub const NO_UNIT: &str = "no unit is free, and none can be emptied";
 pub const MORE_ROOM: &str =
     "attach another device (`thermocline device attach`), or delete a volume";
 
+/// What there is to say of a pool without free units where `damaged` reads have met damaged blocks.
+pub fn because_of_damage(damaged: u64) -> String {
+    match damaged {
+        0 => String::new(),
+        reads => format!(
+            ". {reads} reads have met damaged blocks, and units with such blocks cannot be collected: `thermocline volume \
+             give-up POOL.toml NAME`, with the pool stopped, lists them by range, and lets their units come free"
+        ),
+    }
+}
+
 /// What to say when the device failed: also what it failed to do.
 pub fn broken<S: Storage>(driver: &mut Driver<S>, error: HostError) -> Broken {
     Broken(match driver.take_troubles().pop() {
         Some(trouble) => format!("{error}: {trouble}"),
         None if error == HostError::Failed => {
-            format!("{NO_UNIT}: {MORE_ROOM}; until it is opened again the pool takes no writes")
+            let damage = because_of_damage(driver.engine().stats().damaged_blocks);
+            format!(
+                "{NO_UNIT}: {MORE_ROOM}; until it is opened again the pool takes no writes{damage}"
+            )
         }
         None => error.to_string(),
     })

@@ -27,6 +27,7 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use thermocline_engine::Notice;
+use thermocline_format::Location;
 use thermocline_nbd::{Export, Exports, Limits, Server};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
@@ -34,7 +35,7 @@ use thermocline_runtime::{
 };
 use thermocline_target::Sectors;
 
-use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, short_of_fast, to_write};
+use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
 use devices::Devices;
 use files::Files;
@@ -137,6 +138,12 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // From here on a signal waits for its turn.
     let signals = signals::receive()?;
     let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
+    if let Some(http) = serve.http.as_deref().filter(|http| is_for_all(http)) {
+        say(format_args!(
+            "status and metrics at {http} are read by whoever reaches this machine: names of volumes and paths of devices \
+             are in them"
+        ));
+    }
     let opened = to_write(&settings, false)?;
     let tap = Tap::default();
     if let Some(path) = &serve.record_trace {
@@ -152,7 +159,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let after = (after > 0).then_some(Duration::from_secs(after));
     let (endurance, marks) = (settings.endurance(), settings.fullness_marks());
     let upkeep = PoolUpkeep { flush_after: after, endurance, marks };
-    let pool = Pool::start_with(opened.driver, listener(&failure), &upkeep);
+    let listener = listener(&failure, devices.clone(), &args.settings);
+    let pool = Pool::start_with(opened.driver, listener, &upkeep);
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
     let connections = serve.connections.unwrap_or(default.connections);
@@ -198,6 +206,12 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         return Err(Broken(failure.clone()).into());
     }
     closed.map(|()| ExitCode::SUCCESS)
+}
+
+/// Whether others than this machine can reach an address.
+fn is_for_all(address: &str) -> bool {
+    let found = std::net::ToSocketAddrs::to_socket_addrs(address);
+    found.is_ok_and(|mut found| found.any(|one| !one.ip().is_loopback()))
 }
 
 /// Gives volumes the limits that the settings state.
@@ -277,22 +291,31 @@ fn addresses<'a>(settings: &Path, serve: &'a ServeSettings) -> Addresses<'a> {
 }
 
 /// Says on standard error what an operator has to know.
-fn listener(failure: &Failure) -> thermocline_runtime::Listener {
-    let failure = Failure::clone(failure);
+fn listener(failure: &Failure, devices: Devices, settings: &Path) -> thermocline_runtime::Listener {
+    let (failure, settings) = (Failure::clone(failure), settings.to_owned());
+    let mut damaged: u64 = 0;
     let mut last: Option<Trouble> = None;
     Box::new(move |event| match event {
         Event::Trouble(trouble) => {
             say(format_args!("{trouble}"));
             last = Some(trouble);
         }
-        Event::Notice(Notice::Damaged { at }) => say(format_args!("the block at {at} is damaged")),
+        Event::Notice(Notice::Damaged { at }) => {
+            damaged += 1;
+            if let Some(text) = damage(damaged, at, &devices.device_of(at.unit), &settings) {
+                say(format_args!("{text}"));
+            }
+        }
         Event::Notice(Notice::Retired(unit)) => {
             say(format_args!("unit {} is out of service", unit.0));
         }
         Event::Notice(Notice::Failed) => {
             let why = last.map(|trouble| format!("the device failed: {trouble}"));
-            let why = why.unwrap_or_else(|| format!("{NO_UNIT}: {MORE_ROOM}"));
-            let text = format!("{why}; no write is taken until the pool is opened again");
+            let (why, damage) = match why {
+                Some(why) => (why, String::new()),
+                None => (format!("{NO_UNIT}: {MORE_ROOM}"), because_of_damage(damaged)),
+            };
+            let text = format!("{why}; no write is taken until the pool is opened again{damage}");
             say(format_args!("{text}"));
             // It fails once.
             let _first = failure.set(text);
@@ -305,6 +328,24 @@ fn listener(failure: &Failure) -> thermocline_runtime::Listener {
         Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
         Event::Notice(_) => {}
     })
+}
+
+/// What there is to say of the `count`-th damaged block that was met. After a few only each tenfold is worth a line.
+fn damage(count: u64, at: Location, device: &str, settings: &Path) -> Option<String> {
+    /// Lines with a place. Chosen.
+    const NAMED: u64 = 5;
+    let remedy = format!(
+        "stop the service, and `thermocline check {}` names volumes and offsets",
+        settings.display()
+    );
+    let is_power = count.is_multiple_of(10_u64.pow(count.ilog10()));
+    match count {
+        1..=NAMED => Some(format!(
+            "{device}: the block at {at} cannot be read, or is not what was written; reading it is an error. {remedy}"
+        )),
+        _ if is_power => Some(format!("{count} reads have met damaged blocks; {remedy}")),
+        _ => None,
+    }
 }
 
 fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {

@@ -86,12 +86,17 @@ fn ratio(written: u64, asked: u64) -> Option<f64> {
 
 impl Amplification {
     fn between(before: &Sample, now: &Sample) -> Amplification {
-        let (host, device) =
-            (now.host_bytes - before.host_bytes, now.device_bytes - before.device_bytes);
+        let (host, device) = (
+            now.host_bytes.saturating_sub(before.host_bytes),
+            now.device_bytes.saturating_sub(before.device_bytes),
+        );
         let inside = now.drive.map(|now| {
             let before = before.drive.unwrap_or(Drive { written_bytes: 0, media_bytes: 0 });
-            let media = now.media_bytes - before.media_bytes;
-            (ratio(media, now.written_bytes - before.written_bytes), ratio(media, host))
+            let media = now.media_bytes.saturating_sub(before.media_bytes);
+            (
+                ratio(media, now.written_bytes.saturating_sub(before.written_bytes)),
+                ratio(media, host),
+            )
         });
         let (dlwa, waf) = inside.unwrap_or_default();
         Amplification { alwa: ratio(device, host), dlwa, waf }
@@ -151,7 +156,8 @@ impl Class {
 
 fn line(before: &Sample, now: &Sample) -> String {
     let seconds = (now.seconds - before.seconds).max(1e-9);
-    let rate = |before: u64, now: u64| (now - before) as f64 / seconds;
+    // A change of devices begins the engine's counters anew.
+    let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
     let megabytes = |before, now| rate(before, now) / 1e6;
     let column = |ratio: Option<f64>| {
         let text = ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
@@ -161,8 +167,8 @@ fn line(before: &Sample, now: &Sample) -> String {
     let since_opened = Amplification::between(&Sample::default(), now);
     let by_class = |(class, now_of): (usize, &Class)| {
         let earlier = before.classes.get(class).map_or(0, |one| one.written_bytes);
-        let host = now.host_bytes - before.host_bytes;
-        let within = column(ratio(now_of.written_bytes - earlier, host));
+        let host = now.host_bytes.saturating_sub(before.host_bytes);
+        let within = column(ratio(now_of.written_bytes.saturating_sub(earlier), host));
         format!("{within:>14}{:>6}", column(ratio(now_of.written_bytes, now.host_bytes)).trim())
     };
     let ratios = match now.drive {

@@ -159,11 +159,23 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 fn served(status: &Value) -> anyhow::Result<String> {
     let number = |value: &Value| value.as_u64().context("the server speaks of other things");
     let engine = &status["engine"];
-    let at_risk = match number(&engine["at_risk_bytes"])? {
-        0 => "nothing: all that was written is durable".to_owned(),
-        bytes => format!("{} that were written and are not durable", Bytes(bytes)),
-    };
-    let mut text = format!("at risk: {at_risk}\n");
+    let mut risks: Vec<String> =
+        status["failure"].as_str().map(str::to_owned).into_iter().collect();
+    let groups = ["mirrors", "raids"].into_iter().filter_map(|kind| status[kind].as_array());
+    risks.extend(groups.flatten().filter_map(|one| one["risk"].as_str()).map(str::to_owned));
+    match number(&engine["damaged_blocks"])? {
+        0 => {}
+        reads => risks.push(format!(
+            "{reads} reads have met damaged blocks since the pool was opened: stop the service, and `thermocline check` \
+             names volumes and offsets"
+        )),
+    }
+    match number(&engine["at_risk_bytes"])? {
+        0 if risks.is_empty() => risks.push("nothing: all that was written is durable".to_owned()),
+        0 => {}
+        bytes => risks.push(format!("{} that were written and are not durable", Bytes(bytes))),
+    }
+    let mut text: String = risks.iter().map(|risk| format!("at risk: {risk}\n")).collect();
     let fast = |media: &&Value| media["class"] == FAST;
     if let Some(fast) = engine["media"].as_array().into_iter().flatten().find(fast) {
         let bytes = number(&fast["valid_bytes"])?;
@@ -178,13 +190,6 @@ fn served(status: &Value) -> anyhow::Result<String> {
     }
     for one in status["draining"].as_array().into_iter().flatten() {
         text += &format!("{}\n", DrainStatus::deserialize(one)?);
-    }
-    if let Some(failure) = status["failure"].as_str() {
-        text += &format!("at risk: {failure}\n");
-    }
-    let groups = ["mirrors", "raids"].into_iter().filter_map(|kind| status[kind].as_array());
-    for risk in groups.flatten().filter_map(|one| one["risk"].as_str()) {
-        text += &format!("at risk: {risk}\n");
     }
     text += &format!(
         "served: {} clients of NBD; {} of {} hold data, {} of {} units are free\n",

@@ -13,6 +13,7 @@ use thermocline_target::EXTENTS_MAX;
 use thermocline_types::Bytes;
 
 use super::device::Room;
+use super::give_up;
 use super::lost;
 use super::open::{Opened, on_trial, to_write};
 use super::serve::control::{LimitChange, Serving, Subject};
@@ -40,13 +41,16 @@ pub enum Command {
     /// requests and bytes per second; and the room that is kept for it. Until the service ends; the settings state limits for good, in `[[volumes]]`
     #[command(after_help = example("limit pool.toml main --iops 500 --bandwidth 50MiB"))]
     Limit(LimitArgs),
+    /// Give up blocks of a volume that cannot be read, so that their units come free; with the pool stopped
+    #[command(after_help = give_up::help())]
+    GiveUp(give_up::GiveUpArgs),
     /// Delete a volume and all that is in it, be its pool served or not
     #[command(after_help = example("delete pool.toml backup --yes-destroy backup"))]
     Delete(DeleteArgs),
 }
 
 /// The end of a help text.
-fn example(arguments: &str) -> String {
+pub(super) fn example(arguments: &str) -> String {
     format!("Example:\n  thermocline volume {arguments}\n\n{CODES}")
 }
 
@@ -180,6 +184,7 @@ pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Resize(args) => resize(args),
         Command::Media(args) => media(args),
         Command::Limit(args) => limit(args),
+        Command::GiveUp(args) => give_up::give_up(args),
         Command::Delete(args) => delete(args),
         Command::List(args) => list(args),
     }

@@ -8,6 +8,7 @@ mod devices_change;
 mod failed_trims;
 mod flushes;
 mod full_volumes;
+mod given_up;
 mod holes;
 mod many_units;
 mod memory_device;

@@ -155,6 +155,38 @@ policies! {$
         "ETI (HotStorage 2016): temperature of extents";
 }
 
+impl Policy {
+    /// Bytes of memory that it takes at most for a pool or drive of `blocks` blocks, as the documentation of each policy
+    /// states it.
+    #[must_use]
+    pub fn most_memory_bytes(&self, blocks: u64) -> u64 {
+        /// Blocks of 1 TiB, beyond which `auto` remembers no more.
+        const TEBIBYTE: u64 = 1 << 28;
+        /// Tables that do not depend on the number of blocks. Chosen, not measured.
+        const FIXED: u64 = 1 << 20;
+        let per_block = |bytes: f64| (blocks as f64 * bytes) as u64;
+        let of_blocks = match self {
+            Policy::Auto(auto) => {
+                let known = blocks.min(TEBIBYTE) as f64;
+                let history = 3.0 * known / f64::from(auto.neighbours().unwrap_or(1).max(1));
+                let most = TEBIBYTE as f64;
+                (history + (3.7 * known).min(0.7 * most) + (2.8 * known).min(0.3 * most)) as u64
+            }
+            Policy::Nothing(_)
+            | Policy::SeparateRelocation(_)
+            | Policy::LsmZgc(_)
+            | Policy::Mida(_)
+            | Policy::Eti(_) => 0,
+            Policy::Dac(_) | Policy::MultiQueue(_) | Policy::Sfr(_) => per_block(1.0),
+            Policy::Fadac(_) => per_block(2.0),
+            Policy::SepBit(_) => per_block(4.0),
+            Policy::MultiLog(_) | Policy::Midas(_) => per_block(5.0),
+            Policy::Sfs(_) | Policy::Warcip(_) => per_block(8.0),
+        };
+        FIXED + of_blocks
+    }
+}
+
 impl Classifier for Policy {
     #[inline]
     fn topology(&self) -> Topology {

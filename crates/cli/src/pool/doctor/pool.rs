@@ -53,7 +53,7 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
     match error.downcast_ref() {
         Some(MediaError::NoPool { .. }) => planned(settings),
         _ => {
-            let remedy = "`thermocline check` tells what is lost and what can be done";
+            let remedy = "as it says";
             vec![Finding::fail("pool", format!("it does not open: {error:#}"), remedy)]
         }
     }
@@ -186,8 +186,7 @@ fn plan(settings: &Settings) -> anyhow::Result<Config> {
         let device = &mut trial.devices[number];
         if kind != DeviceKind::Simulated {
             device.kind = Some(DeviceKind::File);
-            let size = device::size(&device.path);
-            device.size = device.size.or(size.filter(|size| size.0 > 0));
+            device.size = device.size.or(one.size_found().filter(|size| size.0 > 0));
         }
         device.io = IoEngine::Threads;
         device.direct = Some(false);
@@ -225,7 +224,12 @@ fn sizes(config: &Config, each: &[u64]) -> [Finding; 2] {
     };
     let (whole, least) = (config.whole_map_memory(all()), config.least_map_memory(all()));
     let (map, budget) = (Bytes(whole), Bytes(config.map_memory_bytes));
-    let reason = format!("maps take up to {map}; pool.memory is {budget}");
+    let beside = beside_maps(config);
+    let all = Bytes(map.0.min(budget.0) + beside.0);
+    let reason = format!(
+        "maps take up to {map}, of which pool.memory allows {budget}; placement and waiting writes take up to {beside} \
+         more"
+    );
     let memory = match available() {
         _ if Bytes(least) > budget => {
             let remedy =
@@ -236,13 +240,18 @@ fn sizes(config: &Config, each: &[u64]) -> [Finding; 2] {
             let remedy = "raise pool.memory where there is more: pages of maps are read and written again and again";
             Finding::warn("memory", reason, remedy)
         }
-        Some(free) if map > free => {
-            let remedy = "make the volumes smaller, or give the machine more memory";
+        Some(free) if all > free => {
+            let remedy = "lower pool.memory, choose another pool.placement such as auto:16, or give the machine more memory";
             Finding::warn("memory", format!("{reason}; {free} are free"), remedy)
         }
         _ => Finding::ok("memory", reason),
     };
     [size, memory]
+}
+
+/// Memory that a pool takes at most beside maps.
+fn beside_maps(config: &Config) -> Bytes {
+    Bytes(config.most_placement_memory() + config.most_waiting_memory())
 }
 
 /// Memory that the system could give now.

@@ -12,7 +12,9 @@ use super::wear::WearReport;
 pub fn text(status: &Status) -> String {
     let mut page = Page(String::new());
     let engine = &status.engine;
-    page.one("up_seconds", "gauge", "Time since the pool was opened", status.seconds);
+    page.one("up_seconds", "gauge", "Time since the service began", status.seconds);
+    let help = "Time since the pool was opened last, with which the engine's counters began";
+    page.one("opened_seconds", "gauge", help, status.opened_seconds);
     page.count(
         "failed",
         "gauge",
@@ -168,7 +170,9 @@ fn of_groups(page: &mut Page, groups: &GroupsTold) {
     type Value = fn(&GroupStanding) -> u64;
     let all: [(&str, &str, &str, Value); 4] = [
         ("whole", "gauge", "1 if all members of a group hold everything", |one| one.whole.into()),
-        ("lacking_bytes", "gauge", "What a member lacks", |one| one.lacking_bytes),
+        ("lacking_bytes", "gauge", "What a member lacks that is filled or out", |one| {
+            one.lacking_bytes
+        }),
         ("filled_bytes_total", "counter", "Copied or computed to fill a member", |one| {
             one.filled_bytes
         }),

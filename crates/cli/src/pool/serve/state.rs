@@ -32,12 +32,16 @@ pub struct State {
 /// Why the device is given up, once it is.
 pub type Failure = Arc<OnceLock<String>>;
 
-/// Everything that is told. Counters begin when the pool was opened.
+/// Everything that is told. Counters of the engine begin when the pool was opened last, those of requests with the
+/// service.
 #[derive(Serialize)]
 pub struct Status {
     pub schema: &'static str,
     pub pool: String,
+    /// Since the service began: as long as requests are counted.
     pub seconds: f64,
+    /// Since the pool was opened last, which each change of devices does: as long as the engine counts.
+    pub opened_seconds: f64,
     /// The device failed: nothing is written until the pool is opened again.
     pub failed: bool,
     /// What it failed to do.
@@ -293,14 +297,26 @@ impl State {
     /// How things stand; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
-        let (id, volumes, engine, fullness, memory, drive, wear, draining) = pool.look(|view| {
-            let (engine, draining) = (view.engine, DrainStatus::all(view.engine));
-            let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
-            let wear = view.wear.iter().map(WearReport::new).collect();
-            let fullness = FullnessReport::new(&view.fullness);
-            let status = engine_status(engine);
-            (id, volumes, status, fullness, engine.memory(), view.drive, wear, draining)
-        })?;
+        let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry) =
+            pool.look(|view| {
+                let (engine, draining) = (view.engine, DrainStatus::all(view.engine));
+                let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
+                let wear = view.wear.iter().map(WearReport::new).collect();
+                let fullness = FullnessReport::new(&view.fullness);
+                let status = engine_status(engine);
+                let geometry = *engine.geometry();
+                (
+                    id,
+                    volumes,
+                    status,
+                    fullness,
+                    engine.memory(),
+                    view.drive,
+                    wear,
+                    draining,
+                    geometry,
+                )
+            })?;
         let volumes = volumes.iter().map(|info| volume_status(info, &pool));
         let drive = drive.as_ref().map(DriveStatus::new);
         let media = drive.as_ref().map(|drive| drive.media_bytes_written);
@@ -309,6 +325,7 @@ impl State {
             schema: "thermocline.serve/1",
             pool: id,
             seconds: self.began.elapsed().as_secs_f64(),
+            opened_seconds: self.devices.opened().elapsed().as_secs_f64(),
             failed: self.failure.get().is_some(),
             failure: self.failure.get().cloned(),
             uris: self.reach.uris(&pool.volume_names()),
@@ -320,7 +337,7 @@ impl State {
             fullness,
             memory: memory_status(memory, traffic.held_bytes),
             wear,
-            groups: self.devices.status(),
+            groups: self.devices.status(&geometry),
             draining,
             drive,
             requests: request_status(&pool.traffic()),
