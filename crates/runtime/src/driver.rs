@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use thermocline_engine::{
-    Action, Config, ConfigError, Engine, Extent, HostError, HostRequest, Notice, OpenError, Rejected,
-    Reply, RequestId,
+    Action, Config, ConfigError, Engine, Extent, HostError, HostRequest, Notice, OpenError,
+    Rejected, Reply, RequestId,
 };
 use thermocline_format::{PoolId, VolumeId};
 use thermocline_types::Time;

@@ -482,7 +482,7 @@ impl Settings {
         };
         let remedy = match SMALLER.iter().find(fits) {
             Some(name) => format!("placement = \"{name}\" fits"),
-            None => "no placement fits this device".to_owned(),
+            None => "no placement writes so few, and none fits this device".to_owned(),
         };
         self.error("pool.placement", format!("{error}: {remedy}"))
     }

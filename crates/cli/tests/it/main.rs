@@ -1,5 +1,6 @@
 //! The command line as its users meet it: the program is run, and what it prints and writes is read.
 
+mod advice;
 mod analysis;
 mod datasheet;
 mod device_changes;
@@ -21,6 +22,7 @@ mod records;
 mod script;
 mod serve;
 mod serve_clients;
+mod serve_damage;
 mod serve_filesystem;
 mod serve_full;
 mod serve_fuse;

@@ -294,6 +294,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_policy_takes_more_memory_than_it_states() {
+        const BLOCKS: u64 = 1 << 18;
+        let below = Below::Mixed { spare: 0.07, units: 4.0 };
+        for (mut policy, _) in Policy::list() {
+            policy.begin(BLOCKS, 1100, 256, below);
+            for now in 0..2 * BLOCKS {
+                policy.place(Write::plain(Lba(now * 7919 % BLOCKS), now));
+            }
+            let (takes, most) = (policy.memory_bytes() as u64, policy.most_memory_bytes(BLOCKS));
+            assert!(takes <= most, "{policy} takes {takes} bytes, and states {most}");
+        }
+        let auto = Policy::Auto(Auto::default());
+        assert_eq!(auto.most_memory_bytes(1 << 28), auto.most_memory_bytes(1 << 30));
+    }
+
+    #[test]
     fn names_round_trip_and_unknown_ones_are_listed() {
         for (policy, _) in Policy::list() {
             assert_eq!(policy.to_string().parse(), Ok(policy));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use thermocline_engine::{DeviceCmd, Done};
-use thermocline_format::{DeviceState, Geometry, MediaClass, MAX_DEVICES, PoolDevice};
+use thermocline_format::{DeviceState, Geometry, MAX_DEVICES, MediaClass, PoolDevice};
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
 use super::pairs::Place;
