@@ -46,7 +46,7 @@ pub struct CheckArgs {
 
 /// A block that is not what it should be.
 #[derive(Serialize)]
-pub struct Damage {
+pub(super) struct Damage {
     pub volume: String,
     pub lba: u64,
     /// Where on the device it is, if that is known: of lost blocks nothing is anywhere.
@@ -162,7 +162,7 @@ fn look_through<S: Storage>(
 /// Reads all of a volume, but for what is known not to be mapped where there is no ledger that tells of it. What fails
 /// as a whole is read again block by block, to name those that are damaged. Returns how many blocks were read from
 /// media: those that are mapped, but for lost ones.
-pub fn read_volume<S: Storage>(
+pub(super) fn read_volume<S: Storage>(
     driver: &mut Driver<S>,
     volume: &VolumeInfo,
     ledger: Option<&Ledger>,

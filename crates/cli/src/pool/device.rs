@@ -282,7 +282,7 @@ struct Looked {
 
 /// What the volumes of a pool may take, and what it holds.
 #[derive(Clone, Copy)]
-pub struct Room {
+pub(super) struct Room {
     volumes: Bytes,
     holds: Bytes,
 }

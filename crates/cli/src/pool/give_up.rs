@@ -12,7 +12,7 @@ use thermocline_runtime::{Driver, Settings};
 use thermocline_types::Bytes;
 
 use super::check::{Damage, read_volume};
-use super::device::lose::{LostVolume, Range};
+use super::device::lose::{LostRange, LostVolume};
 use super::open::{on_trial, to_write};
 use super::{print, verdict, volume};
 use crate::progress::Progress;
@@ -78,7 +78,7 @@ pub fn give_up(args: &GiveUpArgs) -> anyhow::Result<ExitCode> {
         let volume = pool.volume(Some(&args.name))?;
         let ranges = damaged(&mut pool.driver, &volume, args)?;
         let mut left = 0;
-        for Range { offset, bytes } in &ranges {
+        for LostRange { offset, bytes } in &ranges {
             let (lba, blocks) = (offset / Bytes::BLOCK.0, bytes / Bytes::BLOCK.0);
             let given_up = pool.driver.give_up(Extent { volume: volume.id, lba, blocks })?;
             left += (blocks - given_up) * Bytes::BLOCK.0;
@@ -109,7 +109,7 @@ fn damaged<S: Storage>(
     driver: &mut Driver<S>,
     volume: &VolumeInfo,
     args: &GiveUpArgs,
-) -> anyhow::Result<Vec<Range>> {
+) -> anyhow::Result<Vec<LostRange>> {
     let size = volume.blocks * Bytes::BLOCK.0;
     ensure!(args.offset.0 < size, "the volume has {}, --offset is {}", Bytes(size), args.offset);
     let end = args.length.map_or(size, |length| args.offset.0.saturating_add(length.0));
@@ -120,14 +120,14 @@ fn damaged<S: Storage>(
 }
 
 /// Damaged blocks that lie `within` these bytes, those in a row as one range.
-fn ranges_of(found: &[Damage], within: std::ops::Range<u64>) -> Vec<Range> {
+fn ranges_of(found: &[Damage], within: std::ops::Range<u64>) -> Vec<LostRange> {
     let block = Bytes::BLOCK.0;
-    let mut ranges: Vec<Range> = Vec::new();
+    let mut ranges: Vec<LostRange> = Vec::new();
     let offsets = found.iter().filter(|one| one.unit.is_some()).map(|one| one.lba * block);
     for offset in offsets.filter(|offset| *offset + block > within.start && *offset < within.end) {
         match ranges.last_mut() {
             Some(last) if last.offset + last.bytes == offset => last.bytes += block,
-            _ => ranges.push(Range { offset, bytes: block }),
+            _ => ranges.push(LostRange { offset, bytes: block }),
         }
     }
     ranges
@@ -171,7 +171,7 @@ mod tests {
             .into_iter()
             .chain([damage(9, None)])
             .collect();
-        let range = |lba: u64, blocks: u64| Range { offset: lba * 4096, bytes: blocks * 4096 };
+        let range = |lba: u64, blocks: u64| LostRange { offset: lba * 4096, bytes: blocks * 4096 };
         assert_eq!(ranges_of(&found, 0..u64::MAX), [range(1, 3), range(7, 2)]);
         assert_eq!(ranges_of(&found, 2 * 4096..7 * 4096 + 1), [range(2, 2), range(7, 1)]);
     }

@@ -94,8 +94,9 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
         "the workload addresses {footprint}, volume `{}` has {size}: a smaller --span, or --remap fold, makes it fit",
         volume.name
     );
-    let ledger = args.ledger.as_deref();
-    let ledger = ledger.map(|path| Ledger::create(path, volume.id.0, volume.blocks)).transpose()?;
+    let ledger =
+        args.ledger.as_deref().map(|path| Ledger::create(path, volume.id.0, volume.blocks));
+    let ledger = ledger.transpose()?;
     let began = Instant::now();
     let bar = Progress::default().bar(&format!("load {}", volume.name));
     let mut loader = Loader::new(&mut pool.driver, volume.id, ledger, args.depth, args.flush_every);
@@ -125,10 +126,8 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let done = loader.finish()?;
     drop(bar);
     let seconds = began.elapsed().as_secs_f64();
-    let stats = *pool.driver.engine().stats();
-    let device = stats.device_bytes_written();
+    let (stats, host) = (*pool.driver.engine().stats(), bytes(done.written));
     pool.close()?;
-    let host = bytes(done.written);
     let report = Report {
         schema: "thermocline.load/1",
         volume: volume.name.to_string(),
@@ -137,11 +136,17 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
         host_bytes_read: bytes(done.read).0,
         host_bytes_trimmed: bytes(done.trimmed).0,
         flushes: done.flushes,
-        device_bytes_written: device,
-        alwa: (host.0 > 0).then(|| device as f64 / host.as_f64()),
+        device_bytes_written: stats.device_bytes_written(),
+        alwa: (host.0 > 0).then(|| stats.device_bytes_written() as f64 / host.as_f64()),
         damaged_blocks: stats.damaged_blocks,
         interrupted: interrupt.is_asked(),
     };
+    show(&report, args)?;
+    interrupt.check()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(report: &Report, args: &LoadArgs) -> anyhow::Result<()> {
     if report.damaged_blocks > 0 {
         say(format_args!(
             "{} reads have met damaged blocks: `thermocline check {}` names volumes and offsets",
@@ -149,10 +154,9 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
             args.settings.display()
         ));
     }
-    let json = args.json.then(|| serde_json::to_string_pretty(&report)).transpose()?;
-    print(&json.map_or_else(|| text(&report), |json| json + "\n"))?;
-    interrupt.check()?;
-    Ok(ExitCode::SUCCESS)
+    let json = args.json.then(|| serde_json::to_string_pretty(report)).transpose()?;
+    print(&json.map_or_else(|| text(report), |json| json + "\n"))?;
+    Ok(())
 }
 
 fn text(report: &Report) -> String {

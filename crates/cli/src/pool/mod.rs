@@ -132,7 +132,7 @@ fn refusal(error: HostError) -> anyhow::Error {
     }
 }
 
-/// Prints what was found. The exit code says whether it is well, also to a reader that took only a part, such as `head`.
+/// Prints what was found. The exit code says whether it is well, also to a reader that took only a part, as `head`.
 fn verdict(text: &str, is_well: bool) -> anyhow::Result<ExitCode> {
     let code = ExitCode::from(u8::from(!is_well));
     match std::io::stdout().write_all(text.as_bytes()) {

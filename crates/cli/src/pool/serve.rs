@@ -138,18 +138,10 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // From here on a signal waits for its turn.
     let signals = signals::receive()?;
     let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
-    if let Some(http) = serve.http.as_deref().filter(|http| is_for_all(http)) {
-        say(format_args!(
-            "status and metrics at {http} are read by whoever reaches this machine: names of volumes and paths of devices \
-             are in them"
-        ));
-    }
+    warn_of_http(&serve);
     let opened = to_write(&settings, false)?;
     let tap = Tap::default();
-    if let Some(path) = &serve.record_trace {
-        let path = tap.start(path)?;
-        say(format_args!("requests are recorded in {}", path.display()));
-    }
+    record(&tap, &serve)?;
     if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
         say(format_args!("{short}: {MORE_FAST}"));
     }
@@ -206,6 +198,25 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         return Err(Broken(failure.clone()).into());
     }
     closed.map(|()| ExitCode::SUCCESS)
+}
+
+/// Begins to record requests, where the settings or arguments ask for that.
+fn record(tap: &Tap, serve: &ServeSettings) -> anyhow::Result<()> {
+    if let Some(path) = &serve.record_trace {
+        let path = tap.start(path)?;
+        say(format_args!("requests are recorded in {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Warns of an address that shows status and metrics to others.
+fn warn_of_http(serve: &ServeSettings) {
+    if let Some(http) = serve.http.as_deref().filter(|http| is_for_all(http)) {
+        say(format_args!(
+            "status and metrics at {http} are read by whoever reaches this machine: names of volumes and paths of devices \
+             are in them"
+        ));
+    }
 }
 
 /// Whether others than this machine can reach an address.

@@ -38,7 +38,8 @@ pub enum Command {
     #[command(after_help = example("media pool.toml backup auto"))]
     Media(MediaArgs),
     /// Limit what a volume of a served pool does beside others: its share when several want more than there is,
-    /// requests and bytes per second; and the room that is kept for it. Until the service ends; the settings state limits for good, in `[[volumes]]`
+    /// requests and bytes per second; and keep room for it. Until the service ends; the settings state limits for
+    /// good, in `[[volumes]]`
     #[command(after_help = example("limit pool.toml main --iops 500 --bandwidth 50MiB"))]
     Limit(LimitArgs),
     /// Give up blocks of a volume that cannot be read, so that their units come free; with the pool stopped

@@ -156,8 +156,7 @@ policies! {$
 }
 
 impl Policy {
-    /// Bytes of memory that it takes at most for a pool or drive of `blocks` blocks, as the documentation of each policy
-    /// states it.
+    /// Bytes of memory that it takes at most for a pool or drive of `blocks` blocks, as each policy documents it.
     #[must_use]
     pub fn most_memory_bytes(&self, blocks: u64) -> u64 {
         /// Blocks of 1 TiB, beyond which `auto` remembers no more.

@@ -28,7 +28,7 @@ const SHOWN: usize = 10;
 
 /// Blocks of a volume that are lost, in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Range {
+pub struct LostRange {
     /// Bytes from the beginning of the volume.
     pub offset: u64,
     pub bytes: u64,
@@ -38,7 +38,7 @@ pub struct Range {
 pub struct LostVolume {
     pub name: String,
     pub bytes: u64,
-    pub ranges: Vec<Range>,
+    pub ranges: Vec<LostRange>,
 }
 
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ impl LostVolume {
         let LostVolume { name, bytes, ranges } = self;
         let (bytes, count) = (Bytes(*bytes), ranges.len());
         let mut text = format!("volume `{name}`: {bytes} in {count} ranges are {what}\n");
-        for Range { offset, bytes } in ranges.iter().take(SHOWN) {
+        for LostRange { offset, bytes } in ranges.iter().take(SHOWN) {
             text += &format!("  {} from byte {offset}\n", Bytes(*bytes));
         }
         if count > SHOWN {
@@ -112,7 +112,7 @@ fn lost_of<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Vec<LostVolume>
     }
     collect(driver, &mut found);
     let volumes = driver.engine().volumes();
-    let named = |(id, ranges): (u32, Vec<Range>)| {
+    let named = |(id, ranges): (u32, Vec<LostRange>)| {
         let volume = volumes.iter().find(|volume| volume.id.0 == id);
         let name = volume.map_or_else(|| format!("volume {id}"), |one| one.name.to_string());
         LostVolume { name, bytes: ranges.iter().map(|range| range.bytes).sum(), ranges }
@@ -121,7 +121,7 @@ fn lost_of<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Vec<LostVolume>
 }
 
 /// Adds what the engine has told since, by volume. It looks through each from the first block to the last.
-fn collect<S: Storage>(driver: &mut Driver<S>, found: &mut BTreeMap<u32, Vec<Range>>) {
+fn collect<S: Storage>(driver: &mut Driver<S>, found: &mut BTreeMap<u32, Vec<LostRange>>) {
     for notice in driver.notices() {
         let Notice::Lost { extent } = notice else { continue };
         let Extent { volume, lba, blocks } = extent;
@@ -129,7 +129,7 @@ fn collect<S: Storage>(driver: &mut Driver<S>, found: &mut BTreeMap<u32, Vec<Ran
         let ranges = found.entry(volume.0).or_default();
         match ranges.last_mut() {
             Some(last) if last.offset + last.bytes == offset => last.bytes += bytes,
-            _ => ranges.push(Range { offset, bytes }),
+            _ => ranges.push(LostRange { offset, bytes }),
         }
     }
     driver.clear_notices();

@@ -62,6 +62,21 @@ pub fn text(status: &Status) -> String {
     if let Some(drive) = &status.drive {
         of_drive(&mut page, drive);
     }
+    ratios(&mut page, status);
+    of_groups(&mut page, &status.groups);
+    of_draining(&mut page, &status.draining);
+    of_wear(&mut page, &status.wear);
+    of_volumes(&mut page, &status.volumes);
+    requests(&mut page, status);
+    page.0
+}
+
+/// Name and help of a gauge, and its value.
+type Gauge<T> = (&'static str, &'static str, fn(&T) -> u64);
+
+/// Write amplification since the pool was opened.
+fn ratios(page: &mut Page, status: &Status) {
+    let engine = &status.engine;
     for (name, help, value) in [
         ("alwa_ratio", "Bytes written to the device over host bytes", engine.alwa),
         (
@@ -75,12 +90,6 @@ pub fn text(status: &Status) -> String {
             page.one(name, "gauge", help, value);
         }
     }
-    of_groups(&mut page, &status.groups);
-    of_draining(&mut page, &status.draining);
-    of_wear(&mut page, &status.wear);
-    of_volumes(&mut page, &status.volumes);
-    requests(&mut page, status);
-    page.0
 }
 
 /// Each class of devices.
@@ -97,7 +106,7 @@ fn of_classes(page: &mut Page, media: &[MediaStatus]) {
             page.sample("class_written_bytes_total", &labels, value);
         }
     }
-    let gauges: [(&str, &str, fn(&MediaStatus) -> u64); 4] = [
+    let gauges: [Gauge<MediaStatus>; 4] = [
         ("class_units", "Units of a class, superblocks aside", |one| one.units.into()),
         ("class_free_units", "Units of a class that hold nothing", |one| one.free_units.into()),
         ("class_valid_bytes", "Data on a class of devices", |one| one.valid_bytes),
@@ -206,7 +215,7 @@ fn of_draining(page: &mut Page, draining: &[DrainStatus]) {
 
 /// What every volume costs; what belongs to all of them, such as the map, is in no volume.
 fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
-    let sizes: [(&str, &str, fn(&VolumeStatus) -> u64); 3] = [
+    let sizes: [Gauge<VolumeStatus>; 3] = [
         ("volume_size_bytes", "Size of a volume", |volume| volume.size_bytes),
         ("volume_mapped_bytes", "Bytes of a volume that are in use", |volume| volume.mapped_bytes),
         ("volume_reserve_bytes", "What the pool keeps writable for a volume", |volume| {
