@@ -494,7 +494,7 @@ fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
     let (listed, code) = lost(folder, "");
     assert!(code == 1 && listed["done"] == false && listed["bytes"].as_u64() > Some(1 << 20));
     refuses(folder, "device lose pool.toml a.img --yes-destroy b.img", "not a.img");
-    refuses(folder, "device lose pool.toml fast.img", "a.img");
+    refuses(folder, "device lose pool.toml fast.img", "it is a fast device");
     fs::rename(folder.join("away"), &path).expect("nobody took its place");
     does(folder, "check pool.toml");
     fs::remove_file(&path).expect("it is there");
