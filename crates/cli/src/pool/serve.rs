@@ -65,9 +65,9 @@ server had it ignored, as nohup does.
 Examples:
   thermocline serve pool.toml
   qemu-img convert -n disk.img 'nbd+unix:///main?socket=pool.sock'
+  thermocline serve pool.toml --record-trace today.csv.zst
   thermocline serve pool.toml --listen 127.0.0.1:10809 --http 127.0.0.1:9400
   thermocline serve pool.toml --fuse mnt
-  thermocline serve pool.toml --record-trace today.csv.zst
 
 {CODES}"))]
 pub struct ServeArgs {
