@@ -17,8 +17,8 @@ struct Rule {
     theirs: Option<&'static [&'static str]>,
 }
 
-const RULES: [Rule; 16] = [
-    Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro"]) },
+const RULES: [Rule; 17] = [
+    Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro", "thiserror"]) },
     Rule { name: "ftl", ours: &["types"], theirs: Some(&["prefetch-index"]) },
     Rule {
         name: "format",
@@ -30,6 +30,7 @@ const RULES: [Rule; 16] = [
         ours: &["types", "ftl", "format"],
         theirs: Some(&["prefetch-index", "rustc-hash", "slab", "thiserror"]),
     },
+    Rule { name: "array", ours: &["types", "format"], theirs: Some(&["slab", "thiserror"]) },
     Rule {
         name: "nand",
         ours: &["types", "ftl"],
@@ -40,7 +41,7 @@ const RULES: [Rule; 16] = [
     Rule { name: "workload", ours: &["types"], theirs: None },
     Rule {
         name: "sim",
-        ours: &["types", "ftl", "format", "engine", "nand", "workload"],
+        ours: &["types", "ftl", "format", "engine", "array", "nand", "workload"],
         theirs: None,
     },
     Rule { name: "target", ours: &["types"], theirs: None },
@@ -48,19 +49,19 @@ const RULES: [Rule; 16] = [
     Rule { name: "fuse", ours: &["types", "target"], theirs: None },
     Rule {
         name: "runtime",
-        ours: &["types", "ftl", "format", "engine", "nand", "target"],
+        ours: &["types", "ftl", "format", "engine", "array", "nand", "target"],
         theirs: None,
     },
     Rule {
         name: "lab",
-        ours: &["types", "record", "ftl", "format", "engine", "nand", "workload"],
+        ours: &["types", "record", "ftl", "format", "engine", "array", "nand", "workload"],
         theirs: None,
     },
     Rule {
         name: "cli",
         ours: &[
-            "types", "record", "ftl", "format", "engine", "nand", "workload", "lab", "report",
-            "target", "runtime", "sim", "nbd", "fuse",
+            "types", "record", "ftl", "format", "engine", "array", "nand", "workload", "lab",
+            "report", "target", "runtime", "sim", "nbd", "fuse",
         ],
         theirs: None,
     },

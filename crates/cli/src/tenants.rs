@@ -5,8 +5,8 @@ use thermocline_types::Bytes;
 
 use crate::table::{NONE, draw, nanos};
 
-/// Tenants in the table at most; more are in the record.
-const SHOWN: usize = 20;
+/// Tenants in a table at most; more are in the record, or in the JSON.
+pub const SHOWN: usize = 20;
 
 /// A column: its head, and what it shows of a tenant.
 type TenantColumn = (&'static str, fn(&TenantFigures) -> String);

@@ -131,6 +131,14 @@ mod with_bugs {
         SearchEndsEarly: "the search for superblock records leaves out the last unit",
         EarlierUnitsForgotten: "the search for superblock records keeps those of the last unit alone",
         ZoneWrittenAtOnce: "a write to a zone does not wait for the one before",
+        OtherVersionsNotAsked: "what fails its check on a device with redundancy is not asked of its other members",
+        OtherVersionUnverified: "what other members give is taken without a check, and written over what they are asked for",
+        NothingHealed: "what another member has right is not written over what is wrong",
+        RolledBackBelieved: "a member that lacks flushed chunks is believed",
+        LeftUnequal: "what was not flushed and counts after a crash is left to the members that have it",
+        FirstVersionTaken: "an opening looks for chunks in one version alone",
+        OneVersionScrubbed: "a scrub compares one version of each block",
+        ParityNotScrubbed: "a scrub leaves alone what members hold beside blocks",
         ZoneOrderReversed: "of the writes that wait for a zone the last one goes first",
     }
 }

@@ -10,6 +10,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_types::{Class, Time};
 
 use crate::bugs::Bug;
+use crate::device::Members;
 use crate::map::Addresses;
 
 /// Most blocks that one read or write may have: what one chunk can hold.
@@ -134,6 +135,8 @@ pub struct Config {
     pub map_memory_bytes: u64,
     /// Whether a pool is opened although chunks that had been flushed are missing.
     pub open_despite_loss: bool,
+    /// Members of the devices that have redundancy: versions of their bytes that can be asked for.
+    pub members: Members,
     /// Bytes that a volume's requests must write one behind the other before what follows goes to the devices for
     /// capacity at once, where there are fast ones.
     pub bypass_bytes: u64,
@@ -171,6 +174,7 @@ impl Config {
             max_open_units: [u32::MAX; MediaClass::ALL.len()],
             map_memory_bytes: 4 << 30,
             open_despite_loss: false,
+            members: Members::NONE,
             bypass_bytes: u64::MAX,
             destage: DestageConfig::default(),
             bug: None,

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use thermocline_format::{
-    BLOCK_BYTES, ChunkHeader, Generation, Location, Places, PoolId, Superblock,
+    BLOCK_BYTES, ChunkHeader, Generation, Location, MAX_DEVICES, Places, PoolId, Superblock,
 };
-use thermocline_types::{DeviceId, UnitId};
+pub use thermocline_types::DeviceError;
+use thermocline_types::{DeviceId, UnitId, Version};
 
 use crate::payload::Payload;
 
@@ -52,16 +53,21 @@ pub enum DeviceCmd<P> {
         blocks: u32,
         /// Where to put them; without it the driver finds room.
         into: Option<P>,
+        /// Which version, where the device has several.
+        version: Version,
     },
     /// Read a page of the map; answered by [`Done::Page`].
     ReadPage {
         /// Where it begins.
         at: Location,
+        /// Which version, where the device has several.
+        version: Version,
     },
     /// Read part of a unit and find the chunks in it; answered by [`Done::Chunks`].
     ReadChunks(ReadChunks),
-    /// Read the superblock units of all devices and find the records in them; answered by [`Done::Superblocks`].
-    ReadSuperblocks,
+    /// Read the superblock units of all devices and find the records in them, in every version that a device with these
+    /// members has; answered by [`Done::Superblocks`].
+    ReadSuperblocks(Members),
     /// Write a superblock record at its location.
     WriteSuperblock(Arc<Superblock>),
     /// Report every unit of every device; answered by [`Done::Units`].
@@ -74,6 +80,43 @@ pub enum DeviceCmd<P> {
     Finish(UnitId),
     /// Make durable all writes, resets and zeros of a device that were complete when this was submitted.
     Flush(DeviceId),
+    /// Mend a device with redundancy: these bytes are right in this version. Without a member, that member gets its part
+    /// of them anew; as read, whatever else the device keeps of them is made to agree.
+    Heal {
+        /// Where the first byte is.
+        at: Location,
+        /// Logical blocks.
+        blocks: u32,
+        /// In which version they are right.
+        version: Version,
+    },
+    /// The member that this version leaves out lacks data that was flushed: it is believed no more, and filled anew.
+    Distrust {
+        /// A unit of the device.
+        unit: UnitId,
+        /// The version that has the data.
+        version: Version,
+    },
+}
+
+/// How many members each device keeps its bytes on so that one of them may be wrong; 0 for a device without redundancy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Members([u8; MAX_DEVICES]);
+
+impl Members {
+    /// No device has redundancy.
+    pub const NONE: Members = Members([0; MAX_DEVICES]);
+
+    /// Says of a device how many members it has.
+    pub fn set(&mut self, device: DeviceId, members: u8) {
+        self.0[device.index()] = members;
+    }
+
+    /// Members of a device.
+    #[must_use]
+    pub const fn of(self, device: DeviceId) -> u8 {
+        self.0[device.0 as usize]
+    }
 }
 
 /// Which chunks to read: those that begin in `window` logical blocks from `at` on.
@@ -91,6 +134,32 @@ pub struct ReadChunks {
     pub search: bool,
     /// Whether to hand over the blocks as well, as far as they are in the window.
     pub data: bool,
+    /// Which versions are read: of each place the newest chunk is taken that any of them has.
+    pub versions: Versions,
+}
+
+/// Versions of a window of chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Versions {
+    /// As the device reads it.
+    #[default]
+    AsRead,
+    /// This one.
+    One(Version),
+    /// Those without each of so many members, or, without members, as the device reads it.
+    All(u8),
+}
+
+impl Versions {
+    /// Each of them.
+    pub(crate) fn each(self) -> impl Iterator<Item = Version> {
+        let (first, members) = match self {
+            Versions::AsRead | Versions::All(0) => (Some(Version::AS_READ), 0),
+            Versions::One(version) => (Some(version), 0),
+            Versions::All(members) => (None, members),
+        };
+        first.into_iter().chain((0..usize::from(members)).map(Version::without))
+    }
 }
 
 /// A chunk that was found.
@@ -102,6 +171,10 @@ pub struct FoundChunk<P> {
     pub data: Option<(P, u32)>,
     /// The block that lies packed in its header, unpacked.
     pub packed: Option<P>,
+    /// The version that alone has the header, though others could be read.
+    pub only_in: Option<Version>,
+    /// Whether every version has the header that could be read.
+    pub everywhere: bool,
 }
 
 impl<P: Payload> FoundChunk<P> {
@@ -164,22 +237,4 @@ pub enum Done<P> {
     Superblocks(Vec<Superblock>),
     /// One report for each unit of the pool's geometry, in order.
     Units(Vec<UnitReport>),
-}
-
-/// How a command failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeviceError {
-    /// The device reports an error for these blocks or this command.
-    #[error("the device reports an error")]
-    Io,
-    /// The unit can be read but not written or reset any more.
-    #[error("the unit is read-only")]
-    ReadOnly,
-    /// The unit cannot be read any more either.
-    #[error("the unit is offline")]
-    Offline,
-    /// The device takes no commands any more.
-    #[error("the device is gone")]
-    Gone,
 }

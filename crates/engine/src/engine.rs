@@ -19,22 +19,24 @@ mod seal;
 mod tier;
 mod trim;
 mod unit_pages;
+mod versions;
 mod volumes;
 
 use std::collections::VecDeque;
 
 use slab::Slab;
-use thermocline_format::{Epoch, Geometry, MediaClass, Packer, PoolId, Sequence};
+use thermocline_format::{Epoch, Geometry, Location, MediaClass, Packer, PoolId, Sequence};
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Classifier as _;
-use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId};
+use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId, Version};
 
 use crate::bugs::bug;
 use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
 use crate::destage::Destage;
-use crate::device::{DeviceCmd, DeviceError, Done, OpId};
+use crate::device::{DeviceCmd, DeviceError, Done, OpId, ReadChunks};
 use crate::durability::{Durability, Then};
 use crate::flights::Flights;
+use crate::healing::{Healing, Tried};
 use crate::map::{Addresses, Value};
 use crate::marks::mark;
 use crate::pages::Pages;
@@ -56,23 +58,27 @@ use opening::Opening;
 pub use runs::Run;
 use scrub::Scrub;
 use trim::Unmapping;
+use versions::Judged;
 
 /// What the device was asked for.
 #[derive(Debug)]
 pub(crate) enum Op<P> {
     WriteChunk { sequence: Sequence, class: Class },
-    HostRead { request: u32, unit: UnitId, expected: Vec<Value>, into: P },
-    LoadPage { volume: u16, page: u64, at: thermocline_format::Location },
+    HostRead { request: u32, unit: UnitId, expected: Vec<Value> },
+    LoadPage { volume: u16, page: u64, at: Location },
     MovePage { page: checkpoint::Place, unit: UnitId },
     MergePage { page: checkpoint::Place },
-    GcChunks,
+    GcChunks { request: ReadChunks },
     GcRead { segment: u32, first: usize },
     Reset { unit: UnitId },
     Finish { unit: UnitId },
     Flush { device: DeviceId },
     Superblock,
     ScrubChunks,
-    ScrubRead { block: scrub::Counted },
+    ScrubRead { block: scrub::Counted, missing: bool },
+    ScrubVersion { blocks: Vec<scrub::Counted>, version: Version },
+    Heal { at: Location, version: Version },
+    Again(Box<Tried<P>>),
     Opening { index: usize },
 }
 
@@ -110,6 +116,7 @@ pub struct Engine<P: Payload> {
     epoch: Epoch,
     actions: VecDeque<Action<P>>,
     ops: Slab<Op<P>>,
+    healing: Healing,
     requests: Requests,
     volumes: Volumes,
     pages: Pages<P>,
@@ -195,6 +202,7 @@ impl<P: Payload> Engine<P> {
             epoch: Epoch(1),
             actions: VecDeque::new(),
             ops: Slab::new(),
+            healing: Healing::default(),
             requests: Requests::default(),
             volumes: Volumes::default(),
             pages: Pages::default(),
@@ -371,11 +379,14 @@ impl<P: Payload> Engine<P> {
         self.handle_timeout(now);
         self.settled = false;
         let asked = self.ops.remove(op.0 as usize);
+        let Some(Judged { asked, done, lost }) = self.judged(op.0 as usize, asked, done) else {
+            return;
+        };
         let status = done.as_ref().map(|_| ()).map_err(|error| *error);
         match (asked, done) {
             (Op::WriteChunk { sequence, class }, _) => self.chunk_written(sequence, class, status),
-            (Op::HostRead { request, unit, expected, into }, _) => {
-                self.read_done(request, unit, &expected, &into, status);
+            (Op::HostRead { request, unit, expected }, _) => {
+                self.read_done(request, unit, &expected, &lost, status);
             }
             (Op::LoadPage { volume, page, at }, Ok(Done::Page(bytes))) => {
                 self.page_read(volume, page, at, Some(&bytes));
@@ -391,8 +402,8 @@ impl<P: Payload> Engine<P> {
                 self.page_to_merge(page, Some(bytes));
             }
             (Op::MergePage { page }, Err(_)) => self.page_to_merge(page, None),
-            (Op::GcChunks, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),
-            (Op::GcChunks, Err(error)) => self.gc_unreadable(error),
+            (Op::GcChunks { .. }, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),
+            (Op::GcChunks { .. }, Err(error)) => self.gc_unreadable(error),
             (Op::GcRead { segment, first }, Ok(Done::Data(data))) => {
                 self.gc_data_read(segment, first, Some(&data));
             }
@@ -405,8 +416,14 @@ impl<P: Payload> Engine<P> {
             (Op::Superblock, _) => self.superblock_written(status),
             (Op::ScrubChunks, Ok(Done::Chunks(found))) => self.scrub_found(Ok(found)),
             (Op::ScrubChunks, Err(error)) => self.scrub_found(Err(error)),
-            (Op::ScrubRead { block }, Ok(Done::Data(data))) => self.scrub_read(block, Some(&data)),
-            (Op::ScrubRead { block }, Err(_)) => self.scrub_read(block, None),
+            (Op::ScrubRead { block, missing }, Ok(Done::Data(data))) => {
+                self.scrub_read(block, missing, Some(&data));
+            }
+            (Op::ScrubRead { block, missing }, Err(_)) => self.scrub_read(block, missing, None),
+            (Op::ScrubVersion { blocks, version }, done) => {
+                self.scrub_version_read(&blocks, version, &done);
+            }
+            (Op::Heal { at, version }, _) => self.healed(at, version, status),
             (Op::Opening { index }, done) => self.opening_progress(index, done),
             (asked, done) => panic!("{asked:?} was answered with {done:?}"),
         }

@@ -20,6 +20,7 @@ mod device;
 mod durability;
 mod engine;
 mod flights;
+mod healing;
 mod map;
 mod marks;
 mod memory;
@@ -40,8 +41,8 @@ mod write_cache;
 pub use bugs::Bug;
 pub use config::{Config, ConfigError, DestageConfig, GcConfig, LINGER, MAX_IO_BLOCKS, ReadPlan};
 pub use device::{
-    Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, OpId, PageBytes,
-    ReadChunks, UnitCondition, UnitReport,
+    Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, Members, OpId, PageBytes,
+    ReadChunks, UnitCondition, UnitReport, Versions,
 };
 pub use engine::{Engine, Occupancy, Run};
 #[cfg(feature = "marks")]

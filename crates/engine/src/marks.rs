@@ -322,7 +322,20 @@ mod counted {
         PackedTail: "a packed block is replayed",
         PackedReplaced: "the write of a chunk with a packed block failed",
         PackedScrubbed: "a scrub compares a packed block",
+        // versions.rs
+        VersionWrong: "a read of a device with redundancy fails its check",
+        VersionRight: "another version of it passes",
+        UnreadableHealed: "what a member could not read is written again from the others",
+        MemberRolledBack: "a member lacks chunks that were flushed, and is filled anew",
+        SingleHeaderHealed: "a header that one version alone has is written again in an opening",
+        MadeEqual: "a chunk that was not flushed is made the same on all members",
+        ScrubVersionCompared: "a scrub compares what the members but one give",
+        ScrubVersionMissing: "the members but one cannot give what a scrub asks for",
+        ScrubHeaderInOneVersion: "a scrub finds a header in one version alone",
+        ScrubAgrees: "a scrub makes the rest agree with the blocks",
         // wire.rs
+        OtherVersionTaken: "a chunk is found, or a newer one, in another version than the first",
+        OlderVersionPassed: "a version has an older chunk at a place",
         HeaderCutOff: "a header goes on beyond what was read",
         HeaderStale: "a sound prefix is of another life of the unit, or its entries are damaged",
     }

@@ -103,6 +103,8 @@ pub enum Reply {
         blocks: u64,
         /// Places at which something is wrong: blocks and headers.
         damaged: u64,
+        /// Places of devices with redundancy that a member holds wrong, while the others have what is right.
+        mended: u64,
     },
 }
 
@@ -241,6 +243,13 @@ pub enum Notice {
     Damaged {
         /// Where it is.
         at: Location,
+    },
+    /// A member of a device held wrong bytes, which were written again from the others.
+    Healed {
+        /// Where the first was.
+        at: Location,
+        /// The version that was right.
+        version: thermocline_types::Version,
     },
     /// Blocks are lost, with a device or with what said where they went, and read as errors from now on.
     Lost {

@@ -72,6 +72,8 @@ pub struct Stats {
     pub pages_merged: u64,
     /// Blocks found to be damaged, each time that they were.
     pub damaged_blocks: u64,
+    /// Places of devices with redundancy that a member held wrong, and that were written again from the others.
+    pub healed_places: u64,
 }
 
 /// Memory that an engine holds, in bytes, by what it is for.

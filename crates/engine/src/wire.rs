@@ -42,12 +42,25 @@ pub fn chunk_header<P>(chunk: &Chunk<P>, packed: &[u8], geometry: &Geometry, out
     chunk.header.encode(packed, geometry, out);
 }
 
+/// A chunk in the bytes of a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InWindow {
+    /// Its header.
+    pub header: ChunkHeader,
+    /// The bytes of those of its blocks that lie whole in the window, from the first on, counted from the first byte of
+    /// the window.
+    pub data: Range<usize>,
+    /// In which window of several it was found: the first that has it.
+    pub window: usize,
+    /// Windows that have it.
+    pub having: usize,
+}
+
 /// The chunks of part of a unit, in its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// In order of location, each with the bytes of those of its blocks that lie whole in the window, from the first
-    /// on. A range counts from the first byte of the window.
-    pub chunks: Vec<(ChunkHeader, Range<usize>)>,
+    /// In order of location.
+    pub chunks: Vec<InWindow>,
     /// As in [`crate::FoundChunks::next`].
     pub next: u32,
     /// As in [`crate::FoundChunks::unsound`].
@@ -65,15 +78,23 @@ pub struct Found {
 /// may end in the middle of a chunk of this one.
 #[must_use]
 pub fn find_chunks(bytes: &[u8], request: &ReadChunks, geometry: &Geometry) -> Found {
+    find_chunks_in(&[bytes], request, geometry)
+}
+
+/// As [`find_chunks`], in windows of equal length on the same place: the versions of a device with redundancy. At each
+/// place the newest chunk counts that any of them has: whoever has an older one, or none, was not written last.
+#[must_use]
+pub fn find_chunks_in(windows: &[&[u8]], request: &ReadChunks, geometry: &Geometry) -> Found {
     let mut generation = request.generation;
     let any_life = generation.is_none() && request.search;
     let mut found =
         Found { chunks: Vec::new(), next: request.at.block, unsound: false, newest: None };
+    let Some(bytes) = windows.first() else { return found };
     while let Some(offset) = offset_within(bytes, request.at, found.next, geometry) {
         let location = Location { block: found.next, ..request.at };
         let expected = Expected { pool: request.pool, location, generation };
-        match look(&bytes[offset..], &expected, geometry, &mut found.newest) {
-            Seen::Chunk(header) => {
+        match look_in(windows, offset, &expected, geometry, &mut found.newest) {
+            (Seen::Chunk(header), window, having) => {
                 if any_life {
                     let header = header.header_bytes(geometry);
                     found.next += geometry.logical_block().to_hold(header);
@@ -82,11 +103,11 @@ pub fn find_chunks(bytes: &[u8], request: &ReadChunks, geometry: &Geometry) -> F
                     found.next += header.blocks;
                 }
                 let data = whole_blocks(bytes.len(), offset, &header, geometry);
-                found.chunks.push((header, data));
+                found.chunks.push(InWindow { header, data, window, having });
             }
-            Seen::CutOff => break,
-            Seen::Nothing if request.search => found.next += 1,
-            Seen::Nothing => {
+            (Seen::CutOff, ..) => break,
+            (Seen::Nothing, ..) if request.search => found.next += 1,
+            (Seen::Nothing, ..) => {
                 found.unsound = true;
                 break;
             }
@@ -111,6 +132,34 @@ enum Seen {
     CutOff,
     /// Neither.
     Nothing,
+}
+
+/// Looks for the newest chunk at `offset` of each window. With it, the first window that has it, and how many do.
+fn look_in(
+    windows: &[&[u8]],
+    offset: usize,
+    expected: &Expected,
+    geometry: &Geometry,
+    newest: &mut Option<(Revision, Epoch)>,
+) -> (Seen, usize, usize) {
+    let age = |header: &ChunkHeader| (header.origin.epoch, header.origin.sequence);
+    let (mut best, mut first, mut having) = (Seen::Nothing, 0, 0);
+    for (window, bytes) in windows.iter().enumerate() {
+        let seen = look(&bytes[offset..], expected, geometry, newest);
+        match (&best, &seen) {
+            (Seen::Chunk(best), Seen::Chunk(other)) if age(other) == age(best) => having += 1,
+            (Seen::Chunk(best), Seen::Chunk(other)) if age(other) < age(best) => {
+                mark!(OlderVersionPassed);
+            }
+            (_, Seen::Chunk(_)) => {
+                mark!(OtherVersionTaken if window > 0);
+                (best, first, having) = (seen, window, 1);
+            }
+            (Seen::Nothing, Seen::CutOff) => best = seen,
+            _ => {}
+        }
+    }
+    (best, first, having)
 }
 
 /// Looks for a chunk at the start of `bytes`, and notes in `newest` what a sound prefix of any generation names.

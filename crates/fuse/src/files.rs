@@ -246,7 +246,7 @@ impl Filesystem for Files {
         match self.clip(inode, offset, u64::from(size)) {
             Err(error) => reply.error(error),
             Ok((_, range)) if range.is_empty() => reply.data(&[]),
-            Ok((file, range)) => file.disk.read(range, move |bytes| match bytes {
+            Ok((file, range)) => file.disk.read(&range, move |bytes| match bytes {
                 Ok(bytes) => reply.data(bytes),
                 Err(error) => reply.error(errno(error)),
             }),
@@ -322,7 +322,7 @@ impl Filesystem for Files {
                 reply.error(Errno::ENOSPC);
             }
             Ok((_, range)) if range.is_empty() => reply.ok(),
-            Ok((file, range)) => file.disk.clear(range, why, answer(reply)),
+            Ok((file, range)) => file.disk.clear(&range, why, answer(reply)),
         }
     }
 

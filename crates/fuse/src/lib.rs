@@ -11,7 +11,6 @@
 mod directory;
 mod disk;
 mod files;
-mod gate;
 mod mount;
 
 use std::sync::Arc;

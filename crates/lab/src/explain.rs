@@ -124,12 +124,7 @@ pub fn explain(
     })?;
     let table = found.expect("a plan with a trace and a garbage proportion has a table");
     let mut explanation = compare(&profile, table).ok_or_else(too_few)?;
-    let lacks = [
-        (read.skipped(), "lines of the trace could not be read and were left out."),
-        (read.lost(), "events or more were lost when the trace was recorded, as it says itself."),
-    ];
-    let lacks = lacks.iter().filter(|(count, _)| *count > 0);
-    explanation.sentences.extend(lacks.map(|(count, what)| format!("{count} {what}")));
+    explanation.sentences.extend(read.notes().into_iter().map(|note| note + "."));
     Ok(explanation)
 }
 

@@ -70,6 +70,8 @@ pub struct Prepared {
     set: WorkingSet,
     /// The input as the run record describes it.
     pub info: WorkloadInfo,
+    /// What a reader of results must know of how the trace was read.
+    trace_notes: Vec<String>,
     prefill: Prefill,
     /// Bytes from the first address to the last, after mapping; data at rest lies beyond.
     span: Bytes,
@@ -92,13 +94,15 @@ pub struct Room {
     pub live: Bytes,
     /// Bytes from the first address to the last.
     pub span: Bytes,
+    /// Bytes that are written, those of the prefill included: no more than these are anywhere.
+    pub written: Bytes,
 }
 
 impl Room {
     /// Of a workload that writes to all of `span`.
     #[must_use]
     pub fn all_of(span: Bytes) -> Room {
-        Room { footprint: span, live: span, span }
+        Room { footprint: span, live: span, span, written: Bytes(u64::MAX) }
     }
 }
 
@@ -275,7 +279,7 @@ impl Prepared {
             Remap::None => set.span,
         };
         let prepared = Prepared::with(input, info, prefill, span, tenants);
-        Ok(Prepared { map: Some(map), set, directories, ..prepared })
+        Ok(Prepared { map: Some(map), set, directories, trace_notes: trace.notes(), ..prepared })
     }
 
     fn with(
@@ -290,6 +294,7 @@ impl Prepared {
             map: None,
             set: WorkingSet::default(),
             info,
+            trace_notes: Vec::new(),
             prefill,
             span,
             at_rest: Bytes::ZERO,
@@ -361,7 +366,18 @@ impl Prepared {
             _ => self.set.size,
         };
         let live = live + self.at_rest;
-        Room { footprint: self.footprint(), live, span: self.span + self.at_rest }
+        let prefill = match (self.prefill, &self.map) {
+            (Prefill::None, _) => 0,
+            (Prefill::FirstTouch, Some(_)) => self.set.distinct_blocks * block,
+            _ => self.set.size.0,
+        };
+        let passes = match &self.input {
+            Input::Trace { loops, .. } => u64::from(*loops),
+            Input::Synthetic { .. } => 1,
+        };
+        let replayed = self.bytes_to_write().0.saturating_mul(passes);
+        let written = Bytes((prefill + self.at_rest.0).saturating_add(replayed));
+        Room { footprint: self.footprint(), live, span: self.span + self.at_rest, written }
     }
 
     /// What the trace touches; for generators only the size is known.
@@ -630,32 +646,7 @@ impl Prepared {
                 ));
             }
         }
-        if self.info.skipped_lines > 0 {
-            notes.push(format!(
-                "{} lines of the trace could not be read and were left out",
-                self.info.skipped_lines
-            ));
-        }
-        if self.info.empty_requests > 0 {
-            notes.push(format!(
-                "{} requests of the trace are of no bytes and were left out",
-                self.info.empty_requests
-            ));
-        }
-        if self.info.lost_events > 0 {
-            notes.push(format!(
-                "{} events or more were lost when the trace was recorded, as it says itself: what it lacks was not \
-                 replayed; record it with larger buffers",
-                self.info.lost_events
-            ));
-        }
-        if self.info.reordered_requests > 0 {
-            notes.push(format!(
-                "{} requests of the trace are stamped earlier than one before them, and were given the time of that: its \
-                 pace, latencies and life are wrong if the clock was set back",
-                self.info.reordered_requests
-            ));
-        }
+        notes.extend(self.trace_notes.iter().cloned());
         notes
     }
 }

@@ -4,13 +4,11 @@
 //! log-normal: relative deviations of the P/E rating, of the write amplification over the run and of the future load
 //! add in quadrature. P10 and P90 are 1.2816 standard deviations away.
 //!
-//! What is simulated is cut so that the workload fills it; the product is larger. Which write amplification goes with
-//! which bytes per day:
-//! * The trace's own pace is all that the product gets, so the trace's data is all that is written on it. If that takes
-//!   little of its capacity, nothing is relocated, and the years are at the write amplification without relocation.
-//! * A load for the product as a whole, given or assumed, is for a product as full as the simulated drive.
+//! What is simulated is cut so that the workload fills it; the product is larger. The years told are those of a product
+//! as full as the simulated drive, whatever the load, so that lives of one workload can be compared. A product that holds
+//! little beside relocates nothing and lasts longer: [`Life::range`] has both ends, and the verdict says how full.
 //!
-//! Whichever it is, [`Life::range`] has both ends, and the verdict says how full.
+//! Where its maker rates a product for fewer bytes than its flash takes, the verdict goes by the rating.
 
 use thermocline_nand::Profile;
 use thermocline_nand::profile::Wear;
@@ -31,9 +29,6 @@ const Z90: f64 = 1.2816;
 const PLENTY: f64 = 2.0;
 /// Longest life told in years; the electronics go first.
 const LONGEST_YEARS: f64 = 1000.0;
-/// Up to this share of a product, data is moved next to never: uniform random writes would be copied 0.007 times
-/// (`theory::uniform`). Chosen, not measured.
-const ROOMY: f64 = 0.2;
 /// Lives that differ by less than this share are the same.
 const SAME: f64 = 0.05;
 
@@ -70,17 +65,6 @@ impl Measured {
     #[must_use]
     pub fn utilisation(&self) -> f64 {
         (self.data.as_f64() / self.simulated.as_f64()).min(1.0)
-    }
-
-    /// How full the product of `capacity` is under `load`, and the write amplification that goes with it.
-    fn on_product(&self, capacity: Bytes, load: Load) -> (f64, f64) {
-        let share = self.data.as_f64() / capacity.as_f64();
-        match load {
-            Load::Measured(_) if share <= ROOMY && self.simulated < capacity => {
-                (share, self.without_relocation)
-            }
-            _ => (self.utilisation(), self.waf),
-        }
     }
 }
 
@@ -144,9 +128,8 @@ pub fn life(profile: &Profile, measured: &Measured, load: Load) -> Option<Life> 
             years_p90: (median * spread).min(LONGEST_YEARS),
         })
     };
-    let told = at(measured.on_product(capacity, load))?;
-    let range =
-        vec![at((0.0, measured.without_relocation))?, at((measured.utilisation(), measured.waf))?];
+    let told = at((measured.utilisation(), measured.waf))?;
+    let range = vec![at((0.0, measured.without_relocation))?, told.clone()];
     let life = Life {
         years_p10: told.years_p10,
         years_p50: told.years_p50,
@@ -159,14 +142,16 @@ pub fn life(profile: &Profile, measured: &Measured, load: Load) -> Option<Life> 
         rated_tbw_bytes: rated,
         warranty_years: wear.warranty_years,
         verdict: String::new(),
-        assumptions: assumptions(profile, measured, &told, load),
+        assumptions: assumptions(profile, measured, load),
     };
     let rated_years = rated.map(|rated| rated / (dwpd * capacity.as_f64() * 365.0));
-    let verdict = format!("{}; {}", verdict(&life, wear, rated_years), fullness(&life, &told));
+    let own =
+        matches!(load, Load::Measured(_)).then_some(measured.data.as_f64() / capacity.as_f64());
+    let verdict = format!("{}; {}", verdict(&life, wear, rated_years), fullness(&life, own));
     Some(Life { verdict, ..life })
 }
 
-fn assumptions(profile: &Profile, measured: &Measured, told: &LifeAt, load: Load) -> Vec<String> {
+fn assumptions(profile: &Profile, measured: &Measured, load: Load) -> Vec<String> {
     let endurance = match profile.wear.pe_cycles {
         Some(cycles) => {
             let source = profile.source.get("wear.pe_cycles").or(profile.source.get("wear"));
@@ -196,14 +181,7 @@ fn assumptions(profile: &Profile, measured: &Measured, told: &LifeAt, load: Load
         measured.simulated,
         percent(measured.utilisation())
     );
-    let waf = if told.product_utilisation < measured.utilisation() {
-        format!(
-            "write amplification {:.3}: {:.3} as measured {simulated}, less what was relocated there; the product has room",
-            told.waf, measured.waf
-        )
-    } else {
-        format!("write amplification {:.3}, as measured {simulated}", told.waf)
-    };
+    let waf = format!("write amplification {:.3}, as measured {simulated}", measured.waf);
     let cells = cache_bytes(profile, measured).map(|bytes| {
         format!(
             "the SLC cache's own units take {:.0} TB of the host's (slc.pe_cycles)",
@@ -223,33 +201,27 @@ fn assumptions(profile: &Profile, measured: &Measured, told: &LifeAt, load: Load
     all.into_iter().chain(counted).chain(cells).collect()
 }
 
-/// How full the product is in a life as told, and what another fullness would make of it.
-fn fullness(life: &Life, told: &LifeAt) -> String {
+/// How full the product is in a life as told, and how long it lasts nearly empty, as it is where the workload's `own`
+/// data is a small share of it.
+fn fullness(life: &Life, own: Option<f64>) -> String {
     let [empty, full] = &life.range[..] else { unreachable!("both ends are known") };
+    let told = percent(full.product_utilisation);
     if empty.years_p50 <= full.years_p50 * (1.0 + SAME) {
-        return format!("the same from empty to {} full", percent(full.product_utilisation));
+        return format!("the same from empty to {told} full");
     }
-    let against = |years: f64| match life.warranty_years {
-        Some(warranty) if (years < warranty) != (life.years_p50 < warranty) => format!(
-            ", {} its warranty of {warranty} years",
-            if years < warranty { "short of" } else { "beyond" }
-        ),
+    let against = match life.warranty_years {
+        Some(warranty) if empty.years_p50 >= warranty && full.years_p50 < warranty => {
+            format!(", beyond its warranty of {warranty} years")
+        }
         _ => String::new(),
     };
-    if told.product_utilisation < full.product_utilisation {
-        return format!(
-            "that is with the product {} full, by this workload alone: {} full of data written like this it would last {}{}",
-            percent(told.product_utilisation),
-            percent(full.product_utilisation),
-            in_years(full.years_p50),
-            against(full.years_p50)
-        );
-    }
+    let own = own.filter(|own| *own < full.product_utilisation).map_or(String::new(), |own| {
+        format!(" (this workload alone makes it {} full)", percent(own))
+    });
     format!(
-        "that is with the product {} full of data written like this, as the simulated drive: nearly empty it would last {}{}",
-        percent(told.product_utilisation),
-        in_years(empty.years_p50),
-        against(empty.years_p50)
+        "that is with the product {told} full of data written like this, as the simulated drive: nearly empty{own} it would \
+         last {}{against}",
+        in_years(empty.years_p50)
     )
 }
 
@@ -269,12 +241,13 @@ fn verdict(life: &Life, wear: &Wear, rated_years: Option<f64>) -> String {
         return format!("wears out in {} (median)", in_years(life.years_p50));
     };
     let (p10, p50) = (in_years(life.years_p10), in_years(life.years_p50));
-    if let Some(rated) = rated_years.filter(|&rated| rated < warranty && life.years_p10 >= warranty)
-    {
+    if let Some(rated) = rated_years.filter(|&rated| rated < warranty && rated <= life.years_p50) {
         let tbw = life.rated_tbw_bytes.unwrap_or(0.0) / 1e12;
+        let excess = warranty / rated;
         return format!(
-            "beyond the rating: the flash lasts {p50}, {p10} at the 10th percentile, but the maker's {tbw:.0} TBW are used up \
-             in {}, before the warranty of {warranty} years ends",
+            "beyond the rating: the maker's {tbw:.0} TBW are used up in {}, before the warranty of {warranty} years ends; it \
+             takes {excess:.1} times fewer writes, or a drive of higher endurance; the flash itself lasts {p50}, {p10} at \
+             the 10th percentile",
             in_years(rated)
         );
     }
@@ -305,6 +278,8 @@ fn in_years(years: f64) -> String {
         "over 1000 years".to_owned()
     } else if years >= 10.0 {
         format!("{years:.0} years")
+    } else if years < 1.0 {
+        format!("{years:.2} years")
     } else {
         format!("{years:.1} years")
     }
@@ -313,7 +288,6 @@ fn in_years(years: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::theory::Overprovisioning;
     use thermocline_nand::profile::builtin;
 
     fn p5316() -> Profile {
@@ -383,21 +357,33 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_leaves_the_product_nearly_empty_is_not_judged_by_a_full_one() {
+    fn a_trace_that_leaves_the_product_nearly_empty_is_judged_by_a_full_one_first() {
         // 1 GiB of data on 15.36 TB, written 24 times a second over: what a minute of fio on a fast drive looks like.
         let load = Load::Measured(Bytes((0.35 * 15.36e12) as u64));
-        let life = life(&p5316(), &measured(4.1), load).unwrap();
-        let [empty, full] = &life.range[..] else { panic!("{life:?}") };
-        assert!((life.waf.unwrap() - empty.waf).abs() < 1e-9 && empty.waf < full.waf, "{life:?}");
-        assert!((life.years_p50 - empty.years_p50).abs() < 1e-9);
-        assert!(life.product_utilisation.unwrap() < 1e-4);
-        assert!(life.verdict.starts_with("no action needed"), "{}", life.verdict);
-        assert!(
-            life.verdict.contains("less than 0.01 % full, by this workload"),
-            "{}",
-            life.verdict
-        );
-        assert!(life.verdict.contains("100 % full of data written like this"), "{}", life.verdict);
+        let found = life(&p5316(), &measured(4.1), load).unwrap();
+        let [empty, full] = &found.range[..] else { panic!("{found:?}") };
+        assert!((found.waf.unwrap() - full.waf).abs() < 1e-9 && empty.waf < full.waf, "{found:?}");
+        assert!((found.years_p50 - full.years_p50).abs() < 1e-9);
+        // As a load of the same bytes that is given.
+        let given = life(&p5316(), &measured(4.1), Load::Assumed(0.35)).unwrap();
+        assert!((given.years_p50 / found.years_p50 - 1.0).abs() < 1e-6);
+        assert!(found.verdict.starts_with("at risk"), "{}", found.verdict);
+        let told = "that is with the product 100 % full of data written like this, as the simulated drive: nearly empty \
+                    (this workload alone makes it less than 0.01 % full) it would last 11 years";
+        assert!(found.verdict.ends_with(told), "{}", found.verdict);
+    }
+
+    /// Micron rates its 2300 of 1 TB for 600 TBW in five years.
+    #[test]
+    fn the_makers_rating_goes_before_the_flash() {
+        let micron = Profile::from_toml("micron2300", builtin("micron2300").unwrap()).unwrap();
+        let rated = rated_bytes(&micron).unwrap() / 1e12;
+        let daily = Bytes((rated * 1e12 / 365.0 / 0.67) as u64);
+        let found = life(&micron, &measured(1.8), Load::Measured(daily)).unwrap();
+        let told =
+            format!("beyond the rating: the maker's {rated:.0} TBW are used up in 0.67 years");
+        assert!(found.verdict.starts_with(&told), "{}", found.verdict);
+        assert!(found.years_p50 < 5.0 && found.verdict.contains("7.5 times fewer writes"));
     }
 
     #[test]
@@ -410,21 +396,6 @@ mod tests {
             assert!(life.verdict.contains("50 % full"), "{}", life.verdict);
             assert!(life.verdict.contains("nearly empty it would last"), "{}", life.verdict);
         }
-    }
-
-    #[test]
-    fn a_product_that_is_simulated_as_it_is_lasts_as_measured() {
-        let capacity = p5316().capacity;
-        let whole = Measured { simulated: capacity, data: Bytes(capacity.0 / 50), ..measured(2.0) };
-        let life = life(&p5316(), &whole, Load::Measured(Bytes::gib(5000))).unwrap();
-        assert!((life.waf.unwrap() - 2.0).abs() < 1e-9, "{life:?}");
-        assert!((life.product_utilisation.unwrap() - 0.02).abs() < 1e-6);
-    }
-
-    #[test]
-    fn data_on_a_fifth_of_a_drive_is_next_to_never_copied() {
-        let op = Overprovisioning::from_alpha(1.0 / ROOMY);
-        assert!(crate::theory::uniform::fifo_waf(op.unwrap()) < 1.01);
     }
 
     #[test]

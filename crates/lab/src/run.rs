@@ -256,7 +256,7 @@ pub(crate) fn cut(
     Cut::new(profile, Some(settings.capacity.unwrap_or(fitting))).map_err(sized)
 }
 
-/// Refuses a drive whose maps, and `log` bytes of a log above it, do not fit the memory that is free now, instead of
+/// Refuses a drive whose maps, and `log` bytes for a log above it, do not fit the memory that is free now, instead of
 /// dying half-way.
 pub(crate) fn check_memory(
     cut: &Cut,

@@ -62,6 +62,11 @@ impl Budget {
         self.held
     }
 
+    /// Whether anything came back since [`Budget::take_returned`] was last called.
+    pub(crate) fn has_returned(&self) -> bool {
+        self.returned
+    }
+
     /// Whether anything came back since this was last called.
     pub(crate) fn take_returned(&mut self) -> bool {
         std::mem::take(&mut self.returned)

@@ -97,7 +97,7 @@ pub(crate) struct Connection {
     bytes: u64,
     /// Requests that the target has.
     in_target: usize,
-    /// Its next request waits for memory.
+    /// Its next request waits for memory, since [`Connection::go_on`] last tried to begin it.
     starved: bool,
     /// Takes no more requests, and ends when those that it has are answered.
     stopping: bool,
@@ -156,9 +156,9 @@ impl Connection {
         matches!(self.phase, Phase::Handshake(_)).then_some(self.began)
     }
 
-    /// Whether there may be something to read that the socket does not tell of.
-    pub(crate) fn has_more(&self) -> bool {
-        self.more
+    /// Whether unread bytes may be there that the socket does not announce, and may be read now.
+    pub(crate) fn has_more(&self, limits: &Limits) -> bool {
+        self.more && self.wants_input(limits)
     }
 
     /// Whether it would read what arrives.
@@ -166,14 +166,14 @@ impl Connection {
         !self.stopping && !self.starved && (self.payload.is_some() || !self.is_full(limits))
     }
 
+    /// Whether its next request waits for memory.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.starved
+    }
+
     /// Whether it waits for memory that others have, and would take replies.
     pub(crate) fn waits_for_memory(&self, now: Instant) -> bool {
         self.starved && !self.is_stuck(now)
-    }
-
-    /// Tries again to begin what it had no memory for, if so.
-    pub(crate) fn try_again(&mut self) -> bool {
-        std::mem::take(&mut self.starved)
     }
 
     /// Whether its client leaves replies where they are.
@@ -230,16 +230,34 @@ impl Connection {
             socket.say_goodbye();
         }
         self.payload = None;
+        self.starved = false;
         self.output = Output::default();
     }
 
-    /// Reads what is there and begins what was asked for.
+    /// Sends replies and begins buffered requests until neither is possible. Call this after every event that may make
+    /// room: a completion, a writable socket, received bytes, memory given back. The socket does not announce buffered
+    /// requests again.
+    ///
+    /// The loop ends: each round takes bytes from the input, and no round reads.
+    pub(crate) fn go_on(&mut self, context: &mut Context) -> Result<(), End> {
+        self.starved = false;
+        while self.socket.is_some() {
+            self.send(context)?;
+            let before = self.input.bytes().len();
+            self.advance(context)?;
+            if self.input.bytes().len() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads from the socket and begins requests. [`Connection::go_on`] must follow.
     pub(crate) fn receive(&mut self, context: &mut Context) -> Result<(), End> {
         self.more = false;
-        self.advance(context)?;
         for _ in 0..ROUNDS {
             if !self.wants_input(&context.limits) {
-                return Ok(());
+                break;
             }
             let Some(socket) = &mut self.socket else { return Ok(()) };
             let payload: &mut [u8] = match &mut self.payload {
@@ -452,7 +470,7 @@ impl Connection {
     }
 
     /// Sends what the socket takes.
-    pub(crate) fn send(&mut self, context: &mut Context) -> Result<(), End> {
+    fn send(&mut self, context: &mut Context) -> Result<(), End> {
         let Some(socket) = &mut self.socket else { return Ok(()) };
         socket.push_on().map_err(|_| End::Fault)?;
         let sent = self.output.send(|slices| socket.write(slices)).map_err(|_| End::Fault)?;

@@ -94,7 +94,7 @@ impl Stopper {
         self.outbox.wake();
     }
 
-    /// Whether it was stopped and every connection has ended.
+    /// Whether it was stopped and every connection has ended, or the server is gone.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
@@ -200,21 +200,28 @@ impl Server {
     /// Sends what can be sent and takes what has arrived. If there is nothing to do, waits for a socket, for one of
     /// `others`, for a target or a [`Stopper`], at most for `wait`.
     pub fn turn(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
-        self.context.now = Instant::now();
-        let before = self.context.submitted;
-        let stopped = self.take_stop();
-        self.answer();
-        self.feed();
-        let more = self.connections.iter().any(|(_, connection)| connection.has_more());
-        // Targets that live on this thread have to get at what was submitted.
-        let hurry = stopped || more || self.context.submitted > before;
-        let wait = if hurry { Some(Duration::ZERO) } else { self.patience(wait) };
+        let busy = self.prepare();
+        let wait = if busy { Some(Duration::ZERO) } else { self.patience(wait) };
         self.wait(wait, others);
         self.close_the_late();
         if self.stopping {
             self.publish();
             self.stopper.over.store(self.is_idle(), Ordering::Release);
         }
+    }
+
+    /// Does all work that needs no news from sockets. Returns whether more work is left; then the server must not wait.
+    fn prepare(&mut self) -> bool {
+        self.context.now = Instant::now();
+        let before = self.context.submitted;
+        let stopped = self.take_stop();
+        self.answer();
+        self.feed();
+        let limits = &self.context.limits;
+        let more = self.connections.iter().any(|(_, connection)| connection.has_more(limits));
+        let fed = self.context.budget.has_returned() && self.starved().next().is_some();
+        // Targets that live on this thread have to get at what was submitted.
+        stopped || more || fed || self.context.submitted > before
     }
 
     /// Begins to stop, if that was asked for. Returns whether it just did.
@@ -226,7 +233,7 @@ impl Server {
         self.listeners.clear();
         for index in self.indices() {
             self.connections[index].stop();
-            self.send(index);
+            self.go_on(index);
         }
         true
     }
@@ -250,7 +257,7 @@ impl Server {
         // Before clients have their replies, so that they find counted what they did.
         self.publish();
         for index in touched.drain(..) {
-            self.send(index);
+            self.go_on(index);
         }
         self.touched = touched;
     }
@@ -267,37 +274,36 @@ impl Server {
         if !self.context.budget.take_returned() {
             return;
         }
-        let starved =
-            self.connections.iter_mut().filter_map(|(index, one)| one.try_again().then_some(index));
-        let mut starved: Vec<usize> = starved.collect();
+        let mut starved: Vec<usize> = self.starved().collect();
         let first = self.fed.checked_rem(starved.len()).unwrap_or(0);
         self.fed = self.fed.wrapping_add(1);
         starved.rotate_left(first);
         for index in starved {
-            self.receive(index);
+            self.go_on(index);
         }
     }
 
-    /// Sends what a connection has to send; with that it may have room for more requests.
-    fn send(&mut self, index: usize) {
+    /// Connections that wait for memory.
+    fn starved(&self) -> impl Iterator<Item = usize> {
+        self.connections.iter().filter(|(_, one)| one.is_starved()).map(|(index, _)| index)
+    }
+
+    /// [`Connection::go_on`] of a connection.
+    fn go_on(&mut self, index: usize) {
         let Some(connection) = self.connections.get_mut(index) else { return };
-        let limits = self.context.limits;
-        let was_full = !connection.wants_input(&limits);
-        let sent = connection.send(&mut self.context);
-        if self.went_on(index, sent) && was_full && self.connections[index].wants_input(&limits) {
-            self.receive(index);
-        }
+        let result = connection.go_on(&mut self.context);
+        self.went_on(index, result);
     }
 
     fn receive(&mut self, index: usize) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let received = connection.receive(&mut self.context);
-        let received = received.and_then(|()| connection.send(&mut self.context));
+        let received = received.and_then(|()| connection.go_on(&mut self.context));
         self.went_on(index, received);
     }
 
-    /// Whether the connection is there still.
-    fn went_on(&mut self, index: usize, result: Result<(), End>) -> bool {
+    /// Removes a connection that is over.
+    fn went_on(&mut self, index: usize, result: Result<(), End>) {
         let connection = &mut self.connections[index];
         if let Err(end) = result {
             if matches!(end, End::Fault) {
@@ -307,9 +313,7 @@ impl Server {
         }
         if connection.is_over() {
             self.connections.remove(index).leave(&mut self.context);
-            return false;
         }
-        self.connections[index].socket().is_some()
     }
 
     /// How long to wait: not beyond the moment when somebody is late.
@@ -326,15 +330,15 @@ impl Server {
         }
     }
 
-    /// Waits for sockets and works on those that are ready.
-    fn wait(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
+    /// Waits for sockets and works on those that are ready. Returns whether anything was.
+    fn wait(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) -> bool {
         let waits = wait != Some(Duration::ZERO);
         let ready_already = waits && self.context.outbox.prepare_wait();
         let wait = if ready_already { Some(Duration::ZERO) } else { wait };
         let outbox = Arc::clone(&self.context.outbox);
         let mut ready = Vec::new();
         let (mut woken, mut incoming) = (false, false);
-        {
+        let count = {
             let mut fds = vec![PollFd::from_borrowed_fd(outbox.descriptor(), PollFlags::IN)];
             fds.extend(others.iter().map(|&fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             if self.accept_from <= self.context.now {
@@ -348,7 +352,8 @@ impl Server {
                 tv_nsec: wait.subsec_nanos().into(),
             });
             // An error is a signal, or a shortage of memory: nothing is ready then.
-            if poll(&mut fds, timeout.as_ref()).unwrap_or(0) > 0 {
+            let count = poll(&mut fds, timeout.as_ref()).unwrap_or(0);
+            if count > 0 {
                 let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
                 woken = is_ready(&fds[0]);
                 incoming = fds[1 + others.len()..first].iter().any(is_ready);
@@ -356,13 +361,15 @@ impl Server {
                 let are_ready = of_connections.filter(|(_, fd)| is_ready(fd));
                 ready.extend(are_ready.map(|(&index, fd)| (index, fd.revents())));
             }
-        }
+            count
+        };
         outbox.end_wait(woken);
         self.context.now = Instant::now();
         if incoming {
             self.accept();
         }
         self.work_on(&ready);
+        count > 0
     }
 
     /// Adds the sockets of connections, and returns whose they are.
@@ -389,14 +396,15 @@ impl Server {
                 continue;
             }
             if flags.contains(PollFlags::OUT) {
-                self.send(index);
+                self.go_on(index);
             }
             if flags.intersects(PollFlags::IN | broken) {
                 self.receive(index);
             }
         }
         let is_hidden = |index| ready.iter().all(|&(other, _)| other != index);
-        let more = self.connections.iter().filter(|(_, one)| one.has_more());
+        let limits = &self.context.limits;
+        let more = self.connections.iter().filter(|(_, one)| one.has_more(limits));
         let hidden = more.map(|(index, _)| index).filter(|&index| is_hidden(index));
         for index in hidden.collect::<Vec<_>>() {
             self.receive(index);
@@ -436,7 +444,7 @@ impl Server {
         let tls = self.listeners[listener].tls.clone();
         let index = entry.key();
         entry.insert(Connection::new(id, socket, tls, self.context.now));
-        self.send(index);
+        self.go_on(index);
     }
 
     /// Closes connections that nothing moved on for too long.
@@ -462,8 +470,17 @@ impl Server {
     }
 }
 
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stopper.over.store(true, Ordering::Release);
+    }
+}
+
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Server({:?}, {} connections)", self.context.exports, self.connections.len())
     }
 }
+
+#[cfg(test)]
+mod tests;

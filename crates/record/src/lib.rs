@@ -398,14 +398,13 @@ pub struct Life {
     pub years_p90: f64,
     /// Host writes assumed, drive capacities per day.
     pub drive_writes_per_day: f64,
-    /// How full the product is in these years: the share of its capacity that the workload's data takes, or, where the
-    /// load is not the workload's own, the share of the simulated drive's.
+    /// How full the product is in these years, as a share of its capacity: as full as the simulated drive.
     #[serde(default)]
     pub product_utilisation: Option<f64>,
     /// Write amplification of these years.
     #[serde(default)]
     pub waf: Option<f64>,
-    /// The years of an empty product and of one as full as the simulated drive, in this order; these are between them.
+    /// The years of an empty product and of one as full as the simulated drive, in this order; these are the second.
     #[serde(default)]
     pub range: Vec<LifeAt>,
     /// Host bytes the product can take at this write amplification (median), for its full capacity.

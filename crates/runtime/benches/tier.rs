@@ -163,7 +163,7 @@ fn measure_bare(row: &Row) {
             let (at, buffer) = (Bytes(next * size as u64), Buffer::new(buffers.take(size)));
             let command = match row.reads {
                 0 => Command::Write { at, parts: vec![buffer], class: Class(0) },
-                _ => Command::Read { at, into: buffer },
+                _ => Command::read(at, buffer),
             };
             memory.submit(Token(next), command);
         }

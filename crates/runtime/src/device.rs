@@ -8,6 +8,7 @@ use thermocline_engine::wire::{ByteRun, InBytes, IoCmd, IoJob, IoStep, Translato
 use thermocline_engine::{DeviceCmd, DeviceError, Done, OpId};
 use thermocline_format::Geometry;
 use thermocline_target::BufferPool;
+use thermocline_types::Version;
 
 use crate::Buffer;
 use crate::storage::{Command, Completion, Storage, Token, Waker};
@@ -31,6 +32,8 @@ pub struct Device<S> {
     /// Complete without the storage.
     ready: Vec<Answer>,
     reaped: Vec<Completion>,
+    /// Commands that a version answered because a member reported an error, since somebody asked.
+    degraded: Vec<(OpId, Version)>,
 }
 
 impl<S: Storage> Device<S> {
@@ -52,6 +55,7 @@ impl<S: Storage> Device<S> {
             troubles: Vec::new(),
             ready: Vec::new(),
             reaped: Vec::new(),
+            degraded: Vec::new(),
         }
     }
 
@@ -111,6 +115,12 @@ impl<S: Storage> Device<S> {
         std::mem::take(&mut self.troubles)
     }
 
+    /// Reads of an engine that were answered by this version, because a member reported an error, since this was last
+    /// called. An engine hears of them before it hears of their answers.
+    pub(crate) fn take_degraded(&mut self) -> Vec<(OpId, Version)> {
+        std::mem::take(&mut self.degraded)
+    }
+
     /// What ends the waiting of [`Device::poll`].
     #[must_use]
     pub fn waker(&self) -> Waker {
@@ -135,6 +145,7 @@ impl<S: Storage> Device<S> {
         self.storage.reap(wait, &mut reaped);
         for completion in reaped.drain(..) {
             let (op, job, asked) = self.jobs.remove(completion.token.0 as usize);
+            self.degraded.extend(completion.degraded.map(|version| (op, version)));
             if let Err(fault) = completion.result {
                 self.note(Trouble { asked, fault });
             }
@@ -159,8 +170,17 @@ impl<S: Storage> Device<S> {
             IoCmd::Write { at, parts, class } => {
                 Command::Write { at: layout.offset(at), parts, class }
             }
-            IoCmd::Read { at, into } => Command::Read { at: layout.offset(at), into },
+            IoCmd::Read { at, into, version } => {
+                Command::Read { at: layout.offset(at), into, version }
+            }
             IoCmd::Report => return self.report(op, job),
+            IoCmd::Heal { at, blocks, version } => {
+                let bytes = u64::from(blocks) * layout.logical_block.bytes() as u64;
+                Command::Heal { at: layout.offset(at), bytes, version }
+            }
+            IoCmd::Distrust { unit, version } => {
+                Command::Distrust { at: layout.start(unit), version }
+            }
             IoCmd::Reset(unit) => Command::Reset(unit),
             IoCmd::Zero(unit) => Command::Zero(unit),
             IoCmd::Finish(unit) => Command::Finish(unit),

@@ -55,6 +55,8 @@ pub struct Ended {
 pub struct Driver<S> {
     engine: Engine<Buffer>,
     device: Device<S>,
+    /// Requests that the engine takes at once.
+    max_requests: u32,
     began: Instant,
     answers: Vec<Answer>,
     /// Ended while [`Driver::carry_out`] waited for something else.
@@ -73,9 +75,10 @@ impl<S: Storage> Driver<S> {
     /// # Panics
     /// If the storage is not divided as the geometry of `config` says.
     pub fn open(config: Config, storage: S) -> Result<Driver<S>, DriverError> {
-        let geometry = config.geometry;
+        let config = Config { members: storage.members(), ..config };
+        let (geometry, max_requests) = (config.geometry, config.max_requests);
         let engine = Engine::open(config, seed())?;
-        Driver::start(engine, Device::new(storage, geometry))
+        Driver::start(engine, Device::new(storage, geometry), max_requests)
     }
 
     /// Makes a new pool on `storage`, whatever is there, and opens it.
@@ -86,16 +89,22 @@ impl<S: Storage> Driver<S> {
     /// # Panics
     /// As [`Driver::open`].
     pub fn format(config: Config, pool: PoolId, storage: S) -> Result<Driver<S>, DriverError> {
-        let geometry = config.geometry;
+        let config = Config { members: storage.members(), ..config };
+        let (geometry, max_requests) = (config.geometry, config.max_requests);
         let engine = Engine::format(config, pool, seed())?;
-        Driver::start(engine, Device::new(storage, geometry))
+        Driver::start(engine, Device::new(storage, geometry), max_requests)
     }
 
-    fn start(engine: Engine<Buffer>, device: Device<S>) -> Result<Driver<S>, DriverError> {
+    fn start(
+        engine: Engine<Buffer>,
+        device: Device<S>,
+        max_requests: u32,
+    ) -> Result<Driver<S>, DriverError> {
         let began = Instant::now();
         let (answers, ended, notices) = (Vec::new(), Vec::new(), Vec::new());
         let unsettled = false;
-        let mut driver = Driver { engine, device, began, answers, ended, notices, unsettled };
+        let mut driver =
+            Driver { engine, device, max_requests, began, answers, ended, notices, unsettled };
         loop {
             driver.advance(&mut Vec::new());
             for notice in &driver.notices {
@@ -144,6 +153,9 @@ impl<S: Storage> Driver<S> {
         self.device.poll(wait, &mut answers);
         let now = self.now();
         self.engine.handle_timeout(now);
+        for (op, version) in self.device.take_degraded() {
+            self.engine.degraded(op, version);
+        }
         for (op, done) in answers.drain(..) {
             self.engine.handle_completion(now, op, done);
         }
@@ -249,10 +261,27 @@ impl<S: Storage> Driver<S> {
         self.device.take_troubles()
     }
 
+    /// As [`Storage::lost`].
+    pub fn lost(&mut self) -> Option<String> {
+        self.device.storage_mut().lost()
+    }
+
+    /// As [`Storage::overdue`].
+    #[must_use]
+    pub fn overdue(&self) -> Option<String> {
+        self.device.storage().overdue()
+    }
+
     /// The engine.
     #[must_use]
     pub fn engine(&self) -> &Engine<Buffer> {
         &self.engine
+    }
+
+    /// Requests that the engine takes at once.
+    #[must_use]
+    pub fn max_requests(&self) -> u32 {
+        self.max_requests
     }
 
     /// The device.

@@ -21,7 +21,8 @@ pub use buffer::{Buffer, Reading, Writing};
 pub use device::Device;
 pub use driver::{Driver, DriverError, Ended};
 pub use media::{
-    AnyStorage, Contents, DeviceChange, MediaError, UnitStorage, new_pool_id, unit_bytes,
+    AnyStorage, Contents, DeviceChange, HeldFiles, MediaError, Paths, UnitStorage, new_pool_id,
+    unit_bytes,
 };
 pub use pool::{
     Endurance, Event, Fullness, FullnessLevel, FullnessMarks, LATENCY_BUCKETS_MICROS, Latencies,

@@ -5,6 +5,7 @@
 mod change;
 mod contents;
 mod pairs;
+mod paths;
 mod raids;
 mod several;
 
@@ -23,12 +24,13 @@ use thermocline_types::{Bytes, UnitId};
 
 pub use change::DeviceChange;
 pub use contents::Contents;
+pub use paths::{HeldFiles, Paths};
 pub use raids::RaidRefusal;
 
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
-    Access, Fault, File, Group, Latency, Layout, OpenError, Options, PairError, Simulated, Storage,
-    zones_are_empty,
+    Access, Deadline, Fault, File, Group, GroupKind, Late, Latency, Layout, OpenError, Options,
+    PairError, Simulated, Storage, zones_are_empty,
 };
 
 /// Any storage.
@@ -58,6 +60,24 @@ pub enum MediaError {
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
+    },
+    /// The file or device of an open pool cannot be opened again.
+    #[error("{}: the pool cannot be opened again, so it was not closed", path.display())]
+    Reopen {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The path of an open pool leads to another file or device.
+    #[error(
+        "{}: the file or device that the pool was opened on is not at this path any more, so the pool was not closed: \
+         put it back, or stop the service and name its new path in the settings",
+        path.display()
+    )]
+    Replaced {
+        /// Where it was.
+        path: PathBuf,
     },
     /// There is a superblock, and this program cannot go by it.
     #[error("{}: the pool here cannot be opened: {error}", path.display())]
@@ -541,13 +561,23 @@ impl Settings {
         access: Access,
     ) -> Result<AnyStorage, MediaError> {
         let (path, options) = (&self.device().path, self.options(access));
-        Ok(Box::new(File::open(path, create, layout, &options)?))
+        Ok(self.with_deadline(Box::new(File::open(path, create, layout, &options)?)))
+    }
+
+    /// A device that is reported, or given up where another one has what it has, when a command takes too long.
+    fn with_deadline(&self, storage: AnyStorage) -> AnyStorage {
+        let Some(limit) = self.pool.io_timeout() else { return storage };
+        let late = match self.device().group() {
+            Some((GroupKind::Mirror | GroupKind::Parity, _)) => Late::GivenUp,
+            Some((GroupKind::Striped, _)) | None => Late::Reported,
+        };
+        Box::new(Deadline::new(storage, &self.device().path, limit, late))
     }
 
     #[cfg(target_os = "linux")]
     fn open_zoned(&self, access: Access) -> Result<AnyStorage, MediaError> {
         let (path, options) = (&self.device().path, self.options(access));
-        Ok(Box::new(crate::storage::Zoned::open(path, &options)?))
+        Ok(self.with_deadline(Box::new(crate::storage::Zoned::open(path, &options)?)))
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -6,8 +6,11 @@
 
 mod endurance;
 mod fullness;
+mod known;
 mod latency;
+mod lost;
 mod overdue;
+mod question;
 mod reopen;
 mod traffic;
 mod turns;
@@ -15,7 +18,7 @@ mod volume;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
@@ -37,7 +40,10 @@ use crate::storage::{Storage, Waker};
 use crate::{AnyStorage, Buffer, Driver, Ended, Trouble};
 use endurance::Governor;
 use fullness::Gauge;
+use known::Known;
+use lost::Lost;
 use overdue::Overdue;
+use question::Question;
 use reopen::Reopening;
 use turns::{Cost, Turn, Turns};
 
@@ -52,7 +58,7 @@ type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 
 /// Something that an operator may want to know.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The device failed to do something; what that means for the pool comes as a notice.
     Trouble(Trouble),
@@ -62,6 +68,10 @@ pub enum Event {
     Wear(WearStatus),
     /// The pool has crossed a mark of fullness.
     Fullness(Fullness),
+    /// A file of the pool was removed or cut off, as [`Storage::lost`]: nothing but reads is carried out from now on.
+    Lost(String),
+    /// A device does not end its commands in time, as [`Storage::overdue`]; `None` when all do again.
+    Overdue(Option<String>),
 }
 
 /// Takes events, on the thread of the pool.
@@ -98,6 +108,8 @@ enum Job {
         answer: Answer,
         of: Option<Arc<Known>>,
     },
+    /// Of a volume.
+    Question(Question),
     Look(Look),
     Register {
         poller: Box<dyn Poller>,
@@ -152,35 +164,6 @@ struct Queue {
     closed: bool,
 }
 
-/// A volume as its handles know it.
-struct Known {
-    id: VolumeId,
-    name: VolumeName,
-    /// Zero when it was deleted.
-    blocks: AtomicU64,
-    /// Requests that wait for the engine.
-    waiting: AtomicUsize,
-    limits: Mutex<VolumeLimits>,
-    traffic: Mutex<Traffic>,
-}
-
-impl Known {
-    fn new(id: VolumeId, name: VolumeName, blocks: u64) -> Known {
-        let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
-        Known { id, name, blocks, waiting, limits: Mutex::default(), traffic: Mutex::default() }
-    }
-
-    fn limits(&self) -> MutexGuard<'_, VolumeLimits> {
-        // Nothing that happens under the lock can leave it half changed.
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn traffic(&self) -> MutexGuard<'_, Traffic> {
-        // Nothing that happens under the lock can leave it half changed.
-        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Pool {
     /// Gives `driver` a thread. `listener` hears of everything that the engine has to tell.
     ///
@@ -222,6 +205,7 @@ impl Pool {
             overdue: Overdue::new(upkeep.flush_after),
             governor: Governor::new(&upkeep.endurance, Instant::now()),
             gauge: Gauge::new(upkeep.marks, SystemTime::now()),
+            lost: Lost::default(),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
         let thread = builder.spawn(move || service.run())?;
@@ -477,13 +461,15 @@ struct Service {
     last: Option<Job>,
     /// Nothing is handed to the engine until the pool was opened again.
     reopening: Option<Reopening>,
-    answers: Slab<Answer>,
+    /// Of requests that the engine has, each with the volume that it counts for.
+    answers: Slab<(Answer, Option<u32>)>,
     listener: Listener,
     /// Who works here as well, and what both wait for.
     poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
     overdue: Overdue,
     governor: Governor,
     gauge: Gauge,
+    lost: Lost,
 }
 
 impl Service {
@@ -495,6 +481,7 @@ impl Service {
             self.flush_what_is_overdue();
             self.govern();
             self.gauge();
+            self.look_at_devices();
             let held = self.begin();
             if self.answers.is_empty()
                 && let Some(reopening) = self.reopening.take()
@@ -516,7 +503,9 @@ impl Service {
             self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
             let any_ended = !ended.is_empty();
             for Ended { request, result } in ended.drain(..) {
-                self.answers.remove(request.0 as usize)(result);
+                let (answer, volume) = self.answers.remove(request.0 as usize);
+                volume.inspect(|&volume| self.waiting.ended(volume));
+                answer(result);
             }
             self.tell();
             if closed {
@@ -546,7 +535,7 @@ impl Service {
             Held::Until(when) => Some(when.saturating_duration_since(now)),
             Held::No | Held::Busy => None,
         };
-        limits.into_iter().chain(self.overdue.wait(now)).min()
+        [limits, self.overdue.wait(now), self.lost.wait(now)].into_iter().flatten().min()
     }
 
     /// The poller's turn, if there is one. What waits for the engine or for a limit is no reason to hurry.
@@ -573,8 +562,8 @@ impl Service {
         if self.overdue.is_due(Instant::now(), at_risk) {
             // If it fails, a notice says so.
             let answer: Answer = Box::new(|_| {});
-            let flush = Job::Request { what: HostRequest::Flush, answer, of: None };
-            self.waiting.push(OF_POOL, Cost::default(), flush);
+            let what = HostRequest::Flush;
+            self.waiting.push(OF_POOL, Cost::of(&what), Job::Request { what, answer, of: None });
         }
     }
 
@@ -616,6 +605,7 @@ impl Service {
                     let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
                     self.waiting.push(volume, Cost::of(what), job);
                 }
+                Job::Question(asked) => self.waiting.push(asked.known.id.0, asked.cost(), job),
                 Job::Look(_) | Job::Register { .. } | Job::Reopen(_) | Job::Reserve { .. } => {
                     self.waiting.push(OF_POOL, Cost::default(), job);
                 }
@@ -629,6 +619,7 @@ impl Service {
         let (now, engine) = (Instant::now(), self.driver.engine());
         let (held, most) = (engine.staged_blocks(), engine.max_staged_blocks());
         self.waiting.room_is(held.into(), most.into());
+        self.waiting.slots_are(self.driver.max_requests().into());
         while self.reopening.is_none() {
             let (job, volume, cost) = match self.waiting.next(now) {
                 Turn::Job(job, volume, cost) => (job, volume, cost),
@@ -640,6 +631,7 @@ impl Service {
                 },
             };
             match job {
+                Job::Question(question) => self.look_at(question),
                 Job::Look(look) => {
                     let drive = self.driver.device().storage().drive_counters();
                     let wear = &self.governor.status();
@@ -651,12 +643,18 @@ impl Service {
                 Job::Reserve { volume, blocks, answer } => {
                     answer(self.driver.reserve_for(volume, blocks));
                 }
+                Job::Request { what, answer, of } if self.lost.refuses(&what) => {
+                    of.inspect(|known| self.shared.begun(known));
+                    answer(Err(HostError::Failed));
+                }
                 Job::Request { what, answer, of } => {
-                    let id = RequestId(self.answers.insert(answer) as u64);
+                    let id = RequestId(
+                        self.answers.insert((answer, cost.is_request.then_some(volume))) as u64,
+                    );
                     // The handles in it are cheap to clone; the engine keeps what it takes.
                     let taken = self.driver.submit(id, what.clone());
                     if taken == Err(Rejected::Busy) {
-                        let answer = self.answers.remove(id.0 as usize);
+                        let (answer, _) = self.answers.remove(id.0 as usize);
                         self.waiting.put_back(volume, cost, Job::Request { what, answer, of });
                         return Held::Busy;
                     }
@@ -665,7 +663,9 @@ impl Service {
                     }
                     match (taken, what) {
                         (Err(_), _) => {
-                            self.answers.remove(id.0 as usize)(Err(HostError::Failed));
+                            let (answer, volume) = self.answers.remove(id.0 as usize);
+                            volume.inspect(|&volume| self.waiting.ended(volume));
+                            answer(Err(HostError::Failed));
                         }
                         (Ok(()), HostRequest::DeleteVolume { volume }) => {
                             self.waiting.forget(volume.0);

@@ -11,6 +11,7 @@ mod text;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use thermocline_engine::{Config, ConfigError, HostError, ReadPlan, Tuning};
@@ -173,6 +174,9 @@ pub struct PoolSettings {
     /// Bytes per second that are copied to fill a side of a mirrored pair, or a member of a striped group.
     #[serde(deserialize_with = "text::optional")]
     pub fill_rate: Option<Bytes>,
+    /// How long a device may take for a command; 0: as long as it does.
+    #[serde(deserialize_with = "text::optional")]
+    pub io_timeout: Option<Time>,
     /// Days for which devices are to last.
     pub service_days: Option<u32>,
     /// Share of what the pool can hold that a volume without size leaves free.
@@ -220,7 +224,17 @@ impl VolumeSettings {
 /// skewed ones far less.
 const SPARE: f64 = 0.1;
 
+/// Chosen: as Linux gives block devices (`/sys/block/*/queue/io_timeout`).
+const IO_TIMEOUT: Time = Time::seconds(30);
+
 impl PoolSettings {
+    /// How long a device may take for a command; `None`: any time.
+    #[must_use]
+    pub fn io_timeout(&self) -> Option<Duration> {
+        let limit = self.io_timeout.unwrap_or(IO_TIMEOUT);
+        (limit > Time(0)).then(|| Duration::from_nanos(limit.as_nanos()))
+    }
+
     /// What is stated, as the engine takes it.
     #[must_use]
     pub fn tuning(&self) -> Tuning {

@@ -8,8 +8,8 @@
 mod answers;
 #[cfg(test)]
 mod bench;
-mod bugs;
 mod cache;
+mod deadline;
 mod error;
 mod file;
 mod group;
@@ -31,6 +31,7 @@ pub(crate) mod raid;
 mod ring;
 mod simulated;
 mod threads;
+mod watch;
 #[cfg(target_os = "linux")]
 mod zoned;
 
@@ -38,19 +39,18 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thermocline_engine::UnitReport;
-use thermocline_format::{Location, LogicalBlock};
+use thermocline_engine::{Members, UnitReport};
 use thermocline_nand::Counters;
-use thermocline_types::{Bytes, Class, DeviceId, UnitId};
+use thermocline_types::Version;
 
 use crate::Buffer;
 
 pub(crate) use cache::forget;
+pub(crate) use deadline::{Deadline, Late};
 pub use error::{Fault, OpenError, OpenErrorKind};
 pub(crate) use file::is_storage;
-pub use file::{Access, File, Options};
-pub(crate) use group::LAST_EVENT;
-pub use group::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
+pub use file::{File, Options};
+pub use group::{Group, GroupKind, GroupStatus, MemberStatus};
 pub use holder::Holder;
 pub use io::IoEngine;
 pub use joined::Joined;
@@ -59,95 +59,19 @@ pub use mirror::{FoundPair, Mate, Mirror, PairError, PairStart};
 pub(crate) use mirror::{decide, is_alone, label_units, read_label, write_label};
 pub use overlay::Overlay;
 pub(crate) use raid::FoundMember;
-pub use raid::{FoundRaid, MemberStart, Raid, RaidError, RaidStart};
+pub use raid::{FoundRaid, Raid};
 pub use simulated::{Latency, Simulated};
 #[cfg(target_os = "linux")]
 pub use zoned::Zoned;
 pub(crate) use zoned::are_empty as zones_are_empty;
 
-/// Identifies a command between submission and completion. Chosen by whoever submits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
-
-/// How a storage is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
-    /// The smallest piece that can be read or written.
-    pub logical_block: LogicalBlock,
-    /// Logical blocks of a unit that can be written; of a zone, its capacity.
-    pub blocks_per_unit: u32,
-    /// Number of units.
-    pub units: u32,
-    /// Distance of the starts of neighbouring units; above the size of a unit for zones with a gap behind.
-    pub unit_distance: Bytes,
-}
-
-impl Layout {
-    /// Units side by side.
-    #[must_use]
-    pub fn contiguous(logical_block: LogicalBlock, blocks_per_unit: u32, units: u32) -> Layout {
-        let unit_distance = Bytes(u64::from(blocks_per_unit) * logical_block.bytes() as u64);
-        Layout { logical_block, blocks_per_unit, units, unit_distance }
-    }
-
-    /// The first byte of `unit`.
-    #[must_use]
-    pub fn start(&self, unit: UnitId) -> Bytes {
-        Bytes(u64::from(unit.0) * self.unit_distance.0)
-    }
-
-    /// The first byte at `at`.
-    #[must_use]
-    pub fn offset(&self, at: Location) -> Bytes {
-        self.start(at.unit) + Bytes(u64::from(at.block) * self.logical_block.bytes() as u64)
-    }
-
-    /// Bytes of a unit that can be written.
-    #[must_use]
-    pub fn unit_bytes(&self) -> Bytes {
-        Bytes(u64::from(self.blocks_per_unit) * self.logical_block.bytes() as u64)
-    }
-
-    /// Bytes from the first unit to the end of the last.
-    #[must_use]
-    pub fn size(&self) -> Bytes {
-        self.start(UnitId(self.units))
-    }
-
-    /// Where byte `offset` is.
-    pub(crate) fn unit_of(&self, offset: Bytes) -> UnitId {
-        UnitId((offset.0 / self.unit_distance.0) as u32)
-    }
-}
+pub use thermocline_array::{Access, Layout, MemberState, Token};
+pub(crate) use thermocline_array::{
+    ArrayStart as RaidStart, LAST_EVENT, MemberStart, StartError as RaidError,
+};
 
 /// What is to be done. Offsets and lengths are whole logical blocks, and no transfer leaves its unit.
-#[derive(Debug)]
-pub enum Command {
-    /// Write the parts one behind the other, as one write.
-    Write {
-        /// Where the first part begins.
-        at: Bytes,
-        /// What.
-        parts: Vec<Buffer>,
-        /// Data of a class is expected to live about as long: for devices that take placement handles.
-        class: Class,
-    },
-    /// Fill the buffer.
-    Read {
-        /// Where the first byte is.
-        at: Bytes,
-        /// Where to.
-        into: Buffer,
-    },
-    /// Make durable all that was completed before on a device, of those that the units are on.
-    Flush(DeviceId),
-    /// Make a unit empty, or at least give back its space. It may read as zeroes or as before.
-    Reset(UnitId),
-    /// Make a unit read as zeros. Of a zone, make it empty.
-    Zero(UnitId),
-    /// Let go of a unit that will not be written until it is reset.
-    Finish(UnitId),
-}
+pub type Command = thermocline_array::Command<Buffer>;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +80,16 @@ pub struct Completion {
     pub token: Token,
     /// How.
     pub result: Result<(), Fault>,
+    /// Of a read, the version that answered it because a member reported an error.
+    pub degraded: Option<Version>,
+}
+
+impl Completion {
+    /// How a command ended that no error of a member was in the way of.
+    #[must_use]
+    pub const fn new(token: Token, result: Result<(), Fault>) -> Completion {
+        Completion { token, result, degraded: None }
+    }
 }
 
 /// Ends a [`Storage::reap`] that waits, from any thread; if none does, the next one does not wait.
@@ -194,6 +128,23 @@ pub trait Storage: Send {
     /// [`Fault`] when the device does not say.
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault>;
 
+    /// What became of a file of it that was removed or cut off while it was in use, as the beginning of a sentence;
+    /// `None` if nothing did. By default nothing is looked for. What is written from then on may not outlive the process.
+    fn lost(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Which device has not ended a command in the time that it has, as the beginning of a sentence; `None` if all have.
+    /// By default devices have any time.
+    fn overdue(&self) -> Option<String> {
+        None
+    }
+
+    /// Members of each device on it, as the engine counts devices, so that one of them may be wrong; none, as by default.
+    fn members(&self) -> Members {
+        Members::NONE
+    }
+
     /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; of several storages,
     /// the sum, if all are simulated drives. Others do not say, as by default.
     fn drive_counters(&self) -> Option<Counters> {
@@ -228,6 +179,18 @@ impl Storage for Box<dyn Storage> {
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         (**self).report()
+    }
+
+    fn lost(&mut self) -> Option<String> {
+        (**self).lost()
+    }
+
+    fn overdue(&self) -> Option<String> {
+        (**self).overdue()
+    }
+
+    fn members(&self) -> Members {
+        (**self).members()
     }
 
     fn drive_counters(&self) -> Option<Counters> {

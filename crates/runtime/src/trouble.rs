@@ -31,6 +31,8 @@ pub enum Asked {
     Zero(UnitId),
     /// To let go of a unit.
     Finish(UnitId),
+    /// To mend members of a device with redundancy.
+    Mend,
     /// To tell the condition of its units.
     Report,
 }
@@ -57,11 +59,12 @@ impl Asked {
             Command::Write { at, parts, .. } => {
                 Asked::Write(range(*at, parts.iter().map(Buffer::len).sum()))
             }
-            Command::Read { at, into } => Asked::Read(range(*at, into.len())),
+            Command::Read { at, into, .. } => Asked::Read(range(*at, into.len())),
             Command::Flush(_) => Asked::Flush,
             Command::Reset(unit) => Asked::Reset(*unit),
             Command::Zero(unit) => Asked::Zero(*unit),
             Command::Finish(unit) => Asked::Finish(*unit),
+            Command::Heal { .. } | Command::Distrust { .. } => Asked::Mend,
         }
     }
 }
@@ -81,6 +84,7 @@ impl fmt::Display for Asked {
             Asked::Reset(unit) => write!(f, "resetting unit {}", unit.0),
             Asked::Zero(unit) => write!(f, "zeroing unit {}", unit.0),
             Asked::Finish(unit) => write!(f, "finishing unit {}", unit.0),
+            Asked::Mend => f.write_str("writing again what a member holds wrong"),
             Asked::Report => f.write_str("asking for the state of the units"),
         }
     }

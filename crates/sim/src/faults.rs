@@ -28,6 +28,8 @@ pub enum CommandKind {
     Flush,
     /// Units are reported.
     Report,
+    /// A member of a device gets anew what the others have right, or is not believed any more.
+    Heal,
 }
 
 impl CommandKind {
@@ -45,6 +47,7 @@ impl CommandKind {
             IoCmd::Finish(_) => CommandKind::Finish,
             IoCmd::Flush(_) => CommandKind::Flush,
             IoCmd::Report => CommandKind::Report,
+            IoCmd::Heal { .. } | IoCmd::Distrust { .. } => CommandKind::Heal,
         }
     }
 

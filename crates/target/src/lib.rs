@@ -9,15 +9,17 @@
 mod buffer;
 pub mod conformance;
 mod error;
+mod granular;
 mod memory;
 mod request;
-mod sectors;
 
 pub use buffer::{Buffer, BufferPool};
 pub use error::TargetError;
+pub use granular::Granular;
 pub use memory::Memory;
 pub use request::{Completion, Request};
-pub use sectors::Sectors;
+
+use std::sync::Arc;
 
 use thermocline_types::Bytes;
 
@@ -28,7 +30,7 @@ pub struct Info {
     pub name: String,
     /// Size, a multiple of `logical_block`; 0 when the target has gone, such as a volume that was deleted.
     pub size: Bytes,
-    /// Offsets and lengths are multiples of this: 512 or 4096 bytes.
+    /// Offsets and lengths are multiples of this: 512 or 4096 bytes, or 1 of [`BlockTarget::at_any_byte`].
     pub logical_block: Bytes,
     /// What the target does beside reading and writing.
     pub features: Features,
@@ -81,9 +83,15 @@ pub trait BlockTarget: Send + Sync {
         let _everywhere = offset;
         done.complete(Ok(vec![Extent { length, mapped: true }]));
     }
+
+    /// The same bytes in logical blocks of one byte, if concurrent changes through both targets are safe. `None` by
+    /// default: then wrap the target in [`Granular`], and make all changes through the wrapper.
+    fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {
+        None
+    }
 }
 
-impl<T: BlockTarget + ?Sized> BlockTarget for std::sync::Arc<T> {
+impl<T: BlockTarget + ?Sized> BlockTarget for Arc<T> {
     fn info(&self) -> Info {
         (**self).info()
     }
@@ -94,5 +102,9 @@ impl<T: BlockTarget + ?Sized> BlockTarget for std::sync::Arc<T> {
 
     fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
         (**self).extents(offset, length, done);
+    }
+
+    fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {
+        (**self).at_any_byte()
     }
 }

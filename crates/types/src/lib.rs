@@ -6,14 +6,18 @@
 
 mod bytes;
 mod cause;
+mod fault;
 mod id;
 mod request;
 mod rng;
 mod time;
+mod version;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use cause::Cause;
+pub use fault::DeviceError;
 pub use id::{Class, DeviceId, Lba, Pba, StreamId, TenantId, UnitId};
 pub use request::{Op, Request};
 pub use rng::Rng;
 pub use time::{ParseTimeError, Time};
+pub use version::Version;

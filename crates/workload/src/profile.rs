@@ -148,6 +148,28 @@ pub struct TenantProfile {
     pub sequential_share: f64,
 }
 
+impl TenantProfile {
+    /// All of several tenants together, with the number of none.
+    #[must_use]
+    pub fn sum(tenants: &[TenantProfile]) -> TenantProfile {
+        let sum = |of: fn(&TenantProfile) -> u64| tenants.iter().map(of).sum::<u64>();
+        let sequential =
+            |tenant: &TenantProfile| tenant.sequential_share * tenant.bytes_written as f64;
+        let bytes_written = sum(|tenant| tenant.bytes_written);
+        TenantProfile {
+            tenant: u32::MAX,
+            requests: sum(|tenant| tenant.requests),
+            bytes_read: sum(|tenant| tenant.bytes_read),
+            bytes_written,
+            bytes_trimmed: sum(|tenant| tenant.bytes_trimmed),
+            flushes: sum(|tenant| tenant.flushes),
+            working_set_bytes: sum(|tenant| tenant.working_set_bytes),
+            sequential_share: tenants.iter().map(sequential).sum::<f64>()
+                / bytes_written.max(1) as f64,
+        }
+    }
+}
+
 const OPERATIONS: [(Op, &str); 5] = [
     (Op::Read, "read"),
     (Op::Write, "write"),

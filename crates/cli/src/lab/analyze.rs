@@ -1,5 +1,6 @@
 //! `lab analyze`.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -10,13 +11,14 @@ use thermocline_lab::headroom::{Headroom, QUICK_WRITES, WRITES, headroom};
 use thermocline_lab::{Error, Input};
 use thermocline_types::Bytes;
 use thermocline_types::Request;
-use thermocline_workload::profile::Profile;
+use thermocline_workload::profile::{Profile, TenantProfile};
 use thermocline_workload::synthetic::Generator;
 use thermocline_workload::{Source, trace};
 
 use super::args::{CONVENTIONS, ENDS_AT_ONCE, ReplayArgs, SourceArgs};
 use crate::progress::{Bar, Progress};
 use crate::table::plain;
+use crate::tenants::SHOWN;
 
 /// What the analysis tells, and examples.
 const ABOUT: &str = "\
@@ -59,6 +61,7 @@ struct Analysis {
     empty_requests: u64,
     reordered_requests: u64,
     lost_events: u64,
+    notes: Vec<String>,
     volumes: Vec<String>,
     profile: Profile,
     headroom: Option<Headroom>,
@@ -118,6 +121,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
     let (workload, format, volumes, profile);
     // Lines and requests that are not as they should be.
     let (skipped_lines, empty_requests, reordered_requests, lost_events);
+    let mut notes = Vec::new();
     match input {
         Input::Trace { path, options, .. } => {
             let mut opened = trace::open(path, options)?;
@@ -127,6 +131,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
             (skipped_lines, empty_requests) = (opened.skipped(), opened.empty());
             (reordered_requests, lost_events) = (opened.reordered(), opened.lost());
             volumes = opened.volumes().to_vec();
+            notes = opened.notes();
         }
         Input::Synthetic { spec, options } => {
             let mut generator = Generator::new(spec, options)?;
@@ -147,6 +152,7 @@ fn profile(input: &Input) -> anyhow::Result<Analysis> {
         empty_requests,
         reordered_requests,
         lost_events,
+        notes,
         volumes,
         profile,
         headroom: None,
@@ -194,20 +200,8 @@ fn summary(analysis: &Analysis) -> String {
     if let Some(daily) = profile.daily_bytes_written {
         let _ = write!(text, "; {} a day at this pace", Bytes(daily as u64));
     }
-    let oddities = [
-        (analysis.skipped_lines, "lines could not be read and were left out"),
-        (analysis.empty_requests, "requests are of no bytes and were left out"),
-        (
-            analysis.reordered_requests,
-            "requests are stamped earlier than one before them, and were given the time of that",
-        ),
-        (
-            analysis.lost_events,
-            "events or more were lost when the trace was recorded, as it says itself",
-        ),
-    ];
-    for (count, what) in oddities.iter().filter(|(count, _)| *count > 0) {
-        let _ = write!(text, "\n  {count} {what}");
+    for note in &analysis.notes {
+        let _ = write!(text, "\n  note: {note}");
     }
     let _ = write!(text, "\n  skew:");
     for hot in &profile.skew.hottest {
@@ -301,9 +295,8 @@ fn tenants(analysis: &Analysis) -> String {
         "working set",
         "in sequence",
     ]);
-    for tenant in &analysis.profile.tenants {
-        let number = tenant.tenant as usize;
-        let name = analysis.volumes.get(number).cloned().unwrap_or_else(|| number.to_string());
+    let (shown, more) = largest(&analysis.profile.tenants);
+    let mut row = |name: String, tenant: &TenantProfile| {
         table.add_row(vec![
             Cell::new(name),
             right(tenant.requests.to_string()),
@@ -313,8 +306,26 @@ fn tenants(analysis: &Analysis) -> String {
             right(Bytes(tenant.working_set_bytes).to_string()),
             right(percent(tenant.sequential_share)),
         ]);
+    };
+    for tenant in &shown {
+        let number = tenant.tenant as usize;
+        let name = analysis.volumes.get(number).cloned().unwrap_or_else(|| number.to_string());
+        row(name, tenant);
+    }
+    if !more.is_empty() {
+        row(format!("{} more (--json has each)", more.len()), &TenantProfile::sum(&more));
     }
     format!("{table}\n")
+}
+
+/// The tenants that are shown, and the others: all in their order, or the largest of many.
+fn largest(tenants: &[TenantProfile]) -> (Vec<TenantProfile>, Vec<TenantProfile>) {
+    let mut all = tenants.to_vec();
+    if all.len() > SHOWN {
+        all.sort_by_key(|tenant| Reverse(tenant.bytes_written + tenant.bytes_read));
+    }
+    let more = all.split_off(all.len().min(SHOWN));
+    (all, more)
 }
 
 fn headroom_table(headroom: &Headroom) -> String {

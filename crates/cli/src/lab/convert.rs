@@ -1,5 +1,6 @@
 //! `lab convert`.
 
+use std::cmp::Reverse;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ use super::args::{ReplayArgs, SourceArgs};
 use super::output::refuse_overwriting;
 use crate::file;
 use crate::interrupt::Interrupt;
+use crate::tenants::SHOWN;
 
 /// Arguments of `lab convert`.
 #[derive(Args)]
@@ -62,17 +64,14 @@ fn of_trace(path: &Path, options: &trace::Options, args: &ConvertArgs) -> anyhow
     }
     args.out.as_deref().map_or(Ok(()), |out| refuse_overwriting(path, out))?;
     let count = write(&mut trace, args.out.as_deref())?;
-    eprintln!("{count} requests of format {}{}", trace.format(), left_out(&trace));
+    eprintln!("{count} requests of format {}", trace.format());
+    tell(&trace);
     Ok(())
 }
 
-/// How much of the trace was left out, if anything.
-fn left_out(trace: &trace::Trace) -> String {
-    let all = [(trace.skipped(), "lines"), (trace.empty(), "requests of no bytes")];
-    let some = all.iter().filter(|(count, _)| *count > 0);
-    let lost = Some(trace.lost()).filter(|lost| *lost > 0);
-    let lost = lost.map(|lost| format!(", {lost} events lost when it was recorded"));
-    some.map(|(count, what)| format!(", {count} {what} left out")).chain(lost).collect()
+/// What must be known of how the trace was read, a line each.
+fn tell(trace: &trace::Trace) {
+    trace.notes().iter().for_each(|note| eprintln!("note: {note}"));
 }
 
 /// Writes everything in `source` to `out`, or to standard output. A file that is not whole does not stay.
@@ -119,12 +118,18 @@ fn split(trace: &mut trace::Trace, folder: &Path) -> anyhow::Result<()> {
     interrupt.something_to_clear();
     let parts = trace::split_csv(trace, folder, &|| interrupt.is_asked())?;
     let Some(parts) = parts else { return interrupt.check() };
-    for part in parts {
+    let files = parts.len();
+    let mut largest = parts;
+    if files > SHOWN {
+        largest.sort_by_key(|part| Reverse(part.requests));
+        largest.truncate(SHOWN);
+    }
+    for part in &largest {
         eprintln!("{}: {} requests of volume {}", part.path.display(), part.requests, part.volume);
     }
-    let left_out = left_out(trace);
-    if let Some(left_out) = left_out.strip_prefix(", ") {
-        eprintln!("{left_out}");
+    if files > SHOWN {
+        eprintln!("{} more files of volumes with fewer requests", files - SHOWN);
     }
+    tell(trace);
     Ok(())
 }

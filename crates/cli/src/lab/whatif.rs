@@ -33,7 +33,8 @@ reserve from it; a fast tier is one more device, and the table says so.
 What the workload cannot tell is said and not run: discards of a trace that has
 none, hints where there are neither volumes nor files. WAF is that of the steady
 state where it was reached. Life is that of the product, as full as the
-simulated drive, under --daily-writes.
+simulated drive, under --daily-writes: by default, as in `lab compare`, what the
+trace writes at its own pace, or the capacity once a day if there is no clock.
 
 Examples:
   thermocline lab whatif --trace postgres-tpcc --device p5316
@@ -59,7 +60,7 @@ pub struct WhatIfArgs {
     /// Streams, and handles of FDP
     #[arg(long, value_name = "N", default_value_t = 8)]
     streams: u8,
-    /// Written to the product per day [default: its capacity]
+    /// Written to the product per day [default: at the trace's own pace, or the capacity once]
     #[arg(long, value_name = "SIZE")]
     daily_writes: Option<Bytes>,
     /// Keep so many requests in flight [default: the workload's own clock, or 32]
@@ -118,6 +119,8 @@ struct Outcome<'a> {
     volume_bytes: u64,
     media_bytes: u64,
     unit_bytes: u64,
+    /// How much is written per day in the years of life, and why so much.
+    load: Option<&'a str>,
     interrupted: bool,
     options: &'a [Answer],
 }
@@ -131,7 +134,7 @@ pub fn whatif(args: &WhatIfArgs) -> anyhow::Result<()> {
     ensure!(args.fast_share > 0.0, "--fast-share is {}, must be above 0", args.fast_share);
     let profile = args.profile()?;
     let interrupt = Interrupt::watch()?;
-    let base = args.base(&profile);
+    let base = args.base();
     let bars = Progress::default();
     let bar = bars.bar("as it is");
     let run = run_one(&base, None, &interrupt, &mut |share| bar.set(share));
@@ -176,8 +179,8 @@ impl WhatIfArgs {
     }
 
     /// The drive with conventional firmware, discards ignored.
-    fn base(&self, profile: &Profile) -> RunOf {
-        let daily_writes = self.daily_writes.or(Some(profile.capacity));
+    fn base(&self) -> RunOf {
+        let daily_writes = self.daily_writes;
         let (queue_depth, utilisation) = (self.queue_depth, self.utilisation);
         let device = DeviceArgs { daily_writes, queue_depth, utilisation, ..DeviceArgs::default() };
         let is_trace = self.source.trace.is_some();
@@ -354,6 +357,11 @@ impl WhatIfArgs {
                 volume_bytes: first.workload.span_bytes,
                 media_bytes: first.device.media_bytes,
                 unit_bytes: first.device.unit_bytes,
+                load: first
+                    .life
+                    .as_ref()
+                    .and_then(|life| life.assumptions.get(1))
+                    .map(String::as_str),
                 interrupted: interrupt.is_asked(),
                 options: answers,
             };
@@ -509,6 +517,12 @@ fn text(first: &RunRecord, answers: &[Answer]) -> String {
         Bytes(device.media_bytes),
         Bytes(device.unit_bytes)
     );
+    if let Some(life) = &first.life {
+        text += &format!(
+            "life: {}; of the product as full as the simulated drive\n",
+            life.assumptions.get(1).map_or("", String::as_str)
+        );
+    }
     for answer in answers {
         text += &format!("{}: {}\n", answer.option, answer.verdict);
     }

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use thermocline_engine::{DeviceCmd, DeviceError, Done, ReadChunks};
+use thermocline_engine::{DeviceCmd, DeviceError, Done, Members, ReadChunks, Versions};
 use thermocline_format::{
     Entry, Geometry, Location, MapEntry, MapPage, PackedBlock, PageId, Superblock, VolumeId,
 };
 use thermocline_runtime::storage::Access;
 use thermocline_runtime::{AnyStorage, Buffer, Device, Settings};
-use thermocline_types::UnitId;
+use thermocline_types::{UnitId, Version};
 
 use super::device::{class_name, state_name};
 use super::{Broken, CODES, print};
@@ -90,7 +90,8 @@ impl Reader {
 
     /// All sound records, oldest first.
     fn superblocks(&mut self) -> anyhow::Result<Vec<Superblock>> {
-        let Done::Superblocks(mut records) = self.ask(DeviceCmd::ReadSuperblocks)? else {
+        let Done::Superblocks(mut records) = self.ask(DeviceCmd::ReadSuperblocks(Members::NONE))?
+        else {
             unreachable!("that is what the device answers")
         };
         records.sort_by_key(|record| (record.epoch, record.revision, record.location));
@@ -119,6 +120,7 @@ impl Reader {
                 generation: None,
                 search: true,
                 data: false,
+                versions: Versions::AsRead,
             });
             let Done::Chunks(found) = self.ask(command)? else {
                 unreachable!("that is what the device answers")
@@ -191,7 +193,9 @@ impl Reader {
         index: u32,
     ) -> anyhow::Result<Option<MapPage>> {
         let Some(place) = at.location(&self.geometry) else { return Ok(None) };
-        let Done::Page(bytes) = self.ask(DeviceCmd::ReadPage { at: place })? else {
+        let Done::Page(bytes) =
+            self.ask(DeviceCmd::ReadPage { at: place, version: Version::AS_READ })?
+        else {
             unreachable!("that is what the device answers")
         };
         let page = MapPage::decode(bytes.as_slice(), PageId { volume, index }, at, &self.geometry);

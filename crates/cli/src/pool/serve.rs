@@ -20,7 +20,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -33,19 +33,20 @@ use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
     Event, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Trouble, VolumeLimits,
 };
-use thermocline_target::Sectors;
+use thermocline_target::Granular;
+use thermocline_types::Bytes;
 
 use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
-use devices::Devices;
+use devices::{Devices, End};
 use files::Files;
 use fronts::Fronts;
 use fullness::{FullnessReport, ROOM};
 use http::Site;
 use record::Tap;
 use sockets::{Addresses, Sockets};
-use state::{Failure, State};
-use stop::Stop;
+use state::{Failure, Late, State};
+use stop::{Kept, Stop, Worker};
 
 /// End of the name of the socket for status and metrics.
 pub(super) const STATUS: &str = "status.sock";
@@ -130,14 +131,20 @@ const PATIENCE: u64 = 10;
 /// Seconds for which something may be at risk. Chosen: as ext4 commits (`commit=5`, `ext4(5)`).
 const FLUSH_AFTER: u64 = 5;
 
+/// What follows when a file of the pool was removed or cut off, and what to do.
+const LOST_FILE: &str = "no write is taken any more; copy from the volumes what can still be read, then stop the service";
+
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
     let serve = args.over(&settings.serve);
     let sockets = Sockets::open(&addresses(&args.settings, &serve))?;
     // From here on a signal waits for its turn.
-    let signals = signals::receive()?;
-    let site = Site::open(&sockets::beside(&args.settings, STATUS), serve.http.as_deref())?;
+    let (stop, signals) = signals::receive()?;
+    let kept = Kept::take()?;
+    let closer = Worker::start("thermocline-close").context("no thread to close the pool")?;
+    let site = sockets::beside(&args.settings, STATUS);
+    let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
     warn_of_http(&serve);
     let opened = to_write(&settings, false)?;
     let tap = Tap::default();
@@ -145,13 +152,14 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
         say(format_args!("{short}: {MORE_FAST}"));
     }
-    let failure = Failure::default();
-    let devices = Devices::new(settings.clone(), opened.groups);
+    let (failure, late) = (Failure::default(), Late::default());
+    let end = End { failure: Failure::clone(&failure), stop };
+    let devices = Devices::new(settings.clone(), opened.groups, end);
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let after = (after > 0).then_some(Duration::from_secs(after));
     let (endurance, marks) = (settings.endurance(), settings.fullness_marks());
     let upkeep = PoolUpkeep { flush_after: after, endurance, marks };
-    let listener = listener(&failure, devices.clone(), &args.settings);
+    let listener = listener((&failure, &late), devices.clone(), &args.settings);
     let pool = Pool::start_with(opened.driver, listener, &upkeep);
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
@@ -171,28 +179,30 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     set_limits(&pool, &settings);
     let pool = Arc::new(pool);
     let uris = reach.uris(&pool.volume_names());
-    let state = State::new(&pool, stopper.clone(), &failure, reach, devices, tap.clone());
+    let state = State::new(&pool, stopper.clone(), (&failure, &late), reach, devices, tap.clone());
     let status = site.serve(&state, (!args.read_only).then_some(&fronts))?;
     print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
     systemd::notify("READY=1");
     let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
     let mut stop = Stop::asked(signals, patience);
+    drop(kept);
     systemd::notify("STOPPING=1");
     // What waits for a limit is to be answered in time.
     pool.lift_limits();
     stopper.stop();
-    let unmounting = mounted.unmount().context("no thread to unmount")?;
-    let waited = stop.wait(|| stopper.is_over() && unmounting.is_finished());
+    let unmounting = mounted.unmount();
+    let unmounted = || unmounting.as_ref().is_none_or(JoinHandle::is_finished);
+    let waited = stop.wait(|| stopper.is_over() && unmounted());
     for (done, what) in [
         (stopper.is_over(), "not every client got an answer"),
-        (unmounting.is_finished(), "the files were not unmounted"),
+        (unmounted(), "the files were not unmounted"),
     ] {
         if let Some(why) = waited.why().filter(|_| !done) {
             say(format_args!("{what} {why}"));
         }
     }
     drop((sockets, status));
-    let closed = close(pool, &mut stop);
+    let closed = close(pool, closer, &mut stop);
     tap.stop(patience);
     if let Some(failure) = failure.get() {
         return Err(Broken(failure.clone()).into());
@@ -236,7 +246,7 @@ fn set_limits(pool: &Pool, settings: &Settings) {
 }
 
 /// Closes the pool in order, within bounds: a device may hang.
-fn close(pool: Arc<Pool>, stop: &mut Stop) -> anyhow::Result<()> {
+fn close(pool: Arc<Pool>, closer: Worker, stop: &mut Stop) -> anyhow::Result<()> {
     let closed = Arc::new(Mutex::new(None));
     let result = Arc::clone(&closed);
     let close = move || {
@@ -251,7 +261,7 @@ fn close(pool: Arc<Pool>, stop: &mut Stop) -> anyhow::Result<()> {
         };
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.close());
     };
-    thread::Builder::new().name("thermocline-close".to_owned()).spawn(close)?;
+    closer.run(close);
     let result = || *closed.lock().unwrap_or_else(PoisonError::into_inner);
     let waited = stop.wait(|| result().is_some());
     match result() {
@@ -277,6 +287,7 @@ impl ServeArgs {
             listen: listen.clone(),
             fuse: path(&self.fuse, &settings.fuse),
             http: self.http.as_ref().or(settings.http.as_ref()).cloned(),
+            http_hosts: settings.http_hosts.clone(),
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),
             flush_after: settings.flush_after,
@@ -302,9 +313,13 @@ fn addresses<'a>(settings: &Path, serve: &'a ServeSettings) -> Addresses<'a> {
 }
 
 /// Says on standard error what an operator has to know.
-fn listener(failure: &Failure, devices: Devices, settings: &Path) -> thermocline_runtime::Listener {
-    let (failure, settings) = (Failure::clone(failure), settings.to_owned());
-    let mut damaged: u64 = 0;
+fn listener(
+    (failure, late): (&Failure, &Late),
+    devices: Devices,
+    settings: &Path,
+) -> thermocline_runtime::Listener {
+    let (failure, late) = (Failure::clone(failure), Late::clone(late));
+    let (settings, mut damaged) = (settings.to_owned(), 0_u64);
     let mut last: Option<Trouble> = None;
     Box::new(move |event| match event {
         Event::Trouble(trouble) => {
@@ -336,6 +351,18 @@ fn listener(failure: &Failure, devices: Devices, settings: &Path) -> thermocline
             let remedy = if report.is_normal() { String::new() } else { format!("; {ROOM}") };
             say(format_args!("{report}{remedy}"));
         }
+        Event::Lost(what) => {
+            let text = format!("{what}: {LOST_FILE}");
+            say(format_args!("{text}"));
+            let _earlier = failure.set(text);
+        }
+        Event::Overdue(now) => {
+            match &now {
+                Some(what) => say(format_args!("{what}: see to the device and its cables")),
+                None => say(format_args!("devices end their commands in time again")),
+            }
+            *late.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        }
         Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
         Event::Notice(_) => {}
     })
@@ -366,7 +393,7 @@ fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {
 }
 
 fn export(volume: thermocline_runtime::Volume, read_only: bool) -> Export {
-    let target = Sectors::new(volume);
+    let target = Granular::new(volume, Bytes::SECTOR);
     let name = thermocline_target::BlockTarget::info(&target).name;
     Export { name, target: Arc::new(target), read_only }
 }

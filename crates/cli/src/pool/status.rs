@@ -191,6 +191,9 @@ fn served(status: &Value) -> anyhow::Result<String> {
     for one in status["draining"].as_array().into_iter().flatten() {
         text += &format!("{}\n", DrainStatus::deserialize(one)?);
     }
+    if let Some(late) = status["late"].as_str() {
+        text += &format!("late: {late}\n");
+    }
     text += &format!(
         "served: {} clients of NBD; {} of {} hold data, {} of {} units are free\n",
         number(&status["clients"]["open"])?,

@@ -86,3 +86,25 @@ fn standard_input_is_analysed_but_has_no_headroom() {
     assert!(done.status.success() && text.contains("1 requests"), "{text}");
     assert!(text.contains("save standard input to a file"), "{text}");
 }
+
+#[test]
+fn of_many_volumes_the_largest_are_shown_and_json_has_all() {
+    let folder = scratch();
+    let mut text = "device_id,opcode,offset,length,timestamp\n".to_owned();
+    for volume in 0..300_u64 {
+        let blocks = if volume == 299 { 50 } else { 1 + volume % 3 };
+        text += &format!("{volume},W,0,{},{}\n", blocks * 4096, 1_577_808_000_000_000 + volume);
+    }
+    write(folder.path(), "many.csv", text);
+    let shown = lab_in(folder.path(), "analyze --no-headroom --trace many.csv").ok();
+    let from = shown.find(" tenant ").expect("a table");
+    let rows: Vec<&str> = shown[from..].lines().skip(2).take(21).collect();
+    assert!(rows[0].contains("299") && rows[0].contains("200 KiB"), "{shown}");
+    assert!(rows[20].contains("280 more (--json has each)"), "{shown}");
+    assert!(shown.lines().count() < 60, "{shown}");
+    let json = lab_in(folder.path(), "analyze --no-headroom --json --trace many.csv").json();
+    assert_eq!(json["profile"]["tenants"].as_array().map(Vec::len), Some(300));
+    let split = lab_in(folder.path(), "convert --trace many.csv --split parts");
+    assert!(split.err.contains("280 more files of volumes with fewer requests"), "{}", split.err);
+    assert_eq!(std::fs::read_dir(folder.path().join("parts")).expect("made").count(), 300);
+}

@@ -138,8 +138,11 @@ fn events_that_a_trace_lacks_are_told() {
     let analysis = lab_in(folder.path(), "analyze --no-headroom --trace trace").ok();
     assert!(analysis.contains(told), "{analysis}");
     let converted = lab_in(folder.path(), "convert --trace trace --out t.csv");
-    let told = "100 requests of format ftrace, 1234 events lost when it was recorded";
-    assert!(converted.err.contains(told), "{}", converted.err);
+    assert!(
+        converted.err.contains("100 requests of format ftrace\nnote: 1234 events"),
+        "{}",
+        converted.err
+    );
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn requests_that_are_left_out_or_stamped_back_are_counted_and_told() {
         assert!(run["notes"].to_string().contains(fact), "{}", run["notes"]);
     }
     let analysis = lab_in(folder.path(), "analyze --no-headroom --trace trace.csv").ok();
-    for fact in ["2 requests are of no bytes and were left out", "1 requests are stamped earlier"] {
+    for fact in facts {
         assert!(analysis.contains(fact), "{analysis}");
     }
     let analysis = lab_in(folder.path(), "analyze --no-headroom --json --trace trace.csv").json();

@@ -76,3 +76,24 @@ fn what_a_trace_cannot_tell_is_said_and_not_called_equal() {
     let complaint = lab_in(folder.path(), "whatif --device p5800x --workload uniform").refused(2);
     assert!(complaint.contains("relocates nothing"), "{complaint}");
 }
+
+#[test]
+fn one_trace_on_one_drive_has_one_life() {
+    let folder = scratch();
+    write(folder.path(), "both.csv", trace(true, true));
+    let asked = "--utilisation 0.8 --loops 2 --json --trace both.csv";
+    let whatif = lab_in(folder.path(), &format!("whatif --device micron2300 {asked}")).json();
+    let stack = "raw:micron2300,kind=conventional";
+    let run = lab_in(folder.path(), &format!("run --stack {stack} --ignore-trims {asked}")).json();
+    let years = |value: &Value| value.as_f64().expect("years");
+    let (ours, theirs) =
+        (years(&of(&whatif, "as it is")["life_years_p50"]), years(&run["life"]["years_p50"]));
+    assert!((ours / theirs - 1.0).abs() < 0.02, "{ours} and {theirs}");
+    let load = whatif["load"].as_str().expect("a load");
+    assert!(load.contains("the trace's own pace"), "{load}");
+    let text = lab_in(
+        folder.path(),
+        &format!("whatif --device micron2300 {asked}").replace(" --json", ""),
+    );
+    assert!(text.out.contains(&format!("life: {load}")), "{}", text.out);
+}

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use thermocline_engine::ReadChunks;
-use thermocline_engine::wire::{find_chunks, find_superblocks, probe, superblock_blocks};
+use thermocline_engine::{ReadChunks, Versions};
+use thermocline_engine::wire::{InWindow, find_chunks, find_superblocks, probe, superblock_blocks};
 use thermocline_format::{Geometry, Location, LogicalBlock, PoolId, crc32c};
 use thermocline_types::UnitId;
 
@@ -40,10 +40,10 @@ fn chunks(bytes: &[u8], unit: u32, geometry: &Geometry) {
     for search in [false, true] {
         let at = Location::new(unit, 0);
         let window = geometry.logical_block().to_hold(bytes.len());
-        let request = ReadChunks { at, window, pool: POOL, generation: None, search, data: true };
+        let request = ReadChunks { at, window, pool: POOL, generation: None, search, data: true, versions: Versions::AsRead };
         let found = find_chunks(bytes, &request, geometry);
         let mut end = 0;
-        for (header, data) in &found.chunks {
+        for InWindow { header, data, .. } in &found.chunks {
             assert!(header.origin.location.block >= end && header.origin.pool == POOL);
             assert!(data.start <= data.end && data.end <= bytes.len());
             // A search finds chunks of all lives of a unit, which may lie across each other.

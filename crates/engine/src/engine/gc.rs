@@ -22,10 +22,10 @@ use std::ops::Range;
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, MediaClass, Places, VolumeId};
 use thermocline_ftl::placement::Classifier as _;
-use thermocline_types::{Class, Lba, UnitId};
+use thermocline_types::{Class, Lba, UnitId, Version};
 
 use crate::config::ReadPlan;
-use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
+use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks, Versions};
 use crate::engine::{Engine, Op};
 use crate::map::{PAGE, Value};
 use crate::marks::mark;
@@ -442,11 +442,19 @@ impl<P: Payload> Engine<P> {
         let window = window.max(header).min(left);
         self.stats.gc_reads += 1;
         self.stats.gc_bytes_read += u64::from(window) * u64::from(block);
-        let op = self.ops.insert(Op::GcChunks);
         let at = Location { unit: victim, block: from };
         let pool = self.pool;
         let generation = self.space.known_generation(victim);
-        let cmd = ReadChunks { at, window, pool, generation, search: false, data };
+        let cmd = ReadChunks {
+            at,
+            window,
+            pool,
+            generation,
+            search: false,
+            data,
+            versions: Versions::AsRead,
+        };
+        let op = self.ops.insert(Op::GcChunks { request: cmd });
         self.device(op, DeviceCmd::ReadChunks(cmd));
         true
     }
@@ -503,6 +511,7 @@ impl<P: Payload> Engine<P> {
     ) {
         let map = self.volumes.map(volume);
         let (blocks, base) = (map.blocks, map.base);
+        let redundant = self.members_of(job.victim) > 0;
         if !self.space.knows_valid(job.victim) {
             let lbas = run.iter().filter_map(|entry| match *entry {
                 Entry::Data { lba, .. } if lba.0 < blocks => Some(lba.0),
@@ -525,9 +534,8 @@ impl<P: Payload> Engine<P> {
             let pinned = self.space.knows_valid(job.victim)
                 || valid.is_some() && self.may_pin(job, (volume, id, lba.0 / PAGE));
             let known = valid.is_some() && pinned;
-            let payload = chunk.block(number, &places);
             mark!(PackedSurvivor if places.behind(number).is_none());
-            let valid = Valid {
+            let mut valid = Valid {
                 volume,
                 id,
                 from: self.space.units().class(job.victim),
@@ -535,9 +543,13 @@ impl<P: Payload> Engine<P> {
                 lba: lba.0,
                 value,
                 at,
-                payload,
+                payload: None,
                 chunk: job.chunks,
             };
+            // One that is wrong is read once more, where there are other versions of it.
+            let payload = chunk.block(number, &places);
+            let again = |payload: &P| redundant && !self.is_survivor(&valid, payload, 0);
+            valid.payload = payload.filter(|payload| !again(payload));
             if known {
                 job.found += 1;
                 self.config.placement.prefetch_survivor(Lba(base + lba.0));
@@ -586,7 +598,7 @@ impl<P: Payload> Engine<P> {
         self.stats.gc_reads += 1;
         self.stats.gc_bytes_read += u64::from(blocks) * 4096;
         let op = self.ops.insert(Op::GcRead { segment, first });
-        self.device(op, DeviceCmd::Read { at, blocks, into: None });
+        self.device(op, DeviceCmd::Read { at, blocks, into: None, version: Version::AS_READ });
     }
 
     /// Runs of valid blocks, as indices, each to be read by one command.
@@ -642,6 +654,43 @@ impl<P: Payload> Engine<P> {
         }
         reading.left -= 1;
         self.gc.job = Some(job);
+    }
+
+    /// Where a read of the victim begins.
+    pub(crate) fn gc_read_at(&self, segment: u32, first: usize) -> Option<Location> {
+        let (valid, range) = self.gc_read(segment, first)?;
+        Some(valid[range.start].at)
+    }
+
+    /// The blocks of a read of the victim, those between valid ones included.
+    pub(crate) fn gc_blocks_of(&self, segment: u32, first: usize) -> u32 {
+        let per_block = self.config.geometry.logical_block().per_block();
+        let Some((valid, range)) = self.gc_read(segment, first) else { return 0 };
+        (valid[range.end - 1].at.block - valid[range.start].at.block) / per_block + 1
+    }
+
+    /// Whether block `index` of a read of the victim, which is block `nth` of `data`, is right if it is valid.
+    pub(crate) fn gc_block_is_right(
+        &self,
+        (segment, first): (u32, usize),
+        index: u32,
+        data: &P,
+        nth: u32,
+    ) -> bool {
+        let per_block = self.config.geometry.logical_block().per_block();
+        let Some((valid, range)) = self.gc_read(segment, first) else { return true };
+        let at = valid[range.start].at.block + index * per_block;
+        let block = valid[range].iter().find(|valid| valid.at.block == at);
+        let block = block.filter(|valid| valid.payload.is_none());
+        block.is_none_or(|valid| self.is_survivor(valid, data, nth))
+    }
+
+    /// The blocks of a segment that is being read, and those of one read.
+    fn gc_read(&self, segment: u32, first: usize) -> Option<(&[Valid<P>], Range<usize>)> {
+        let job = self.gc.job.as_ref()?;
+        let reading = job.reading.iter().find(|reading| reading.segment == segment)?;
+        let range = reading.reads.iter().find(|range| range.start == first)?;
+        Some((&reading.valid, range.clone()))
     }
 
     /// The blocks of the first segment that was being read are in memory: they can be placed.

@@ -2,7 +2,7 @@
 
 use thermocline_format::{Expected, Location, MediaClass, home_mark};
 use thermocline_ftl::placement::{Classifier as _, Part, Write};
-use thermocline_types::{Class, Lba, UnitId};
+use thermocline_types::{Class, Lba, UnitId, Version};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
@@ -147,9 +147,10 @@ impl<P: Payload> Engine<P> {
         let blocks = run.values.len() as u32;
         let into = into.slice(run.first, blocks);
         let unit = run.at.unit;
-        let asked = Op::HostRead { request, unit, expected: run.values, into: into.clone() };
+        let asked = Op::HostRead { request, unit, expected: run.values };
         let op = self.ops.insert(asked);
-        self.device(op, DeviceCmd::Read { at: run.at, blocks, into: Some(into) });
+        let version = Version::AS_READ;
+        self.device(op, DeviceCmd::Read { at: run.at, blocks, into: Some(into), version });
     }
 
     pub(crate) fn read_done(
@@ -157,21 +158,13 @@ impl<P: Payload> Engine<P> {
         request: u32,
         unit: UnitId,
         expected: &[Value],
-        into: &P,
+        lost: &[u32],
         result: Result<(), DeviceError>,
     ) {
         self.space.drop_reader(unit);
         let wrong = match result {
             Err(_) => expected.first(),
-            Ok(()) => {
-                let mut indexed = expected.iter().zip(0..);
-                indexed
-                    .find(|(value, index)| {
-                        let at = self.addresses.location(value.address());
-                        !self.arrived(into, *index, at, |crc| self.passes(**value, crc))
-                    })
-                    .map(|(value, _)| value)
-            }
+            Ok(()) => lost.first().map(|index| &expected[*index as usize]),
         };
         let wrong =
             wrong.and(expected.first()).filter(|_| bug!(self.config, UnreadableMisnamed)).or(wrong);

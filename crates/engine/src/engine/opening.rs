@@ -5,6 +5,7 @@
 
 mod bases;
 mod format;
+mod heal;
 mod known;
 mod record;
 mod replay;
@@ -17,12 +18,13 @@ use thermocline_format::{
     DeviceState, Entry, Epoch, Generation, Location, MapEntry, MapPage, OpenUnit, PAGE_UNITS,
     PageId, PoolId, Revision, Sequence, Superblock, UnitPage,
 };
-use thermocline_types::{Class, UnitId};
+use thermocline_types::{Class, UnitId, Version};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
 use crate::engine::{Engine, Op, Phase};
 use crate::flights::Flights;
+use crate::healing::Heal;
 use crate::map::{PAGE, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
@@ -33,6 +35,7 @@ use crate::space::Space;
 use crate::volumes::{PageCursor, Walk};
 
 use bases::Bases;
+use heal::Single;
 use known::{Headers, TailChunk};
 use stale::Stale;
 use unmapped::Unmapped;
@@ -101,6 +104,10 @@ enum Step {
     Counting,
     /// Taking over the units that nobody lists.
     Units,
+    /// Writing what was found right over what members hold wrong, before anything is built on it.
+    Heal,
+    /// Making members agree on what was not flushed and counts from now on.
+    Agree,
     /// Writing the record of this opening.
     Record,
 }
@@ -125,7 +132,9 @@ impl Step {
             Step::Replay => Step::Bases,
             Step::Bases => Step::Counting,
             Step::Counting => Step::Units,
-            Step::Units | Step::Record => Step::Record,
+            Step::Units => Step::Heal,
+            Step::Heal => Step::Agree,
+            Step::Agree | Step::Record => Step::Record,
         }
     }
 }
@@ -146,6 +155,10 @@ pub(crate) struct Opening<P> {
     /// What a sound prefix named: the highest revision and epoch.
     named: (Revision, Epoch),
     doubtful: Vec<Doubtful>,
+    /// Chunks that one version alone has, on devices with redundancy.
+    single: Vec<Single>,
+    /// Chunks above the durable sequence there, which not all members may have.
+    unequal: Vec<Heal>,
     /// Blocks that turned out to be torn: chunk and entry.
     torn: BTreeSet<(usize, usize)>,
     durable: Sequence,
@@ -241,6 +254,8 @@ impl<P: Payload> Engine<P> {
             headers: Headers::new(self.config.tail_entries),
             named: (Revision(0), Epoch(0)),
             doubtful: Vec::new(),
+            single: Vec::new(),
+            unequal: Vec::new(),
             torn: BTreeSet::new(),
             durable: Sequence(0),
             whole: Sequence(0),
@@ -335,6 +350,8 @@ impl<P: Payload> Engine<P> {
             (Step::Superblocks, Ok(Done::Superblocks(records))) => {
                 self.choose_superblock(&mut opening, records)
             }
+            // A member that takes nothing is done without, and a version that cannot be had is not written.
+            (Step::Heal | Step::Agree, _) => Ok(()),
             (_, Ok(Done::Ok)) => Ok(()),
             (_, Ok(answer)) => panic!("opening a pool was answered with {answer:?}"),
             (_, Err(_)) => Err(OpenError::Device),
@@ -388,7 +405,7 @@ impl<P: Payload> Engine<P> {
             }
             Step::FirstRecord => self.write_first_record(),
             Step::Superblocks => {
-                self.ask(0, DeviceCmd::ReadSuperblocks);
+                self.ask(0, DeviceCmd::ReadSuperblocks(self.config.members));
                 Ok(())
             }
             Step::Roots => self.read_roots(),
@@ -405,6 +422,14 @@ impl<P: Payload> Engine<P> {
             }
             Step::Replay => self.begin_replay(),
             Step::Bases | Step::Counting | Step::Units => Ok(()),
+            Step::Heal => {
+                self.heal_found();
+                Ok(())
+            }
+            Step::Agree => {
+                self.make_equal();
+                Ok(())
+            }
             Step::Record => self.finish_opening(),
             Step::Report => Ok(()),
         }
@@ -442,7 +467,7 @@ impl<P: Payload> Engine<P> {
             let opening = self.opening.as_mut().expect("the pool is being opened");
             opening.roots.push((volume, number));
             self.space.add_page(at.unit);
-            self.ask(index, DeviceCmd::ReadPage { at });
+            self.ask(index, DeviceCmd::ReadPage { at, version: Version::AS_READ });
         }
         Ok(())
     }
@@ -482,7 +507,7 @@ impl<P: Payload> Engine<P> {
         for (index, at) in places.collect::<Vec<_>>().into_iter().enumerate() {
             if let Some(at) = at {
                 self.space.add_page(at.unit);
-                self.ask(index, DeviceCmd::ReadPage { at });
+                self.ask(index, DeviceCmd::ReadPage { at, version: Version::AS_READ });
             }
         }
         Ok(())

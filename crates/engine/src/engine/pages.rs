@@ -1,6 +1,7 @@
 //! Pages of maps that are loaded, and the requests that wait for them.
 
 use thermocline_format::{Location, MapEntry, MapPage, PageId, VolumeId};
+use thermocline_types::Version;
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, PageBytes};
@@ -91,7 +92,7 @@ impl<P: Payload> Engine<P> {
             return self.pages.arrive((volume, page), at, bytes);
         }
         let op = self.ops.insert(Op::LoadPage { volume, page, at });
-        self.device(op, DeviceCmd::ReadPage { at });
+        self.device(op, DeviceCmd::ReadPage { at, version: Version::AS_READ });
     }
 
     /// A page that is not loaded, and was moved on media and may not be there yet.

@@ -2,18 +2,21 @@
 //!
 //! Unit by unit, chunk by chunk: every block that a map points at is compared with the 32 bits in the header of its
 //! chunk. Blocks that no sound header tells of are found by the maps and compared with the 28 bits there, and the
-//! header is reported. What is wrong is reported by location, and nothing is changed.
+//! header is reported. What is wrong is reported by location, and nothing is changed; but on a device with redundancy
+//! every version is compared, and what one has right is written over what another has wrong.
 //!
 //! Invariants:
 //! * Only what counts when it is reported is reported: a hole that a crash left between chunks is no damage, nor is a
 //!   block that was overwritten while it was being read.
 //! * A unit that is looked at is not reset: its place in memory has a reader.
 
+mod versions;
+
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, home_mark};
-use thermocline_types::{Lba, UnitId};
+use thermocline_types::{Lba, UnitId, Version};
 
-use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks};
+use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks, Versions};
 use crate::durability::Then;
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{PAGE, Value, Wanted};
@@ -23,6 +26,8 @@ use crate::pages::{Loaded, Needs, WORDS};
 use crate::payload::Payload;
 use crate::request::{Action, Notice, Reply};
 use crate::volumes::{PageCursor, Walk};
+
+use versions::Disputed;
 
 /// Blocks that are read one by one at once. Chosen, not measured.
 const READS: u32 = 32;
@@ -40,6 +45,8 @@ struct Compared {
     sound: bool,
     /// Whether it was read because no header told of it.
     missing: bool,
+    /// Its chunk among [`Scrub::disputed`], if not every version has the header.
+    disputed: Option<usize>,
 }
 
 /// A block that counts when something leads to it: a user's, or a page of a map.
@@ -48,6 +55,13 @@ pub(crate) struct Counted {
     volume: VolumeId,
     lba: Lba,
     value: Value,
+}
+
+impl Counted {
+    /// Where it is, and its tag.
+    pub(crate) fn value(&self) -> Value {
+        self.value
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +83,8 @@ enum Step {
     Roots(PageCursor),
     /// What was found there is read.
     Read,
+    /// Blocks from this one on of those that were compared are read without this member.
+    Versions(u8, usize),
 }
 
 /// A scrub in progress.
@@ -91,10 +107,17 @@ pub(crate) struct Scrub {
     told: FxHashSet<u64>,
     /// The first block that a header should tell of, and does not.
     untold: Option<Location>,
-    /// Blocks that are still to be read one by one.
-    left: Vec<Counted>,
+    /// Blocks that are still to be read one by one, and whether that is because no header told of them.
+    left: Vec<(Counted, bool)>,
+    /// Chunks whose header not every version has, each with the version that alone has it, until a block of it counts.
+    disputed: Vec<Option<Disputed>>,
+    /// Places that one version has wrong and another right, on a device with redundancy.
+    wrong: Vec<Location>,
     blocks: u64,
     damaged: u64,
+    mended: u64,
+    /// As `damaged` when the unit was begun.
+    damaged_before: u64,
 }
 
 impl<P: Payload> Engine<P> {
@@ -112,8 +135,12 @@ impl<P: Payload> Engine<P> {
             told: FxHashSet::default(),
             untold: None,
             left: Vec::new(),
+            disputed: Vec::new(),
+            wrong: Vec::new(),
             blocks: 0,
             damaged: 0,
+            mended: 0,
+            damaged_before: 0,
         });
     }
 
@@ -132,7 +159,11 @@ impl<P: Payload> Engine<P> {
         }
         mark!(ScrubFailedPool if self.phase == Phase::Failed && !self.scrubs.is_empty());
         let Some(mut scrub) = self.scrubs.pop_front() else { return false };
-        let reading = scrub.step == Step::Read && !scrub.left.is_empty();
+        let reading = match scrub.step {
+            Step::Read => !scrub.left.is_empty(),
+            Step::Versions(member, _) => member < self.members_of(scrub.unit),
+            _ => false,
+        };
         // A pool that failed flushes no more: the device's answers are all there is to wait for.
         let ended = matches!(scrub.step, Step::Walk(from) if from >= scrub.end);
         let writers = || self.space.has_writers(scrub.unit);
@@ -166,9 +197,10 @@ impl<P: Payload> Engine<P> {
             Step::Search(cursor) => worked = self.scrub_search(&mut scrub, cursor),
             Step::Roots(cursor) => self.scrub_roots(&mut scrub, cursor),
             Step::Read => match scrub.left.pop() {
-                Some(block) => self.scrub_block(&mut scrub, block),
+                Some((block, missing)) => self.scrub_block(&mut scrub, block, missing),
                 None => self.scrubbed_unit(&mut scrub),
             },
+            Step::Versions(member, from) => self.scrub_versions(&mut scrub, member, from),
         }
         self.scrubs.push_front(scrub);
         worked
@@ -218,18 +250,24 @@ impl<P: Payload> Engine<P> {
 
     /// A block was compared, and whether it counts can be told.
     fn scrub_compared(&mut self, scrub: &mut Scrub, compared: Compared) {
-        let Compared { block, at, sound, missing } = compared;
+        let Compared { block, at, sound, missing, disputed } = compared;
         if !self.counts(block) || !missing && self.is_behind_failed(at) {
             scrub.told.extend((!missing).then(|| block.value.address()));
             return;
         }
         scrub.blocks += 1;
+        if let Some(header) = disputed.and_then(|index| scrub.disputed[index].take()) {
+            self.scrub_header(scrub, &header);
+        }
         if !missing {
             scrub.seen.push(block);
         } else if !scrub.told.contains(&block.value.address()) {
             scrub.untold = Some(scrub.untold.filter(|first| first.block < at.block).unwrap_or(at));
         }
-        if !sound {
+        if !sound && !missing && self.members_of(at.unit) > 0 {
+            // Another version may have it.
+            scrub.left.push((block, false));
+        } else if !sound {
             mark!(ScrubBlockDamaged if !missing);
             self.scrub_hit(scrub, at);
         }
@@ -262,7 +300,8 @@ impl<P: Payload> Engine<P> {
     /// Begins with the next unit. Returns whether there was none, and the scrub is over.
     fn scrub_next_unit(&mut self, scrub: &mut Scrub) -> bool {
         if scrub.unit.0 == self.config.geometry.units() {
-            let reply = Reply::Scrubbed { blocks: scrub.blocks, damaged: scrub.damaged };
+            let Scrub { blocks, damaged, mended, .. } = *scrub;
+            let reply = Reply::Scrubbed { blocks, damaged, mended };
             self.requests.set_reply(scrub.request, reply);
             self.request_progress(scrub.request, 1, None);
             return true;
@@ -274,6 +313,7 @@ impl<P: Payload> Engine<P> {
             scrub.unit.0 += 1;
         } else {
             self.space.add_reader(scrub.unit);
+            scrub.damaged_before = scrub.damaged;
             scrub.step = Step::Walk(0);
         }
         false
@@ -303,7 +343,8 @@ impl<P: Payload> Engine<P> {
         let generation = self.space.generation(at.unit);
         let generation = (generation.0 > 0).then_some(generation);
         let pool = self.pool;
-        let cmd = ReadChunks { at, window, pool, generation, search: true, data: true };
+        let versions = Versions::All(self.members_of(at.unit));
+        let cmd = ReadChunks { at, window, pool, generation, search: true, data: true, versions };
         let op = self.ops.insert(Op::ScrubChunks);
         self.device(op, DeviceCmd::ReadChunks(cmd));
     }
@@ -344,6 +385,8 @@ impl<P: Payload> Engine<P> {
 
     fn scrub_chunk(&mut self, scrub: &mut Scrub, chunk: &FoundChunk<P>) {
         let geometry = self.config.geometry;
+        let disputed = (!chunk.everywhere).then_some(scrub.disputed.len());
+        scrub.disputed.extend(disputed.map(|_| Some(Disputed::of(chunk, &geometry))));
         let blocks = chunk.header.placed(&geometry).filter_map(|(entry, at)| Some((*entry, at?)));
         let places = chunk.header.places(&geometry);
         for (number, (entry, at)) in (0..).zip(blocks) {
@@ -353,7 +396,7 @@ impl<P: Payload> Engine<P> {
             let block = Counted { volume, lba, value: Value::new(geometry.address(at), crc) };
             mark!(PackedScrubbed if places.behind(number).is_none());
             let sound = found.crc(0) ^ home_mark(volume, lba) == crc;
-            scrub.judging.push(Compared { block, at, sound, missing: false });
+            scrub.judging.push(Compared { block, at, sound, missing: false, disputed });
         }
     }
 
@@ -499,41 +542,59 @@ impl<P: Payload> Engine<P> {
         mark!(ScrubBehindFailed if self.is_behind_failed(at));
         let sound = at.block < scrub.end && !self.is_behind_failed(at);
         if sound && !scrub.compared.contains(&block.value.address()) {
-            scrub.left.push(block);
+            scrub.left.push((block, true));
         }
     }
 
-    fn scrub_block(&mut self, scrub: &mut Scrub, block: Counted) {
+    fn scrub_block(&mut self, scrub: &mut Scrub, block: Counted, missing: bool) {
         scrub.waiting += 1;
         let at = self.addresses.location(block.value.address());
-        let op = self.ops.insert(Op::ScrubRead { block });
-        self.device(op, DeviceCmd::Read { at, blocks: 1, into: None });
+        let op = self.ops.insert(Op::ScrubRead { block, missing });
+        self.device(op, DeviceCmd::Read { at, blocks: 1, into: None, version: Version::AS_READ });
     }
 
-    pub(crate) fn scrub_read(&mut self, block: Counted, data: Option<&P>) {
-        let Some(mut scrub) = self.scrubs.pop_front() else { return };
-        scrub.waiting -= 1;
-        mark!(ScrubReadsBlock);
+    /// Whether block `nth` of `data` is a block that counts.
+    pub(crate) fn counted_is_right(&self, block: Counted, data: &P, nth: u32) -> bool {
         let expected = match block.volume.is_user() {
             true => block.value.of_bytes(block.volume, block.lba.0),
             false => block.value,
         };
         let at = self.addresses.location(block.value.address());
-        let arrived = |data: &P| self.arrived(data, 0, at, |crc| expected.matches(crc));
-        let sound = data.is_some_and(arrived);
-        scrub.judging.push(Compared { block, at, sound, missing: true });
+        self.arrived(data, nth, at, |crc| expected.matches(crc))
+    }
+
+    pub(crate) fn scrub_read(&mut self, block: Counted, missing: bool, data: Option<&P>) {
+        let Some(mut scrub) = self.scrubs.pop_front() else { return };
+        scrub.waiting -= 1;
+        mark!(ScrubReadsBlock);
+        let at = self.addresses.location(block.value.address());
+        let sound = data.is_some_and(|data| self.counted_is_right(block, data, 0));
+        if missing {
+            scrub.judging.push(Compared { block, at, sound, missing, disputed: None });
+        } else if !sound {
+            mark!(ScrubBlockDamaged);
+            self.scrub_hit(&mut scrub, at);
+        }
         self.scrubs.push_front(scrub);
     }
 
     fn scrubbed_unit(&mut self, scrub: &mut Scrub) {
-        self.space.drop_reader(scrub.unit);
         if let Some(at) = scrub.untold.take() {
             // A header that should tell of it is not there, wherever it was.
             mark!(ScrubHeaderDamaged);
             self.scrub_hit(scrub, at);
         }
-        scrub.seen.clear();
         scrub.told.clear();
+        match self.members_of(scrub.unit) {
+            0 => self.scrub_over(scrub),
+            _ => scrub.step = Step::Versions(0, 0),
+        }
+    }
+
+    /// The unit is done with.
+    pub(super) fn scrub_over(&mut self, scrub: &mut Scrub) {
+        self.space.drop_reader(scrub.unit);
+        scrub.seen.clear();
         scrub.step = Step::Next;
         scrub.unit.0 += 1;
     }

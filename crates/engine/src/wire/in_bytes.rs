@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use thermocline_format::{BLOCK_BYTES, ChunkHeader, Geometry, Location, Superblock};
-use thermocline_types::UnitId;
+use thermocline_types::{UnitId, Version};
 
 use super::translator::Encoding;
-use super::{behind_header, chunk_header, find_chunks, find_superblocks, unpacked};
+use super::{InWindow, behind_header, chunk_header, find_chunks_in, find_superblocks, unpacked};
 use crate::bugs::{Bug, bug};
 use crate::device::{Body, Chunk, DeviceError, FoundChunk, FoundChunks, PageBytes, ReadChunks};
 use crate::payload::Payload;
@@ -68,23 +68,47 @@ impl<B: ByteRun> InBytes<B> {
         }
     }
 
-    fn found(&self, window: &B, bytes: &[u8], request: &ReadChunks) -> FoundChunks<B> {
+    fn found(
+        &self,
+        windows: &[(Version, B)],
+        bytes: &[&[u8]],
+        request: &ReadChunks,
+    ) -> FoundChunks<B> {
         let geometry = &self.geometry;
-        let found = find_chunks(bytes, request, geometry);
-        let packed = |header: &ChunkHeader| {
-            let block = unpacked(bytes, request, header, geometry)?;
+        let looked_at = if bug!(self, FirstVersionTaken) { &bytes[..1] } else { bytes };
+        let found = find_chunks_in(looked_at, request, geometry);
+        let packed = |header: &ChunkHeader, window: usize| {
+            let block = unpacked(bytes[window], request, header, geometry)?;
             Some(B::copied(&self.memory, &[&block[..]]))
         };
-        let chunk = |(header, data): (ChunkHeader, std::ops::Range<usize>)| {
+        let chunk = |InWindow { header, data, window, having }: InWindow| {
             let blocks = (data.len() / BLOCK_BYTES) as u32;
+            let (version, room) = &windows[window];
             FoundChunk {
-                data: request.data.then(|| (window.part(data.start, data.len()), blocks)),
-                packed: request.data.then(|| packed(&header)).flatten(),
+                data: request.data.then(|| (room.part(data.start, data.len()), blocks)),
+                packed: request.data.then(|| packed(&header, window)).flatten(),
                 header: Arc::new(header),
+                only_in: (having == 1 && windows.len() > 1).then_some(*version),
+                everywhere: having == windows.len(),
             }
         };
         let chunks = found.chunks.into_iter().map(chunk).collect();
         FoundChunks { chunks, next: found.next, unsound: found.unsound, newest: found.newest }
+    }
+}
+
+/// Shows the bytes of all windows at once.
+fn looked_at<B: ByteRun, R>(
+    windows: &[(Version, B)],
+    shown: Vec<&[u8]>,
+    with: impl FnOnce(&[&[u8]]) -> R,
+) -> R {
+    match windows.split_first() {
+        None => with(&shown),
+        Some(((_, window), rest)) => window.look(|bytes| {
+            let shown = shown.iter().copied().chain([bytes]).collect();
+            looked_at(rest, shown, with)
+        }),
     }
 }
 
@@ -153,8 +177,8 @@ impl<B: ByteRun> Encoding for InBytes<B> {
         Ok(page)
     }
 
-    fn chunks(&self, request: &ReadChunks, room: &B) -> FoundChunks<B> {
-        room.look(|bytes| self.found(room, bytes, request))
+    fn chunks(&self, request: &ReadChunks, windows: &[(Version, B)]) -> FoundChunks<B> {
+        looked_at(windows, Vec::new(), |bytes| self.found(windows, bytes, request))
     }
 
     fn records(&self, unit: UnitId, room: &B) -> Vec<Superblock> {

@@ -9,6 +9,7 @@ use thermocline_format::{
 use thermocline_types::{Class, Lba};
 
 use super::*;
+use crate::device::Versions;
 
 const POOL: PoolId = PoolId([0xA5; 16]);
 const GENERATION: Generation = Generation(7 << 32 | 2);
@@ -100,11 +101,19 @@ fn image(plans: &[Plan], geometry: &Geometry) -> (Vec<u8>, Vec<ChunkHeader>) {
 fn request(block: u32, search: bool) -> ReadChunks {
     let at = Location { unit: UNIT, block };
     let generation = Some(GENERATION);
-    ReadChunks { at, window: 0, pool: POOL, generation, search, data: true }
+    ReadChunks {
+        at,
+        window: 0,
+        pool: POOL,
+        generation,
+        search,
+        data: true,
+        versions: Versions::AsRead,
+    }
 }
 
 fn headers(found: Found) -> Vec<ChunkHeader> {
-    found.chunks.into_iter().map(|(header, _)| header).collect()
+    found.chunks.into_iter().map(|found| found.header).collect()
 }
 
 proptest! {
@@ -118,7 +127,7 @@ proptest! {
         let found = find_chunks(&unit, &ReadChunks { generation, ..request(0, true) }, &geometry);
         prop_assert!(!found.unsound);
         prop_assert_eq!(found.next, geometry.blocks_per_unit());
-        for (header, data) in &found.chunks {
+        for InWindow { header, data, .. } in &found.chunks {
             let blocks = header.entries.iter().filter(|entry| entry.has_block());
             prop_assert_eq!(data.len(), blocks.clone().count() * BLOCK_BYTES);
             for (entry, bytes) in blocks.zip(unit[data.clone()].chunks(BLOCK_BYTES)) {
@@ -154,7 +163,7 @@ proptest! {
             let bytes = &unit[start..unit.len().min(start + window)];
             let found = find_chunks(bytes, &request(next, true), &geometry);
             prop_assert!(found.next > next);
-            for (header, data) in &found.chunks {
+            for InWindow { header, data, .. } in &found.chunks {
                 let first = (header.origin.location.block - next) as usize * block.bytes();
                 prop_assert_eq!(data.start, first + header.header_bytes(&geometry));
                 prop_assert!(data.end <= bytes.len());

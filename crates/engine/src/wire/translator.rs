@@ -12,12 +12,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use thermocline_format::{BLOCK_BYTES, Geometry, Location, Superblock};
-use thermocline_types::{Class, DeviceId, UnitId};
+use thermocline_types::{Class, DeviceId, UnitId, Version};
 
 use super::superblock_blocks;
 use crate::bugs::{Bug, bug};
 use crate::device::{
-    Chunk, DeviceCmd, DeviceError, Done, FoundChunks, PageBytes, ReadChunks, UnitReport,
+    Chunk, DeviceCmd, DeviceError, Done, FoundChunks, Members, PageBytes, ReadChunks, UnitReport,
+    Versions,
 };
 use crate::payload::Payload;
 
@@ -51,8 +52,12 @@ pub trait Encoding: Debug {
     /// [`DeviceError`] where media keep pages as they are, and there is none.
     fn page(&self, at: Location, room: &Self::Room) -> Result<PageBytes, DeviceError>;
 
-    /// The chunks in the window that was read.
-    fn chunks(&self, request: &ReadChunks, room: &Self::Room) -> FoundChunks<Self::Payload>;
+    /// The chunks in the versions of the window that were read, at least one.
+    fn chunks(
+        &self,
+        request: &ReadChunks,
+        windows: &[(Version, Self::Room)],
+    ) -> FoundChunks<Self::Payload>;
 
     /// The superblock records, of any pool, in what was read of `unit` from its block 0 on.
     fn records(&self, unit: UnitId, room: &Self::Room) -> Vec<Superblock>;
@@ -82,6 +87,24 @@ pub enum IoCmd<E: Encoding> {
         at: Location,
         /// Where to.
         into: E::Room,
+        /// Which version, where the device has several.
+        version: Version,
+    },
+    /// As [`DeviceCmd::Heal`].
+    Heal {
+        /// Where the first byte is.
+        at: Location,
+        /// Logical blocks.
+        blocks: u32,
+        /// In which version they are right.
+        version: Version,
+    },
+    /// As [`DeviceCmd::Distrust`].
+    Distrust {
+        /// A unit of the device.
+        unit: UnitId,
+        /// The version that has the data.
+        version: Version,
     },
     /// Report every unit of every device; answered by [`Translator::reported`].
     Report,
@@ -102,7 +125,11 @@ impl<E: Encoding> IoCmd<E> {
         match self {
             IoCmd::Write { at, .. } => Some(at.unit),
             IoCmd::Reset(unit) | IoCmd::Zero(unit) | IoCmd::Finish(unit) => Some(*unit),
-            IoCmd::Read { .. } | IoCmd::Report | IoCmd::Flush(_) => None,
+            IoCmd::Read { .. }
+            | IoCmd::Report
+            | IoCmd::Flush(_)
+            | IoCmd::Heal { .. }
+            | IoCmd::Distrust { .. } => None,
         }
     }
 }
@@ -115,7 +142,7 @@ impl<E: Encoding> IoJob<E> {
     /// Whether [`Translator::reported`] takes the result.
     #[must_use]
     pub const fn is_report(&self) -> bool {
-        matches!(self.0, Kind::Units | Kind::Readable)
+        matches!(self.0, Kind::Units | Kind::Readable(_))
     }
 }
 
@@ -124,11 +151,22 @@ enum Kind<E: Encoding> {
     Plain,
     Data(E::Room),
     Page(Location, E::Room),
-    Chunks(ReadChunks, E::Room),
+    Chunks(Box<Windows<E>>, E::Room),
     Units,
     /// The report before a search.
-    Readable,
+    Readable(Members),
     Search(Box<Search>, E::Room),
+}
+
+/// Versions of a window of chunks, read one after the other.
+#[derive(Debug)]
+struct Windows<E: Encoding> {
+    request: ReadChunks,
+    /// The one that is being read, and those behind it, the next last.
+    current: Version,
+    left: Vec<Version>,
+    /// Those that could be read.
+    read: Vec<(Version, E::Room)>,
 }
 
 /// What follows on a result.
@@ -143,14 +181,28 @@ pub enum IoStep<E: Encoding> {
 /// A search for superblock records: one unit after the other.
 #[derive(Debug)]
 struct Search {
-    units: Vec<UnitId>,
+    /// Each in each of its versions.
+    units: Vec<(UnitId, Version)>,
     /// Logical blocks of each that can be read.
     readable: Vec<u32>,
     /// Which of them is being read.
     current: usize,
+    /// What was found of the one that is being read, and of those before it.
+    of_current: Vec<Superblock>,
     found: Vec<Superblock>,
-    /// How many units could not be read.
+    /// How many of them could not be read.
     failed: usize,
+}
+
+impl Search {
+    /// The current unit was read in the current version: records that other versions had as well count once.
+    fn take_current(&mut self) {
+        for record in std::mem::take(&mut self.of_current) {
+            if !self.found.contains(&record) {
+                self.found.push(record);
+            }
+        }
+    }
 }
 
 /// Turns commands of the engine into commands of media.
@@ -198,26 +250,59 @@ impl<E: Encoding> Translator<E> {
                 let parts = self.encoding.record(record);
                 (IoCmd::Write { at, parts, class }, IoJob(Kind::Plain))
             }
-            DeviceCmd::Read { at, blocks, into } => {
+            DeviceCmd::Read { at, blocks, into, version } => {
                 let room = self.encoding.room(blocks as usize * BLOCK_BYTES, into);
-                (IoCmd::Read { at, into: room.clone() }, IoJob(Kind::Data(room)))
+                (IoCmd::Read { at, into: room.clone(), version }, IoJob(Kind::Data(room)))
             }
-            DeviceCmd::ReadPage { at } => {
+            DeviceCmd::ReadPage { at, version } => {
                 let room = self.encoding.room(BLOCK_BYTES, None);
-                (IoCmd::Read { at, into: room.clone() }, IoJob(Kind::Page(at, room)))
+                (IoCmd::Read { at, into: room.clone(), version }, IoJob(Kind::Page(at, room)))
             }
             DeviceCmd::ReadChunks(request) => {
-                let room = self.encoding.room(self.bytes(request.window), None);
-                let read = IoCmd::Read { at: request.at, into: room.clone() };
-                (read, IoJob(Kind::Chunks(request, room)))
+                let mut left: Vec<Version> = request.versions.each().collect();
+                left.reverse();
+                let current = left.pop().expect("there is a version at least");
+                self.read_window(Box::new(Windows { request, current, left, read: Vec::new() }))
             }
-            DeviceCmd::ReadSuperblocks => (IoCmd::Report, IoJob(Kind::Readable)),
+            DeviceCmd::ReadSuperblocks(members) => (IoCmd::Report, IoJob(Kind::Readable(members))),
             DeviceCmd::ReportUnits => (IoCmd::Report, IoJob(Kind::Units)),
             DeviceCmd::Reset(unit) => (IoCmd::Reset(unit), IoJob(Kind::Plain)),
             DeviceCmd::Zero(unit) => (IoCmd::Zero(unit), IoJob(Kind::Plain)),
             DeviceCmd::Finish(unit) => (IoCmd::Finish(unit), IoJob(Kind::Plain)),
             DeviceCmd::Flush(device) => (IoCmd::Flush(device), IoJob(Kind::Plain)),
+            DeviceCmd::Heal { at, blocks, version } => {
+                (IoCmd::Heal { at, blocks, version }, IoJob(Kind::Plain))
+            }
+            DeviceCmd::Distrust { unit, version } => {
+                (IoCmd::Distrust { unit, version }, IoJob(Kind::Plain))
+            }
         }
+    }
+
+    fn read_window(&mut self, windows: Box<Windows<E>>) -> (IoCmd<E>, IoJob<E>) {
+        let room = self.encoding.room(self.bytes(windows.request.window), None);
+        let (at, version) = (windows.request.at, windows.current);
+        let read = IoCmd::Read { at, into: room.clone(), version };
+        (read, IoJob(Kind::Chunks(windows, room)))
+    }
+
+    /// A window was read, or cannot be: the next one is, and behind the last the chunks are found in all that were read.
+    fn window_read(
+        &mut self,
+        mut windows: Box<Windows<E>>,
+        result: Result<E::Room, DeviceError>,
+    ) -> IoStep<E> {
+        let failed = result.as_ref().err().copied();
+        windows.read.extend(result.ok().map(|room| (windows.current, room)));
+        if let Some(next) = windows.left.pop() {
+            windows.current = next;
+            let (cmd, job) = self.read_window(windows);
+            return IoStep::Io(cmd, job);
+        }
+        IoStep::Answer(match failed.filter(|_| windows.read.is_empty()) {
+            Some(error) => Err(error),
+            None => Ok(Done::Chunks(self.encoding.chunks(&windows.request, &windows.read))),
+        })
     }
 
     /// What follows when a command of media has ended, which was no report.
@@ -231,11 +316,11 @@ impl<E: Encoding> Translator<E> {
             Kind::Plain => result.map(|()| Done::Ok),
             Kind::Data(room) => result.map(|()| Done::Data(encoding.data(room))),
             Kind::Page(at, room) => result.and_then(|()| encoding.page(at, &room)).map(Done::Page),
-            Kind::Chunks(request, room) => {
-                result.map(|()| Done::Chunks(encoding.chunks(&request, &room)))
+            Kind::Chunks(windows, room) => {
+                return self.window_read(windows, result.map(|()| room));
             }
             Kind::Search(search, room) => return self.searched(search, result.map(|()| room)),
-            Kind::Units | Kind::Readable => panic!("a report has reports"),
+            Kind::Units | Kind::Readable(_) => panic!("a report has reports"),
         })
     }
 
@@ -254,35 +339,42 @@ impl<E: Encoding> Translator<E> {
             Err(error) => return IoStep::Answer(Err(error)),
         };
         reports.truncate(geometry.units() as usize);
-        match job.0 {
+        let members = match job.0 {
             Kind::Units => return IoStep::Answer(Ok(Done::Units(reports))),
-            Kind::Readable => {}
+            Kind::Readable(members) => members,
             other => panic!("{other:?} is no report"),
-        }
-        let mut units: Vec<UnitId> = geometry.all_superblock_units().collect();
+        };
+        let versions = |unit| {
+            let all = Versions::All(members.of(geometry.device_of(unit)));
+            all.each().map(move |version| (unit, version))
+        };
+        let mut units: Vec<(UnitId, Version)> =
+            geometry.all_superblock_units().flat_map(versions).collect();
         if bug!(self, SearchEndsEarly) {
             units.pop();
         }
         let whole = geometry.blocks_per_unit();
-        let readable = |unit: &UnitId| reports[unit.index()].written.unwrap_or(whole);
+        let readable =
+            |(unit, _): &(UnitId, Version)| reports[unit.index()].written.unwrap_or(whole);
         let readable = units.iter().map(readable).collect();
-        let search = Search { units, readable, current: 0, found: Vec::new(), failed: 0 };
+        let (of_current, found) = (Vec::new(), Vec::new());
+        let search = Search { units, readable, current: 0, of_current, found, failed: 0 };
         self.search(Box::new(search), 0)
     }
 
     /// Reads the current unit again, if more of it than `had` logical blocks is needed, or the next one.
     fn search(&mut self, mut search: Box<Search>, mut had: u32) -> IoStep<E> {
         let geometry = *self.encoding.geometry();
-        while let Some(&unit) = search.units.get(search.current) {
-            let of_unit: Vec<Superblock> =
-                search.found.iter().filter(|found| found.location.unit == unit).cloned().collect();
-            let needed = superblock_blocks(&of_unit, &geometry);
+        while let Some(&(unit, version)) = search.units.get(search.current) {
+            let needed = superblock_blocks(&search.of_current, &geometry);
             let needed = needed.min(search.readable[search.current]);
             if needed > had {
                 let room = self.encoding.room(self.bytes(needed), None);
-                let read = IoCmd::Read { at: Location { unit, block: 0 }, into: room.clone() };
+                let at = Location { unit, block: 0 };
+                let read = IoCmd::Read { at, into: room.clone(), version };
                 return IoStep::Io(read, IoJob(Kind::Search(search, room)));
             }
+            search.take_current();
             search.current += 1;
             had = 0;
         }
@@ -300,15 +392,17 @@ impl<E: Encoding> Translator<E> {
         mut search: Box<Search>,
         result: Result<E::Room, DeviceError>,
     ) -> IoStep<E> {
-        let unit = search.units[search.current];
+        let (unit, _) = search.units[search.current];
         let Ok(room) = result else {
+            search.take_current();
             search.failed += 1;
             search.current += 1;
             return self.search(search, 0);
         };
-        let forgets = bug!(self, EarlierUnitsForgotten);
-        search.found.retain(|found| found.location.unit != unit && !forgets);
-        search.found.extend(self.encoding.records(unit, &room));
+        if bug!(self, EarlierUnitsForgotten) {
+            search.found.clear();
+        }
+        search.of_current = self.encoding.records(unit, &room);
         let had = self.encoding.blocks(&room);
         self.search(search, had)
     }

@@ -24,7 +24,7 @@ fn a_block_that_was_written_after_its_trim_failed_is_not_trimmed_again() {
     // Opened again, with the second page of the map on its way for as long as this takes.
     let absent = machine.device.place_of_page(volume, 1).expect("it was written");
     let is_absent =
-        move |cmd: &DeviceCmd<()>| matches!(cmd, DeviceCmd::ReadPage { at } if *at == absent);
+        move |cmd: &DeviceCmd<()>| matches!(cmd, DeviceCmd::ReadPage { at, .. } if *at == absent);
     let engine = Engine::open(config.clone(), 2).expect("it can work");
     let mut machine = Machine::new(engine, machine.device);
     machine.held = Box::new(is_absent);

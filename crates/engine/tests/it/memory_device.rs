@@ -212,19 +212,19 @@ impl MemoryDevice {
                 self.records.retain(|record| record.location.unit != unit);
             }
             DeviceCmd::Finish(_) => self.finished += 1,
-            DeviceCmd::Flush(_) => {}
+            DeviceCmd::Flush(_) | DeviceCmd::Heal { .. } | DeviceCmd::Distrust { .. } => {}
             DeviceCmd::Read { at, .. } if self.unreadable.contains(&at.unit.0) => {
                 return Err(DeviceError::Io);
             }
             DeviceCmd::Read { .. } => return Ok(Done::Data(())),
-            DeviceCmd::ReadPage { at } => {
+            DeviceCmd::ReadPage { at, .. } => {
                 return self.page(at).map(Done::Page).ok_or(DeviceError::Io);
             }
             DeviceCmd::ReadChunks(request) if self.headerless == Some(request.at.unit.0) => {
                 return Err(DeviceError::Io);
             }
             DeviceCmd::ReadChunks(request) => return Ok(Done::Chunks(self.find(&request))),
-            DeviceCmd::ReadSuperblocks => {
+            DeviceCmd::ReadSuperblocks(_) => {
                 let records = self.records.iter().map(|record| Superblock::clone(record));
                 return Ok(Done::Superblocks(records.collect()));
             }
@@ -295,6 +295,8 @@ impl MemoryDevice {
                 header: Arc::new(header),
                 data: request.data.then_some(((), u32::MAX)),
                 packed: None,
+                only_in: None,
+                everywhere: true,
             })
             .collect();
         let next = chunks

@@ -132,8 +132,8 @@ impl MadeUp {
                 let report = UnitReport { condition: UnitCondition::Good, written: None };
                 Done::Units(vec![report; self.geometry.units() as usize])
             }
-            DeviceCmd::ReadSuperblocks => Done::Superblocks(vec![self.superblock()]),
-            DeviceCmd::ReadPage { at } => {
+            DeviceCmd::ReadSuperblocks(_) => Done::Superblocks(vec![self.superblock()]),
+            DeviceCmd::ReadPage { at, .. } => {
                 self.bytes += 4096;
                 if at.unit.0 < FIRST_PAGE_UNIT {
                     Done::Page(self.roots[index_of(FIRST_ROOT_UNIT, at) as usize].clone())

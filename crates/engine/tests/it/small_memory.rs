@@ -96,7 +96,7 @@ fn with_the_least_memory_a_pool_writes_collects_trims_scrubs_resizes_deletes_and
     // A scrub compares what is on media.
     pool.machine.ask(HostRequest::Flush).expect("it is flushed");
     let scrubbed = pool.machine.ask(HostRequest::Scrub);
-    let Ok(Reply::Scrubbed { blocks, damaged }) = scrubbed else { panic!("{scrubbed:?}") };
+    let Ok(Reply::Scrubbed { blocks, damaged, .. }) = scrubbed else { panic!("{scrubbed:?}") };
     assert!(blocks >= pool.mapped.len() as u64, "{blocks} blocks were compared");
     // Only pages of maps have bytes here, and no read gives them to a scrub.
     assert!(damaged <= blocks - pool.mapped.len() as u64, "{damaged} of {blocks} are damaged");

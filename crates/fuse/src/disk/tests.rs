@@ -103,7 +103,7 @@ proptest! {
                 }
                 Change::Clear(why) => {
                     bytes.fill(0);
-                    disk.clear(from..to, why, completion);
+                    disk.clear(&(from..to), why, completion);
                 }
             }
             flying.push((from, to, receiver));
@@ -117,7 +117,7 @@ proptest! {
         }
         let (sender, receiver) = channel();
         let (from, to) = (rng.below(SIZE), SIZE);
-        disk.read(from..to, move |bytes| sender.send(bytes.unwrap().to_vec()).unwrap());
+        disk.read(&(from..to), move |bytes| sender.send(bytes.unwrap().to_vec()).unwrap());
         target.step(&mut rng);
         prop_assert_eq!(&receiver.try_recv().unwrap()[..], &model[from as usize..]);
     }
@@ -139,19 +139,6 @@ fn an_error_ends_a_change_and_lets_the_next_one_pass() {
 }
 
 #[test]
-fn ranges_are_cut_at_blocks() {
-    let cut = |range| -> Vec<(u64, u64)> {
-        pieces(&range, 512).into_iter().map(|piece| (piece.start, piece.end)).collect()
-    };
-    assert_eq!(cut(5..6), [(5, 6)]);
-    assert_eq!(cut(5..512), [(5, 512)]);
-    assert_eq!(cut(511..513), [(511, 512), (512, 513)]);
-    assert_eq!(cut(0..513), [(0, 512), (512, 513)]);
-    assert_eq!(cut(1..1536), [(1, 512), (512, 1536)]);
-    assert_eq!(cut(1..1537), [(1, 512), (512, 1536), (1536, 1537)]);
-}
-
-#[test]
 fn data_and_holes_are_found() {
     let (_target, disk) = delayed();
     let find = |from, data| {
@@ -165,4 +152,29 @@ fn data_and_holes_are_found() {
     assert_eq!(find(600, true), Some(1024));
     assert_eq!(find(SIZE - 1, true), None, "the last block is a hole");
     assert_eq!(find(SIZE, false), None);
+}
+
+/// A write of a byte through a file, while a sector around it is written through another front end.
+#[test]
+fn a_byte_and_a_sector_that_are_written_side_by_side_are_both_there() {
+    for seed in 0..64 {
+        let mut rng = Rng::new(seed);
+        let memory = Memory::new("blocks", Bytes(2 * 4096), Bytes(4096));
+        let target = Arc::new(Delayed { memory, waiting: Mutex::default() });
+        let sectors = Arc::new(Granular::new(Arc::clone(&target), Bytes::SECTOR));
+        let disk = Disk::new(Arc::<Granular<_>>::clone(&sectors));
+        let (byte, byte_done) = done();
+        let (sector, sector_done) = done();
+        disk.write(1, &[1], byte);
+        (0..rng.below(3)).for_each(|_| _ = target.step(&mut rng));
+        let buffer = Buffer::from_bytes(&[2; 512]);
+        sectors.submit(Request::Write { offset: Bytes(0), buffer, fua: false, done: sector });
+        while target.step(&mut rng) {}
+        assert_eq!((byte_done.try_recv(), sector_done.try_recv()), (Ok(Ok(())), Ok(Ok(()))));
+        let (sender, receiver) = channel();
+        disk.read(&(0..3), move |bytes| sender.send(bytes.unwrap().to_vec()).unwrap());
+        while target.step(&mut rng) {}
+        let bytes = receiver.try_recv().expect("it is read");
+        assert!(bytes[0] == 2 && bytes[2] == 2, "seed {seed}: the sector is lost: {bytes:?}");
+    }
 }

@@ -248,8 +248,9 @@ impl Device {
     fn perform(&mut self, now: Time, cmd: IoCmd<StoredChunks>) -> Result<Time, DriveError> {
         match cmd {
             IoCmd::Write { at, parts, class } => self.write(now, at, parts, class),
-            IoCmd::Read { at, into } => self.read(now, at, into),
-            IoCmd::Report => Ok(now),
+            IoCmd::Read { at, into, .. } => self.read(now, at, into),
+            // Simulated drives keep their bytes once.
+            IoCmd::Report | IoCmd::Heal { .. } | IoCmd::Distrust { .. } => Ok(now),
             IoCmd::Reset(unit) | IoCmd::Zero(unit) => self.reset(now, unit),
             IoCmd::Finish(unit) => {
                 let (drive, unit) = self.on(unit);

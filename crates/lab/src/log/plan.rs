@@ -49,7 +49,8 @@ impl Plan {
         let refuse = |reason: String| Error::Stack { stack: stack.text.clone(), reason };
         let cut = run::cut(&stack.profile, stack, settings, room.footprint)?;
         let room = Room { span: room.span.max(stack.log.volume.unwrap_or_default()), ..room };
-        run::check_memory(&cut, stack, settings, memory(cut.media(), room.span).0)?;
+        let budget = stack.log.engine.memory.unwrap_or(MAP_MEMORY);
+        run::check_memory(&cut, stack, settings, memory(cut.media(), room, budget).0)?;
         let logical = stack.log.logical_block.unwrap_or(LogicalBlock::B4096);
         let drive = drive(&stack.profile, cut, settings.seed)?;
         let fast = stack.fast.as_ref().map(|fast| fast_drive(fast, stack, settings, &drive));
@@ -260,11 +261,51 @@ fn active_zones(profile: &Profile) -> Option<u32> {
     profile.zns.as_ref().map(|zns| zns.max_active).filter(|&active| active > 0)
 }
 
-/// Bytes of memory for what is kept of `media` bytes and a volume of `span`: an entry of 24 bytes for each block in a
-/// chunk's header, 8 in the map and for what a placement knows of a block.
-fn memory(media: Bytes, span: Bytes) -> Bytes {
-    let (media, span) = (media.div_ceil(Bytes::BLOCK), span.div_ceil(Bytes::BLOCK));
-    Bytes(media.saturating_mul(24).saturating_add(span.saturating_mul(16)))
+/// Memory for maps where nothing is said (`log.memory`).
+const MAP_MEMORY: Bytes = Bytes::gib(4);
+/// Bytes for each block that a chunk on media holds: its entry, and what stands for its data. Measured.
+const STORED_BYTES: u64 = 48;
+/// Blocks that a page of the map tells of.
+const PAGE_BLOCKS: u64 = 512;
+/// Bytes of a page of the map.
+const PAGE_BYTES: u64 = 4096;
+/// Bytes of what a placement knows of the blocks of a page. Measured.
+const PLACED_BYTES: u64 = 6144;
+
+/// Bytes of memory for what is kept of `media` bytes in a run that takes `room`, of which `budget` is for maps: of blocks
+/// that are written, and of pages of the map that know one of them.
+fn memory(media: Bytes, room: Room, budget: Bytes) -> Bytes {
+    let blocks = |bytes: Bytes| bytes.div_ceil(Bytes::BLOCK);
+    let stored = blocks(media.min(room.written));
+    let touched = blocks(room.footprint.min(room.written));
+    let pages = blocks(room.span).div_ceil(PAGE_BLOCKS).min(touched);
+    let maps = pages.saturating_mul(PAGE_BYTES).min(budget.0);
+    let rest = stored.saturating_mul(STORED_BYTES) + pages.saturating_mul(PLACED_BYTES);
+    Bytes(maps.saturating_add(rest))
 }
 
 const _: () = assert!(MAX_IO_BLOCKS >= 64, "requests of a batch fit into one chunk");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_for_what_is_written_and_for_maps_within_their_budget() {
+        let span = Bytes::gib(1500);
+        let room = Room { written: Bytes::mib(154), ..Room::all_of(span) };
+        let little = memory(Bytes::gib(1900), room, MAP_MEMORY);
+        assert!((Bytes::mib(350)..Bytes::mib(450)).contains(&little), "{little}");
+        let tight = memory(Bytes::gib(1900), room, Bytes::mib(64));
+        assert_eq!(
+            little.0 - tight.0,
+            (154 << 20) - (64 << 20),
+            "the map of a page for each block"
+        );
+        let filled = memory(Bytes::gib(40), Room::all_of(Bytes::gib(32)), MAP_MEMORY);
+        let per_block = filled.as_f64() / Bytes::gib(32).div_ceil(Bytes::BLOCK) as f64;
+        assert!((60.0..85.0).contains(&per_block), "{per_block}");
+        let nothing = Room { written: Bytes::ZERO, ..room };
+        assert_eq!(memory(Bytes::gib(1900), nothing, MAP_MEMORY), Bytes::ZERO);
+    }
+}

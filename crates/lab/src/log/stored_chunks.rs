@@ -10,7 +10,7 @@ use thermocline_engine::{
     Body, Chunk, DeviceError, FoundChunk, FoundChunks, PageBytes, ReadChunks,
 };
 use thermocline_format::{BLOCK_BYTES, Geometry, Location, Superblock};
-use thermocline_types::{Bytes, UnitId};
+use thermocline_types::{Bytes, UnitId, Version};
 
 use super::payload::PackDraw;
 
@@ -120,6 +120,8 @@ impl StoredChunks {
                 header: Arc::clone(&chunk.header),
                 data: (request.data && whole > 0).then_some((PackDraw::default(), whole)),
                 packed: packed.filter(|_| request.data),
+                only_in: None,
+                everywhere: true,
             });
         }
         if found.next < end {
@@ -163,7 +165,7 @@ impl Encoding for StoredChunks {
         self.stored_page(at).ok_or(DeviceError::Io)
     }
 
-    fn chunks(&self, request: &ReadChunks, _room: &Bytes) -> FoundChunks<PackDraw> {
+    fn chunks(&self, request: &ReadChunks, _: &[(Version, Bytes)]) -> FoundChunks<PackDraw> {
         self.find(request)
     }
 

@@ -3,13 +3,13 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 use thermocline_engine::wire::Encoding as _;
-use thermocline_engine::{Body, Chunk, Payload as _, ReadChunks, UnitCondition};
+use thermocline_engine::{Body, Chunk, Members, Payload as _, ReadChunks, UnitCondition, Versions};
 use thermocline_format::{
     BLOCK_BYTES, ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Location,
     LogicalBlock, MapEntry, PageId, PoolId, Revision, Sequence, Superblock, VolumeId,
 };
 use thermocline_target as target;
-use thermocline_types::{Class, DeviceId, Lba, UnitId};
+use thermocline_types::{Class, DeviceId, Lba, UnitId, Version};
 
 use super::*;
 use crate::storage::{File, IoEngine, Layout, Memory, Options};
@@ -136,8 +136,15 @@ fn chunks_come_back<S: Storage>(device: &mut Device<S>) {
     run_all(device, writes.chain([DeviceCmd::Flush(DeviceId(0))]).collect());
 
     let window = geometry.blocks_per_unit();
-    let request =
-        ReadChunks { at: at(0), window, pool: POOL, generation: None, search: false, data: true };
+    let request = ReadChunks {
+        at: at(0),
+        window,
+        pool: POOL,
+        generation: None,
+        search: false,
+        data: true,
+        versions: Versions::AsRead,
+    };
     let Done::Chunks(found) = run(device, DeviceCmd::ReadChunks(request)) else { panic!() };
     assert_eq!(found.chunks.len(), 3);
     for (found, written) in found.chunks.iter().zip(written) {
@@ -166,12 +173,15 @@ fn blocks_come_back<S: Storage>(
         chunk.header.placed(&geometry).nth(index).unwrap().1.unwrap()
     };
     let into = Buffer::new(target::Buffer::zeroed(4 * BLOCK_BYTES));
-    let read = |index, blocks, into| DeviceCmd::Read { at: place(user, index), blocks, into };
+    let read = |index, blocks, into| {
+        let version = Version::AS_READ;
+        DeviceCmd::Read { at: place(user, index), blocks, into, version }
+    };
     let commands = vec![
         read(7, 2, Some(into.slice(1, 2))),
         read(0, 1, Some(into.slice(3, 1))),
         read(19, 1, None),
-        DeviceCmd::ReadPage { at: place(pages, 0) },
+        DeviceCmd::ReadPage { at: place(pages, 0), version: Version::AS_READ },
     ];
     let answers = run_all(device, commands);
     let firsts: Vec<u8> = into.read().chunks(BLOCK_BYTES).map(|block| block[9]).collect();
@@ -184,7 +194,9 @@ fn blocks_come_back<S: Storage>(
 
 fn superblocks_come_back<S: Storage>(device: &mut Device<S>) {
     let geometry = *device.translator.encoding().geometry();
-    let Done::Superblocks(none) = run(device, DeviceCmd::ReadSuperblocks) else { panic!() };
+    let Done::Superblocks(none) = run(device, DeviceCmd::ReadSuperblocks(Members::NONE)) else {
+        panic!()
+    };
     assert_eq!(none, []);
     let length = superblock(Location::new(0, 0), 1, geometry).record_bytes();
     let length = geometry.logical_block().to_hold(length);
@@ -193,7 +205,9 @@ fn superblocks_come_back<S: Storage>(device: &mut Device<S>) {
         (1..).zip(places).map(|(revision, at)| superblock(at, revision, geometry)).collect();
     let writes = records.iter().map(|record| DeviceCmd::WriteSuperblock(Arc::new(record.clone())));
     run_all(device, writes.collect());
-    let Done::Superblocks(found) = run(device, DeviceCmd::ReadSuperblocks) else { panic!() };
+    let Done::Superblocks(found) = run(device, DeviceCmd::ReadSuperblocks(Members::NONE)) else {
+        panic!()
+    };
     assert_eq!(found, records);
 }
 

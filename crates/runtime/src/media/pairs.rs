@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thermocline_engine::{DeviceCmd, Done};
+use thermocline_engine::{DeviceCmd, Done, Members};
 use thermocline_format::{Geometry, MirrorLabel, PoolId, SIDES, Superblock};
 use thermocline_types::{Bytes, UnitId};
 
@@ -191,7 +191,7 @@ impl Settings {
 pub(super) fn narrow(media: UnitStorage, pool: PoolId) -> UnitStorage {
     let UnitStorage { storage, geometry, groups } = media;
     let mut device = Device::new(storage, geometry);
-    let records = match device.carry_out(DeviceCmd::ReadSuperblocks) {
+    let records = match device.carry_out(DeviceCmd::ReadSuperblocks(Members::NONE)) {
         Ok(Done::Superblocks(records)) => records,
         _ => Vec::new(),
     };

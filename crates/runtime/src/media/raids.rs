@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use thermocline_array::{decide, find_rows, layout_on, newest_label};
 use thermocline_engine::MAX_UNITS;
 use thermocline_engine::wire::probe;
 use thermocline_format::{
@@ -77,7 +78,7 @@ pub(super) fn new_raid(
     };
     let mut storages = Vec::new();
     for (member, one) in group.iter().enumerate() {
-        let mut storage = one.open_divided(true, raid::layout_on(&shape), Access::ReadWrite)?;
+        let mut storage = one.open_divided(true, layout_on(&shape), Access::ReadWrite)?;
         label.member = member as u8;
         let written = raid::write_label(&mut *storage, &label);
         written.map_err(|fault| not_labelled(&one.device().path, fault))?;
@@ -86,7 +87,7 @@ pub(super) fn new_raid(
     let members = (0..group.len()).map(|member| (Some(member), MemberStart::Current)).collect();
     let start = RaidStart { label, members };
     let paths = group.iter().map(|one| one.device().path.clone()).collect();
-    opened(group, paths, None, storages, start, Access::ReadWrite)
+    Ok(opened(group, paths, None, storages, start, Access::ReadWrite))
 }
 
 fn not_labelled(path: &Path, fault: Fault) -> MediaError {
@@ -100,12 +101,11 @@ fn opened(
     storages: Vec<Option<FoundMember>>,
     start: RaidStart,
     access: Access,
-) -> Result<(AnyStorage, Group), MediaError> {
-    let path = paths[0].clone();
+) -> (AnyStorage, Group) {
     let (name, rate) = (name_of(group), Some(group[0].fill_rate()));
     let found = FoundRaid { name, paths, why, storages, start, rate, access };
-    let (raid, handle) = Raid::open(found).map_err(|fault| not_labelled(&path, fault))?;
-    Ok((Box::new(raid), handle))
+    let (raid, handle) = Raid::open(found);
+    (Box::new(raid), handle)
 }
 
 fn name_of(group: &[Settings]) -> String {
@@ -131,13 +131,13 @@ pub(super) fn label_at(path: &Path) -> Option<RaidLabel> {
         let at = RaidShape::label_place(place);
         contents::read(path, at, RAID_PLACE_BYTES as u64).unwrap_or_default()
     });
-    raid::newest_label([&places[0], &places[1]], None).map(|(label, _)| label)
+    newest_label([&places[0], &places[1]], None).map(|(label, _)| label)
 }
 
 /// What a group is to start with.
 fn decided(group: &[Settings], labels: &[Option<RaidLabel>]) -> Result<RaidStart, MediaError> {
     let labels: Vec<_> = labels.iter().map(Option::as_ref).collect();
-    raid::decide(&labels).map_err(|error| refused(group, &labels, error))
+    decide(&labels).map_err(|error| refused(group, &labels, error))
 }
 
 fn refused(group: &[Settings], labels: &[Option<&RaidLabel>], error: RaidError) -> MediaError {
@@ -257,7 +257,7 @@ pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, Media
         let found = contents::read(path, at, bytes as u64).ok()?;
         (found.len() == bytes).then_some(found)
     };
-    let rows = raid::find_rows(&start.label, &mut read, &holds);
+    let rows = find_rows(&start.label, &mut read, &holds);
     let mut record = |unit: u32, from: usize| {
         let bytes = contents::SUPERBLOCK as usize;
         let bytes = rows.look(&start.label, unit, from as u64, bytes, &mut read, &holds)?;
@@ -318,7 +318,7 @@ pub(super) fn open_raid(
             Some(FoundMember { storage: one.storage.take()?, place: *place })
         }));
     }
-    opened(group, paths, why, storages, start, access)
+    Ok(opened(group, paths, why, storages, start, access))
 }
 
 impl Settings {
@@ -335,7 +335,7 @@ impl Settings {
             "it has no label of this group".clone_into(&mut found.why);
             return Ok(found);
         }
-        let mut storage = match self.open_divided(false, raid::layout_on(&label.shape), access) {
+        let mut storage = match self.open_divided(false, layout_on(&label.shape), access) {
             Ok(storage) => storage,
             Err(MediaError::Storage(error)) if !matches!(error.kind(), OpenErrorKind::InUse(_)) => {
                 found.why = error.to_string();
@@ -374,8 +374,7 @@ pub(super) fn forget(group: &[Settings]) -> Result<(), MediaError> {
     let forgotten = group.iter().map(|one| {
         let path = &one.device().path;
         let label = label_at(path).ok_or_else(|| MediaError::NoPool { path: path.clone() })?;
-        let mut storage =
-            one.open_divided(false, raid::layout_on(&label.shape), Access::ReadWrite)?;
+        let mut storage = one.open_divided(false, layout_on(&label.shape), Access::ReadWrite)?;
         raid::erase(&mut *storage).map_err(|fault| not_labelled(path, fault))
     });
     forgotten.collect::<Vec<_>>().into_iter().collect()
@@ -411,7 +410,7 @@ fn label_new(
     let member = member as u8;
     let label =
         RaidLabel { member, event, floor, current, filling, filled, open: false, ..start.label };
-    let layout = raid::layout_on(&label.shape);
+    let layout = layout_on(&label.shape);
     let mut storage = group[own].open_divided(true, layout, Access::ReadWrite)?;
     let written = raid::write_label(&mut *storage, &label);
     written.map_err(|fault| not_labelled(path, fault))?;
@@ -438,7 +437,7 @@ pub(super) fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Resul
     let current = label.current | 1 << member;
     let filling = label.filling.filter(|&one| usize::from(one) != member);
     let label = RaidLabel { event: newest + 1, floor: 0, current, filling, open: true, ..label };
-    let layout = raid::layout_on(&label.shape);
+    let layout = layout_on(&label.shape);
     let mut storage = group[own].open_divided(false, layout, Access::ReadWrite)?;
     let kept = raid::relabel(&mut *storage, &label);
     kept.map_err(|fault| not_labelled(path, fault))

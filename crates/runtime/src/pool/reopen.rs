@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use thermocline_engine::{HostError, HostRequest, VolumeInfo};
 
+use super::lost::Lost;
 use super::{Job, Pool, Service};
 use crate::{AnyStorage, Driver};
 
@@ -91,6 +92,7 @@ impl Service {
             self.driver.hold_for(*id, *reserve);
         }
         self.gauge.begin_again();
+        self.lost = Lost::default();
         *self.shared.wake.write().unwrap_or_else(PoisonError::into_inner) = self.driver.waker();
         if let Some((_, descriptor)) = &mut self.poller {
             *descriptor = self.driver.descriptor();

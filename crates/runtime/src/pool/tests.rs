@@ -1,10 +1,11 @@
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
 use thermocline_engine::Config;
 use thermocline_format::{Geometry, LogicalBlock, PoolId};
 use thermocline_target::{
-    BlockTarget as _, Buffer as Memory4k, Completion, Request, Sectors, conformance,
+    BlockTarget as _, Buffer as Memory4k, Completion, Granular, Request, conformance,
 };
 use thermocline_types::{Bytes, UnitId};
 
@@ -52,7 +53,7 @@ fn volumes_conform_whole_and_in_sectors() {
         let volume = pool.create_volume(name("whole"), 1000).expect("room");
         conformance::run(&volume);
         let volume = pool.create_volume(name("sectors"), 1000).expect("room");
-        conformance::run(&Sectors::new(volume));
+        conformance::run(&Granular::new(volume, Bytes::SECTOR));
         assert_eq!(pool.volume_names(), [name("whole"), name("sectors")]);
         pool.close().expect("nothing fails");
     }
@@ -232,6 +233,58 @@ fn a_volume_at_its_limit_waits_and_holds_up_no_other_until_the_limit_is_lifted()
     assert!(pool.set_limits(slow.id(), VolumeLimits::default()));
     assert_eq!(held.iter().take(499).filter(|done| *done).count(), 499);
     pool.close().expect("nothing fails");
+}
+
+/// Asks which blocks are mapped. Returns the receiver of the answer.
+fn ask(volume: &Volume, blocks: u64) -> std::sync::mpsc::Receiver<Vec<thermocline_target::Extent>> {
+    let (sender, receiver) = channel();
+    let done = Completion::new(move |result: Result<_, _>| {
+        // Whoever asked may have heard enough.
+        let _ = sender.send(result.expect("the volume is there"));
+    });
+    volume.extents(Bytes(0), Bytes(blocks * 4096), done);
+    receiver
+}
+
+#[test]
+fn questions_for_what_is_mapped_keep_to_the_limits_of_their_volume() {
+    let config = config(LogicalBlock::B4096);
+    let pool = start(config.clone(), Memory::new(layout(&config)));
+    let slow = pool.create_volume(name("slow"), 4096).expect("room");
+    let other = pool.create_volume(name("other"), 4096).expect("room");
+    assert!(pool.set_limits(slow.id(), VolumeLimits { iops: Some(1), ..VolumeLimits::default() }));
+    let asked: Vec<_> = (0..100).map(|_| ask(&slow, 4096)).collect();
+    assert_eq!(write_many(&other, 2000).iter().take(2000).filter(|done| *done).count(), 2000);
+    let answered = asked.iter().filter(|one| one.try_recv().is_ok()).count();
+    assert!(answered < 50, "one a second: {answered}");
+    assert!(pool.set_limits(slow.id(), VolumeLimits::default()));
+    assert_eq!(ask(&slow, 1).recv().map(|extents| extents.len()), Ok(1), "behind all others");
+    pool.close().expect("nothing fails");
+}
+
+#[test]
+fn a_long_question_is_answered_in_one_piece() {
+    let config = config(LogicalBlock::B4096);
+    let pool = start(config.clone(), Memory::new(layout(&config)));
+    let volume = pool.create_volume(name("v"), 1 << 20).expect("room");
+    let extent =
+        |blocks: u64, mapped| thermocline_target::Extent { length: Bytes(blocks * 4096), mapped };
+    assert_eq!(ask(&volume, 10_000).recv(), Ok(vec![extent(10_000, false)]));
+    for block in [2047, 2048, 6000] {
+        write(&volume, block, false);
+    }
+    let expected = [(2047, false), (2, true), (3951, false), (1, true), (3999, false)]
+        .map(|(n, m)| extent(n, m));
+    assert_eq!(ask(&volume, 10_000).recv(), Ok(expected.to_vec()));
+    (0..4000).for_each(|block| write(&volume, 2 * block, false));
+    let extents = ask(&volume, 10_000).recv().expect("told");
+    assert_eq!(extents.len(), thermocline_target::EXTENTS_MAX);
+    assert_eq!(extents[..3], [(1, true), (1, false), (1, true)].map(|(n, m)| extent(n, m)));
+    let (sender, receiver) = channel();
+    let done =
+        Completion::new(move |result: Result<Vec<_>, _>| sender.send(result).expect("heard"));
+    volume.extents(Bytes(1 << 32), Bytes(4096), done);
+    assert_eq!(receiver.recv(), Ok(Err(thermocline_target::TargetError::OutOfBounds)));
 }
 
 #[test]

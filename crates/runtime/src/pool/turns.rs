@@ -6,13 +6,15 @@
 //! tenth of a second.
 //!
 //! A write completes in memory as long as there is room, so a volume of which few requests are in flight at once never
-//! has many to bring in its turn. Hence the room is shared out as well, when little of it is left (`room`).
+//! has many to bring in its turn. Hence the room is shared out as well, when little of it is left (`room`). The requests
+//! that the engine takes at once are shared out likewise (`slots`).
 //!
 //! Invariants:
 //! * Requests of one volume are handed on in the order in which they came.
 //! * No volume waits while it has a request within its limits and no other has.
 
 mod room;
+mod slots;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -23,6 +25,7 @@ use thermocline_types::Bytes;
 use crate::Buffer;
 
 use room::Room;
+use slots::Slots;
 
 /// Bytes that a share of 1 brings in a turn: a long request. Chosen, not measured.
 const QUANTUM: u64 = 256 << 10;
@@ -36,6 +39,10 @@ const TRIMMED: u64 = 8;
 /// Most bytes that a trim counts for: the engine does a long one in pieces, with what others ask for in between.
 /// Chosen, not measured.
 const TRIM: u64 = 4 * QUANTUM;
+
+/// Bytes that each block counts for of which is asked whether it is mapped. Chosen: two pieces of a question take about
+/// as long as a turn of small requests.
+const LOOKED_AT: u64 = 64;
 
 /// Most shares of a volume: with one of so many, others have a turn every 256 MiB at least. Chosen, not measured.
 const MOST_SHARES: u32 = 1000;
@@ -52,7 +59,8 @@ const SAVED: Duration = Duration::from_millis(100);
 pub struct VolumeLimits {
     /// Its part of what the pool can do when others want it as well, in proportion to theirs; at least 1.
     pub share: u32,
-    /// Reads, writes, trims and zeroings per second, each piece of a long one for itself; `None` is no limit.
+    /// Reads, writes, trims, zeroings and questions for what is mapped per second, each piece of a long read or write
+    /// for itself; `None` is no limit.
     pub iops: Option<u64>,
     /// Bytes read, written or zeroed per second; `None` is no limit.
     pub bandwidth: Option<u64>,
@@ -127,28 +135,32 @@ pub(super) struct Cost {
     pub(super) written: u64,
     /// Blocks that it trims.
     pub(super) trimmed: u64,
+    /// Blocks of which it asks whether they are mapped.
+    pub(super) looked_at: u64,
+    /// Whether the job is a request to the engine.
+    pub(super) is_request: bool,
 }
 
 impl Cost {
     pub(super) fn of(what: &HostRequest<Buffer>) -> Cost {
+        let other = Cost { is_request: true, ..Cost::default() };
+        let limited = Cost { limited: true, ..other };
         match what {
             HostRequest::Read { extent, .. } => {
-                Cost { limited: true, bytes: extent.blocks * Bytes::BLOCK.0, ..Cost::default() }
+                Cost { bytes: extent.blocks * Bytes::BLOCK.0, ..limited }
             }
             HostRequest::Write { extent, .. } => {
-                let (bytes, written) = (extent.blocks * Bytes::BLOCK.0, extent.blocks);
-                Cost { limited: true, bytes, written, trimmed: 0 }
+                Cost { bytes: extent.blocks * Bytes::BLOCK.0, written: extent.blocks, ..limited }
             }
-            HostRequest::Trim { extent, .. } => {
-                Cost { limited: true, trimmed: extent.blocks, ..Cost::default() }
-            }
-            _ => Cost::default(),
+            HostRequest::Trim { extent, .. } => Cost { trimmed: extent.blocks, ..limited },
+            _ => other,
         }
     }
 
     /// What a turn pays for it. Bytes that are trimmed are not moved.
     fn of_turn(self) -> u64 {
-        REQUEST + self.bytes + (self.trimmed * TRIMMED).min(TRIM)
+        let looked_at = self.looked_at * LOOKED_AT;
+        REQUEST + self.bytes + (self.trimmed * TRIMMED).min(TRIM) + looked_at
     }
 }
 
@@ -202,13 +214,23 @@ struct Line<J> {
     deficit: u64,
     /// Blocks of its writes that take up room in the write cache.
     held: u64,
+    /// Requests of the volume in the engine.
+    slots: u64,
     requests: Option<Bucket>,
     bytes: Option<Bucket>,
 }
 
 impl<J> Line<J> {
     fn new() -> Line<J> {
-        Line { jobs: VecDeque::new(), share: 1, deficit: 0, held: 0, requests: None, bytes: None }
+        Line {
+            jobs: VecDeque::new(),
+            share: 1,
+            deficit: 0,
+            held: 0,
+            slots: 0,
+            requests: None,
+            bytes: None,
+        }
     }
 
     /// When its first request is within the limits, and what that counts for.
@@ -243,6 +265,7 @@ pub(super) struct Turns<J> {
     /// Whether that one was given what its share allows.
     begun: bool,
     room: Room,
+    slots: Slots,
 }
 
 impl<J> Default for Turns<J> {
@@ -252,6 +275,7 @@ impl<J> Default for Turns<J> {
             round: VecDeque::new(),
             begun: false,
             room: Room::default(),
+            slots: Slots::default(),
         }
     }
 }
@@ -259,8 +283,9 @@ impl<J> Default for Turns<J> {
 impl<J> Turns<J> {
     /// Gives a volume other limits.
     pub(super) fn set_limits(&mut self, volume: u32, limits: VolumeLimits, now: Instant) {
-        let line = self.lines.entry(volume).or_insert_with(Line::new);
-        self.room.share_changes(line, u64::from(limits.share.max(1)));
+        self.lines.entry(volume).or_insert_with(Line::new);
+        self.change_share(volume, u64::from(limits.share.max(1)));
+        let line = self.lines.get_mut(&volume).expect("it is there");
         line.requests = limits.iops.map(|rate| Bucket::new(rate, now));
         line.bytes = limits.bandwidth.map(|rate| Bucket::new(rate, now));
     }
@@ -272,10 +297,29 @@ impl<J> Turns<J> {
 
     /// Forgets a volume that was deleted, unless requests of it wait still.
     pub(super) fn forget(&mut self, volume: u32) {
-        if self.lines.get(&volume).is_some_and(|line| line.jobs.is_empty())
-            && let Some(mut line) = self.lines.remove(&volume)
-        {
-            self.room.share_changes(&mut line, 0);
+        let idle = |line: &Line<J>| line.jobs.is_empty() && line.slots == 0;
+        if self.lines.get(&volume).is_some_and(idle) {
+            self.change_share(volume, 0);
+            self.lines.remove(&volume);
+        }
+    }
+
+    fn change_share(&mut self, volume: u32, share: u64) {
+        if let Some(line) = self.lines.get_mut(&volume) {
+            self.slots.share_changes(line, share);
+            self.room.share_changes(line, share);
+        }
+    }
+
+    /// The engine takes `most` requests at once.
+    pub(super) fn slots_are(&mut self, most: u64) {
+        self.slots.are(most);
+    }
+
+    /// A request that was handed on has ended.
+    pub(super) fn ended(&mut self, volume: u32) {
+        if let Some(line) = self.lines.get_mut(&volume) {
+            self.slots.give_back(line);
         }
     }
 
@@ -304,7 +348,8 @@ impl<J> Turns<J> {
         while let Some(&volume) = self.round.front() {
             let line = self.lines.get_mut(&volume).expect("those in the round have a line");
             let (ready, cost) = line.first(now).expect("those in the round have a request");
-            let over = cost.written > 0 && self.room.is_used_up_by(line);
+            let over = cost.written > 0 && self.room.is_used_up_by(line)
+                || cost.is_request && self.slots.are_used_up_by(line);
             if ready > now || over {
                 // Who waits for a limit or for room saves up no turns.
                 line.deficit = 0;
@@ -341,6 +386,9 @@ impl<J> Turns<J> {
         line.deficit -= cost.of_turn();
         line.pay(cost, 1.0);
         self.room.take(volume, line, cost.written);
+        if cost.is_request {
+            self.slots.take(line);
+        }
         if line.jobs.is_empty() {
             line.deficit = 0;
             self.round.pop_front();
@@ -354,6 +402,9 @@ impl<J> Turns<J> {
         let line = self.lines.entry(volume).or_insert_with(Line::new);
         line.pay(cost, -1.0);
         self.room.give_back(line, cost.written);
+        if cost.is_request {
+            self.slots.give_back(line);
+        }
         if line.jobs.is_empty() {
             self.round.push_front(volume);
         }

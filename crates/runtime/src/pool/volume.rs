@@ -4,18 +4,19 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use thermocline_engine::{Extent, HostError, HostRequest, MAX_IO_BLOCKS, Reply, Run};
+use thermocline_engine::{Extent, HostError, HostRequest, MAX_IO_BLOCKS, Reply};
 use thermocline_format::VolumeId;
 use thermocline_target::{
-    self as target, BlockTarget, Completion, EXTENTS_MAX, Features, Info, Request, TargetError,
+    self as target, BlockTarget, Completion, Features, Info, Request, TargetError,
 };
 use thermocline_types::Bytes;
 
-use super::{Answer, Job, Known, Look, Operation, Shared};
+use super::question::Question;
+use super::{Answer, Job, Known, Operation, Shared};
 use crate::Buffer;
 
 /// A handle of a volume; clones are handles of the same. Its logical block has 4096 bytes;
-/// [`thermocline_target::Sectors`] makes sectors of it.
+/// [`thermocline_target::Granular`] makes sectors of it.
 ///
 /// Requests longer than the engine takes are cut into pieces. When one fails, others may have been carried out.
 #[derive(Clone)]
@@ -129,18 +130,18 @@ impl BlockTarget for Volume {
     }
 
     fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<target::Extent>>) {
-        let extent = self.extent(offset, length);
-        let tally = Tally::of(&self.known, Operation::Extents, length);
-        let look: Look = Box::new(move |view| {
-            let runs = view.engine.runs(extent, EXTENTS_MAX).map_err(target_error);
-            tally.end(runs.is_ok());
-            let extent = |run: Run| {
-                let length = Bytes(run.blocks * Bytes::BLOCK.0);
-                target::Extent { length, mapped: run.mapped }
-            };
-            done.complete(runs.map(|runs| runs.into_iter().map(extent).collect()));
-        });
-        self.shared.push(Job::Look(look), None);
+        let (size, end) = (self.info().size, offset.0.checked_add(length.0));
+        let refusal = match end {
+            _ if size == Bytes::ZERO => Some(TargetError::Gone),
+            Some(end) if end <= size.0 => None,
+            _ => Some(TargetError::OutOfBounds),
+        };
+        if let Some(error) = refusal {
+            Tally::of(&self.known, Operation::Extents, length).end(false);
+            return done.complete(Err(error));
+        }
+        let question = Question::new(&self.known, self.extent(offset, length), done);
+        self.shared.push(Job::Question(question), Some(&self.known));
     }
 }
 
@@ -151,7 +152,7 @@ impl std::fmt::Debug for Volume {
 }
 
 /// A request under way, to be counted when it is answered.
-struct Tally {
+pub(super) struct Tally {
     known: Arc<Known>,
     operation: Operation,
     bytes: Bytes,
@@ -164,11 +165,11 @@ impl Tally {
         Tally::of(known, Operation::of(request), bytes)
     }
 
-    fn of(known: &Arc<Known>, operation: Operation, bytes: Bytes) -> Tally {
+    pub(super) fn of(known: &Arc<Known>, operation: Operation, bytes: Bytes) -> Tally {
         Tally { known: Arc::clone(known), operation, bytes, began: Instant::now() }
     }
 
-    fn end(self, succeeded: bool) {
+    pub(super) fn end(self, succeeded: bool) {
         let Tally { known, operation, bytes, began } = self;
         let bytes = succeeded.then_some(bytes.0);
         known.traffic().count(operation, bytes, began.elapsed());
@@ -212,7 +213,7 @@ impl Drop for Join {
     }
 }
 
-fn target_error(error: HostError) -> TargetError {
+pub(super) fn target_error(error: HostError) -> TargetError {
     match error {
         HostError::OutOfRange => TargetError::OutOfBounds,
         HostError::NoSpace | HostError::NoMemory { .. } => TargetError::NoSpace,

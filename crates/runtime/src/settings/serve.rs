@@ -18,6 +18,9 @@ pub struct ServeSettings {
     pub fuse: Option<PathBuf>,
     /// TCP address of status and metrics, as `HOST:PORT`.
     pub http: Option<String>,
+    /// Names of this machine by which status and metrics are asked for on that address, beside addresses and
+    /// `localhost`.
+    pub http_hosts: Vec<String>,
     /// Connections at once.
     pub connections: Option<usize>,
     /// Seconds that clients, and then the device, have to end at a stop.

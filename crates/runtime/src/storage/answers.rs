@@ -19,14 +19,14 @@ impl Answers {
     pub(super) fn give(&mut self, token: Token, result: Result<(), Fault>) {
         match (self.broken, result) {
             (Some(fault), _) => self.give_now(token, Err(fault)),
-            (None, Ok(())) if self.held => self.awaiting.push(Completion { token, result }),
+            (None, Ok(())) if self.held => self.awaiting.push(Completion::new(token, result)),
             (None, result) => self.give_now(token, result),
         }
     }
 
     /// What was asked for changed nothing, or failed: that waits for no label.
     pub(super) fn give_now(&mut self, token: Token, result: Result<(), Fault>) {
-        self.ready.push(Completion { token, result });
+        self.ready.push(Completion::new(token, result));
     }
 
     /// A member is done without: answers wait for a label that says so.

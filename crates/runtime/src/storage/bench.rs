@@ -171,7 +171,7 @@ impl TestDrive {
         let drive = &mut state.drives[self.side];
         drive.commands += 1;
         match command {
-            Command::Read { at, into } => {
+            Command::Read { at, into, .. } => {
                 let mut into = into.write();
                 let end = block(*at) + (into.len() / BLOCK) as u64;
                 if (block(*at)..end).any(|number| bad.contains(&(self.side, number))) {
@@ -207,6 +207,7 @@ impl TestDrive {
                 drive.cached = kept;
             }
             Command::Finish(_) => {}
+            Command::Heal { .. } | Command::Distrust { .. } => {}
         }
         Ok(())
     }
@@ -235,7 +236,7 @@ impl Storage for TestDrive {
             let next = state.rng.below(self.queue.len() as u64) as usize;
             let (token, command, asked) = self.queue.swap_remove(next);
             let result = self.carry_out(&mut state, &command, asked);
-            done.push(Completion { token, result });
+            done.push(Completion::new(token, result));
         }
     }
 

@@ -91,10 +91,24 @@ impl From<DeviceError> for Fault {
     }
 }
 
+impl From<thermocline_array::Fault> for Fault {
+    fn from(fault: thermocline_array::Fault) -> Fault {
+        let errno = fault.errno.map(Errno::from_raw_os_error);
+        Fault { error: fault.error, errno }
+    }
+}
+
+impl From<Fault> for thermocline_array::Fault {
+    fn from(fault: Fault) -> thermocline_array::Fault {
+        let errno = fault.errno.map(Errno::raw_os_error);
+        thermocline_array::Fault { error: fault.error, errno }
+    }
+}
+
 impl From<Errno> for Fault {
     fn from(errno: Errno) -> Fault {
         let error = match errno {
-            Errno::NODEV | Errno::NXIO => DeviceError::Gone,
+            Errno::NODEV | Errno::NXIO | Errno::STALE => DeviceError::Gone,
             Errno::ROFS | Errno::PERM => DeviceError::ReadOnly,
             _ => DeviceError::Io,
         };
@@ -105,6 +119,10 @@ impl From<Errno> for Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.errno {
+            Some(Errno::STALE) => {
+                f.write_str("the file was removed or cut off while it was in use")
+            }
+            Some(Errno::TIMEDOUT) => f.write_str("it has not ended a command in time"),
             Some(errno) => io::Error::from(errno).fmt(f),
             None => self.error.fmt(f),
         }

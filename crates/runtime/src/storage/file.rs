@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,19 +17,11 @@ use thermocline_types::UnitId;
 use super::cache::read_from_media;
 use super::holder;
 use super::io::{Action, Call, Io};
+use super::watch::{Fate, Watch};
 use super::{
-    Command, Completion, Fault, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token, Waker,
+    Access, Command, Completion, Fault, IoEngine, Layout, OpenError, OpenErrorKind, Storage, Token,
+    Waker,
 };
-
-/// What may be done to a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Read and write.
-    #[default]
-    ReadWrite,
-    /// Read only: everything else fails.
-    ReadOnly,
-}
 
 /// How a file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +48,19 @@ impl Default for Options {
 
 /// Units side by side in a file or on a block device, from its first byte on.
 ///
+/// A flush fails with [`Errno::STALE`] when the file was removed or cut off: a later opening would not find the data.
+///
 /// A reset gives space back as [`Options::discard`] says, if device or file system can, and else does nothing. The file
 /// or device is locked (`flock`) as long as it is open, so that two pools do not share it by mistake.
 #[derive(Debug)]
 pub struct File {
+    path: PathBuf,
     layout: Layout,
     io: Io,
     kind: Kind,
     discards: bool,
+    /// `None` for block devices, and without writes.
+    watch: Option<Watch>,
     /// The last, so that the lock is given up when nothing is under way any more.
     file: Locked,
 }
@@ -104,7 +101,8 @@ impl File {
         let kind = if is_block { Kind::Block } else { Kind::Regular };
         let mut how = fs::OpenOptions::new();
         let writes = options.access == Access::ReadWrite;
-        how.read(true).write(writes).create(create && writes && !is_block);
+        // The bytes of all volumes are in it: nobody but the user of the server reads them.
+        how.read(true).write(writes).create(create && writes && !is_block).mode(0o600);
         let direct = options.direct.unwrap_or(is_block);
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, direct);
@@ -131,7 +129,9 @@ impl File {
         }
         let io = Io::new(&file, options.engine, options.threads).map_err(system)?;
         let discards = options.discard.unwrap_or(is_block);
-        Ok(File { layout, io, kind, discards, file: locked })
+        let watch = (writes && !is_block).then(|| Watch::start(&file, needed));
+        let watch = watch.transpose().map_err(system)?;
+        Ok(File { path: path.to_owned(), layout, io, kind, discards, watch, file: locked })
     }
 
     /// How transfers are handed to the system: `io_uring` or `threads`.
@@ -158,6 +158,11 @@ impl File {
             Err(error) => return Err(error),
         };
         Ok(Some(start..end))
+    }
+
+    /// What became of the file, if it was removed or cut off.
+    fn fate(&self) -> Option<Fate> {
+        self.watch.as_ref()?.fate()
     }
 
     /// Makes `unit` empty, whatever the options say.
@@ -320,11 +325,17 @@ impl Storage for File {
     fn submit(&mut self, token: Token, command: Command) {
         let action = match command {
             Command::Write { at, parts, .. } => Action::Write { at, parts },
-            Command::Read { at, into } => Action::Read { at, into },
+            Command::Read { at, into, .. } => Action::Read { at, into },
+            Command::Flush(_) if self.fate().is_some() => {
+                Action::Call(Box::new(|| Err(Errno::STALE)))
+            }
             Command::Flush(_) => Action::Sync,
             Command::Zero(unit) => Action::Call(self.zeroing(unit)),
             Command::Reset(unit) if self.discards => Action::Call(self.resetting(unit)),
-            Command::Reset(_) | Command::Finish(_) => Action::Call(Box::new(|| Ok(()))),
+            Command::Reset(_)
+            | Command::Finish(_)
+            | Command::Heal { .. }
+            | Command::Distrust { .. } => Action::Call(Box::new(|| Ok(()))),
         };
         self.io.submit(token, action);
     }
@@ -344,5 +355,15 @@ impl Storage for File {
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         let good = UnitReport { condition: UnitCondition::Good, written: None };
         Ok(vec![good; self.layout.units as usize])
+    }
+
+    fn lost(&mut self) -> Option<String> {
+        let (path, needed) = (self.path.display(), self.layout.size().0);
+        Some(match self.fate()? {
+            Fate::Removed => format!("{path} was removed while it was in use"),
+            Fate::CutOff { has } => {
+                format!("{path} was cut off at {has} of {needed} bytes while it was in use")
+            }
+        })
     }
 }

@@ -4,37 +4,10 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thermocline_format::MAX_NUMBER;
+use thermocline_array::MemberState;
 use thermocline_types::{Bytes, UnitId};
 
 use super::{Storage, Waker};
-
-/// The highest number of a label or head that is believed: no group gets to it, and there is room above for those that
-/// follow. Chosen, not measured.
-pub(crate) const LAST_EVENT: u64 = MAX_NUMBER - (1 << 32);
-
-/// How a member of a group stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberState {
-    /// It holds all that it should.
-    Current,
-    /// It gets what is written, and is being filled with the rest.
-    Filling,
-    /// It is missing, failed, or was not named.
-    Out,
-}
-
-impl MemberState {
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            MemberState::Current => "current",
-            MemberState::Filling => "filling",
-            MemberState::Out => "out",
-        }
-    }
-}
 
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -45,7 +45,7 @@ impl Inline {
 
     pub(super) fn submit(&mut self, token: Token, action: Action) {
         let result = carry_out(&self.file, action).map_err(Fault::from);
-        self.ready.push(Completion { token, result });
+        self.ready.push(Completion::new(token, result));
     }
 
     pub(super) fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
+use thermocline_engine::{DeviceError, Members, UnitCondition, UnitReport};
 use thermocline_nand::Counters;
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
@@ -80,9 +80,17 @@ impl Joined {
                 let (part, at) = self.place(at);
                 (part, Command::Write { at, parts, class })
             }
-            Command::Read { at, into } => {
+            Command::Read { at, into, version } => {
                 let (part, at) = self.place(at);
-                (part, Command::Read { at, into })
+                (part, Command::Read { at, into, version })
+            }
+            Command::Heal { at, bytes, version } => {
+                let (part, at) = self.place(at);
+                (part, Command::Heal { at, bytes, version })
+            }
+            Command::Distrust { at, version } => {
+                let (part, at) = self.place(at);
+                (part, Command::Distrust { at, version })
             }
             Command::Flush(device) => (device.index(), Command::Flush(DeviceId(0))),
             Command::Reset(unit) => {
@@ -112,7 +120,7 @@ impl Storage for Joined {
             self.parts.submit(part, token, command);
         } else {
             let result = Err(DeviceError::Io.into());
-            self.completions.push((part, Completion { token, result }));
+            self.completions.push((part, Completion::new(token, result)));
         }
     }
 
@@ -147,6 +155,24 @@ impl Storage for Joined {
             }
         }
         Ok(all)
+    }
+
+    fn lost(&mut self) -> Option<String> {
+        (0..self.units.len()).find_map(|part| self.parts.get_mut(part)?.lost())
+    }
+
+    fn overdue(&self) -> Option<String> {
+        (0..self.units.len()).find_map(|part| self.parts.get(part)?.overdue())
+    }
+
+    fn members(&self) -> Members {
+        let mut all = Members::NONE;
+        for part in 0..self.units.len() {
+            if let Some(storage) = self.parts.get(part) {
+                all.set(DeviceId(part as u8), storage.members().of(DeviceId(0)));
+            }
+        }
+        all
     }
 
     fn drive_counters(&self) -> Option<Counters> {

@@ -109,9 +109,13 @@ impl Storage for Memory {
                 return self.ready.push(Ready { token, write: Some((at, parts)) });
             }
             Command::Write { at, parts, .. } => self.write(at, &parts),
-            Command::Read { at, into } => self.read(at, &into),
+            Command::Read { at, into, .. } => self.read(at, &into),
             Command::Zero(unit) => self.units[unit.index()] = None,
-            Command::Reset(_) | Command::Flush(_) | Command::Finish(_) => {}
+            Command::Reset(_)
+            | Command::Flush(_)
+            | Command::Finish(_)
+            | Command::Heal { .. }
+            | Command::Distrust { .. } => {}
         }
         self.ready.push(Ready { token, write: None });
     }
@@ -131,7 +135,7 @@ impl Storage for Memory {
             if let Some((at, parts)) = write {
                 self.write(at, &parts);
             }
-            done.push(Completion { token, result: Ok(()) });
+            done.push(Completion::new(token, Ok(())));
         }
     }
 

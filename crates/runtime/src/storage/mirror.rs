@@ -27,12 +27,12 @@ use thermocline_nand::Counters;
 use thermocline_types::{Bytes, UnitId};
 
 use super::answers::Answers;
-use super::bugs::{self, Bug};
-use super::group::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
+use super::group::{Group, GroupKind, GroupStatus, MemberStatus};
 use super::parts::{Parts, ROUNDS, TURN};
-use super::{Access, Command, Completion, Fault, Layout, Storage, Token, Waker};
+use super::{Access, Command, Completion, Fault, Layout, MemberState, Storage, Token, Waker};
 use crate::Buffer;
 use fill::Fill;
+use thermocline_array::bugs::{self, ArrayBug as Bug};
 
 pub(crate) use label::{label_units, read_label, write_label};
 pub use start::{Mate, PairError, PairStart};
@@ -414,7 +414,7 @@ impl Mirror {
         self.completions = completions;
     }
 
-    fn completed(&mut self, side: usize, Completion { token, result }: Completion) {
+    fn completed(&mut self, side: usize, Completion { token, result, .. }: Completion) {
         let (_, what) = self.inner.remove(token.0 as usize);
         self.sides[side].under_way -= 1;
         match what {

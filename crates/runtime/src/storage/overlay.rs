@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use thermocline_engine::UnitReport;
+use thermocline_engine::{Members, UnitReport};
 use thermocline_types::{Bytes, UnitId};
 
 use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
@@ -95,20 +95,23 @@ impl<S: Storage> Storage for Overlay<S> {
 
     fn submit(&mut self, token: Token, command: Command) {
         match command {
-            Command::Read { at, into } if !self.reset[self.layout().unit_of(at).index()] => {
+            Command::Read { at, into, version }
+                if !self.reset[self.layout().unit_of(at).index()] =>
+            {
                 self.reads.insert(token, (at, into.clone()));
-                return self.base.submit(token, Command::Read { at, into });
+                return self.base.submit(token, Command::Read { at, into, version });
             }
-            Command::Read { at, into } => {
+            Command::Read { at, into, .. } => {
                 into.write().fill(0);
                 self.cover(at, &into);
             }
             Command::Write { at, parts, .. } => self.write(at, &parts),
             Command::Reset(unit) | Command::Zero(unit) => self.reset(unit),
             Command::Finish(unit) => self.set_written(unit, self.layout().blocks_per_unit),
-            Command::Flush(_) => {}
+            // Nothing below is written.
+            Command::Flush(_) | Command::Heal { .. } | Command::Distrust { .. } => {}
         }
-        self.ready.push(Completion { token, result: Ok(()) });
+        self.ready.push(Completion::new(token, Ok(())));
     }
 
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
@@ -130,6 +133,10 @@ impl<S: Storage> Storage for Overlay<S> {
 
     fn timeout(&self) -> Option<Duration> {
         self.base.timeout()
+    }
+
+    fn members(&self) -> Members {
+        self.base.members()
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
@@ -156,7 +163,7 @@ mod tests {
         while done.is_empty() {
             storage.reap(None, &mut done);
         }
-        assert_eq!(done, [Completion { token: Token(1), result: Ok(()) }]);
+        assert_eq!(done, [Completion::new(Token(1), Ok(()))]);
     }
 
     fn filled(len: usize, with: u8) -> Buffer {
@@ -165,7 +172,7 @@ mod tests {
 
     fn read<S: Storage>(storage: &mut S, at: u64, len: usize) -> Vec<u8> {
         let into = filled(len, 0xEE);
-        one(storage, Command::Read { at: Bytes(at), into: into.clone() });
+        one(storage, Command::read(Bytes(at), into.clone()));
         into.read().to_vec()
     }
 

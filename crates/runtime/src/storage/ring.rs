@@ -128,7 +128,7 @@ impl Ring {
                 Ok(threads) => self.helper = Some(threads),
                 Err(_) => {
                     let result = Err(Errno::AGAIN.into());
-                    return self.ready.push(Completion { token, result });
+                    return self.ready.push(Completion::new(token, result));
                 }
             }
         }
@@ -257,7 +257,7 @@ impl Ring {
             }
         };
         let token = self.slots.remove(slot).token;
-        self.ready.push(Completion { token, result });
+        self.ready.push(Completion::new(token, result));
     }
 
     pub(super) fn waker(&self) -> Waker {

@@ -155,10 +155,11 @@ impl Simulated {
         let (now, drive) = (self.now(), &mut self.drive);
         match command {
             Command::Write { at, parts, class } => drive.write(now, *at, length(parts), *class),
-            Command::Read { at, into } => drive.read(now, *at, Bytes(into.len() as u64)),
+            Command::Read { at, into, .. } => drive.read(now, *at, Bytes(into.len() as u64)),
             Command::Reset(unit) | Command::Zero(unit) => drive.reset(now, *unit),
             Command::Finish(unit) => drive.finish(now, *unit),
             Command::Flush(_) => drive.flush(now),
+            Command::Heal { .. } | Command::Distrust { .. } => Ok(now),
         }
     }
 
@@ -178,7 +179,7 @@ impl Simulated {
                 break;
             }
             self.held.pop();
-            self.ready.push(Completion { token, result: Ok(()) });
+            self.ready.push(Completion::new(token, Ok(())));
         }
         done.append(&mut self.ready);
     }
@@ -193,7 +194,7 @@ impl Storage for Simulated {
         let ends_early = self.ends_early(&command);
         match self.decide(&command) {
             Err(error) => {
-                self.ready.push(Completion { token, result: Err(device_error(&error).into()) });
+                self.ready.push(Completion::new(token, Err(device_error(&error).into())));
             }
             Ok(due) => {
                 if self.latency == Latency::Modelled {

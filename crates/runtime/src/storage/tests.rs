@@ -8,9 +8,10 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 use tempfile::TempDir;
 use thermocline_engine::UnitCondition;
+use thermocline_format::LogicalBlock;
 use thermocline_nand::{Drive, Profile};
 use thermocline_target as target;
-use thermocline_types::Rng;
+use thermocline_types::{Bytes, Class, DeviceId, Rng, UnitId};
 
 use super::*;
 
@@ -121,9 +122,7 @@ impl<'a> Suite<'a> {
         let read = |written: &Written| Buffer::new(target::Buffer::zeroed(written.bytes.len()));
         let buffers: Vec<Buffer> = written.iter().map(read).collect();
         let pairs = written.iter().zip(&buffers);
-        self.run(
-            pairs.map(|(from, into)| Command::Read { at: from.at, into: into.clone() }).collect(),
-        );
+        self.run(pairs.map(|(from, into)| Command::read(from.at, into.clone())).collect());
         for (written, buffer) in written.iter().zip(&buffers) {
             assert!(buffer.read()[..] == written.bytes, "{} reads as something else", written.at.0);
         }
@@ -134,7 +133,7 @@ impl<'a> Suite<'a> {
         let all = Buffer::new(target::Buffer::zeroed(written.len() * 4096));
         let commands = written.iter().enumerate().map(|(index, from)| {
             let at = from.at + Bytes(block as u64);
-            Command::Read { at, into: all.part(index * 4096, 4096) }
+            Command::read(at, all.part(index * 4096, 4096))
         });
         self.run(commands.collect());
         for (from, read) in written.iter().zip(all.read().chunks(4096)) {
@@ -282,7 +281,7 @@ impl Storage for Late {
     fn reap(&mut self, _wait: Option<Duration>, done: &mut Vec<Completion>) {
         self.looks += 1;
         if self.looks > 1 {
-            done.extend(self.begun.take().map(|token| Completion { token, result: Ok(()) }));
+            done.extend(self.begun.take().map(|token| Completion::new(token, Ok(()))));
         }
     }
 
@@ -319,7 +318,7 @@ fn who_waits_for_several_storages_leaves_none_alone_that_has_something_to_begin(
         tell.send(done).unwrap();
     });
     let done = told.recv_timeout(PATIENCE).expect("it does not wait for ever");
-    assert_eq!(done, [Completion { token: Token(7), result: Ok(()) }]);
+    assert_eq!(done, [Completion::new(Token(7), Ok(()))]);
 }
 
 #[test]
@@ -450,7 +449,7 @@ fn a_simulated_drive_that_is_opened_again_holds_what_its_file_does() {
             assert!(left < free || profile == "p5800x", "{profile}: {left} of {free}");
             let into = Buffer::new(target::Buffer::zeroed(4096));
             let at = layout.start(UnitId(0)) + layout.unit_bytes() - Bytes(4096);
-            Suite::new(&mut storage).run(vec![Command::Read { at, into: into.clone() }]);
+            Suite::new(&mut storage).run(vec![Command::read(at, into.clone())]);
             assert_eq!(into.read()[..], [1; 4096], "a full zone is not finished");
         }
     }
@@ -495,10 +494,7 @@ fn a_simulated_zone_refuses_what_a_drive_refuses() {
     storage.submit(Token(9), gap);
     let mut done = Vec::new();
     storage.reap(Some(PATIENCE), &mut done);
-    assert_eq!(
-        done,
-        [Completion { token: Token(9), result: Err(thermocline_engine::DeviceError::Io.into()) }]
-    );
+    assert_eq!(done, [Completion::new(Token(9), Err(thermocline_engine::DeviceError::Io.into()))]);
 }
 
 #[test]
@@ -510,7 +506,7 @@ fn a_simulated_drive_takes_its_time() {
         parts: vec![Buffer::new(target::Buffer::zeroed(4096))],
         class: Class(0),
     };
-    let read = Command::Read { at: Bytes(0), into: Buffer::new(target::Buffer::zeroed(4096)) };
+    let read = Command::read(Bytes(0), Buffer::new(target::Buffer::zeroed(4096)));
     let mut suite = Suite::new(&mut storage);
     suite.run(vec![write]);
     let began = Instant::now();
@@ -527,7 +523,7 @@ fn reads_as_zeros(storage: &mut dyn Storage) {
     suite.run(vec![Command::Write { at, parts, class: Class(0) }]);
     suite.run(vec![Command::Zero(UnitId(2))]);
     let into = suite.random(layout.unit_bytes().0 as usize);
-    suite.run(vec![Command::Read { at: layout.start(UnitId(2)), into: into.clone() }]);
+    suite.run(vec![Command::read(layout.start(UnitId(2)), into.clone())]);
     assert!(into.read().iter().all(|&byte| byte == 0));
 }
 

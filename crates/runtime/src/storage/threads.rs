@@ -49,7 +49,7 @@ impl Threads {
             let work = move || {
                 while let Some((token, action)) = queue.pop() {
                     let result = carry_out(&file, action).map_err(Fault::from);
-                    inbox.push(Completion { token, result });
+                    inbox.push(Completion::new(token, result));
                     wake();
                 }
             };

@@ -86,7 +86,10 @@ impl Storage for Zoned {
         let unit = match &command {
             Command::Write { at, .. } => self.layout().unit_of(*at),
             Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => *unit,
-            Command::Read { .. } | Command::Flush(_) => return self.file.submit(token, command),
+            Command::Read { .. }
+            | Command::Flush(_)
+            | Command::Heal { .. }
+            | Command::Distrust { .. } => return self.file.submit(token, command),
         };
         if let Some(command) = self.order.enter(unit, token, command) {
             self.start(unit, token, command);

@@ -352,7 +352,7 @@ impl Contents {
     fn compare(&self, storage: &mut AnyStorage) -> Result<(), String> {
         for (at, bytes) in &self.written {
             let into = Buffer::new(thermocline_target::Buffer::zeroed(bytes.len()));
-            carry_out(storage, Command::Read { at: Bytes(*at), into: into.clone() })?;
+            carry_out(storage, Command::read(Bytes(*at), into.clone()))?;
             if *into.read() != **bytes {
                 return Err(format!("other bytes at {at}"));
             }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use thermocline_engine::{ReadChunks, wire};
+use thermocline_engine::{ReadChunks, Versions, wire};
 use thermocline_format::{
     BLOCK_BYTES, CHUNK_PREFIX_BYTES, ChunkHeader, Entry, Generation, Geometry, LINE_BYTES,
     Location, MAX_VOLUME_BLOCKS, MapEntry, MapPage, PAGE_ENTRIES, PageId, Sequence, Superblock,
@@ -278,9 +278,17 @@ impl Walk<'_> {
         let window = self.geometry.blocks_per_unit();
         let bytes = self.bytes(at, window);
         let (pool, generation) = (POOL, None);
-        let read = ReadChunks { at, window, pool, generation, search: false, data: false };
+        let read = ReadChunks {
+            at,
+            window,
+            pool,
+            generation,
+            search: false,
+            data: false,
+            versions: Versions::AsRead,
+        };
         let found = wire::find_chunks(&bytes, &read, &self.geometry);
-        found.chunks.into_iter().map(|(header, _)| header).collect()
+        found.chunks.into_iter().map(|found| found.header).collect()
     }
 
     /// Does what a chunk of the tail says, as far as it is about blocks.

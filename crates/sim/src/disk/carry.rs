@@ -65,7 +65,9 @@ impl Disk {
                 }
                 _ => Work::Flush { device, submitted: self.tick },
             },
-            IoCmd::Read { at, into } => match fault {
+            // This disk keeps its bytes once.
+            IoCmd::Heal { .. } | IoCmd::Distrust { .. } => Work::Nothing,
+            IoCmd::Read { at, into, .. } => match fault {
                 Some(fault @ Fault::Fail(error)) => {
                     self.injector.record(kind, fault, Some(at), None);
                     self.atlas.unread(self.place_of(at, &into));

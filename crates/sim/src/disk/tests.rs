@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use thermocline_engine::{Body, Chunk, ReadChunks};
+use thermocline_engine::{Body, Chunk, ReadChunks, Versions};
 use thermocline_format::{
     BLOCK_BYTES, ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry,
     Location, LogicalBlock, PoolId, Revision, Sequence, VolumeId,
 };
-use thermocline_types::{Class, DeviceId, Lba};
+use thermocline_types::{Class, DeviceId, Lba, Version};
 
 use super::*;
 use crate::data::{BlockId, Content, SECTOR_BYTES, Stamp};
@@ -221,6 +221,7 @@ fn find(disk: &mut Disk, unit: u32) -> Vec<u64> {
         generation: None,
         search: false,
         data: true,
+        versions: Versions::AsRead,
     };
     match run(disk, DeviceCmd::ReadChunks(read)) {
         Ok(Done::Chunks(found)) => {
@@ -256,7 +257,8 @@ fn chunks_come_back_as_they_were_written() {
 
             let places: Vec<Location> =
                 first.header.placed(&media.geometry).filter_map(|(_, at)| at).collect();
-            let read = DeviceCmd::Read { at: places[1], blocks: 2, into: None };
+            let read =
+                DeviceCmd::Read { at: places[1], blocks: 2, into: None, version: Version::AS_READ };
             let Ok(Done::Data(data)) = run(&mut disk, read) else { panic!("it can be read") };
             let shown: Vec<Content> = data.blocks().map(|block| arena.content(block)).collect();
             let user =

@@ -12,6 +12,16 @@ pub(super) struct Clock {
 }
 
 impl Clock {
+    /// What the first request was stamped.
+    pub fn origin(&self) -> Option<u64> {
+        self.origin
+    }
+
+    /// The time of the last request.
+    pub fn last(&self) -> Time {
+        Time::nanos(self.last)
+    }
+
     /// The time of a request stamped `stamp` nanoseconds on the trace's own clock.
     #[inline]
     pub fn at(&mut self, stamp: u64) -> Time {

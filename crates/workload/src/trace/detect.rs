@@ -1,8 +1,8 @@
 //! Finding out what a trace is by looking at its first 64 KiB.
 //!
-//! In this order: marks of binary files; header lines; kernel event names; then every text format's own parser tries
-//! the lines, the formats that read most of them stay, and among those the ones whose clocks and sizes make sense.
-//! What still fits several formats is an error that names them.
+//! In this order: marks of binary files; header lines; lines that only one recorder prints; then every text format's
+//! own parser tries the lines, the formats that read most of them stay, and among those the ones whose clocks and sizes
+//! make sense. What still fits several formats is an error that names them.
 
 use memchr::memmem;
 
@@ -13,6 +13,9 @@ use super::record::Record;
 
 /// Why no format was found.
 type Refusal = (ErrorKind, String);
+
+/// What any trace can be converted to.
+const CSV: &str = "timestamp_us,op,offset_bytes,length_bytes` with op one of R, W, D, F, Z";
 
 /// How many lines are tried.
 const TRIED: usize = 256;
@@ -27,20 +30,99 @@ pub(super) fn format(head: &[u8], complete: bool) -> Result<Format, Refusal> {
     }
     let lines = lines(head, complete);
     // bpftrace begins with how many probes it attaches.
-    let is_banner = |line: &[u8]| line.starts_with(b"#") || line.starts_with(b"Attaching ");
+    let is_banner = |line: &[u8]| {
+        let banners = [&b"#"[..], b"Attaching ", b"Attached ", b"Tracing ", b"Possibly lost "];
+        banners.iter().any(|banner| line.starts_with(banner))
+    };
     let Some(first) = lines.iter().copied().find(|line| !is_banner(line)) else {
         return Err(unrecognised(head));
     };
     if let Some(known) = by_header(first) {
         return known;
     }
-    if [formats::ISSUE, formats::QUEUE].iter().any(|event| memmem::find(head, event).is_some()) {
-        return Ok(Format::Ftrace);
+    if let Some(known) = by_shape(&lines) {
+        return known;
     }
     if is_csv_header(first) {
         return Err(unknown_csv(first));
     }
     by_content(head, &lines).unwrap_or_else(|| Err(unrecognised(first)))
+}
+
+/// What lines tell that only one recorder prints, whatever stands in between.
+fn by_shape(lines: &[&[u8]]) -> Option<Result<Format, Refusal>> {
+    let any = |is: fn(&[u8]) -> bool| lines.iter().any(|line| is(line));
+    if any(formats::is_blkparse_event) {
+        return Some(Ok(Format::Blkparse));
+    }
+    if any(formats::is_ftrace_event) {
+        return Some(Ok(Format::Ftrace));
+    }
+    if lines.iter().all(|line| formats::log_has_offset(line).is_some()) {
+        let has_offsets = lines.iter().any(|line| formats::log_has_offset(line) == Some(true));
+        let reason = "is a log of fio without offsets, so it does not say what is overwritten; run fio with \
+                      `--log_offset=1`, or record with `--write_iolog=FILE`";
+        return Some(if has_offsets {
+            Ok(Format::FioLog)
+        } else {
+            Err((ErrorKind::Unusable, reason.to_owned()))
+        });
+    }
+    let (_, tool, advice) = UNREAD.iter().find(|(is, ..)| any(*is))?;
+    Some(Err((ErrorKind::Unusable, format!("is {tool}; {advice}"))))
+}
+
+/// Whether a line is of a recorder that is not read.
+type Is = fn(&[u8]) -> bool;
+
+/// What to record instead of sums.
+const RECORD_REQUESTS: &str = "it has sums, not requests; record with `blktrace -d DEVICE -o - | blkparse -i -`, with \
+                               `perf record -e block:block_rq_issue`, or with bcc's biosnoop";
+
+/// What to record instead of calls of programs.
+const RECORD_BLOCKS: &str = "it has calls of programs, not what the file system made of them below its cache; record \
+                             with `perf trace -e block:block_rq_issue`, or `blktrace -d DEVICE -o - | blkparse -i -`";
+
+/// Recorders that are not read, how their lines are told, and what to record instead.
+const UNREAD: [(Is, &str, &str); 9] = [
+    (is_strace, "the output of strace or of `perf trace` with calls", RECORD_BLOCKS),
+    (|line| has_words(line, &[b"%RND", b"%SEQ"]), "the output of biopattern", RECORD_REQUESTS),
+    (
+        |line| has_words(line, &[b"MAJ", b"MIN", b"DISK", b"I/O"]),
+        "the output of biotop",
+        RECORD_REQUESTS,
+    ),
+    (
+        |line| has_words(line, &[b"count", b"distribution"]),
+        "a histogram such as biolatency's or bitesize's",
+        RECORD_REQUESTS,
+    ),
+    (|line| has_words(line, &[b"Device", b"r/s", b"w/s"]), "the output of iostat", RECORD_REQUESTS),
+    (|line| has_words(line, &[b"Device:", b"rrqm/s"]), "the output of iostat", RECORD_REQUESTS),
+    (|line| has_words(line, &[b"DEV", b"tps"]), "the output of sar", RECORD_REQUESTS),
+    (
+        |line| has_words(line, &[b"BLOCK", b"SIZE", b"COMM"]),
+        "the output of DTrace's iosnoop",
+        "it is not read; make a csv of it: timestamp_us,op,offset_bytes,length_bytes with op one of R, W, D, F, Z",
+    ),
+    (
+        |line| has_words(line, &[b"BLOCK", b"BYTES", b"LATms"]),
+        "iosnoop's output without times",
+        "record with `iosnoop -ts`",
+    ),
+];
+
+fn has_words(line: &[u8], words: &[&[u8]]) -> bool {
+    let mut found = line.split(u8::is_ascii_whitespace);
+    words.iter().all(|word| found.any(|found| found == *word))
+}
+
+/// Whether a line is of a call with its arguments and its result, as `pwrite64(3, ..., 4096, 0) = 4096`.
+fn is_strace(line: &[u8]) -> bool {
+    const CALLS: [&[u8]; 6] =
+        [b"read(", b"write(", b"pread64(", b"pwrite64(", b"fsync(", b"openat("];
+    let call = CALLS.iter().find_map(|call| memmem::find(line, call));
+    call.is_some_and(|at| memmem::find(&line[at..], b" = ").is_some())
 }
 
 /// Files that hold a trace but have to be converted first.
@@ -117,11 +199,7 @@ fn by_header(first: &[u8]) -> Option<Result<Format, Refusal>> {
     if let Some((_, format)) = known {
         return Some(Ok(*format));
     }
-    if !first.trim_ascii_start().starts_with(b"TIME(") {
-        return None;
-    }
-    let has = |column: &[u8]| memmem::find(first, column).is_some();
-    if has(b"SECTOR") && has(b"BYTES") {
+    if formats::biosnoop_header(first)? {
         return Some(Ok(Format::Biosnoop));
     }
     let reason = "is biosnoop output without SECTOR and BYTES columns (bpftrace's biosnoop.bt prints neither), so \
@@ -132,10 +210,11 @@ fn by_header(first: &[u8]) -> Option<Result<Format, Refusal>> {
 
 /// The one format whose parser reads the lines and whose values make sense; `None` if no parser reads them.
 fn by_content(head: &[u8], lines: &[&[u8]]) -> Option<Result<Format, Refusal>> {
-    const NEEDS_HEADER: [Format; 3] = [Format::Vscsi, Format::FioIolog, Format::Ftrace];
+    const TOLD_BEFORE: [Format; 5] =
+        [Format::Vscsi, Format::FioIolog, Format::FioLog, Format::Blkparse, Format::Ftrace];
     let mut candidates: Vec<(Format, Sample<'_>)> = Format::ALL
         .into_iter()
-        .filter(|format| !NEEDS_HEADER.contains(format))
+        .filter(|format| !TOLD_BEFORE.contains(format))
         .map(|format| (format, Sample::take(format, head, lines)))
         .filter(|(_, sample)| sample.is_mostly_read())
         .collect();
@@ -164,7 +243,7 @@ struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     fn take(format: Format, head: &[u8], lines: &[&'a [u8]]) -> Self {
-        let mut parser = Parser::new(format, head);
+        let mut parser = Parser::new(format, head, None);
         let mut sample = Sample { records: Vec::new(), bad: 0 };
         for line in lines {
             match parser.parse(line) {
@@ -223,8 +302,7 @@ fn unknown_csv(first: &[u8]) -> Refusal {
     let columns = String::from_utf8_lossy(first).to_ascii_lowercase();
     if ADDRESSES.iter().any(|name| columns.contains(name)) {
         let advice = format!(
-            "is a csv with the columns {}, which is no known format; convert it to \
-             `timestamp_us,op,offset_bytes,length_bytes` with op one of R, W, D, F, Z",
+            "is a csv with the columns {}, which is no known format; convert it to `{CSV}",
             quote(first)
         );
         return (ErrorKind::Unrecognised, advice);
@@ -240,7 +318,8 @@ fn unknown_csv(first: &[u8]) -> Refusal {
 fn unrecognised(head: &[u8]) -> Refusal {
     let first = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
     let detail = format!(
-        "is no trace in a known format; it begins with {}. If you know what it is, say so with `--format NAME`",
+        "is no trace in a known format; it begins with {}. If you know what it is, say so with `--format NAME` \
+         (`thermocline lab list formats`); else convert it to `{CSV}",
         quote(first)
     );
     (ErrorKind::Unrecognised, detail)

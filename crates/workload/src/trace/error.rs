@@ -95,6 +95,16 @@ impl Error {
         Error { detail, ..self }
     }
 
+    /// What a trace lacks of which the last line or record is this one, since the file ends within it.
+    pub(super) fn of_cut(&self) -> String {
+        let place = match self.position {
+            Position::Line(line) => format!("line {line}"),
+            Position::Record(record, _) => format!("record {record}"),
+            Position::File => "a line".to_owned(),
+        };
+        format!("the file ends within {place}, which was left out: {}", self.detail)
+    }
+
     /// A failed read, told apart from compressed data that end early or are corrupt.
     pub(super) fn reading(file: &str, compression: Option<&str>, error: &std::io::Error) -> Error {
         use std::io::ErrorKind as Io;
@@ -131,7 +141,7 @@ impl fmt::Display for Position {
 
 /// The first bytes of `found` between backquotes, with everything unprintable escaped.
 pub(super) fn quote(found: &[u8]) -> String {
-    const SHOWN: usize = 72;
+    const SHOWN: usize = 160;
     let shown = &found[..found.len().min(SHOWN)];
     let text = match std::str::from_utf8(shown) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
@@ -154,7 +164,7 @@ mod tests {
 
     #[test]
     fn long_text_is_shortened() {
-        assert_eq!(quote(&[b'x'; 5000]).len(), 72 + 5);
+        assert_eq!(quote(&[b'x'; 5000]).len(), 160 + 5);
         assert_eq!(quote(b""), "nothing");
     }
 }

@@ -11,12 +11,16 @@ pub enum Format {
     ThermoclineCsv,
     /// fio's I/O log, versions 2 and 3.
     FioIolog,
+    /// fio's logs of latencies, bandwidths or operations, with offsets.
+    FioLog,
     /// Text output of `blkparse`.
     Blkparse,
-    /// `perf script` or ftrace text with `block:block_rq_issue` events.
+    /// `perf script`, `perf trace` or ftrace text with events of the block layer.
     Ftrace,
-    /// Output of bcc's `biosnoop`.
+    /// Output of bcc's `biosnoop`, or of perf-tools' `iosnoop`.
     Biosnoop,
+    /// Florida International University (SNIA IOTTA 391 and 414).
+    Fiu,
     /// Microsoft Research Cambridge csv (SNIA IOTTA).
     Msr,
     /// Storage Performance Council / UMass repository.
@@ -43,12 +47,14 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order `lab list` shows them.
-    pub const ALL: [Format; 16] = [
+    pub const ALL: [Format; 18] = [
         Format::ThermoclineCsv,
         Format::FioIolog,
+        Format::FioLog,
         Format::Blkparse,
         Format::Ftrace,
         Format::Biosnoop,
+        Format::Fiu,
         Format::Msr,
         Format::Spc,
         Format::Alibaba,
@@ -68,9 +74,11 @@ impl Format {
         match self {
             Format::ThermoclineCsv => "thermocline-csv",
             Format::FioIolog => "fio-iolog",
+            Format::FioLog => "fio-log",
             Format::Blkparse => "blkparse",
             Format::Ftrace => "ftrace",
             Format::Biosnoop => "biosnoop",
+            Format::Fiu => "fiu",
             Format::Msr => "msr",
             Format::Spc => "spc",
             Format::Alibaba => "alibaba",
@@ -93,11 +101,19 @@ impl Format {
                 "own csv: timestamp_us,op,offset_bytes,length_bytes[,tenant[,stream]]; op R W D F Z"
             }
             Format::FioIolog => "fio --write_iolog, versions 2 and 3",
-            Format::Blkparse => "blktrace as text by blkparse; D (issue) events, else Q, else C",
-            Format::Ftrace => {
-                "perf script or ftrace text with block_rq_issue (else block_bio_queue) events"
+            Format::FioLog => {
+                "fio --write_lat_log --log_offset=1: ms, value, direction, length, offset"
             }
-            Format::Biosnoop => "bcc or libbpf biosnoop, with sector and bytes",
+            Format::Blkparse => {
+                "blktrace as text by blkparse; of each device D (issue) events, else Q, else C"
+            }
+            Format::Ftrace => {
+                "perf script, perf trace or ftrace text with block_rq_issue (else block_bio_queue) events"
+            }
+            Format::Biosnoop => {
+                "bcc or libbpf biosnoop, or perf-tools iosnoop -st, with sector and bytes"
+            }
+            Format::Fiu => "FIU: ns pid process lba sectors R|W major minor [md5]",
             Format::Msr => {
                 "MSR Cambridge: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime"
             }
@@ -118,7 +134,56 @@ impl Format {
 
     /// Whether the clock counts whole seconds only.
     pub(super) const fn ticks_in_seconds(self) -> bool {
-        matches!(self, Format::Tencent)
+        matches!(self, Format::Tencent | Format::CloudPhysicsCsv)
+    }
+
+    /// Why all requests of a trace may be of no bytes, and what to do, to be put behind that.
+    pub(super) const fn why_empty(self) -> &'static str {
+        match self {
+            Format::Biosnoop => {
+                ": this biosnoop does not find the lengths on this kernel; use a newer one, or record with blktrace or \
+                 `perf record -e block:block_rq_issue`"
+            }
+            Format::FioLog => {
+                ": each line stands for many, as with `--log_avg_msec`; record without that, or with `--write_iolog`"
+            }
+            _ => ", so that nothing can be replayed; record the lengths as well",
+        }
+    }
+
+    /// What a trace without requests lacks, to be put behind that.
+    pub(super) const fn what_to_record(self) -> &'static str {
+        match self {
+            Format::Blkparse => {
+                "; record issues or at least queueing (`blktrace -a issue -a queue`)"
+            }
+            Format::Ftrace => "; record with `perf record -e block:block_rq_issue`",
+            _ => "",
+        }
+    }
+
+    /// What the clock counts where stamps are times of the calendar, and the first and the last nanoseconds of the years
+    /// 2001 to 2100 on it.
+    pub(super) const fn calendar(self) -> Option<(&'static str, u64, u64)> {
+        const SINCE_1970: (u64, u64) = (978_307_200_000_000_000, 4_133_980_800_000_000_000);
+        const SINCE_1601: u64 = 11_644_473_600_000_000_000;
+        let (first, last) = SINCE_1970;
+        match self {
+            Format::Alibaba => Some(("microseconds", first, last)),
+            Format::Tencent | Format::Systor17 => Some(("seconds", first, last)),
+            Format::Msr => Some(("units of 100 ns", first + SINCE_1601, last + SINCE_1601)),
+            _ => None,
+        }
+    }
+
+    /// What the clock was taken to count, where neither the file nor the size of its stamps tells for sure.
+    pub(super) const fn assumed_clock(self) -> Option<&'static str> {
+        match self {
+            Format::CloudPhysicsCsv => Some("seconds"),
+            Format::DiskSim | Format::Femu => Some("milliseconds"),
+            Format::MqSim => Some("nanoseconds"),
+            _ => None,
+        }
     }
 }
 

@@ -39,6 +39,8 @@ pub(super) struct Input {
     pub given: u64,
     ended: bool,
     in_long_line: bool,
+    /// The last line or record lacks its end.
+    is_cut: bool,
     /// A failure met while looking ahead, reported when reading gets there.
     failure: Option<io::Error>,
     taken: Arc<AtomicU64>,
@@ -105,13 +107,15 @@ impl Input {
             given: 0,
             ended: false,
             in_long_line: false,
+            is_cut: false,
             failure: None,
             taken,
             total,
         })
     }
 
-    /// The first bytes, at most `HEAD` of them unless more are at hand, and whether they are all there is.
+    /// The first `HEAD` bytes, or all if there are fewer, and whether they are all there is. It is the same bytes
+    /// however many each read brings.
     pub fn head(&mut self, name: &str) -> Result<(&[u8], bool), Error> {
         while self.unread.len() < HEAD && !self.ended && self.failure.is_none() {
             if let Err(error) = self.refill() {
@@ -122,7 +126,14 @@ impl Input {
                 self.failure = Some(error);
             }
         }
-        Ok((&self.data[self.unread.clone()], self.ended))
+        let head = self.unread.len().min(HEAD);
+        let is_all = self.ended && head == self.unread.len();
+        Ok((&self.data[self.unread.start..self.unread.start + head], is_all))
+    }
+
+    /// Whether the file ends within the line or record given last.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Drops a byte-order mark.
@@ -178,6 +189,7 @@ impl Input {
                 }
             };
             let cut = newline.is_none() && !self.ended;
+            self.is_cut = newline.is_none() && self.ended;
             let range = self.take(length, skip);
             searched = 0;
             if std::mem::replace(&mut self.in_long_line, cut) {
@@ -193,6 +205,7 @@ impl Input {
             self.refill()?;
         }
         let length = self.unread.len().min(size);
+        self.is_cut = length < size;
         Ok((length > 0).then(|| self.take(length, 0)))
     }
 

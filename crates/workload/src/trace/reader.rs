@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use thermocline_types::{Bytes, Request, StreamId, TenantId};
+use thermocline_types::{Bytes, Op, Request};
 
 use crate::{BATCH, Source};
 
@@ -11,7 +11,7 @@ use super::clock::{Clock, Spreader};
 use super::detect;
 use super::error::{Error, ErrorKind, Position};
 use super::format::Format;
-use super::formats::{Framing, Parser};
+use super::formats::{self, Framing, Parser};
 use super::input::Input;
 use super::record::{Expected, Record};
 use super::streams::FileNames;
@@ -33,23 +33,64 @@ pub struct Options {
 pub struct Trace {
     name: String,
     format: Format,
+    /// What the clock was taken to count, where that is not known for sure.
+    assumed_clock: Option<&'static str>,
     input: Input,
     parser: Parser,
     framing: Framing,
-    clock: Clock,
     spreader: Option<Spreader>,
-    volumes: Volumes,
-    files: FileNames,
+    found: Found,
     skip_bad: bool,
     skipped: u64,
-    empty: u64,
+    /// The line or record that the file ends within, if it could not be read.
+    cut: Option<Error>,
     /// The first line that could not be read, for a trace in which none could.
     first_bad: Option<Error>,
     position: u64,
-    requests: u64,
     ended: bool,
+    /// The last line or record, which could be read, has no end.
+    ends_openly: bool,
     /// Requests read and not yet given out.
     pending: Option<Request>,
+}
+
+/// What the records of a trace are put in order by.
+struct Found {
+    clock: Clock,
+    volumes: Volumes,
+    files: FileNames,
+    empty: u64,
+    requests: u64,
+    /// Requests that address data.
+    transfers: u64,
+}
+
+impl Found {
+    /// Adds the one or two requests of a record to `batch`; `false` if it is left out.
+    #[inline]
+    fn add(&mut self, record: &Record<'_>, batch: &mut Vec<Request>) -> bool {
+        if record.is_empty() {
+            self.empty += 1;
+            return false;
+        }
+        let Some(tenant) = self.volumes.id(record.volume) else { return false };
+        self.requests += 1;
+        self.transfers += u64::from(record.op != Op::Flush);
+        let request = Request {
+            at: self.clock.at(record.at),
+            offset: Bytes(record.offset),
+            length: Bytes(record.length),
+            tenant,
+            stream: self.files.id(record.stream),
+            op: record.op,
+        };
+        if record.preflush {
+            let (offset, length) = (Bytes::ZERO, Bytes::ZERO);
+            batch.push(Request { op: Op::Flush, offset, length, ..request });
+        }
+        batch.push(request);
+        true
+    }
 }
 
 /// Opens the trace that comes with the program under that name ([`BUILT_IN`](super::BUILT_IN)), or the one in a file,
@@ -94,26 +135,36 @@ impl Trace {
             Some(format) => format,
             None => detect::format(head, complete).map_err(refused)?,
         };
-        let parser = Parser::new(format, head);
+        let has_header = head.starts_with(formats::THERMOCLINE_HEADER);
+        let parser = Parser::new(format, head, options.volume.as_deref());
         let framing = parser.framing();
         let stem =
             Path::new(&name).file_name().map_or(name.as_str().into(), |n| n.to_string_lossy());
         Ok(Trace {
-            volumes: Volumes::new(format, options.volume.clone(), &stem),
-            files: FileNames::default(),
+            found: Found {
+                clock: Clock::default(),
+                volumes: Volumes::new(format, options.volume.clone(), &stem),
+                files: FileNames::default(),
+                empty: 0,
+                requests: 0,
+                transfers: 0,
+            },
+            assumed_clock: match format {
+                Format::ThermoclineCsv if !has_header => Some("microseconds"),
+                _ => format.assumed_clock(),
+            },
             format,
             input,
             parser,
             framing,
-            clock: Clock::default(),
             spreader: format.ticks_in_seconds().then(Spreader::default),
             skip_bad: options.skip_bad,
             skipped: 0,
-            empty: 0,
+            cut: None,
             first_bad: None,
             position: 0,
-            requests: 0,
             ended: false,
+            ends_openly: false,
             pending: None,
             name,
         })
@@ -128,7 +179,7 @@ impl Trace {
     /// The names of the volumes met so far; a request's tenant is an index into them.
     #[must_use]
     pub fn volumes(&self) -> &[String] {
-        self.volumes.names()
+        self.found.volumes.names()
     }
 
     /// How many lines or records could not be read and were left out.
@@ -140,7 +191,7 @@ impl Trace {
     /// How many requests were of no bytes and were left out.
     #[must_use]
     pub fn empty(&self) -> u64 {
-        self.empty
+        self.found.empty
     }
 
     /// How many events were lost while the trace was recorded, at least, as it says itself.
@@ -152,7 +203,7 @@ impl Trace {
     /// How many requests were stamped earlier than their predecessor. They keep their place and take its time.
     #[must_use]
     pub fn reordered(&self) -> u64 {
-        self.clock.reordered
+        self.found.clock.reordered
     }
 
     /// Adds requests in the order of the file, as long as there is room for two.
@@ -197,24 +248,77 @@ impl Trace {
         Ok(())
     }
 
-    /// Reads on until a line adds one or two requests to `batch`; `false` at the end.
+    /// What a reader of results must know of how the trace was read, a sentence each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let counts = [
+            (self.skipped, "lines of the trace could not be read and were left out"),
+            (self.found.empty, "requests of the trace are of no bytes and were left out"),
+            (
+                self.lost(),
+                "events or more were lost when the trace was recorded, as it says itself: what it lacks is not \
+                 counted; record it with larger buffers",
+            ),
+            (
+                self.reordered(),
+                "requests of the trace are stamped earlier than one before them, and were given the time of that: its \
+                 pace, latencies and life are wrong if the clock was set back",
+            ),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let mut notes: Vec<String> =
+            counts.map(|(count, what)| format!("{count} {what}")).collect();
+        notes.extend(self.cut.as_ref().map(Error::of_cut));
+        notes.extend(self.parser.notes());
+        let duration = self.found.clock.last().as_secs_f64();
+        notes.extend(self.doubtful_clock().filter(|_| duration > 0.0).map(|unit| {
+            format!(
+                "the trace does not say what its clock counts: it was read as {unit}, so that it lasts {duration} s; \
+                 if it counts something else, bytes a day and life are wrong by that factor"
+            )
+        }));
+        if self.ends_openly && self.cut.is_none() {
+            notes.push(
+                "the last line has no end: if the file was cut there, its last request may be wrong".to_owned(),
+            );
+        }
+        notes
+    }
+
+    /// What the clock was taken to count, where neither the file nor its stamps say that for sure.
+    fn doubtful_clock(&self) -> Option<&'static str> {
+        let is_outside = |first: u64, last: u64| {
+            self.found.clock.origin().is_some_and(|origin| !(first..last).contains(&origin))
+        };
+        let calendar = self.format.calendar().filter(|(_, first, last)| is_outside(*first, *last));
+        self.assumed_clock.or(calendar.map(|(unit, ..)| unit))
+    }
+
+    /// Reads on until one or two requests are added to `batch`; `false` at the end.
     #[inline]
     fn read_one(&mut self, batch: &mut Vec<Request>) -> Result<bool, Error> {
         loop {
+            while let Some(record) = self.parser.take() {
+                if self.found.add(&record, batch) {
+                    return Ok(true);
+                }
+            }
             let start = self.input.given;
             let Some(range) = self.input.next(self.framing, &self.name)? else {
-                return self.end().map(|()| false);
+                if self.ended {
+                    return self.end().map(|()| false);
+                }
+                self.ended = true;
+                self.ends_openly = self.input.is_cut();
+                self.parser.finish();
+                continue;
             };
             self.position += 1;
             let bytes = self.input.bytes(range);
             match self.parser.parse(bytes) {
                 Ok(None) => {}
-                Ok(Some(record)) if record.is_empty() => self.empty += 1,
                 Ok(Some(record)) => {
-                    if let Some(tenant) = self.volumes.id(record.volume) {
-                        self.requests += 1;
-                        let stream = self.files.id(record.stream);
-                        push(&record, (tenant, stream), &mut self.clock, batch);
+                    if self.found.add(&record, batch) {
                         return Ok(true);
                     }
                 }
@@ -224,6 +328,10 @@ impl Trace {
                         Framing::Records(_) => Position::Record(self.position, start),
                     };
                     let explain = || Error::bad_record(&self.name, position, expected, bytes);
+                    if self.input.is_cut() {
+                        self.cut = Some(explain());
+                        continue;
+                    }
                     if !self.skip_bad {
                         return Err(explain());
                     }
@@ -238,18 +346,35 @@ impl Trace {
 
     /// The trace is over: was there anything in it?
     fn end(&mut self) -> Result<(), Error> {
-        if self.ended || self.requests > 0 {
-            self.ended = true;
-            return Ok(());
-        }
-        self.ended = true;
-        if let Some(complaint) = self.volumes.complaint() {
+        let Found { empty, requests, transfers, volumes, .. } = &self.found;
+        if *requests == 0
+            && let Some(complaint) = volumes.complaint()
+        {
             return Err(Error::file(ErrorKind::NoSuchVolume, &self.name, complaint));
+        }
+        if *transfers == 0 && *empty > 0 {
+            let why = self.format.why_empty();
+            let detail = format!("all {empty} reads and writes are of no bytes{why}");
+            return Err(Error::file(ErrorKind::Unusable, &self.name, detail));
+        }
+        if *requests > 0 {
+            return Ok(());
         }
         if let Some(first) = self.first_bad.take() {
             return Err(first.none_readable(self.skipped, self.format));
         }
-        let detail = format!("there is no request in this {} trace", self.format);
+        if let Some(cut) = self.cut.take() {
+            return Err(cut);
+        }
+        let why = self.parser.notes();
+        if !why.is_empty() {
+            return Err(Error::file(ErrorKind::Unusable, &self.name, why.join("; ")));
+        }
+        let detail = format!(
+            "there is no request in this {} trace{}",
+            self.format,
+            self.format.what_to_record()
+        );
         Err(Error::file(ErrorKind::Empty, &self.name, detail))
     }
 }
@@ -272,28 +397,6 @@ impl Source for Trace {
     }
 
     fn directories(&self) -> Vec<String> {
-        self.files.directories().to_vec()
+        self.found.files.directories().to_vec()
     }
-}
-
-#[inline]
-fn push(
-    record: &Record<'_>,
-    (tenant, stream): (TenantId, StreamId),
-    clock: &mut Clock,
-    batch: &mut Vec<Request>,
-) {
-    let request = Request {
-        at: clock.at(record.at),
-        offset: Bytes(record.offset),
-        length: Bytes(record.length),
-        tenant,
-        stream,
-        op: record.op,
-    };
-    if record.preflush {
-        let op = thermocline_types::Op::Flush;
-        batch.push(Request { op, offset: Bytes::ZERO, length: Bytes::ZERO, ..request });
-    }
-    batch.push(request);
 }

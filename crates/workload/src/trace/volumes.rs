@@ -85,10 +85,15 @@ impl Volumes {
         id
     }
 
-    /// How a volume is called: as in the trace, MSR's `host,disk` as `host_disk`, the way its files are named.
+    /// How a volume is called: as in the trace, MSR's `host,disk` as `host_disk`, the way its files are named, and FIU's
+    /// `major minor` as `major,minor`.
     fn display(&self, key: &[u8]) -> String {
         let name = String::from_utf8_lossy(key);
-        if self.format == Format::Msr { name.replace(',', "_") } else { name.into_owned() }
+        match self.format {
+            Format::Msr => name.replace(',', "_"),
+            Format::Fiu => name.split_ascii_whitespace().collect::<Vec<_>>().join(","),
+            _ => name.into_owned(),
+        }
     }
 
     /// Why nothing was kept, if that is because another volume was asked for.

@@ -7,6 +7,7 @@ mod compressed;
 mod errors;
 mod formats;
 mod real;
+mod recorders;
 mod samples;
 
 use thermocline_types::Request;

@@ -82,6 +82,17 @@ fn linux() -> Vec<Sample> {
             ],
         ),
         text(
+            Format::FioLog,
+            "0, 81234, 1, 4096, 8192, 0x0000\n1, 70000, 0, 8192, 65536, 0x0000\n\
+             1002, 12000, 2, 1048576, 0, 0x0000\n",
+            &["sample"],
+            vec![
+                request(0, 0, Op::Write, 8192, 4096),
+                request(1_000, 0, Op::Read, 65536, 8192),
+                request(1_002_000, 0, Op::Trim, 0, 1 << 20),
+            ],
+        ),
+        text(
             Format::Blkparse,
             "  8,0    3        1     0.000000000   697  Q  WS 223490 + 8 [kjournald]\n\
              \x20 8,0    3        2     0.000001000   697  G  WS 223490 + 8 [kjournald]\n\
@@ -217,8 +228,20 @@ fn archives() -> Vec<Sample> {
             &["sample"],
             vec![
                 request(0, 0, Op::Write, 42_932_745 * S, 512),
-                request(2, 0, Op::Read, 64 * S, 65536),
-                request(100, 0, Op::Flush, 0, 0),
+                request(2_000_000, 0, Op::Read, 64 * S, 65536),
+                request(100_000_000, 0, Op::Flush, 0, 0),
+            ],
+        ),
+        text(
+            Format::Fiu,
+            "1000 3100 logd 70004000 8 W 6 0 00000000000000000000000000001eef\n\
+             1001000 3101 web server 70004008 16 R 6 0 00000000000000000000000000003dde\n\
+             2001000 3102 logd 70004000 8 W 8 17\n",
+            &["6,0", "8,17"],
+            vec![
+                request(0, 0, Op::Write, 70_004_000 * S, 4096),
+                request(1_000, 0, Op::Read, 70_004_008 * S, 8192),
+                request(2_000, 1, Op::Write, 70_004_000 * S, 4096),
             ],
         ),
     ]

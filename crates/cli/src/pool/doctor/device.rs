@@ -63,10 +63,19 @@ fn examine_one(settings: &Settings, is_made: bool) -> Vec<Finding> {
     findings.push(used_by(path, &found));
     findings.push(direct(settings, is_block));
     if !is_block {
+        findings.extend(readable_by_others(path, &found));
         let allocated = Bytes(found.blocks() * 512);
         findings.push(space(settings, size.unwrap_or_default(), allocated));
     }
     findings
+}
+
+/// Whether other users of the machine can read or write the bytes of all volumes.
+fn readable_by_others(path: &Path, found: &Metadata) -> Option<Finding> {
+    let shown = path.display();
+    let reason = format!("other users can read {shown}, and with it all volumes");
+    (found.mode() & 0o006 != 0)
+        .then(|| Finding::warn("mode", reason, format!("`chmod 600 {shown}`")))
 }
 
 /// A path that is not there.

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -12,22 +13,27 @@ use serde::{Deserialize, Serialize};
 use thermocline_engine::{Engine, Payload};
 use thermocline_format::Geometry;
 use thermocline_runtime::{
-    Contents, DeviceChange, Group, GroupKind, GroupStatus, MemberState, MemberStatus, Pool,
-    ReopenError, Settings,
+    Contents, DeviceChange, Group, GroupKind, GroupStatus, HeldFiles, MemberState, MemberStatus,
+    Paths, Pool, ReopenError, Settings,
 };
 use thermocline_types::{DeviceId, UnitId};
 
 use super::super::device::draining;
 use super::super::open::{to_change, to_write};
 use super::super::say;
+use super::state::Failure;
 
 /// The devices of a pool; clones are of the same.
 #[derive(Clone)]
-pub struct Devices(Arc<Mutex<InUse>>);
+pub struct Devices {
+    in_use: Arc<Mutex<InUse>>,
+    end: End,
+}
 
 /// What the pool was opened with last, and groups got since.
 struct InUse {
     settings: Settings,
+    paths: Paths,
     groups: Vec<(usize, Group)>,
     opened: Instant,
     /// Units of each device, and its path; of a group, those of all members.
@@ -35,9 +41,9 @@ struct InUse {
 }
 
 impl InUse {
-    fn new(settings: Settings, groups: Vec<(usize, Group)>) -> InUse {
+    fn new(settings: Settings, paths: Paths, groups: Vec<(usize, Group)>) -> InUse {
         let places = places(&settings);
-        InUse { settings, groups, opened: Instant::now(), places }
+        InUse { settings, paths, groups, opened: Instant::now(), places }
     }
 }
 
@@ -50,6 +56,24 @@ fn places(settings: &Settings) -> Vec<(Range<u32>, String)> {
         of_it.map(|(one, _)| one.path.display().to_string()).collect::<Vec<_>>().join(" and ")
     };
     geometry.device_units().map(|(device, units)| (units, paths(device))).collect()
+}
+
+/// Ends the service when there is no pool to serve any more.
+#[derive(Clone)]
+pub struct End {
+    /// Why.
+    pub failure: Failure,
+    /// Stops as a signal does.
+    pub stop: Sender<i32>,
+}
+
+impl End {
+    /// The program is to end, and to say why.
+    fn because(&self, text: &str) {
+        say(format_args!("{text}"));
+        // An earlier failure is the reason of this one. Without a receiver the program ends already.
+        let _ = (self.failure.set(text.to_owned()), self.stop.send(signal_hook::consts::SIGTERM));
+    }
 }
 
 /// What is told of a device that is several.
@@ -230,9 +254,9 @@ impl MemberTold {
 impl Devices {
     /// Those of the pool that was opened with these settings. What happens to them is said on standard error from now
     /// on.
-    pub fn new(settings: Settings, groups: Vec<(usize, Group)>) -> Devices {
-        let in_use = InUse::new(settings.clone(), Vec::new());
-        let devices = Devices(Arc::new(Mutex::new(in_use)));
+    pub fn new(settings: Settings, groups: Vec<(usize, Group)>, end: End) -> Devices {
+        let in_use = InUse::new(settings.clone(), Paths::default(), Vec::new());
+        let devices = Devices { in_use: Arc::new(Mutex::new(in_use)), end };
         devices.adopt(settings, groups);
         devices
     }
@@ -245,12 +269,26 @@ impl Devices {
                 say(format_args!("{risk}"));
             }
         }
-        *self.in_use() = InUse::new(settings, groups);
+        *self.in_use() = InUse::new(settings.clone(), settings.paths(), groups);
     }
 
     fn in_use(&self) -> MutexGuard<'_, InUse> {
         // Nothing that happens under the lock can leave it half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens all that opening the pool again takes, beside what the pool has open. A member that is out is not needed,
+    /// nor is a device that leaves.
+    ///
+    /// # Errors
+    /// When something cannot be opened, or is another one than before.
+    fn hold(&self, path: &Path, change: DeviceChange) -> anyhow::Result<HeldFiles> {
+        let in_use = self.in_use();
+        let members = in_use.groups.iter().flat_map(|(_, group)| group.status().members);
+        let out = members.filter(|member| member.standing == MemberState::Out);
+        let out: Vec<PathBuf> = out.map(|member| member.path).collect();
+        let leaves = |one: &Path| change == DeviceChange::Detach && one == path;
+        Ok(in_use.paths.open_all(|one| leaves(one) || out.iter().any(|path| path == one))?)
     }
 
     /// How all groups stand.
@@ -294,6 +332,7 @@ impl Devices {
         let mut in_use = self.in_use();
         settings.join_side(&side.path, id, &geometry, &in_use.groups)?;
         in_use.settings.take_group(settings, &side.path);
+        in_use.paths = in_use.settings.paths();
         Ok(())
     }
 
@@ -305,8 +344,10 @@ impl Devices {
         change: DeviceChange,
         pool: &Pool,
     ) -> anyhow::Result<()> {
+        let held = self.hold(path, change)?;
         let (devices, path) = (self.clone(), path.to_owned());
         let open = move || {
+            drop(held);
             let opened = to_change(&settings, &path, change, false)?;
             let leaves = change == DeviceChange::Detach;
             let used = if leaves { settings.without(&path) } else { settings };
@@ -325,9 +366,9 @@ impl Devices {
             ReopenError::Refused(error) => error,
             ReopenError::Lost(error) => {
                 let text = format!(
-                    "{error:#}; nor can the pool be opened as it was: stop the service, and see why"
+                    "{error:#}; nor can the pool be opened as it was: the service ends; see why, and start it again"
                 );
-                say(format_args!("{text}"));
+                self.end.because(&text);
                 anyhow!(text)
             }
             ReopenError::NotClosed(error) => {

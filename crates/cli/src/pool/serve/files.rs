@@ -1,17 +1,18 @@
 //! The volumes as files, where that was asked for.
 
-use std::io;
 use std::path::Path;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
+use anyhow::Context as _;
 use thermocline_fuse::{Directory, Mounted, Unmounted, Volume, mount};
 use thermocline_nbd::Export;
 
 use super::super::say;
+use super::stop::Worker;
 
 /// A mount, or none.
 pub struct Files {
-    mounted: Option<Mounted>,
+    mounted: Option<(Mounted, Worker)>,
 }
 
 impl Files {
@@ -38,27 +39,25 @@ impl Files {
                 path.display()
             ));
         }
+        let worker = Worker::start("thermocline-unmount").context("no thread to unmount")?;
         let mounted = mount(path, files.into_iter().map(volume).collect(), read_only)?;
-        Ok(Files { mounted: Some(mounted) })
+        Ok(Files { mounted: Some((mounted, worker)) })
     }
 
     /// Where the files are.
     pub fn path(&self) -> Option<&Path> {
-        self.mounted.as_ref().map(Mounted::path)
+        self.mounted.as_ref().map(|(mounted, _)| mounted.path())
     }
 
     /// The files.
     pub fn directory(&self) -> Option<Directory> {
-        self.mounted.as_ref().map(|mounted| mounted.directory().clone())
+        self.mounted.as_ref().map(|(mounted, _)| mounted.directory().clone())
     }
 
-    /// Unmounts, on a thread that is finished when that is done: a device may hang.
-    ///
-    /// # Errors
-    /// When there is no thread.
-    pub fn unmount(self) -> io::Result<JoinHandle<()>> {
+    /// Unmounts, on a thread that is finished when that is done: a device may hang. `None` if nothing is mounted.
+    pub fn unmount(self) -> Option<JoinHandle<()>> {
+        let (mounted, worker) = self.mounted?;
         let unmount = move || {
-            let Some(mounted) = self.mounted else { return };
             let path = mounted.path().display().to_string();
             match mounted.unmount() {
                 Ok(Unmounted::Clean) => {}
@@ -68,6 +67,6 @@ impl Files {
                 Err(error) => say(format_args!("cannot unmount {path}: {error}")),
             }
         };
-        thread::Builder::new().name("thermocline-unmount".to_owned()).spawn(unmount)
+        Some(worker.run(unmount))
     }
 }

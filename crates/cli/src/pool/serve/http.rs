@@ -6,6 +6,8 @@
 //! Invariants:
 //! * A client can hold one of [`CONNECTIONS`] places of the socket or port that it came by, for [`LONGEST`] at most;
 //!   and unless it is being answered, only as long as nobody else needs that place.
+//! * The port answers only requests for an address, `localhost` or a name in the settings. So a web page cannot read
+//!   status by DNS rebinding.
 //! * Nothing that clients do, such as taking all descriptors, ends the server.
 
 use std::collections::VecDeque;
@@ -22,7 +24,9 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -65,21 +69,22 @@ pub struct Site {
     local: unix::UnixListener,
     file: SocketFile,
     port: Option<net::TcpListener>,
+    hosts: Arc<[String]>,
 }
 
 impl Site {
-    /// Listens on the socket `path`, and on the port `address` if one is given.
+    /// Listens on the socket `path`, and on the port `address` if one is given, which has the names `hosts`.
     ///
     /// # Errors
     /// When one cannot be had.
-    pub fn open(path: &Path, address: Option<&str>) -> anyhow::Result<Site> {
+    pub fn open(path: &Path, address: Option<&str>, hosts: Vec<String>) -> anyhow::Result<Site> {
         let bind = |address: &str| {
             let socket = net::TcpListener::bind(address);
             socket.map_err(|error| anyhow!("no HTTP on {address}: {error}"))
         };
         let port = address.map(bind).transpose()?;
         let (local, file) = listen(path)?;
-        Ok(Site { local, file, port })
+        Ok(Site { local, file, port, hosts: hosts.into() })
     }
 
     /// Answers, on threads of its own, until the program ends. Changes of volumes go to `fronts`; without, there can be
@@ -88,17 +93,17 @@ impl Site {
     /// # Errors
     /// When the system has no thread to give.
     pub fn serve(self, state: &State, fronts: Option<&Fronts>) -> anyhow::Result<SocketFile> {
-        let Site { local, file, port } = self;
+        let Site { local, file, port, hosts } = self;
         let runtime = runtime().context("no threads for HTTP")?;
         let mut doors = Vec::new();
         {
             let _inside = runtime.enter();
             local.set_nonblocking(true)?;
-            let desk = Desk { state: state.clone(), fronts: fronts.cloned() };
+            let desk = Desk { state: state.clone(), fronts: fronts.cloned(), hosts: None };
             doors.push((Door::Unix(UnixListener::from_std(local)?), desk));
             if let Some(port) = port {
                 port.set_nonblocking(true)?;
-                let desk = Desk { state: state.clone(), fronts: None };
+                let desk = Desk { state: state.clone(), fronts: None, hosts: Some(hosts) };
                 doors.push((Door::Tcp(TcpListener::from_std(port)?), desk));
             }
         }
@@ -117,6 +122,8 @@ fn runtime() -> io::Result<Runtime> {
     // The first worker is there before any client is, and stays: a system that has no threads left then ends nothing.
     builder.max_blocking_threads(WORKERS).thread_keep_alive(Duration::from_secs(u32::MAX.into()));
     let runtime = builder.build()?;
+    // Where there is no thread for it, the runtime panics.
+    drop(thread::Builder::new().spawn(|| {})?.join());
     drop(runtime.spawn_blocking(|| {}));
     Ok(runtime)
 }
@@ -205,6 +212,8 @@ struct Desk {
     state: State,
     /// Whom changes go to, where there may be any.
     fronts: Option<Fronts>,
+    /// Names of this server beside addresses and `localhost`; `None`: any name.
+    hosts: Option<Arc<[String]>>,
 }
 
 impl Desk {
@@ -214,6 +223,12 @@ impl Desk {
         busy: &AtomicBool,
     ) -> Result<Answer, Infallible> {
         let (head, body) = request.into_parts();
+        if let Some(host) = self.stranger(&head) {
+            let text = format!(
+                "no answer by the name `{host}`: ask for an address, or put the name into http_hosts in [serve]"
+            );
+            return Ok(plain(StatusCode::MISDIRECTED_REQUEST, &text));
+        }
         let body = match timeout(PATIENCE, Limited::new(body, BODY).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(_)) => {
@@ -231,6 +246,14 @@ impl Desk {
         let done = spawn_blocking(work).await;
         busy.store(false, Ordering::Relaxed);
         Ok(done.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR, "the server failed")))
+    }
+
+    /// The host of a request, if it is not a name of this server. A request without a host is not from a browser.
+    fn stranger(&self, head: &Parts) -> Option<String> {
+        let hosts = self.hosts.as_ref()?;
+        let stated = head.headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or("?"));
+        let stated = stated.chain(head.uri.authority().map(Authority::as_str));
+        stated.filter(|host| !is_ours(host, hosts)).map(str::to_owned).next()
     }
 
     fn do_what_is_asked(&self, method: &Method, url: &str, body: &[u8]) -> Answer {
@@ -262,8 +285,49 @@ impl Desk {
     }
 }
 
+/// Whether a host, perhaps with a port, is an address, `localhost` or one of `names`.
+fn is_ours(host: &str, names: &[String]) -> bool {
+    let Ok(host) = host.parse::<Authority>() else { return false };
+    let host = host.host().trim_end_matches('.');
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    address.parse::<net::IpAddr>().is_ok()
+        || names
+            .iter()
+            .map(String::as_str)
+            .chain(["localhost"])
+            .any(|name| host.eq_ignore_ascii_case(name.trim_end_matches('.')))
+}
+
 fn plain(code: StatusCode, text: &str) -> Answer {
     let mut answer = Response::new(Full::new(format!("{text}\n").into()));
     *answer.status_mut() = code;
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_names_that_are_ours_are_answered_for() {
+        let names = ["Metrics.example".to_owned()];
+        for ours in [
+            "127.0.0.1",
+            "127.0.0.1:9400",
+            "[::1]:9400",
+            "[::1]",
+            "localhost",
+            "LOCALHOST:9400",
+            "localhost.",
+            "metrics.example:9400",
+            "metrics.example.",
+        ] {
+            assert!(is_ours(ours, &names), "{ours}");
+        }
+        for strange in
+            ["", "evil.example", "127.0.0.1.evil.example:9400", "a@localhost.example", "?"]
+        {
+            assert!(!is_ours(strange, &names), "{strange}");
+        }
+    }
 }

@@ -21,6 +21,8 @@ pub fn text(status: &Status) -> String {
         "1 when the device failed and nothing is written",
         status.failed.into(),
     );
+    let help = "1 while a device does not end its commands in time";
+    page.count("device_late", "gauge", help, status.late.is_some().into());
     for (name, help, value) in [
         ("host_written_bytes_total", "Written by hosts", engine.host_bytes_written),
         ("host_read_bytes_total", "Read by hosts", engine.host_bytes_read),

@@ -228,7 +228,7 @@ impl Desk {
             Request::Trim { .. } => Op::Trim,
             Request::WriteZeroes { .. } => Op::WriteZeroes,
         };
-        let (offset, length) = request.range().unwrap_or_default();
+        let (offset, length) = in_sectors(&request);
         let line = Line {
             request: types::Request {
                 at: Time(self.began.elapsed().as_micros() as u64 * 1_000),
@@ -266,6 +266,20 @@ impl BlockTarget for Tapped {
     fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
         self.target.extents(offset, length, done);
     }
+
+    fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {
+        let target = self.target.at_any_byte()?;
+        let (tap, volume) = (self.tap.clone(), Arc::clone(&self.volume));
+        Some(Arc::new(Tapped { target, tap, volume }))
+    }
+}
+
+/// The sectors that a request touches: traces have no bytes.
+fn in_sectors(request: &Request) -> (Bytes, Bytes) {
+    let (offset, length) = request.range().unwrap_or_default();
+    let start = offset.0 / 512 * 512;
+    let end = (offset.0 + length.0).next_multiple_of(512);
+    (Bytes(start), Bytes(end - start))
 }
 
 /// How the file is packed.

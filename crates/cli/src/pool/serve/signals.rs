@@ -1,7 +1,7 @@
 //! Signals that stop a server.
 
 use std::fs;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use anyhow::Context as _;
@@ -13,12 +13,13 @@ use signal_hook::iterator::Signals;
 ///
 /// # Errors
 /// When the system has no thread to give, or lets no signals be handled.
-pub fn receive() -> anyhow::Result<Receiver<i32>> {
+pub fn receive() -> anyhow::Result<(Sender<i32>, Receiver<i32>)> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let all = [SIGTERM, SIGINT, SIGHUP];
     let wanted = all.into_iter().filter(|&signal| signal != SIGHUP || !ignores(&status, signal));
     let mut signals = Signals::new(wanted).context("signals cannot be handled")?;
     let (sender, receiver) = channel();
+    let stopper = sender.clone();
     let forward = move || {
         for signal in signals.forever() {
             if sender.send(signal).is_err() {
@@ -27,7 +28,7 @@ pub fn receive() -> anyhow::Result<Receiver<i32>> {
         }
     };
     thread::Builder::new().name("thermocline-signals".to_owned()).spawn(forward)?;
-    Ok(receiver)
+    Ok((stopper, receiver))
 }
 
 /// Whether a process ignores a signal, by its `/proc/PID/status` (`proc_pid_status(5)`).

@@ -1,6 +1,6 @@
 //! What a served pool tells of itself, schema `thermocline.serve/1`.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -23,6 +23,7 @@ pub struct State {
     pool: Weak<Pool>,
     stopper: Stopper,
     failure: Failure,
+    late: Late,
     reach: Reach,
     devices: Devices,
     tap: Tap,
@@ -31,6 +32,9 @@ pub struct State {
 
 /// Why the device is given up, once it is.
 pub type Failure = Arc<OnceLock<String>>;
+
+/// Which device does not end its commands in time, as long as one does not.
+pub type Late = Arc<Mutex<Option<String>>>;
 
 /// Everything that is told. Counters of the engine begin when the pool was opened last, those of requests with the
 /// service.
@@ -47,6 +51,9 @@ pub struct Status {
     /// What it failed to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Which device does not end its commands in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<String>,
     pub uris: Vec<String>,
     /// The trace that requests are recorded in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,13 +271,13 @@ impl State {
     pub fn new(
         pool: &Arc<Pool>,
         stopper: Stopper,
-        failure: &Failure,
+        (failure, late): (&Failure, &Late),
         reach: Reach,
         devices: Devices,
         tap: Tap,
     ) -> State {
-        let (pool, failure) = (Arc::downgrade(pool), Arc::clone(failure));
-        State { pool, stopper, failure, reach, devices, tap, began: Instant::now() }
+        let (pool, failure, late) = (Arc::downgrade(pool), Arc::clone(failure), Arc::clone(late));
+        State { pool, stopper, failure, late, reach, devices, tap, began: Instant::now() }
     }
 
     /// The devices of the pool, as far as they are several.
@@ -327,6 +334,7 @@ impl State {
             seconds: self.began.elapsed().as_secs_f64(),
             opened_seconds: self.devices.opened().elapsed().as_secs_f64(),
             failed: self.failure.get().is_some(),
+            late: self.late.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             failure: self.failure.get().cloned(),
             uris: self.reach.uris(&pool.volume_names()),
             recording: self.tap.path().map(|path| path.display().to_string()),

@@ -1,14 +1,73 @@
-//! The stop of a server: how long others are waited for, and what ends that early.
+//! The stop of a server: how long clients have, signals that end the waiting early, and resources of the stop.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::thread;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use thermocline_types::Bytes;
 
 /// Signals within this time are one: a terminal and whoever runs the server in it each send theirs. Chosen.
 const ONE: Duration = Duration::from_secs(1);
 
 /// Between two looks at whether it is done: short against what a stop takes. Chosen, not measured.
 const STEP: Duration = Duration::from_millis(5);
+
+/// Address space reserved for the stop, and the least address space to start with. Chosen: a few stacks of threads.
+const KEPT: usize = 8 << 20;
+const TO_BEGIN: usize = 32 << 20;
+
+/// Stack of a thread that waits for a stop. Chosen.
+const STACK: usize = 256 << 10;
+
+/// Memory reserved for the stop. Without memory the program would be aborted.
+pub struct Kept(#[expect(dead_code, reason = "it is freed when this is dropped")] Vec<u8>);
+
+impl Kept {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// When there is too little left to serve with.
+    pub fn take() -> anyhow::Result<Kept> {
+        let room = |bytes| {
+            let mut room = Vec::new();
+            room.try_reserve_exact(bytes).map(|()| room)
+        };
+        let kept = room(TO_BEGIN).and_then(|_freed| room(KEPT));
+        kept.map(Kept).map_err(|_| {
+            anyhow::anyhow!(
+                "less than {} of address space are left to serve with: raise the limit (`ulimit -v`)",
+                Bytes(TO_BEGIN as u64)
+            )
+        })
+    }
+}
+
+/// A thread for one job of the stop, started early: at the stop the system may have no thread to give.
+pub struct Worker {
+    work: Sender<Box<dyn FnOnce() + Send>>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    /// Starts the thread, which waits for its job.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub fn start(name: &str) -> io::Result<Worker> {
+        let (work, receiver) = channel::<Box<dyn FnOnce() + Send>>();
+        let run = move || receiver.recv().into_iter().for_each(|work| work());
+        let builder = thread::Builder::new().name(name.to_owned()).stack_size(STACK);
+        Ok(Worker { work, thread: builder.spawn(run)? })
+    }
+
+    /// Hands the job to the thread. The thread is finished when the job is done.
+    pub fn run(self, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+        // The thread waits until the sender is dropped.
+        let _ = self.work.send(Box::new(work));
+        self.thread
+    }
+}
 
 /// How a waiting ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! Metadata units with few valid blocks: what counts in them is written elsewhere, so that they can be freed.
 
-use thermocline_format::{Location, MapEntry, MapPage, PageId, Sequence, VolumeId, crc32c};
-use thermocline_types::UnitId;
+use thermocline_format::{
+    Geometry, Location, MapEntry, MapPage, PageId, Sequence, VolumeId, crc32c,
+};
+use thermocline_types::{UnitId, Version};
 
 use super::{PAGES_PER_CHUNK, Step};
 use crate::device::{DeviceCmd, PageBytes};
@@ -21,6 +23,19 @@ pub(crate) struct Place {
     pub(super) at: MapEntry,
     /// The checkpoint that moves it.
     pub(super) by: Sequence,
+}
+
+impl Place {
+    /// Where it is.
+    pub(crate) fn at(&self, geometry: &Geometry) -> Option<Location> {
+        self.at.location(geometry)
+    }
+
+    /// Whether these bytes are the page.
+    pub(crate) fn is_sound(&self, bytes: &PageBytes, geometry: &Geometry) -> bool {
+        let id = PageId { volume: self.volume, index: self.page as u32 };
+        MapPage::check(bytes.as_slice(), id, self.at, geometry).is_ok()
+    }
 }
 
 impl<P: Payload> Engine<P> {
@@ -102,7 +117,7 @@ impl<P: Payload> Engine<P> {
         checkpoint.moving += 1;
         let page = Place { index, volume, page, at, by: checkpoint.sequence };
         let op = self.ops.insert(Op::MovePage { page, unit: place.unit });
-        self.device(op, DeviceCmd::ReadPage { at: place });
+        self.device(op, DeviceCmd::ReadPage { at: place, version: Version::AS_READ });
     }
 
     /// A page that is to be written elsewhere was read, or cannot be: then it stays.
@@ -111,10 +126,7 @@ impl<P: Payload> Engine<P> {
         let current = self.checkpoint.as_mut().filter(|current| current.sequence == place.by);
         let Some(checkpoint) = current else { return };
         checkpoint.moving -= 1;
-        let id = PageId { volume: place.volume, index: place.page as u32 };
-        let sound = |bytes: &PageBytes| {
-            MapPage::decode(bytes.as_slice(), id, place.at, &self.config.geometry).is_ok()
-        };
+        let sound = |bytes: &PageBytes| place.is_sound(bytes, &self.config.geometry);
         checkpoint.moved.extend(bytes.filter(sound).map(|bytes| (place, bytes)));
     }
 

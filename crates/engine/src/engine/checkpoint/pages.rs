@@ -1,8 +1,8 @@
 //! Pages of maps that a checkpoint writes, some at a time: those in memory as they are, those that are patched with
 //! what their patches say, for which they are read first.
 
-use thermocline_format::{Entry, Location, MapEntry, MapPage, PageId, VolumeId, crc32c};
-use thermocline_types::Lba;
+use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, crc32c};
+use thermocline_types::{Lba, Version};
 
 use super::{PAGES_PER_CHUNK, Place, Step};
 use crate::bugs::bug;
@@ -126,7 +126,7 @@ impl<P: Payload> Engine<P> {
     fn read_to_merge(&mut self, page: Place, at: Location) {
         self.space.add_reader(at.unit);
         let op = self.ops.insert(Op::MergePage { page });
-        self.device(op, DeviceCmd::ReadPage { at });
+        self.device(op, DeviceCmd::ReadPage { at, version: Version::AS_READ });
     }
 
     /// A page that is to be written anew was read, or could not be.
@@ -134,9 +134,7 @@ impl<P: Payload> Engine<P> {
         let geometry = self.config.geometry;
         let at = place.at.location(&geometry).expect("it was read from somewhere");
         self.space.drop_reader(at.unit);
-        let id = PageId { volume: place.volume, index: place.page as u32 };
-        let sound = |bytes: &PageBytes| MapPage::check(bytes.as_slice(), id, place.at, &geometry);
-        let bytes = bytes.filter(|bytes| sound(bytes).is_ok());
+        let bytes = bytes.filter(|bytes| place.is_sound(bytes, &geometry));
         let Some(checkpoint) = &mut self.checkpoint else { return };
         let Some(picked) = checkpoint.batch.asked(&place) else { return };
         let Reading::Asked(tries) = picked.reading else { return };

@@ -72,15 +72,8 @@ impl<P: Payload> Engine<P> {
             return;
         }
         let home = home_mark(valid.id, Lba(valid.lba));
-        let passes = payload.as_ref().is_some_and(|payload| {
-            self.arrived(payload, 0, valid.at, |crc| {
-                let crc = crc ^ home;
-                bug!(self.config, CopyUnverified)
-                    || crc == valid.crc
-                    || valid.value.matches(crc) && valid.crc == valid.value.tag()
-            })
-        });
-        let Some(payload) = payload.filter(|_| passes) else {
+        let passes = |payload: &P| self.is_survivor(valid, payload, 0);
+        let Some(payload) = payload.filter(passes) else {
             mark!(SurvivorDamaged);
             self.gc.stuck.insert(valid.at.unit.0);
             self.stats.damaged_blocks += 1;
@@ -114,6 +107,17 @@ impl<P: Payload> Engine<P> {
             payload,
         };
         self.cache.push_copy(staged);
+    }
+
+    /// Whether block `nth` of `data` is the valid block that it should be.
+    pub(super) fn is_survivor(&self, valid: &Valid<P>, data: &P, nth: u32) -> bool {
+        let home = home_mark(valid.id, Lba(valid.lba));
+        self.arrived(data, nth, valid.at, |crc| {
+            let crc = crc ^ home;
+            bug!(self.config, CopyUnverified)
+                || crc == valid.crc
+                || valid.value.matches(crc) && valid.crc == valid.value.tag()
+        })
     }
 
     /// Whether a block of a fast volume stays in the unit that is emptied, and among which units that is counted: with

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thermocline_format::{MapEntry, MapPage, PAGE_ENTRIES, PageId};
+use thermocline_types::Version;
 
 use super::unmapped::OfPage;
 use super::{ASKED, Opening};
@@ -57,6 +58,12 @@ impl Default for Bases {
 }
 
 impl Bases {
+    /// The page that is being read with this number, and where it is.
+    pub(super) fn page(&self, index: usize) -> Option<(u16, u64, MapEntry)> {
+        let reading = self.reading.get(&index)?;
+        Some((reading.volume, reading.page, reading.at))
+    }
+
     /// Whether all have been read.
     pub(super) fn are_known(&self) -> bool {
         self.next.is_none() && self.reading.is_empty()
@@ -120,7 +127,7 @@ impl<P: Payload> Engine<P> {
         bases.asked += 1;
         bases.unmapped += usize::from(reading.unmapped.is_some());
         bases.reading.insert(index, Reading { tries: reading.tries - 1, ..reading });
-        self.ask(index, DeviceCmd::ReadPage { at });
+        self.ask(index, DeviceCmd::ReadPage { at, version: Version::AS_READ });
     }
 
     /// A page that the tail changes was read, or could not be.

@@ -8,7 +8,7 @@ use thermocline_format::{ChunkHeader, Entry, Location, Sequence};
 
 use super::Opening;
 use crate::bugs::bug;
-use crate::device::{DeviceCmd, Done, ReadChunks};
+use crate::device::{DeviceCmd, Done, ReadChunks, Versions};
 use crate::engine::Engine;
 use crate::marks::mark;
 use crate::payload::Payload;
@@ -123,6 +123,7 @@ impl<P: Payload> Engine<P> {
             generation: Some(listed.generation),
             search: false,
             data: false,
+            versions: Versions::All(self.members_of(listed.next.unit)),
         };
         self.ask(number, DeviceCmd::ReadChunks(read));
     }

@@ -6,12 +6,13 @@ use thermocline_format::{
     ChunkCause, ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, Superblock,
     home_mark,
 };
-use thermocline_types::{Class, UnitId};
+use thermocline_types::{Class, UnitId, Version};
 
+use super::heal::Single;
 use super::known::TailChunk;
 use super::{Doubtful, Life};
 use crate::bugs::bug;
-use crate::device::{DeviceCmd, Done, FoundChunks, ReadChunks};
+use crate::device::{DeviceCmd, Done, FoundChunks, ReadChunks, Versions};
 use crate::engine::Engine;
 use crate::marks::mark;
 use crate::payload::Payload;
@@ -153,6 +154,7 @@ impl<P: Payload> Engine<P> {
                 generation: Some(listed.generation),
                 search,
                 data: false,
+                versions: Versions::All(self.members_of(listed.next.unit)),
             }),
         );
     }
@@ -183,7 +185,9 @@ impl<P: Payload> Engine<P> {
                 continue;
             }
             let keep = || headers.keep(header, index);
-            life.meet(header, class, taken(header), max_chunk, keep);
+            let taken = taken(header);
+            life.meet(header, class, taken, max_chunk, keep);
+            opening.single.extend(Single::of(chunk, &config.geometry).filter(|_| taken));
         }
         // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found,
         // one may be missing and the next be there.
@@ -269,6 +273,7 @@ impl<P: Payload> Engine<P> {
             }
         }
         opening.doubtful = wanted;
+        opening.note_unequal(&self.config);
         for index in 0..opening.doubtful.len() {
             self.ask_doubtful(index);
         }
@@ -278,7 +283,8 @@ impl<P: Payload> Engine<P> {
         let opening = self.opening.as_mut().expect("the pool is being opened");
         opening.doubtful[index].tries -= 1;
         let at = opening.doubtful[index].at;
-        self.ask(index, DeviceCmd::Read { at, blocks: 1, into: None });
+        let version = Version::AS_READ;
+        self.ask(index, DeviceCmd::Read { at, blocks: 1, into: None, version });
     }
 
     pub(super) fn doubt_read(&mut self, index: usize, done: Option<&Done<P>>) {

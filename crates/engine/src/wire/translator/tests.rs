@@ -117,7 +117,7 @@ type Searched = (Result<Vec<Superblock>, DeviceError>, Vec<(u32, usize)>);
 /// Searches superblock units of which these are the bytes, or that cannot be read.
 fn search(units: [Option<&[u8]>; 2], written: Option<u32>) -> Searched {
     let mut translator = translator();
-    let (cmd, job) = translator.start(DeviceCmd::ReadSuperblocks);
+    let (cmd, job) = translator.start(DeviceCmd::ReadSuperblocks(Members::NONE));
     assert!(matches!(cmd, IoCmd::Report) && job.is_report());
     let report = UnitReport { condition: UnitCondition::Good, written };
     // A device may have more units than the pool.
@@ -125,7 +125,7 @@ fn search(units: [Option<&[u8]>; 2], written: Option<u32>) -> Searched {
     let mut reads = Vec::new();
     loop {
         match step {
-            IoStep::Io(IoCmd::Read { at, into }, job) => {
+            IoStep::Io(IoCmd::Read { at, into, .. }, job) => {
                 reads.push((at.unit.0, into.bytes()));
                 let unit = units[at.unit.index()];
                 let result = unit.map(|unit| into.fill(&unit[..into.bytes()]));

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 fn write(bytes: u64) -> Cost {
-    Cost { limited: true, bytes, written: bytes / 4096, trimmed: 0 }
+    Cost { limited: true, bytes, written: bytes / 4096, ..Cost::default() }
 }
 
 /// The volumes of the next requests, as many as `count`, all at `now`.
@@ -115,6 +115,35 @@ fn a_trim_counts_for_the_entries_that_it_changes_and_a_long_one_for_no_more_than
         before(32 << 10)
     );
     assert!((100..140).contains(&before(1 << 32)), "16 TiB as 128: {}", before(1 << 32));
+}
+
+#[test]
+fn a_piece_of_a_question_counts_for_some_small_requests() {
+    let (mut turns, now) = (Turns::default(), Instant::now());
+    let piece = Cost { limited: true, looked_at: 2048, ..Cost::default() };
+    (0..1000).for_each(|job| turns.push(1, piece, job));
+    (0..10_000).for_each(|job| turns.push(2, write(4096), job));
+    let brought = tally(&order(&mut turns, 2000, now));
+    assert!((15..=17).contains(&(brought[&2] / brought[&1])), "{brought:?}");
+}
+
+#[test]
+fn who_has_most_requests_under_way_leaves_room_for_others_and_alone_has_nearly_all() {
+    let (mut turns, now) = (Turns::default(), Instant::now());
+    let flush = Cost { is_request: true, ..Cost::default() };
+    turns.slots_are(64);
+    (0..1000).for_each(|job| turns.push(1, flush, job));
+    assert_eq!(order(&mut turns, 1000, now), [1; 56], "an eighth is kept");
+    assert_eq!(turns.next(now), Turn::Full);
+    (0..1000).for_each(|job| turns.push(2, flush, job));
+    assert_eq!(order(&mut turns, 8, now), [2; 8], "for others");
+    (0..40).for_each(|_| turns.ended(1));
+    let next = tally(&order(&mut turns, 40, now));
+    assert!(next[&2] >= 20 && next.get(&1).is_none_or(|&one| one <= 12), "in halves: {next:?}");
+    let mut one = Turns::default();
+    one.slots_are(1);
+    one.push(1, flush, 0);
+    assert!(matches!(one.next(now), Turn::Job(0, 1, _)), "there is always one");
 }
 
 #[test]

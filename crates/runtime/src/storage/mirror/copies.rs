@@ -25,7 +25,7 @@ impl Mirror {
         if let Some(piece) = &mut self.piece {
             piece.step = Step::Read;
         }
-        self.hand(from, what, Command::Read { at, into });
+        self.hand(from, what, Command::read(at, into));
     }
 
     fn new_piece(

@@ -7,16 +7,17 @@ use thermocline_engine::DeviceError;
 use thermocline_format::SIDES;
 use thermocline_types::{Bytes, DeviceId};
 
-use super::super::bugs::{self, Bug};
 use super::{Asked, Command, Fault, Host, Mirror, REPAIRS, Token, What};
 use crate::Buffer;
+use thermocline_array::bugs::{self, ArrayBug as Bug};
 
 impl Mirror {
     /// Begins a command, or lets it wait until what is copied there is.
     pub(super) fn take(&mut self, token: Token, command: Command) {
         match command {
-            Command::Read { at, into } => self.read(token, at, into),
+            Command::Read { at, into, .. } => self.read(token, at, into),
             Command::Flush(_) => self.change(token, &Command::Flush(DeviceId(0)), Asked::Flush),
+            Command::Heal { .. } | Command::Distrust { .. } => self.answers.give(token, Ok(())),
             command => {
                 let range = self.range(&command);
                 let copied = self.piece.as_ref().is_some_and(|piece| meet(&piece.range, &range));
@@ -54,9 +55,9 @@ impl Mirror {
             Command::Write { at, parts, .. } => {
                 at.0..at.0 + parts.iter().map(|part| part.len() as u64).sum::<u64>()
             }
-            Command::Read { at, into } => at.0..at.0 + into.len() as u64,
+            Command::Read { at, into, .. } => at.0..at.0 + into.len() as u64,
             Command::Reset(one) | Command::Zero(one) | Command::Finish(one) => unit(*one),
-            Command::Flush(_) => 0..0,
+            Command::Flush(_) | Command::Heal { .. } | Command::Distrust { .. } => 0..0,
         }
     }
 
@@ -90,7 +91,7 @@ impl Mirror {
 
     fn read_from(&mut self, side: usize, key: usize) {
         let Asked::Read(at, into) = &self.hosts[key].asked else { unreachable!("it is a read") };
-        let command = Command::Read { at: *at, into: into.clone() };
+        let command = Command::read(*at, into.clone());
         self.sides[side].reads += 1;
         self.hand(side, What::Host(key), command);
     }
@@ -157,10 +158,11 @@ fn meet(one: &Range<u64>, other: &Range<u64>) -> bool {
 /// The same command once more; its bytes are shared.
 fn copy_of(command: &Command) -> Command {
     match command {
+        Command::Heal { .. } | Command::Distrust { .. } => unreachable!("no side gets it"),
         Command::Write { at, parts, class } => {
             Command::Write { at: *at, parts: parts.clone(), class: *class }
         }
-        Command::Read { at, into } => Command::Read { at: *at, into: into.clone() },
+        Command::Read { at, into, .. } => Command::read(*at, into.clone()),
         Command::Flush(device) => Command::Flush(*device),
         Command::Reset(unit) => Command::Reset(*unit),
         Command::Zero(unit) => Command::Zero(*unit),

@@ -30,7 +30,7 @@ pub(crate) fn read_label(
     for index in 0..2 {
         let into = Buffer::new(thermocline_target::Buffer::zeroed(MirrorLabel::bytes(units)));
         let at = place(storage.layout(), units, index);
-        carry_out(storage, Command::Read { at, into: into.clone() })?;
+        carry_out(storage, Command::read(at, into.clone()))?;
         let label = MirrorLabel::decode(&into.read(), pool).ok();
         let label = label.filter(|label| label.lacking.len() == units as usize);
         let newer =

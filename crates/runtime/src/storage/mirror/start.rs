@@ -6,8 +6,8 @@
 
 use thermocline_format::{MirrorLabel, SIDES};
 
-use super::super::bugs::{self, Bug};
-use super::super::group::LAST_EVENT;
+use thermocline_array::LAST_EVENT;
+use thermocline_array::bugs::{self, ArrayBug as Bug};
 
 /// Why a pair cannot be used as it is found. Sides are by the order in which they were named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

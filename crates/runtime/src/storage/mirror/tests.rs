@@ -3,9 +3,9 @@
 use thermocline_format::{LogicalBlock, PoolId};
 use thermocline_types::{Class, DeviceId, Rng};
 
-use super::super::bugs::set;
 use super::*;
 use crate::storage::bench::{BLOCK, Bench, Blocks, Change, Death, DriveState};
+use thermocline_array::bugs::set;
 
 const UNIT_BLOCKS: u32 = 16;
 /// Units of the pair; one more has the labels.
@@ -143,7 +143,7 @@ fn versions(mirror: &mut Mirror) -> Option<[u8; BLOCKS.len()]> {
     let into = BLOCKS.map(|_| version(0xFF));
     for (index, (block, into)) in BLOCKS.iter().zip(&into).enumerate() {
         let (at, into) = (Bytes(block * BLOCK as u64), into.clone());
-        mirror.submit(Token(index as u64), Command::Read { at, into });
+        mirror.submit(Token(index as u64), Command::read(at, into));
     }
     let results = wait_for(mirror, BLOCKS.len());
     results.iter().all(Result::is_ok).then(|| into.map(|into| into.read()[77]))

@@ -1,134 +1,78 @@
-//! Labels of a group: written to all members that count, and flushed.
+//! Labels of members, read and written where nothing else is under way.
 
-use thermocline_format::{RaidLabel, RaidShape};
+use thermocline_array::newest_label;
+use thermocline_format::{PoolId, RAID_PLACE_BYTES, RaidLabel, RaidShape};
 use thermocline_types::{Bytes, Class, DeviceId};
 
-use super::super::bugs::{self, Bug};
-use super::{Command, Fault, MemberState, Raid, What};
+use super::super::{Command, Fault, Storage, Token};
 use crate::Buffer;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// What a member was filled with is flushed first: the label says that it has it.
-    Before,
-    Write,
-    Flush,
+/// The newest label on a storage, and in which place it is; of `pool`, where that is known. `None` if there is none.
+///
+/// # Errors
+/// [`Fault`] when it cannot be read.
+pub(crate) fn find(
+    storage: &mut dyn Storage,
+    pool: Option<PoolId>,
+) -> Result<Option<(RaidLabel, usize)>, Fault> {
+    let one = read(storage, RaidShape::label_place(0), RAID_PLACE_BYTES)?;
+    let other = read(storage, RaidShape::label_place(1), RAID_PLACE_BYTES)?;
+    Ok(newest_label([&one, &other], pool))
 }
 
-/// A label on its way to the members.
-#[derive(Debug)]
-pub(super) struct Relabel {
-    members: Vec<usize>,
-    step: Step,
-    waits: usize,
-    faults: Vec<(usize, Fault)>,
+/// Makes this the only label of a member, durably, and its log empty.
+///
+/// # Errors
+/// [`Fault`] when it cannot be written.
+pub(crate) fn write_label(storage: &mut dyn Storage, label: &RaidLabel) -> Result<(), Fault> {
+    erase(storage)?;
+    write(storage, RaidShape::label_place(0), &label.encode())
 }
 
-impl Raid {
-    /// Begins to write what is so, if the newest label says something else and none is being written.
-    pub(super) fn begin_label(&mut self) {
-        if !self.stale || self.relabel.is_some() || self.answers.broken().is_some() {
-            return;
-        }
-        self.stale = false;
-        let before = self.label.clone();
-        let filling_before = before.filling;
-        let is = |member: &usize, standing| self.members[*member].standing == standing;
-        let all = 0..self.members.len();
-        let current = all.clone().filter(|one| is(one, MemberState::Current));
-        let current = current.fold(0, |mask, member| mask | 1 << member);
-        let filling = self.filling().map(|member| member as u8);
-        let filled = filling.map_or(0, |_| self.rebuild.saved());
-        let (event, open) = (before.event + 1, !self.closed && (self.opened || before.open));
-        let floor = if self.all_have { before.event } else { before.floor };
-        let announced = !self.opened;
-        let new = RaidLabel { event, floor, current, filling, filled, open, announced, ..before };
-        self.label = new;
-        self.all_have = false;
-        let members: Vec<usize> = all.filter(|one| !is(one, MemberState::Out)).collect();
-        let (step, waits, faults) = (Step::Before, 0, Vec::new());
-        self.relabel = Some(Relabel { members, step, waits, faults });
-        if !bugs::has(Bug::LabelBeforeFlush) {
-            let new = |member: &usize| filling_before == Some(*member as u8);
-            let new = (0..self.members.len()).filter(new).filter(|&one| self.is_live(one));
-            new.collect::<Vec<_>>().into_iter().for_each(|member| self.flush_label(member));
-        }
-        self.go_on_with_label();
-    }
+/// Makes this the newest label of a member, durably, and leaves its log alone.
+///
+/// # Errors
+/// [`Fault`] when it cannot be written.
+pub(crate) fn relabel(storage: &mut dyn Storage, label: &RaidLabel) -> Result<(), Fault> {
+    let newest = find(storage, None)?.map_or(1, |(_, place)| place);
+    write(storage, RaidShape::label_place(1 - newest), &label.encode())
+}
 
-    fn flush_label(&mut self, member: usize) {
-        self.relabel.as_mut().expect("it is being written").waits += 1;
-        self.hand(member, What::Label, Command::Flush(DeviceId(0)));
+/// Makes a storage no member of any group, durably.
+///
+/// # Errors
+/// [`Fault`] when it cannot be written.
+pub(crate) fn erase(storage: &mut dyn Storage) -> Result<(), Fault> {
+    let zeros = [0; RAID_PLACE_BYTES];
+    for place in [0, 1] {
+        write(storage, RaidShape::log_place(place), &zeros)?;
     }
+    // The newer label the last: until then, this is a member.
+    let newest = find(storage, None)?.map_or(0, |(_, place)| place);
+    for place in [1 - newest, newest] {
+        write(storage, RaidShape::label_place(place), &zeros)?;
+    }
+    Ok(())
+}
 
-    fn write_label(&mut self, member: usize) {
-        self.relabel.as_mut().expect("it is being written").waits += 1;
-        let label = RaidLabel { member: member as u8, ..self.label.clone() };
-        let at = Bytes(RaidShape::label_place(1 - self.members[member].place));
-        let bytes = thermocline_target::Buffer::from_bytes(&label.encode());
-        let parts = vec![Buffer::new(bytes)];
-        self.hand(member, What::Label, Command::Write { at, parts, class: Class(0) });
-    }
+fn write(storage: &mut dyn Storage, at: u64, bytes: &[u8]) -> Result<(), Fault> {
+    let parts = vec![Buffer::new(thermocline_target::Buffer::from_bytes(bytes))];
+    carry_out(storage, Command::Write { at: Bytes(at), parts, class: Class(0) })?;
+    carry_out(storage, Command::Flush(DeviceId(0)))
+}
 
-    fn go_on_with_label(&mut self) {
-        let Some(relabel) = self.relabel.as_mut().filter(|relabel| relabel.waits == 0) else {
-            return;
-        };
-        let (step, faults) = (relabel.step, std::mem::take(&mut relabel.faults));
-        if !faults.is_empty() {
-            return self.label_failed(&faults);
-        }
-        let mut members = relabel.members.clone();
-        members.retain(|&member| self.members[member].standing != MemberState::Out);
-        match step {
-            Step::Before => {
-                relabel.step = Step::Write;
-                members.into_iter().for_each(|member| self.write_label(member));
-            }
-            Step::Write => {
-                relabel.step = Step::Flush;
-                members.into_iter().for_each(|member| self.flush_label(member));
-            }
-            Step::Flush => self.labelled(&members),
-        }
-    }
+fn read(storage: &mut dyn Storage, at: u64, bytes: usize) -> Result<Vec<u8>, Fault> {
+    let into = Buffer::new(thermocline_target::Buffer::zeroed(bytes));
+    carry_out(storage, Command::read(Bytes(at), into.clone()))?;
+    Ok(into.read().to_vec())
+}
 
-    pub(super) fn label_done(&mut self, member: usize, result: Result<(), Fault>) {
-        let Some(relabel) = &mut self.relabel else { return };
-        relabel.waits -= 1;
-        if let Err(fault) = result {
-            relabel.faults.push((member, fault));
-        }
-        self.go_on_with_label();
+/// Carries out a command on a storage that nobody else uses, and waits for its end.
+fn carry_out(storage: &mut dyn Storage, command: Command) -> Result<(), Fault> {
+    storage.submit(Token(0), command);
+    let mut done = Vec::new();
+    while done.is_empty() {
+        storage.reap(None, &mut done);
     }
-
-    /// One that takes no labels is done without; what failed has made another label necessary.
-    fn label_failed(&mut self, faults: &[(usize, Fault)]) {
-        self.relabel = None;
-        self.stale = true;
-        for &(member, fault) in faults {
-            if self.members[member].standing == MemberState::Out {
-                continue;
-            }
-            if !self.can_do_without(member) {
-                self.lament(member, fault);
-                return self.give_up(fault);
-            }
-            self.fail(member, fault);
-        }
-    }
-
-    /// All have the label.
-    fn labelled(&mut self, members: &[usize]) {
-        self.relabel = None;
-        for &member in members {
-            let one = &mut self.members[member];
-            (one.labelled, one.place) = (true, 1 - one.place);
-        }
-        self.all_have = true;
-        if !self.stale {
-            self.answers.release();
-        }
-        self.publish();
-    }
+    done.remove(0).result
 }

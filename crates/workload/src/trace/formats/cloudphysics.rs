@@ -1,7 +1,7 @@
 //! CloudPhysics vscsi traces (Waldspurger et al., FAST '15), binary and as csv.
 //!
-//! Both say what was asked by its SCSI operation code; lengths are bytes, addresses 512-byte blocks, the clock
-//! microseconds. SYNCHRONIZE CACHE becomes a flush. UNMAP and WRITE SAME carry their ranges in data that were not
+//! Both say what was asked by its SCSI operation code; lengths are bytes, addresses 512-byte blocks. The clock of the
+//! binary records counts microseconds; that of the csv, which libCacheSim made of them, whole seconds. SYNCHRONIZE CACHE becomes a flush. UNMAP and WRITE SAME carry their ranges in data that were not
 //! recorded, so they are ignored like every other command that moves no blocks.
 
 use thermocline_types::Op;
@@ -62,7 +62,8 @@ pub(super) fn vscsi(layout: Layout, record: &[u8]) -> Parsed<'_> {
         Layout::V1 => (u16_at(record, 12), u32_at(record, 4), 16, 24),
         Layout::V2 => (u16_at(record, 0), u32_at(record, 8), 16, 24),
     };
-    command(u64_at(record, time), u64::from(code), u64::from(length), u64_at(record, lbn))
+    let at = ticks(u64_at(record, time), MICROSECOND);
+    command(at, u64::from(code), u64::from(length), u64_at(record, lbn))
 }
 
 /// One line of csv, the operation code in hexadecimal.
@@ -74,7 +75,7 @@ pub(super) fn csv(bytes: &[u8]) -> Parsed<'_> {
         }
         return Err(Expected("a version number in column 1"));
     }
-    let micros = cursor.uint_comma().ok_or(Expected("a time in microseconds in column 2"))?;
+    let seconds = cursor.uint_comma().ok_or(Expected("a time in seconds in column 2"))?;
     let code = cursor.hex().filter(|code| *code <= 0xff);
     let code = code.ok_or(Expected("a SCSI operation code in hexadecimal in column 3"))?;
     cursor.byte(b',').ok_or(Expected("a comma after the operation code"))?;
@@ -83,18 +84,21 @@ pub(super) fn csv(bytes: &[u8]) -> Parsed<'_> {
     if !cursor.is_done() {
         return Err(Expected("five columns"));
     }
-    command(micros, code, length, lbn)
+    command(ticks(seconds, SECOND), code, length, lbn)
 }
 
+const MICROSECOND: u64 = 1_000;
+const SECOND: u64 = 1_000_000_000;
+
 /// Operation codes from SCSI Block Commands (SBC-4), 6, 10, 12 and 16 bytes long, with WRITE AND VERIFY.
-fn command<'a>(micros: u64, code: u64, length: u64, lbn: u64) -> Parsed<'a> {
+fn command<'a>(at: Result<u64, Expected>, code: u64, length: u64, lbn: u64) -> Parsed<'a> {
     let op = match code {
         0x08 | 0x28 | 0xa8 | 0x88 => Op::Read,
         0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Op::Write,
         0x35 | 0x91 => Op::Flush,
         _ => return Ok(None),
     };
-    let at = ticks(micros, 1_000)?;
+    let at = at?;
     if op == Op::Flush {
         return Record::new(at, op, 0, 0).checked();
     }

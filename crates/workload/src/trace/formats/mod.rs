@@ -2,10 +2,13 @@
 
 mod biosnoop;
 mod blkparse;
+mod block_layer;
 mod cloudphysics;
 mod clouds;
 mod fio;
+mod fiu;
 mod ftrace;
+mod losses;
 mod msr;
 mod rwbs;
 mod simulators;
@@ -14,11 +17,13 @@ mod systor;
 mod thermocline;
 
 use super::format::Format;
-use super::record::Parsed;
+use super::record::{Parsed, Record};
 
+pub(super) use biosnoop::header as biosnoop_header;
+pub(super) use blkparse::is_event as is_blkparse_event;
 pub(super) use cloudphysics::{HEADER as CLOUDPHYSICS_HEADER, Layout};
-pub(super) use fio::{HEADER_V2 as FIO_HEADER_V2, HEADER_V3 as FIO_HEADER_V3};
-pub(super) use ftrace::{ISSUE, QUEUE};
+pub(super) use fio::{HEADER_V2 as FIO_HEADER_V2, HEADER_V3 as FIO_HEADER_V3, log_has_offset};
+pub(super) use ftrace::is_event as is_ftrace_event;
 pub(super) use systor::HEADER as SYSTOR_HEADER;
 pub(super) use thermocline::HEADER as THERMOCLINE_HEADER;
 
@@ -36,9 +41,11 @@ pub(super) enum Framing {
 pub(super) enum Parser {
     Thermocline,
     Fio(fio::Fio),
-    Blkparse(blkparse::Blkparse),
+    FioLog,
+    Blkparse(Box<blkparse::Blkparse>),
     Ftrace(Box<ftrace::Ftrace>),
-    Biosnoop,
+    Biosnoop(biosnoop::Biosnoop),
+    Fiu,
     Msr,
     Spc,
     Alibaba,
@@ -53,14 +60,16 @@ pub(super) enum Parser {
 }
 
 impl Parser {
-    /// The parser of a `format`, prepared for a trace that begins with `head`.
-    pub fn new(format: Format, head: &[u8]) -> Parser {
+    /// The parser of a `format`, for a trace that begins with `head`, of which one `volume` may be wanted alone.
+    pub fn new(format: Format, head: &[u8], volume: Option<&str>) -> Parser {
         match format {
             Format::ThermoclineCsv => Parser::Thermocline,
             Format::FioIolog => Parser::Fio(fio::Fio::default()),
-            Format::Blkparse => Parser::Blkparse(blkparse::Blkparse::new(head)),
-            Format::Ftrace => Parser::Ftrace(Box::new(ftrace::Ftrace::new(head))),
-            Format::Biosnoop => Parser::Biosnoop,
+            Format::FioLog => Parser::FioLog,
+            Format::Blkparse => Parser::Blkparse(Box::new(blkparse::Blkparse::new(volume))),
+            Format::Ftrace => Parser::Ftrace(Box::new(ftrace::Ftrace::new(volume))),
+            Format::Biosnoop => Parser::Biosnoop(biosnoop::Biosnoop::default()),
+            Format::Fiu => Parser::Fiu,
             Format::Msr => Parser::Msr,
             Format::Spc => Parser::Spc,
             Format::Alibaba => Parser::Alibaba,
@@ -85,7 +94,43 @@ impl Parser {
 
     /// Events that the trace says it lacks.
     pub fn lost(&self) -> u64 {
-        if let Parser::Ftrace(state) = self { state.lost } else { 0 }
+        match self {
+            Parser::Blkparse(state) => state.lost,
+            Parser::Ftrace(state) => state.lost,
+            Parser::Biosnoop(state) => state.lost,
+            _ => 0,
+        }
+    }
+
+    /// A request of lines that were parsed before, in formats that tell of one in several lines.
+    #[inline]
+    pub fn take(&mut self) -> Option<Record<'_>> {
+        self.layer_mut()?.take()
+    }
+
+    /// No lines are left: requests that were held back can be taken.
+    pub fn finish(&mut self) {
+        if let Some(layer) = self.layer_mut() {
+            layer.finish();
+        }
+    }
+
+    /// What was left out, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Parser::Blkparse(state) => state.layer.notes(),
+            Parser::Ftrace(state) => state.layer.notes(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn layer_mut(&mut self) -> Option<&mut block_layer::BlockLayer> {
+        match self {
+            Parser::Blkparse(state) => Some(&mut state.layer),
+            Parser::Ftrace(state) => Some(&mut state.layer),
+            _ => None,
+        }
     }
 
     /// Reads one line (without its end) or one binary record.
@@ -100,9 +145,11 @@ impl Parser {
         match self {
             Parser::Thermocline => thermocline::line(bytes),
             Parser::Fio(state) => state.line(bytes),
-            Parser::Blkparse(state) => state.line(bytes),
-            Parser::Ftrace(state) => state.line(bytes),
-            Parser::Biosnoop => biosnoop::line(bytes),
+            Parser::FioLog => fio::log_line(bytes),
+            Parser::Blkparse(state) => state.line(bytes).map(|()| None),
+            Parser::Ftrace(state) => state.line(bytes).map(|()| None),
+            Parser::Biosnoop(state) => state.line(bytes),
+            Parser::Fiu => fiu::line(bytes),
             Parser::Msr => msr::line(bytes),
             Parser::Spc => spc::line(bytes),
             Parser::Alibaba => clouds::alibaba(bytes),

@@ -2,8 +2,8 @@
 //!
 //! From `blk_fill_rwbs` in Linux `kernel/trace/blktrace.c`: an `F` in front is a flush before the request, then `W`
 //! write, `R` read, `D` trim (`DE` secure), `F` flush, `WZ` write zeroes, `N` anything else, then flags: `F` forced
-//! unit access, `A` read-ahead, `S` synchronous, `M` metadata. Zoned devices add `ZA` append, counted as a write, and
-//! `ZR`, `ZO`, `ZC`, `ZF`, which move no data.
+//! unit access, `A` read-ahead, `S` synchronous, `M` metadata, `U` untorn. Newer kernels may add flags: any capital
+//! letter is one. Zoned devices add `ZA` append, which is a write, and `ZR`, `ZO`, `ZC`, `ZF`, which move no data.
 //!
 //! Kernels without `WZ` print write zeroes as `N`, with the extent that they zero; whatever else is an `N` has no
 //! extent (commands past the file system, resets of zones), but for zone appends: those kernels do not tell them apart,
@@ -11,20 +11,25 @@
 
 use thermocline_types::Op;
 
-use super::super::record::{Expected, Parsed, Record, sectors};
+use super::super::record::{Expected, Record, sectors};
 
 /// What a code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Action {
+pub(in super::super) struct Action {
     /// What is asked, if it concerns data.
     pub op: Option<Op>,
     /// Whether a flush comes first.
     pub preflush: bool,
+    /// Whether it is a zone append: only its completion says where it wrote.
+    pub append: bool,
 }
+
+/// What stands for no sector.
+pub(super) const NO_SECTOR: u64 = u64::MAX;
 
 /// Reads a code.
 pub(super) fn action(code: &[u8]) -> Result<Action, Expected> {
-    let flags = |rest: &[u8]| rest.iter().all(|byte| b"FASMBVE".contains(byte));
+    let flags = |rest: &[u8]| rest.iter().all(u8::is_ascii_uppercase);
     let (preflush, rest) = match code.strip_prefix(b"F") {
         Some(rest) => (true, rest),
         None => (false, code),
@@ -39,22 +44,23 @@ pub(super) fn action(code: &[u8]) -> Result<Action, Expected> {
         [b'Z', b'R' | b'O' | b'C' | b'F', ..] => None,
         [b'N', rest @ ..] if flags(rest) && !preflush => Some(Op::WriteZeroes),
         [b'N', rest @ ..] if flags(rest) => Some(Op::Flush),
-        rest if preflush && flags(rest) => Some(Op::Flush),
+        [] if preflush => Some(Op::Flush),
+        [flag, rest @ ..] if preflush && b"FASMU".contains(flag) && flags(rest) => Some(Op::Flush),
         _ => return Err(Expected("an operation code such as R, W, WS, FWFS, D, FN")),
     };
-    Ok(Action { op, preflush: preflush && op != Some(Op::Flush) })
+    let append = rest.starts_with(b"ZA");
+    Ok(Action { op, preflush: preflush && op != Some(Op::Flush), append })
 }
 
 /// The record of a code and an extent in sectors; `None` for an extent that is not there.
-pub(super) fn record<'a>(
+pub(super) fn record(
     at: u64,
-    device: &'a [u8],
     action: Action,
     extent: Option<(u64, u64)>,
-) -> Parsed<'a> {
+) -> Result<Option<Record<'static>>, Expected> {
     let Some(op) = action.op else { return Ok(None) };
-    let flush = Record::new(at, Op::Flush, 0, 0).on(device);
-    let (first, count) = match extent {
+    let flush = Record::new(at, Op::Flush, 0, 0);
+    let (first, count) = match extent.filter(|(first, count)| *first != NO_SECTOR || *count == 0) {
         _ if op == Op::Flush => return flush.checked(),
         // Flushes made of writes without data carry sector 0 or -1 and no length.
         None | Some((_, 0)) if action.preflush => return flush.checked(),
@@ -63,7 +69,7 @@ pub(super) fn record<'a>(
         None | Some((_, 0)) => return Ok(None),
         Some(extent) => extent,
     };
-    let record = Record::new(at, op, sectors(first)?, sectors(count)?).on(device);
+    let record = Record::new(at, op, sectors(first)?, sectors(count)?);
     Record { preflush: action.preflush, ..record }.checked()
 }
 
@@ -80,7 +86,7 @@ mod tests {
 
     #[test]
     fn codes_of_all_kernels() {
-        let cases: [(&str, Option<Op>, bool); 17] = [
+        let cases: [(&str, Option<Op>, bool); 20] = [
             ("R", Some(Op::Read), false),
             ("RAM", Some(Op::Read), false),
             ("W", Some(Op::Write), false),
@@ -98,10 +104,15 @@ mod tests {
             ("N", Some(Op::WriteZeroes), false),
             ("NS", Some(Op::WriteZeroes), false),
             ("ZR", None, false),
+            ("WFSU", Some(Op::Write), false),
+            ("FWFSU", Some(Op::Write), true),
+            ("RAMX", Some(Op::Read), false),
         ];
         for (code, op, preflush) in cases {
-            assert_eq!(action(code.as_bytes()), Ok(Action { op, preflush }), "{code}");
+            let expected = Action { op, preflush, append: false };
+            assert_eq!(action(code.as_bytes()), Ok(expected), "{code}");
         }
+        assert!(action(b"ZAS").is_ok_and(|action| action.append && action.op == Some(Op::Write)));
         for code in ["", "Q", "W4", "8,0", "write"] {
             assert!(action(code.as_bytes()).is_err(), "{code}");
         }

@@ -1,12 +1,10 @@
 //! Groups of all kinds and sizes, over memory: they do what any storage does, with each member and without one.
 
-use std::path::PathBuf;
-
-use thermocline_format::{LogicalBlock, PoolId};
-use thermocline_types::{Class, DeviceId, Rng, UnitId};
+use thermocline_array::{MemberStart, layout_on};
+use thermocline_format::{LogicalBlock, PoolId, RaidLabel, RaidShape};
+use thermocline_types::{Bytes, Class, DeviceId, Rng, Version};
 
 use super::super::*;
-use crate::Buffer;
 use crate::storage::Memory;
 use crate::storage::tests::suite;
 
@@ -45,12 +43,12 @@ fn group(level: RaidLevel, members: usize, block: LogicalBlock, missing: Option<
         true => (None, MemberStart::Missing),
         false => (Some(member), MemberStart::Current),
     });
-    let start = RaidStart { label, members: starts.collect() };
+    let start = ArrayStart { label, members: starts.collect() };
     let paths = vec![PathBuf::from("a"); members];
     let (name, why, rate, access) = ("g".to_owned(), None, None, Access::ReadWrite);
     let storages = storages.collect();
     let found = FoundRaid { name, paths, why, storages, start, rate, access };
-    Raid::open(found).expect("memory takes labels").0
+    Raid::open(found).0
 }
 
 #[test]
@@ -92,7 +90,7 @@ fn what_was_written_in_any_pieces_is_read_in_any_others() {
         {
             let block = LogicalBlock::B512;
             let mut raid = group(level, members, block, missing);
-            let bytes = raid.layout.unit_bytes().0 as usize;
+            let bytes = raid.layout().unit_bytes().0 as usize;
             let content: Vec<u8> = (0..bytes).map(|_| rng.below(256) as u8).collect();
             let mut at = 0;
             while at < bytes {
@@ -110,7 +108,9 @@ fn what_was_written_in_any_pieces_is_read_in_any_others() {
                 read_some(&mut raid, &content[..at], &mut rng);
             }
             carry_out(&mut raid, vec![Command::Flush(DeviceId(0))]);
-            raid.doubt.only(vec![UnitId(1)]);
+            let (at, version) = (Bytes(bytes as u64), Version::AS_READ);
+            let whole = Command::Heal { at, bytes: bytes as u64, version };
+            carry_out(&mut raid, vec![whole]);
             read_some(&mut raid, &content, &mut rng);
         }
     }
@@ -118,7 +118,7 @@ fn what_was_written_in_any_pieces_is_read_in_any_others() {
 
 fn read_some(raid: &mut Raid, content: &[u8], rng: &mut Rng) {
     let blocks = content.len() as u64 / 512;
-    let start = raid.layout.unit_bytes().0;
+    let start = raid.layout().unit_bytes().0;
     let ranges = (0..6).map(|_| {
         let from = rng.below(blocks);
         let length = (1 + rng.below(500)).min(blocks - from);
@@ -131,10 +131,10 @@ fn read_some(raid: &mut Raid, content: &[u8], rng: &mut Rng) {
         all.part(rng.below(4) as usize * 512, *length)
     });
     let into: Vec<Buffer> = into.collect();
-    let commands = ranges.iter().zip(&into).map(|((from, _), into)| Command::Read {
-        at: Bytes(start + *from as u64),
-        into: into.clone(),
-    });
+    let commands = ranges
+        .iter()
+        .zip(&into)
+        .map(|((from, _), into)| Command::read(Bytes(start + *from as u64), into.clone()));
     carry_out(raid, commands.collect());
     for ((from, length), into) in ranges.into_iter().zip(into) {
         assert!(*into.read() == content[from..from + length], "{from}, {length}");

@@ -1,0 +1,90 @@
+//! The end: rows that are not full get their parity, and labels say that nothing is under way.
+
+use super::{Array, MemberState, Phase};
+use crate::Memory;
+
+/// What the end waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Changes that were asked for.
+    Changes,
+    /// Rows that are not full, and jobs.
+    Rows,
+    /// The last flush.
+    Round,
+    /// The last label.
+    Label,
+}
+
+impl<M: Memory> Array<M> {
+    /// Ends everything, and writes labels that say that all rows fit their parity, if they do. Where nothing was changed,
+    /// nothing is written. Nothing is asked of the array any more.
+    pub fn close(&mut self) {
+        if matches!(self.phase, Phase::Looking(_) | Phase::Passive) {
+            self.phase = Phase::Closed;
+        }
+        self.closing = true;
+        self.act();
+    }
+
+    /// Whether it is closed, or nothing comes of closing it: too few members are there, or take labels.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    pub(super) fn go_on_closing(&mut self) {
+        if !self.closing || matches!(self.phase, Phase::Closed) {
+            return;
+        }
+        if self.answers.broken().is_some() || !self.is_usable() {
+            self.phase = Phase::Closed;
+        }
+        if matches!(self.phase, Phase::Active) {
+            self.phase = Phase::Closing(Stage::Changes);
+        }
+        while let Phase::Closing(stage) = self.phase {
+            match self.after(stage) {
+                Some(next) => self.phase = next,
+                None => return,
+            }
+        }
+    }
+
+    /// What follows a stage, if that is over.
+    fn after(&mut self, stage: Stage) -> Option<Phase<M::Buffer>> {
+        match stage {
+            Stage::Changes if self.changes.is_empty() && self.held.is_empty() => {
+                let units: Vec<u32> = self.fronts.keys().copied().collect();
+                for unit in units {
+                    self.pad(None, unit);
+                }
+                Some(Phase::Closing(Stage::Rows))
+            }
+            Stage::Rows if self.changes.is_empty() && self.job.is_none() && !self.has_job() => {
+                self.wants_round = true;
+                self.begin_round();
+                Some(Phase::Closing(Stage::Round))
+            }
+            Stage::Round if self.round.is_none() && !self.wants_round => {
+                // The rows of the log are full and flushed now. What could not be settled is left as it was.
+                let settled = self.left.is_empty() && self.full.is_empty();
+                if self.filling().is_some() {
+                    self.rebuild.save();
+                }
+                self.settled = settled && self.fronts.is_empty();
+                self.stale = true;
+                self.begin_label();
+                Some(Phase::Closing(Stage::Label))
+            }
+            Stage::Label if !self.stale && self.relabel.is_none() => Some(Phase::Closed),
+            _ => None,
+        }
+    }
+
+    /// Whether enough members are there to write anything.
+    fn is_usable(&self) -> bool {
+        let out = self.members.iter().filter(|member| member.standing == MemberState::Out);
+        out.count() <= self.shape.level.parity()
+    }
+}

@@ -1,0 +1,102 @@
+//! What the user of the array found wrong by its own checks, and has written again.
+
+use std::ops::Range;
+
+use thermocline_types::{Bytes, DeviceError, Version};
+
+use super::Array;
+use crate::bugs::{self, ArrayBug};
+use crate::{ArrayNotice, Fault, Memory, Token};
+
+/// A heal under way, by its place in the slab.
+pub(super) type HealKey = usize;
+
+/// Places of a member of which each one is told; of more, every one that doubles their number. Chosen, not measured.
+const TOLD: u64 = 8;
+
+/// A heal under way.
+#[derive(Debug)]
+pub(super) struct Heal {
+    token: Token,
+    waits: usize,
+    fault: Option<Fault>,
+}
+
+/// Something that a heal has written again.
+#[derive(Debug)]
+pub(super) enum Mending {
+    /// The parity of a row, which this member has.
+    Row { unit: u32, row: u32, member: usize, heal: HealKey },
+    /// Bytes of a member's strip of a unit.
+    Strip { unit: u32, member: usize, strip: Range<u64>, heal: HealKey },
+}
+
+impl<M: Memory> Array<M> {
+    pub(super) fn heal(&mut self, token: Token, at: Bytes, bytes: u64, version: Version) {
+        if let Some(fault) = self.answers.broken() {
+            return self.answers.give_now(token, Err(fault));
+        }
+        let (unit, from) = self.place(at);
+        let heal = self.heals.insert(Heal { token, waits: 1, fault: None });
+        match version.member_left_out() {
+            None => self.heal_rows(heal, unit, self.rows(from, bytes)),
+            Some(member) if self.members.get(member).is_some_and(|one| one.labelled) => {
+                self.heal_strips(heal, unit, from..from + bytes, member);
+            }
+            Some(_) => return self.mended(heal, Err(DeviceError::Io.into())),
+        }
+        self.mended(heal, Ok(()));
+    }
+
+    /// Parity is to agree with the data of these rows.
+    fn heal_rows(&mut self, heal: HealKey, unit: u32, rows: Range<u32>) {
+        for row in rows {
+            if let Some(member) = self.shape.parity_of(unit, row) {
+                self.heals[heal].waits += 1;
+                self.mendings.push_back(Mending::Row { unit, row, member, heal });
+            }
+        }
+    }
+
+    /// A member is to get its part of these bytes.
+    fn heal_strips(&mut self, heal: HealKey, unit: u32, bytes: Range<u64>, member: usize) {
+        let shape = self.shape;
+        let mut strips = Vec::<Range<u64>>::new();
+        for span in shape.spans(bytes.start, bytes.end - bytes.start) {
+            if shape.member_of(unit, span.row, span.piece) != member {
+                continue;
+            }
+            let start = u64::from(span.row) * u64::from(shape.piece) + span.from;
+            match strips.last_mut().filter(|before| before.end == start) {
+                Some(before) => before.end += span.bytes,
+                None => strips.push(start..start + span.bytes),
+            }
+        }
+        for strip in strips.into_iter().filter(|_| !bugs::has(ArrayBug::NothingHealed)) {
+            self.heals[heal].waits += 1;
+            self.mendings.push_back(Mending::Strip { unit, member, strip, heal });
+        }
+    }
+
+    /// Something that a heal waits for is over.
+    pub(super) fn mended(&mut self, key: HealKey, result: Result<(), Fault>) {
+        let heal = &mut self.heals[key];
+        heal.waits -= 1;
+        heal.fault = heal.fault.or(result.err());
+        if heal.waits == 0 {
+            let Heal { token, fault, .. } = self.heals.remove(key);
+            self.answers.give(token, fault.map_or(Ok(()), Err));
+        }
+    }
+
+    pub(super) fn count_healed(&mut self, unit: u32, member: usize, strip: &Range<u64>) {
+        let bytes = strip.end - strip.start;
+        let healed = &mut self.status.healed[member];
+        (healed.places, healed.bytes) = (healed.places + 1, healed.bytes + bytes);
+        let places = healed.places;
+        if places <= TOLD || places.is_power_of_two() {
+            let from = strip.start;
+            self.say(ArrayNotice::Healed { member, unit, from, bytes, places });
+        }
+    }
+}

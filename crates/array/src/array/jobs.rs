@@ -1,0 +1,422 @@
+//! What is read and written besides what hosts ask for, one at a time: rows that are written on after an opening, rows
+//! that are made to fit their parity, places that could not be read, and the member that is being filled.
+//!
+//! While a job has rows, changes of them wait.
+
+use std::ops::Range;
+
+use thermocline_types::{Bytes, Class, DeviceError, Version};
+
+use super::gather::Why;
+use super::heals::{HealKey, Mending};
+use super::image::exclusive_or;
+use super::reads::{How, Then};
+use super::{Array, Front, Image, What};
+use crate::bugs::{self, ArrayBug};
+use crate::{ArrayNotice, Command, Fault, MemberState, Memory};
+
+/// Jobs that are begun and done at once, before others get their turn. Chosen, not measured.
+const JOBS: usize = 64;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+enum Work {
+    /// Read what is in the row before byte `from` of its unit, so that writing can go on there.
+    Load { from: u64 },
+    /// Read the row, and write its parity if that is another one than the member has. What the log has of the row is
+    /// right, unless its data was verified as it is read, which a heal says.
+    Settle { member: usize, heal: Option<HealKey> },
+    /// Compute bytes of a member's strip and write them there: for a heal, or to fill it.
+    Copy { member: usize, strip: Range<u64>, heal: Option<HealKey> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Until nobody changes its rows.
+    Wait,
+    Read,
+    Write,
+}
+
+/// A job under way.
+#[derive(Debug)]
+pub(super) struct Job<B> {
+    unit: u32,
+    rows: Range<u32>,
+    work: Work,
+    step: Step,
+    /// What was read: data, and parity.
+    data: Option<B>,
+    parity: Option<B>,
+    waits: usize,
+    fault: Option<Fault>,
+    /// Pieces of reads that wait for its end.
+    postponed: Vec<(usize, Fault)>,
+}
+
+impl<M: Memory> Array<M> {
+    /// Whether changes of these rows have to wait.
+    pub(super) fn is_locked(&self, unit: u32, rows: &Range<u32>) -> bool {
+        let locks = |job: &Job<M::Buffer>| {
+            let copies =
+                matches!(job.work, Work::Copy { .. }) && bugs::has(ArrayBug::CopyOverWrites);
+            job.unit == unit && job.rows.start < rows.end && rows.start < job.rows.end && !copies
+        };
+        self.job.as_ref().is_some_and(locks)
+    }
+
+    pub(super) fn is_being_settled(&self, unit: u32, row: u32) -> bool {
+        let settles = |job: &Job<M::Buffer>| {
+            let begun = matches!(job.work, Work::Settle { .. }) && job.step != Step::Wait;
+            begun && job.unit == unit && job.rows.contains(&row)
+        };
+        self.job.as_ref().is_some_and(settles)
+    }
+
+    pub(super) fn is_loading(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| matches!(job.work, Work::Load { .. }))
+    }
+
+    /// The next row of the log to be made to fit its parity, and who has that. Those of which nothing can be done are
+    /// passed by.
+    fn next_to_settle(&mut self) -> Option<(u32, u32, usize)> {
+        while let Some(&(unit, row)) = self.unsettled.first() {
+            match self.can_settle(unit, row) {
+                Some(member) => return Some((unit, row, member)),
+                None => _ = self.unsettled.remove(&(unit, row)),
+            }
+        }
+        None
+    }
+
+    /// The member with the parity of a row, if the row can be compared with it.
+    fn can_settle(&self, unit: u32, row: u32) -> Option<usize> {
+        let whole = (0..self.members.len()).all(|member| self.holds(member, unit));
+        let known = whole || self.left.contains_key(&(unit, row));
+        let begun = self.fronts.get(&unit).is_some_and(|front| front.row == row);
+        let parity = self.shape.parity_of(unit, row).filter(|_| known && !begun);
+        parity.filter(|&member| self.holds(member, unit) && self.is_live(member))
+    }
+
+    pub(super) fn postpone(&mut self, segment: usize, fault: Fault) {
+        let job = self.job.as_mut().expect("a row is made to fit");
+        job.postponed.push((segment, fault));
+    }
+
+    /// Begins the next job, or goes on with one that waited.
+    pub(super) fn begin_job(&mut self) {
+        for _ in 0..JOBS {
+            if self.job.is_none() {
+                self.job = self.next_job();
+            }
+            self.start_job();
+            if self.job.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Whether there is a job that could be begun.
+    pub(super) fn has_job(&self) -> bool {
+        !self.loads.is_empty() || !self.mendings.is_empty() || !self.unsettled.is_empty()
+    }
+
+    fn start_job(&mut self) {
+        let Some(job) = self.job.as_mut().filter(|job| job.step == Step::Wait) else { return };
+        let (unit, rows, work) = (job.unit, job.rows.clone(), job.work.clone());
+        let copies = matches!(work, Work::Copy { .. }) && bugs::has(ArrayBug::CopyOverWrites);
+        if (self.is_changed(unit, &rows) && !copies) || self.is_gathered(unit, &rows) {
+            return;
+        }
+        self.job.as_mut().expect("it is there").step = Step::Read;
+        match work {
+            Work::Load { from } => self.load(unit, rows.start, from),
+            Work::Settle { member, .. } if self.can_settle(unit, rows.start) == Some(member) => {
+                self.read_row(unit, rows.start, member);
+            }
+            Work::Settle { .. } => self.let_be(Ok(())),
+            Work::Copy { member, strip, .. } => {
+                if !self.begin_gather(unit, member, strip, Why::Job) {
+                    self.job_gathered(Err(DeviceError::Gone.into()));
+                }
+            }
+        }
+    }
+
+    fn next_job(&mut self) -> Option<Job<M::Buffer>> {
+        if let Some((unit, from)) = self.loads.pop_front() {
+            let row = (from / self.shape.row_bytes()) as u32;
+            return Some(Job::new(unit, row..row + 1, Work::Load { from }));
+        }
+        if let Some(mending) = self.mendings.pop_front() {
+            return Some(self.mend(mending));
+        }
+        if let Some((unit, row, member)) = self.next_to_settle() {
+            return Some(Job::new(unit, row..row + 1, Work::Settle { member, heal: None }));
+        }
+        let (unit, member, strip) = self.next_to_fill()?;
+        Some(Job::new(unit, self.rows_on(&strip), Work::Copy { member, strip, heal: None }))
+    }
+
+    fn mend(&self, mending: Mending) -> Job<M::Buffer> {
+        match mending {
+            Mending::Row { unit, row, member, heal } => {
+                Job::new(unit, row..row + 1, Work::Settle { member, heal: Some(heal) })
+            }
+            Mending::Strip { unit, member, strip, heal } => {
+                let rows = self.rows_on(&strip);
+                Job::new(unit, rows, Work::Copy { member, strip, heal: Some(heal) })
+            }
+        }
+    }
+
+    /// Whether a member is to be filled now.
+    pub(super) fn may_fill(&self) -> bool {
+        let filling = self.filling().is_some_and(|member| self.is_live(member));
+        filling && !self.closing && self.is_active() && self.relabel.is_none()
+    }
+
+    fn next_to_fill(&mut self) -> Option<(u32, usize, Range<u64>)> {
+        let member = self.filling().filter(|_| self.may_fill())?;
+        if self.rebuild.wants_label(&self.shape) {
+            self.stale = true;
+            if self.rebuild.is_over(&self.shape) {
+                self.members[member].standing = MemberState::Current;
+                self.say(ArrayNotice::AllCurrent);
+                return None;
+            }
+        }
+        if self.rebuild.pace.not_before() > self.now {
+            return None;
+        }
+        let (unit, strip) = self.rebuild.next(&self.shape)?;
+        self.rebuild.pace.spend(strip.end - strip.start, self.now);
+        Some((unit, member, strip))
+    }
+
+    fn load(&mut self, unit: u32, row: u32, from: u64) {
+        let start = u64::from(row) * self.shape.row_bytes();
+        let into = self.room(from - start);
+        self.job.as_mut().expect("there is one").data = Some(into.clone());
+        self.begin_reading(Then::Job, unit, start, into, How::AsRead);
+    }
+
+    fn read_row(&mut self, unit: u32, row: u32, member: usize) {
+        let (start, bytes) = (u64::from(row) * self.shape.row_bytes(), self.shape.row_len(row));
+        let (data, parity) = (self.room(bytes), self.room(self.shape.piece_len(bytes, 0)));
+        let job = self.job.as_mut().expect("there is one");
+        (job.data, job.parity, job.waits) = (Some(data.clone()), Some(parity.clone()), 2);
+        let at = Bytes(self.shape.piece_start(unit, row));
+        let version = Version::AS_READ;
+        self.hand(member, What::Job, Command::Read { at, into: parity, version });
+        // What cannot be read cannot be compared, and parity is what is in doubt.
+        self.begin_reading(Then::Job, unit, start, data, How::Direct);
+    }
+
+    pub(super) fn job_has_read(&mut self, result: Result<(), Fault>) {
+        let job = self.job.as_mut().expect("it has read");
+        job.fault = job.fault.or(result.err());
+        match job.work {
+            Work::Load { .. } => self.loaded(),
+            Work::Settle { .. } => self.row_has_been_read(),
+            Work::Copy { .. } => unreachable!("a copy is gathered"),
+        }
+    }
+
+    pub(super) fn job_done(&mut self, member: usize, result: Result<(), Fault>) {
+        let job = self.job.as_mut().expect("it has a command under way");
+        if job.step == Step::Read {
+            job.fault = job.fault.or(result.err());
+            if let Err(fault) = result {
+                self.note_gone(member, fault);
+            }
+            return self.row_has_been_read();
+        }
+        self.members[member].unflushed = true;
+        if let Err(fault) = result
+            && self.can_do_without(member)
+        {
+            self.fail(member, fault);
+        }
+        self.written_by_job(result);
+    }
+
+    /// What is in a row before the place where it is written on.
+    fn loaded(&mut self) {
+        let job = self.job.as_ref().expect("it is under way");
+        let (unit, row, fault) = (job.unit, job.rows.start, job.fault);
+        let data = job.data.clone().expect("it was read");
+        self.lay_log_over(unit, row, &data);
+        match fault {
+            Some(fault) => self.cannot_go_on(unit, fault),
+            None => {
+                let mut image = Image::new(&self.shape);
+                M::read(&data, |data| image.append(data));
+                let parity = self.shape.parity_of(unit, row).expect("only those rows are read");
+                let guard = self.is_live(parity) && !bugs::has(ArrayBug::WrittenOnUnlogged);
+                let (logged, touched) = (0, self.time);
+                self.fronts.insert(unit, Front { row, image, logged, guard, touched });
+                self.wants_round |= guard;
+            }
+        }
+        self.end_job();
+    }
+
+    /// Nothing can be written behind what cannot be read.
+    pub(super) fn cannot_go_on(&mut self, unit: u32, fault: Fault) {
+        let waits = std::mem::take(&mut self.held);
+        for (token, command) in waits {
+            match command {
+                Command::Write { at, .. } if self.place(at).0 == unit => {
+                    self.answers.give(token, Err(fault));
+                }
+                command => self.held.push_back((token, command)),
+            }
+        }
+    }
+
+    fn row_has_been_read(&mut self) {
+        let job = self.job.as_mut().expect("it is under way");
+        job.waits -= 1;
+        if job.waits > 0 {
+            return;
+        }
+        let Work::Settle { member, heal } = job.work else {
+            unreachable!("only that reads parity")
+        };
+        let (data, parity) = (job.data.take().expect("room"), job.parity.take().expect("room"));
+        if let Some(fault) = job.fault {
+            return self.written_by_job(Err(fault));
+        }
+        let (unit, row) = (job.unit, job.rows.start);
+        match heal {
+            Some(_) => self.drop_older_log(unit, row, &data),
+            None if bugs::has(ArrayBug::LogNotHeeded) => {}
+            None => self.lay_log_over(unit, row, &data),
+        }
+        let mut right = vec![0; M::len(&parity)];
+        let piece = self.shape.piece as usize;
+        M::read(&data, |data| data.chunks(piece).for_each(|one| exclusive_or(&mut right, one)));
+        if M::read(&parity, |parity| *parity == *right) {
+            return self.written_by_job(Ok(()));
+        }
+        self.status.rows_healed += u64::from(heal.is_some());
+        if heal.is_some() && bugs::has(ArrayBug::ParityNotHealed) {
+            return self.written_by_job(Ok(()));
+        }
+        self.job.as_mut().expect("it is under way").step = Step::Write;
+        let at = Bytes(self.shape.piece_start(unit, row));
+        M::write(&parity, |parity| parity.copy_from_slice(&right));
+        let (parts, class) = (vec![parity], Class(0));
+        self.hand(member, What::Job, Command::Write { at, parts, class });
+    }
+
+    /// What the log has of a row counts, whatever was read of it.
+    fn lay_log_over(&self, unit: u32, row: u32, data: &M::Buffer) {
+        if let Some(image) = self.left.get(&(unit, row)) {
+            M::write(data, |data| {
+                let known = (image.filled() as usize).min(data.len());
+                image.read(0, &mut data[..known]);
+            });
+        }
+    }
+
+    /// What the log has of a row counts no more, where the data that was verified is something else: the log has an
+    /// earlier life of the row.
+    fn drop_older_log(&mut self, unit: u32, row: u32, data: &M::Buffer) {
+        let Some(image) = self.left.remove(&(unit, row)) else { return };
+        let mut logged = vec![0; (image.filled() as usize).min(M::len(data))];
+        image.read(0, &mut logged);
+        if M::read(data, |data| !data.starts_with(&logged)) && !bugs::has(ArrayBug::OldLogKept) {
+            self.journals.iter_mut().for_each(|journal| journal.forget_row(unit, row));
+        }
+    }
+
+    pub(super) fn job_gathered(&mut self, result: Result<Vec<u8>, Fault>) {
+        let job = self.job.as_mut().expect("it was gathered for it");
+        let Work::Copy { member, strip, .. } = &job.work else { unreachable!("it is a copy") };
+        let (member, at) = (*member, strip.start);
+        let bytes = match result {
+            Ok(bytes) if self.members[member].labelled => bytes,
+            Ok(_) => return self.let_be(Err(DeviceError::Gone.into())),
+            Err(fault) => return self.written_by_job(Err(fault)),
+        };
+        job.step = Step::Write;
+        let at = Bytes(self.shape.unit_start(job.unit) + at);
+        let parts = vec![self.memory.holding(&bytes)];
+        self.hand(member, What::Job, Command::Write { at, parts, class: Class(0) });
+    }
+
+    /// A job ends without having done anything.
+    fn let_be(&mut self, result: Result<(), Fault>) {
+        let job = self.job.as_ref().expect("it is under way");
+        let (row, work) = ((job.unit, job.rows.start), job.work.clone());
+        if matches!(work, Work::Settle { .. }) {
+            self.unsettled.remove(&row);
+        }
+        if let Work::Settle { heal: Some(heal), .. } | Work::Copy { heal: Some(heal), .. } = work {
+            self.mended(heal, result);
+        }
+        self.end_job();
+    }
+
+    /// All that a job had to write is written, or cannot be.
+    fn written_by_job(&mut self, result: Result<(), Fault>) {
+        let job = self.job.as_ref().expect("it is under way");
+        let (unit, row) = (job.unit, job.rows.start);
+        match (job.work.clone(), result) {
+            (Work::Settle { heal, .. }, result) => {
+                self.unsettled.remove(&(unit, row));
+                match result {
+                    Ok(()) => self.full.push((unit, row)),
+                    Err(fault) => self.say(ArrayNotice::NotCompared { fault }),
+                }
+                if let Some(heal) = heal {
+                    self.mended(heal, result);
+                }
+            }
+            (Work::Copy { member, strip, heal: Some(heal) }, result) => {
+                if result.is_ok() {
+                    self.count_healed(unit, member, &strip);
+                }
+                self.mended(heal, result);
+            }
+            (Work::Copy { member, strip, heal: None }, result) => {
+                self.filled(member, &strip, result);
+            }
+            (Work::Load { .. }, _) => {}
+        }
+        self.end_job();
+    }
+
+    /// A part of the member that is being filled is there, or not.
+    fn filled(&mut self, member: usize, strip: &Range<u64>, result: Result<(), Fault>) {
+        if self.members[member].standing != MemberState::Filling {
+            return;
+        }
+        let bytes = strip.end - strip.start;
+        if let Err(fault) = result {
+            if self.rebuild.cut(strip) {
+                return;
+            }
+            self.say(ArrayNotice::NotFilled { member, bytes, fault });
+        }
+        self.rebuild.computed(bytes, &self.shape);
+    }
+
+    fn end_job(&mut self) {
+        let postponed = self.job.take().map(|job| job.postponed).unwrap_or_default();
+        for (segment, fault) in postponed {
+            self.compute_segment(segment, fault);
+        }
+        self.release();
+    }
+}
+
+impl<B> Job<B> {
+    fn new(unit: u32, rows: Range<u32>, work: Work) -> Job<B> {
+        let (step, data, parity, waits, fault) = (Step::Wait, None, None, 0, None);
+        let postponed = Vec::new();
+        Job { unit, rows, work, step, data, parity, waits, fault, postponed }
+    }
+}

@@ -1,0 +1,199 @@
+//! Reads: each piece from the member that has it, or from all others.
+
+use std::ops::Range;
+
+use thermocline_types::{Bytes, DeviceError, Version};
+
+use super::gather::Why;
+use super::{Array, What};
+use crate::bugs::{self, ArrayBug};
+use crate::{Command, Fault, Memory, Token};
+
+/// What is read, by its place in the slab.
+type ReadKey = usize;
+
+/// Whom it is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Then {
+    Host(Token),
+    Job,
+}
+
+/// Which bytes are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// Those of each member; of one that cannot give them, what the others make of them.
+    AsRead,
+    /// Those that all others give, or make of this member's.
+    Without(usize),
+    /// Those of each member, whatever parity says of one that cannot give them.
+    Direct,
+}
+
+impl How {
+    fn of(version: Version) -> How {
+        match version.member_left_out() {
+            Some(member) if !bugs::has(ArrayBug::VersionNotHeeded) => How::Without(member),
+            _ => How::AsRead,
+        }
+    }
+}
+
+/// Bytes of a unit that are read.
+#[derive(Debug)]
+pub(super) struct Reading<B> {
+    then: Then,
+    into: B,
+    waits: usize,
+    fault: Option<Fault>,
+    /// Where pieces are read to of which two would share a block of memory: with their first byte.
+    apart: Vec<(u64, B)>,
+    how: How,
+    /// The version that all of it is of, because a member reported an error.
+    degraded: Option<Version>,
+}
+
+/// A piece of them.
+#[derive(Debug)]
+pub(super) struct Segment<B> {
+    reading: ReadKey,
+    unit: u32,
+    row: u32,
+    member: usize,
+    strip: Range<u64>,
+    to: B,
+    /// Whether the member could not read it.
+    bad: bool,
+}
+
+impl<M: Memory> Array<M> {
+    pub(super) fn read(&mut self, token: Token, at: Bytes, into: M::Buffer, version: Version) {
+        let (unit, from) = self.place(at);
+        self.begin_reading(Then::Host(token), unit, from, into, How::of(version));
+    }
+
+    /// Begins to read bytes of a unit.
+    pub(super) fn begin_reading(
+        &mut self,
+        then: Then,
+        unit: u32,
+        from: u64,
+        into: M::Buffer,
+        how: How,
+    ) {
+        let spans: Vec<_> = self.shape.spans(from, M::len(&into) as u64).collect();
+        let apart = spans.iter().skip(1).any(|span| !M::is_apart(&into, span.before as usize));
+        let (waits, fault) = (1, None);
+        let to = into.clone();
+        let reading = Reading { then, into, waits, fault, apart: Vec::new(), how, degraded: None };
+        let reading = self.readings.insert(reading);
+        for span in spans {
+            let to = match apart {
+                true => self.room(span.bytes),
+                false => M::part(&to, span.before as usize, span.bytes as usize),
+            };
+            let all = &mut self.readings[reading];
+            all.waits += 1;
+            if apart {
+                all.apart.push((span.before, to.clone()));
+            }
+            let member = self.shape.member_of(unit, span.row, span.piece);
+            let start = u64::from(span.row) * u64::from(self.shape.piece) + span.from;
+            let (row, strip) = (span.row, start..start + span.bytes);
+            let segment = Segment { reading, unit, row, member, strip, to, bad: false };
+            let segment = self.segments.insert(segment);
+            self.begin_segment(segment);
+        }
+        self.reading_has(reading, Ok(()));
+    }
+
+    fn begin_segment(&mut self, key: usize) {
+        let Segment { reading, unit, member, ref strip, ref to, .. } = self.segments[key];
+        let how = self.readings[reading].how;
+        if how != How::Without(member) && self.holds(member, unit) {
+            let (at, into) = (self.on_member(unit, strip.start), to.clone());
+            let command = Command::Read { at, into, version: Version::AS_READ };
+            return self.hand(member, What::Segment(key), command);
+        }
+        match how {
+            How::Without(left_out) if left_out != member => {
+                self.segment_over(key, Err(DeviceError::Io.into()));
+            }
+            How::Without(_) => self.compute_segment(key, DeviceError::Io.into()),
+            How::AsRead | How::Direct => self.compute_segment(key, DeviceError::Gone.into()),
+        }
+    }
+
+    /// Whether a version is read that costs no member anything, whatever its error.
+    pub(super) fn is_asked_without_blame(&self, segment: usize) -> bool {
+        let reading = self.segments[segment].reading;
+        matches!(self.readings[reading].how, How::Without(_))
+    }
+
+    /// Computes a piece that its member cannot give; `fault` says why, if that cannot be.
+    pub(super) fn compute_segment(&mut self, key: usize, fault: Fault) {
+        let Segment { reading, unit, row, member, ref strip, .. } = self.segments[key];
+        let of_host = matches!(self.readings[reading].then, Then::Host(_));
+        if of_host && self.is_being_settled(unit, row) {
+            return self.postpone(key, fault);
+        }
+        let strip = strip.clone();
+        if !self.begin_gather(unit, member, strip, Why::Segment(key)) {
+            self.segment_over(key, Err(fault));
+        }
+    }
+
+    pub(super) fn segment_done(&mut self, key: usize, member: usize, result: Result<(), Fault>) {
+        let Err(fault) = result else { return self.segment_over(key, Ok(())) };
+        match self.readings[self.segments[key].reading].how {
+            How::AsRead => {
+                self.note_gone(member, fault);
+                self.segments[key].bad = true;
+                self.compute_segment(key, fault);
+            }
+            How::Direct => {
+                self.note_gone(member, fault);
+                self.segment_over(key, Err(fault));
+            }
+            How::Without(_) => self.segment_over(key, Err(DeviceError::Io.into())),
+        }
+    }
+
+    pub(super) fn segment_gathered(&mut self, key: usize, result: Result<Vec<u8>, Fault>) {
+        let Segment { reading, member, ref to, bad, .. } = self.segments[key];
+        let result = result.map(|bytes| M::write(to, |to| to.copy_from_slice(&bytes)));
+        let reading = &mut self.readings[reading];
+        if result.is_ok() && bad {
+            reading.degraded = reading.degraded.or(Some(Version::without(member)));
+        }
+        let result = match reading.how {
+            How::Without(_) => result.map_err(|_| DeviceError::Io.into()),
+            How::AsRead | How::Direct => result,
+        };
+        self.segment_over(key, result);
+    }
+
+    fn segment_over(&mut self, key: usize, result: Result<(), Fault>) {
+        let segment = self.segments.remove(key);
+        self.reading_has(segment.reading, result);
+    }
+
+    fn reading_has(&mut self, key: ReadKey, result: Result<(), Fault>) {
+        let reading = &mut self.readings[key];
+        reading.waits -= 1;
+        reading.fault = reading.fault.or(result.err());
+        if reading.waits > 0 {
+            return;
+        }
+        let Reading { then, into, fault, apart, degraded, .. } = self.readings.remove(key);
+        for (before, bytes) in apart.into_iter().filter(|_| fault.is_none()) {
+            let to = M::part(&into, before as usize, M::len(&bytes));
+            M::write(&to, |to| M::read(&bytes, |bytes| to.copy_from_slice(bytes)));
+        }
+        let result = fault.map_or(Ok(()), Err);
+        match then {
+            Then::Host(token) => self.answers.give_read(token, result, degraded),
+            Then::Job => self.job_has_read(result),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Drives with volatile caches on a bench whose power may be cut at any command, and that may die.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use thermocline_types::{Bytes, DeviceError, Rng};
+
+use crate::{Command, Completion, Fault, Layout, Memory, Token};
+
+/// Bytes of transfers, and which of them a handle is of.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    from: usize,
+    length: usize,
+}
+
+impl Buffer {
+    pub fn of(bytes: &[u8]) -> Buffer {
+        Buffer { bytes: Arc::new(Mutex::new(bytes.to_vec())), from: 0, length: bytes.len() }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        Heap::read(self, <[u8]>::to_vec)
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Makes buffers.
+#[derive(Debug)]
+pub(super) struct Heap;
+
+impl Memory for Heap {
+    type Buffer = Buffer;
+
+    fn room(&self, bytes: usize) -> Buffer {
+        Buffer::of(&vec![0xa5; bytes])
+    }
+
+    fn len(buffer: &Buffer) -> usize {
+        buffer.length
+    }
+
+    fn part(buffer: &Buffer, from: usize, bytes: usize) -> Buffer {
+        assert!(from + bytes <= buffer.length, "{bytes} bytes at {from} of {}", buffer.length);
+        Buffer { bytes: Arc::clone(&buffer.bytes), from: buffer.from + from, length: bytes }
+    }
+
+    fn read<R>(buffer: &Buffer, with: impl FnOnce(&[u8]) -> R) -> R {
+        with(&buffer.all()[buffer.from..][..buffer.length])
+    }
+
+    fn write<R>(buffer: &Buffer, with: impl FnOnce(&mut [u8]) -> R) -> R {
+        with(&mut buffer.all()[buffer.from..][..buffer.length])
+    }
+
+    fn is_apart(buffer: &Buffer, at: usize) -> bool {
+        (buffer.from + at).is_multiple_of(BLOCK)
+    }
+}
+
+/// Bytes of a block of a drive.
+pub const BLOCK: usize = 4096;
+
+type Bytes4K = Arc<[u8]>;
+
+/// Blocks by number; those that are not there are zeros.
+pub(super) type Blocks = BTreeMap<u64, Bytes4K>;
+
+/// Something that was done to a drive and may be lost: blocks that were written, `None` where they were reset.
+#[derive(Clone)]
+pub(super) struct Change {
+    first: u64,
+    blocks: Vec<Option<Bytes4K>>,
+    number: u64,
+}
+
+impl Change {
+    /// What it makes of a block, if anything.
+    fn of(&self, block: u64) -> Option<&Option<Bytes4K>> {
+        self.blocks.get(usize::try_from(block.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Does it, or the first half of it: of one block, its first 64 bytes.
+    fn apply(&self, to: &mut Blocks, torn: bool) {
+        let half = if torn && self.blocks.len() > 1 { self.blocks.len() / 2 } else { usize::MAX };
+        for (block, bytes) in (self.first..).zip(&self.blocks).take(half) {
+            let Some(bytes) = bytes else {
+                to.remove(&block);
+                continue;
+            };
+            let old = to.get(&block).cloned();
+            let mut new = bytes.to_vec();
+            if torn && self.blocks.len() == 1 {
+                new[64..].fill(0);
+                if let Some(old) = old {
+                    new[64..].copy_from_slice(&old[64..]);
+                }
+            }
+            to.insert(block, new.into());
+        }
+    }
+}
+
+/// How a drive dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Death {
+    pub side: usize,
+    /// After so many commands of its own.
+    pub after: u64,
+    pub error: DeviceError,
+}
+
+/// A drive: what is durable, and what is not yet.
+#[derive(Clone, Default)]
+pub(super) struct DriveState {
+    pub durable: Blocks,
+    pub cached: Vec<Change>,
+    commands: u64,
+}
+
+impl DriveState {
+    /// A block as it is read; `None`: zeros.
+    fn look(&self, block: u64) -> Option<&Bytes4K> {
+        let newest = self.cached.iter().rev().find_map(|change| change.of(block));
+        newest.map_or_else(|| self.durable.get(&block), Option::as_ref)
+    }
+
+    /// What is left after a power cut: `fates` says of each change whether it is lost, there, or torn.
+    pub fn after_cut(&self, fates: &[u8]) -> Blocks {
+        let mut left = self.durable.clone();
+        for (change, fate) in self.cached.iter().zip(fates) {
+            match fate {
+                0 => {}
+                1 => change.apply(&mut left, false),
+                _ => change.apply(&mut left, true),
+            }
+        }
+        left
+    }
+}
+
+pub(super) struct BenchState {
+    pub drives: Vec<DriveState>,
+    /// Commands until the power is cut.
+    pub left: u64,
+    pub death: Option<Death>,
+    /// Blocks of a drive that it cannot read until they are written again.
+    pub bad: BTreeSet<(usize, u64)>,
+    pub done: u64,
+    /// Whether a reset leaves what was there.
+    pub keeps: bool,
+    /// Whether drives take their time, so that much is under way at once.
+    pub lazy: bool,
+    number: u64,
+    rng: Rng,
+    layout: Layout,
+}
+
+/// The bench. Clones are of the same.
+#[derive(Clone)]
+pub(super) struct Bench(Arc<Mutex<BenchState>>);
+
+impl Bench {
+    /// Drives with these contents, divided like this.
+    pub fn new(images: impl IntoIterator<Item = Blocks>, layout: Layout, seed: u64) -> Bench {
+        let new = |durable| DriveState { durable, ..DriveState::default() };
+        let drives = images.into_iter().map(new).collect();
+        let (left, death, bad) = (u64::MAX, None, BTreeSet::new());
+        let (keeps, lazy) = (false, false);
+        let (done, number, rng) = (0, 0, Rng::new(seed));
+        let state = BenchState { drives, left, death, bad, done, keeps, lazy, number, rng, layout };
+        Bench(Arc::new(Mutex::new(state)))
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, BenchState> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub fn drive(&self, side: usize) -> TestDrive {
+        let layout = self.state().layout;
+        TestDrive { bench: self.clone(), side, layout, queue: Vec::new() }
+    }
+}
+
+/// A member on the bench.
+#[derive(Clone)]
+pub(super) struct TestDrive {
+    bench: Bench,
+    side: usize,
+    layout: Layout,
+    /// With the number of the newest change when it was submitted.
+    queue: Vec<(Token, Command<Buffer>, u64)>,
+}
+
+impl TestDrive {
+    fn carry_out(
+        &self,
+        state: &mut BenchState,
+        command: &Command<Buffer>,
+        asked: u64,
+    ) -> Result<(), Fault> {
+        if state.left == 0 {
+            return Err(DeviceError::Gone.into());
+        }
+        let dead = state.death.filter(|death| {
+            death.side == self.side && state.drives[self.side].commands >= death.after
+        });
+        if let Some(Death { error, .. }) = dead {
+            return Err(error.into());
+        }
+        (state.left, state.done) = (state.left - 1, state.done + 1);
+        state.number += 1;
+        let number = state.number;
+        let block = |at: Bytes| at.0 / BLOCK as u64;
+        let bad = &mut state.bad;
+        let drive = &mut state.drives[self.side];
+        drive.commands += 1;
+        match command {
+            Command::Read { at, into, .. } => {
+                let end = block(*at) + (Heap::len(into) / BLOCK) as u64;
+                if (block(*at)..end).any(|number| bad.contains(&(self.side, number))) {
+                    return Err(DeviceError::Io.into());
+                }
+                Heap::write(into, |into| {
+                    for (number, bytes) in (block(*at)..).zip(into.chunks_mut(BLOCK)) {
+                        match drive.look(number) {
+                            Some(found) => bytes.copy_from_slice(found),
+                            None => bytes.fill(0),
+                        }
+                    }
+                });
+            }
+            Command::Write { at, parts, .. } => {
+                let bytes: Vec<u8> = parts.iter().flat_map(Buffer::bytes).collect();
+                let blocks: Vec<_> = bytes.chunks(BLOCK).map(|bytes| Some(bytes.into())).collect();
+                let end = block(*at) + blocks.len() as u64;
+                (block(*at)..end).for_each(|number| _ = bad.remove(&(self.side, number)));
+                drive.cached.push(Change { first: block(*at), blocks, number });
+            }
+            Command::Reset(_) if state.keeps => {}
+            Command::Reset(unit) | Command::Zero(unit) => {
+                let each = self.layout.blocks_per_unit;
+                let (first, blocks) = (u64::from(unit.0 * each), vec![None; each as usize]);
+                drive.cached.push(Change { first, blocks, number });
+            }
+            Command::Flush(_) => {
+                // Only what was done when it was asked for, and what is below that.
+                let kept: Vec<Change> =
+                    drive.cached.iter().filter(|change| change.number > asked).cloned().collect();
+                for change in drive.cached.drain(..).filter(|change| change.number <= asked) {
+                    change.apply(&mut drive.durable, false);
+                }
+                drive.cached = kept;
+            }
+            Command::Finish(_) => {}
+            Command::Heal { .. } | Command::Distrust { .. } => unreachable!("no member gets it"),
+        }
+        Ok(())
+    }
+}
+
+impl TestDrive {
+    pub fn submit(&mut self, token: Token, command: Command<Buffer>) {
+        let newest = self.bench.state().number;
+        self.queue.push((token, command, newest));
+    }
+
+    pub fn reap(&mut self, done: &mut Vec<Completion>) {
+        let bench = self.bench.clone();
+        let mut state = bench.state();
+        if self.queue.is_empty() {
+            return;
+        }
+        // Some of them, in any order; of a lazy drive now and then none.
+        let least = u64::from(!state.lazy);
+        let some = least + state.rng.below(self.queue.len() as u64 + 1 - least);
+        for _ in 0..some {
+            let next = state.rng.below(self.queue.len() as u64) as usize;
+            let (token, command, asked) = self.queue.swap_remove(next);
+            let result = self.carry_out(&mut state, &command, asked);
+            done.push(Completion::new(token, result));
+        }
+    }
+
+    /// Carries out a command at once; nothing else is under way.
+    pub fn at_once(&mut self, command: Command<Buffer>) -> Result<(), Fault> {
+        self.submit(Token(0), command);
+        let mut done = Vec::new();
+        while done.is_empty() {
+            self.reap(&mut done);
+        }
+        done.remove(0).result
+    }
+}

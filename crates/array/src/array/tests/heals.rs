@@ -1,0 +1,318 @@
+//! One member is wrong: what was flushed is read in a version without it, and written again.
+
+use thermocline_types::{Bytes, DeviceError, DeviceId, Rng, UnitId, Version};
+
+use super::super::*;
+use super::drives::{BLOCK, Bench, Blocks, Buffer, Death};
+use super::world::{
+    Doing, MEMBERS, Raid, UNITS, Written, at, bench, carry_out, fates, fill_up, formatted, open,
+    read_version, shape,
+};
+use super::{PROGRAM, SHORT, presences, with_a_stale_member};
+use crate::bugs::{ArrayBug, set};
+
+/// Units besides the one that is looked at are written to.
+const ELSEWHERE: [Doing; 2] = [Doing::Append(&[(2, 1)]), Doing::Flush];
+
+/// What a crash leaves of a group that did a program, or some of it.
+fn crashed(seed: u64, rng: &mut Rng) -> (Vec<Blocks>, Written) {
+    let bench = bench(formatted(), seed);
+    let mut written = Written::new(seed);
+    bench.state().left = 60 + rng.below(400);
+    if let Some(mut raid) = open(&bench, [true; MEMBERS]).expect("it was formatted") {
+        written.run(&mut raid, &PROGRAM).expect("nothing is wrong");
+    }
+    let drives = bench.state().drives.clone();
+    let counts: Vec<usize> = drives.iter().map(|drive| drive.cached.len()).collect();
+    let all = fates(&counts, rng);
+    let fates = &all[rng.below(all.len() as u64) as usize];
+    (drives.iter().zip(fates).map(|(drive, fates)| drive.after_cut(fates)).collect(), written)
+}
+
+/// Changes bytes of some blocks of a member, its labels apart.
+fn flip(image: &mut Blocks, rng: &mut Rng) {
+    let labels = 2;
+    for (&block, bytes) in image.iter_mut().filter(|(block, _)| **block >= labels) {
+        if rng.below(2) == 0 {
+            let mut wrong = bytes.to_vec();
+            wrong[rng.below(BLOCK as u64) as usize] ^= 1 + (block as u8 | 1);
+            *bytes = wrong.into();
+        }
+    }
+}
+
+/// Looks at all that is left with each member missing in turn.
+fn compare_without_each(bench: &Bench, written: &Written) -> Result<(), String> {
+    let images: Vec<Blocks> = {
+        let state = bench.state();
+        assert!(state.drives.iter().all(|drive| drive.cached.is_empty()), "it was closed");
+        state.drives.iter().map(|drive| drive.durable.clone()).collect()
+    };
+    for there in presences() {
+        let bench = super::world::bench(images.clone(), 5);
+        let mut raid = open(&bench, there).map_err(|error| error.to_string())?.expect("it is well");
+        written.compare(&mut raid).map_err(|why| format!("{there:?}: {why}"))?;
+    }
+    Ok(())
+}
+
+/// Crashes of which a member is wrong besides. `early`: something is written before all was read.
+fn wrong_members(seeds: std::ops::Range<u64>, early: bool) -> Result<(), String> {
+    for seed in seeds {
+        let mut rng = Rng::new(seed);
+        let (mut images, mut written) = crashed(seed, &mut rng);
+        let wrong = rng.below(MEMBERS as u64) as usize;
+        flip(&mut images[wrong], &mut rng);
+        let bench = bench(images, seed);
+        let case = |why: String| format!("seed {seed}, member {wrong} is wrong: {why}");
+        let mut raid =
+            open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        if early {
+            begin(&mut raid);
+            assert_eq!(carry_out(&mut raid, Command::Flush(DeviceId(0))).result, Ok(()));
+            written.judge(&mut raid, false).map_err(case)?;
+        }
+        written.judge(&mut raid, true).map_err(case)?;
+        written.run(&mut raid, &[Doing::Flush]).map_err(case)?;
+        written.compare(&mut raid).map_err(case)?;
+        written.run(&mut raid, &SHORT).map_err(case)?;
+        written.run(&mut raid, &ELSEWHERE).map_err(case)?;
+        drop(raid);
+        compare_without_each(&bench, &written).map_err(case)?;
+    }
+    Ok(())
+}
+
+/// A member has an earlier state, with the labels of the newest one.
+fn rolled_back(seeds: std::ops::Range<u64>) -> Result<(), String> {
+    for seed in seeds {
+        let mut rng = Rng::new(seed);
+        let bench = bench(formatted(), seed);
+        let mut written = Written::new(seed);
+        let back = rng.below(MEMBERS as u64) as usize;
+        let mut raid =
+            open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        let half = 2 + rng.below(6) as usize;
+        assert_eq!(written.run(&mut raid, &PROGRAM[..half]), Ok(true));
+        let mut early = bench.state().drives[back].durable.clone();
+        assert_eq!(written.run(&mut raid, &PROGRAM[half..]), Ok(true));
+        let mut images: Vec<Blocks> =
+            bench.state().drives.iter().map(|drive| drive.durable.clone()).collect();
+        for label in 0..2 {
+            early.extend(images[back].get(&label).map(|bytes| (label, bytes.clone())));
+        }
+        images[back] = early;
+        bench.state().left = 0;
+        drop(raid);
+        let bench = super::world::bench(images, seed);
+        let case = |why: String| format!("seed {seed}, member {back} was rolled back: {why}");
+        let mut raid =
+            open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        written.judge(&mut raid, false).map_err(case)?;
+        let (at, version) = (Bytes(0), Version::without(back));
+        let distrust = Command::Distrust { at, version };
+        assert_eq!(carry_out(&mut raid, distrust).result, Ok(()));
+        // After a power cut at this moment it is not believed either.
+        let images = bench.state().drives.iter().map(|drive| drive.durable.clone()).collect();
+        let cut = super::world::bench(images, seed);
+        let there = open(&cut, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        if there.array.status().members[back] != MemberState::Filling {
+            return Err(case("after a power cut it is believed again".to_owned()));
+        }
+        drop(there);
+        written.judge(&mut raid, true).map_err(case)?;
+        written.run(&mut raid, &SHORT).map_err(case)?;
+        fill_up(&mut raid);
+        written.compare(&mut raid).map_err(case)?;
+        drop(raid);
+        compare_without_each(&bench, &written).map_err(case)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn with_one_wrong_member_nothing_is_lost_or_older() {
+    wrong_members(0..60, false).unwrap();
+    wrong_members(60..120, true).unwrap();
+}
+
+#[test]
+fn a_member_that_was_rolled_back_is_filled() {
+    rolled_back(0..24).unwrap();
+}
+
+/// Three rows whose parity is on one member are in its log, which gives up one of them; a member has that one wrong.
+fn full_log() -> Result<(), String> {
+    let first = bench(formatted(), 4);
+    let mut written = Written::new(4);
+    let mut raid = open(&first, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    let program = [Doing::Append(&[(0, 13), (1, 7), (2, 1)]), Doing::Flush];
+    assert_eq!(written.run(&mut raid, &program), Ok(true));
+    let mut images: Vec<Blocks> =
+        first.state().drives.iter().map(|drive| drive.durable.clone()).collect();
+    first.state().left = 0;
+    drop(raid);
+    let member = shape().member_of(0, 2, 0);
+    let block = shape().piece_start(0, 2) / BLOCK as u64;
+    images[member].insert(block, vec![7; BLOCK].into());
+    let bench = bench(images, 5);
+    let mut raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    assert_eq!(raid.array.unsettled.len(), 1);
+    begin(&mut raid);
+    raid.work_until("settled", |array| array.unsettled.is_empty());
+    assert_eq!(carry_out(&mut raid, Command::Flush(DeviceId(0))).result, Ok(()));
+    assert_eq!(raid.array.left.len(), 2);
+    written.judge(&mut raid, true)?;
+    written.compare(&mut raid)
+}
+
+#[test]
+fn a_log_that_is_full_gives_rows_up_that_it_has_right() {
+    full_log().unwrap();
+}
+
+/// Has something changed, so that the group may write.
+fn begin(raid: &mut Raid) {
+    let none = Command::Heal { at: at(0, 0), bytes: 0, version: Version::AS_READ };
+    assert_eq!(carry_out(raid, none).result, Ok(()));
+}
+
+fn catches(bug: ArrayBug, what: impl Fn() -> Result<(), String>) {
+    set(Some(bug));
+    let caught = what();
+    set(None);
+    println!("{bug:?}: {:.300}", format!("{caught:?}"));
+    assert!(caught.is_err(), "{bug:?} is not noticed");
+}
+
+#[test]
+fn deliberate_bugs_of_healing_are_caught() {
+    for bug in [
+        ArrayBug::VersionNotHeeded,
+        ArrayBug::NothingHealed,
+        ArrayBug::ParityNotHealed,
+        ArrayBug::WrongPieceEndsLog,
+    ] {
+        catches(bug, || wrong_members(0..60, false));
+    }
+    catches(ArrayBug::LogNotHeeded, full_log);
+    catches(ArrayBug::DistrustBeforeLabel, || rolled_back(0..24));
+    catches(ArrayBug::WritesBeforeChange, || nothing_is_written(0..6));
+}
+
+/// Opens what crashes left, whole and without each member, reads all of it in all versions, flushes and closes.
+fn nothing_is_written(seeds: std::ops::Range<u64>) -> Result<(), String> {
+    for seed in seeds {
+        let mut rng = Rng::new(seed);
+        let crash = crashed(seed, &mut rng);
+        let stale = with_a_stale_member(seed, (seed % MEMBERS as u64) as usize);
+        for (images, written) in [crash, stale] {
+            for there in presences() {
+                let bench = bench(images.clone(), seed);
+                let Ok(raid) = open(&bench, there) else { continue };
+                let mut raid = raid.expect("it is well");
+                written.clone().judge(&mut raid, false).ok();
+                assert_eq!(carry_out(&mut raid, Command::Flush(DeviceId(0))).result, Ok(()));
+                drop(raid);
+                for (member, (drive, before)) in
+                    bench.state().drives.iter().zip(&images).enumerate()
+                {
+                    if drive.durable != *before || !drive.cached.is_empty() {
+                        return Err(format!("seed {seed}, {there:?}: member {member} was written"));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_is_written_before_the_first_change() {
+    nothing_is_written(0..12).unwrap();
+}
+
+/// A group in which the first blocks of unit 0 were written.
+fn used(seed: u64) -> (Bench, Raid, Written) {
+    let bench = bench(formatted(), seed);
+    let mut raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    let mut written = Written::new(seed);
+    assert_eq!(written.run(&mut raid, &PROGRAM), Ok(true));
+    (bench, raid, written)
+}
+
+/// The member with a piece of the first row of unit 0, and the block on it.
+fn place(piece: usize) -> (usize, u64) {
+    let member = shape().member_of(0, 0, piece);
+    (member, shape().piece_start(0, 0) / BLOCK as u64)
+}
+
+fn read_first(raid: &mut Raid) -> Completion {
+    let (into, version) = (Buffer::of(&[0; BLOCK]), Version::AS_READ);
+    carry_out(raid, Command::Read { at: at(0, 0), into, version })
+}
+
+#[test]
+fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verified() {
+    let (bench, mut raid, written) = used(7);
+    bench.state().bad.insert(place(0));
+    let version = Version::without(place(0).0);
+    let answer = read_first(&mut raid);
+    assert_eq!((answer.result, answer.degraded), (Ok(()), Some(version)));
+    written.compare(&mut raid).unwrap();
+    assert!(bench.state().bad.contains(&place(0)), "nobody verified what the others have");
+    let heal = Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version };
+    assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
+    assert!(bench.state().bad.is_empty());
+    let healed = raid.array.status().healed[place(0).0];
+    assert_eq!(healed, Healed { places: 1, bytes: BLOCK as u64 });
+    let told = std::iter::from_fn(|| raid.array.poll_notice());
+    let is_it = |notice: ArrayNotice| {
+        matches!(notice, ArrayNotice::Healed { member, unit: 0, from: 0, places: 1, .. }
+            if member == place(0).0)
+    };
+    assert!(told.into_iter().any(is_it));
+    assert_eq!(read_first(&mut raid).degraded, None);
+    // What two members cannot read is an error, and costs no member.
+    bench.state().bad.extend([place(0), place(1)]);
+    assert!(written.compare(&mut raid).is_err());
+    assert!(raid.is_whole() && bench.state().bad.len() == 2);
+}
+
+#[test]
+fn a_version_that_cannot_be_had_is_an_error_and_costs_no_member_anything() {
+    let (bench, mut raid, _) = used(8);
+    let (member, _) = place(0);
+    let io = Err(DeviceError::Io.into());
+    bench.state().bad.insert(place(1));
+    assert_eq!(read_version(&mut raid, 0, 0, Version::without(member)).map(drop), io);
+    let heal =
+        Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version: Version::without(member) };
+    assert!(carry_out(&mut raid, heal).result.is_err());
+    assert!(raid.is_whole());
+    // The other member of the row is gone: no version without this one, and it can be distrusted no more.
+    bench.state().death = Some(Death { side: place(1).0, after: 0, error: DeviceError::Gone });
+    assert_eq!(read_version(&mut raid, 0, 0, Version::without(member)).map(drop), io);
+    assert!(raid.is_whole(), "it was asked without blame");
+    assert_eq!(read_first(&mut raid).result, Ok(()));
+    assert!(read_version(&mut raid, 0, 2, Version::AS_READ).is_ok(), "computed");
+    assert!(!raid.is_whole());
+    let distrust = Command::Distrust { at: Bytes(0), version: Version::without(member) };
+    assert_eq!(carry_out(&mut raid, distrust).result, io);
+    let before = raid.array.status().members.clone();
+    let none = Command::Distrust { at: Bytes(0), version: Version::without(MEMBERS) };
+    assert_eq!(carry_out(&mut raid, none).result, io);
+    assert_eq!((raid.array.status().members.clone(), UNITS), (before, 3));
+}
+
+#[test]
+fn an_array_that_is_only_to_be_read_refuses_changes() {
+    let bench = bench(formatted(), 3);
+    let mut raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    raid.array.access = Access::ReadOnly;
+    let read_only = Err(DeviceError::ReadOnly.into());
+    let distrust = Command::Distrust { at: Bytes(0), version: Version::without(0) };
+    assert_eq!(carry_out(&mut raid, distrust).result, read_only);
+    assert_eq!(carry_out(&mut raid, Command::Reset(UnitId(0))).result, read_only);
+    assert_eq!(read_first(&mut raid).result, Ok(()));
+}

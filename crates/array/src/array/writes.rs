@@ -1,0 +1,457 @@
+//! What changes units: data goes to its pieces as it comes, and parity behind it when its row is full.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use thermocline_format::Span;
+use thermocline_types::{Class, DeviceError, UnitId};
+
+use super::image::exclusive_or;
+use super::{Array, Front, Image, What};
+use crate::bugs::{self, ArrayBug};
+use crate::{Command, Fault, Layout, Memory, Token};
+
+/// A change under way, by its place in the slab.
+pub(super) type ChangeKey = usize;
+
+/// A write, reset or zeroing that members work on.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// Of a change that nobody asked for, none.
+    token: Option<Token>,
+    pub(super) unit: u32,
+    pub(super) rows: Range<u32>,
+    /// Of a write, where in the unit it begins.
+    from: Option<u64>,
+    /// The row that was begun before and is full by this.
+    pub(super) kept: Option<Front>,
+    waits: usize,
+    faults: Vec<(usize, Fault)>,
+    /// Whether the round under way waits for it.
+    pub(super) in_round: bool,
+}
+
+/// Bytes in pieces, from which the next ones are taken.
+struct Supply<M: Memory>(VecDeque<M::Buffer>);
+
+impl<M: Memory> Supply<M> {
+    fn take(&mut self, mut bytes: u64) -> Vec<M::Buffer> {
+        let mut taken = Vec::new();
+        while bytes > 0 {
+            let next = self.0.pop_front().expect("a write has the bytes of its spans");
+            let length = M::len(&next);
+            let now = (length as u64).min(bytes) as usize;
+            if now < length {
+                self.0.push_front(M::part(&next, now, length - now));
+            }
+            taken.push(M::part(&next, 0, now));
+            bytes -= now as u64;
+        }
+        taken
+    }
+}
+
+/// The parity of a row that is being written.
+enum RowParity<B> {
+    /// All of it is: the parity of what was written so far.
+    Whole(B),
+    /// Some of it was written before, or is later.
+    Part(Front),
+}
+
+/// What each member is to be written: from which byte of its strip on.
+struct Shares<M: Memory>(Vec<(u64, Vec<M::Buffer>)>);
+
+impl<M: Memory> Shares<M> {
+    /// Adds bytes of a piece at `strip`. What a write has for a member follows each other: a piece of each row.
+    fn add(&mut self, member: usize, strip: u64, parts: impl IntoIterator<Item = M::Buffer>) {
+        let (start, all) = &mut self.0[member];
+        if all.is_empty() {
+            *start = strip;
+        }
+        let end = *start + all.iter().map(|part| M::len(part) as u64).sum::<u64>();
+        assert_eq!(end, strip, "what goes to a member follows each other");
+        all.extend(parts);
+    }
+}
+
+/// Whether what is in a row before the byte that is written next is known.
+enum Position {
+    /// It is, or there is nothing.
+    Known,
+    /// It has to be read.
+    Unknown,
+    /// The unit was written to elsewhere, which has to come to its end first.
+    Elsewhere,
+}
+
+/// The unit of a command.
+fn unit_of<B>(layout: &Layout, command: &Command<B>) -> u32 {
+    match command {
+        Command::Write { at, .. } | Command::Read { at, .. } => layout.unit_of(*at).0,
+        Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => unit.0,
+        Command::Heal { .. } | Command::Distrust { .. } | Command::Flush(_) => {
+            unreachable!("it is no change of a unit")
+        }
+    }
+}
+
+impl<M: Memory> Array<M> {
+    /// Begins a change, or lets it wait for what it depends on.
+    pub(super) fn take(&mut self, token: Token, command: Command<M::Buffer>) {
+        if let Some(fault) = self.answers.broken() {
+            return self.answers.give_now(token, Err(fault));
+        }
+        let unit = unit_of(&self.layout, &command);
+        if self.is_held_back(unit, &command) {
+            return self.held.push_back((token, command));
+        }
+        match command {
+            Command::Write { at, parts, class } => {
+                let (_, from) = self.place(at);
+                match self.position(unit, from) {
+                    Position::Known => {
+                        self.write(Some(token), unit, from, parts, class);
+                        return;
+                    }
+                    Position::Unknown => self.want_loaded(unit, from),
+                    Position::Elsewhere => _ = self.pad(None, unit),
+                }
+                self.held.push_back((token, Command::Write { at, parts, class }));
+            }
+            Command::Finish(_) if self.fronts.contains_key(&unit) => {
+                self.pad(Some(token), unit);
+            }
+            Command::Finish(_) => self.answers.give(token, Ok(())),
+            command => self.empty(token, unit, &command),
+        }
+    }
+
+    /// Takes up again what waited.
+    pub(super) fn release(&mut self) {
+        for (token, command) in std::mem::take(&mut self.held) {
+            self.take(token, command);
+        }
+    }
+
+    fn is_held_back(&self, unit: u32, command: &Command<M::Buffer>) -> bool {
+        let behind = self.held.iter().any(|(_, other)| unit_of(&self.layout, other) == unit);
+        let guarded = self.fronts.get(&unit).is_some_and(|front| front.guard);
+        behind || guarded || self.is_locked(unit, &self.rows_of(command))
+    }
+
+    fn rows_of(&self, command: &Command<M::Buffer>) -> Range<u32> {
+        match command {
+            Command::Write { at, parts, .. } => {
+                let (_, from) = self.place(*at);
+                self.rows(from, parts.iter().map(|part| M::len(part) as u64).sum())
+            }
+            _ => 0..self.shape.rows(),
+        }
+    }
+
+    /// The rows of `bytes` bytes from byte `from` of a unit on.
+    pub(super) fn rows(&self, from: u64, bytes: u64) -> Range<u32> {
+        let row = self.shape.row_bytes();
+        (from / row) as u32..(from + bytes).div_ceil(row) as u32
+    }
+
+    /// Whether somebody changes some of these rows.
+    pub(super) fn is_changed(&self, unit: u32, rows: &Range<u32>) -> bool {
+        let meets = |change: &Change| {
+            change.unit == unit && change.rows.start < rows.end && rows.start < change.rows.end
+        };
+        self.changes.iter().any(|(_, change)| meets(change))
+    }
+
+    /// Whether writing can go on at byte `from` of a unit.
+    fn position(&self, unit: u32, from: u64) -> Position {
+        if self.shape.level.parity() == 0 {
+            return Position::Known;
+        }
+        let row = self.shape.row_bytes();
+        let end = |front: &Front| u64::from(front.row) * row + front.image.filled();
+        match self.fronts.get(&unit) {
+            Some(front) if end(front) == from => Position::Known,
+            Some(_) => Position::Elsewhere,
+            None if from.is_multiple_of(row) => Position::Known,
+            None => Position::Unknown,
+        }
+    }
+
+    /// Fills a row that is not full with zeros. Returns the change, if it is not over at once.
+    pub(super) fn pad(&mut self, token: Option<Token>, unit: u32) -> Option<ChangeKey> {
+        let front = &self.fronts[&unit];
+        let (start, filled) = (u64::from(front.row) * self.shape.row_bytes(), front.image.filled());
+        let zeros = self.room(self.shape.row_len(front.row) - filled);
+        M::write(&zeros, |zeros| zeros.fill(0));
+        let parity = self.shape.parity_of(unit, front.row);
+        let before = self.members.clone();
+        if bugs::has(ArrayBug::ParityWithoutPadding) {
+            let others = self.members.iter_mut().enumerate();
+            let others = others.filter(|(member, _)| parity != Some(*member));
+            others.for_each(|(_, member)| member.labelled = false);
+        }
+        let key = self.write(token, unit, start + filled, vec![zeros], Class(0));
+        if bugs::has(ArrayBug::ParityWithoutPadding) {
+            for (member, before) in self.members.iter_mut().zip(before) {
+                member.labelled = before.labelled;
+            }
+        }
+        key
+    }
+
+    /// Writes to a unit where it was written to last. Returns the change, if it is not over at once.
+    fn write(
+        &mut self,
+        token: Option<Token>,
+        unit: u32,
+        from: u64,
+        parts: Vec<M::Buffer>,
+        class: Class,
+    ) -> Option<ChangeKey> {
+        let bytes = parts.iter().map(|part| M::len(part) as u64).sum();
+        let mut shares = Shares::<M>(vec![(0, Vec::new()); self.members.len()]);
+        let kept = self.share_out(unit, from, bytes, Supply(parts.into()), &mut shares);
+        let rows = self.rows(from, bytes);
+        rows.clone().for_each(|row| _ = self.unsettled.remove(&(unit, row)));
+        let live: Vec<usize> = self.live().filter(|&one| !shares.0[one].1.is_empty()).collect();
+        let (waits, faults) = (live.len(), Vec::new());
+        let from = Some(from);
+        let change = Change { token, unit, rows, from, kept, waits, faults, in_round: false };
+        let key = self.changes.insert(change);
+        self.time += 1;
+        for member in live {
+            let (strip, parts) = std::mem::take(&mut shares.0[member]);
+            let at = self.on_member(unit, strip);
+            self.hand(member, What::Change(key), Command::Write { at, parts, class });
+        }
+        if waits == 0 {
+            // It is kept in memory, until the log has it.
+            self.change_over(key);
+        }
+        (waits > 0).then_some(key)
+    }
+
+    /// Says what each member is to get. Returns the row that was begun before, if it is full now.
+    fn share_out(
+        &mut self,
+        unit: u32,
+        from: u64,
+        bytes: u64,
+        mut supply: Supply<M>,
+        shares: &mut Shares<M>,
+    ) -> Option<Front> {
+        let (shape, end) = (self.shape, from + bytes);
+        let (mut parity, mut kept) = (None, None);
+        for span in shape.spans(from, bytes) {
+            let parts = supply.take(span.bytes);
+            let row_start = u64::from(span.row) * shape.row_bytes();
+            if parity.is_none() && shape.level.parity() > 0 {
+                parity =
+                    Some(self.row_parity(unit, span, row_start + shape.row_len(span.row) <= end));
+            }
+            if let Some(parity) = &mut parity {
+                add::<M>(parity, span, &parts);
+            }
+            let strip = u64::from(span.row) * u64::from(shape.piece);
+            let member = shape.member_of(unit, span.row, span.piece);
+            shares.add(member, strip + span.from, parts);
+            if row_start + shape.row_len(span.row) == from + span.before + span.bytes
+                && let Some(parity) = parity.take()
+            {
+                let (parity, front) = self.finished(parity);
+                kept = kept.or(front);
+                let member = shape.parity_of(unit, span.row).expect("it has parity");
+                shares.add(member, strip, [parity]);
+            }
+        }
+        if let Some(RowParity::Part(front)) = parity {
+            self.fronts.insert(unit, front);
+        }
+        kept
+    }
+
+    /// The parity of the row in which `span` begins, which is the first of it that is written now.
+    fn row_parity(&mut self, unit: u32, span: Span, to_its_end: bool) -> RowParity<M::Buffer> {
+        let (shape, begins) = (self.shape, span.piece == 0 && span.from == 0);
+        let touched = self.time;
+        if begins && self.left.remove(&(unit, span.row)).is_some() {
+            // What was in it does not count, or it would be written on behind that.
+            self.journals.iter_mut().for_each(|journal| journal.forget_row(unit, span.row));
+        }
+        if begins && to_its_end {
+            return RowParity::Whole(self.room(shape.piece_len(shape.row_len(span.row), 0)));
+        }
+        let before = self.fronts.remove(&unit).filter(|front| !begins && front.row == span.row);
+        let (row, image, logged) = (span.row, Image::new(&shape), 0);
+        let front = before.unwrap_or(Front { row, image, logged, guard: false, touched });
+        RowParity::Part(Front { touched, ..front })
+    }
+
+    /// The parity of a row that is full, and the row itself if it was begun before.
+    fn finished(&self, parity: RowParity<M::Buffer>) -> (M::Buffer, Option<Front>) {
+        match parity {
+            RowParity::Whole(parity) => (parity, None),
+            RowParity::Part(front) => {
+                let bytes = self.shape.piece_len(front.image.filled(), 0);
+                let parity = self.room(bytes);
+                M::write(&parity, |parity| front.image.parity(parity));
+                (parity, Some(front))
+            }
+        }
+    }
+
+    /// Makes a unit empty: nothing in it counts any more.
+    fn empty(&mut self, token: Token, unit: u32, command: &Command<M::Buffer>) {
+        self.forget_unit(unit);
+        let live: Vec<usize> = self.live().collect();
+        let (waits, faults) = (live.len(), Vec::new());
+        let rows = 0..self.shape.rows();
+        let (token, from, kept, in_round) = (Some(token), None, None, false);
+        let change = Change { token, unit, rows, from, kept, waits, faults, in_round };
+        let key = self.changes.insert(change);
+        for member in live {
+            // Its number on a member, behind labels and log.
+            let own = UnitId(self.shape.head_units() + unit);
+            let command = match command {
+                Command::Zero(_) => Command::Zero(own),
+                _ => Command::Reset(own),
+            };
+            self.hand(member, What::Change(key), command);
+        }
+    }
+
+    /// Nothing that is known of a unit is so any more.
+    fn forget_unit(&mut self, unit: u32) {
+        self.fronts.remove(&unit);
+        self.failed_from.remove(&unit);
+        self.loads.retain(|(other, _)| *other != unit);
+        self.full.retain(|(other, _)| *other != unit);
+        self.left.retain(|(other, _), _| *other != unit);
+        self.unsettled.retain(|(other, _)| *other != unit);
+        if let Some(round) = &mut self.round {
+            round.forget(|other, _| other == unit);
+        }
+        if !bugs::has(ArrayBug::LogOutlivesReset) {
+            self.journals.iter_mut().for_each(|journal| journal.forget(unit));
+        }
+    }
+
+    pub(super) fn change_done(&mut self, key: ChangeKey, member: usize, result: Result<(), Fault>) {
+        self.members[member].unflushed = true;
+        let change = &mut self.changes[key];
+        change.waits -= 1;
+        if let Err(fault) = result {
+            change.faults.push((member, fault));
+        }
+        if change.waits == 0 {
+            self.change_over(key);
+        }
+    }
+
+    fn change_over(&mut self, key: ChangeKey) {
+        let Change { token, unit, from, kept, faults, in_round, .. } = self.changes.remove(key);
+        let result = self.outcome(faults);
+        match (result, from) {
+            (Ok(()), Some(_)) => self.full.extend(kept.map(|front| (unit, front.row))),
+            (Err(_), Some(from)) => self.take_back(unit, from, kept),
+            (_, None) => {}
+        }
+        if in_round {
+            self.round_has(result.is_err());
+        }
+        if let Some(token) = token {
+            self.answers.give(token, result);
+        }
+    }
+
+    /// What comes of something that all members have answered. What one alone has not done is done: that one is done
+    /// without then. Else it failed, as on a device of its own.
+    pub(super) fn outcome(&mut self, faults: Vec<(usize, Fault)>) -> Result<(), Fault> {
+        let mut faults: Vec<(usize, Fault)> = faults;
+        faults.retain(|(member, _)| self.is_live(*member));
+        faults.dedup_by_key(|(member, _)| *member);
+        match faults[..] {
+            [] => Ok(()),
+            [(member, fault)] if self.can_do_without(member) => {
+                self.fail(member, fault);
+                Ok(())
+            }
+            [(_, fault), ..] => {
+                let gone = faults.iter().find(|(_, fault)| fault.error == DeviceError::Gone);
+                if let Some(&(member, fault)) = gone.filter(|(one, _)| self.can_do_without(*one)) {
+                    self.fail(member, fault);
+                }
+                for (member, fault) in faults {
+                    if !self.can_do_without(member) {
+                        self.lament(member, fault);
+                    }
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// A write failed: nothing of its unit counts from there on, and nobody goes on writing there.
+    fn take_back(&mut self, unit: u32, from: u64, kept: Option<Front>) {
+        if self.failed_from.get(&unit).is_some_and(|&before| before <= from) {
+            return;
+        }
+        self.failed_from.insert(unit, from);
+        let row_bytes = self.shape.row_bytes();
+        let (row, filled) = ((from / row_bytes) as u32, from % row_bytes);
+        let newest = self.fronts.remove(&unit);
+        let on_its_way = self.changes.iter_mut().filter(|(_, change)| change.unit == unit);
+        let all = on_its_way.filter_map(|(_, change)| change.kept.take());
+        let all = kept.into_iter().chain(newest).chain(all);
+        let front = all.filter(|front| front.row == row).last();
+        self.full.retain(|(other, of)| *other != unit || *of < row);
+        if let Some(round) = &mut self.round {
+            round.forget(|other, of| other == unit && of >= row);
+        }
+        for journal in &mut self.journals {
+            journal.release(|other, of| other == unit && (of > row || (of == row && filled == 0)));
+        }
+        match front {
+            _ if filled == 0 => {}
+            Some(mut front) => {
+                front.image.truncate(filled);
+                front.logged = front.logged.min(filled);
+                self.fronts.insert(unit, front);
+            }
+            None => self.want_loaded(unit, from),
+        }
+    }
+
+    /// Has what is in the row before byte `from` of a unit read.
+    fn want_loaded(&mut self, unit: u32, from: u64) {
+        if self.loads.iter().all(|(other, _)| *other != unit) {
+            self.loads.push_back((unit, from));
+        }
+    }
+}
+
+/// Adds what is written to the parity of its row.
+fn add<M: Memory>(parity: &mut RowParity<M::Buffer>, span: Span, parts: &[M::Buffer]) {
+    match parity {
+        RowParity::Part(front) => {
+            parts.iter().for_each(|part| M::read(part, |part| front.image.append(part)));
+        }
+        RowParity::Whole(parity) => {
+            let mut at = span.from as usize;
+            for part in parts {
+                M::write(parity, |to| {
+                    M::read(part, |from| {
+                        let to = &mut to[at..at + from.len()];
+                        match span.piece {
+                            0 => to.copy_from_slice(from),
+                            _ => exclusive_or(to, from),
+                        }
+                    });
+                });
+                at += M::len(part);
+            }
+        }
+    }
+}

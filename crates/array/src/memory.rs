@@ -1,0 +1,37 @@
+//! The bytes of transfers.
+
+use std::fmt::Debug;
+
+/// Makes buffers and reaches their bytes. Clones and parts of a buffer are handles of the same bytes.
+pub trait Memory: Debug {
+    /// A handle of bytes.
+    type Buffer: Clone + Debug;
+
+    /// A new buffer of `bytes` bytes with anything in it.
+    fn room(&self, bytes: usize) -> Self::Buffer;
+
+    /// Bytes of a buffer.
+    fn len(buffer: &Self::Buffer) -> usize;
+
+    /// A handle of `bytes` bytes of a buffer from byte `from` on.
+    fn part(buffer: &Self::Buffer, from: usize, bytes: usize) -> Self::Buffer;
+
+    /// Shows `with` the bytes of a buffer.
+    fn read<R>(buffer: &Self::Buffer, with: impl FnOnce(&[u8]) -> R) -> R;
+
+    /// Lends `with` the bytes of a buffer, to be changed.
+    fn write<R>(buffer: &Self::Buffer, with: impl FnOnce(&mut [u8]) -> R) -> R;
+
+    /// Whether two members may fill the bytes before byte `at` and those from there on at the same time, as by default.
+    fn is_apart(buffer: &Self::Buffer, at: usize) -> bool {
+        let _ = (buffer, at);
+        true
+    }
+
+    /// A new buffer with these bytes.
+    fn holding(&self, bytes: &[u8]) -> Self::Buffer {
+        let buffer = self.room(bytes.len());
+        Self::write(&buffer, |to| to.copy_from_slice(bytes));
+        buffer
+    }
+}

@@ -1,0 +1,254 @@
+//! Answers of devices with redundancy: where a check fails, other versions are asked for, and what is right is written
+//! over what is wrong.
+
+use thermocline_format::{Location, MapPage, PageId};
+use thermocline_types::{UnitId, Version};
+
+use crate::bugs::bug;
+use crate::device::{DeviceError, Done, PageBytes};
+use crate::engine::{Engine, Op, Phase};
+use crate::healing::{Heal, Read, Tried};
+use crate::map::Value;
+use crate::marks::mark;
+use crate::payload::Payload;
+use crate::request::{Action, Notice};
+
+/// What an answer of a device comes to.
+pub(crate) struct Judged<P> {
+    pub(crate) asked: Op<P>,
+    pub(crate) done: Result<Done<P>, DeviceError>,
+    /// Blocks of it that fail their check in every version, in order.
+    pub(crate) lost: Vec<u32>,
+}
+
+impl<P> Judged<P> {
+    fn as_it_is(asked: Op<P>, done: Result<Done<P>, DeviceError>) -> Judged<P> {
+        Judged { asked, done, lost: Vec::new() }
+    }
+}
+
+impl<P: Payload> Engine<P> {
+    /// Members of the device that a unit is on.
+    pub(crate) fn members_of(&self, unit: UnitId) -> u8 {
+        self.config.members.of(self.config.geometry.device_of(unit))
+    }
+
+    /// The answer to a read of a device is that of this version, because a member that was asked first reported an
+    /// error. To be said before [`Engine::handle_completion`].
+    pub fn degraded(&mut self, op: crate::OpId, version: Version) {
+        self.healing.degraded(op.0 as usize, version);
+    }
+
+    /// What an answer comes to when what fails its check was tried again, and other versions were asked for; `None`
+    /// while they are.
+    #[inline]
+    pub(crate) fn judged(
+        &mut self,
+        op: usize,
+        asked: Op<P>,
+        done: Result<Done<P>, DeviceError>,
+    ) -> Option<Judged<P>> {
+        if let Op::Again(tried) = asked {
+            return self.another_version(*tried, done);
+        }
+        let degraded = self.healing.take_degraded(op);
+        let Some(read) = self.read_of(&asked) else { return Some(Judged::as_it_is(asked, done)) };
+        let wrong = self.wrong_in(&asked, &done);
+        if let Some(version) = degraded.filter(|_| wrong.is_empty()) {
+            self.heal_right(&asked, &read, &done, version);
+        }
+        if wrong.is_empty() {
+            return Some(Judged::as_it_is(asked, done));
+        }
+        if bug!(self.config, OtherVersionsNotAsked) {
+            return Some(Judged { asked, done, lost: wrong });
+        }
+        mark!(VersionWrong if self.members_of(read.unit()) > 0);
+        let lost = Vec::new();
+        self.ask_another(Box::new(Tried { asked, done, read, wrong, lost, next: 0 }))
+    }
+
+    /// Asks for the next version of what is wrong; returns the answer if there is none.
+    #[cold]
+    fn ask_another(&mut self, mut tried: Box<Tried<P>>) -> Option<Judged<P>> {
+        let members = self.members_of(tried.read.unit());
+        let Some(cmd) = tried.command(members, &self.config.geometry) else {
+            let Tried { asked, done, mut lost, .. } = *tried;
+            lost.sort_unstable();
+            return Some(Judged { asked, done, lost });
+        };
+        let op = self.ops.insert(Op::Again(tried));
+        let op = crate::OpId(op as u64);
+        self.actions.push_back(Action::Device { op, cmd });
+        None
+    }
+
+    /// Another version was read, or cannot be.
+    fn another_version(
+        &mut self,
+        mut tried: Tried<P>,
+        done: Result<Done<P>, DeviceError>,
+    ) -> Option<Judged<P>> {
+        let index = *tried.wrong.last().expect("something was wrong");
+        let right = match &done {
+            Ok(Done::Data(data)) => self.block_is_right(&tried.asked, index, data, 0),
+            Ok(Done::Page(bytes)) => self.page_is_right(&tried.asked, bytes),
+            Ok(Done::Chunks(found)) => !found.unsound && !found.chunks.is_empty(),
+            _ => false,
+        };
+        if right || bug!(self.config, OtherVersionUnverified) && done.is_ok() {
+            mark!(VersionRight);
+            let at = tried.read.place(index, &self.config.geometry);
+            let members = self.members_of(at.unit);
+            if members > 0 && !matches!(tried.read, Read::Chunks(_)) {
+                self.heal(Heal::block(at, tried.version(members), &self.config.geometry));
+                self.version_was_wrong(&tried.asked, at);
+            }
+            tried.wrong.pop();
+            tried.next = 0;
+            if !matches!(tried.read, Read::Blocks { .. }) {
+                tried.done = done;
+            }
+        }
+        self.ask_another(Box::new(tried))
+    }
+
+    /// The blocks of an answer that fail their check. A device that reports an error has asked its other members itself.
+    #[inline]
+    fn wrong_in(&self, asked: &Op<P>, done: &Result<Done<P>, DeviceError>) -> Vec<u32> {
+        let all = || 0..self.blocks_of(asked);
+        match (asked, done) {
+            (_, Ok(Done::Data(data))) => {
+                let wrong =
+                    all().rev().filter(|index| !self.block_is_right(asked, *index, data, *index));
+                wrong.collect()
+            }
+            (Op::ScrubVersion { .. }, Err(DeviceError::Io)) => all().rev().collect(),
+            (_, Ok(Done::Page(bytes))) if !self.page_is_right(asked, bytes) => vec![0],
+            (Op::GcChunks { request }, Ok(Done::Chunks(found)))
+                if self.members_of(request.at.unit) > 0
+                    && (found.unsound || found.chunks.is_empty()) =>
+            {
+                vec![0]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The place that an operation reads, if it has a check.
+    fn read_of(&self, asked: &Op<P>) -> Option<Read> {
+        let geometry = &self.config.geometry;
+        let of = |value: Value| self.addresses.location(value.address());
+        Some(match asked {
+            Op::HostRead { expected, .. } => Read::Blocks { at: of(*expected.first()?) },
+            // Without other versions, blocks are compared when they are placed, and no sooner.
+            Op::GcRead { segment, first } => {
+                let at = self.gc_read_at(*segment, *first)?;
+                (self.members_of(at.unit) > 0).then_some(Read::Blocks { at })?
+            }
+            Op::ScrubRead { block, .. } => Read::Blocks { at: of(block.value()) },
+            Op::ScrubVersion { blocks, .. } => Read::Blocks { at: of(blocks.first()?.value()) },
+            Op::LoadPage { at, .. } => Read::Page { at: *at },
+            Op::MovePage { page, .. } | Op::MergePage { page } => {
+                Read::Page { at: page.at(geometry)? }
+            }
+            Op::GcChunks { request } => Read::Chunks(*request),
+            Op::Opening { index } => self.opening_read(*index)?,
+            _ => return None,
+        })
+    }
+
+    /// Writes again what a member could not read, where the answer without it is right.
+    fn heal_right(
+        &mut self,
+        asked: &Op<P>,
+        read: &Read,
+        done: &Result<Done<P>, DeviceError>,
+        version: Version,
+    ) {
+        let at = match (read, done) {
+            (Read::Blocks { at }, Ok(Done::Data(_))) => *at,
+            (Read::Page { at }, Ok(Done::Page(_))) => *at,
+            _ => return,
+        };
+        mark!(UnreadableHealed);
+        let blocks = self.blocks_of(asked) * self.config.geometry.logical_block().per_block();
+        self.heal(Heal { at, blocks, version });
+    }
+
+    /// Blocks of a read that have a check.
+    fn blocks_of(&self, asked: &Op<P>) -> u32 {
+        match asked {
+            Op::HostRead { expected, .. } => expected.len() as u32,
+            Op::GcRead { segment, first } => self.gc_blocks_of(*segment, *first),
+            Op::ScrubVersion { blocks, .. } => blocks.len() as u32,
+            _ => 1,
+        }
+    }
+
+    /// Whether block `index` of a read passes its check: it is block `nth` of `data`. A block that nothing is known of
+    /// does.
+    fn block_is_right(&self, asked: &Op<P>, index: u32, data: &P, nth: u32) -> bool {
+        match asked {
+            Op::HostRead { expected, .. } => {
+                let value = expected[index as usize];
+                let at = self.addresses.location(value.address());
+                self.arrived(data, nth, at, |crc| self.passes(value, crc))
+            }
+            Op::GcRead { segment, first } => {
+                self.gc_block_is_right((*segment, *first), index, data, nth)
+            }
+            Op::ScrubRead { block, .. } => self.counted_is_right(*block, data, nth),
+            Op::ScrubVersion { blocks, .. } => {
+                self.counted_is_right(blocks[index as usize], data, nth)
+            }
+            Op::Opening { index: part } => self.opening_block_is_right(*part, data, nth),
+            _ => true,
+        }
+    }
+
+    /// Whether a page that was read passes its check. One that stands elsewhere by now does.
+    fn page_is_right(&self, asked: &Op<P>, bytes: &PageBytes) -> bool {
+        let geometry = &self.config.geometry;
+        match asked {
+            Op::LoadPage { volume, page, at } => {
+                let map = self.volumes.map(*volume);
+                let (id, parent) =
+                    (PageId { volume: map.id, index: *page as u32 }, map.page_at(*page));
+                let moved = parent.location(geometry) != Some(*at);
+                moved || MapPage::check(bytes.as_slice(), id, parent, geometry).is_ok()
+            }
+            Op::MovePage { page, .. } | Op::MergePage { page } => page.is_sound(bytes, geometry),
+            Op::Opening { index } => self.opening_page_is_right(*index, bytes),
+            _ => true,
+        }
+    }
+
+    /// Has a place written again, now or, in an opening, at its end.
+    pub(crate) fn heal(&mut self, heal: Heal) {
+        if bug!(self.config, NothingHealed) {
+            return;
+        }
+        match self.phase {
+            Phase::Opening => self.healing.keep(heal),
+            Phase::Open | Phase::Closing => {
+                let op = self.ops.insert(Op::Heal { at: heal.at, version: heal.version });
+                self.device(op, heal.command());
+            }
+            Phase::Closed | Phase::Failed => {}
+        }
+    }
+
+    /// A place was written again, or could not be.
+    pub(crate) fn healed(
+        &mut self,
+        at: Location,
+        version: Version,
+        result: Result<(), DeviceError>,
+    ) {
+        if result.is_ok() {
+            self.stats.healed_places += 1;
+            self.actions.push_back(Action::Notice(Notice::Healed { at, version }));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Reads that fail their check, while they are tried again or other versions are asked for; and places that are written
+//! again because another version has them right.
+//!
+//! Invariants:
+//! * A version counts as right only by the engine's own check.
+//! * While a pool is being opened nothing is healed: what is to be is kept for the end of the opening.
+
+use rustc_hash::FxHashMap;
+use thermocline_format::{Geometry, Location};
+use thermocline_types::{UnitId, Version};
+
+use crate::device::{DeviceCmd, DeviceError, Done, ReadChunks, Versions};
+use crate::engine::Op;
+use crate::payload::Payload;
+
+/// A read of a place of a unit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Read {
+    /// Blocks of users.
+    Blocks { at: Location },
+    /// A page of a map or of the unit table.
+    Page { at: Location },
+    /// Chunks of a unit.
+    Chunks(ReadChunks),
+}
+
+impl Read {
+    /// The unit.
+    pub(crate) fn unit(&self) -> UnitId {
+        match self {
+            Read::Blocks { at } | Read::Page { at } => at.unit,
+            Read::Chunks(request) => request.at.unit,
+        }
+    }
+
+    /// Where block `index` of it is.
+    pub(crate) fn place(&self, index: u32, geometry: &Geometry) -> Location {
+        match self {
+            Read::Blocks { at } => {
+                Location { block: at.block + index * geometry.logical_block().per_block(), ..*at }
+            }
+            Read::Page { at } => *at,
+            Read::Chunks(request) => request.at,
+        }
+    }
+}
+
+/// A read of which some blocks fail their check, while other versions of them are asked for.
+#[derive(Debug)]
+pub(crate) struct Tried<P> {
+    /// What was asked for, and the answer as far as it is known.
+    pub(crate) asked: Op<P>,
+    pub(crate) done: Result<Done<P>, DeviceError>,
+    pub(crate) read: Read,
+    /// Blocks of it that are to be tried again, the next one last.
+    pub(crate) wrong: Vec<u32>,
+    /// Those that no version has right.
+    pub(crate) lost: Vec<u32>,
+    /// The version that is tried next, of the next block.
+    pub(crate) next: u8,
+}
+
+impl<P: Payload> Tried<P> {
+    /// The command that reads the next wrong block in the next version, or, of chunks, all versions at once. A device
+    /// without redundancy is asked for the same once more: an error may have passed. `None` if nothing is left to try.
+    pub(crate) fn command(&mut self, members: u8, geometry: &Geometry) -> Option<DeviceCmd<P>> {
+        loop {
+            let index = *self.wrong.last()?;
+            let at_once = matches!(self.read, Read::Chunks(_));
+            if self.next == members.max(1) || self.next > 0 && at_once {
+                self.lost.extend(self.wrong.pop());
+                self.next = 0;
+                continue;
+            }
+            self.next += 1;
+            let version = self.version(members);
+            let at = self.read.place(index, geometry);
+            return Some(match &self.read {
+                Read::Blocks { .. } => {
+                    let into = match &self.done {
+                        Ok(Done::Data(data)) => Some(data.slice(index, 1)),
+                        _ => None,
+                    };
+                    DeviceCmd::Read { at, blocks: 1, into, version }
+                }
+                Read::Page { .. } => DeviceCmd::ReadPage { at, version },
+                Read::Chunks(request) => DeviceCmd::ReadChunks(ReadChunks {
+                    versions: Versions::All(members),
+                    ..*request
+                }),
+            });
+        }
+    }
+
+    /// The version that was asked for last.
+    pub(crate) fn version(&self, members: u8) -> Version {
+        if members == 0 { Version::AS_READ } else { Version::without(usize::from(self.next) - 1) }
+    }
+}
+
+/// A place of which a version is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heal {
+    pub(crate) at: Location,
+    /// Logical blocks.
+    pub(crate) blocks: u32,
+    pub(crate) version: Version,
+}
+
+impl Heal {
+    /// Block of a user, or a page, at `at`.
+    pub(crate) fn block(at: Location, version: Version, geometry: &Geometry) -> Heal {
+        Heal { at, blocks: geometry.logical_block().per_block(), version }
+    }
+
+    pub(crate) fn command<P>(self) -> DeviceCmd<P> {
+        let Heal { at, blocks, version } = self;
+        DeviceCmd::Heal { at, blocks, version }
+    }
+}
+
+/// Which reads other members answered, and what was found right in an opening.
+#[derive(Debug, Default)]
+pub(crate) struct Healing {
+    /// By the number of their command, the version that answered although another was asked for.
+    degraded: FxHashMap<usize, Version>,
+    found: Vec<Heal>,
+}
+
+impl Healing {
+    /// A member reported an error: the answer is that of this version.
+    pub(crate) fn degraded(&mut self, op: usize, version: Version) {
+        self.degraded.insert(op, version);
+    }
+
+    /// The version that answered this read, if that is not the one that was asked for.
+    pub(crate) fn take_degraded(&mut self, op: usize) -> Option<Version> {
+        if self.degraded.is_empty() { None } else { self.degraded.remove(&op) }
+    }
+
+    /// Keeps a place until the opening ends.
+    pub(crate) fn keep(&mut self, heal: Heal) {
+        if !self.found.contains(&heal) {
+            self.found.push(heal);
+        }
+    }
+
+    /// The places that were kept.
+    pub(crate) fn take(&mut self) -> Vec<Heal> {
+        std::mem::take(&mut self.found)
+    }
+}

@@ -1,0 +1,37 @@
+//! A volume, as its handles, the pool and the thread of the pool share it.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use thermocline_format::{VolumeId, VolumeName};
+
+use super::{Traffic, VolumeLimits};
+
+/// A volume as its handles know it.
+pub(super) struct Known {
+    pub(super) id: VolumeId,
+    pub(super) name: VolumeName,
+    /// Zero when it was deleted.
+    pub(super) blocks: AtomicU64,
+    /// Requests that wait for the engine.
+    pub(super) waiting: AtomicUsize,
+    pub(super) limits: Mutex<VolumeLimits>,
+    pub(super) traffic: Mutex<Traffic>,
+}
+
+impl Known {
+    pub(super) fn new(id: VolumeId, name: VolumeName, blocks: u64) -> Known {
+        let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
+        Known { id, name, blocks, waiting, limits: Mutex::default(), traffic: Mutex::default() }
+    }
+
+    pub(super) fn limits(&self) -> MutexGuard<'_, VolumeLimits> {
+        // Nothing that happens under the lock can leave it half changed.
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn traffic(&self) -> MutexGuard<'_, Traffic> {
+        // Nothing that happens under the lock can leave it half changed.
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,91 @@
+//! What of a volume is mapped: a question that is answered in pieces, each in the volume's turn.
+
+use std::sync::Arc;
+
+use thermocline_engine::{Engine, Extent, HostError, Run};
+use thermocline_target::{self as target, Completion, EXTENTS_MAX};
+use thermocline_types::Bytes;
+
+use super::turns::Cost;
+use super::volume::{Tally, target_error};
+use super::{Job, Known, Operation, Service};
+use crate::Buffer;
+
+/// Most blocks of a piece. Chosen so that a piece takes as long as a few small requests.
+const PIECE: u64 = 2048;
+
+/// Most blocks of one answer. Chosen, not measured.
+const LOOKED_AT: u64 = 32 << 10;
+
+/// Which blocks of an extent are mapped.
+pub(super) struct Question {
+    pub(super) known: Arc<Known>,
+    /// What was not looked at yet.
+    rest: Extent,
+    found: Vec<target::Extent>,
+    tally: Tally,
+    done: Completion<Vec<target::Extent>>,
+}
+
+impl Question {
+    pub(super) fn new(
+        known: &Arc<Known>,
+        extent: Extent,
+        done: Completion<Vec<target::Extent>>,
+    ) -> Question {
+        let bytes = Bytes(extent.blocks * Bytes::BLOCK.0);
+        let tally = Tally::of(known, Operation::Extents, bytes);
+        let rest = Extent { blocks: extent.blocks.min(LOOKED_AT), ..extent };
+        Question { known: Arc::clone(known), rest, found: Vec::new(), tally, done }
+    }
+
+    /// What the next piece counts for. The limits of the volume count the question once.
+    pub(super) fn cost(&self) -> Cost {
+        let looked_at = self.rest.blocks.min(PIECE);
+        Cost { limited: self.found.is_empty(), looked_at, ..Cost::default() }
+    }
+
+    /// Looks at a piece. Returns the question if there is more to look at, and answers it otherwise.
+    pub(super) fn look(mut self, engine: &Engine<Buffer>) -> Option<Question> {
+        let piece = Extent { blocks: self.rest.blocks.min(PIECE), ..self.rest };
+        match engine.runs(piece, EXTENTS_MAX) {
+            Ok(runs) => runs.into_iter().for_each(|run| self.add(run)),
+            Err(error) => return self.end(Err(error)),
+        }
+        if self.rest.blocks > 0 && self.found.len() < EXTENTS_MAX {
+            return Some(self);
+        }
+        self.end(Ok(()))
+    }
+
+    fn add(&mut self, run: Run) {
+        self.rest.lba += run.blocks;
+        self.rest.blocks -= run.blocks;
+        let length = Bytes(run.blocks * Bytes::BLOCK.0);
+        match self.found.last_mut() {
+            Some(last) if last.mapped == run.mapped => last.length = last.length + length,
+            _ => self.found.push(target::Extent { length, mapped: run.mapped }),
+        }
+    }
+
+    fn end(mut self, result: Result<(), HostError>) -> Option<Question> {
+        self.found.truncate(EXTENTS_MAX);
+        self.tally.end(result.is_ok());
+        let found = self.found;
+        self.done.complete(result.map(|()| found).map_err(target_error));
+        None
+    }
+}
+
+impl Service {
+    /// Looks at a piece of a question. The next piece waits for the next turn of the volume.
+    pub(super) fn look_at(&mut self, question: Question) {
+        let known = Arc::clone(&question.known);
+        match question.look(self.driver.engine()) {
+            Some(question) => {
+                self.waiting.push(known.id.0, question.cost(), Job::Question(question));
+            }
+            None => self.shared.begun(&known),
+        }
+    }
+}
